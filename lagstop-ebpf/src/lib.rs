@@ -1,0 +1,9 @@
+//! The memory layout that the kernel side and user space share: map values, keys, and the read-only globals that tell
+//! the programs where this kernel keeps its fields. Only `lagstop`'s `kernel` module may know it.
+#![no_std]
+
+mod buckets;
+mod layout;
+
+pub use buckets::{BUCKETS, bucket_low, bucket_middle, bucket_of};
+pub use layout::*;

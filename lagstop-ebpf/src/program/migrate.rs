@@ -1,0 +1,35 @@
+//! A task moves to another CPU's run queue: `sched_migrate_task`, in `set_task_cpu()`, interrupts off.
+
+use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
+
+use crate::{
+    kernel::Task,
+    maps::{CPU, PLACES, ROW_TOTALS},
+    rows::find,
+};
+
+/// `sched_migrate_task(struct task_struct *p, int dest_cpu)`
+#[btf_tracepoint(function = "sched_migrate_task")]
+pub(crate) fn migrate(ctx: BtfTracePointContext) -> i32 {
+    let task = Task::new(ctx.arg(0));
+    let destination: u32 = ctx.arg(1);
+    let origin = task.cpu();
+    // It fires for moves to the same CPU as well, which the kernel does not count in `nr_migrations`.
+    if origin == destination {
+        return 0;
+    }
+    let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
+    // SAFETY: this CPU's own value; interrupts are off.
+    let cpu = unsafe { &mut *cpu };
+    let cgroup = task.cgroup();
+    let row = find(cpu, cgroup, cgroup.id());
+    let Some(totals) = ROW_TOTALS.get_ptr_mut(row) else { return 0 };
+    // SAFETY: as above.
+    let totals = unsafe { &mut *totals };
+    totals.migrations += 1;
+    if let (Some(from), Some(to)) = (PLACES.get(origin), PLACES.get(destination)) {
+        totals.migrations_cross_llc += u64::from(from.llc != to.llc);
+        totals.migrations_cross_numa += u64::from(from.numa != to.numa);
+    }
+    0
+}

@@ -1,0 +1,49 @@
+//! The switch itself: `sched_switch`, in `__schedule()` after the next task was picked, with interrupts off.
+
+use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
+use lagstop_ebpf::Lost;
+
+use crate::{
+    kernel::Task,
+    maps::CPU,
+    rows::row_of,
+    spells::{self, Arrival},
+};
+
+/// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)`
+#[btf_tracepoint(function = "sched_switch")]
+pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
+    // SAFETY: takes no arguments.
+    let now = unsafe { bpf_ktime_get_ns() };
+    let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
+    // SAFETY: this CPU's own value; interrupts are off.
+    let cpu = unsafe { &mut *cpu };
+    let prev = Task::new(ctx.arg(1));
+    let next = Task::new(ctx.arg(2));
+
+    let prev_of @ (prev_cgroup, prev_row) = row_of(cpu, prev);
+    if cpu.task != prev.as_ptr() as u64 {
+        spells::forget(cpu);
+        spells::begin(cpu, prev, prev_of, now);
+    }
+    let next_of @ (next_cgroup, next_row) = row_of(cpu, next);
+
+    cpu.switch_ns = now;
+    cpu.previous_row = u64::from(prev_row);
+    cpu.pick_ns = if cpu.entry_ns == 0 {
+        cpu.totals.lost[Lost::Entries as usize] += 1;
+        0
+    } else {
+        now.wrapping_sub(cpu.entry_ns)
+    };
+    if let Some(totals) = spells::totals_of(prev_row) {
+        spells::count_thread(cpu, totals, prev_row, prev);
+        spells::end(cpu, totals, prev_row, prev.seen(), now);
+        totals.cross_cgroup_switches += u64::from(prev_cgroup != next_cgroup);
+        totals.pick_ns += cpu.pick_ns;
+        cpu.totals.pick_ns += cpu.pick_ns;
+    }
+    spells::begin(cpu, next, next_of, now);
+    spells::arrive(cpu, next, next_row, Arrival::Coming);
+    0
+}

@@ -1,0 +1,108 @@
+//! A TCP socket changes state: `inet_sock_set_state`. Runs in softirq for connections that come in, so the running task
+//! has nothing to do with it.
+
+use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
+use lagstop_ebpf::{ListenerKey, ListenerTotals, Lost, Pending};
+
+use crate::{
+    atomic,
+    kernel::{Pointer, constant, probe_field, probe_read},
+    maps::{CPU, LISTENERS, PENDING},
+};
+
+const TCP_ESTABLISHED: i32 = 1;
+const TCP_SYN_RECV: i32 = 3;
+const TCP_CLOSE: i32 = 7;
+const AF_INET6: u16 = 10;
+
+/// `inet_sock_set_state(const struct sock *sk, int oldstate, int newstate)`
+///
+/// Only `SYN_RECV → ESTABLISHED` is somebody connecting to us; `SYN_SENT → ESTABLISHED` is us connecting to somebody.
+#[btf_tracepoint(function = "inet_sock_set_state")]
+pub(crate) fn tcp_state(ctx: BtfTracePointContext) -> i32 {
+    let sock: Pointer = ctx.arg(0);
+    let old: i32 = ctx.arg(1);
+    let new: i32 = ctx.arg(2);
+    if old == TCP_SYN_RECV && new == TCP_ESTABLISHED {
+        established(sock);
+    } else if new == TCP_CLOSE {
+        closed(sock);
+    }
+    0
+}
+
+#[inline(always)]
+fn established(sock: Pointer) {
+    let listener = listener_of(sock);
+    // SAFETY: takes no arguments.
+    let since_ns = unsafe { bpf_ktime_get_ns() };
+    if PENDING.insert(sock as u64, Pending { since_ns, listener }, 0).is_err() {
+        lose(Lost::Connections);
+    }
+    match totals_of(&listener) {
+        Some(totals) => atomic::add(&mut totals.established, 1),
+        None => lose(Lost::Listeners),
+    }
+}
+
+/// A connection that nobody accepted ends here; of any other there is nothing to find.
+#[inline(always)]
+fn closed(sock: Pointer) {
+    let Some(pending) = take_pending(sock) else { return };
+    if let Some(totals) = totals_of(&pending.listener) {
+        atomic::add(&mut totals.abandoned, 1);
+    }
+}
+
+/// Takes `sock` out of the connections that wait.
+#[inline(always)]
+pub(crate) fn take_pending(sock: Pointer) -> Option<Pending> {
+    // SAFETY: copied at once, and a waiting socket is touched by one party at a time: closed or accepted.
+    let pending = unsafe { PENDING.get(sock as u64) }.copied()?;
+    // Whoever removes it counts it.
+    PENDING.remove(sock as u64).is_ok().then_some(pending)
+}
+
+/// The totals of `listener`, new where there are none. `None` when the table is full.
+#[inline(always)]
+pub(crate) fn totals_of(listener: &ListenerKey) -> Option<&'static mut ListenerTotals> {
+    const BPF_NOEXIST: u64 = 1;
+    if let Some(totals) = LISTENERS.get_ptr_mut(listener) {
+        // SAFETY: a value of the map, only added to atomically.
+        return Some(unsafe { &mut *totals });
+    }
+    let zero: ListenerTotals = bytemuck::Zeroable::zeroed();
+    let _ = LISTENERS.insert(listener, zero, BPF_NOEXIST);
+    // SAFETY: as above.
+    LISTENERS.get_ptr_mut(listener).map(|totals| unsafe { &mut *totals })
+}
+
+/// Counts something that could not be measured.
+#[inline(always)]
+pub(crate) fn lose(what: Lost) {
+    if let Some(cpu) = CPU.get_ptr_mut(0) {
+        // SAFETY: this CPU's own value; atomic, as an interrupt may come between.
+        atomic::add(unsafe { &mut (*cpu).totals.lost[what as usize] }, 1);
+    }
+}
+
+/// The local address and network namespace of `sock`.
+#[inline(always)]
+fn listener_of(sock: Pointer) -> ListenerKey {
+    let at = |offset: u64| sock.wrapping_add(offset as usize);
+    let mut key = ListenerKey {
+        netns: 0,
+        port: probe_read(at(constant!(OFFSETS.sk_num))).unwrap_or(0),
+        family: probe_read(at(constant!(OFFSETS.sk_family))).unwrap_or(0),
+        address: [0; 16],
+    };
+    let net = probe_field(sock, constant!(OFFSETS.sk_net));
+    key.netns = probe_read(net.wrapping_add(constant!(OFFSETS.net_inum) as usize)).unwrap_or(0);
+    if key.family == AF_INET6 {
+        key.address = probe_read(at(constant!(OFFSETS.sk_v6_rcv_saddr))).unwrap_or([0; 16]);
+    } else {
+        let v4: [u8; 4] = probe_read(at(constant!(OFFSETS.sk_rcv_saddr))).unwrap_or([0; 4]);
+        key.address[..4].copy_from_slice(&v4);
+    }
+    key
+}

@@ -1,0 +1,109 @@
+//! From a cgroup to its row.
+
+use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_str};
+use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, Lost, NAME_LEN, ROW_IDLE, ROW_OTHER};
+
+use crate::{
+    kernel::{Cgroup, Pointer, Task, constant, probe_field, probe_read},
+    maps::{FREE_ROWS, LINEAGES, ROW_OF},
+};
+
+/// What the idle task has in place of a cgroup id. No cgroup has it: ids are inode numbers.
+const NO_CGROUP: u64 = 0;
+
+/// The cgroup id and row of `task`, which is the running task of `cpu` or about to be. The cgroup that was there last is
+/// remembered, so that the hash is asked only where it changes.
+#[inline(always)]
+pub(crate) fn row_of(cpu: &mut CpuState, task: Task) -> (u64, u32) {
+    if task.is_idle() {
+        return (NO_CGROUP, ROW_IDLE);
+    }
+    let cgroup = task.cgroup();
+    let id = cgroup.id();
+    if id == cpu.cgroup {
+        return (id, cpu.row as u32);
+    }
+    (id, find(cpu, cgroup, id))
+}
+
+/// The row of `cgroup`, looked up, or a new one.
+#[inline(always)]
+pub(crate) fn find(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
+    // SAFETY: the value is copied at once; user space removes a row's entry long before the row is given out again.
+    match unsafe { ROW_OF.get(id) } {
+        Some(&row) => row,
+        None => claim(cpu, cgroup, id),
+    }
+}
+
+/// Gives `cgroup` a free row, or `(other)` where none is left.
+#[inline(never)]
+fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
+    if cpu.rows_full != 0 {
+        return surplus(cpu);
+    }
+    let Ok(Some(row)) = FREE_ROWS.pop() else {
+        cpu.rows_full = 1;
+        return surplus(cpu);
+    };
+    write_lineage(row, cgroup, id);
+    if ROW_OF.insert(id, row, u64::from(BPF_NOEXIST)).is_ok() {
+        return row;
+    }
+    // Another CPU was faster with the same cgroup, or the map refused.
+    let _ = FREE_ROWS.push(row, 0);
+    // SAFETY: as in `find`.
+    match unsafe { ROW_OF.get(id) } {
+        Some(&row) => row,
+        None => surplus(cpu),
+    }
+}
+
+#[inline(always)]
+fn surplus(cpu: &mut CpuState) -> u32 {
+    cpu.totals.lost[Lost::Rows as usize] += 1;
+    ROW_OTHER
+}
+
+/// Keeps the names on the way from `cgroup` to the root, for when its directory is gone.
+#[inline(always)]
+fn write_lineage(row: u32, cgroup: Cgroup, id: u64) {
+    let Some(lineage) = LINEAGES.get_ptr_mut(row) else { return };
+    // SAFETY: the row was just taken off the free list: nobody else writes or reads it.
+    let lineage = unsafe { &mut *lineage };
+    let mut cgroup = cgroup.as_ptr();
+    let mut id = id;
+    for ancestor in &mut lineage.ancestors {
+        ancestor.id = id;
+        if id == 0 {
+            break;
+        }
+        copy_name(ancestor, cgroup);
+        (cgroup, id) = parent(cgroup);
+    }
+}
+
+/// The parent of `cgroup` and its id; 0 above the root.
+#[inline(always)]
+fn parent(cgroup: Pointer) -> (Pointer, u64) {
+    let css = probe_field(cgroup, constant!(OFFSETS.cgroup_parent_css));
+    if css.is_null() {
+        return (css, 0);
+    }
+    let cgroup = probe_field(css, constant!(OFFSETS.css_cgroup));
+    let kn = probe_field(cgroup, constant!(OFFSETS.cgroup_kn));
+    (cgroup, probe_read(kn.wrapping_add(constant!(OFFSETS.kn_id) as usize)).unwrap_or(0))
+}
+
+#[inline(always)]
+fn copy_name(ancestor: &mut Ancestor, cgroup: Pointer) {
+    let kn = probe_field(cgroup, constant!(OFFSETS.cgroup_kn));
+    let name = probe_field(kn, constant!(OFFSETS.kn_name));
+    // SAFETY: the helper checks the source, and the destination is `NAME_LEN` bytes of a map value.
+    let length = unsafe { bpf_probe_read_kernel_str(ancestor.name.as_mut_ptr().cast(), NAME_LEN as u32, name.cast()) };
+    if length <= 0 {
+        ancestor.name[0] = 0;
+    }
+}
+
+const _: () = assert!(LINEAGE_DEPTH <= 16, "the loop over the lineage is unrolled or bounded by the verifier");

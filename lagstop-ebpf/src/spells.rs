@@ -1,0 +1,183 @@
+//! Spells on the CPU: from a switch to a task until the switch away from it.
+
+use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, RowTotals};
+
+use crate::{
+    kernel::{Seen, Task, constant},
+    maps::{ROW_TOTALS, TASKS},
+    rows::row_of,
+    spread,
+};
+
+/// Whether the kernel has yet to book the wait of a task that gets the CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is about to: at `sched_switch`, `sched_info_arrive` is still to come.
+    Coming,
+    /// It has.
+    Done,
+}
+
+/// The totals of `row` on this CPU.
+///
+/// Every caller runs with interrupts off, or writes to fields that no interrupt does.
+#[inline(always)]
+pub(crate) fn totals_of(row: u32) -> Option<&'static mut RowTotals> {
+    // SAFETY: this CPU's own value.
+    ROW_TOTALS.get_ptr_mut(row).map(|totals| unsafe { &mut *totals })
+}
+
+/// Ends the spell of the task that `cpu` knows to run, of `row`, and counts the switch away from it.
+#[inline(always)]
+pub(crate) fn end(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, seen: Seen, now: u64) {
+    book(cpu, totals, row, seen.runtime_ns, now);
+    // The kernel has just added this switch to `nvcsw` or `nivcsw`: ask it which.
+    if seen.nvcsw != cpu.nvcsw {
+        totals.voluntary_switches += 1;
+    } else {
+        totals.involuntary_switches += 1;
+    }
+    cpu.totals.switches += 1;
+}
+
+/// Books the time since the last booking: to the row as the kernel booked it to the task, to the CPU by the clock.
+#[inline(always)]
+pub(crate) fn book(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, runtime_ns: u64, now: u64) {
+    let spell = now.wrapping_sub(cpu.booked_ns);
+    cpu.booked_ns = now;
+    if row == ROW_IDLE {
+        cpu.totals.idle_ns += spell;
+    } else {
+        cpu.totals.busy_ns += spell;
+        totals.cpu_ns += runtime_ns.wrapping_sub(cpu.runtime_ns);
+    }
+    cpu.runtime_ns = runtime_ns;
+}
+
+/// Begins the spell of `task`, of `cgroup` and `row`.
+#[inline(always)]
+pub(crate) fn begin(cpu: &mut CpuState, task: Task, (cgroup, row): (u64, u32), now: u64) {
+    let seen = task.seen();
+    cpu.cgroup = cgroup;
+    cpu.row = u64::from(row);
+    cpu.nvcsw = seen.nvcsw;
+    cpu.runtime_ns = seen.runtime_ns;
+    cpu.booked_ns = now;
+    cpu.counted_epoch = cpu.epoch;
+    // Last: see `forget`.
+    barrier();
+    cpu.task = task.as_ptr() as u64;
+}
+
+/// Books the wait of `task`, of `row`, on the run queue, which has ended.
+///
+/// The kernel adds `rq->clock − last_queued` to `run_delay` when a task gets the CPU (`sched_info_arrive`). A task moved
+/// to another CPU while it waits has had the first part added by `sched_info_dequeue`. So the wait is all that
+/// `run_delay` grows by between two arrivals.
+#[inline(always)]
+pub(crate) fn arrive(cpu: &mut CpuState, task: Task, row: u32, arrival: Arrival) {
+    if row == ROW_IDLE {
+        return;
+    }
+    let Some(totals) = totals_of(row) else { return };
+    let has_waits = constant!(SETTINGS.runq_wait) != 0;
+
+    let mut delay = 0;
+    let mut wait = 0;
+    // A task that was never queued has not waited: it was preempted in a state other than running.
+    let mut waited = arrival == Arrival::Done;
+    if has_waits {
+        delay = task.run_delay();
+        let queued = task.last_queued();
+        if arrival == Arrival::Coming && queued != 0 {
+            waited = true;
+            wait = task.rq_clock().wrapping_sub(queued);
+            delay += wait;
+        }
+    }
+    match TASKS.get(task) {
+        Some(state) => {
+            let known = state.epoch != 0;
+            if known {
+                wait = delay.wrapping_sub(state.run_delay_ns);
+            } else if task.start_time() > constant!(SETTINGS.loaded_at_ns) {
+                // Born after the load, it has had no other waits. Those of older tasks are not ours.
+                wait = delay;
+            }
+            if waited || !known {
+                state.run_delay_ns = delay;
+            }
+            if state.epoch < cpu.epoch {
+                state.epoch = cpu.epoch;
+                totals.threads += 1;
+            }
+        }
+        None => cpu.totals.lost[Lost::TaskStorage as usize] += 1,
+    }
+    if !has_waits || !waited {
+        return;
+    }
+    totals.runq_waits += 1;
+    totals.runq_wait_ns += wait;
+    cpu.totals.runq_waits += 1;
+    cpu.totals.runq_wait_ns += wait;
+    if let Some(distributions) = spread::of(row) {
+        spread::count(&mut distributions.runq_wait, wait);
+    }
+}
+
+/// Counts `task`, which is running or just ran, in `threads`, unless it was counted in this epoch.
+#[inline(always)]
+pub(crate) fn count_thread(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, task: Task) {
+    if row == ROW_IDLE || cpu.counted_epoch == cpu.epoch {
+        return;
+    }
+    cpu.counted_epoch = cpu.epoch;
+    match TASKS.get(task) {
+        Some(state) if state.epoch < cpu.epoch => {
+            // First seen while it runs: its waits so far are booked, and not ours.
+            if state.epoch == 0 {
+                state.run_delay_ns = task.run_delay();
+            }
+            state.epoch = cpu.epoch;
+            totals.threads += 1;
+        }
+        Some(_) => {}
+        None => cpu.totals.lost[Lost::TaskStorage as usize] += 1,
+    }
+}
+
+/// Takes up with `current`, found at the end of `__schedule()` when another task was known to run: the kernel did not show
+/// the switch between them. The other task cannot have been freed yet: preemption has been off since it ran.
+#[inline(never)]
+pub(crate) fn take_up(cpu: &mut CpuState, current: Task, now: u64) {
+    let before = cpu.task;
+    forget(cpu);
+    let row = cpu.row as u32;
+    if before != 0
+        && let (Some(seen), Some(totals)) = (Seen::probe(before as *const u8), totals_of(row))
+    {
+        end(cpu, totals, row, seen, now);
+    }
+    let of = row_of(cpu, current);
+    arrive(cpu, current, of.1, Arrival::Done);
+    begin(cpu, current, of, now);
+}
+
+/// Keeps the compiler from moving a store to the other side.
+#[inline(always)]
+fn barrier() {
+    // SAFETY: no instruction at all.
+    unsafe { core::arch::asm!("") };
+}
+
+/// Forgets who runs. Where another task was known to than does, a switch went by unseen.
+#[inline(always)]
+pub(crate) fn forget(cpu: &mut CpuState) {
+    if cpu.task != 0 {
+        cpu.totals.lost[Lost::Switches as usize] += 1;
+        cpu.task = 0;
+        // For an interrupt in which `settle` runs: it must not book what is being changed.
+        barrier();
+    }
+}

@@ -1,0 +1,31 @@
+//! Counting into the distributions. CPUs of one shard share them, so the additions are atomic.
+
+use aya_ebpf::helpers::bpf_get_smp_processor_id;
+use lagstop_ebpf::{BUCKETS, Distributions, bucket_of};
+
+use crate::{
+    atomic,
+    kernel::constant,
+    maps::{DISTRIBUTIONS, PLACES},
+};
+
+/// The distributions of `row` that this CPU writes to.
+#[inline(always)]
+pub(crate) fn of(row: u32) -> Option<&'static mut Distributions> {
+    // SAFETY: takes no arguments.
+    let cpu = unsafe { bpf_get_smp_processor_id() };
+    let shard = PLACES.get(cpu)?.shard;
+    let distributions = DISTRIBUTIONS.get_ptr_mut(row * constant!(SETTINGS.shards) as u32 + shard)?;
+    // SAFETY: a value of the map; every access to it is atomic.
+    Some(unsafe { &mut *distributions })
+}
+
+/// Counts `value` once.
+#[inline(always)]
+pub(crate) fn count(counts: &mut [u32; BUCKETS], value: u64) {
+    // Or the compiler, which knows the bucket's range, would drop the check that the verifier needs to see.
+    let bucket = core::hint::black_box(bucket_of(value));
+    if let Some(count) = counts.get_mut(bucket) {
+        atomic::add(count, 1);
+    }
+}

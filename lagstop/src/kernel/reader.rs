@@ -1,0 +1,460 @@
+//! Reads all totals at one moment.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
+
+use aya::{
+    Ebpf,
+    programs::{Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun},
+};
+use bytemuck::Zeroable;
+use lagstop_ebpf::{
+    self as abi, AcceptTotals, BUCKETS, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_IDLE,
+    ROW_OTHER, RowTotals, bucket_middle,
+};
+
+use super::{
+    attach::{Maps, now, possible_copies, program},
+    error::{KernelError, chain},
+    plan::{HookId, Plan},
+    probe_cost::ProbeCost,
+    rows::Owners,
+};
+use crate::model::{CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals};
+
+/// All totals in the kernel at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct KernelSnapshot {
+    /// When it was taken, CLOCK_MONOTONIC.
+    pub at: Nanos,
+    /// The idle tasks.
+    pub idle: Totals,
+    /// Path and totals of every cgroup that has a row, and of [`CgroupId::OTHER`].
+    pub cgroups: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
+    /// CPUs, by number.
+    pub cpus: Vec<CpuTotals>,
+    /// Local addresses that connections came to. Empty where TCP is not watched.
+    pub listeners: Vec<ListenerFigures>,
+    /// What could not be measured.
+    pub lost: Lost,
+    /// Time in the programs.
+    pub probe_ns: Option<Nanos>,
+}
+
+/// A local address that connections came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerFigures {
+    /// Inode number of the network namespace.
+    pub netns: u32,
+    /// The address: the connection's, not the wildcard that it may have been listened on with.
+    pub address: SocketAddr,
+    /// What happened on it.
+    pub totals: ListenerTotals,
+    /// Cgroup of the last task that accepted.
+    pub cgroup: Option<CgroupId>,
+    /// A process in the namespace: the last that accepted.
+    pub tgid: Option<u32>,
+}
+
+/// One row as it is in the maps, its copies added up.
+#[derive(Clone, PartialEq)]
+struct RawRow {
+    totals: RowTotals,
+    switch_cost: [u32; BUCKETS],
+    runq_wait: [u32; BUCKETS],
+    accepts: AcceptTotals,
+}
+
+/// What is kept about a row from read to read.
+struct Row {
+    /// The last read while it had an owner.
+    raw: Box<RawRow>,
+    /// The read that its owner starts from, where it had another one before.
+    base: Option<Box<RawRow>>,
+    /// The owner's counters.
+    counters: Arc<CgroupCounters>,
+    /// Whether the last read added anything.
+    changed: bool,
+}
+
+/// The attached programs and their maps. Dropping it detaches them.
+pub struct Reader {
+    ebpf: Ebpf,
+    maps: Maps,
+    plan: Plan,
+    rows: Vec<Row>,
+    owners: Owners,
+    copies: usize,
+    shards: u32,
+    max_rows: u32,
+    epoch: u64,
+    attached: bool,
+    /// Rows were freed since the last `settle`.
+    freed: bool,
+    cost: ProbeCost,
+}
+
+impl Reader {
+    /// What the programs start with; 0 would mean never.
+    pub(super) const FIRST_EPOCH: u64 = 1;
+
+    pub(super) fn new(
+        ebpf: Ebpf,
+        maps: Maps,
+        plan: Plan,
+        max_rows: u32,
+        shards: u32,
+        cost: ProbeCost,
+    ) -> Result<Self, KernelError> {
+        Ok(Self {
+            ebpf,
+            maps,
+            plan,
+            rows: Vec::new(),
+            owners: Owners::default(),
+            copies: possible_copies()?,
+            shards,
+            max_rows,
+            epoch: Self::FIRST_EPOCH,
+            attached: true,
+            freed: false,
+            cost,
+        })
+    }
+
+    /// What is attached, and what is not and why.
+    pub fn hooks(&self) -> Vec<Hook> {
+        self.plan.hooks()
+    }
+
+    /// Stops the programs; what they counted can still be read.
+    ///
+    /// # Errors
+    /// When the kernel refuses to detach one.
+    pub fn detach(&mut self) -> Result<(), KernelError> {
+        self.attached = false;
+        for (name, program) in self.ebpf.programs_mut() {
+            let detached = match program {
+                Program::BtfTracePoint(program) => program.unload(),
+                Program::TracePoint(program) => program.unload(),
+                _ => continue,
+            };
+            match detached {
+                // Never loaded: the plan did not want it.
+                Ok(()) | Err(ProgramError::NotLoaded) => {}
+                Err(error) => {
+                    return Err(KernelError::Refused { what: format!("end of {name}"), why: chain(&error) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back the rows of cgroups that are gone. They stay in snapshots until their rows are free.
+    ///
+    /// # Errors
+    /// When the map cannot be written.
+    pub fn retire(&mut self, gone: impl IntoIterator<Item = CgroupId>) -> Result<(), KernelError> {
+        for id in gone {
+            if self.owners.retire(id) {
+                self.maps.row_of.remove(&id.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything. `online` are the CPUs to settle first.
+    ///
+    /// # Errors
+    /// When a map cannot be read.
+    pub fn snapshot(&mut self, online: &[u32]) -> Result<KernelSnapshot, KernelError> {
+        if self.attached {
+            self.settle(online)?;
+        }
+        let at = now();
+        self.note_owners()?;
+        let fixed = [ROW_IDLE, ROW_OTHER];
+        let owned: Vec<u32> = fixed.into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
+        self.read_rows(&owned)?;
+
+        let mut snapshot = KernelSnapshot {
+            at,
+            idle: self.rows[ROW_IDLE as usize].counters.totals,
+            listeners: self.read_listeners()?,
+            ..KernelSnapshot::default()
+        };
+        snapshot
+            .cgroups
+            .insert(CgroupId::OTHER, ("(other)".into(), Arc::clone(&self.rows[ROW_OTHER as usize].counters)));
+        for (row, owner) in self.owners.iter() {
+            let counters = &self.rows[row as usize].counters;
+            let entry = snapshot.cgroups.entry(owner.id);
+            // A straggler may have given a cgroup that is being taken back a second row.
+            entry
+                .and_modify(|(_, all)| Arc::make_mut(all).add(counters))
+                .or_insert_with(|| (Arc::clone(&owner.path), Arc::clone(counters)));
+        }
+        self.read_cpus(&mut snapshot)?;
+        self.cost.update(&self.ebpf);
+        let calls = |figure: fn(&CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum();
+        snapshot.probe_ns = self.cost.of(calls(|cpu| cpu.switches), calls(|cpu| cpu.kept_calls));
+
+        let Self { owners, rows, .. } = self;
+        for row in owners.release(|row| rows[row as usize].changed) {
+            self.maps.free_rows.push(&row)?;
+            self.freed = true;
+        }
+        Ok(snapshot)
+    }
+
+    /// Books the running tasks' time on every CPU and starts the next epoch.
+    fn settle(&mut self, online: &[u32]) -> Result<(), KernelError> {
+        self.epoch += 1;
+        let mut args = [0; 12];
+        args[..2].copy_from_slice(&[self.epoch, u64::from(self.freed)]);
+        let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        for &cpu in online {
+            let run = settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) });
+            if let Err(error) = run {
+                // Went offline just now: it runs nothing that could be booked.
+                if !chain(&error).contains("No such device or address") {
+                    return Err(KernelError::Refused { what: "program settle".to_owned(), why: chain(&error) });
+                }
+            }
+        }
+        self.freed = false;
+        Ok(())
+    }
+
+    fn note_owners(&mut self) -> Result<(), KernelError> {
+        let max_rows = self.max_rows;
+        for (id, row) in self.maps.row_of.read_hash::<u64, u32>(max_rows)? {
+            if row >= max_rows || self.owners.has(row, CgroupId(id)) {
+                continue;
+            }
+            let path = path_of(&self.maps.lineages.get(row)?);
+            self.owners.note(row, CgroupId(id), path.into());
+            // The row is quiet since its last owner went: what it holds now is none of the new one's.
+            if let Some(row) = self.rows.get_mut(row as usize) {
+                row.base = Some(row.raw.clone());
+                row.counters = Arc::default();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of `owned`. The others keep what was read of them last: a row that a cgroup got a moment ago, and
+    /// that is not in `owned` yet, must not lose what it has counted since.
+    fn read_rows(&mut self, owned: &[u32]) -> Result<(), KernelError> {
+        let end = owned.iter().map(|row| row + 1).max().unwrap_or(0);
+        let mut raws: Vec<RawRow> = vec![RawRow::zeroed(); end as usize];
+        self.maps.totals.read_array::<RowTotals>(end, self.copies, |row, copies| {
+            for copy in copies {
+                add(&mut raws[row as usize].totals, copy);
+            }
+        })?;
+        let shards = self.shards;
+        self.maps.distributions.read_array::<Distributions>(end * shards, 1, |index, value| {
+            let raw = &mut raws[(index / shards) as usize];
+            for (sums, counts) in
+                [(&mut raw.switch_cost, &value[0].switch_cost), (&mut raw.runq_wait, &value[0].runq_wait)]
+            {
+                for (sum, count) in sums.iter_mut().zip(counts) {
+                    *sum = sum.wrapping_add(*count);
+                }
+            }
+        })?;
+        self.maps.accepts.read_array::<AcceptTotals>(end, 1, |row, value| raws[row as usize].accepts = value[0])?;
+
+        self.rows.resize_with(self.rows.len().max(end as usize), || Row {
+            raw: Box::new(RawRow::zeroed()),
+            base: None,
+            counters: Arc::new(counters(&RawRow::zeroed(), None, &self.plan)),
+            changed: false,
+        });
+        for &index in owned {
+            let row = &mut self.rows[index as usize];
+            let raw = &raws[index as usize];
+            row.changed = *row.raw != *raw;
+            if row.changed {
+                row.raw.clone_from(&Box::new(raw.clone()));
+                row.counters = Arc::new(counters(raw, row.base.as_deref(), &self.plan));
+            }
+        }
+        Ok(())
+    }
+
+    fn read_cpus(&self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
+        let Lost { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } =
+            &mut snapshot.lost;
+        let cpus = &mut snapshot.cpus;
+        self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
+            for CpuState { totals, .. } in copies {
+                cpus.push(CpuTotals {
+                    switches: totals.switches,
+                    kept_calls: totals.kept_calls,
+                    pick_ns: Nanos(totals.pick_ns),
+                    swap_ns: Nanos(totals.swap_ns),
+                    runq_waits: totals.runq_waits,
+                    runq_wait_ns: Nanos(totals.runq_wait_ns),
+                    busy_ns: Nanos(totals.busy_ns),
+                    idle_ns: Nanos(totals.idle_ns),
+                });
+                let lost = |kind: abi::Lost| totals.lost[kind as usize];
+                *entries += lost(abi::Lost::Entries);
+                *switches += lost(abi::Lost::Switches);
+                *task_states += lost(abi::Lost::TaskStorage);
+                *cgroup_overflows += lost(abi::Lost::Rows);
+                *connections += lost(abi::Lost::Connections);
+                *listener_overflows += lost(abi::Lost::Listeners);
+            }
+        })
+    }
+
+    fn read_listeners(&self) -> Result<Vec<ListenerFigures>, KernelError> {
+        let listeners = self.maps.listeners.read_hash::<ListenerKey, abi::ListenerTotals>(MAX_LISTENERS)?;
+        Ok(listeners.into_iter().map(|(key, totals)| listener(key, &totals)).collect())
+    }
+}
+
+impl RawRow {
+    fn zeroed() -> Self {
+        Self {
+            totals: RowTotals::zeroed(),
+            switch_cost: [0; BUCKETS],
+            runq_wait: [0; BUCKETS],
+            accepts: AcceptTotals::zeroed(),
+        }
+    }
+}
+
+fn add(sum: &mut RowTotals, copy: &RowTotals) {
+    let copy: &[u64] = bytemuck::cast_slice(std::slice::from_ref(copy));
+    let sum: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
+    for (sum, copy) in sum.iter_mut().zip(copy) {
+        *sum = sum.wrapping_add(*copy);
+    }
+}
+
+/// What was counted in `raw` on top of `base`, with `None` for what the plan does not measure.
+fn counters(raw: &RawRow, base: Option<&RawRow>, plan: &Plan) -> CgroupCounters {
+    let zero = RawRow::zeroed();
+    let base = base.unwrap_or(&zero);
+    let cost = plan.uses(HookId::SchedEntry) && plan.uses(HookId::SchedExit);
+    let waits = plan.uses(HookId::SchedInfo);
+    let migrations = plan.uses(HookId::SchedMigrateTask);
+    let accepts = plan.uses(HookId::SysExitAccept) || plan.uses(HookId::SysExitAccept4);
+
+    let of = |figure: fn(&RawRow) -> u64| figure(raw).wrapping_sub(figure(base));
+    let ns = |figure: fn(&RawRow) -> u64| Nanos(of(figure));
+    let voluntary_switches = of(|row| row.totals.voluntary_switches);
+    let involuntary_switches = of(|row| row.totals.involuntary_switches);
+    let switches = voluntary_switches + involuntary_switches;
+    let totals = Totals {
+        switches,
+        voluntary_switches,
+        involuntary_switches,
+        cross_cgroup_switches: of(|row| row.totals.cross_cgroup_switches),
+        cpu_ns: ns(|row| row.totals.cpu_ns),
+        threads: of(|row| row.totals.threads),
+        schedule_calls: cost.then(|| switches + of(|row| row.totals.kept_calls)),
+        pick_ns: cost.then(|| ns(|row| row.totals.pick_ns)),
+        kept_ns: cost.then(|| ns(|row| row.totals.kept_ns)),
+        swap_ns: cost.then(|| ns(|row| row.totals.swap_ns)),
+        pick_next_task_fair_ns: None,
+        runq_waits: waits.then(|| of(|row| row.totals.runq_waits)),
+        runq_wait_ns: waits.then(|| ns(|row| row.totals.runq_wait_ns)),
+        migrations: migrations.then(|| of(|row| row.totals.migrations)),
+        migrations_cross_llc: migrations.then(|| of(|row| row.totals.migrations_cross_llc)),
+        migrations_cross_numa: migrations.then(|| of(|row| row.totals.migrations_cross_numa)),
+        accepts: accepts.then(|| of(|row| row.accepts.accepts)),
+        accept_wait_ns: accepts.then(|| ns(|row| row.accepts.accept_wait_ns)),
+    };
+    CgroupCounters {
+        totals,
+        switch_cost: cost.then(|| distribution(&raw.switch_cost, &base.switch_cost)),
+        runq_wait: waits.then(|| distribution(&raw.runq_wait, &base.runq_wait)),
+        accept_wait: accepts.then(|| distribution(&raw.accepts.accept_wait, &base.accepts.accept_wait)),
+    }
+}
+
+fn distribution(counts: &[u32; BUCKETS], base: &[u32; BUCKETS]) -> Distribution {
+    let bins = counts.iter().zip(base).enumerate().filter_map(|(bucket, (count, base))| {
+        let count = count.wrapping_sub(*base);
+        // HdrHistogram has no 0: the bucket of exactly 0 ns is read as 1 ns.
+        (count > 0).then(|| (Nanos(bucket_middle(bucket).max(1)), count))
+    });
+    Distribution::from_bins(bins)
+}
+
+/// `/grandparent/parent/itself`, from the names kept when the cgroup was first seen. `…` stands for what is above, where
+/// the way to the root was longer than is kept.
+fn path_of(lineage: &Lineage) -> String {
+    let ancestors: Vec<_> = lineage.ancestors.iter().take_while(|ancestor| ancestor.id != 0).collect();
+    let reached_root = ancestors.last().is_some_and(|last| last.id == CgroupId::ROOT.0);
+    let mut path = String::new();
+    if !reached_root {
+        path.push('…');
+    }
+    for ancestor in ancestors.iter().rev().filter(|ancestor| ancestor.id != CgroupId::ROOT.0) {
+        let end = ancestor.name.iter().position(|&byte| byte == 0).unwrap_or(ancestor.name.len());
+        path.push('/');
+        path.push_str(&String::from_utf8_lossy(&ancestor.name[..end]));
+    }
+    if path.is_empty() { "/".to_owned() } else { path }
+}
+
+fn listener(key: ListenerKey, totals: &abi::ListenerTotals) -> ListenerFigures {
+    let ip = if i32::from(key.family) == libc::AF_INET6 {
+        IpAddr::V6(Ipv6Addr::from(key.address)).to_canonical()
+    } else {
+        let [a, b, c, d, ..] = key.address;
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
+    ListenerFigures {
+        netns: key.netns,
+        address: SocketAddr::new(ip, key.port),
+        totals: ListenerTotals {
+            established: totals.established,
+            accepts: totals.accepts,
+            accept_wait_ns: Nanos(totals.accept_wait_ns),
+            abandoned: totals.abandoned,
+        },
+        cgroup: (totals.cgroup != 0).then_some(CgroupId(totals.cgroup)),
+        tgid: (totals.tgid != 0).then_some(totals.tgid as u32),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lagstop_ebpf::{Ancestor, NAME_LEN};
+
+    use super::*;
+
+    fn lineage(names: &[(u64, &str)]) -> Lineage {
+        let mut lineage = Lineage::zeroed();
+        for (ancestor, (id, name)) in lineage.ancestors.iter_mut().zip(names) {
+            *ancestor = Ancestor { id: *id, name: [0; NAME_LEN] };
+            ancestor.name[..name.len()].copy_from_slice(name.as_bytes());
+        }
+        lineage
+    }
+
+    #[test]
+    fn paths_are_built_from_the_names_up_to_the_root() {
+        assert_eq!(path_of(&lineage(&[(9, "c"), (8, "b"), (7, "a"), (1, "/")])), "/a/b/c");
+        assert_eq!(path_of(&lineage(&[(1, "/")])), "/");
+        let deep: Vec<_> = (2..10).map(|id| (id, "x")).collect();
+        assert_eq!(path_of(&lineage(&deep)), "…/x/x/x/x/x/x/x/x");
+    }
+
+    #[test]
+    fn mapped_ipv4_addresses_are_shown_as_ipv4() {
+        let mut key = ListenerKey { netns: 1, port: 80, family: libc::AF_INET6 as u16, address: [0; 16] };
+        key.address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 1]);
+        assert_eq!(listener(key, &Zeroable::zeroed()).address, "127.0.0.1:80".parse().unwrap());
+    }
+}

@@ -1,0 +1,105 @@
+//! Who has which row, and when a row may be given to somebody else.
+//!
+//! A row changes hands only after it has been out of the kernel's table, and unchanged, for two whole reads: `settle`
+//! runs on every CPU in each, after which none remembers the row as its running task's.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::model::CgroupId;
+
+/// Reads for which a row must be quiet before it is free.
+const QUIET_READS: u32 = 2;
+
+/// What owns a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) id: CgroupId,
+    pub(super) path: Arc<str>,
+    /// `Some` once the cgroup is gone: the reads for which the row has been quiet since.
+    retired: Option<u32>,
+}
+
+/// The owners of all rows.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    by_row: HashMap<u32, Owner>,
+}
+
+impl Owners {
+    /// Is it known that `row` belongs to `id`?
+    pub(super) fn has(&self, row: u32, id: CgroupId) -> bool {
+        self.by_row.get(&row).is_some_and(|owner| owner.id == id)
+    }
+
+    /// Notes that `row` belongs to `id`, from now on.
+    pub(super) fn note(&mut self, row: u32, id: CgroupId, path: Arc<str>) {
+        self.by_row.insert(row, Owner { id, path, retired: None });
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
+        self.by_row.iter().map(|(&row, owner)| (row, owner))
+    }
+
+    /// Begins to take the rows of `id` back. Gives whether it had any that was not being taken back already.
+    pub(super) fn retire(&mut self, id: CgroupId) -> bool {
+        let mut any = false;
+        for owner in self.by_row.values_mut().filter(|owner| owner.id == id && owner.retired.is_none()) {
+            owner.retired = Some(0);
+            any = true;
+        }
+        any
+    }
+
+    /// After a read: takes out and gives the rows that are free now. `changed` says whether a row was added to.
+    pub(super) fn release(&mut self, changed: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut free = Vec::new();
+        self.by_row.retain(|&row, owner| {
+            let Some(quiet) = &mut owner.retired else { return true };
+            *quiet = if changed(row) { 0 } else { *quiet + 1 };
+            let released = *quiet >= QUIET_READS;
+            if released {
+                free.push(row);
+            }
+            !released
+        });
+        free.sort_unstable();
+        free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: CgroupId = CgroupId(70);
+    const B: CgroupId = CgroupId(71);
+
+    fn owners() -> Owners {
+        let mut owners = Owners::default();
+        owners.note(2, A, "/a".into());
+        owners.note(3, B, "/b".into());
+        owners
+    }
+
+    #[test]
+    fn a_row_is_free_after_two_quiet_reads_and_not_before() {
+        let mut owners = owners();
+        assert!(owners.retire(A));
+        assert!(!owners.retire(A), "once is enough");
+        assert_eq!(owners.release(|_| false), [] as [u32; 0]);
+        assert_eq!(owners.release(|row| row == 2), [] as [u32; 0], "a straggler starts the count anew");
+        assert_eq!(owners.release(|_| false), [] as [u32; 0]);
+        assert_eq!(owners.release(|_| false), [2]);
+        assert_eq!(owners.iter().map(|(row, _)| row).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_new_owner_gets_its_own_path() {
+        let mut owners = owners();
+        assert!(owners.has(2, A));
+        owners.note(2, CgroupId(99), "/new".into());
+        assert!(!owners.has(2, A));
+        let owner = owners.iter().find(|(row, _)| *row == 2).map(|(_, owner)| owner.clone());
+        assert_eq!(owner.map(|owner| (owner.id, owner.path)), Some((CgroupId(99), "/new".into())));
+    }
+}

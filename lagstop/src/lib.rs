@@ -1,0 +1,6 @@
+//! lagstop measures what the scheduler itself costs on a densely packed Linux host: per cgroup, who pays, who causes it,
+//! and what helps.
+
+pub mod kernel;
+pub mod model;
+pub mod source;

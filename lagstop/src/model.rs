@@ -1,0 +1,25 @@
+//! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
+
+mod cgroup;
+mod distribution;
+mod hook;
+mod host;
+mod interval;
+mod listener;
+mod load_credit;
+mod session;
+mod snapshot;
+mod totals;
+mod units;
+
+pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Throttling};
+pub use distribution::{Distribution, DistributionError};
+pub use hook::{Hook, HookState};
+pub use host::{Host, Idle, Lost, Pressure};
+pub use interval::Interval;
+pub use listener::{Listener, ListenerTotals};
+pub use load_credit::LoadCredits;
+pub use session::Session;
+pub use snapshot::{CgroupCounters, CgroupState, CpuTotals, HostFigures, Snapshot};
+pub use totals::Totals;
+pub use units::{Cores, KERNEL_LOAD, Nanos, Tasks};

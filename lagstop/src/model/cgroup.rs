@@ -1,0 +1,92 @@
+//! Cgroups in an interval.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Distribution, Nanos, Tasks, Totals};
+
+/// What groups tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupBy {
+    /// The cgroup of the `task_group` that the task is in: the one whose run queues it competes in.
+    #[default]
+    Scheduler,
+    /// The cgroup v2 leaf that the task is in, whether or not the scheduler groups by it.
+    Leaf,
+}
+
+/// Identity of a cgroup while it exists: the inode number of its directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CgroupId(pub u64);
+
+impl CgroupId {
+    /// The row that cgroups share when the kernel's table was full. No directory has inode number 0.
+    pub const OTHER: Self = Self(0);
+    /// The root of every hierarchy.
+    pub const ROOT: Self = Self(1);
+}
+
+/// What a cgroup is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CgroupLabel {
+    /// Path from the root of its hierarchy. May hold anything that a directory name can.
+    pub path: Arc<str>,
+    /// What people call it: the unit, the container, the pod and container; the path where nothing better is known.
+    pub name: Arc<str>,
+}
+
+/// CPU bandwidth control, from the cgroup's own `cpu.stat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttling {
+    /// Enforcement periods that passed.
+    pub nr_periods: u64,
+    /// Of those, with the quota used up.
+    pub nr_throttled: u64,
+    /// Time its run queues were throttled, summed over CPUs.
+    pub throttled_ns: Nanos,
+}
+
+impl Throttling {
+    /// What came on top of `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            nr_periods: self.nr_periods.saturating_sub(earlier.nr_periods),
+            nr_throttled: self.nr_throttled.saturating_sub(earlier.nr_throttled),
+            throttled_ns: self.throttled_ns.minus(earlier.throttled_ns),
+        }
+    }
+}
+
+/// One cgroup in one interval.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cgroup {
+    /// Its id.
+    pub id: CgroupId,
+    /// Path from the root of its hierarchy.
+    pub path: Arc<str>,
+    /// What people call it.
+    pub name: Arc<str>,
+    /// What was counted.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// Average number of runnable tasks: (CPU time + run-queue wait) / duration.
+    pub runnable_load: Option<Tasks>,
+    /// Exponential moving average of the runnable load.
+    pub load_credit: Option<Tasks>,
+    /// Enforcement periods that passed.
+    pub nr_periods: Option<u64>,
+    /// Of those, with the quota used up.
+    pub nr_throttled: Option<u64>,
+    /// Time throttled, summed over CPUs.
+    pub throttled_ns: Option<Nanos>,
+    /// Cost of each switch away.
+    pub switch_cost: Option<Distribution>,
+    /// Each wait on a run queue.
+    pub runq_wait: Option<Distribution>,
+    /// Each accept wait.
+    pub accept_wait: Option<Distribution>,
+}

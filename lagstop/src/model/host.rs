@@ -1,0 +1,149 @@
+//! The host as a whole in an interval.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Nanos, Totals, units::ratio};
+
+/// The sums over all cgroups and idle, and what only the host has.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// Σ cgroups + idle.
+    #[serde(flatten)]
+    pub totals: Totals,
+    /// The idle tasks' part of it.
+    pub idle: Idle,
+    /// CPUs online at the end of the interval.
+    pub cpus_online: u64,
+    /// Time CPUs spent in tasks other than idle, by the clock, from switch to switch.
+    pub busy_ns: Nanos,
+    /// Time CPUs spent in idle, by the clock, from switch to switch.
+    pub idle_ns: Nanos,
+    /// Time a hypervisor gave to somebody else while a CPU here wanted to run (`/proc/stat`, in steps of a clock tick).
+    pub steal_ns: Option<Nanos>,
+    /// CPU time of the lagstop process itself.
+    pub self_cpu_ns: Nanos,
+    /// Time in lagstop's programs in the kernel: how often they ran times what a run was measured to take.
+    pub self_probe_ns: Option<Nanos>,
+    /// Pressure on the CPUs.
+    pub pressure: Option<Pressure>,
+    /// What could not be measured.
+    pub lost: Lost,
+}
+
+/// What the idle tasks cost: waking a CPU up is scheduling too, but nobody's switch away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Idle {
+    /// Switches from idle.
+    pub switches: u64,
+    /// Calls of `__schedule()` by idle tasks.
+    pub schedule_calls: Option<u64>,
+    /// Their pick cost.
+    pub pick_ns: Option<Nanos>,
+    /// Of that, in calls that stayed idle.
+    pub kept_ns: Option<Nanos>,
+    /// Swap cost of switches to idle.
+    pub swap_ns: Option<Nanos>,
+}
+
+impl From<&Totals> for Idle {
+    fn from(totals: &Totals) -> Self {
+        Self {
+            switches: totals.switches,
+            schedule_calls: totals.schedule_calls,
+            pick_ns: totals.pick_ns,
+            kept_ns: totals.kept_ns,
+            swap_ns: totals.swap_ns,
+        }
+    }
+}
+
+/// Pressure stall information: time in which some task waited for a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// Time in which at least one task waited.
+    pub some_ns: Nanos,
+}
+
+/// Things that could not be measured, each counted. All zero is what it should be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Switches whose entry was not seen: without pick cost.
+    pub entries: u64,
+    /// Switches that the kernel did not show, found out afterwards: without cost.
+    pub switches: u64,
+    /// Times a task had no room for its state: its run-queue wait may be short.
+    pub task_states: u64,
+    /// Switches and moves booked under `(other)`, because the table of cgroups was full.
+    pub cgroup_overflows: u64,
+    /// Connections not followed, because too many were waiting.
+    pub connections: u64,
+    /// Events of listeners that the table of listeners had no room for.
+    pub listener_overflows: u64,
+}
+
+impl Lost {
+    /// What came on top of `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            entries: self.entries.saturating_sub(earlier.entries),
+            switches: self.switches.saturating_sub(earlier.switches),
+            task_states: self.task_states.saturating_sub(earlier.task_states),
+            cgroup_overflows: self.cgroup_overflows.saturating_sub(earlier.cgroup_overflows),
+            connections: self.connections.saturating_sub(earlier.connections),
+            listener_overflows: self.listener_overflows.saturating_sub(earlier.listener_overflows),
+        }
+    }
+
+    /// Of all kinds.
+    pub const fn total(&self) -> u64 {
+        self.entries
+            + self.switches
+            + self.task_states
+            + self.cgroup_overflows
+            + self.connections
+            + self.listener_overflows
+    }
+}
+
+impl Host {
+    /// Switch cost of the cgroups, without idle's.
+    pub fn overhead_ns(&self) -> Option<Nanos> {
+        let all = self.totals.switch_cost()?;
+        let idle = self.idle.pick_ns? + self.idle.swap_ns?;
+        Some(all.minus(idle))
+    }
+
+    /// Switches away from tasks other than idle.
+    pub const fn task_switches(&self) -> u64 {
+        self.totals.switches.saturating_sub(self.idle.switches)
+    }
+
+    /// Mean cost of a switch away from a task other than idle.
+    pub fn mean_switch_cost(&self) -> Option<Nanos> {
+        let kept = self.totals.kept_ns?.minus(self.idle.kept_ns?);
+        self.overhead_ns()?.minus(kept).mean(self.task_switches())
+    }
+
+    /// Time all CPUs had.
+    pub const fn capacity(&self) -> Nanos {
+        Nanos(self.busy_ns.0 + self.idle_ns.0)
+    }
+
+    /// Overhead: the cgroups' switch cost as a share of the time of all online CPUs.
+    pub fn overhead(&self) -> Option<f64> {
+        Some(ratio(self.overhead_ns()?.0 as f64, self.capacity().0 as f64))
+    }
+
+    /// Share of the time of all CPUs that was not idle.
+    pub fn perceived_utilisation(&self) -> f64 {
+        ratio(self.busy_ns.0 as f64, self.capacity().0 as f64)
+    }
+
+    /// Share of the time of all CPUs that went into the tasks' own work. From switch to switch, the time that is not idle
+    /// holds exactly the swap cost that is charged to the task before its work, and the pick cost after it.
+    pub fn effective_utilisation(&self) -> Option<f64> {
+        let work = self.busy_ns.minus(self.overhead_ns()?);
+        Some(ratio(work.0 as f64, self.capacity().0 as f64))
+    }
+}

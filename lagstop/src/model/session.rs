@@ -1,0 +1,37 @@
+//! What holds for all intervals of one stream.
+
+use serde::{Deserialize, Serialize};
+
+use super::{GroupBy, Hook, HookState, Nanos};
+
+/// Where and how a stream of intervals was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Version of the lagstop that measured.
+    pub lagstop_version: String,
+    /// When the first interval began, RFC 3339.
+    pub started_at: String,
+    /// The host's name.
+    pub hostname: String,
+    /// Tells boots of a host apart.
+    pub boot_id: String,
+    /// `uname -r`
+    pub kernel: String,
+    /// CPUs online when it began.
+    pub cpus_online: u64,
+    /// CPUs that may ever be online.
+    pub cpus_possible: u64,
+    /// Intended length of an interval.
+    pub interval_ns: Nanos,
+    /// What groups tasks.
+    pub group_by: GroupBy,
+    /// What the figures come from, and what is missing and why.
+    pub hooks: Vec<Hook>,
+}
+
+impl Session {
+    /// Hooks that this kernel lacks or refused.
+    pub fn missing_hooks(&self) -> impl Iterator<Item = &Hook> {
+        self.hooks.iter().filter(|hook| hook.state == HookState::Off)
+    }
+}

@@ -1,0 +1,115 @@
+//! All totals at one moment.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure, Throttling, Totals};
+
+/// All totals at one moment. Two of them subtract to an [`super::Interval`].
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// When it was taken, on a clock that only goes forward.
+    pub at: Nanos,
+    /// The idle tasks.
+    pub idle: Totals,
+    /// Every cgroup that has been seen and still has a row; [`CgroupId::OTHER`] is what found no row.
+    pub cgroups: BTreeMap<CgroupId, CgroupState>,
+    /// CPUs, by number.
+    pub cpus: Vec<CpuTotals>,
+    /// Listening addresses.
+    pub listeners: Vec<Listener>,
+    /// Figures of the host that are not of a cgroup.
+    pub host: HostFigures,
+}
+
+/// One cgroup at that moment.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupState {
+    /// What it is called.
+    pub label: CgroupLabel,
+    /// What was counted since it was first seen. Shared with the snapshot before where nothing was added.
+    pub counters: Arc<CgroupCounters>,
+    /// `None` where the cgroup's files could not be read.
+    pub throttling: Option<Throttling>,
+}
+
+/// What was counted for a cgroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CgroupCounters {
+    /// Totals.
+    pub totals: Totals,
+    /// Cost of each switch away.
+    pub switch_cost: Option<Distribution>,
+    /// Each wait on a run queue.
+    pub runq_wait: Option<Distribution>,
+    /// Each accept wait.
+    pub accept_wait: Option<Distribution>,
+}
+
+impl CgroupCounters {
+    /// What came on top of `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let since = |now: &Option<Distribution>, then: &Option<Distribution>| match (now, then) {
+            (Some(now), Some(then)) => Some(now.since(then)),
+            (now, _) => now.clone(),
+        };
+        Self {
+            totals: self.totals.since(&earlier.totals),
+            switch_cost: since(&self.switch_cost, &earlier.switch_cost),
+            runq_wait: since(&self.runq_wait, &earlier.runq_wait),
+            accept_wait: since(&self.accept_wait, &earlier.accept_wait),
+        }
+    }
+
+    /// Adds `other`, of the same cgroup.
+    pub fn add(&mut self, other: &Self) {
+        self.totals.add(&other.totals);
+        for (mine, theirs) in [
+            (&mut self.switch_cost, &other.switch_cost),
+            (&mut self.runq_wait, &other.runq_wait),
+            (&mut self.accept_wait, &other.accept_wait),
+        ] {
+            if let (Some(mine), Some(theirs)) = (mine, theirs) {
+                mine.merge(theirs);
+            }
+        }
+    }
+}
+
+/// One CPU's totals, counted apart from the cgroups'.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTotals {
+    /// Switches, those from idle included.
+    pub switches: u64,
+    /// Calls that kept the running task.
+    pub kept_calls: u64,
+    /// Pick cost.
+    pub pick_ns: Nanos,
+    /// Swap cost.
+    pub swap_ns: Nanos,
+    /// Waits on this CPU's run queue that ended in running.
+    pub runq_waits: u64,
+    /// Their time.
+    pub runq_wait_ns: Nanos,
+    /// Time in tasks other than idle.
+    pub busy_ns: Nanos,
+    /// Time in idle.
+    pub idle_ns: Nanos,
+}
+
+/// Figures of the host since some start of their own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostFigures {
+    /// CPUs online.
+    pub cpus_online: u64,
+    /// Steal time of all CPUs.
+    pub steal_ns: Option<Nanos>,
+    /// CPU time of this process.
+    pub self_cpu_ns: Nanos,
+    /// Time in the programs in the kernel.
+    pub self_probe_ns: Option<Nanos>,
+    /// CPU pressure.
+    pub pressure: Option<Pressure>,
+    /// What could not be measured.
+    pub lost: Lost,
+}

@@ -1,0 +1,158 @@
+//! What is counted for a cgroup, for idle, and for the host alike.
+
+use serde::{Deserialize, Serialize};
+
+use super::Nanos;
+
+/// Declares the totals once: their fields, their difference and their sum.
+macro_rules! totals {
+    (
+        always { $($(#[$always_doc:meta])* $always:ident: $always_type:ty,)+ }
+        if_measured { $($(#[$maybe_doc:meta])* $maybe:ident: $maybe_type:ty,)+ }
+    ) => {
+        /// Totals of switches, their cost, and waits. In a snapshot they count from when the cgroup was first seen; in
+        /// an interval they are the interval's own. `None` is what this kernel did not let us measure.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Totals {
+            $($(#[$always_doc])* pub $always: $always_type,)+
+            $($(#[$maybe_doc])* pub $maybe: Option<$maybe_type>,)+
+        }
+
+        impl Totals {
+            /// What came on top of `earlier`.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                Self {
+                    $($always: self.$always.difference(earlier.$always),)+
+                    $($maybe: self.$maybe.map(|now| now.difference(earlier.$maybe.unwrap_or_default())),)+
+                }
+            }
+
+            /// Adds `other`. What only one of the two measured is not measured in the sum.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$always = self.$always.sum(other.$always);)+
+                $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)+
+            }
+
+            /// Nothing happened.
+            pub fn is_zero(&self) -> bool {
+                $(self.$always == <$always_type>::default() &&)+
+                $(self.$maybe.unwrap_or_default() == <$maybe_type>::default() &&)+
+                true
+            }
+        }
+    };
+}
+
+totals! {
+    always {
+        /// Switches away: the voluntary and the involuntary ones.
+        switches: u64,
+        /// Switches away that the kernel counted as voluntary.
+        voluntary_switches: u64,
+        /// All other switches away.
+        involuntary_switches: u64,
+        /// Switches away to a task of another cgroup.
+        cross_cgroup_switches: u64,
+        /// CPU time as the kernel books it.
+        cpu_ns: Nanos,
+        /// Tasks seen running.
+        threads: u64,
+    }
+    if_measured {
+        /// `__schedule()` calls: the switches, and those that kept the running task.
+        schedule_calls: u64,
+        /// From entry of `__schedule()` to `sched_switch`, plus `kept_ns`.
+        pick_ns: Nanos,
+        /// Calls that kept the running task, entry to exit.
+        kept_ns: Nanos,
+        /// From `sched_switch` to exit, of switches to the cgroup.
+        swap_ns: Nanos,
+        /// Time in `pick_next_task_fair`.
+        pick_next_task_fair_ns: Nanos,
+        /// Waits on a run queue that ended.
+        runq_waits: u64,
+        /// Their time.
+        runq_wait_ns: Nanos,
+        /// Moves to another CPU.
+        migrations: u64,
+        /// Moves to another last-level cache.
+        migrations_cross_llc: u64,
+        /// Moves to another NUMA node.
+        migrations_cross_numa: u64,
+        /// Connections accepted whose start was seen.
+        accepts: u64,
+        /// Their accept wait.
+        accept_wait_ns: Nanos,
+    }
+}
+
+impl Totals {
+    /// Pick + swap cost, where both were measured.
+    pub fn switch_cost(&self) -> Option<Nanos> {
+        self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick + swap)
+    }
+
+    /// Mean cost of a switch: calls that kept the running task are no switches and are left out.
+    pub fn mean_switch_cost(&self) -> Option<Nanos> {
+        self.switch_cost()?.minus(self.kept_ns?).mean(self.switches)
+    }
+
+    /// Mean wait on a run queue.
+    pub fn mean_runq_wait(&self) -> Option<Nanos> {
+        self.runq_wait_ns?.mean(self.runq_waits?)
+    }
+}
+
+/// What can be counted.
+trait Counted: Copy {
+    fn difference(self, earlier: Self) -> Self;
+    fn sum(self, other: Self) -> Self;
+}
+
+impl Counted for u64 {
+    fn difference(self, earlier: Self) -> Self {
+        self.saturating_sub(earlier)
+    }
+    fn sum(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+}
+
+impl Counted for Nanos {
+    fn difference(self, earlier: Self) -> Self {
+        self.minus(earlier)
+    }
+    fn sum(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_stays_so() {
+        let measured = Totals { swap_ns: Some(Nanos(5)), cpu_ns: Nanos(7), ..Totals::default() };
+        let not = Totals { swap_ns: None, cpu_ns: Nanos(1), ..Totals::default() };
+        let mut sum = measured;
+        sum.add(&not);
+        assert_eq!((sum.swap_ns, sum.cpu_ns), (None, Nanos(8)));
+        assert_eq!(not.since(&measured).swap_ns, None);
+        assert_eq!(measured.since(&not).swap_ns, Some(Nanos(5)), "a hook that was attached later");
+        assert_eq!(measured.switch_cost(), None, "pick is missing");
+    }
+
+    #[test]
+    fn the_mean_switch_cost_leaves_out_calls_that_did_not_switch() {
+        let totals = Totals {
+            switches: 4,
+            pick_ns: Some(Nanos(5_000)),
+            kept_ns: Some(Nanos(1_000)),
+            swap_ns: Some(Nanos(4_000)),
+            ..Totals::default()
+        };
+        assert_eq!(totals.mean_switch_cost(), Some(Nanos(2_000)));
+    }
+}

@@ -1,0 +1,130 @@
+//! Quantities that carry their unit.
+
+use std::{fmt, iter::Sum, ops};
+
+use serde::{Deserialize, Serialize};
+
+/// A length of time, or a point on a clock, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// One second.
+    pub const SECOND: Self = Self(1_000_000_000);
+
+    /// In seconds.
+    pub fn seconds(self) -> f64 {
+        self.0 as f64 / 1e9
+    }
+
+    /// What is left after `other`; nothing where `other` is more.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// The mean of `count` things that took this long together. `None` of none.
+    pub const fn mean(self, count: u64) -> Option<Self> {
+        match self.0.checked_div(count) {
+            Some(mean) => Some(Self(mean)),
+            None => None,
+        }
+    }
+
+    /// How many CPUs this much work keeps busy over `duration`.
+    pub fn cores(self, duration: Self) -> Cores {
+        Cores(ratio(self.0 as f64, duration.0 as f64))
+    }
+}
+
+impl ops::Add for Nanos {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+}
+
+impl ops::AddAssign for Nanos {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+        values.fold(Self::ZERO, ops::Add::add)
+    }
+}
+
+/// For people: three figures and the unit that keeps them short.
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0 as f64;
+        let (value, unit) = match self.0 {
+            0..1_000 => return f.pad(&format!("{} ns", self.0)),
+            1_000..1_000_000 => (ns / 1e3, "µs"),
+            1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
+            _ => (ns / 1e9, "s"),
+        };
+        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        f.pad(&format!("{value:.decimals$} {unit}"))
+    }
+}
+
+/// CPUs kept busy on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Cores(pub f64);
+
+/// Tasks on average; 1.00 is one that is always runnable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Tasks(pub f64);
+
+/// What the kernel writes for [`Tasks`] 1.00 of default weight (`NICE_0_LOAD` as `load_avg` shows it).
+pub const KERNEL_LOAD: f64 = 1024.0;
+
+/// In recordings in the kernel's unit: 1024 is one task that is always runnable.
+impl Serialize for Tasks {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // Three decimals: finer than any source of it.
+        serializer.serialize_f64((self.0 * KERNEL_LOAD * 1e3).round() / 1e3)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tasks {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(f64::deserialize(deserializer)? / KERNEL_LOAD))
+    }
+}
+
+/// `part / whole`; 0 of nothing.
+pub(crate) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_as_people_write_them() {
+        let shown: Vec<String> =
+            [0, 999, 1_000, 48_210, 312_000, 9_999_999, 2_500_000_000].map(|ns| Nanos(ns).to_string()).into();
+        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "48.2 µs", "312 µs", "10.00 ms", "2.50 s"]);
+        assert_eq!(format!("{:>9}", Nanos(1_000)), "  1.00 µs");
+    }
+
+    #[test]
+    fn a_mean_of_nothing_is_not_zero() {
+        assert_eq!(Nanos(10).mean(0), None);
+        assert_eq!(Nanos(10).mean(4), Some(Nanos(2)));
+    }
+
+    #[test]
+    fn load_is_recorded_in_the_kernels_unit() {
+        assert_eq!(serde_json::to_string(&Tasks(2.5)).unwrap(), "2560.0");
+        assert_eq!(serde_json::from_str::<Tasks>("512").unwrap(), Tasks(0.5));
+    }
+}
