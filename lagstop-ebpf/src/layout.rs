@@ -114,6 +114,8 @@ pub struct Settings {
     pub loaded_at_ns: u64,
     /// Copies of every distribution.
     pub shards: u64,
+    /// 1: read the clock and return, for measuring what no program could do without.
+    pub clock_only: u64,
 }
 
 /// Totals of one row on one CPU. All grow without end; each is written by one program, or by programs that cannot

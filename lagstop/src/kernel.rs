@@ -17,7 +17,7 @@ pub use btf::{Btf, BtfError};
 pub use error::KernelError;
 pub use facts::{Facts, MissingCapability};
 pub use plan::{HookId, Plan};
-pub use reader::{KernelSnapshot, ListenerFigures, Reader};
+pub use reader::{KernelSnapshot, Reader};
 
 /// Where CPUs sit, for telling migrations apart and for placing the copies of the distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

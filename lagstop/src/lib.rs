@@ -1,6 +1,9 @@
 //! lagstop measures what the scheduler itself costs on a densely packed Linux host: per cgroup, who pays, who causes it,
 //! and what helps.
 
+pub mod cli;
+pub mod host;
 pub mod kernel;
 pub mod model;
+pub mod recording;
 pub mod source;

@@ -1,2 +1,5 @@
-//! x
-fn main() {}
+//! `lagstop`: parse, run, exit code.
+
+fn main() -> std::process::ExitCode {
+    lagstop::cli::run()
+}

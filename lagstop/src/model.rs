@@ -17,7 +17,7 @@ pub use distribution::{Distribution, DistributionError};
 pub use hook::{Hook, HookState};
 pub use host::{Host, Idle, Lost, Pressure};
 pub use interval::Interval;
-pub use listener::{Listener, ListenerTotals};
+pub use listener::{Listener, ListenerTotals, Traffic};
 pub use load_credit::LoadCredits;
 pub use session::Session;
 pub use snapshot::{CgroupCounters, CgroupState, CpuTotals, HostFigures, Snapshot};

@@ -1,21 +1,50 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
+mod live;
+
+use std::sync::mpsc as blocking;
+
+use thiserror::Error;
 use tokio::sync::mpsc;
+
+pub use live::{LiveOptions, live};
 
 use crate::model::{Interval, Session};
 
-/// A stream of intervals. It ends when the channel closes; an error is its last item.
+/// A stream of intervals. Dropping it ends it.
 pub struct Stream {
     /// What holds for all of them.
     pub session: Session,
-    /// The intervals, in order.
+    /// The intervals, in order. Closed at the end; an error is the last item.
     pub intervals: mpsc::Receiver<Result<Interval, SourceError>>,
+    /// Ends the stream early.
+    pub stop: Stop,
 }
 
-/// Why a stream ended early.
-#[derive(Debug, thiserror::Error)]
+/// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.
+#[derive(Clone, Debug)]
+pub struct Stop(blocking::Sender<()>);
+
+impl Stop {
+    /// A handle, and what it is heard by.
+    pub fn new() -> (Self, blocking::Receiver<()>) {
+        let (sender, receiver) = blocking::channel();
+        (Self(sender), receiver)
+    }
+
+    /// Ends the stream. Once is enough; it is no error when it has ended already.
+    pub fn stop(&self) {
+        let _ = self.0.send(());
+    }
+}
+
+/// Why a stream could not start, or ended early.
+#[derive(Debug, Error)]
 pub enum SourceError {
-    /// The kernel side could not start or go on.
+    /// The kernel side.
     #[error(transparent)]
     Kernel(#[from] crate::kernel::KernelError),
+    /// The host's files.
+    #[error(transparent)]
+    Host(#[from] crate::host::HostError),
 }

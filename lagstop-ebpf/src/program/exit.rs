@@ -2,7 +2,11 @@
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
 
-use crate::{kernel::Task, maps::CPU, spells, spread};
+use crate::{
+    kernel::{Task, constant},
+    maps::CPU,
+    spells, spread,
+};
 
 /// A task that was just forked comes here from `schedule_tail`: its switch was seen on this CPU like any other.
 #[btf_tracepoint(function = "sched_exit_tp")]
@@ -12,6 +16,10 @@ pub(crate) fn exit(_: BtfTracePointContext) -> i32 {
     let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
     // SAFETY: this CPU's own value; preemption is off, and interrupts write to other fields.
     let cpu = unsafe { &mut *cpu };
+    if constant!(SETTINGS.clock_only) != 0 {
+        cpu.switch_ns = now;
+        return 0;
+    }
     let current = Task::current();
 
     if cpu.task != current.as_ptr() as u64 {

@@ -4,7 +4,7 @@ use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfT
 use lagstop_ebpf::Lost;
 
 use crate::{
-    kernel::Task,
+    kernel::{Task, constant},
     maps::CPU,
     rows::row_of,
     spells::{self, Arrival},
@@ -18,6 +18,10 @@ pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
     let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
     // SAFETY: this CPU's own value; interrupts are off.
     let cpu = unsafe { &mut *cpu };
+    if constant!(SETTINGS.clock_only) != 0 {
+        cpu.switch_ns = now;
+        return 0;
+    }
     let prev = Task::new(ctx.arg(1));
     let next = Task::new(ctx.arg(2));
 

@@ -27,6 +27,8 @@ pub struct Options {
     pub group_by: GroupBy,
     /// Cgroups that can be told apart at once; the surplus shares one row.
     pub max_cgroups: u32,
+    /// The programs only read the clock and return: for measuring what no program could do without.
+    pub clock_only: bool,
     /// Every possible CPU.
     pub places: Vec<CpuPlace>,
 }
@@ -57,7 +59,7 @@ pub fn attach(facts: &Facts, mut plan: Plan, options: &Options) -> Result<Reader
     let rows = options.max_cgroups.saturating_add(ROW_FIRST);
     let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
     let shards = MAX_SHARDS.min(possible);
-    let settings = plan.settings(options.group_by, now().0, shards);
+    let settings = plan.settings(options, now().0, shards);
     let refused_object =
         |error: &dyn std::error::Error| KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) };
     let btf = AyaBtf::from_sys_fs().map_err(|error| refused_object(&error))?;

@@ -2,7 +2,7 @@
 
 use lagstop_ebpf::Settings;
 
-use super::{error::KernelError, facts::Facts};
+use super::{attach::Options, error::KernelError, facts::Facts};
 use crate::model::{GroupBy, Hook, HookState};
 
 /// Something in the kernel that a program can be attached to, or that the programs read.
@@ -143,12 +143,13 @@ impl Plan {
         hooks
     }
 
-    pub(super) fn settings(&self, group_by: GroupBy, loaded_at_ns: u64, shards: u32) -> Settings {
+    pub(super) fn settings(&self, options: &Options, loaded_at_ns: u64, shards: u32) -> Settings {
         Settings {
-            group_by_leaf: u64::from(group_by == GroupBy::Leaf),
+            group_by_leaf: u64::from(options.group_by == GroupBy::Leaf),
             runq_wait: u64::from(self.uses(HookId::SchedInfo)),
             loaded_at_ns,
             shards: shards.into(),
+            clock_only: options.clock_only.into(),
         }
     }
 

@@ -23,7 +23,9 @@ use super::{
     probe_cost::ProbeCost,
     rows::Owners,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals};
+use crate::model::{
+    CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals, Traffic,
+};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -37,26 +39,11 @@ pub struct KernelSnapshot {
     /// CPUs, by number.
     pub cpus: Vec<CpuTotals>,
     /// Local addresses that connections came to. Empty where TCP is not watched.
-    pub listeners: Vec<ListenerFigures>,
+    pub traffic: Vec<Traffic>,
     /// What could not be measured.
     pub lost: Lost,
     /// Time in the programs.
     pub probe_ns: Option<Nanos>,
-}
-
-/// A local address that connections came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListenerFigures {
-    /// Inode number of the network namespace.
-    pub netns: u32,
-    /// The address: the connection's, not the wildcard that it may have been listened on with.
-    pub address: SocketAddr,
-    /// What happened on it.
-    pub totals: ListenerTotals,
-    /// Cgroup of the last task that accepted.
-    pub cgroup: Option<CgroupId>,
-    /// A process in the namespace: the last that accepted.
-    pub tgid: Option<u32>,
 }
 
 /// One row as it is in the maps, its copies added up.
@@ -130,6 +117,11 @@ impl Reader {
         self.plan.hooks()
     }
 
+    /// Is `hook` attached?
+    pub fn uses(&self, hook: HookId) -> bool {
+        self.plan.uses(hook)
+    }
+
     /// Stops the programs; what they counted can still be read.
     ///
     /// # Errors
@@ -183,7 +175,7 @@ impl Reader {
         let mut snapshot = KernelSnapshot {
             at,
             idle: self.rows[ROW_IDLE as usize].counters.totals,
-            listeners: self.read_listeners()?,
+            traffic: self.read_traffic()?,
             ..KernelSnapshot::default()
         };
         snapshot
@@ -314,9 +306,9 @@ impl Reader {
         })
     }
 
-    fn read_listeners(&self) -> Result<Vec<ListenerFigures>, KernelError> {
-        let listeners = self.maps.listeners.read_hash::<ListenerKey, abi::ListenerTotals>(MAX_LISTENERS)?;
-        Ok(listeners.into_iter().map(|(key, totals)| listener(key, &totals)).collect())
+    fn read_traffic(&self) -> Result<Vec<Traffic>, KernelError> {
+        let addresses = self.maps.listeners.read_hash::<ListenerKey, abi::ListenerTotals>(MAX_LISTENERS)?;
+        Ok(addresses.into_iter().map(|(key, totals)| traffic(key, &totals)).collect())
     }
 }
 
@@ -407,14 +399,14 @@ fn path_of(lineage: &Lineage) -> String {
     if path.is_empty() { "/".to_owned() } else { path }
 }
 
-fn listener(key: ListenerKey, totals: &abi::ListenerTotals) -> ListenerFigures {
+fn traffic(key: ListenerKey, totals: &abi::ListenerTotals) -> Traffic {
     let ip = if i32::from(key.family) == libc::AF_INET6 {
         IpAddr::V6(Ipv6Addr::from(key.address)).to_canonical()
     } else {
         let [a, b, c, d, ..] = key.address;
         IpAddr::V4(Ipv4Addr::new(a, b, c, d))
     };
-    ListenerFigures {
+    Traffic {
         netns: key.netns,
         address: SocketAddr::new(ip, key.port),
         totals: ListenerTotals {
@@ -455,6 +447,6 @@ mod tests {
     fn mapped_ipv4_addresses_are_shown_as_ipv4() {
         let mut key = ListenerKey { netns: 1, port: 80, family: libc::AF_INET6 as u16, address: [0; 16] };
         key.address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 1]);
-        assert_eq!(listener(key, &Zeroable::zeroed()).address, "127.0.0.1:80".parse().unwrap());
+        assert_eq!(traffic(key, &Zeroable::zeroed()).address, "127.0.0.1:80".parse().unwrap());
     }
 }

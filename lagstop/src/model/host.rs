@@ -95,6 +95,16 @@ impl Lost {
         }
     }
 
+    /// Adds `other`.
+    pub const fn add(&mut self, other: &Self) {
+        self.entries += other.entries;
+        self.switches += other.switches;
+        self.task_states += other.task_states;
+        self.cgroup_overflows += other.cgroup_overflows;
+        self.connections += other.connections;
+        self.listener_overflows += other.listener_overflows;
+    }
+
     /// Of all kinds.
     pub const fn total(&self) -> u64 {
         self.entries

@@ -40,6 +40,21 @@ impl ListenerTotals {
     }
 }
 
+/// What happened on a local address that connections came to, since it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Inode number of the network namespace.
+    pub netns: u32,
+    /// The address: the connections', never the wildcard that may have been listened on.
+    pub address: SocketAddr,
+    /// What happened.
+    pub totals: ListenerTotals,
+    /// Cgroup of the last task that accepted.
+    pub cgroup: Option<CgroupId>,
+    /// A process in the namespace: the last that accepted.
+    pub tgid: Option<u32>,
+}
+
 /// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {

@@ -1,0 +1,82 @@
+//! Arguments of every subcommand that measures.
+
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::{
+    kernel::Options,
+    model::GroupBy,
+    source::{LiveOptions, SourceError, Stream, live},
+};
+
+/// How to measure.
+#[derive(Args, Clone, Debug)]
+pub(super) struct MeasureArgs {
+    /// Length of an interval
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+
+    /// What groups tasks: the cgroup the scheduler groups them by, or their cgroup v2 leaf
+    #[arg(long, value_name = "WHAT", default_value = "scheduler")]
+    group_by: Grouping,
+
+    /// Cgroups told apart at once; more share the row `(other)`
+    #[arg(long, value_name = "NUMBER", default_value_t = Options::DEFAULT_MAX_CGROUPS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_cgroups: u32,
+
+    /// Time constant of Load Credit
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
+    load_credit_time: Duration,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Grouping {
+    /// The cgroup in whose run queues a task competes
+    Scheduler,
+    /// The cgroup v2 leaf
+    Leaf,
+}
+
+impl MeasureArgs {
+    /// Starts to measure, for `duration` or until it is stopped.
+    pub(super) fn start(&self, duration: Option<Duration>) -> Result<Stream, SourceError> {
+        live(LiveOptions {
+            interval: self.interval,
+            duration,
+            group_by: match self.group_by {
+                Grouping::Scheduler => GroupBy::Scheduler,
+                Grouping::Leaf => GroupBy::Leaf,
+            },
+            max_cgroups: self.max_cgroups,
+            load_credit_time: self.load_credit_time,
+            // For `cargo xtask overhead`: what is left of the cost when the programs do nothing.
+            clock_only: std::env::var_os("LAGSTOP_CLOCK_ONLY").is_some(),
+        })
+    }
+}
+
+/// A time such as `30s` or `500ms`, longer than nothing.
+pub(super) fn positive(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 500ms, 30s or 5m"))?;
+    if time.is_zero() { Err("it must be longer than nothing".to_owned()) } else { Ok(time) }
+}
+
+/// Reading takes about a millisecond: shorter intervals would measure lagstop.
+fn interval(text: &str) -> Result<Duration, String> {
+    const SHORTEST: Duration = Duration::from_millis(20);
+    let time = positive(text)?;
+    if time < SHORTEST { Err("it must be at least 20ms".to_owned()) } else { Ok(time) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_checked() {
+        assert_eq!(positive("90s"), Ok(Duration::from_secs(90)));
+        assert!(positive("0s").is_err() && positive("soon").is_err() && positive("").is_err());
+        assert!(interval("5ms").is_err() && interval("20ms").is_ok());
+    }
+}

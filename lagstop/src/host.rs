@@ -1,0 +1,46 @@
+//! The only code that reads `/proc`, `/sys` and cgroupfs, and asks the kernel about sockets.
+
+mod bandwidth;
+mod cpus;
+mod figures;
+mod hierarchy;
+mod identity;
+mod listeners;
+mod names;
+mod sock_diag;
+
+pub use bandwidth::Bandwidth;
+pub use cpus::Cpus;
+pub use figures::figures;
+pub use hierarchy::{Hierarchy, Version};
+pub use identity::Identity;
+pub use listeners::listeners;
+pub use names::Names;
+
+use std::io;
+
+use thiserror::Error;
+
+/// What about the host cannot be read, with a remedy.
+#[derive(Debug, Error)]
+pub enum HostError {
+    /// A file that is always there is not.
+    #[error("{path} cannot be read: {source}. It is part of every Linux with /proc and /sys mounted")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No cgroup hierarchy is mounted.
+    #[error(
+        "no cgroup hierarchy {0} is mounted here, so cgroups would have no names: mount -t cgroup2 none /sys/fs/cgroup \
+         (in a container, mount the host's /sys/fs/cgroup into it)"
+    )]
+    NoCgroups(&'static str),
+}
+
+/// Reads a text file that should be there.
+fn read(path: &str) -> Result<String, HostError> {
+    std::fs::read_to_string(path).map_err(|source| HostError::Read { path: path.to_owned(), source })
+}

@@ -1,0 +1,177 @@
+//! The cgroup hierarchy whose groups are measured: where it is mounted, and which of its groups still exist.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::fs::MetadataExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use super::{HostError, read};
+use crate::model::{CgroupId, GroupBy};
+
+/// Version of the cgroup interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// One hierarchy a controller.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// A mounted hierarchy.
+#[derive(Debug)]
+pub struct Hierarchy {
+    /// Its version.
+    pub version: Version,
+    /// Where it is mounted.
+    mount: PathBuf,
+    /// The part of it that is mounted: `/` but in a container.
+    root: String,
+}
+
+impl Hierarchy {
+    /// Finds the hierarchy whose groups tasks are grouped by.
+    ///
+    /// # Errors
+    /// When it is not mounted.
+    pub fn find(group_by: GroupBy) -> Result<Self, HostError> {
+        Self::choose(&read("/proc/self/mountinfo")?, group_by)
+    }
+
+    /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.
+    fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
+        let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
+        let has_cpu =
+            |mount: &&Mount<'_>| mount.fs == "cgroup" && mount.options.split(',').any(|option| option == "cpu");
+        let v1 = mounts.iter().find(has_cpu).map(|mount| (mount, Version::V1));
+        let v2 = mounts.iter().find(|mount| mount.fs == "cgroup2").map(|mount| (mount, Version::V2));
+        let (chosen, what) = match group_by {
+            GroupBy::Scheduler => (v1.or(v2), "with the cpu controller"),
+            GroupBy::Leaf => (v2, "of version 2"),
+        };
+        let (mount, version) = chosen.ok_or(HostError::NoCgroups(what))?;
+        Ok(Self { version, mount: PathBuf::from(unescape(mount.point)), root: unescape(mount.root) })
+    }
+
+    /// The directory of the cgroup with this path in the hierarchy; `None` where it is outside of what is mounted.
+    pub fn directory(&self, path: &str) -> Option<PathBuf> {
+        let inside = path.strip_prefix(self.root.trim_end_matches('/'))?;
+        Some(self.mount.join(inside.trim_start_matches('/')))
+    }
+
+    /// Does the cgroup exist? Only a clear no is a no.
+    pub fn is_gone(&self, id: CgroupId, path: &str) -> bool {
+        let found = self.directory(path).and_then(|directory| fs::metadata(directory).ok());
+        if found.is_some_and(|found| found.ino() == id.0) {
+            return false;
+        }
+        // It may have been renamed, be outside of what is mounted, or have a name that was cut: ask by id.
+        match open_by_id(&self.mount, id) {
+            Ok(_) => false,
+            Err(error) => error.raw_os_error() == Some(libc::ESTALE),
+        }
+    }
+}
+
+/// One line of `/proc/self/mountinfo`, proc_pid_mountinfo(5).
+struct Mount<'l> {
+    root: &'l str,
+    point: &'l str,
+    fs: &'l str,
+    options: &'l str,
+}
+
+impl<'l> Mount<'l> {
+    fn parse(line: &'l str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut before = before.split(' ').skip(3);
+        let mut after = after.split(' ');
+        Some(Self { root: before.next()?, point: before.next()?, fs: after.next()?, options: after.nth(1)? })
+    }
+}
+
+/// Undoes the octal escapes of mountinfo: `\040` is a space.
+fn unescape(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        plain.push_str(before);
+        match after.get(..3).and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte.into());
+                rest = &after[3..];
+            }
+            None => {
+                plain.push('\\');
+                rest = after;
+            }
+        }
+    }
+    plain + rest
+}
+
+/// Opens a cgroup's directory by its id, which is what kernfs makes file handles of (`fs/kernfs/mount.c`,
+/// `FILEID_KERNFS`). Needs CAP_DAC_READ_SEARCH.
+fn open_by_id(mount: &Path, id: CgroupId) -> io::Result<OwnedFd> {
+    const FILEID_KERNFS: libc::c_int = 0xfe;
+    #[repr(C)]
+    struct Handle {
+        header: libc::file_handle,
+        id: u64,
+    }
+    let mount = File::open(mount)?;
+    // SAFETY: plain integers.
+    let mut handle: Handle = unsafe { std::mem::zeroed() };
+    handle.header.handle_bytes = 8;
+    handle.header.handle_type = FILEID_KERNFS;
+    handle.id = id.0;
+    // SAFETY: the handle is followed by as many bytes as it says.
+    let fd =
+        unsafe { libc::open_by_handle_at(mount.as_raw_fd(), (&raw mut handle).cast(), libc::O_PATH | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V2_ONLY: &str = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n";
+    const HYBRID: &str = "\
+        24 22 0:21 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n\
+        25 24 0:22 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
+        26 24 0:23 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+        27 24 0:24 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    const CONTAINER: &str = "40 39 0:26 /docker/abc /sys/fs/cgroup\\040host ro - cgroup2 cgroup2 rw\n";
+
+    #[test]
+    fn the_hierarchy_with_the_cpu_controller_is_the_schedulers() {
+        let of = |mountinfo, group_by| Hierarchy::choose(mountinfo, group_by).map(|found| (found.version, found.mount));
+        let unified = PathBuf::from("/sys/fs/cgroup");
+        assert_eq!(of(V2_ONLY, GroupBy::Scheduler).unwrap(), (Version::V2, unified));
+        assert_eq!(
+            of(HYBRID, GroupBy::Scheduler).unwrap(),
+            (Version::V1, PathBuf::from("/sys/fs/cgroup/cpu,cpuacct")),
+            "cpuset is another controller"
+        );
+        assert_eq!(of(HYBRID, GroupBy::Leaf).unwrap(), (Version::V2, PathBuf::from("/sys/fs/cgroup/unified")));
+        let error = of("1 0 0:1 / / rw - ext4 /dev/sda rw\n", GroupBy::Scheduler).unwrap_err().to_string();
+        assert!(error.contains("mount -t cgroup2"), "{error}");
+    }
+
+    #[test]
+    fn paths_are_taken_relative_to_what_is_mounted() {
+        let host = Hierarchy::choose(HYBRID, GroupBy::Scheduler).unwrap();
+        assert_eq!(host.directory("/a/b"), Some("/sys/fs/cgroup/cpu,cpuacct/a/b".into()));
+        let container = Hierarchy::choose(CONTAINER, GroupBy::Scheduler).unwrap();
+        assert_eq!(container.directory("/docker/abc/x"), Some("/sys/fs/cgroup host/x".into()));
+        assert_eq!(container.directory("/other"), None);
+    }
+}

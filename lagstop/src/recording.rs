@@ -1,0 +1,7 @@
+//! Recordings: JSON lines, one `header`, one `interval` a line, one `footer`. `docs/recording.md` defines every field.
+
+mod line;
+mod writer;
+
+pub use line::{Footer, Line, SCHEMA};
+pub use writer::{WriteError, Writer};

@@ -1,0 +1,124 @@
+//! The lines of a recording.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Interval, Lost, Session};
+
+/// Version of the format. It changes when a reader of the old one would misread the new one; new fields alone do not.
+pub const SCHEMA: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Line {
+    /// The first.
+    Header {
+        /// [`SCHEMA`] of the writer.
+        schema: u32,
+        /// What holds for all intervals.
+        #[serde(flatten)]
+        session: Session,
+    },
+    /// What happened between two readings.
+    Interval(Box<Interval>),
+    /// The last, where the recording was ended and not cut off.
+    Footer(Footer),
+}
+
+/// Says that the recording is whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Footer {
+    /// When it ended, RFC 3339.
+    pub ended_at: String,
+    /// Intervals in it.
+    pub intervals: u64,
+    /// Why it ended: `duration`, `interrupted`, or an error's message.
+    pub reason: String,
+    /// What could not be measured, over all of it.
+    pub lost: Lost,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals};
+
+    fn interval() -> Interval {
+        let totals = Totals { switches: 3, voluntary_switches: 3, pick_ns: Some(Nanos(5_000)), ..Totals::default() };
+        Interval {
+            seq: 1,
+            duration_ns: Nanos::SECOND,
+            cgroups: vec![Cgroup {
+                id: CgroupId(42),
+                path: "/a\u{1b}[31m".into(),
+                totals,
+                runnable_load: Some(Tasks(0.5)),
+                switch_cost: Some(Distribution::from_bins([(Nanos(1_000), 3)])),
+                ..Cgroup::default()
+            }],
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn lines_come_back_as_they_were_written() {
+        let lines = [
+            Line::Header { schema: SCHEMA, session: Session { hostname: "h".to_owned(), ..Session::default() } },
+            Line::Interval(Box::new(interval())),
+            Line::Footer(Footer { intervals: 1, ..Footer::default() }),
+        ];
+        for line in lines {
+            let text = serde_json::to_string(&line).unwrap();
+            assert!(!text.contains('\n') && !text.contains('\u{1b}'), "{text}");
+            let back: Line = serde_json::from_str(&text).unwrap();
+            // Distributions come back in HdrHistogram's own bins; what they encode to is the same.
+            assert_eq!(serde_json::to_string(&back).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn an_interval_has_the_fields_that_readers_count_on() {
+        let value = serde_json::to_value(Line::Interval(Box::new(interval()))).unwrap();
+        for field in ["kind", "seq", "start_ns", "duration_ns", "host", "cgroups", "listeners"] {
+            assert!(value.get(field).is_some(), "{field}");
+        }
+        for field in [
+            "id",
+            "path",
+            "name",
+            "switches",
+            "voluntary_switches",
+            "involuntary_switches",
+            "cross_cgroup_switches",
+            "schedule_calls",
+            "pick_ns",
+            "swap_ns",
+            "pick_next_task_fair_ns",
+            "cpu_ns",
+            "runq_waits",
+            "runq_wait_ns",
+            "runnable_load",
+            "load_credit",
+            "migrations",
+            "migrations_cross_llc",
+            "migrations_cross_numa",
+            "nr_periods",
+            "nr_throttled",
+            "throttled_ns",
+            "accepts",
+            "accept_wait_ns",
+            "threads",
+            "switch_cost",
+            "runq_wait",
+            "accept_wait",
+        ] {
+            assert!(value["cgroups"][0].get(field).is_some(), "{field}");
+        }
+        for field in ["switches", "pick_ns", "idle", "cpu_ns", "busy_ns", "idle_ns", "steal_ns", "self_cpu_ns", "lost"]
+        {
+            assert!(value["host"].get(field).is_some(), "{field}");
+        }
+        assert_eq!(value["cgroups"][0]["swap_ns"], serde_json::Value::Null, "not measured is null");
+        assert_eq!(value["cgroups"][0]["runnable_load"], 512.0, "in the kernel's unit");
+    }
+}
