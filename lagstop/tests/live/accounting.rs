@@ -1,0 +1,242 @@
+//! Switches, waits, CPU time, migrations, and that they add up.
+
+use std::{thread, time::Duration};
+
+use lagstop::model::{CgroupCounters, GroupBy, LoadCredits, Nanos, Tasks, Totals};
+
+use crate::{
+    Test,
+    fixture::{Load, Probes, TestCgroup, assert_equal_but_for_edges, assert_within},
+    kernel_files::{ProcessFigures, tg_load_avg},
+    load::WORK,
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("switches_and_waits_agree_with_proc_while_cpus_are_contended", contended),
+    ("switches_and_waits_agree_with_proc_while_cpus_are_half_idle", half_idle),
+    ("cpu_time_agrees_with_the_cgroups_own_figure", cpu_time),
+    ("cpu_time_of_a_task_that_never_switches_is_there_at_once", lone_spinner),
+    ("migrations_agree_with_proc", migrations),
+    ("a_ping_pong_inside_one_cgroup_crosses_none", ping_pong_inside),
+    ("a_ping_pong_between_two_cgroups_always_crosses", ping_pong_across),
+    ("cgroups_and_idle_add_up_to_the_cpus_exactly", identity),
+    ("runnable_load_and_load_credit_agree_with_tg_load_avg", load_credit),
+    ("threads_are_counted_once", threads),
+    ("many_cgroups_make_switches_dearer", density),
+];
+
+/// Runs `loads` of one kind in a new cgroup, and gives what lagstop and what the kernel counted while they worked.
+fn run(name: &str, kind: &str, loads: usize) -> (CgroupCounters, ProcessFigures) {
+    let cgroup = TestCgroup::new(name);
+    let mut probes = Probes::attach();
+    let mut loads: Vec<Load> = (0..loads).map(|_| cgroup.start(kind)).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    thread::sleep(Duration::from_millis(50));
+    let before = probes.counters(cgroup.id());
+    let then: Vec<ProcessFigures> = loads.iter().map(|load| ProcessFigures::read(load.pid())).collect();
+    loads.iter_mut().for_each(Load::go);
+    for load in &mut loads {
+        assert_eq!(load.line(), "done");
+    }
+    thread::sleep(Duration::from_millis(50));
+    let counters = probes.counters(cgroup.id()).since(&before);
+    let mut kernel = ProcessFigures::default();
+    for (load, then) in loads.iter().zip(then) {
+        kernel.add(ProcessFigures::read(load.pid()).since(then));
+    }
+    let lost = probes.snapshot().lost;
+    println!("lost: {lost:?}");
+    assert_eq!((lost.task_states, lost.cgroup_overflows), (0, 0));
+    (counters, kernel)
+}
+
+fn agree(counters: &CgroupCounters, kernel: ProcessFigures, edges: u64) {
+    let totals = counters.totals;
+    assert_equal_but_for_edges("voluntary switches", totals.voluntary_switches, kernel.voluntary, edges);
+    assert_equal_but_for_edges("involuntary switches", totals.involuntary_switches, kernel.involuntary, edges);
+    assert_equal_but_for_edges("waits", totals.runq_waits.unwrap(), kernel.waits, edges);
+    assert_within("run-queue wait", totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, 1.0);
+    assert_eq!(totals.switches, totals.voluntary_switches + totals.involuntary_switches);
+    let waits = counters.runq_wait.as_ref().unwrap();
+    assert_eq!(waits.count(), totals.runq_waits.unwrap(), "every wait is in the distribution");
+    let costs = counters.switch_cost.as_ref().unwrap();
+    assert!(costs.count() <= totals.switches && costs.count() > totals.switches * 9 / 10, "{} costs", costs.count());
+    // No bucket's middle is off by more than 12.5 %.
+    let sum: u64 = waits.bins().map(|(wait, count)| wait.0 * u64::from(count)).sum();
+    assert_within("sum of the wait distribution", sum, totals.runq_wait_ns.unwrap().0, 12.5);
+}
+
+fn contended() {
+    let (counters, kernel) = run("contended", "nap", 8);
+    assert!(kernel.waits > 5_000, "the load was to wait: {kernel:?}");
+    agree(&counters, kernel, 8);
+}
+
+fn half_idle() {
+    let (counters, kernel) = run("idle", "nap", 1);
+    assert!(kernel.voluntary > 1_000, "the load was to sleep: {kernel:?}");
+    agree(&counters, kernel, 2);
+}
+
+fn cpu_time() {
+    let cgroup = TestCgroup::new("cpu");
+    let mut probes = Probes::attach();
+    let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let (before, then) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
+    loads.iter_mut().for_each(Load::go);
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let (after, now) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
+    assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);
+}
+
+fn lone_spinner() {
+    let cgroup = TestCgroup::new("lone");
+    let mut probes = Probes::attach();
+    let mut load = cgroup.start("spin");
+    load.line();
+    load.go();
+    thread::sleep(Duration::from_millis(500));
+    let (before, then) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
+    thread::sleep(Duration::from_secs(1));
+    let (after, now) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
+    assert!(now - then > 800_000_000, "the load was to spin");
+    // The kernel books at its tick: 4 ms at either end.
+    assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);
+}
+
+fn migrations() {
+    let (counters, kernel) = run("wander", "wander", 2);
+    assert!(kernel.migrations > 1_000, "the load was to change CPUs: {kernel:?}");
+    assert_equal_but_for_edges("migrations", counters.totals.migrations.unwrap(), kernel.migrations, 4);
+    agree(&counters, kernel, 4);
+}
+
+fn ping_pong_inside() {
+    let cgroup = TestCgroup::new("inside");
+    let totals = ping_pong(&cgroup, &cgroup);
+    let share = totals.cross_cgroup_switches as f64 / totals.switches as f64;
+    println!("{} of {} switches cross", totals.cross_cgroup_switches, totals.switches);
+    assert!(totals.switches > 10_000 && share < 0.02, "{share}");
+}
+
+fn ping_pong_across() {
+    let (one, two) = (TestCgroup::new("one"), TestCgroup::new("two"));
+    let totals = ping_pong(&one, &two);
+    let share = totals.cross_cgroup_switches as f64 / totals.switches as f64;
+    println!("{} of {} switches cross", totals.cross_cgroup_switches, totals.switches);
+    assert!(totals.switches > 10_000 && share > 0.98, "{share}");
+}
+
+/// What is counted for the one who begins.
+fn ping_pong(one: &TestCgroup, two: &TestCgroup) -> Totals {
+    let pipes = tempfile::tempdir().unwrap();
+    for pipe in ["ping", "pong"] {
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, pipes.path().join(pipe), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    }
+    let mut probes = Probes::attach();
+    let mut loads = [
+        one.start(&format!("ping {}", pipes.path().display())),
+        two.start(&format!("pong {}", pipes.path().display())),
+    ];
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let before = probes.counters(one.id());
+    loads.iter_mut().for_each(Load::go);
+    thread::sleep(WORK / 2);
+    probes.counters(one.id()).since(&before).totals
+}
+
+fn identity() {
+    let cgroups: Vec<TestCgroup> = (0..4).map(|n| TestCgroup::new(&format!("sum{n}"))).collect();
+    let mut probes = Probes::attach();
+    let mut loads: Vec<Load> =
+        cgroups.iter().flat_map(|cgroup| [cgroup.start("nap"), cgroup.start("wander")]).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(Load::go);
+    thread::sleep(Duration::from_secs(2));
+    probes.snapshot();
+    // Reading is not one moment. With the programs detached nothing moves, and the two books must be equal.
+    probes.reader.detach().unwrap();
+    let snapshot = probes.snapshot();
+    let mut rows = snapshot.idle;
+    for (_, counters) in snapshot.cgroups.values() {
+        rows.add(&counters.totals);
+    }
+    let sum = |figure: fn(&lagstop::model::CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
+    println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
+    assert!(rows.switches > 10_000);
+    assert_eq!(rows.switches, sum(|cpu| cpu.switches));
+    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches + cpu.kept_calls)));
+    assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.0))));
+    assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.swap_ns.0))));
+    assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.runq_waits)));
+    assert_eq!(rows.runq_wait_ns, Some(Nanos(sum(|cpu| cpu.runq_wait_ns.0))));
+}
+
+fn load_credit() {
+    let cgroup = TestCgroup::new("load");
+    let mut probes = Probes::attach();
+    // Rounds of spinning, one after the other, until the averages have settled.
+    let mut loads: Vec<Load> = (0..4).map(|_| cgroup.start("spin 14000")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let mut last = (probes.snapshot().at, probes.counters(cgroup.id()));
+    loads.iter_mut().for_each(Load::go);
+    let mut credits = LoadCredits::default();
+    let mut kernel = Vec::new();
+    for _ in 0..12 {
+        thread::sleep(Duration::from_secs(1));
+        let now = (probes.snapshot().at, probes.counters(cgroup.id()));
+        let totals = now.1.since(&last.1).totals;
+        let load = Tasks((totals.cpu_ns + totals.runq_wait_ns.unwrap()).cores(now.0.minus(last.0)).0);
+        credits.advance(now.0.minus(last.0), [(cgroup.id(), load)]);
+        last = now;
+        kernel.push(tg_load_avg()[&cgroup.path]);
+    }
+    let settled = &kernel[6..];
+    let kernel = settled.iter().sum::<u64>() / settled.len() as u64;
+    assert_within("Load Credit", (credits.of(cgroup.id()).0 * 1024.0) as u64, kernel, 10.0);
+}
+
+fn threads() {
+    let cgroup = TestCgroup::new("threads");
+    let mut probes = Probes::attach();
+    let mut load = cgroup.start("threads 5");
+    load.line();
+    load.go();
+    thread::sleep(Duration::from_millis(300));
+    let mut last = probes.counters(cgroup.id());
+    for _ in 0..3 {
+        thread::sleep(Duration::from_millis(500));
+        let now = probes.counters(cgroup.id());
+        // Five that spin; the one that waits for them does not run.
+        assert_eq!(now.since(&last).totals.threads, 5);
+        last = now;
+    }
+}
+
+/// The papers' effect: the same tasks, once in one cgroup, once in a cgroup each.
+fn density() {
+    const TASKS: usize = 60;
+    let mean = |cgroups: &[TestCgroup]| {
+        let mut probes = Probes::with(GroupBy::Scheduler, 500);
+        let mut loads: Vec<Load> = cgroups.iter().cycle().take(TASKS).map(|cgroup| cgroup.start("nap 2000")).collect();
+        loads.iter_mut().for_each(|load| drop(load.line()));
+        let before: Vec<_> = cgroups.iter().map(|cgroup| probes.counters(cgroup.id())).collect();
+        loads.iter_mut().for_each(Load::go);
+        thread::sleep(Duration::from_millis(1_500));
+        let mut totals =
+            Totals { pick_ns: Some(Nanos(0)), swap_ns: Some(Nanos(0)), kept_ns: Some(Nanos(0)), ..Totals::default() };
+        for (cgroup, before) in cgroups.iter().zip(before) {
+            totals.add(&probes.counters(cgroup.id()).since(&before).totals);
+        }
+        totals.mean_switch_cost().unwrap()
+    };
+    let crowd = TestCgroup::new("crowd");
+    let together = mean(std::slice::from_ref(&crowd));
+    drop(crowd);
+    let apart: Vec<TestCgroup> = (0..TASKS).map(|n| TestCgroup::new(&format!("apart{n}"))).collect();
+    let apart = mean(&apart);
+    println!("{TASKS} tasks: {together} a switch in one cgroup, {apart} in {TASKS}");
+    assert!(apart > together, "{apart} against {together}");
+}

@@ -1,0 +1,121 @@
+//! Which cgroup something is booked to, over the life of cgroups.
+
+use std::{thread, time::Duration};
+
+use lagstop::model::{CgroupId, GroupBy};
+
+use crate::{
+    Test,
+    fixture::{Probes, TestCgroup, assert_within, eventually},
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("nested_cgroups_have_their_paths", nested),
+    ("grouping_by_leaf_uses_the_unified_hierarchy", by_leaf),
+    ("the_surplus_goes_to_other_and_nothing_is_lost", surplus),
+    ("a_row_is_given_back_and_its_next_owner_inherits_nothing", reuse),
+    ("a_cgroup_that_is_gone_is_still_named", gone),
+];
+
+fn nested() {
+    let outer = TestCgroup::new("outer");
+    let middle = outer.child("middle");
+    let inner = middle.child("inner \u{1b}[31m name");
+    let mut probes = Probes::attach();
+    let mut load = inner.start("none");
+    load.line();
+    load.go();
+    load.line();
+    let snapshot = probes.snapshot();
+    assert_eq!(*snapshot.cgroups[&inner.id()].0, *inner.path);
+}
+
+fn by_leaf() {
+    let cgroup = TestCgroup::new("leaf");
+    let Some(id) = cgroup.leaf_id() else {
+        println!("no unified hierarchy here: the scheduler's is the only one");
+        return;
+    };
+    let mut probes = Probes::with(GroupBy::Leaf, 100);
+    let mut load = cgroup.start("spin 500");
+    load.line();
+    let (before, then) = (probes.counters(id), cgroup.cpu_ns());
+    load.go();
+    load.line();
+    let (after, now) = (probes.counters(id), cgroup.cpu_ns());
+    assert_eq!(*probes.snapshot().cgroups[&id].0, *cgroup.path);
+    assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);
+}
+
+fn surplus() {
+    let cgroups: Vec<TestCgroup> = (0..6).map(|n| TestCgroup::new(&format!("surplus{n}"))).collect();
+    // Some are taken by whatever else runs here.
+    let mut probes = Probes::with(GroupBy::Scheduler, 3);
+    let before: u64 = cgroups.iter().map(TestCgroup::cpu_ns).sum();
+    let mut loads: Vec<_> = cgroups.iter().map(|cgroup| cgroup.start("nap 1000")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(|load| load.go());
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let snapshot = probes.snapshot();
+    let expected: u64 = cgroups.iter().map(TestCgroup::cpu_ns).sum::<u64>() - before;
+    let other = &snapshot.cgroups[&CgroupId::OTHER].1.totals;
+    assert!(snapshot.lost.cgroup_overflows > 0 && other.switches > 0);
+    assert!(snapshot.cgroups.len() <= 4, "three and (other)");
+    let root = CgroupId::ROOT;
+    let ours = |id: &CgroupId| *id == CgroupId::OTHER || cgroups.iter().any(|cgroup| cgroup.id() == *id);
+    let measured: u64 = snapshot.cgroups.iter().filter(|(id, _)| ours(id)).map(|(_, (_, c))| c.totals.cpu_ns.0).sum();
+    // `(other)` holds strangers as well, if the root did not get its row first.
+    assert!(snapshot.cgroups.contains_key(&root), "the root runs first");
+    assert_within("CPU time with (other)", measured, expected, 3.0);
+}
+
+fn reuse() {
+    // Room for the root and one more.
+    let mut probes = Probes::with(GroupBy::Scheduler, 2);
+    let first = TestCgroup::new("first");
+    let first_id = first.id();
+    let mut load = first.start("spin 800");
+    load.line();
+    load.go();
+    load.line();
+    assert!(probes.counters(first_id).totals.cpu_ns.0 > 500_000_000);
+    drop(load);
+    drop(first);
+    probes.snapshot();
+    probes.reader.retire([first_id]).unwrap();
+    eventually("the return of the row", || !probes.snapshot().cgroups.contains_key(&first_id));
+    // The freed row is known to every CPU after one more reading.
+    probes.snapshot();
+
+    let second = TestCgroup::new("second");
+    let before = second.cpu_ns();
+    let mut load = second.start("spin 200");
+    load.line();
+    load.go();
+    load.line();
+    let now = second.cpu_ns();
+    let counters = probes.counters(second.id());
+    assert_within("CPU time of the second owner", counters.totals.cpu_ns.0, now - before, 5.0);
+    let switches = counters.totals.switches;
+    assert_eq!(counters.switch_cost.as_ref().unwrap().count(), switches, "the distributions start anew too");
+}
+
+fn gone() {
+    let mut probes = Probes::attach();
+    let parent = TestCgroup::new("parent");
+    let cgroup = parent.child("gone");
+    let (id, path) = (cgroup.id(), cgroup.path.clone());
+    let mut load = cgroup.start("spin 100");
+    load.line();
+    load.go();
+    load.line();
+    let used = cgroup.cpu_ns();
+    drop(load);
+    drop(cgroup);
+    thread::sleep(Duration::from_millis(50));
+    let snapshot = probes.snapshot();
+    let (last_path, counters) = &snapshot.cgroups[&id];
+    assert_eq!(**last_path, *path);
+    // Ending takes a little more.
+    assert_within("CPU time", counters.totals.cpu_ns.0, used, 5.0);
+}

@@ -1,0 +1,279 @@
+//! Cgroups and processes of a test, gone when it ends, also when it fails.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use lagstop::{
+    host::Cpus,
+    kernel::{CpuPlace, Facts, KernelSnapshot, Options, Plan, Reader, attach},
+    model::{CgroupCounters, CgroupId, GroupBy},
+};
+
+use crate::load;
+
+/// Why live tests cannot run here; `None` where they can. Gives this process its own debugfs on the way.
+pub(crate) fn why_not() -> Option<String> {
+    let facts = match Facts::probe() {
+        Ok(facts) => facts,
+        Err(error) => return Some(error.to_string()),
+    };
+    if let Err(error) = Plan::from_facts(&facts) {
+        return Some(error.to_string());
+    }
+    if !rustix::process::geteuid().is_root() {
+        return Some("making cgroups needs root".to_owned());
+    }
+    mount_debugfs().err().map(|error| format!("debugfs cannot be mounted: {error}"))
+}
+
+/// For this process and its children alone.
+fn mount_debugfs() -> std::io::Result<()> {
+    use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
+    // SAFETY: called before there are other threads.
+    unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    Ok(mount("debugfs", "/sys/kernel/debug", "debugfs", MountFlags::empty(), None)?)
+}
+
+/// Where the hierarchies are that the tests need.
+struct Mounts {
+    /// The one that the scheduler groups by.
+    cpu: PathBuf,
+    /// The one that has the CPU time, where that is another.
+    cpuacct: Option<PathBuf>,
+    unified: Option<PathBuf>,
+}
+
+impl Mounts {
+    fn find() -> Self {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let mount = |wanted: &dyn Fn(&str, &str) -> bool| {
+            mounts.lines().find_map(|line| {
+                let fields: Vec<&str> = line.split(' ').collect();
+                wanted(fields[2], fields[3]).then(|| PathBuf::from(fields[1]))
+            })
+        };
+        let v1 = |controller: &'static str| {
+            mount(&move |fs, options| fs == "cgroup" && options.split(',').any(|option| option == controller))
+        };
+        let unified = mount(&|fs, _| fs == "cgroup2");
+        let cpu = v1("cpu").or_else(|| unified.clone()).expect("no cgroup hierarchy with the cpu controller");
+        let cpuacct = v1("cpuacct").filter(|cpuacct| *cpuacct != cpu);
+        Self { cpu, cpuacct, unified }
+    }
+}
+
+/// A cgroup, in every hierarchy that counts.
+pub(crate) struct TestCgroup {
+    pub(crate) path: String,
+    directories: Vec<PathBuf>,
+    mounts: Mounts,
+}
+
+impl TestCgroup {
+    /// Makes one below the root. The name gets the process id, so that runs do not meet.
+    pub(crate) fn new(name: &str) -> Self {
+        Self::at(format!("/lagstop-test-{}-{name}", std::process::id()))
+    }
+
+    /// Makes one inside of this.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        Self::at(format!("{}/{name}", self.path))
+    }
+
+    fn at(path: String) -> Self {
+        let mounts = Mounts::find();
+        let mut cgroup = Self { path, directories: Vec::new(), mounts };
+        let all = [Some(&cgroup.mounts.cpu), cgroup.mounts.cpuacct.as_ref(), cgroup.mounts.unified.as_ref()];
+        let mut directories: Vec<PathBuf> = all.into_iter().flatten().map(|mount| cgroup.below(mount)).collect();
+        directories.dedup();
+        for directory in &directories {
+            fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+        }
+        if cgroup.mounts.cpuacct.is_none() {
+            // On v2 the controller must be handed down for the scheduler to group.
+            let parent = directories[0].parent().unwrap().to_owned();
+            fs::write(parent.join("cgroup.subtree_control"), "+cpu").unwrap();
+        }
+        cgroup.directories = directories;
+        cgroup
+    }
+
+    fn below(&self, mount: &Path) -> PathBuf {
+        mount.join(self.path.trim_start_matches('/'))
+    }
+
+    pub(crate) fn id(&self) -> CgroupId {
+        CgroupId(fs::metadata(self.below(&self.mounts.cpu)).unwrap().ino())
+    }
+
+    /// Its id in the unified hierarchy.
+    pub(crate) fn leaf_id(&self) -> Option<CgroupId> {
+        let unified = self.mounts.unified.as_ref()?;
+        Some(CgroupId(fs::metadata(self.below(unified)).unwrap().ino()))
+    }
+
+    /// CPU time as the kernel books it.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        if let Some(cpuacct) = &self.mounts.cpuacct {
+            return fs::read_to_string(self.below(cpuacct).join("cpuacct.usage")).unwrap().trim().parse().unwrap();
+        }
+        let stat = fs::read_to_string(self.below(&self.mounts.cpu).join("cpu.stat")).unwrap();
+        let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec ")).unwrap();
+        usage.parse::<u64>().unwrap() * 1_000
+    }
+
+    /// Gives it half a CPU.
+    pub(crate) fn limit_to_half_a_cpu(&self) {
+        let directory = self.below(&self.mounts.cpu);
+        if directory.join("cpu.max").exists() {
+            fs::write(directory.join("cpu.max"), "10000 20000").unwrap();
+        } else {
+            fs::write(directory.join("cpu.cfs_period_us"), "20000").unwrap();
+            fs::write(directory.join("cpu.cfs_quota_us"), "10000").unwrap();
+        }
+    }
+
+    /// `nr_periods`, `nr_throttled` of its `cpu.stat`.
+    pub(crate) fn throttling(&self) -> (u64, u64) {
+        let stat = fs::read_to_string(self.below(&self.mounts.cpu).join("cpu.stat")).unwrap();
+        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap();
+        (field("nr_periods "), field("nr_throttled "))
+    }
+
+    /// Starts a load in it: see [`load`].
+    pub(crate) fn start(&self, what: &str) -> Load {
+        Load::start(&self.directories, what)
+    }
+}
+
+impl Drop for TestCgroup {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            // Its processes have been killed; the last of them may still be on its way out.
+            for _ in 0..200 {
+                if fs::remove_dir(directory).is_ok() || !directory.exists() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
+/// A process of a test.
+pub(crate) struct Load {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Load {
+    fn start(directories: &[PathBuf], what: &str) -> Self {
+        let joined: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([load::FLAG, what])
+            .env(load::CGROUPS, joined.join(":"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, input, output }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its next line.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the load ended early");
+        line.trim().to_owned()
+    }
+
+    /// Lets it go on from where it waits.
+    pub(crate) fn go(&mut self) {
+        self.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The programs, attached.
+pub(crate) struct Probes {
+    pub(crate) reader: Reader,
+    online: Vec<u32>,
+}
+
+impl Probes {
+    pub(crate) fn attach() -> Self {
+        Self::with(GroupBy::Scheduler, Options::DEFAULT_MAX_CGROUPS)
+    }
+
+    pub(crate) fn with(group_by: GroupBy, max_cgroups: u32) -> Self {
+        let facts = Facts::probe().unwrap();
+        let plan = Plan::from_facts(&facts).unwrap();
+        let cpus = Cpus::read().unwrap();
+        let places = cpus.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
+        let options = Options { group_by, max_cgroups, clock_only: false, places };
+        let reader = attach(&facts, plan, &options).unwrap_or_else(|error| panic!("{error}"));
+        let mut probes = Self { reader, online: cpus.online };
+        // The first settles the CPUs: what ran before is not ours.
+        probes.snapshot();
+        probes
+    }
+
+    pub(crate) fn snapshot(&mut self) -> KernelSnapshot {
+        self.reader.snapshot(&self.online).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What was counted for `cgroup` since it was first seen.
+    pub(crate) fn counters(&mut self, id: CgroupId) -> Arc<CgroupCounters> {
+        let snapshot = self.snapshot();
+        let (_, counters) = snapshot.cgroups.get(&id).unwrap_or_else(|| {
+            let known: BTreeMap<_, _> = snapshot.cgroups.iter().map(|(id, (path, _))| (id, path)).collect();
+            panic!("{id:?} is not among {known:?}")
+        });
+        Arc::clone(counters)
+    }
+}
+
+/// Asserts that `measured` is within `percent` of `expected`, and prints both.
+pub(crate) fn assert_within(what: &str, measured: u64, expected: u64, percent: f64) {
+    let off = 100.0 * (measured as f64 - expected as f64) / (expected as f64).max(1.0);
+    println!("{what}: measured {measured}, the kernel says {expected}: {off:+.3} %");
+    assert!(off.abs() <= percent, "{what} is off by {off:+.3} %, more than {percent} %");
+}
+
+/// Asserts that `measured` and `expected` differ by at most `edges`, and prints both.
+pub(crate) fn assert_equal_but_for_edges(what: &str, measured: u64, expected: u64, edges: u64) {
+    println!("{what}: measured {measured}, the kernel says {expected}");
+    assert!(measured.abs_diff(expected) <= edges, "{what}: {measured} against {expected} is more than {edges} edges");
+}
+
+/// Waits until `ready`, or fails.
+pub(crate) fn eventually(what: &str, mut ready: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !ready() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what} did not happen");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,157 @@
+//! The loads: what this binary does when it is started as one.
+//!
+//! A load joins its cgroups, says so, waits for a line, works, says what it has to say, and waits to be killed, so that
+//! its figures can be read while it does nothing.
+
+use std::{
+    fs::{self, File},
+    io::{Read, Write, stdin, stdout},
+    net::{TcpListener, TcpStream},
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+/// Makes this binary a load; its kind follows.
+pub(crate) const FLAG: &str = "--load";
+/// Names the directories of the cgroups to join, with colons between.
+pub(crate) const CGROUPS: &str = "LAGSTOP_TEST_CGROUPS";
+
+/// How long a load works.
+pub(crate) const WORK: Duration = Duration::from_secs(3);
+
+pub(crate) fn run(what: &str) -> ExitCode {
+    for directory in std::env::var(CGROUPS).unwrap_or_default().split(':').filter(|directory| !directory.is_empty()) {
+        fs::write(format!("{directory}/cgroup.procs"), "0").unwrap();
+    }
+    say("joined");
+    wait();
+    match what.split(' ').collect::<Vec<_>>()[..] {
+        // Runs without a pause.
+        ["spin"] => spin(WORK),
+        ["spin", ms] => spin(Duration::from_millis(ms.parse().unwrap())),
+        // Runs a little, sleeps a little.
+        ["nap"] => nap(WORK),
+        ["nap", ms] => nap(Duration::from_millis(ms.parse().unwrap())),
+        // Changes CPUs all the time.
+        ["wander"] => wander(),
+        // Threads that run without a pause.
+        ["threads", count] => threads(count.parse().unwrap()),
+        ["ping", pipes] => ping(pipes),
+        ["pong", pipes] => pong(pipes),
+        // Accepts connections only some time after they were made.
+        ["serve", count, ms] => serve(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
+        ["abandon", count] => abandon(count.parse().unwrap()),
+        ["none"] => {}
+        _ => panic!("no load is called {what}"),
+    }
+    say("done");
+    wait();
+    ExitCode::SUCCESS
+}
+
+fn say(line: &str) {
+    println!("{line}");
+    stdout().flush().unwrap();
+}
+
+/// Waits for a line, or for the end of the one who would send it.
+fn wait() {
+    let mut byte = [0];
+    if stdin().lock().read(&mut byte).unwrap_or(0) == 0 {
+        std::process::exit(0);
+    }
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+fn nap(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin(Duration::from_micros(200));
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn pin(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).unwrap();
+}
+
+fn wander() {
+    let start = Instant::now();
+    for turn in 0.. {
+        if start.elapsed() > WORK {
+            break;
+        }
+        pin(turn % 2);
+        spin(Duration::from_micros(500));
+    }
+}
+
+fn threads(count: usize) {
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| spin(WORK));
+        }
+    });
+}
+
+/// Sends a byte and waits for one, on CPU 0, through two named pipes.
+fn ping(pipes: &str) {
+    pin(0);
+    let mut to = File::options().write(true).open(format!("{pipes}/ping")).unwrap();
+    let mut from = File::open(format!("{pipes}/pong")).unwrap();
+    let start = Instant::now();
+    let mut byte = [0];
+    while start.elapsed() < WORK {
+        to.write_all(&byte).unwrap();
+        from.read_exact(&mut byte).unwrap();
+    }
+}
+
+/// Sends each byte back.
+fn pong(pipes: &str) {
+    pin(0);
+    let mut from = File::open(format!("{pipes}/ping")).unwrap();
+    let mut to = File::options().write(true).open(format!("{pipes}/pong")).unwrap();
+    let mut byte = [0];
+    while from.read(&mut byte).unwrap_or(0) == 1 {
+        to.write_all(&byte).unwrap();
+    }
+}
+
+/// Makes connections to itself and accepts each only after `wait`. Says the time from connected to accepted, in all.
+fn serve(count: usize, wait: Duration) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    say(&listener.local_addr().unwrap().port().to_string());
+    let mut waited = Duration::ZERO;
+    for _ in 0..count {
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let connected = Instant::now();
+        thread::sleep(wait);
+        let server = listener.accept().unwrap();
+        waited += connected.elapsed();
+        drop((client, server));
+    }
+    say(&waited.as_nanos().to_string());
+}
+
+/// Makes connections that nobody accepts, and ends them.
+fn abandon(count: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    say(&listener.local_addr().unwrap().port().to_string());
+    let clients: Vec<TcpStream> =
+        (0..count).map(|_| TcpStream::connect(listener.local_addr().unwrap()).unwrap()).collect();
+    thread::sleep(Duration::from_millis(20));
+    drop(listener);
+    drop(clients);
+}

@@ -1,0 +1,41 @@
+//! Does lagstop tell the truth? Each test puts a known load into cgroups of its own and compares with figures that
+//! lagstop did not make. They need root and the running kernel; without, they count as ignored, and say so.
+
+mod accounting;
+mod cgroups;
+mod command;
+mod fixture;
+mod kernel_files;
+mod load;
+mod sockets;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A test: fails by panicking.
+type Test = (&'static str, fn());
+
+fn main() -> ExitCode {
+    // The same binary is the load: processes that the tests start.
+    if let Some(load) = std::env::args().skip_while(|argument| argument != load::FLAG).nth(1) {
+        return load::run(&load);
+    }
+    let mut arguments = Arguments::from_args();
+    // They measure: one at a time.
+    arguments.test_threads = Some(1);
+    let why_not = fixture::why_not();
+    if let (Some(why), false) = (&why_not, arguments.list) {
+        eprintln!("\n*** LIVE TESTS SKIPPED: {why}. Nothing below says that lagstop measures right. ***\n");
+    }
+    let trials = [accounting::TESTS, cgroups::TESTS, command::TESTS, sockets::TESTS].concat().into_iter().map(
+        |(name, test): Test| {
+            let run = move || {
+                test();
+                Ok::<(), Failed>(())
+            };
+            Trial::test(name, run).with_ignored_flag(why_not.is_some())
+        },
+    );
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
