@@ -115,16 +115,13 @@ impl Task {
         load!(rq, rq_clock as u64)
     }
 
-    /// The cgroup that groups it: the one of its `task_group`, or its cgroup v2 leaf. `None` for autogroups and what is
-    /// left of dying groups, which have no cgroup: they compete in the root.
+    /// What groups it: its `task_group`, or its `css_set` where tasks are grouped by cgroup v2 leaf.
     #[inline(always)]
-    pub(crate) fn cgroup(self) -> Cgroup {
+    pub(crate) fn group(self) -> Group {
         if constant!(SETTINGS.group_by_leaf) != 0 {
-            let css_set = load!(self.0, task_cgroups as Pointer);
-            Cgroup(load!(css_set, css_set_dfl_cgrp as Pointer))
+            Group(load!(self.0, task_cgroups as Pointer))
         } else {
-            let group = load!(self.0, task_group as Pointer);
-            Cgroup(load!(group, group_cgroup as Pointer))
+            Group(load!(self.0, task_group as Pointer))
         }
     }
 
@@ -167,7 +164,28 @@ impl Seen {
     }
 }
 
-/// A `struct cgroup`.
+/// A `task_group` or a `css_set`. It lives at least as long as a task is in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Group(Pointer);
+
+impl Group {
+    #[inline(always)]
+    pub(crate) fn address(self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Its cgroup. Autogroups, and what is left of dying groups, have none: see [`Cgroup::id`].
+    #[inline(always)]
+    pub(crate) fn cgroup(self) -> Cgroup {
+        if constant!(SETTINGS.group_by_leaf) != 0 {
+            Cgroup(load!(self.0, css_set_dfl_cgrp as Pointer))
+        } else {
+            Cgroup(load!(self.0, group_cgroup as Pointer))
+        }
+    }
+}
+
+/// A `struct cgroup`, or null.
 #[derive(Clone, Copy)]
 pub(crate) struct Cgroup(Pointer);
 
@@ -175,7 +193,7 @@ impl Cgroup {
     /// Id of the root of every hierarchy.
     pub(crate) const ROOT: u64 = 1;
 
-    /// The inode number of its directory; the root's where there is no cgroup.
+    /// The inode number of its directory. Without a cgroup the root's: there its tasks compete.
     #[inline(always)]
     pub(crate) fn id(self) -> u64 {
         let kn = load!(self.0, cgroup_kn as Pointer);

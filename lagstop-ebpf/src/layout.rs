@@ -88,6 +88,8 @@ pub struct Offsets {
     pub socket_sk: u64,
     /// `socket.file`
     pub socket_file: u64,
+    /// `sock.sk_socket`: null until the connection is accepted
+    pub sk_socket: u64,
     /// `sock.__sk_common.skc_family`
     pub sk_family: u64,
     /// `sock.__sk_common.skc_num`: the local port, host byte order
@@ -167,7 +169,9 @@ pub struct CpuState {
     pub previous_row: u64,
     /// Address of the running task; 0 before the first was seen. The fields below speak of it.
     pub task: u64,
-    /// Cgroup of the running task.
+    /// Address of the structure that groups the running task; 0 for idle.
+    pub group: u64,
+    /// Id of its cgroup.
     pub cgroup: u64,
     /// Row of the running task.
     pub row: u64,

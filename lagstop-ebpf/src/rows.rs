@@ -8,22 +8,31 @@ use crate::{
     maps::{FREE_ROWS, LINEAGES, ROW_OF},
 };
 
-/// What the idle task has in place of a cgroup id. No cgroup has it: ids are inode numbers.
-const NO_CGROUP: u64 = 0;
+/// Whose a task is.
+#[derive(Clone, Copy)]
+pub(crate) struct Membership {
+    /// Address of what groups it; 0 for idle.
+    pub(crate) group: u64,
+    /// Id of its cgroup; 0 for idle: ids are inode numbers.
+    pub(crate) cgroup: u64,
+    /// Its row.
+    pub(crate) row: u32,
+}
 
-/// The cgroup id and row of `task`, which is the running task of `cpu` or about to be. The cgroup that was there last is
-/// remembered, so that the hash is asked only where it changes.
+/// Whose `task` is. Where that is the same as the running task's, which `cpu` knows, nothing needs to be looked up: the
+/// running task keeps its group alive.
 #[inline(always)]
-pub(crate) fn row_of(cpu: &mut CpuState, task: Task) -> (u64, u32) {
+pub(crate) fn membership(cpu: &mut CpuState, task: Task) -> Membership {
     if task.is_idle() {
-        return (NO_CGROUP, ROW_IDLE);
+        return Membership { group: 0, cgroup: 0, row: ROW_IDLE };
     }
-    let cgroup = task.cgroup();
+    let group = task.group();
+    if group.address() == cpu.group {
+        return Membership { group: cpu.group, cgroup: cpu.cgroup, row: cpu.row as u32 };
+    }
+    let cgroup = group.cgroup();
     let id = cgroup.id();
-    if id == cpu.cgroup {
-        return (id, cpu.row as u32);
-    }
-    (id, find(cpu, cgroup, id))
+    Membership { group: group.address(), cgroup: id, row: find(cpu, cgroup, id) }
 }
 
 /// The row of `cgroup`, looked up, or a new one.

@@ -5,7 +5,7 @@ use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, RowTotals};
 use crate::{
     kernel::{Seen, Task, constant},
     maps::{ROW_TOTALS, TASKS},
-    rows::row_of,
+    rows::{Membership, membership},
     spread,
 };
 
@@ -54,12 +54,11 @@ pub(crate) fn book(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, runtime
     cpu.runtime_ns = runtime_ns;
 }
 
-/// Begins the spell of `task`, of `cgroup` and `row`.
+/// Begins the spell of `task`.
 #[inline(always)]
-pub(crate) fn begin(cpu: &mut CpuState, task: Task, (cgroup, row): (u64, u32), now: u64) {
+pub(crate) fn begin(cpu: &mut CpuState, task: Task, of: Membership, now: u64) {
     let seen = task.seen();
-    cpu.cgroup = cgroup;
-    cpu.row = u64::from(row);
+    belongs(cpu, of);
     cpu.nvcsw = seen.nvcsw;
     cpu.runtime_ns = seen.runtime_ns;
     cpu.booked_ns = now;
@@ -67,6 +66,14 @@ pub(crate) fn begin(cpu: &mut CpuState, task: Task, (cgroup, row): (u64, u32), n
     // Last: see `forget`.
     barrier();
     cpu.task = task.as_ptr() as u64;
+}
+
+/// Notes whose the running task is.
+#[inline(always)]
+pub(crate) fn belongs(cpu: &mut CpuState, of: Membership) {
+    cpu.group = of.group;
+    cpu.cgroup = of.cgroup;
+    cpu.row = u64::from(of.row);
 }
 
 /// Books the wait of `task`, of `row`, on the run queue, which has ended.
@@ -159,8 +166,10 @@ pub(crate) fn take_up(cpu: &mut CpuState, current: Task, now: u64) {
     {
         end(cpu, totals, row, seen, now);
     }
-    let of = row_of(cpu, current);
-    arrive(cpu, current, of.1, Arrival::Done);
+    // What it knows of the group is the other task's, who may be gone.
+    cpu.group = 0;
+    let of = membership(cpu, current);
+    arrive(cpu, current, of.row, Arrival::Done);
     begin(cpu, current, of, now);
 }
 

@@ -42,7 +42,7 @@ fn accepted(ctx: &TracePointContext) {
     // SAFETY: takes no arguments.
     let wait = unsafe { bpf_ktime_get_ns() }.wrapping_sub(pending.since_ns);
 
-    let cgroup = task.cgroup();
+    let cgroup = task.group().cgroup();
     let id = cgroup.id();
     if let Some(listener) = totals_of(&pending.listener) {
         atomic::add(&mut listener.accepts, 1);

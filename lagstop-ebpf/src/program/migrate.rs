@@ -21,7 +21,7 @@ pub(crate) fn migrate(ctx: BtfTracePointContext) -> i32 {
     let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
     // SAFETY: this CPU's own value; interrupts are off.
     let cpu = unsafe { &mut *cpu };
-    let cgroup = task.cgroup();
+    let cgroup = task.group().cgroup();
     let row = find(cpu, cgroup, cgroup.id());
     let Some(totals) = ROW_TOTALS.get_ptr_mut(row) else { return 0 };
     // SAFETY: as above.

@@ -3,7 +3,7 @@
 
 use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
 
-use crate::{kernel::Task, maps::CPU, rows::row_of, spells};
+use crate::{kernel::Task, maps::CPU, rows::membership, spells};
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
 /// there may be free rows again.
@@ -15,17 +15,21 @@ pub(crate) fn settle(ctx: RawTracePointContext) -> i32 {
     // SAFETY: this CPU's own value; what else writes to the same fields has interrupts off.
     let cpu = unsafe { &mut *cpu };
     let current = Task::current();
-    let of @ (cgroup, row) = row_of(cpu, current);
-    if cpu.task != current.as_ptr() as u64 {
+    let known = cpu.task == current.as_ptr() as u64;
+    if !known {
+        // What it knows of the group is another task's, who may be gone.
+        cpu.group = 0;
+    }
+    let of = membership(cpu, current);
+    if !known {
         // The first time here; or a switch that was not shown is not over yet, and will be taken up at its end.
         if cpu.task == 0 {
             spells::begin(cpu, current, of, now);
         }
-    } else if let Some(totals) = spells::totals_of(row) {
-        spells::count_thread(cpu, totals, row, current);
-        spells::book(cpu, totals, row, current.seen().runtime_ns, now);
-        cpu.cgroup = cgroup;
-        cpu.row = u64::from(row);
+    } else if let Some(totals) = spells::totals_of(of.row) {
+        spells::count_thread(cpu, totals, of.row, current);
+        spells::book(cpu, totals, of.row, current.seen().runtime_ns, now);
+        spells::belongs(cpu, of);
     }
 
     let arguments = ctx.as_ptr().cast::<u64>();

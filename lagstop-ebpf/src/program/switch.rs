@@ -6,7 +6,7 @@ use lagstop_ebpf::Lost;
 use crate::{
     kernel::{Task, constant},
     maps::CPU,
-    rows::row_of,
+    rows::membership,
     spells::{self, Arrival},
 };
 
@@ -25,29 +25,36 @@ pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
     let prev = Task::new(ctx.arg(1));
     let next = Task::new(ctx.arg(2));
 
-    let prev_of @ (prev_cgroup, prev_row) = row_of(cpu, prev);
-    if cpu.task != prev.as_ptr() as u64 {
-        spells::forget(cpu);
-        spells::begin(cpu, prev, prev_of, now);
+    let known = cpu.task == prev.as_ptr() as u64;
+    if !known {
+        // What it knows of the group is another task's, who may be gone.
+        cpu.group = 0;
     }
-    let next_of @ (next_cgroup, next_row) = row_of(cpu, next);
+    let left = membership(cpu, prev);
+    if !known {
+        spells::forget(cpu);
+        spells::begin(cpu, prev, left, now);
+    }
+    let taken = membership(cpu, next);
 
-    cpu.switch_ns = now;
-    cpu.previous_row = u64::from(prev_row);
+    cpu.previous_row = u64::from(left.row);
     cpu.pick_ns = if cpu.entry_ns == 0 {
         cpu.totals.lost[Lost::Entries as usize] += 1;
         0
     } else {
         now.wrapping_sub(cpu.entry_ns)
     };
-    if let Some(totals) = spells::totals_of(prev_row) {
-        spells::count_thread(cpu, totals, prev_row, prev);
-        spells::end(cpu, totals, prev_row, prev.seen(), now);
-        totals.cross_cgroup_switches += u64::from(prev_cgroup != next_cgroup);
+    if let Some(totals) = spells::totals_of(left.row) {
+        spells::count_thread(cpu, totals, left.row, prev);
+        spells::end(cpu, totals, left.row, prev.seen(), now);
+        totals.cross_cgroup_switches += u64::from(left.cgroup != taken.cgroup);
         totals.pick_ns += cpu.pick_ns;
         cpu.totals.pick_ns += cpu.pick_ns;
     }
-    spells::begin(cpu, next, next_of, now);
-    spells::arrive(cpu, next, next_row, Arrival::Coming);
+    spells::begin(cpu, next, taken, now);
+    spells::arrive(cpu, next, taken.row, Arrival::Coming);
+    // Read again, so that the time spent here is not in the swap cost.
+    // SAFETY: takes no arguments.
+    cpu.switch_ns = unsafe { bpf_ktime_get_ns() };
     0
 }

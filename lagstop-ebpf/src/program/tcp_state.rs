@@ -33,6 +33,10 @@ pub(crate) fn tcp_state(ctx: BtfTracePointContext) -> i32 {
 
 #[inline(always)]
 fn established(sock: Pointer) {
+    // With Fast Open a connection may be accepted before its handshake is complete.
+    if !probe_field(sock, constant!(OFFSETS.sk_socket)).is_null() {
+        return;
+    }
     let listener = listener_of(sock);
     // SAFETY: takes no arguments.
     let since_ns = unsafe { bpf_ktime_get_ns() };

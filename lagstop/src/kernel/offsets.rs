@@ -49,6 +49,7 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         file_private_data: "file"."private_data";
         socket_sk: "socket"."sk";
         socket_file: "socket"."file";
+        sk_socket: "sock"."sk_socket";
         sk_family: "sock"."__sk_common.skc_family";
         sk_num: "sock"."__sk_common.skc_num";
         sk_rcv_saddr: "sock"."__sk_common.skc_rcv_saddr";

@@ -96,8 +96,9 @@ fn reuse() {
     let now = second.cpu_ns();
     let counters = probes.counters(second.id());
     assert_within("CPU time of the second owner", counters.totals.cpu_ns.0, now - before, 5.0);
-    let switches = counters.totals.switches;
-    assert_eq!(counters.switch_cost.as_ref().unwrap().count(), switches, "the distributions start anew too");
+    // Each switch has a cost but for those that the kernel does not show; the first owner's would come on top.
+    let costs = counters.switch_cost.as_ref().unwrap().count();
+    assert!(costs <= counters.totals.switches, "{costs} costs of {} switches", counters.totals.switches);
 }
 
 fn gone() {
