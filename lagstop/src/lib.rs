@@ -4,3 +4,4 @@
 pub mod kernel;
 pub mod model;
 pub mod source;
+pub mod top;
