@@ -1,7 +1,7 @@
 //! `lagstop top`: the intervals of a stream on the terminal, as they come.
 //!
-//! What a key or an interval does is decided in [`state`] over plain data. [`view`] draws a state and decides nothing.
-//! Only [`screen`] and [`input`] know the terminal.
+//! What a key or an interval does is decided in `state` over plain data. `view` draws a state and decides nothing. Only
+//! `screen`, `input` and `signals` know the terminal and the process.
 
 mod column;
 mod error;
@@ -51,7 +51,7 @@ async fn show(screen: &mut Screen, stream: Stream, mut signals: Signals) -> Resu
     let theme = Theme::from_environment();
     let mut input = Input::start();
     loop {
-        screen.draw(|frame| view::draw(frame, &mut state, &theme)).map_err(TopError::Terminal)?;
+        screen.draw(|frame| view::draw(frame, &mut state, &theme))?;
         tokio::select! {
             interval = intervals.recv(), if !state.ended() => match interval {
                 Some(interval) => state.on_interval(interval?),

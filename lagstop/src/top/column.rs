@@ -58,6 +58,25 @@ impl Column {
         }
     }
 
+    /// In full.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::SwitchCost => "switch cost",
+            Self::MeanSwitch => "mean switch cost",
+            Self::Switches => "switches",
+            Self::Involuntary => "share of involuntary switches",
+            Self::CrossCgroup => "share of switches to other cgroups",
+            Self::Cpu => "CPU time",
+            Self::Load => "runnable load",
+            Self::Credit => "Load Credit",
+            Self::RunqWait => "mean run-queue wait",
+            Self::RunqWaitTail => "99th percentile of run-queue wait",
+            Self::Migrations => "migrations",
+            Self::AcceptWait => "mean accept wait",
+            Self::Throttled => "share of periods throttled",
+        }
+    }
+
     /// What it says, in a sentence for the help.
     pub(super) const fn meaning(self) -> &'static str {
         match self {

@@ -19,6 +19,9 @@ pub enum TopError {
     /// The signals that end it cannot be heard.
     #[error("cannot listen for the signals that end lagstop top: {0}")]
     Signals(#[source] io::Error),
+    /// A part of the process panicked, and its message is on the terminal.
+    #[error("a part of lagstop panicked, and the screen was given up so that its message above can be read")]
+    Panicked,
     /// What was shown ended.
     #[error(transparent)]
     Source(#[from] SourceError),

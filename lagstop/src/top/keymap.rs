@@ -75,6 +75,7 @@ const fn binding(keys: &'static [Key], command: Command, hint: Option<&'static s
 /// The key map, in the order of the help.
 pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('q'), Key::Ctrl('c')], Command::Quit, Some("quit"), "quit"),
+    binding(&[Key::Char('h'), Key::Char('?')], Command::Help, Some("help"), "this help"),
     binding(&[Key::Esc], Command::Back, None, "close what lies over the table, or else quit"),
     binding(&[Key::Up, Key::Char('k')], Command::Move(Move::Up), Some("select"), "one up"),
     binding(&[Key::Down, Key::Char('j')], Command::Move(Move::Down), Some("select"), "one down"),
@@ -86,13 +87,7 @@ pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('<')], Command::PreviousSort, None, "sort by the column before"),
     binding(&[Key::Char('r')], Command::Reverse, Some("reverse"), "reverse the order"),
     binding(&[Key::Char(' ')], Command::Pause, Some("pause"), "hold the view; measuring goes on"),
-    binding(
-        &[Key::Char('m')],
-        Command::Hooks,
-        Some("missing hooks"),
-        "what this kernel does not let us measure, and why",
-    ),
-    binding(&[Key::Char('h'), Key::Char('?')], Command::Help, Some("help"), "this help"),
+    binding(&[Key::Char('m')], Command::Hooks, Some("missing"), "what this kernel does not let us measure, and why"),
 ];
 
 /// What `key` asks for.

@@ -9,6 +9,7 @@ use std::{
     },
 };
 
+use super::error::TopError;
 use ratatui::{
     Frame, Terminal,
     backend::CrosstermBackend,
@@ -54,8 +55,12 @@ impl Screen {
         }
     }
 
-    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        self.terminal.draw(draw).map(drop)
+    /// Fails once a panic anywhere in the process gave the terminal back: what is drawn now would stay on it.
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), TopError> {
+        if !OURS.load(Ordering::SeqCst) {
+            return Err(TopError::Panicked);
+        }
+        self.terminal.draw(draw).map(drop).map_err(TopError::Terminal)
     }
 
     /// Gives the terminal back.

@@ -18,10 +18,11 @@ impl By {
         [Self::Name].into_iter().chain(Column::ALL.map(Self::Figure)).collect()
     }
 
-    pub(super) const fn title(self) -> &'static str {
+    /// In full.
+    pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::Name => "cgroup",
-            Self::Figure(column) => column.title(),
+            Self::Name => "name",
+            Self::Figure(column) => column.name(),
         }
     }
 }

@@ -145,16 +145,16 @@ fn name_of_selection(state: &State) -> Option<String> {
 fn a_wide_terminal_shows_every_column() {
     assert_snapshot!(drawn(&mut showing(interval()), 120, 30), @r#"
     "lagstop top  node-17  Linux 6.12.41  8 CPUs  interval 1.00 s                                                            "
-    "overhead   1.07 %    mean switch   4.40 µs    switches/s  23000    migrations/s    760                                  "
+    "overhead   1.07 %    mean switch   4.40 µs    switches/s  19000    migrations/s    760                                  "
     "perceived  92.5 %    effective      91.4 %    waiting      27.8    steal           n/a                                  "
-    "── 6 active cgroups, by cost % ▼ ───────────────────────────────────────────────────────────────────────────────────────"
-    "cgroup               ▼cost %  /switch switch/s invol% cross%   CPU  load credit wait/run p99 wait migr/s   accept thrtl%"
-    "shop/check…x8k/worker   4.05  4.40 µs     9000   30.0   90.0  1.08  3.33   2.79  2.25 ms  18.0 ms    360   420 µs   40.0"
-    "evil�[2J�name           1.80  4.40 µs     4000   30.0   90.0  0.48  1.48   1.24  1.00 ms  8.00 ms    160      n/a       "
-    "kube-system/coredns     1.35  4.40 µs     3000   30.0   90.0  0.36  1.11   0.93   750 µs  6.00 ms    120      n/a       "
-    "日本語の名前.service    0.90  4.40 µs     2000   30.0   90.0  0.24  0.74   0.62   500 µs  4.00 ms     80      n/a       " Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
-    "(other)                 0.45  4.40 µs     1000   30.0   90.0  0.12  0.37   0.31   250 µs  2.00 ms     40      n/a       "
-    "ssh.service              n/a      n/a        0                0.00  0.37   0.31      n/a      n/a      0      n/a       "
+    "── 6 active cgroups, by switch cost ▼ ──────────────────────────────────────────────────────────────────────────────────"
+    "cgroup                      ▼cost %  /switch switch/s invol% cross%   CPU  load credit wait/run p99 wait migr/s   accept"
+    "shop/checkout-…-x2x8k/worker   4.05  4.40 µs     9000   30.0   90.0  1.08  3.33   2.79  2.25 ms  18.0 ms    360   420 µs"
+    "evil�[2J�name                  1.80  4.40 µs     4000   30.0   90.0  0.48  1.48   1.24  1.00 ms  8.00 ms    160      n/a"
+    "kube-system/coredns            1.35  4.40 µs     3000   30.0   90.0  0.36  1.11   0.93   750 µs  6.00 ms    120      n/a"
+    "日本語の名前.service           0.90  4.40 µs     2000   30.0   90.0  0.24  0.74   0.62   500 µs  4.00 ms     80      n/a" Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
+    "(other)                        0.45  4.40 µs     1000   30.0   90.0  0.12  0.37   0.31   250 µs  2.00 ms     40      n/a"
+    "ssh.service                     n/a      n/a        0                0.00  0.37   0.31      n/a      n/a      0      n/a"
     "                                                                                                                        "
     "                                                                                                                        "
     "                                                                                                                        "
@@ -172,8 +172,8 @@ fn a_wide_terminal_shows_every_column() {
     "                                                                                                                        "
     "                                                                                                                        "
     "                                                                                                                        "
-    "lagstop itself 1.30 % of a CPU  2 hooks off: m  lost 0.01 % of switches  LOST 12 connections                            "
-    "q quit  ↑↓ select  s sort  r reverse  space pause  m missing hooks  h help                                              "
+    "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU                                        "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing                                                    "
     "#);
 }
 
@@ -181,9 +181,9 @@ fn a_wide_terminal_shows_every_column() {
 fn a_usual_terminal_shows_the_columns_that_fit() {
     assert_snapshot!(drawn(&mut showing(interval()), 80, 24), @r#"
     "lagstop top  node-17  Linux 6.12.41  8 CPUs  interval 1.00 s                    "
-    "overhead   1.07 %  mean switch   4.40 µs  switches/s  23000  migrations/s    760"
+    "overhead   1.07 %  mean switch   4.40 µs  switches/s  19000  migrations/s    760"
     "perceived  92.5 %  effective      91.4 %  waiting      27.8  steal           n/a"
-    "── 6 active cgroups, by cost % ▼ ───────────────────────────────────────────────"
+    "── 6 active cgroups, by switch cost ▼ ──────────────────────────────────────────"
     "cgroup                ▼cost %  /switch switch/s invol% cross%   CPU  load credit"
     "shop/checko…x8k/worker   4.05  4.40 µs     9000   30.0   90.0  1.08  3.33   2.79"
     "evil�[2J�name            1.80  4.40 µs     4000   30.0   90.0  0.48  1.48   1.24"
@@ -202,8 +202,8 @@ fn a_usual_terminal_shows_the_columns_that_fit() {
     "                                                                                "
     "                                                                                "
     "                                                                                "
-    "lagstop itself 1.30 % of a CPU  2 hooks off: m  lost 0.01 % of switches  LOST 12"
-    "q quit  ↑↓ select  s sort  r reverse  space pause  m missing hooks  h help      "
+    "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
     "#);
 }
 
@@ -214,21 +214,21 @@ fn the_smallest_terminal_is_still_read() {
     state.on_key(Key::Char('<'));
     state.on_key(Key::Char(' '));
     assert_snapshot!(drawn(&mut state, 60, 15), @r#"
-    "lagstop top  node-17  Linux 6.12.41  8 CPUs  interva PAUSED "
-    "overhead   1.07 % mean switch   4.40 µs switches/s  23000   "
+    "lagstop top  node-17  Linux 6.12.41  8 CPUs  …       PAUSED "
+    "overhead   1.07 % mean switch   4.40 µs switches/s  19000   "
     "perceived  92.5 % effective      91.4 % waiting      27.8   "
-    "── 6 active cgroups, by thrtl% ▼ ───────────────────────────"
-    "cgroup                cost %  /switch switch/s invol%▼thrtl%"
-    "shop/check…x8k/worker   4.05  4.40 µs     9000   30.0   40.0"
-    "(other)                 0.45  4.40 µs     1000   30.0       "
-    "evil�[2J�name           1.80  4.40 µs     4000   30.0       "
-    "kube-system/coredns     1.35  4.40 µs     3000   30.0       "
-    "ssh.service              n/a      n/a        0              "
-    "日本語の名前.service    0.90  4.40 µs     2000   30.0       " Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
+    "── 6 active cgroups, by share of periods throttled ▼ ───────"
+    "cgroup                       cost %  /switch switch/s▼thrtl%"
+    "shop/checkout-…-x2x8k/worker   4.05  4.40 µs     9000   40.0"
+    "(other)                        0.45  4.40 µs     1000       "
+    "evil�[2J�name                  1.80  4.40 µs     4000       "
+    "kube-system/coredns            1.35  4.40 µs     3000       "
+    "ssh.service                     n/a      n/a        0       "
+    "日本語の名前.service           0.90  4.40 µs     2000       " Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
     "                                                            "
     "                                                            "
-    "lagstop itself 1.30 % of a CPU  2 hooks off: m  lost 0.01 % "
-    "q quit  ↑↓ select  s sort  r reverse  space pause           "
+    "LOST 12 connections  lost 0.01 % of switches  …             "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause   "
     "#);
 }
 
@@ -254,7 +254,7 @@ fn before_the_first_interval_it_says_when_that_comes() {
     "lagstop top  node-17  Linux 6.12.41  8 CPUs  interval 1.00 s"
     "                                                            "
     "                                                            "
-    "── by cost % ▼ ─────────────────────────────────────────────"
+    "── by switch cost ▼ ────────────────────────────────────────"
     "                                                            "
     "                                                            "
     "                                                            "
@@ -265,7 +265,7 @@ fn before_the_first_interval_it_says_when_that_comes() {
     "                                                            "
     "                                                            "
     "2 hooks off: m                                              "
-    "q quit  ↑↓ select  s sort  r reverse  space pause           "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause   "
     "#);
 }
 
@@ -275,9 +275,9 @@ fn missing_hooks_come_with_their_reasons() {
     state.on_key(Key::Char('m'));
     assert_snapshot!(drawn(&mut state, 80, 24), @r#"
     "lagstop top  node-17  Linux 6.12.41  8 CPUs  interval 1.00 s                    "
-    "overhead   1.07 %  mean switch   4.40 µs  switches/s  23000  migrations/s    760"
+    "overhead   1.07 %  mean switch   4.40 µs  switches/s  19000  migrations/s    760"
     "perceived  92.5 %  effective      91.4 %  waiting      27.8  steal           n/a"
-    "── 6 active cgroups, by cost % ▼ ───────────────────────────────────────────────"
+    "── 6 active cgroups, by switch cost ▼ ──────────────────────────────────────────"
     "cgroup                ▼cost %  /switch switch/s invol% cross%   CPU  load credit"
     "shop/checko…x8k/worker   4.05  4.40 µs     9000   30.0   90.0  1.08  3.33   2.79"
     "evil�[2J�name            1.80  4.40 µs     4000   30.0   90.0  0.48  1.48   1.24"
@@ -296,8 +296,8 @@ fn missing_hooks_come_with_their_reasons() {
     "                                                                                "
     "                                                                                "
     "                                                                                "
-    "lagstop itself 1.30 % of a CPU  2 hooks off: m  lost 0.01 % of switches  LOST 12"
-    "q quit  ↑↓ select  s sort  r reverse  space pause  m missing hooks  h help      "
+    "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
     "#);
 }
 
@@ -307,13 +307,13 @@ fn the_help_explains_keys_and_columns() {
     state.on_key(Key::Char('h'));
     assert_snapshot!(drawn(&mut state, 80, 52), @r#"
     "lagstop top  node-17  Linux 6.12.41  8 CPUs  interval 1.00 s                    "
-    "overhead   1.07 %  mean switch   4.40 µs  switches/s  23000  migrations/s    760"
+    "overhead   1.07 %  mean switch   4.40 µs  switches/s  19000  migrations/s    760"
     "perceived  92.5 %  effective      91.4 %  waiting      27.8  steal           n/a"
-    "── 6 active cgroups, by cost % ▼ ───────────────────────────────────────────────"
-    "cgroup                ▼cost %  /switch switch/s invol% cross%   CPU  load credit"
+    "── 6 active cgroups, by switch cost ▼ ──────────────────────────────────────────"
     "╭ Help ────────────────────────────────────────────────────────────────────────╮"
     "│ Keys                                                                         │"
     "│ q Ctrl-C      quit                                                           │"
+    "│ h ?           this help                                                      │"
     "│ Esc           close what lies over the table, or else quit                   │"
     "│ ↑ k           one up                                                         │"
     "│ ↓ j           one down                                                       │"
@@ -326,7 +326,6 @@ fn the_help_explains_keys_and_columns() {
     "│ r             reverse the order                                              │"
     "│ space         hold the view; measuring goes on                               │"
     "│ m             what this kernel does not let us measure, and why              │"
-    "│ h ?           this help                                                      │"
     "│                                                                              │"
     "│ Columns                                                                      │"
     "│ cost %        switch cost: the kernel's time for choosing and changing       │"
@@ -347,17 +346,18 @@ fn the_help_explains_keys_and_columns() {
     "│ Host                                                                         │"
     "│ overhead      switch cost of all cgroups, in % of the time of all online     │"
     "│               CPUs                                                           │"
+    "│ mean switch   mean cost of a switch away from a task, idle left out          │"
+    "│ switches/s    switches away from tasks, a second; idle left out              │"
     "│ perceived     perceived utilisation: CPU time that is not idle               │"
     "│ effective     effective utilisation: CPU time spent on the tasks' own work   │"
     "│ waiting       tasks that are runnable and not running, on average            │"
+    "│ lagstop       what lagstop itself costs, its programs in the kernel          │"
+    "│               included, in % of one CPU                                      │"
     "│                                                                              │"
     "│ n/a is what this kernel does not let us measure. A blank is a mean or share  │"
-    "│ of nothing.                                                                  │"
-    "╰──────────────────────────────────────────────────────────────────────────────╯"
-    "                                                                                "
-    "                                                                                "
-    "lagstop itself 1.30 % of a CPU  2 hooks off: m  lost 0.01 % of switches  LOST 12"
-    "q quit  ↑↓ select  s sort  r reverse  space pause  m missing hooks  h help      "
+    "╰──────────────────────────────────────────────────────────────────── ↓ 1 more ╯"
+    "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
     "#);
 }
 

@@ -26,7 +26,8 @@ impl Theme {
 
     /// What names a figure.
     pub(super) fn label(self) -> Style {
-        self.coloured(Style::new(), Color::DarkGray)
+        // Dimmed and not grey: which grey can be read depends on the terminal's background.
+        if self.colours { Style::new().add_modifier(Modifier::DIM) } else { Style::new() }
     }
 
     /// A figure of the host, the program's name.

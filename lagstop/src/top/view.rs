@@ -63,10 +63,33 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
 }
 
+/// `parts` in one line of `cells`. Those at the end that do not fit are left out whole, as half a figure would be another
+/// figure, and `…` says so.
+fn whole_parts(parts: Vec<Span<'static>>, cells: u16) -> Line<'static> {
+    const GAP: &str = "  ";
+    let mut left = usize::from(cells);
+    let mut line = Line::default();
+    let last = parts.len().saturating_sub(1);
+    for (n, part) in parts.into_iter().enumerate() {
+        let gap = if n == 0 { 0 } else { GAP.len() };
+        let reserved = if n == last { 0 } else { GAP.len() + 1 };
+        if gap + part.width() + reserved > left {
+            line.push_span(Span::raw(if n == 0 { "…" } else { "  …" }));
+            break;
+        }
+        left -= gap + part.width();
+        if n > 0 {
+            line.push_span(Span::raw(GAP));
+        }
+        line.push_span(part);
+    }
+    line
+}
+
 /// Parts the host from the cgroups, and says how many these are and how they are sorted.
 fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
     let sort = state.sort();
-    let mut title = format!(" by {} {} ", sort.by.title(), table::arrow(sort));
+    let mut title = format!(" by {} {} ", sort.by.name(), table::arrow(sort));
     if state.interval().is_some() {
         let plural = if state.row_count() == 1 { "" } else { "s" };
         title = format!(" {} active cgroup{plural},{title}", state.row_count());

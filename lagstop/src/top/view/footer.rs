@@ -6,6 +6,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use super::whole_parts;
 use crate::{
     model::{Host, Interval, Lost},
     top::{
@@ -22,21 +23,17 @@ const MANY_SWITCHES: f64 = 0.01;
 
 const GAP: &str = "  ";
 
+/// The worst comes first: narrow terminals lose the end.
 pub(super) fn draw_status(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
-    let mut parts = Vec::new();
-    if let Some(interval) = state.interval() {
-        parts.push(own_cost(interval, theme));
-    }
+    let mut parts = state.interval().map_or_else(Vec::new, |interval| lost(&interval.host, theme));
     let off = state.session().missing_hooks().count();
     if off > 0 {
         let key = keymap::KEYS.iter().find(|binding| binding.command == Command::Hooks);
         let key = key.and_then(|binding| binding.keys.first()).map_or_else(String::new, |key| format!(": {key}"));
         parts.push(Span::styled(format!("{off} hook{} off{key}", if off == 1 { "" } else { "s" }), theme.warning()));
     }
-    if let Some(interval) = state.interval() {
-        parts.extend(lost(&interval.host, theme));
-    }
-    frame.render_widget(Line::from_iter(separated(parts)), area);
+    parts.extend(state.interval().map(|interval| own_cost(interval, theme)));
+    frame.render_widget(whole_parts(parts, area.width), area);
 }
 
 pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
@@ -53,17 +50,13 @@ pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
     frame.render_widget(Line::from(spans), area);
 }
 
-fn separated(parts: Vec<Span<'static>>) -> impl Iterator<Item = Span<'static>> {
-    parts.into_iter().enumerate().flat_map(|(n, part)| [Span::raw(if n == 0 { "" } else { GAP }), part])
-}
-
 /// User space and the programs in the kernel together, as far as they are known.
 fn own_cost(interval: &Interval, theme: &Theme) -> Span<'static> {
     let host = &interval.host;
     let cost = host.self_cpu_ns + host.self_probe_ns.unwrap_or_default();
     let cost = Figure::Share(cost.cores(interval.duration_ns).0);
     let part = if host.self_probe_ns.is_some() { "" } else { ", its hooks n/a" };
-    Span::styled(format!("lagstop itself {cost} % of a CPU{part}"), theme.label())
+    Span::styled(format!("lagstop {cost} % CPU{part}"), theme.label())
 }
 
 /// What was lost, each kind by name. Some kernels never show a few of their switches: that alone is no alarm.
@@ -72,16 +65,6 @@ fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
     if host.lost.total() == 0 {
         return vec![Span::styled("nothing lost", theme.label())];
     }
-    let mut said = Vec::new();
-    if switches > 0 {
-        let share = switches as f64 / host.totals.switches.max(switches) as f64;
-        let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
-        let percent = match share * 100.0 {
-            percent if percent < 0.01 => "<0.01".to_owned(),
-            _ => Figure::Share(share).to_string(),
-        };
-        said.push(Span::styled(format!("lost {percent} % of switches"), style));
-    }
     let named = [
         (entries, "entries"),
         (task_states, "task states"),
@@ -89,10 +72,14 @@ fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
         (connections, "connections"),
         (listener_overflows, "listener overflows"),
     ];
-    let others: Vec<String> =
-        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if !others.is_empty() {
-        said.push(Span::styled(format!("LOST {}", others.join(", ")), theme.alarm()));
+    let counted = named.iter().filter(|(count, _)| *count > 0);
+    let mut said: Vec<_> =
+        counted.map(|(count, name)| Span::styled(format!("LOST {count} {name}"), theme.alarm())).collect();
+    if switches > 0 {
+        let share = switches as f64 / host.totals.switches.max(switches) as f64;
+        let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
+        let percent = if share < 1e-4 { "<0.01".to_owned() } else { Figure::Share(share).to_string() };
+        said.push(Span::styled(format!("lost {percent} % of switches"), style));
     }
     said
 }

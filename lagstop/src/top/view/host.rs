@@ -6,12 +6,13 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use super::whole_parts;
 use crate::{
     model::{Interval, Nanos},
     top::{
         figure::{Cell, Figure},
         state::State,
-        text::harmless,
+        text::{fit, harmless, width},
         theme::Theme,
     },
 };
@@ -21,6 +22,9 @@ pub(super) const HEIGHT: u16 = 3;
 
 /// Columns of figures: cells of the label, and of the figure with its unit. All four fit into 80.
 const COLUMNS: [(u16, u16); 4] = [(9, 7), (11, 9), (10, 6), (12, 6)];
+
+/// Cells for the names of the host and the kernel.
+const LONGEST_NAME: usize = 28;
 
 type Item = (&'static str, Cell, &'static str);
 
@@ -44,17 +48,23 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
         (_, true) => " END ",
         _ => "",
     };
-    let line = Line::from(vec![
+    let parts = vec![
         Span::styled("lagstop top", theme.title()),
-        Span::raw("  "),
-        Span::styled(harmless(&session.hostname), theme.strong()),
-        Span::raw(format!("  Linux {}", harmless(&session.kernel))),
-        Span::raw(format!("  {cpus} CPU{}", if cpus == 1 { "" } else { "s" })),
-        Span::raw(format!("  interval {every}")),
-    ]);
+        Span::styled(shortened(&session.hostname), theme.strong()),
+        Span::raw(format!("Linux {}", shortened(&session.kernel))),
+        Span::raw(format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })),
+        Span::raw(format!("interval {every}")),
+    ];
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(badge.len() as u16)]).areas(area);
-    frame.render_widget(line, left);
+    frame.render_widget(whole_parts(parts, left.width), left);
     frame.render_widget(Span::styled(badge, theme.badge()), right);
+}
+
+/// A name of the host's, harmless and no longer than the first line bears.
+fn shortened(name: &str) -> String {
+    let name = harmless(name);
+    let cells = width(&name).min(LONGEST_NAME);
+    fit(&name, cells)
 }
 
 /// The figures, line by line.
@@ -70,7 +80,7 @@ fn items(interval: &Interval) -> [[Item; 4]; 2] {
         [
             ("overhead", host.overhead().map(Figure::Share).into(), "%"),
             ("mean switch", mean_switch.into(), ""),
-            ("switches/s", Cell::Figure(rate(totals.switches)), ""),
+            ("switches/s", Cell::Figure(rate(host.task_switches())), ""),
             ("migrations/s", totals.migrations.map(rate).into(), ""),
         ],
         [

@@ -23,11 +23,14 @@ const FRAME: (u16, u16) = (4, 2);
 const TERM: usize = 13;
 
 /// Figures of the host, explained like the columns are.
-const HOST_TERMS: [(&str, &str); 4] = [
+const HOST_TERMS: [(&str, &str); 7] = [
     ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
+    ("mean switch", "mean cost of a switch away from a task, idle left out"),
+    ("switches/s", "switches away from tasks, a second; idle left out"),
     ("perceived", "perceived utilisation: CPU time that is not idle"),
     ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
     ("waiting", "tasks that are runnable and not running, on average"),
+    ("lagstop", "what lagstop itself costs, its programs in the kernel included, in % of one CPU"),
 ];
 
 /// Its lines, wrapped to the place that it will have.

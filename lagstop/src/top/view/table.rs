@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Columns of figures are left out before the name gets narrower than this.
-const NARROWEST_NAME: u16 = 20;
+const NARROWEST_NAME: u16 = 22;
 
 /// Rows that `area` has room for below the titles.
 pub(super) const fn rows(area: Rect) -> usize {
@@ -101,8 +101,8 @@ mod tests {
     #[test]
     fn narrow_terminals_lose_columns_from_the_end_but_not_the_sorted_one() {
         assert_eq!(columns(200, By::Name), Column::ALL);
-        assert_eq!(columns(60, By::Name), Column::ALL[..5]);
-        let mut kept = Column::ALL[..4].to_vec();
+        assert_eq!(columns(60, By::Name), Column::ALL[..4]);
+        let mut kept = Column::ALL[..3].to_vec();
         kept.push(Column::Throttled);
         assert_eq!(columns(60, By::Figure(Column::Throttled)), kept);
         assert_eq!(columns(0, By::Name), []);
