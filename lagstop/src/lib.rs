@@ -7,3 +7,4 @@ pub mod kernel;
 pub mod model;
 pub mod recording;
 pub mod source;
+pub mod top;

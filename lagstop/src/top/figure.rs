@@ -1,0 +1,123 @@
+//! A figure on the screen: three figures of it, whatever its size.
+
+use std::fmt;
+
+use crate::model::Nanos;
+
+/// A figure, with what says how to write it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Figure {
+    /// A part of a whole, 1 being all of it. Written in percent, without the sign.
+    Share(f64),
+    /// A length of time.
+    Time(Nanos),
+    /// How often in a second.
+    Rate(f64),
+    /// CPUs or tasks, on average.
+    Amount(f64),
+}
+
+impl Figure {
+    /// What it is sorted by.
+    pub(super) const fn order(self) -> f64 {
+        match self {
+            Self::Share(value) | Self::Rate(value) | Self::Amount(value) => value,
+            Self::Time(time) => time.0 as f64,
+        }
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Share(share) => f.pad(&three(share * 100.0)),
+            Self::Time(time) => f.pad(&time.to_string()),
+            Self::Amount(amount) => f.pad(&three(*amount)),
+            // Whole events from ten a second on: their decimals are noise.
+            Self::Rate(rate) => f.pad(&match *rate {
+                0.0 => "0".to_owned(),
+                rate if rate < 9.95 => format!("{rate:.1}"),
+                rate if rate < 99_999.5 => format!("{rate:.0}"),
+                rate if rate < 9_999_500.0 => format!("{:.0}k", rate / 1e3),
+                rate => format!("{:.0}M", rate / 1e6),
+            }),
+        }
+    }
+}
+
+fn three(value: f64) -> String {
+    match value {
+        _ if value < 9.995 => format!("{value:.2}"),
+        _ if value < 99.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// What stands in a place for a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Cell {
+    Figure(Figure),
+    /// Measured, but there was nothing that it could be the mean or the share of. Left blank.
+    Nothing,
+    /// This kernel does not let us measure it.
+    NotMeasured,
+}
+
+impl Cell {
+    /// A share of counts. Of none there is nothing to say.
+    pub(super) fn share(part: u64, whole: u64) -> Self {
+        if whole == 0 { Self::Nothing } else { Self::Figure(Figure::Share(part as f64 / whole as f64)) }
+    }
+
+    /// The mean of what was counted, if both were measured.
+    pub(super) fn mean(total: Option<Nanos>, count: Option<u64>) -> Self {
+        match total.zip(count) {
+            Some((total, count)) => total.mean(count).map_or(Self::Nothing, |mean| Self::Figure(Figure::Time(mean))),
+            None => Self::NotMeasured,
+        }
+    }
+
+    /// The figure, if there is one.
+    pub(super) const fn figure(self) -> Option<Figure> {
+        match self {
+            Self::Figure(figure) => Some(figure),
+            Self::Nothing | Self::NotMeasured => None,
+        }
+    }
+}
+
+impl From<Option<Figure>> for Cell {
+    fn from(figure: Option<Figure>) -> Self {
+        figure.map_or(Self::NotMeasured, Self::Figure)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Figure(figure) => figure.fmt(f),
+            Self::Nothing => f.pad(""),
+            Self::NotMeasured => f.pad("n/a"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_stay_short_at_any_size() {
+        let rates = [0.0, 0.04, 9.96, 99_999.4, 123_456.0, 12_345_678.0].map(|rate| Figure::Rate(rate).to_string());
+        assert_eq!(rates, ["0", "0.0", "10", "99999", "123k", "12M"]);
+        let shares = [0.0, 0.000_51, 0.099_96, 0.474, 1.0].map(|share| Figure::Share(share).to_string());
+        assert_eq!(shares, ["0.00", "0.05", "10.0", "47.4", "100"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_no_zero_and_no_blank() {
+        assert_eq!(Cell::mean(None, Some(3)).to_string(), "n/a");
+        assert_eq!(Cell::mean(Some(Nanos(0)), Some(0)).to_string(), "");
+        assert_eq!(Cell::mean(Some(Nanos(0)), Some(1)).to_string(), "0 ns");
+    }
+}

@@ -1,0 +1,93 @@
+//! The terminal while it is ours, and its way back.
+
+use std::{
+    io::{self, Stdout, stdout},
+    panic,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use super::error::TopError;
+use ratatui::{
+    Frame, Terminal,
+    backend::CrosstermBackend,
+    crossterm::{
+        cursor::Show,
+        execute,
+        terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
+    },
+};
+
+/// Whether the terminal is ours. One for the process, as the terminal is.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+type Hook = dyn Fn(&panic::PanicHookInfo<'_>) + Send + Sync;
+
+/// The terminal in raw mode and on its alternate screen. Restored by [`Screen::leave`], on drop, and before a panic is
+/// reported: the report would be lost with the alternate screen otherwise.
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+    previous_hook: Arc<Hook>,
+}
+
+impl Screen {
+    pub(super) fn enter() -> io::Result<Self> {
+        let previous_hook: Arc<Hook> = panic::take_hook().into();
+        let next = Arc::clone(&previous_hook);
+        panic::set_hook(Box::new(move |info| {
+            // A failure to restore must not hide the panic.
+            let _ = restore();
+            next(info);
+        }));
+        OURS.store(true, Ordering::SeqCst);
+        let entered = enable_raw_mode()
+            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
+            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
+        match entered {
+            Ok(terminal) => Ok(Self { terminal, previous_hook }),
+            Err(error) => {
+                let _ = restore();
+                bring_back(previous_hook);
+                Err(error)
+            }
+        }
+    }
+
+    /// Fails once a panic anywhere in the process gave the terminal back: what is drawn now would stay on it.
+    pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Result<(), TopError> {
+        if !OURS.load(Ordering::SeqCst) {
+            return Err(TopError::Panicked);
+        }
+        self.terminal.draw(draw).map(drop).map_err(TopError::Terminal)
+    }
+
+    /// Gives the terminal back.
+    pub(super) fn leave(self) -> io::Result<()> {
+        restore()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = restore();
+        // While panicking the hook cannot be changed, and need not be.
+        if !std::thread::panicking() {
+            bring_back(Arc::clone(&self.previous_hook));
+        }
+    }
+}
+
+/// Restores the terminal once, however often it is called. Each step is tried even where the one before failed.
+fn restore() -> io::Result<()> {
+    if !OURS.swap(false, Ordering::SeqCst) {
+        return Ok(());
+    }
+    let screen = execute!(stdout(), LeaveAlternateScreen, Show);
+    disable_raw_mode().and(screen)
+}
+
+fn bring_back(hook: Arc<Hook>) {
+    panic::set_hook(Box::new(move |info| hook(info)));
+}

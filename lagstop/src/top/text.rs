@@ -1,0 +1,149 @@
+//! Text that is safe to draw, and fits.
+
+use std::borrow::Cow;
+
+use ratatui::{style::Style, text::Span};
+
+use crate::model::{Cgroup, CgroupId};
+
+/// Drawn for what must not reach a terminal.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// `text` without what a terminal would obey, or what changes how the rest reads: control characters, so escape sequences
+/// too, changes of writing direction, and characters that cannot be seen.
+pub(super) fn harmless(text: &str) -> Cow<'_, str> {
+    if text.chars().any(is_harmful) {
+        text.chars().map(|char| if is_harmful(char) { REPLACEMENT } else { char }).collect::<String>().into()
+    } else {
+        text.into()
+    }
+}
+
+fn is_harmful(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            // Soft hyphen, combining grapheme joiner, Arabic letter mark, Hangul and Mongolian fillers and separators.
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{3164}' | '\u{ffa0}'
+            // Zero-width characters, direction marks, line and paragraph separators, embeddings, isolates.
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            // Interlinear annotations, musical formatting, tags.
+            | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// What `cgroup` is called on the screen; not yet harmless.
+pub(super) fn name(cgroup: &Cgroup) -> &str {
+    match (cgroup.id, &*cgroup.name, &*cgroup.path) {
+        (CgroupId::OTHER, ..) => "(other)",
+        (_, "", "") => "(no name)",
+        (_, "", path) => path,
+        (_, name, _) => name,
+    }
+}
+
+/// Cells that `text` takes.
+pub(super) fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// `text` in exactly `cells` cells: filled up with blanks, or without its middle. Both ends of a cgroup's name tell it
+/// from its neighbours: the pod at the front, the container or the number at the back.
+pub(super) fn fit(text: &str, cells: usize) -> String {
+    let missing = cells.saturating_sub(width(text));
+    if width(text) <= cells {
+        return format!("{text}{}", " ".repeat(missing));
+    }
+    let Some(room) = cells.checked_sub(1) else { return String::new() };
+    let span = Span::raw(text);
+    let graphemes: Vec<&str> = span.styled_graphemes(Style::new()).map(|grapheme| grapheme.symbol).collect();
+    let front = take(graphemes.iter().copied(), room.div_ceil(2));
+    let used: usize = front.iter().map(|symbol| width(symbol)).sum();
+    let mut back = take(graphemes.iter().rev().copied(), room - used);
+    let used = used + back.iter().map(|symbol| width(symbol)).sum::<usize>();
+    back.reverse();
+    format!("{}…{}{}", front.concat(), back.concat(), " ".repeat(room - used))
+}
+
+/// As many of `graphemes` as fit into `cells`.
+fn take<'a>(graphemes: impl Iterator<Item = &'a str>, cells: usize) -> Vec<&'a str> {
+    let fits = |used: &mut usize, grapheme: &'a str| {
+        *used += width(grapheme);
+        (*used <= cells).then_some(grapheme)
+    };
+    graphemes.scan(0, fits).collect()
+}
+
+/// `text` in lines of at most `cells` cells, broken between words; a longer word is broken anywhere.
+pub(super) fn wrap(text: &str, cells: usize) -> Vec<String> {
+    let cells = cells.max(1);
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let mut word = word;
+        while !word.is_empty() {
+            let Some(line) = lines.last_mut() else { break };
+            let gap = usize::from(!line.is_empty());
+            if width(line) + gap + width(word) <= cells {
+                if gap == 1 {
+                    line.push(' ');
+                }
+                line.push_str(word);
+                break;
+            }
+            if gap == 1 {
+                lines.push(String::new());
+                continue;
+            }
+            let span = Span::raw(word);
+            let head = take(span.styled_graphemes(Style::new()).map(|grapheme| grapheme.symbol), cells).concat();
+            // A grapheme wider than the line, or one that the terminal never shows.
+            let end = if head.is_empty() || !word.starts_with(&head) { word.len() } else { head.len() };
+            line.push_str(&head);
+            word = &word[end..];
+            if !word.is_empty() {
+                lines.push(String::new());
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_replaced() {
+        assert_eq!(harmless("web\u{1b}[2J\u{9b}31m\n"), "web\u{fffd}[2J\u{fffd}31m\u{fffd}");
+        assert_eq!(harmless("a\u{202e}txt.b\u{2066}"), "a\u{fffd}txt.b\u{fffd}");
+        assert!(matches!(harmless("größe-日本.slice"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn long_names_keep_both_ends() {
+        assert_eq!(fit("checkout-7d9f/worker-12", 15), "checkou…rker-12");
+        assert_eq!(fit("日本語日本語", 8), "日本…語 ");
+        assert_eq!(fit("web", 5), "web  ");
+        assert_eq!(fit("web", 0), "");
+    }
+
+    #[test]
+    fn lines_break_between_words_where_they_can() {
+        assert_eq!(wrap("no such tracepoint", 8), ["no such", "tracepoi", "nt"]);
+    }
+
+    proptest! {
+        #[test]
+        fn fitted_text_is_as_wide_as_it_should_be(text in any::<String>(), cells in 0usize..40) {
+            prop_assert_eq!(width(&fit(&harmless(&text), cells)), cells);
+        }
+
+        #[test]
+        fn wrapped_lines_are_no_wider_than_they_may(text in any::<String>(), cells in 2usize..40) {
+            for line in wrap(&harmless(&text), cells) {
+                prop_assert!(width(&line) <= cells, "{line:?}");
+            }
+        }
+    }
+}

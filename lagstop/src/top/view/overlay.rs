@@ -1,0 +1,136 @@
+//! What lies over the table: the help, and the hooks that this kernel lacks.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    text::{Line, Span},
+    widgets::{Block, BorderType, Clear, Padding, Paragraph},
+};
+
+use crate::top::{
+    column::Column,
+    keymap::KEYS,
+    state::{Overlay, State},
+    text::{fit, harmless, wrap},
+    theme::Theme,
+};
+
+/// Lines longer than this are hard to read.
+const WIDEST: u16 = 96;
+/// Borders and padding.
+const FRAME: (u16, u16) = (4, 2);
+/// Cells of what is explained, in the help.
+const TERM: usize = 13;
+
+/// Figures of the host, explained like the columns are.
+const HOST_TERMS: [(&str, &str); 7] = [
+    ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
+    ("mean switch", "mean cost of a switch away from a task, idle left out"),
+    ("switches/s", "switches away from tasks, a second; idle left out"),
+    ("perceived", "perceived utilisation: CPU time that is not idle"),
+    ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
+    ("waiting", "tasks that are runnable and not running, on average"),
+    ("lagstop", "what lagstop itself costs, its programs in the kernel included, in % of one CPU"),
+];
+
+/// Its lines, wrapped to the place that it will have.
+pub(super) struct Content {
+    title: &'static str,
+    lines: Vec<Line<'static>>,
+    area: Rect,
+}
+
+impl Content {
+    pub(super) fn new(overlay: Overlay, state: &State, theme: &Theme, over: Rect) -> Self {
+        let width = over.width.min(WIDEST);
+        let cells = usize::from(width.saturating_sub(FRAME.0));
+        let (title, lines) = match overlay {
+            Overlay::Help => (" Help ", help(cells, theme)),
+            Overlay::Hooks => (" Missing hooks ", hooks(state, cells, theme)),
+        };
+        let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(FRAME.1).min(over.height);
+        let area = Rect { x: over.x + (over.width - width) / 2, y: over.y + (over.height - height) / 2, width, height };
+        Self { title, lines, area }
+    }
+
+    /// Lines that are seen at once.
+    pub(super) fn in_sight(&self) -> usize {
+        self.area.height.saturating_sub(FRAME.1).into()
+    }
+
+    /// Lines for which there is no room.
+    pub(super) fn hidden(&self) -> usize {
+        self.lines.len().saturating_sub(self.in_sight())
+    }
+
+    pub(super) fn draw(self, frame: &mut Frame<'_>, top: usize, theme: &Theme) {
+        let mut block = Block::bordered()
+            .border_type(BorderType::Rounded)
+            .border_style(theme.label())
+            .padding(Padding::horizontal(1))
+            .title(Span::styled(self.title, theme.title()));
+        let below = self.hidden().saturating_sub(top);
+        let more = match (top, below) {
+            (0, 0) => None,
+            (0, _) => Some(format!(" ↓ {below} more ")),
+            (_, 0) => Some(format!(" ↑ {top} more ")),
+            _ => Some(format!(" ↑ {top} ↓ {below} more ")),
+        };
+        if let Some(more) = more {
+            block = block.title_bottom(Line::styled(more, theme.title()).right_aligned());
+        }
+        let in_sight = self.in_sight();
+        let lines: Vec<_> = self.lines.into_iter().skip(top).take(in_sight).collect();
+        frame.render_widget(Clear, self.area);
+        frame.render_widget(Paragraph::new(lines).block(block), self.area);
+    }
+}
+
+fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines = vec![heading("Keys", theme)];
+    for binding in KEYS {
+        let keys: Vec<String> = binding.keys.iter().map(ToString::to_string).collect();
+        lines.extend(explained(&keys.join(" "), binding.help, cells, theme));
+    }
+    lines.extend([Line::default(), heading("Columns", theme)]);
+    for column in Column::ALL {
+        lines.extend(explained(column.title(), column.meaning(), cells, theme));
+    }
+    lines.extend([Line::default(), heading("Host", theme)]);
+    for (term, meaning) in HOST_TERMS {
+        lines.extend(explained(term, meaning, cells, theme));
+    }
+    lines.push(Line::default());
+    let blank = "n/a is what this kernel does not let us measure. A blank is a mean or share of nothing.";
+    lines.extend(wrap(blank, cells).into_iter().map(Line::from));
+    lines
+}
+
+fn heading(text: &'static str, theme: &Theme) -> Line<'static> {
+    Line::styled(text, theme.title())
+}
+
+/// A term at the left, what it means beside it.
+fn explained(term: &str, meaning: &str, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let beside = |(n, line): (usize, String)| {
+        let term = if n == 0 { fit(term, TERM) } else { " ".repeat(TERM) };
+        Line::from(vec![Span::styled(term, theme.strong()), Span::raw(" "), Span::raw(line)])
+    };
+    wrap(meaning, cells.saturating_sub(TERM + 1)).into_iter().enumerate().map(beside).collect()
+}
+
+fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines = Vec::new();
+    for hook in state.session().missing_hooks() {
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines.extend(wrap(&harmless(&hook.name), cells).into_iter().map(|line| Line::styled(line, theme.strong())));
+        lines.extend(explained("  why", &harmless(&hook.detail), cells, theme));
+        lines.extend(explained("  n/a without", &harmless(&hook.measures), cells, theme));
+    }
+    if lines.is_empty() {
+        lines.push(Line::from("This kernel has every hook that lagstop uses."));
+    }
+    lines
+}
