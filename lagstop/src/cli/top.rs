@@ -1,0 +1,25 @@
+//! `lagstop top`
+
+use clap::Args as ClapArgs;
+
+use super::{Failure, block_on, measure::MeasureArgs};
+use crate::top;
+
+const EXAMPLES: &str = "\
+Examples:
+  lagstop top
+  lagstop top --interval 5s --group-by leaf
+
+? shows the keys, m what this kernel does not let lagstop measure, q quits.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    #[command(flatten)]
+    measure: MeasureArgs,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    top::check_terminal()?;
+    block_on(async { Ok(top::run(args.measure.start(None)?).await?) })
+}
