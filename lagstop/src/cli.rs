@@ -1,8 +1,9 @@
 //! The command line: one file a subcommand.
 
+mod diagnose;
 mod measure;
 mod record;
-mod signals;
+mod top;
 
 use std::{error::Error, process::ExitCode};
 
@@ -13,6 +14,8 @@ const ABOUT: &str =
 
 const EXAMPLES: &str = "\
 Examples:
+  lagstop top                          The host now: who pays for switching, who waits
+  lagstop diagnose --duration 1m       A report: what it costs, who waits, what to do
   lagstop record --duration 30s --output host.jsonl
                                        Half a minute into a file
   lagstop record | jq .host.switches   Intervals for a script
@@ -28,15 +31,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show every cgroup's switches, their cost, and waits, live
+    Top(top::Args),
     /// Write one JSON line an interval: every cgroup's switches, their cost, and waits
     Record(record::Args),
+    /// Measure for a while, then say what scheduling costs, who pays and who waits
+    Diagnose(diagnose::Args),
 }
 
 /// Parses the command line and does what it says.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Top(args) => top::run(&args),
         Command::Record(args) => record::run(args),
+        Command::Diagnose(args) => diagnose::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -51,6 +60,6 @@ pub fn run() -> ExitCode {
 type Failure = Box<dyn Error>;
 
 /// Runs `task` on a runtime of its own.
-fn block_on<F: Future<Output = Result<(), Failure>>>(task: F) -> Result<(), Failure> {
+fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(task)
 }

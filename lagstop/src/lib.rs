@@ -2,9 +2,12 @@
 //! and what helps.
 
 pub mod cli;
+pub mod diagnosis;
 pub mod host;
 pub mod kernel;
 pub mod model;
 pub mod recording;
+pub mod report;
+mod signals;
 pub mod source;
 pub mod top;

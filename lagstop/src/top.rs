@@ -9,7 +9,6 @@ mod figure;
 mod input;
 mod keymap;
 mod screen;
-mod signals;
 mod sort;
 mod state;
 #[cfg(test)]
@@ -22,12 +21,19 @@ use std::io::{IsTerminal, stdin, stdout};
 
 pub use error::TopError;
 
-use crate::source::Stream;
+use crate::{signals::Endings, source::Stream};
 use input::Input;
 use screen::Screen;
-use signals::Signals;
 use state::{Action, State};
 use theme::Theme;
+
+/// Is there somebody to look at the screen and press keys? Worth asking before anything is measured.
+///
+/// # Errors
+/// When stdin or stdout is no terminal.
+pub fn check_terminal() -> Result<(), TopError> {
+    if stdin().is_terminal() && stdout().is_terminal() { Ok(()) } else { Err(TopError::NotATerminal) }
+}
 
 /// Shows `stream` until the user quits, a signal asks to end, or the stream ends with an error. A stream that merely
 /// ends leaves its last interval on the screen. The terminal is as before afterwards, whatever happened.
@@ -35,18 +41,16 @@ use theme::Theme;
 /// # Errors
 /// When stdin or stdout is no terminal, when the terminal fails, or with the error that ended the stream.
 pub async fn run(stream: Stream) -> Result<(), TopError> {
-    if !(stdin().is_terminal() && stdout().is_terminal()) {
-        return Err(TopError::NotATerminal);
-    }
-    let signals = Signals::listen().map_err(TopError::Signals)?;
+    check_terminal()?;
+    let signals = Endings::listen().map_err(TopError::Signals)?;
     let mut screen = Screen::enter().map_err(TopError::Terminal)?;
     let shown = show(&mut screen, stream, signals).await;
     screen.leave().map_err(TopError::Terminal).and(shown)
 }
 
 /// The loop: draw, wait for whatever comes first, let the state decide.
-async fn show(screen: &mut Screen, stream: Stream, mut signals: Signals) -> Result<(), TopError> {
-    let Stream { session, mut intervals } = stream;
+async fn show(screen: &mut Screen, stream: Stream, mut signals: Endings) -> Result<(), TopError> {
+    let Stream { session, mut intervals, stop: _stop } = stream;
     let mut state = State::new(session);
     let theme = Theme::from_environment();
     let mut input = Input::start();
@@ -63,7 +67,7 @@ async fn show(screen: &mut Screen, stream: Stream, mut signals: Signals) -> Resu
                 },
                 input::Event::Resize => {}
             },
-            () = signals.next() => return Ok(()),
+            () = signals.wait() => return Ok(()),
         }
     }
 }

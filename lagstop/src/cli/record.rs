@@ -12,11 +12,11 @@ use clap::Args as ClapArgs;
 use super::{
     Failure, block_on,
     measure::{MeasureArgs, positive},
-    signals::Endings,
 };
 use crate::{
     model::Interval,
     recording::{Footer, Line, SCHEMA, WriteError, Writer},
+    signals::Endings,
     source::Stream,
 };
 

@@ -1,35 +1,8 @@
-//! Text that is safe to draw, and fits.
-
-use std::borrow::Cow;
+//! Text that fits.
 
 use ratatui::{style::Style, text::Span};
 
 use crate::model::{Cgroup, CgroupId};
-
-/// Drawn for what must not reach a terminal.
-const REPLACEMENT: char = '\u{fffd}';
-
-/// `text` without what a terminal would obey, or what changes how the rest reads: control characters, so escape sequences
-/// too, changes of writing direction, and characters that cannot be seen.
-pub(super) fn harmless(text: &str) -> Cow<'_, str> {
-    if text.chars().any(is_harmful) {
-        text.chars().map(|char| if is_harmful(char) { REPLACEMENT } else { char }).collect::<String>().into()
-    } else {
-        text.into()
-    }
-}
-
-fn is_harmful(char: char) -> bool {
-    char.is_control()
-        || matches!(char,
-            // Soft hyphen, combining grapheme joiner, Arabic letter mark, Hangul and Mongolian fillers and separators.
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{3164}' | '\u{ffa0}'
-            // Zero-width characters, direction marks, line and paragraph separators, embeddings, isolates.
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            // Interlinear annotations, musical formatting, tags.
-            | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
 
 /// What `cgroup` is called on the screen; not yet harmless.
 pub(super) fn name(cgroup: &Cgroup) -> &str {
@@ -112,13 +85,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn what_a_terminal_would_obey_is_replaced() {
-        assert_eq!(harmless("web\u{1b}[2J\u{9b}31m\n"), "web\u{fffd}[2J\u{fffd}31m\u{fffd}");
-        assert_eq!(harmless("a\u{202e}txt.b\u{2066}"), "a\u{fffd}txt.b\u{fffd}");
-        assert!(matches!(harmless("größe-日本.slice"), Cow::Borrowed(_)));
-    }
+    use crate::report::display_name;
 
     #[test]
     fn long_names_keep_both_ends() {
@@ -136,12 +103,12 @@ mod tests {
     proptest! {
         #[test]
         fn fitted_text_is_as_wide_as_it_should_be(text in any::<String>(), cells in 0usize..40) {
-            prop_assert_eq!(width(&fit(&harmless(&text), cells)), cells);
+            prop_assert_eq!(width(&fit(&display_name(&text), cells)), cells);
         }
 
         #[test]
         fn wrapped_lines_are_no_wider_than_they_may(text in any::<String>(), cells in 2usize..40) {
-            for line in wrap(&harmless(&text), cells) {
+            for line in wrap(&display_name(&text), cells) {
                 prop_assert!(width(&line) <= cells, "{line:?}");
             }
         }

@@ -7,12 +7,13 @@ use ratatui::{
 };
 
 use super::whole_parts;
+use crate::report::display_name;
 use crate::{
     model::{Interval, Nanos},
     top::{
         figure::{Cell, Figure},
         state::State,
-        text::{fit, harmless, width},
+        text::{fit, width},
         theme::Theme,
     },
 };
@@ -62,7 +63,7 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
 
 /// A name of the host's, harmless and no longer than the first line bears.
 fn shortened(name: &str) -> String {
-    let name = harmless(name);
+    let name = display_name(name);
     let cells = width(&name).min(LONGEST_NAME);
     fit(&name, cells)
 }

@@ -7,11 +7,12 @@ use ratatui::{
     widgets::{Block, BorderType, Clear, Padding, Paragraph},
 };
 
+use crate::report::display_name;
 use crate::top::{
     column::Column,
     keymap::KEYS,
     state::{Overlay, State},
-    text::{fit, harmless, wrap},
+    text::{fit, wrap},
     theme::Theme,
 };
 
@@ -125,9 +126,9 @@ fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         if !lines.is_empty() {
             lines.push(Line::default());
         }
-        lines.extend(wrap(&harmless(&hook.name), cells).into_iter().map(|line| Line::styled(line, theme.strong())));
-        lines.extend(explained("  why", &harmless(&hook.detail), cells, theme));
-        lines.extend(explained("  n/a without", &harmless(&hook.measures), cells, theme));
+        lines.extend(wrap(&display_name(&hook.name), cells).into_iter().map(|line| Line::styled(line, theme.strong())));
+        lines.extend(explained("  why", &display_name(&hook.detail), cells, theme));
+        lines.extend(explained("  n/a without", &display_name(&hook.measures), cells, theme));
     }
     if lines.is_empty() {
         lines.push(Line::from("This kernel has every hook that lagstop uses."));

@@ -7,6 +7,7 @@ use ratatui::{
     text::{Line, Span},
 };
 
+use crate::report::display_name;
 use crate::{
     model::{Cgroup, Interval},
     top::{
@@ -14,7 +15,7 @@ use crate::{
         figure::Cell,
         sort::{By, Sort},
         state::State,
-        text::{self, fit, harmless},
+        text::{self, fit},
         theme::Theme,
     },
 };
@@ -85,7 +86,7 @@ fn titles(name_width: usize, columns: &[Column], sort: Sort, theme: &Theme) -> L
 }
 
 fn line(cgroup: &Cgroup, interval: &Interval, name_width: usize, columns: &[Column], theme: &Theme) -> Line<'static> {
-    let mut spans = vec![Span::raw(fit(&harmless(text::name(cgroup)), name_width))];
+    let mut spans = vec![Span::raw(fit(&display_name(text::name(cgroup)), name_width))];
     for &column in columns {
         let cell = column.cell(cgroup, interval);
         let style = if cell == Cell::NotMeasured { theme.label() } else { Style::new() };

@@ -5,7 +5,7 @@ use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP.
-pub(super) struct Endings {
+pub(crate) struct Endings {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
@@ -13,7 +13,7 @@ pub(super) struct Endings {
 
 impl Endings {
     /// Listens for them from now on, instead of dying of them.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
@@ -22,7 +22,7 @@ impl Endings {
     }
 
     /// Waits for one of them.
-    pub(super) async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

@@ -1,0 +1,78 @@
+//! The rules: intervals in, findings out. Pure: no I/O, no clock, no terminal. One file a rule.
+//!
+//! Each finding says what was measured, against what it was held, how sure that is, what speaks against it and what to
+//! do. "No problem found" and "not enough data" are findings too.
+
+mod confidence;
+mod figure;
+mod finding;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod growth;
+mod load_classes;
+mod missing;
+mod observations;
+mod report;
+mod sample;
+mod say;
+mod scheduling_overhead;
+mod shell;
+mod thresholds;
+mod utilisation;
+
+pub use confidence::{Confidence, Level};
+pub use figure::{Figure, Unit, Value};
+pub use finding::{Advice, Finding, FindingId, Severity, Subject};
+pub use growth::Growth;
+pub use observations::Observations;
+pub use report::{OwnCost, Report, Span};
+pub use sample::Sample;
+pub use thresholds::{Limit, Threshold, Thresholds};
+
+use crate::model::{Interval, Session};
+
+/// Applies all rules to `intervals`. To go through a recording that is too long to keep, feed [`Observations`] instead.
+pub fn diagnose(session: &Session, intervals: &[Interval], thresholds: &Thresholds) -> Report {
+    let mut observations = Observations::new(session.clone());
+    for interval in intervals {
+        observations.add(interval);
+    }
+    observations.diagnose(thresholds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_recording_has_not_enough_data() {
+        let report = diagnose(&fixture::session(), &[], &Thresholds::default());
+        assert!(!report.findings.is_empty());
+        assert!(report.findings.iter().all(|f| f.severity == Severity::NotEnoughData), "{:#?}", report.findings);
+    }
+
+    #[test]
+    fn an_idle_host_has_no_problem() {
+        let report = diagnose(&fixture::session(), &fixture::idle(60), &Thresholds::default());
+        assert!(
+            report.findings.iter().all(|f| matches!(f.severity, Severity::Ok | Severity::NotEnoughData)),
+            "{:#?}",
+            report.findings
+        );
+    }
+
+    #[test]
+    fn findings_come_worst_first_and_say_everything_they_must() {
+        let report = diagnose(&fixture::session(), &fixture::overloaded(60), &Thresholds::default());
+        assert!(report.findings.is_sorted_by_key(|f| std::cmp::Reverse(f.severity)));
+        assert_eq!(report.worst(), Severity::Critical);
+        for finding in &report.findings {
+            assert!(finding.verdict.ends_with('.'), "{}", finding.verdict);
+            assert!(!finding.evidence.is_empty(), "{}", finding.verdict);
+            assert!(!finding.confidence.why.is_empty(), "{}", finding.verdict);
+            for figure in &finding.evidence {
+                assert!(figure.value.is_some() != figure.missing.is_some(), "{figure:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How sure a finding is.
+
+use serde::Serialize;
+
+use super::say;
+
+/// How sure a finding is, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Confidence {
+    /// How sure.
+    pub level: Level,
+    /// Why: sample size, and how stable it was over the intervals.
+    pub why: String,
+}
+
+/// How sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Could well be chance.
+    Low,
+    /// Likely.
+    Medium,
+    /// As sure as this recording can make it.
+    High,
+}
+
+/// What a finding rests on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Basis {
+    /// Intervals measured.
+    pub intervals: u64,
+    /// Things counted.
+    pub samples: u64,
+    /// What they are, in the plural.
+    pub samples_are: &'static str,
+    /// Intervals that alone would give the same verdict, of how many.
+    pub agreeing: Option<(u64, u64)>,
+    /// Things that could not be measured.
+    pub lost: u64,
+}
+
+/// From so many intervals on, a recording is long enough to be sure.
+const MANY_INTERVALS: u64 = 30;
+/// From so many things counted on, a mean is sure.
+const MANY_SAMPLES: u64 = 10_000;
+/// A share of lost things from which they may bend the result.
+const LOST_MATTERS: f64 = 0.01;
+
+impl Level {
+    /// For people.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    const fn lower(self) -> Self {
+        match self {
+            Self::High => Self::Medium,
+            Self::Medium | Self::Low => Self::Low,
+        }
+    }
+}
+
+impl Basis {
+    pub(super) fn confidence(&self) -> Confidence {
+        let agreement = self.agreeing.map_or(1.0, |(same, of)| same as f64 / of.max(1) as f64);
+        let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= MANY_SAMPLES && agreement >= 0.8 {
+            Level::High
+        } else if self.intervals >= MANY_INTERVALS / 3 && self.samples >= MANY_SAMPLES / 10 && agreement >= 0.5 {
+            Level::Medium
+        } else {
+            Level::Low
+        };
+        let mut why =
+            format!("{}, {} {}", say::plural(self.intervals, "interval"), say::count(self.samples), self.samples_are);
+        if let Some((same, of)) = self.agreeing {
+            why += &format!("; {same} of {of} intervals alone say the same");
+        }
+        if self.lost as f64 > LOST_MATTERS * self.samples as f64 {
+            level = level.lower();
+            why += &format!("; {} lost", say::count(self.lost));
+        }
+        Confidence { level, why }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_takes_size_agreement_and_nothing_lost() {
+        let sure =
+            Basis { intervals: 60, samples: 100_000, samples_are: "switches", agreeing: Some((55, 60)), lost: 0 };
+        for (basis, expected) in [
+            (sure, Level::High),
+            (Basis { lost: 2_000, ..sure }, Level::Medium),
+            (Basis { agreeing: Some((31, 60)), ..sure }, Level::Medium),
+            (Basis { agreeing: Some((20, 60)), ..sure }, Level::Low),
+            (Basis { intervals: 12, ..sure }, Level::Medium),
+            (Basis { intervals: 5, ..sure }, Level::Low),
+            (Basis { samples: 100, ..sure }, Level::Low),
+        ] {
+            assert_eq!(basis.confidence().level, expected, "{basis:?}");
+        }
+        assert_eq!(sure.confidence().why, "60 intervals, 100 k switches; 55 of 60 intervals alone say the same");
+    }
+}

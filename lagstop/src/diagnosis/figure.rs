@@ -1,0 +1,163 @@
+//! A figure with its unit.
+
+use serde::{Serialize, Serializer};
+
+use super::{Subject, say};
+use crate::model::Nanos;
+
+/// What was measured, or why it could not be.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// Its name in JSON; stable.
+    pub name: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// Whose it is, where that is not the finding's subject.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<Subject>,
+    /// `None` is not measured; `missing` says why.
+    pub value: Option<Value>,
+    /// What the value counts.
+    pub unit: Unit,
+    /// Why there is no value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// What helps to read it: what it is a share of, how it was got.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// Counted, or nanoseconds.
+    Whole(u64),
+    /// Computed.
+    Real(f64),
+}
+
+/// What a value counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Part of a whole; 1 is all of it.
+    Share,
+    /// Difference between two shares; 0.01 is one percentage point.
+    SharePoints,
+    /// How many times as much.
+    Factor,
+    /// Nanoseconds.
+    Ns,
+    /// Seconds.
+    Seconds,
+    /// Each second.
+    PerSecond,
+    /// CPUs kept busy on average.
+    Cores,
+    /// Tasks on average; 1 is one that is always runnable.
+    Tasks,
+    /// Things counted.
+    Count,
+}
+
+impl Value {
+    /// As a floating-point number.
+    pub const fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(value) => value as f64,
+            Self::Real(value) => value,
+        }
+    }
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<Nanos> for Value {
+    fn from(value: Nanos) -> Self {
+        Self::Whole(value.0)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+/// Six significant figures: more than any source has, and the same on every machine.
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Whole(value) => serializer.serialize_u64(value),
+            Self::Real(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
+        }
+    }
+}
+
+impl Figure {
+    /// A value that was measured. One that is no number, for it divides by nothing, counts as not measured.
+    pub fn new(name: &'static str, label: &'static str, value: impl Into<Value>, unit: Unit) -> Self {
+        let value = Some(value.into()).filter(|value| value.as_f64().is_finite());
+        let missing = value.is_none().then(|| "nothing to divide by".to_owned());
+        Self { name, label, of: None, value, unit, missing, note: None }
+    }
+
+    /// A value that may not have been measured, and why it was not.
+    pub fn measured<V: Into<Value>>(
+        name: &'static str,
+        label: &'static str,
+        value: Option<V>,
+        unit: Unit,
+        why_not: &str,
+    ) -> Self {
+        match value {
+            Some(value) => Self::new(name, label, value, unit),
+            None => Self { name, label, of: None, value: None, unit, missing: Some(why_not.to_owned()), note: None },
+        }
+    }
+
+    /// With a note.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// As the figure of `subject`.
+    #[must_use]
+    pub fn of(mut self, subject: Subject) -> Self {
+        self.of = Some(subject);
+        self
+    }
+
+    /// The value as people write it; `n/a` where it was not measured.
+    pub fn shown(&self) -> String {
+        self.value.map_or_else(|| "n/a".to_owned(), |value| self.unit.show(value))
+    }
+}
+
+impl Unit {
+    /// `value` as people write it.
+    pub fn show(self, value: impl Into<Value>) -> String {
+        let value = value.into();
+        let real = value.as_f64();
+        match self {
+            Self::Share => say::percent(real),
+            Self::SharePoints => say::points(real),
+            Self::Factor => format!("× {}", say::number(real)),
+            Self::Ns => Nanos(real.max(0.0) as u64).to_string(),
+            Self::Seconds => format!("{} s", say::number(real)),
+            Self::PerSecond => format!("{}/s", say::number(real)),
+            Self::Cores => format!("{} cores", say::number(real)),
+            Self::Tasks => format!("{} tasks", say::number(real)),
+            Self::Count => match value {
+                Value::Whole(count) => say::count(count),
+                Value::Real(count) => say::number(count),
+            },
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Intervals to test with.
+
+use crate::model::{
+    Cgroup, CgroupId, Distribution, Hook, HookState, Host, Idle, Interval, Lost, Nanos, Session, Tasks, Totals,
+};
+
+const SECOND: u64 = 1_000_000_000;
+const CPUS: u64 = 4;
+
+pub(crate) fn session() -> Session {
+    let on = |name: &str, measures: &str| Hook {
+        name: name.to_owned(),
+        state: HookState::On,
+        detail: "tp_btf".to_owned(),
+        measures: measures.to_owned(),
+    };
+    Session {
+        lagstop_version: "0.1.0".to_owned(),
+        started_at: "2026-08-03T10:00:00Z".to_owned(),
+        hostname: "node-7".to_owned(),
+        boot_id: "b".to_owned(),
+        kernel: "6.12.1".to_owned(),
+        cpus_online: CPUS,
+        cpus_possible: CPUS,
+        interval_ns: Nanos::SECOND,
+        hooks: vec![on("sched_switch", "everything")],
+        ..Session::default()
+    }
+}
+
+/// Of a kernel without the tracepoints that costs come from.
+pub(crate) fn session_without_cost() -> Session {
+    let off = Hook {
+        name: "sched_entry_tp".to_owned(),
+        state: HookState::Off,
+        detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
+        measures: "pick cost, kept-running cost, switch cost".to_owned(),
+    };
+    Session { hooks: vec![off], ..session() }
+}
+
+/// Switches, cost of each, CPU time in thousandths of a core, waits, wait of each in µs, Load Credit.
+struct Of(u64, &'static str, u64, u64, u64, u64, u64, f64);
+
+fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us, credit): &Of) -> Cgroup {
+    let kept = switches * each_ns / 50;
+    let wait = Nanos(wait_us * 1_000);
+    Cgroup {
+        id: CgroupId(id),
+        path: format!("/apps.slice/{name}").into(),
+        name: name.into(),
+        totals: Totals {
+            switches,
+            voluntary_switches: switches / 4,
+            involuntary_switches: switches - switches / 4,
+            cross_cgroup_switches: switches * 4 / 5,
+            cpu_ns: Nanos(millicores * SECOND / 1_000),
+            threads: 8,
+            schedule_calls: Some(switches + switches / 10),
+            pick_ns: Some(Nanos(switches * each_ns * 3 / 4 + kept)),
+            kept_ns: Some(Nanos(kept)),
+            swap_ns: Some(Nanos(switches * each_ns / 4)),
+            runq_waits: Some(waits),
+            runq_wait_ns: Some(Nanos(waits * wait.0)),
+            migrations: Some(switches / 100),
+            ..Totals::default()
+        },
+        load_credit: Some(Tasks(credit)),
+        runq_wait: Some(Distribution::from_bins([(wait, waits as u32)])),
+        ..Cgroup::default()
+    }
+}
+
+fn interval(seq: u64, cgroups: &[Of]) -> Interval {
+    let cgroups: Vec<Cgroup> = cgroups.iter().map(cgroup).collect();
+    let idle = Totals {
+        switches: 1_000,
+        pick_ns: Some(Nanos(1_000_000)),
+        kept_ns: Some(Nanos(100_000)),
+        swap_ns: Some(Nanos(500_000)),
+        schedule_calls: Some(1_100),
+        runq_waits: Some(0),
+        runq_wait_ns: Some(Nanos(0)),
+        migrations: Some(0),
+        ..Totals::default()
+    };
+    let mut totals = idle;
+    cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
+    let busy = cgroups.iter().map(|cgroup| cgroup.totals.cpu_ns.0).sum::<u64>();
+    Interval {
+        seq,
+        start_ns: Nanos(seq * SECOND),
+        duration_ns: Nanos::SECOND,
+        host: Host {
+            totals,
+            idle: Idle::from(&idle),
+            cpus_online: CPUS,
+            busy_ns: Nanos(busy),
+            idle_ns: Nanos(CPUS * SECOND - busy),
+            steal_ns: Some(Nanos(0)),
+            self_cpu_ns: Nanos(2_000_000),
+            self_probe_ns: Some(Nanos(9_000_000)),
+            pressure: None,
+            lost: Lost::default(),
+        },
+        cgroups,
+        listeners: Vec::new(),
+    }
+}
+
+/// Next to nothing happens.
+pub(crate) fn idle(intervals: u64) -> Vec<Interval> {
+    (0..intervals)
+        .map(|seq| {
+            interval(seq, &[Of(10, "cron", 120, 2_000, 8, 100, 5, 0.01), Of(11, "sshd", 80, 2_100, 4, 50, 4, 0.005)])
+        })
+        .collect()
+}
+
+/// Quiet in the first half, then too many cgroups that run and wait. One has a hostile name.
+pub(crate) fn overloaded(intervals: u64) -> Vec<Interval> {
+    (0..intervals)
+        .map(|seq| {
+            if seq < intervals / 2 {
+                interval(
+                    seq,
+                    &[
+                        Of(20, "batch", 4_000, 3_000, 800, 3_000, 40, 0.9),
+                        Of(21, "web", 2_000, 3_000, 100, 1_000, 30, 0.2),
+                    ],
+                )
+            } else {
+                interval(
+                    seq,
+                    &[
+                        Of(20, "batch", 30_000, 14_000, 2_900, 9_000, 1_500, 16.0),
+                        Of(21, "web", 9_000, 13_000, 300, 60, 18_000, 1.6),
+                        Of(22, "api\u{1b}[2J", 3_000, 13_000, 200, 20, 15_000, 0.5),
+                        Of(23, "train", 12_000, 15_000, 500, 8_000, 1_200, 10.0),
+                    ],
+                )
+            }
+        })
+        .collect()
+}
+
+/// As above, on a kernel that did not let costs be measured.
+pub(crate) fn without_cost(intervals: u64) -> Vec<Interval> {
+    let mut all = overloaded(intervals);
+    for interval in &mut all {
+        let host = &mut interval.host;
+        (host.idle.pick_ns, host.idle.kept_ns, host.idle.swap_ns) = (None, None, None);
+        let cgroups = interval.cgroups.iter_mut().map(|cgroup| &mut cgroup.totals);
+        for totals in cgroups.chain([&mut host.totals]) {
+            (totals.pick_ns, totals.kept_ns, totals.swap_ns) = (None, None, None);
+        }
+    }
+    all
+}

@@ -1,0 +1,272 @@
+//! What the rules look at: a recording, added up as it goes by.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{
+    Finding, OwnCost, Report, Sample, Span, Subject, Thresholds, load_classes, scheduling_overhead, utilisation,
+};
+use crate::model::{Cgroup, CgroupId, Distribution, Host, Interval, Lost, Nanos, Session, Totals};
+
+/// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
+#[derive(Clone, Debug)]
+pub struct Observations {
+    pub(super) session: Session,
+    pub(super) span: Span,
+    /// All intervals added up; `None` of none.
+    pub(super) host: Option<Host>,
+    /// Each interval of the host.
+    pub(super) samples: Vec<Sample>,
+    pub(super) cgroups: BTreeMap<CgroupId, Observed>,
+    next_seq: Option<u64>,
+}
+
+/// One cgroup, added up.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub path: Arc<str>,
+    pub name: Arc<str>,
+    pub totals: Totals,
+    pub runq_wait: Option<Distribution>,
+    /// Time of the intervals in which it had a Load Credit.
+    pub rated_ns: f64,
+    /// Of that, in which the credit was below its fair share.
+    pub light_ns: f64,
+    /// Integral of its credit, in tasks × ns.
+    pub credit_ns: f64,
+    /// Enforcement periods, and those with the quota used up.
+    pub periods: u64,
+    pub throttled: u64,
+}
+
+impl Observed {
+    fn new(cgroup: &Cgroup) -> Self {
+        Self {
+            path: Arc::clone(&cgroup.path),
+            name: Arc::clone(&cgroup.name),
+            totals: cgroup.totals,
+            runq_wait: cgroup.runq_wait.clone(),
+            rated_ns: 0.0,
+            light_ns: 0.0,
+            credit_ns: 0.0,
+            periods: 0,
+            throttled: 0,
+        }
+    }
+
+    fn add(&mut self, cgroup: &Cgroup) {
+        self.totals.add(&cgroup.totals);
+        match (&mut self.runq_wait, &cgroup.runq_wait) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            // An interval in which it waited for nothing may come without a distribution.
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
+        // Names are found out late: the last one known is the best.
+        if !cgroup.name.is_empty() {
+            self.name = Arc::clone(&cgroup.name);
+        }
+    }
+
+    pub(super) fn subject(&self, id: CgroupId) -> Subject {
+        Subject::Cgroup { id, path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
+    }
+}
+
+impl Observations {
+    /// Of a stream that was measured like this.
+    pub const fn new(session: Session) -> Self {
+        Self { session, span: Span::NONE, host: None, samples: Vec::new(), cgroups: BTreeMap::new(), next_seq: None }
+    }
+
+    /// Adds the next interval.
+    pub fn add(&mut self, interval: &Interval) {
+        self.span.intervals += 1;
+        self.span.duration_ns = Nanos(self.span.duration_ns.0.saturating_add(interval.duration_ns.0));
+        self.span.skipped_intervals = self
+            .span
+            .skipped_intervals
+            .saturating_add(self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next)));
+        self.next_seq = Some(interval.seq.saturating_add(1));
+        self.samples.push(Sample::from(&interval.host));
+        match &mut self.host {
+            Some(host) => add_host(host, &interval.host),
+            None => self.host = Some(interval.host.clone()),
+        }
+        for cgroup in &interval.cgroups {
+            self.cgroups
+                .entry(cgroup.id)
+                .and_modify(|observed| observed.add(cgroup))
+                .or_insert_with(|| Observed::new(cgroup));
+        }
+        self.rate(interval);
+        for cgroup in &interval.cgroups {
+            if let Some(observed) = self.cgroups.get_mut(&cgroup.id) {
+                observed.periods = observed.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
+                observed.throttled = observed.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
+            }
+        }
+    }
+
+    /// Light or heavy, in this interval: below or above the mean Load Credit of all that were runnable.
+    fn rate(&mut self, interval: &Interval) {
+        let credits: Vec<(CgroupId, f64)> = interval
+            .cgroups
+            .iter()
+            .filter(|cgroup| is_rated(cgroup.id))
+            .filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0)))
+            .filter(|(_, credit)| credit.is_finite())
+            .collect();
+        let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len() as f64;
+        let duration = interval.duration_ns.0 as f64;
+        for (id, credit) in credits {
+            if let Some(observed) = self.cgroups.get_mut(&id) {
+                observed.rated_ns += duration;
+                observed.credit_ns += credit * duration;
+                observed.light_ns += if credit < fair { duration } else { 0.0 };
+            }
+        }
+    }
+
+    /// Applies all rules.
+    pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
+        let mut findings: Vec<Finding> = Vec::new();
+        findings.push(scheduling_overhead::judge(self, thresholds));
+        findings.push(utilisation::judge(self, thresholds));
+        findings.extend(load_classes::judge(self, thresholds));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let host = self.host.clone().unwrap_or_default();
+        Report {
+            session: self.session.clone(),
+            span: self.span,
+            summary: self.summary(),
+            findings,
+            thresholds: thresholds.clone(),
+            own_cost: OwnCost::of(&host, self.span.duration_ns),
+            lost: host.lost,
+        }
+    }
+
+    /// CPUs: those online at the end of the last interval.
+    pub(super) fn cpus(&self) -> u64 {
+        self.host.as_ref().map_or(self.session.cpus_online, |host| host.cpus_online)
+    }
+
+    /// The host added up.
+    pub(super) fn whole(&self) -> Sample {
+        Sample::sum(&self.samples)
+    }
+
+    /// All tasks but idle, added up.
+    pub(super) fn tasks(&self) -> Option<Totals> {
+        self.cgroups.values().map(|observed| observed.totals).reduce(|mut sum, totals| {
+            sum.add(&totals);
+            sum
+        })
+    }
+
+    /// What may bend every figure here.
+    pub(super) fn common_doubts(&self) -> Vec<String> {
+        use super::say;
+        let Some(host) = &self.host else { return Vec::new() };
+        let mut doubts = Vec::new();
+        let capacity = self.whole().capacity_ns;
+        let steal = host.steal_ns.unwrap_or_default().0 as f64;
+        if steal > 0.0 {
+            doubts.push(format!(
+                "A hypervisor took {} of the CPU time ({}); what it took in the middle of a switch or a wait counts as \
+                 that.",
+                say::percent(steal / capacity.max(1.0)),
+                host.steal_ns.unwrap_or_default()
+            ));
+        }
+        for (count, what) in [
+            (host.lost.entries, "switches without pick cost, for their entry was not seen"),
+            (host.lost.switches, "switches without cost, for the kernel did not show them"),
+            (host.lost.task_states, "tasks without room for their state, so waits may be short"),
+            (host.lost.cgroup_overflows, "switches and moves booked under (other), for the table of cgroups was full"),
+        ] {
+            if count > 0 {
+                doubts.push(format!("Lost: {} {what}.", say::count(count)));
+            }
+        }
+        if self.span.skipped_intervals > 0 {
+            doubts.push(format!(
+                "{} of the recording are missing in between.",
+                say::plural(self.span.skipped_intervals, "interval")
+            ));
+        }
+        doubts
+    }
+
+    /// Things that could not be measured and that bend costs.
+    pub(super) fn lost_switches(&self) -> u64 {
+        let lost = self.host.as_ref().map(|host| host.lost).unwrap_or_default();
+        lost.entries.saturating_add(lost.switches)
+    }
+}
+
+/// Takes part in the comparison of Load Credits: the row of the cgroups that had none of their own is no cgroup, and the
+/// root's tasks compete each for itself.
+const fn is_rated(id: CgroupId) -> bool {
+    id.0 != CgroupId::OTHER.0 && id.0 != CgroupId::ROOT.0
+}
+
+fn add_host(sum: &mut Host, host: &Host) {
+    let add = |a: Nanos, b: Nanos| Nanos(a.0.saturating_add(b.0));
+    let add_some = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| add(a, b));
+    sum.totals.add(&host.totals);
+    sum.idle.switches = sum.idle.switches.saturating_add(host.idle.switches);
+    sum.idle.schedule_calls = sum.idle.schedule_calls.zip(host.idle.schedule_calls).map(|(a, b)| a.saturating_add(b));
+    sum.idle.pick_ns = add_some(sum.idle.pick_ns, host.idle.pick_ns);
+    sum.idle.kept_ns = add_some(sum.idle.kept_ns, host.idle.kept_ns);
+    sum.idle.swap_ns = add_some(sum.idle.swap_ns, host.idle.swap_ns);
+    sum.cpus_online = host.cpus_online;
+    sum.busy_ns = add(sum.busy_ns, host.busy_ns);
+    sum.idle_ns = add(sum.idle_ns, host.idle_ns);
+    sum.steal_ns = add_some(sum.steal_ns, host.steal_ns);
+    sum.self_cpu_ns = add(sum.self_cpu_ns, host.self_cpu_ns);
+    sum.self_probe_ns = add_some(sum.self_probe_ns, host.self_probe_ns);
+    sum.pressure =
+        sum.pressure.zip(host.pressure).map(|(a, b)| crate::model::Pressure { some_ns: add(a.some_ns, b.some_ns) });
+    sum.lost = add_lost(&sum.lost, &host.lost);
+}
+
+const fn add_lost(a: &Lost, b: &Lost) -> Lost {
+    Lost {
+        entries: a.entries.saturating_add(b.entries),
+        switches: a.switches.saturating_add(b.switches),
+        task_states: a.task_states.saturating_add(b.task_states),
+        cgroup_overflows: a.cgroup_overflows.saturating_add(b.cgroup_overflows),
+        connections: a.connections.saturating_add(b.connections),
+        listener_overflows: a.listener_overflows.saturating_add(b.listener_overflows),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::fixture;
+
+    #[test]
+    fn missing_lines_of_a_recording_are_counted() {
+        let mut observations = Observations::new(fixture::session());
+        for interval in fixture::idle(10).iter().filter(|i| ![3, 4, 7].contains(&i.seq)) {
+            observations.add(interval);
+        }
+        assert_eq!((observations.span.intervals, observations.span.skipped_intervals), (7, 3));
+        assert!(observations.common_doubts().iter().any(|doubt| doubt.starts_with("3 intervals")));
+    }
+
+    #[test]
+    fn the_sum_is_that_of_the_intervals() {
+        let intervals = fixture::overloaded(8);
+        let mut observations = Observations::new(fixture::session());
+        intervals.iter().for_each(|interval| observations.add(interval));
+        let host = observations.host.as_ref().unwrap();
+        assert_eq!(host.busy_ns, intervals.iter().map(|i| i.host.busy_ns).sum());
+        assert_eq!(host.totals.switches, intervals.iter().map(|i| i.host.totals.switches).sum::<u64>());
+        let whole = observations.whole();
+        assert!((whole.overhead().unwrap() - host.overhead().unwrap()).abs() < 1e-12);
+        assert_eq!(Nanos(whole.mean_cost_ns().unwrap() as u64), host.mean_switch_cost().unwrap());
+    }
+}

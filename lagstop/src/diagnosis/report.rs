@@ -1,0 +1,126 @@
+//! All findings on a recording, and what they rest on.
+
+use serde::Serialize;
+
+use super::{Figure, Finding, Observations, Severity, Thresholds, Unit, missing};
+use crate::model::{Host, Lost, Nanos, Session};
+
+/// All findings on a recording, and what they rest on.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Where and how it was measured.
+    pub session: Session,
+    /// How long.
+    pub span: Span,
+    /// The figures that people ask for first.
+    pub summary: Vec<Figure>,
+    /// What was found, the worst first.
+    pub findings: Vec<Finding>,
+    /// What it was held against.
+    pub thresholds: Thresholds,
+    /// What measuring cost.
+    pub own_cost: OwnCost,
+    /// What could not be measured.
+    pub lost: Lost,
+}
+
+/// How much of a recording there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// Intervals in it.
+    pub intervals: u64,
+    /// Their time.
+    pub duration_ns: Nanos,
+    /// Intervals that are missing in between, by their numbers.
+    pub skipped_intervals: u64,
+}
+
+/// What measuring cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct OwnCost {
+    /// CPU time of the lagstop process.
+    pub self_cpu_ns: Nanos,
+    /// Time in lagstop's programs in the kernel. `None` is not measured.
+    pub self_probe_ns: Option<Nanos>,
+    /// Both, as CPUs kept busy on average. `None` where one is not measured.
+    pub cores: Option<f64>,
+}
+
+impl Span {
+    pub(super) const NONE: Self = Self { intervals: 0, duration_ns: Nanos::ZERO, skipped_intervals: 0 };
+}
+
+impl OwnCost {
+    pub(super) fn of(host: &Host, duration: Nanos) -> Self {
+        let all = host.self_probe_ns.map(|probe| Nanos(probe.0.saturating_add(host.self_cpu_ns.0)));
+        Self {
+            self_cpu_ns: host.self_cpu_ns,
+            self_probe_ns: host.self_probe_ns,
+            cores: all.filter(|_| duration > Nanos::ZERO).map(|all| all.cores(duration).0),
+        }
+    }
+}
+
+impl Report {
+    /// The worst severity of all findings.
+    pub fn worst(&self) -> Severity {
+        self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::NotEnoughData)
+    }
+
+    /// All findings in a line.
+    pub fn verdict(&self) -> String {
+        let count = |severity| self.findings.iter().filter(|finding| finding.severity == severity).count();
+        let some = |severity, one: &str, many: &str| match count(severity) {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            n => Some(format!("{n} {many}")),
+        };
+        let parts: Vec<String> = [
+            some(Severity::Critical, "critical finding", "critical findings"),
+            some(Severity::Warning, "warning", "warnings"),
+            some(Severity::Info, "thing worth knowing", "things worth knowing"),
+            some(Severity::NotEnoughData, "question without enough data", "questions without enough data"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if parts.is_empty() { "No problem found.".to_owned() } else { format!("{}.", parts.join(", ")) }
+    }
+}
+
+impl Observations {
+    pub(super) fn summary(&self) -> Vec<Figure> {
+        let Some(host) = &self.host else { return Vec::new() };
+        let whole = self.whole();
+        let no_cost = missing::why(&self.session, "switch cost");
+        let no_wait = missing::why(&self.session, "run-queue wait");
+        let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
+        let seconds = self.span.duration_ns.seconds();
+        let mut summary = vec![
+            Figure::measured("overhead", "scheduling overhead", whole.overhead(), Unit::Share, &no_cost)
+                .note("of the time of all CPUs"),
+            Figure::measured("mean_switch_cost", "mean switch cost", host.mean_switch_cost(), Unit::Ns, &no_cost),
+            Figure::new("switch_rate", "switches", whole.switches as f64 / seconds, Unit::PerSecond),
+            Figure::new("perceived_utilisation", "perceived utilisation", share(whole.busy_ns), Unit::Share),
+            Figure::measured(
+                "effective_utilisation",
+                "effective utilisation",
+                whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)),
+                Unit::Share,
+                &no_cost,
+            ),
+            Figure::measured(
+                "runnable_per_cpu",
+                "runnable tasks per CPU",
+                whole.wait_ns.map(|_| whole.load_per_cpu()),
+                Unit::Tasks,
+                &no_wait,
+            ),
+            Figure::new("cgroups", "cgroups that ran", self.cgroups.len() as u64, Unit::Count),
+        ];
+        if let Some(steal) = host.steal_ns {
+            summary.push(Figure::new("steal", "taken by a hypervisor", share(steal.0 as f64), Unit::Share));
+        }
+        summary
+    }
+}

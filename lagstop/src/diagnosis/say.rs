@@ -1,0 +1,65 @@
+//! Numbers as people write them.
+
+/// A share in percent, with as many decimals as it needs to be told from its neighbours.
+pub(super) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let decimals = match percent.abs() {
+        0.0 => 0,
+        p if p < 0.095 => 2,
+        p if p < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{percent:.decimals$} %")
+}
+
+/// A difference of two shares, with its sign.
+pub(super) fn points(difference: f64) -> String {
+    format!("{:+.2} points", difference * 100.0)
+}
+
+/// About three figures; thousands and millions by letter.
+pub(super) fn number(value: f64) -> String {
+    let (value, letter) = match value.abs() {
+        v if v < 9_999.5 => (value, ""),
+        v if v < 999_950.0 => (value / 1e3, " k"),
+        v if v < 999_950_000.0 => (value / 1e6, " M"),
+        _ => (value / 1e9, " G"),
+    };
+    let decimals = match value.abs() {
+        0.0 => 0,
+        v if v < 0.0995 => 3,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{letter}")
+}
+
+/// A count, exact while it is short.
+pub(super) fn count(value: u64) -> String {
+    if value < 10_000 { value.to_string() } else { number(value as f64) }
+}
+
+/// "1 interval", "2 intervals".
+pub(super) fn plural(value: u64, one: &str) -> String {
+    format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([0.0, 0.00042, 0.0512, 0.25, 1.0].map(percent), ["0 %", "0.04 %", "5.1 %", "25.0 %", "100 %"]);
+        assert_eq!(
+            [0.0, 0.012, 1.5, 12.34, 830.2, 12_340.0, 2.1e6].map(number),
+            ["0", "0.012", "1.50", "12.3", "830", "12.3 k", "2.10 M"]
+        );
+        assert_eq!([0.0123, -0.004].map(points), ["+1.23 points", "-0.40 points"]);
+        assert_eq!(
+            [1, 2, 12_000].map(|n| plural(n, "switch").replace("switchs", "switches")),
+            ["1 switch", "2 switches", "12.0 k switches"]
+        );
+    }
+}

@@ -1,0 +1,363 @@
+//! Rule: what scheduling itself costs, who pays, and what made it grow.
+//!
+//! CFS-LAGS paper (arXiv 2508.15703, §3): overhead is the time in the core scheduler as a share of CPU time.
+
+use super::{
+    Advice, Figure, Finding, FindingId, Limit, Observations, Sample, Severity, Subject, Thresholds, Unit,
+    confidence::Basis,
+    growth::{Growth, NoQuiet, quarters},
+    missing, say,
+};
+use crate::model::{CgroupId, Nanos, Totals};
+
+/// Payers that are named.
+const TOP: usize = 5;
+/// From this share of it on, one factor is what made overhead grow.
+const MOSTLY: f64 = 0.6;
+/// From this share of switches on, preemption is what makes them.
+const MOSTLY_INVOLUNTARY: f64 = 0.5;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let whole = observations.whole();
+    let why_not = missing::why(&observations.session, "switch cost");
+    let growth =
+        quarters(&observations.samples, thresholds).map(|(quiet, busy)| (quiet, busy, Growth::between(&quiet, &busy)));
+    let severity = severity(observations, &whole, thresholds);
+    let verdict = match (severity, whole.overhead()) {
+        (Severity::NotEnoughData, None) if observations.span.intervals > 0 => {
+            format!("What scheduling costs cannot be said: switch cost is {why_not}.")
+        }
+        (Severity::NotEnoughData, _) | (_, None) => too_little(observations, &whole, thresholds),
+        (_, Some(overhead)) => verdict(observations, severity, overhead, &whole, growth.as_ref().ok(), thresholds),
+    };
+    let tasks = observations.tasks().unwrap_or_default();
+    let mut evidence = costs(observations, &whole, &tasks, &why_not);
+    if let Ok((quiet, busy, growth)) = &growth {
+        evidence.extend(compared(quiet, busy, growth.as_ref()));
+    }
+    evidence.extend(payers(observations));
+    let limits =
+        [Limit::OverheadWarn, Limit::OverheadCritical, Limit::MeanSwitchCostWarn, Limit::MeanSwitchCostCritical];
+    let agreeing = (severity != Severity::NotEnoughData).then(|| agreeing(observations, severity, thresholds));
+    Finding {
+        id: FindingId::SchedulingOverhead,
+        severity,
+        subject: Subject::Host,
+        verdict,
+        evidence,
+        thresholds: limits.map(|limit| thresholds.state(limit)).into(),
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: whole.switches,
+            samples_are: "switches",
+            agreeing,
+            lost: observations.lost_switches(),
+        }
+        .confidence(),
+        against: against(observations, &whole, &growth),
+        advice: if severity >= Severity::Info {
+            advice(observations, &tasks, growth.ok().and_then(|(_, _, growth)| growth), thresholds)
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn severity(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> Severity {
+    let enough = observations.span.intervals >= thresholds.min_intervals && whole.switches >= thresholds.min_switches;
+    match whole.overhead() {
+        Some(overhead) if enough && whole.capacity_ns > 0.0 => thresholds.overhead_severity(overhead, mean_cost(whole)),
+        _ => Severity::NotEnoughData,
+    }
+}
+
+fn mean_cost(sample: &Sample) -> Option<Nanos> {
+    sample.mean_cost_ns().map(|cost| Nanos(cost as u64))
+}
+
+/// Intervals that alone would be as bad.
+fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresholds) -> (u64, u64) {
+    let says = |s: &&Sample| s.overhead().is_some_and(|o| thresholds.overhead_severity(o, mean_cost(s)) == severity);
+    (observations.samples.iter().filter(says).count() as u64, observations.span.intervals)
+}
+
+fn too_little(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> String {
+    format!(
+        "What scheduling costs cannot be said: it takes {} and {} switches at least, and there are {} and {}.",
+        say::plural(thresholds.min_intervals, "interval"),
+        say::count(thresholds.min_switches),
+        observations.span.intervals,
+        say::count(whole.switches)
+    )
+}
+
+fn verdict(
+    observations: &Observations,
+    severity: Severity,
+    overhead: f64,
+    whole: &Sample,
+    compared: Option<&(Sample, Sample, Option<Growth>)>,
+    thresholds: &Thresholds,
+) -> String {
+    let took = format!(
+        "scheduling took {} of the time of all CPUs ({} of {} cores)",
+        say::percent(overhead),
+        say::number(overhead * observations.cpus() as f64),
+        observations.cpus()
+    );
+    if severity == Severity::Ok {
+        return format!("No problem found: {took}.");
+    }
+    if severity == Severity::Info {
+        let cost = mean_cost(whole).unwrap_or_default();
+        return format!("Switches are dear, {cost} each, but few enough: {took}.");
+    }
+    let took = took.replacen('s', "S", 1);
+    let grown = compared.and_then(|(_, _, growth)| growth.as_ref()).filter(|growth| growth.is_notable(thresholds));
+    match grown {
+        Some(growth) => format!(
+            "{took}, in its busy times {} times what it takes when quiet, {}.",
+            say::number(growth.factor),
+            because(growth)
+        ),
+        None => format!("{took}."),
+    }
+}
+
+/// What made it grow.
+fn because(growth: &Growth) -> String {
+    let share = growth.rate_share().unwrap_or(0.5);
+    match share {
+        s if s > 1.0 => "because there were more switches, although each got cheaper".to_owned(),
+        s if s < 0.0 => "because each switch got dearer, although there were fewer".to_owned(),
+        s if s >= MOSTLY => "mostly because there were more switches".to_owned(),
+        s if s <= 1.0 - MOSTLY => "mostly because each switch got dearer".to_owned(),
+        _ => "because there were more switches and each got dearer".to_owned(),
+    }
+}
+
+fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &str) -> Vec<Figure> {
+    let seconds = observations.span.duration_ns.seconds();
+    let cross = tasks.cross_cgroup_switches as f64 / tasks.switches as f64;
+    let involuntary = tasks.involuntary_switches as f64 / tasks.switches as f64;
+    vec![
+        Figure::measured("overhead", "overhead", whole.overhead(), Unit::Share, why_not)
+            .note("of the time of all CPUs"),
+        Figure::measured("mean_switch_cost", "mean switch cost", mean_cost(whole), Unit::Ns, why_not)
+            .note("pick + swap, calls that switched"),
+        Figure::new("switch_rate", "switches", whole.switches as f64 / seconds, Unit::PerSecond)
+            .note(format!("{} per CPU", Unit::PerSecond.show(whole.rate()))),
+        Figure::measured("kept_running", "calls that kept the task", whole.kept(), Unit::Share, why_not)
+            .note("part of the overhead"),
+        Figure::new("cross_cgroup", "switches between cgroups", cross, Unit::Share).note("of all switches"),
+        Figure::new("involuntary", "involuntary switches", involuntary, Unit::Share).note("of all switches"),
+    ]
+}
+
+fn compared(quiet: &Sample, busy: &Sample, growth: Option<&Growth>) -> Vec<Figure> {
+    let nothing = "too little was measured in it";
+    let described = |sample: &Sample| {
+        format!(
+            "at {} runnable per CPU: {} per CPU, {} each",
+            Unit::Tasks.show(sample.load_per_cpu()),
+            Unit::PerSecond.show(sample.rate()),
+            mean_cost(sample).unwrap_or_default()
+        )
+    };
+    let mut figures = vec![
+        Figure::measured("quiet_overhead", "overhead, quietest quarter", quiet.overhead(), Unit::Share, nothing)
+            .note(described(quiet)),
+        Figure::measured("busy_overhead", "overhead, busiest quarter", busy.overhead(), Unit::Share, nothing)
+            .note(described(busy)),
+        Figure::measured("quiet_mean_switch_cost", "quiet mean switch cost", mean_cost(quiet), Unit::Ns, nothing),
+        Figure::measured("busy_mean_switch_cost", "busy mean switch cost", mean_cost(busy), Unit::Ns, nothing),
+    ];
+    if let Some(growth) = growth {
+        let times = |factor: f64, what: &str| format!("{} {what}", Unit::Factor.show(factor));
+        figures.extend([
+            Figure::new("growth_by_rate", "growth by more switches", growth.by_rate, Unit::SharePoints)
+                .note(times(growth.rate_factor, "as many")),
+            Figure::new("growth_by_cost", "growth by dearer switches", growth.by_cost, Unit::SharePoints)
+                .note(times(growth.cost_factor, "as dear")),
+            Figure::new("growth_by_kept", "growth by calls that kept", growth.by_kept, Unit::SharePoints),
+            Figure::new("growth_factor", "growth of switch cost", growth.factor, Unit::Factor)
+                .note("the product of the two"),
+        ]);
+    }
+    figures
+}
+
+/// The cgroups that pay most.
+fn payers(observations: &Observations) -> Vec<Figure> {
+    let mut payers: Vec<(CgroupId, Nanos)> = observations
+        .cgroups
+        .iter()
+        .filter_map(|(&id, observed)| Some((id, observed.totals.switch_cost()?)))
+        .filter(|&(_, cost)| cost > Nanos::ZERO)
+        .collect();
+    let all: f64 = payers.iter().map(|(_, cost)| cost.0 as f64).sum();
+    payers.sort_by_key(|&(id, cost)| (std::cmp::Reverse(cost), id));
+    let figure = |&(id, cost): &(CgroupId, Nanos)| {
+        let observed = observations.cgroups.get(&id)?;
+        let share = cost.0 as f64 / all;
+        let each = observed.totals.mean_switch_cost().map(|cost| format!(", {cost} each")).unwrap_or_default();
+        let note = format!(
+            "{} of it by {}{each}",
+            Unit::Cores.show(cost.cores(observations.span.duration_ns).0),
+            Unit::PerSecond.show(observed.totals.switches as f64 / observations.span.duration_ns.seconds())
+        );
+        Some(Figure::new("payer", "pays", share, Unit::Share).of(observed.subject(id)).note(note))
+    };
+    payers.iter().take(TOP).filter_map(figure).collect()
+}
+
+fn against(
+    observations: &Observations,
+    whole: &Sample,
+    growth: &Result<(Sample, Sample, Option<Growth>), NoQuiet>,
+) -> Vec<String> {
+    let mut against = vec![
+        "The paper's percentages cannot be reproduced from its own raw data, so the thresholds are starting points: \
+         this host's own quiet cost is the better measure."
+            .to_owned(),
+    ];
+    against.extend(match growth {
+        Err(NoQuiet::TooFew(intervals)) => Some(format!(
+            "No quiet time to compare with: {} with switches are too few to split by load.",
+            say::plural(*intervals as u64, "interval")
+        )),
+        Err(NoQuiet::FewSwitches(switches)) => Some(format!(
+            "No quiet time to compare with: its quarter has {} switches, too few for a mean.",
+            say::count(*switches)
+        )),
+        Err(NoQuiet::Steady(low, high)) => Some(format!(
+            "No quiet time to compare with: load hardly varied, from {} to {} runnable tasks per CPU.",
+            say::number(*low),
+            say::number(*high)
+        )),
+        Ok((_, _, None)) => Some("Quiet and busy times cannot be compared: too little was measured.".to_owned()),
+        Ok((quiet, ..)) if quiet.load_per_cpu() >= 1.0 => Some(format!(
+            "The quietest quarter was not quiet, with {} runnable tasks per CPU: growth is at least what is shown.",
+            say::number(quiet.load_per_cpu())
+        )),
+        Ok(_) => None,
+    });
+    if whole.wait_ns.is_none() && whole.capacity_ns > 0.0 {
+        against.push(format!(
+            "Quiet and busy go by CPU time alone, for run-queue wait is {}.",
+            missing::why(&observations.session, "run-queue wait")
+        ));
+    }
+    let probe = observations.host.as_ref().and_then(|host| host.self_probe_ns).unwrap_or_default().0 as f64;
+    let overhead_ns = whole.switching_ns.zip(whole.kept_ns).map_or(0.0, |(switching, kept)| switching + kept);
+    if probe > 0.0 && overhead_ns > 0.0 {
+        against.push(format!(
+            "lagstop's own programs ran for {} of the time that is called overhead, part of it within a switch.",
+            say::percent(probe / overhead_ns)
+        ));
+    }
+    against.extend(observations.common_doubts());
+    against
+}
+
+fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, thresholds: &Thresholds) -> Vec<Advice> {
+    let notable = growth.filter(|growth| growth.is_notable(thresholds));
+    let by_rate = notable.and_then(|growth| growth.rate_share());
+    let fewer = if tasks.involuntary_switches as f64 >= MOSTLY_INVOLUNTARY * tasks.switches as f64 {
+        let (file, what) = slice_file(&observations.session.kernel);
+        Advice::new(format!(
+            "Fewer switches: most are preemptions, so longer time slices help. This doubles {what}; tasks that wait for a \
+             CPU then wait longer. Halve it again to undo."
+        ))
+        .command(format!("sudo sh -c 'n=$(cat {file}) && echo $((2 * n)) > {file}'"))
+    } else {
+        Advice::new(
+            "Fewer switches: most are voluntary, tasks that wait for each other or for I/O. Fewer threads and workers in \
+             the cgroups that pay most, and larger batches, help; time slices do not.",
+        )
+    };
+    let cheaper = Advice::new(
+        "Cheaper switches: fewer runnable cgroups per CPU, or fewer levels of them. Spread the cgroups that pay most over \
+         more hosts or CPUs, and turn the cpu controller off below cgroups that need no weights or limits inside: \
+         each level with it is one more run queue to put back and pick from. See which levels there are:",
+    )
+    .command("find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +");
+    match by_rate {
+        Some(share) if share >= MOSTLY => vec![fewer, cheaper],
+        Some(share) if share <= 1.0 - MOSTLY => vec![cheaper, fewer],
+        _ => vec![fewer, cheaper],
+    }
+}
+
+/// Where this kernel keeps the length of a time slice: `kernel/sched/debug.c`, `sched_init_debug()`. It moved from a
+/// sysctl to debugfs in 5.13 and was renamed with EEVDF in 6.6.
+fn slice_file(release: &str) -> (&'static str, &'static str) {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or_default());
+    match (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default()) {
+        version if version >= (6, 6) => ("/sys/kernel/debug/sched/base_slice_ns", "the base slice"),
+        version if version >= (5, 13) => ("/sys/kernel/debug/sched/min_granularity_ns", "the least time slice"),
+        _ => ("/proc/sys/kernel/sched_min_granularity_ns", "the least time slice"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{diagnose, fixture};
+
+    fn judged(intervals: &[crate::model::Interval]) -> Finding {
+        let report = diagnose(&fixture::session(), intervals, &Thresholds::default());
+        report.findings.into_iter().find(|f| f.id == FindingId::SchedulingOverhead).unwrap()
+    }
+
+    fn value(finding: &Finding, name: &str) -> f64 {
+        finding.evidence.iter().find(|f| f.name == name).and_then(|f| f.value).unwrap().as_f64()
+    }
+
+    #[test]
+    fn growth_is_split_and_its_parts_add_up() {
+        let finding = judged(&fixture::overloaded(40));
+        assert_eq!(finding.severity, Severity::Critical);
+        let parts = ["growth_by_rate", "growth_by_cost", "growth_by_kept"].map(|name| value(&finding, name));
+        let grown = value(&finding, "busy_overhead") - value(&finding, "quiet_overhead");
+        assert!((parts.iter().sum::<f64>() - grown).abs() < 1e-12, "{parts:?} of {grown}");
+        assert!(finding.advice[0].command.is_some() || finding.advice[1].command.is_some());
+    }
+
+    #[test]
+    fn payers_are_named_with_their_share() {
+        let finding = judged(&fixture::overloaded(40));
+        let payers: Vec<&Figure> = finding.evidence.iter().filter(|f| f.name == "payer").collect();
+        assert!(!payers.is_empty() && payers.len() <= TOP);
+        assert!(payers.is_sorted_by(|a, b| a.value.unwrap().as_f64() >= b.value.unwrap().as_f64()));
+        assert!(payers.iter().all(|f| f.of.is_some()));
+    }
+
+    #[test]
+    fn too_little_says_what_it_takes() {
+        let finding = judged(&fixture::overloaded(4));
+        assert_eq!(finding.severity, Severity::NotEnoughData);
+        assert!(finding.verdict.contains("5 intervals"), "{}", finding.verdict);
+    }
+
+    #[test]
+    fn a_steady_load_has_no_quiet_time() {
+        let one = fixture::overloaded(40).pop().unwrap();
+        let steady: Vec<_> = (0..40).map(|seq| crate::model::Interval { seq, ..one.clone() }).collect();
+        let finding = judged(&steady);
+        assert!(finding.against.iter().any(|a| a.contains("load hardly varied")), "{:?}", finding.against);
+    }
+
+    #[test]
+    fn the_slice_is_where_this_kernel_keeps_it() {
+        for (release, file) in [
+            ("6.12.1-amd64", "base_slice_ns"),
+            ("6.6.0", "base_slice_ns"),
+            ("6.5.13", "debug/sched/min_granularity_ns"),
+            ("5.4.0-42", "sched_min_granularity_ns"),
+            ("", "sched_min_granularity_ns"),
+        ] {
+            assert!(slice_file(release).0.ends_with(file), "{release}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! What figures are held against.
+
+use serde::Serialize;
+
+use super::{Severity, Unit, Value};
+use crate::model::Nanos;
+
+/// What figures are held against. The defaults say where they come from: [`Limit::source`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Thresholds {
+    /// Share of all CPU time spent on scheduling that is worth acting on.
+    pub overhead_warn: f64,
+    /// The same, critical.
+    pub overhead_critical: f64,
+    /// Mean cost of a switch that is dear.
+    pub mean_switch_cost_warn: Nanos,
+    /// The same, very dear.
+    pub mean_switch_cost_critical: Nanos,
+    /// Factor by which overhead must change between quiet and busy times to be called a change.
+    pub growth_notable: f64,
+    /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
+    pub utilisation_gap_warn: f64,
+    /// The same, critical.
+    pub utilisation_gap_critical: f64,
+    /// Perceived utilisation from which a host looks full, so that the gap matters.
+    pub full_utilisation: f64,
+    /// Run-queue wait per CPU time of the whole host below which nobody waits.
+    pub contended_wait: f64,
+    /// Run-queue wait per CPU time of a light cgroup that is long.
+    pub light_wait_per_cpu: f64,
+    /// 99th percentile of a light cgroup's run-queue waits that is long.
+    pub light_wait_p99: Nanos,
+    /// Findings of single cgroups: at most so many.
+    pub max_cgroup_findings: usize,
+    /// Intervals that a verdict needs.
+    pub min_intervals: u64,
+    /// Switches that a verdict on their cost needs.
+    pub min_switches: u64,
+    /// Run-queue waits that a verdict on one cgroup needs.
+    pub min_waits: u64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            overhead_warn: 0.05,
+            overhead_critical: 0.10,
+            mean_switch_cost_warn: Nanos(10_000),
+            mean_switch_cost_critical: Nanos(20_000),
+            growth_notable: 1.2,
+            utilisation_gap_warn: 0.10,
+            utilisation_gap_critical: 0.25,
+            full_utilisation: 0.45,
+            contended_wait: 0.05,
+            light_wait_per_cpu: 1.0,
+            light_wait_p99: Nanos(10_000_000),
+            max_cgroup_findings: 10,
+            min_intervals: 5,
+            min_switches: 1_000,
+            min_waits: 100,
+        }
+    }
+}
+
+/// The thresholds that decide a severity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Thresholds::overhead_warn`]
+    OverheadWarn,
+    /// [`Thresholds::overhead_critical`]
+    OverheadCritical,
+    /// [`Thresholds::mean_switch_cost_warn`]
+    MeanSwitchCostWarn,
+    /// [`Thresholds::mean_switch_cost_critical`]
+    MeanSwitchCostCritical,
+    /// [`Thresholds::utilisation_gap_warn`]
+    UtilisationGapWarn,
+    /// [`Thresholds::utilisation_gap_critical`]
+    UtilisationGapCritical,
+    /// [`Thresholds::full_utilisation`]
+    FullUtilisation,
+    /// [`Thresholds::contended_wait`]
+    ContendedWait,
+    /// [`Thresholds::light_wait_per_cpu`]
+    LightWaitPerCpu,
+    /// [`Thresholds::light_wait_p99`]
+    LightWaitP99,
+}
+
+/// A threshold as a finding states it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Threshold {
+    /// Its name in [`Thresholds`].
+    pub name: &'static str,
+    /// What it is set to.
+    pub value: Value,
+    /// What the value counts.
+    pub unit: Unit,
+    /// What reaching it means.
+    pub severity: Severity,
+    /// Where it comes from.
+    pub source: String,
+}
+
+impl Limit {
+    /// Its name in [`Thresholds`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OverheadWarn => "overhead_warn",
+            Self::OverheadCritical => "overhead_critical",
+            Self::MeanSwitchCostWarn => "mean_switch_cost_warn",
+            Self::MeanSwitchCostCritical => "mean_switch_cost_critical",
+            Self::UtilisationGapWarn => "utilisation_gap_warn",
+            Self::UtilisationGapCritical => "utilisation_gap_critical",
+            Self::FullUtilisation => "full_utilisation",
+            Self::ContendedWait => "contended_wait",
+            Self::LightWaitPerCpu => "light_wait_per_cpu",
+            Self::LightWaitP99 => "light_wait_p99",
+        }
+    }
+
+    /// Where its default comes from.
+    pub const fn source(self) -> &'static str {
+        match self {
+            Self::OverheadWarn => "CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at peak throughput",
+            Self::OverheadCritical => {
+                "CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %"
+            }
+            Self::MeanSwitchCostWarn => {
+                "CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts"
+            }
+            Self::MeanSwitchCostCritical => {
+                "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host"
+            }
+            Self::UtilisationGapWarn => {
+                "CFS-LAGS paper (arXiv 2508.15703, §5.1): a gap of about 10 % is what its scheduler leaves"
+            }
+            Self::UtilisationGapCritical => {
+                "lagstop's own choice: the paper's cluster reached 100 % (arXiv 2508.15703, §5.1)"
+            }
+            Self::FullUtilisation => {
+                "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %"
+            }
+            Self::ContendedWait => "lagstop's own choice: below it, waking up is most of what is waited for",
+            Self::LightWaitPerCpu => "lagstop's own choice: waiting as long as running doubles every response",
+            Self::LightWaitP99 => "lagstop's own choice: a few time slices, and the least that users may notice",
+        }
+    }
+}
+
+impl Thresholds {
+    /// The value of `limit` here, its unit, and the severity of reaching it.
+    fn of(&self, limit: Limit) -> (Value, Unit, Severity) {
+        let share = |value: f64, severity| (Value::from(value), Unit::Share, severity);
+        let ns = |value: Nanos, severity| (Value::from(value), Unit::Ns, severity);
+        match limit {
+            Limit::OverheadWarn => share(self.overhead_warn, Severity::Warning),
+            Limit::OverheadCritical => share(self.overhead_critical, Severity::Critical),
+            Limit::MeanSwitchCostWarn => ns(self.mean_switch_cost_warn, Severity::Info),
+            Limit::MeanSwitchCostCritical => ns(self.mean_switch_cost_critical, Severity::Critical),
+            Limit::UtilisationGapWarn => share(self.utilisation_gap_warn, Severity::Warning),
+            Limit::UtilisationGapCritical => share(self.utilisation_gap_critical, Severity::Critical),
+            Limit::FullUtilisation => share(self.full_utilisation, Severity::Warning),
+            Limit::ContendedWait => share(self.contended_wait, Severity::Info),
+            Limit::LightWaitPerCpu => share(self.light_wait_per_cpu, Severity::Warning),
+            Limit::LightWaitP99 => ns(self.light_wait_p99, Severity::Warning),
+        }
+    }
+
+    /// As a finding states it.
+    pub fn state(&self, limit: Limit) -> Threshold {
+        let (value, unit, severity) = self.of(limit);
+        let (default, ..) = Self::default().of(limit);
+        let source = if value == default {
+            format!("default; {}", limit.source())
+        } else {
+            format!("set for this report; the default is {} ({})", unit.show(default), limit.source())
+        };
+        Threshold { name: limit.name(), value, unit, severity, source }
+    }
+
+    /// How bad this overhead is, with this mean switch cost.
+    ///
+    /// Overhead decides, for it is what is lost. Dear switches alone lose little while they are few, so they add one
+    /// step at most: from fine to worth knowing, and, where they are very dear, from worth acting on to critical.
+    pub fn overhead_severity(&self, overhead: f64, mean_switch_cost: Option<Nanos>) -> Severity {
+        let dear = |limit: Nanos| mean_switch_cost.is_some_and(|cost| cost >= limit);
+        if overhead >= self.overhead_critical {
+            Severity::Critical
+        } else if overhead >= self.overhead_warn {
+            if dear(self.mean_switch_cost_critical) { Severity::Critical } else { Severity::Warning }
+        } else if dear(self.mean_switch_cost_warn) {
+            Severity::Info
+        } else {
+            Severity::Ok
+        }
+    }
+
+    /// How bad this gap between perceived and effective utilisation is, on a host that is so full.
+    pub fn utilisation_severity(&self, gap: f64, perceived: f64) -> Severity {
+        match (gap, perceived >= self.full_utilisation) {
+            (gap, true) if gap >= self.utilisation_gap_critical => Severity::Critical,
+            (gap, true) if gap >= self.utilisation_gap_warn => Severity::Warning,
+            (gap, false) if gap >= self.utilisation_gap_warn => Severity::Info,
+            _ => Severity::Ok,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overhead_decides_and_dear_switches_add_a_step_at_most() {
+        let t = Thresholds::default();
+        for (overhead, cost, expected) in [
+            (0.0, None, Severity::Ok),
+            (0.0499, Some(9_999), Severity::Ok),
+            (0.0499, Some(10_000), Severity::Info),
+            (0.0001, Some(48_000), Severity::Info),
+            (0.05, None, Severity::Warning),
+            (0.05, Some(19_999), Severity::Warning),
+            (0.05, Some(20_000), Severity::Critical),
+            (0.0999, Some(1_000), Severity::Warning),
+            (0.10, Some(1_000), Severity::Critical),
+            (0.28, Some(20_000), Severity::Critical),
+        ] {
+            assert_eq!(t.overhead_severity(overhead, cost.map(Nanos)), expected, "{overhead} at {cost:?} ns");
+        }
+    }
+
+    #[test]
+    fn a_gap_matters_on_a_host_that_looks_full() {
+        let t = Thresholds::default();
+        for (gap, perceived, expected) in [
+            (0.09, 1.0, Severity::Ok),
+            (0.10, 0.45, Severity::Warning),
+            (0.25, 0.45, Severity::Critical),
+            (1.0, 0.44, Severity::Info),
+            (0.05, 0.1, Severity::Ok),
+        ] {
+            assert_eq!(t.utilisation_severity(gap, perceived), expected, "{gap} at {perceived}");
+        }
+    }
+
+    #[test]
+    fn a_threshold_says_that_it_was_changed() {
+        assert!(Thresholds::default().state(Limit::OverheadWarn).source.starts_with("default; CFS-LAGS paper"));
+        let changed = Thresholds { overhead_warn: 0.03, ..Thresholds::default() }.state(Limit::OverheadWarn);
+        assert!(changed.source.starts_with("set for this report; the default is 5.0 %"), "{}", changed.source);
+    }
+}

@@ -1,0 +1,154 @@
+//! Rule: how much of the CPU time that looks used is work.
+//!
+//! CFS-LAGS paper (arXiv 2508.15703, §5.1): a cluster whose functions needed 60 cores looked as if it used 120 under CFS.
+
+use super::{
+    Advice, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit, confidence::Basis,
+    missing, say,
+};
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let whole = observations.whole();
+    let cpus = observations.cpus() as f64;
+    let why_not = missing::why(&observations.session, "switch cost");
+    let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
+    let perceived = share(whole.busy_ns);
+    let overhead = whole.overhead();
+    let effective = overhead.map(|overhead| (perceived - overhead).max(0.0));
+    let gap = overhead.zip(effective).map(|(overhead, effective)| overhead / effective);
+    let enough = observations.span.intervals >= thresholds.min_intervals && whole.capacity_ns > 0.0;
+
+    let same = |severity: Severity| {
+        let says = |s: &&super::Sample| {
+            let (Some(overhead), true) = (s.overhead(), s.capacity_ns > 0.0) else { return false };
+            let perceived = s.busy_ns / s.capacity_ns;
+            thresholds.utilisation_severity(overhead / (perceived - overhead).max(f64::MIN_POSITIVE), perceived)
+                == severity
+        };
+        Some((observations.samples.iter().filter(says).count() as u64, observations.span.intervals))
+    };
+
+    let (severity, verdict) = match (overhead, effective, gap) {
+        (Some(overhead), Some(effective), Some(gap)) if enough => {
+            // Busy with nothing but scheduling divides by zero: that is as wide as a gap gets.
+            let gap = if gap.is_nan() { 0.0 } else { gap };
+            let severity = thresholds.utilisation_severity(gap, perceived);
+            let sizes = format!(
+                "the CPUs look {} used, and {} of their time is the tasks' own work",
+                say::percent(perceived),
+                say::percent(effective)
+            );
+            let verdict = match severity {
+                Severity::Ok => format!("No problem found: {sizes}."),
+                _ => format!(
+                    "{} of the CPU time that looks used, {} cores, is scheduling: {sizes}.",
+                    say::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 }),
+                    say::number(overhead * cpus)
+                ),
+            };
+            (severity, verdict)
+        }
+        (None, ..) if observations.span.intervals > 0 => (
+            Severity::NotEnoughData,
+            format!("How much of the used CPU time is work cannot be said: switch cost is {why_not}."),
+        ),
+        _ => (
+            Severity::NotEnoughData,
+            format!(
+                "How much of the used CPU time is work cannot be said: it takes {} at least, and there {} {}.",
+                say::plural(thresholds.min_intervals, "interval"),
+                if observations.span.intervals == 1 { "is" } else { "are" },
+                observations.span.intervals
+            ),
+        ),
+    };
+
+    let lost_cores = overhead.map(|overhead| overhead * cpus);
+    let of_used = overhead.filter(|_| perceived > 0.0).map(|overhead| overhead / perceived);
+    let mut against = vec![
+        "Time that tasks spend in caches and TLBs that a switch left cold counts as work: the true gap is wider."
+            .to_owned(),
+        "Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling by where they struck."
+            .to_owned(),
+    ];
+    if perceived < thresholds.full_utilisation && severity == Severity::Info {
+        against.insert(0, format!("The host is only {} used: nobody needs these cores now.", say::percent(perceived)));
+    }
+    against.extend(observations.common_doubts());
+    let advice = if severity >= Severity::Warning {
+        vec![Advice::new(format!(
+            "Do not add work because other tools show room, and do not buy CPUs because they show none: {} cores come \
+             back when scheduling is brought down. See the finding scheduling_overhead for how.",
+            lost_cores.map_or_else(|| "these".to_owned(), say::number)
+        ))]
+    } else {
+        Vec::new()
+    };
+    Finding {
+        id: FindingId::Utilisation,
+        severity,
+        subject: Subject::Host,
+        verdict,
+        evidence: vec![
+            Figure::new("perceived_utilisation", "perceived utilisation", perceived, Unit::Share)
+                .note("of the time of all CPUs that was not idle: what other tools show"),
+            Figure::measured("effective_utilisation", "effective utilisation", effective, Unit::Share, &why_not)
+                .note("of it, the tasks' own work"),
+            Figure::measured("cores_lost", "lost to scheduling", lost_cores, Unit::Cores, &why_not)
+                .note(format!("of {}", say::plural(observations.cpus(), "core"))),
+            Figure::measured(
+                "share_of_used",
+                "share of what looks used",
+                of_used,
+                Unit::Share,
+                if overhead.is_none() { &why_not } else { "nothing was used" },
+            ),
+            Figure::measured(
+                "gap",
+                "gap: scheduling per work",
+                gap.filter(|gap| gap.is_finite()),
+                Unit::Share,
+                if overhead.is_none() { &why_not } else { "there was no work" },
+            )
+            .note("100 % is twice as much used as worked"),
+        ],
+        thresholds: [Limit::UtilisationGapWarn, Limit::UtilisationGapCritical, Limit::FullUtilisation]
+            .map(|limit| thresholds.state(limit))
+            .into(),
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: whole.switches,
+            samples_are: "switches",
+            agreeing: (severity != Severity::NotEnoughData).then(|| same(severity)).flatten(),
+            lost: observations.lost_switches(),
+        }
+        .confidence(),
+        against,
+        advice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{diagnose, fixture};
+
+    fn judged(intervals: &[crate::model::Interval], session: &crate::model::Session) -> Finding {
+        let report = diagnose(session, intervals, &Thresholds::default());
+        report.findings.into_iter().find(|f| f.id == FindingId::Utilisation).unwrap()
+    }
+
+    #[test]
+    fn cores_lost_are_named() {
+        let finding = judged(&fixture::overloaded(40), &fixture::session());
+        assert!(finding.severity >= Severity::Warning, "{}", finding.verdict);
+        assert!(finding.verdict.contains("cores") && !finding.advice.is_empty(), "{}", finding.verdict);
+    }
+
+    #[test]
+    fn without_its_hook_it_says_which() {
+        let finding = judged(&fixture::without_cost(20), &fixture::session_without_cost());
+        assert_eq!(finding.severity, Severity::NotEnoughData);
+        assert!(finding.verdict.contains("sched_entry_tp (kernel 6.8.0"), "{}", finding.verdict);
+    }
+}

@@ -1,0 +1,153 @@
+//! Findings for a terminal.
+
+mod layout;
+
+use layout::{Colour, Page};
+
+use super::{Report, sanitise::display_name};
+use crate::diagnosis::{Figure, Finding, Severity, Subject, Unit};
+
+/// How to write for a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Columns to stay within. Commands are never broken.
+    pub width: usize,
+    /// Colour severities. Each is written as a word, too.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { width: 100, colour: false }
+    }
+}
+
+/// The report for a terminal.
+pub fn render(report: &Report, options: Options) -> String {
+    let mut page = Page::new(options);
+    heading(&mut page, report);
+    for finding in &report.findings {
+        page.blank();
+        write_finding(&mut page, finding);
+    }
+    page.blank();
+    footer(&mut page, report);
+    page.finish()
+}
+
+fn heading(page: &mut Page, report: &Report) {
+    let session = &report.session;
+    page.text("", Colour::Bold, &report.verdict());
+    page.text(
+        "",
+        Colour::None,
+        &format!(
+            "{}, Linux {}, {} CPUs; {} intervals, {} from {}",
+            or_unknown(&session.hostname),
+            or_unknown(&session.kernel),
+            session.cpus_online,
+            report.span.intervals,
+            Unit::Seconds.show(report.span.duration_ns.seconds()),
+            or_unknown(&session.started_at)
+        ),
+    );
+    if !report.summary.is_empty() {
+        page.blank();
+        figures(page, "  ", &report.summary, &Subject::Host);
+    }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "(unknown)" } else { text }
+}
+
+fn write_finding(page: &mut Page, finding: &Finding) {
+    let colour = match finding.severity {
+        Severity::Ok => Colour::Green,
+        Severity::NotEnoughData => Colour::Dim,
+        Severity::Info => Colour::Cyan,
+        Severity::Warning => Colour::Yellow,
+        Severity::Critical => Colour::Red,
+    };
+    page.tagged(&format!("[{}]", finding.severity.word()), colour, &finding.verdict);
+    let subject = match &finding.subject {
+        Subject::Host => "host".to_owned(),
+        Subject::Cgroup { path, id, .. } => format!("cgroup {path} (inode {})", id.0),
+    };
+    page.text("  ", Colour::Dim, &format!("{}, {subject}", finding.id));
+    figures(page, "    ", &finding.evidence, &finding.subject);
+    for threshold in &finding.thresholds {
+        let value = threshold.unit.show(threshold.value);
+        let name = threshold.name;
+        page.labelled("threshold", &format!("{name} {value}: {}", threshold.source));
+    }
+    page.labelled("confidence", &format!("{}: {}", finding.confidence.level.word(), finding.confidence.why));
+    for against in &finding.against {
+        page.labelled("against", against);
+    }
+    for advice in &finding.advice {
+        page.labelled("advice", &advice.text);
+        if let Some(command) = &advice.command {
+            page.command(command);
+        }
+    }
+}
+
+/// Label, value and note in columns.
+fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject) {
+    /// Longer labels are broken, so that one long name does not push all figures aside.
+    const LONGEST_LABEL: usize = 34;
+    let rows: Vec<(String, String, String)> = figures
+        .iter()
+        .map(|figure| {
+            let label = match &figure.of {
+                Some(of) if of != subject => format!("{}: {of}", figure.label),
+                _ => figure.label.to_owned(),
+            };
+            let note = figure.missing.as_ref().or(figure.note.as_ref()).cloned().unwrap_or_default();
+            (super::sanitise::short_name(&label, LONGEST_LABEL).into_owned(), figure.shown(), note)
+        })
+        .collect();
+    let width = |of: fn(&(String, String, String)) -> &str| rows.iter().map(|r| of(r).chars().count()).max();
+    let label_width = width(|row| &row.0).unwrap_or_default();
+    let value_width = width(|row| &row.1).unwrap_or_default();
+    for (label, value, note) in &rows {
+        let first = format!("{indent}{label:<label_width$}  {value:>value_width$}  ");
+        page.hanging(&first, note);
+    }
+}
+
+fn footer(page: &mut Page, report: &Report) {
+    let own = &report.own_cost;
+    let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
+    let cores = own.cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
+    page.text(
+        "",
+        Colour::Dim,
+        &format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
+    );
+    let lost = report.lost;
+    let counted: Vec<String> = [
+        (lost.entries, "entries"),
+        (lost.switches, "switches"),
+        (lost.task_states, "task states"),
+        (lost.cgroup_overflows, "cgroup overflows"),
+        (lost.connections, "connections"),
+        (lost.listener_overflows, "listener overflows"),
+    ]
+    .into_iter()
+    .filter(|&(count, _)| count > 0)
+    .map(|(count, what)| format!("{count} {what}"))
+    .collect();
+    let lost =
+        if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) };
+    page.text("", Colour::Dim, &lost);
+    for hook in report.session.missing_hooks() {
+        page.text("", Colour::Dim, &format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail));
+    }
+}
+
+/// Whatever came from outside, made harmless.
+fn clean(text: &str) -> String {
+    display_name(text).into_owned()
+}

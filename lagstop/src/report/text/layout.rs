@@ -1,0 +1,162 @@
+//! Lines within a width.
+
+use super::{Options, clean};
+
+/// Plain ANSI SGR colours: they follow the terminal's own palette.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Colour {
+    None,
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Cyan,
+}
+
+impl Colour {
+    const fn sgr(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Bold => "\u{1b}[1m",
+            Self::Dim => "\u{1b}[2m",
+            Self::Red => "\u{1b}[1;31m",
+            Self::Green => "\u{1b}[32m",
+            Self::Yellow => "\u{1b}[1;33m",
+            Self::Cyan => "\u{1b}[36m",
+        }
+    }
+}
+
+/// Lines so far. All text that comes in is made harmless here, so that nothing can be forgotten.
+pub(super) struct Page {
+    options: Options,
+    lines: String,
+}
+
+/// Where the text beside "threshold", "confidence" and the like begins.
+const LABELLED: usize = 16;
+
+/// Columns that text keeps, however narrow the terminal.
+const LEAST: usize = 20;
+
+impl Page {
+    pub(super) const fn new(options: Options) -> Self {
+        Self { options, lines: String::new() }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.lines
+    }
+
+    pub(super) fn blank(&mut self) {
+        self.lines.push('\n');
+    }
+
+    /// A paragraph, each line after `indent`.
+    pub(super) fn text(&mut self, indent: &str, colour: Colour, text: &str) {
+        for line in self.wrap(text, indent.chars().count()) {
+            let line = self.painted(colour, &line);
+            self.line(&format!("{indent}{line}"));
+        }
+    }
+
+    /// A coloured tag, and a paragraph that hangs from it.
+    pub(super) fn tagged(&mut self, tag: &str, colour: Colour, text: &str) {
+        let tag_width = tag.chars().count() + 1;
+        for (i, line) in self.wrap(&format!("{} {text}", "\u{2007}".repeat(tag_width - 1)), 0).iter().enumerate() {
+            let line = if i == 0 {
+                let rest: String = line.chars().skip(tag_width).collect();
+                format!("{} {}", self.painted(colour, tag), self.painted(Colour::Bold, &rest))
+            } else {
+                self.painted(Colour::Bold, line)
+            };
+            self.line(&line);
+        }
+    }
+
+    /// A paragraph that hangs from a word.
+    pub(super) fn labelled(&mut self, label: &str, text: &str) {
+        let first = format!("    {label:<width$}", width = LABELLED - 4);
+        self.hanging(&first, text);
+    }
+
+    /// A paragraph that hangs from `first`.
+    pub(super) fn hanging(&mut self, first: &str, text: &str) {
+        let first = clean(first);
+        let indent = first.chars().count();
+        let lines = self.wrap(text, indent);
+        self.line(&format!("{first}{}", lines.first().map_or("", String::as_str)));
+        for line in lines.iter().skip(1) {
+            self.line(&format!("{:indent$}{line}", ""));
+        }
+    }
+
+    /// A command, unbroken, so that it can be copied.
+    pub(super) fn command(&mut self, command: &str) {
+        let command = clean(command);
+        let command = self.painted(Colour::Bold, &command);
+        self.line(&format!("{:LABELLED$}$ {command}", ""));
+    }
+
+    fn painted(&self, colour: Colour, text: &str) -> String {
+        match colour {
+            Colour::None => text.to_owned(),
+            _ if !self.options.colour || text.is_empty() => text.to_owned(),
+            _ => format!("{}{text}\u{1b}[0m", colour.sgr()),
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.lines += line.trim_end();
+        self.lines.push('\n');
+    }
+
+    /// `text` in lines of what the width leaves beside `indent`. A word that is longer is broken.
+    fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
+        let width = self.options.width.saturating_sub(indent).max(LEAST);
+        let mut lines = Vec::new();
+        let mut line = String::new();
+        let mut used = 0;
+        for word in clean(text).split(' ').filter(|word| !word.is_empty()) {
+            let mut word: Vec<char> = word.chars().collect();
+            if used > 0 && used + 1 + word.len() > width {
+                lines.push(std::mem::take(&mut line));
+                used = 0;
+            }
+            while word.len() > width {
+                let rest = word.split_off(width);
+                lines.push(word.into_iter().collect());
+                word = rest;
+            }
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            used += word.len();
+            line.extend(word);
+        }
+        if used > 0 || lines.is_empty() {
+            lines.push(line);
+        }
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn lines_stay_within_the_width(text in "\\PC{0,400}", width in 20usize..120) {
+            let page = Page::new(Options { width, colour: false });
+            let lines = page.wrap(&text, 0);
+            prop_assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+            let squeezed = |s: &str| s.replace(' ', "");
+            prop_assert_eq!(squeezed(&lines.concat()), squeezed(&clean(&text)));
+        }
+    }
+}
