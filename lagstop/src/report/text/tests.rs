@@ -165,7 +165,7 @@ fn an_overloaded_host_reads_like_this() {
         against     Contention, throttling and steal are not told apart: each makes tasks wait.
         advice      Give it twice the default weight, and see whether its wait falls: the heavier
                     cgroups pay for it. Writing 100 undoes it, where it was not set before.
-                    $ echo 200 | sudo tee "$(find /sys/fs/cgroup -xdev -type d -inum 22)/cpu.weight"
+                    $ sudo find /sys/fs/cgroup -xdev -type d -inum 22 -exec sh -c 'echo 200 > "$1/cpu.weight"' sh {} \;
 
     Measuring took 80.0 ms of CPU time and 360 ms in the kernel, 0.011 cores in all.
     Nothing was lost.
