@@ -42,7 +42,38 @@ pub fn diagnose(session: &Session, intervals: &[Interval], thresholds: &Threshol
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::{
+        model::{Nanos, Tasks},
+        report::{json, text},
+    };
+
+    proptest! {
+        /// Recordings come from elsewhere: any figure may be in them.
+        #[test]
+        fn no_recording_is_too_strange(figures in prop::collection::vec(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 12)) {
+            let mut intervals = fixture::overloaded(12);
+            for (interval, &figure) in intervals.iter_mut().zip(&figures) {
+                let some = Some(Nanos(figure));
+                let host = &mut interval.host;
+                match figure % 7 {
+                    0 => (host.busy_ns, host.idle_ns) = (Nanos(figure), Nanos(figure)),
+                    1 => (host.totals.switches, host.totals.pick_ns) = (figure, some),
+                    2 => (host.idle.kept_ns, host.totals.kept_ns, host.cpus_online) = (some, some, figure),
+                    3 => (interval.duration_ns, interval.seq) = (Nanos(figure), figure),
+                    4 => (host.totals.swap_ns, host.steal_ns, host.lost.entries) = (some, None, figure),
+                    5 => interval.cgroups[0].load_credit = Some(Tasks(f64::from_bits(figure))),
+                    _ => (interval.cgroups[1].totals.cpu_ns, interval.cgroups[1].totals.runq_wait_ns) = (Nanos(figure), some),
+                }
+            }
+            let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
+            let written = text::render(&report, text::Options::default());
+            prop_assert!(!written.contains("NaN") && !written.contains("inf "), "{written}");
+            prop_assert!(json::render(&report).is_ok());
+        }
+    }
 
     #[test]
     fn an_empty_recording_has_not_enough_data() {

@@ -34,7 +34,7 @@ pub(super) struct Basis {
     pub samples: u64,
     /// What they are, in the plural.
     pub samples_are: &'static str,
-    /// Intervals that alone would give the same verdict, of how many.
+    /// Intervals that alone would support the verdict, of how many.
     pub agreeing: Option<(u64, u64)>,
     /// Things that could not be measured.
     pub lost: u64,
@@ -78,7 +78,7 @@ impl Basis {
         let mut why =
             format!("{}, {} {}", say::plural(self.intervals, "interval"), say::count(self.samples), self.samples_are);
         if let Some((same, of)) = self.agreeing {
-            why += &format!("; {same} of {of} intervals alone say the same");
+            why += &format!("; {same} of {of} intervals alone support it");
         }
         if self.lost as f64 > LOST_MATTERS * self.samples as f64 {
             level = level.lower();
@@ -107,6 +107,6 @@ mod tests {
         ] {
             assert_eq!(basis.confidence().level, expected, "{basis:?}");
         }
-        assert_eq!(sure.confidence().why, "60 intervals, 100 k switches; 55 of 60 intervals alone say the same");
+        assert_eq!(sure.confidence().why, "60 intervals, 100 k switches; 55 of 60 intervals alone support it");
     }
 }

@@ -102,6 +102,11 @@ impl Advice {
 }
 
 impl Severity {
+    /// Does what is this bad support a verdict of `self`? A bad verdict wants as bad or worse, a good one as good.
+    pub(super) fn is_supported_by(self, other: Self) -> bool {
+        if self >= Self::Info { other >= self } else { other <= self }
+    }
+
     /// For people: it says without colour how bad it is.
     pub const fn word(self) -> &'static str {
         match self {

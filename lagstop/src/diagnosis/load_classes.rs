@@ -7,8 +7,8 @@
 use std::cmp::Reverse;
 
 use super::{
-    Advice, Confidence, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit,
-    confidence::Basis, missing, observations::Observed, say, shell,
+    Advice, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit, confidence::Basis,
+    missing, observations::Observed, say, shell,
 };
 use crate::model::{CgroupId, Nanos};
 
@@ -171,17 +171,14 @@ impl Judged<'_> {
         }
         let (light, heavy) = (say::plural(self.light.size, "cgroup"), self.heavy.size);
         let heavy_cpu = say::percent(self.share_of_cpu(&self.heavy));
-        let waited = say::percent(if self.cpu > 0.0 { self.wait / self.cpu } else { 0.0 });
+        let waited = format!("{} tasks wait per CPU on average", say::number(self.waiting_per_cpu()));
         match self.waiting.len() {
-            0 if self.wait < self.thresholds.contended_wait * self.cpu || self.wait == 0.0 => {
-                (Severity::Ok, format!("Nobody waits: run-queue wait is {waited} of CPU time."))
+            0 if self.waiting_per_cpu() < self.thresholds.contended_wait => {
+                (Severity::Ok, format!("Nobody waits: {waited}."))
             }
             0 => (
                 Severity::Info,
-                format!(
-                    "CPUs are contended, run-queue wait is {waited} of CPU time, but none of the {light} below their \
-                     fair share waits long."
-                ),
+                format!("The CPUs are contended, {waited}, but none of the {light} below their fair share waits long."),
             ),
             n => (
                 Severity::Warning,
@@ -194,6 +191,10 @@ impl Judged<'_> {
         }
     }
 
+    fn waiting_per_cpu(&self) -> f64 {
+        self.wait / self.observations.whole().capacity_ns.max(1.0)
+    }
+
     fn share_of_cpu(&self, class: &Class) -> f64 {
         if self.cpu > 0.0 { class.cpu / self.cpu } else { 0.0 }
     }
@@ -204,7 +205,7 @@ impl Judged<'_> {
 
     fn unmeasured(&self) -> Vec<Figure> {
         let why = missing::why(&self.observations.session, "run-queue wait");
-        vec![Figure::measured::<f64>("wait_per_cpu", "wait per CPU time", None, Unit::Share, &why)]
+        vec![Figure::measured::<f64>("wait_per_cpu", "wait per CPU time", None, Unit::Factor, &why)]
     }
 
     fn evidence(&self) -> Vec<Figure> {
@@ -214,11 +215,12 @@ impl Judged<'_> {
             [
                 Figure::new(count.0, count.1, class.size, Unit::Count)
                     .note(format!("{} of the CPU time", say::percent(self.share_of_cpu(class)))),
-                Figure::new(wait.0, wait.1, class.wait / class.cpu, Unit::Share).note(note),
+                Figure::new(wait.0, wait.1, class.wait / class.cpu, Unit::Factor).note(note),
             ]
         };
         let mut figures = vec![
-            Figure::new("wait_per_cpu", "wait per CPU time", self.wait / self.cpu, Unit::Share)
+            Figure::new("waiting_per_cpu", "tasks waiting per CPU", self.waiting_per_cpu(), Unit::Tasks),
+            Figure::new("wait_per_cpu", "wait per CPU time", self.wait / self.cpu, Unit::Factor)
                 .note("of all cgroups compared"),
         ];
         figures.extend(class(&self.light, ("light", "light cgroups"), ("light_wait", "their wait per CPU time")));
@@ -236,9 +238,9 @@ impl Judged<'_> {
         let p99 = c.p99().map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
         let share = if self.cpu > 0.0 { c.cpu / self.cpu } else { 0.0 };
         Figure::new(name, label, c.credit, Unit::Tasks).of(c.observed.subject(c.id)).note(format!(
-            "Load Credit; {} of the CPU time, waits {} of its own{p99}",
+            "Load Credit; {} of the CPU time, waited {} its own{p99}",
             say::percent(share),
-            if c.cpu > 0.0 { say::percent(c.wait_per_cpu()) } else { "n/a".to_owned() }
+            if c.cpu > 0.0 { Unit::Factor.show(c.wait_per_cpu()) } else { "n/a".to_owned() }
         ))
     }
 
@@ -275,7 +277,7 @@ impl Judged<'_> {
                     .note(format!("below its fair share {} of the time", say::percent(c.light))),
                 Figure::new("cpu", "CPU time", totals.cpu_ns.cores(duration).0, Unit::Cores),
                 Figure::new("waiting", "waiting on average", c.wait / duration.0 as f64, Unit::Tasks),
-                Figure::new("wait_per_cpu", "wait per CPU time", c.wait_per_cpu(), Unit::Share),
+                Figure::new("wait_per_cpu", "wait per CPU time", c.wait_per_cpu(), Unit::Factor),
                 Figure::measured("mean_wait", "mean wait", totals.mean_runq_wait(), Unit::Ns, &no_distribution),
                 Figure::measured("p99_wait", "p99 wait", c.p99(), Unit::Ns, "the recording has no distribution of it"),
                 Figure::new("heavy_cpu", "CPU time of heavy cgroups", self.share_of_cpu(&self.heavy), Unit::Share),

@@ -170,6 +170,13 @@ impl Observations {
         let Some(host) = &self.host else { return Vec::new() };
         let mut doubts = Vec::new();
         let capacity = self.whole().capacity_ns;
+        let wall = self.span.duration_ns.0 as f64 * self.cpus() as f64;
+        if wall > 0.0 && !(0.9..1.1).contains(&(capacity / wall)) {
+            doubts.push(format!(
+                "CPUs booked {} of the time that passed: those that rarely switch book late.",
+                say::percent(capacity / wall)
+            ));
+        }
         let steal = host.steal_ns.unwrap_or_default().0 as f64;
         if steal > 0.0 {
             doubts.push(format!(

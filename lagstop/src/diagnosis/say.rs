@@ -3,6 +3,9 @@
 /// A share in percent, with as many decimals as it needs to be told from its neighbours.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
+    if percent > 0.0 && percent < 0.005 {
+        return "< 0.01 %".to_owned();
+    }
     let decimals = match percent.abs() {
         0.0 => 0,
         p if p < 0.095 => 2,
@@ -19,6 +22,9 @@ pub(super) fn points(difference: f64) -> String {
 
 /// About three figures; thousands and millions by letter.
 pub(super) fn number(value: f64) -> String {
+    if value > 0.0 && value < 0.0005 {
+        return "< 0.001".to_owned();
+    }
     let (value, letter) = match value.abs() {
         v if v < 9_999.5 => (value, ""),
         v if v < 999_950.0 => (value / 1e3, " k"),
@@ -51,6 +57,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
+        assert_eq!((percent(1e-6), number(1e-6)), ("< 0.01 %".to_owned(), "< 0.001".to_owned()));
         assert_eq!([0.0, 0.00042, 0.0512, 0.25, 1.0].map(percent), ["0 %", "0.04 %", "5.1 %", "25.0 %", "100 %"]);
         assert_eq!(
             [0.0, 0.012, 1.5, 12.34, 830.2, 12_340.0, 2.1e6].map(number),

@@ -54,7 +54,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: observations.lost_switches(),
         }
         .confidence(),
-        against: against(observations, &whole, &growth),
+        against: against(observations, &whole, &growth, thresholds),
         advice: if severity >= Severity::Info {
             advice(observations, &tasks, growth.ok().and_then(|(_, _, growth)| growth), thresholds)
         } else {
@@ -75,9 +75,11 @@ fn mean_cost(sample: &Sample) -> Option<Nanos> {
     sample.mean_cost_ns().map(|cost| Nanos(cost as u64))
 }
 
-/// Intervals that alone would be as bad.
+/// Intervals that alone support it.
 fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresholds) -> (u64, u64) {
-    let says = |s: &&Sample| s.overhead().is_some_and(|o| thresholds.overhead_severity(o, mean_cost(s)) == severity);
+    let says = |s: &&Sample| {
+        s.overhead().is_some_and(|o| severity.is_supported_by(thresholds.overhead_severity(o, mean_cost(s))))
+    };
     (observations.samples.iter().filter(says).count() as u64, observations.span.intervals)
 }
 
@@ -130,9 +132,15 @@ fn because(growth: &Growth) -> String {
     match share {
         s if s > 1.0 => "because there were more switches, although each got cheaper".to_owned(),
         s if s < 0.0 => "because each switch got dearer, although there were fewer".to_owned(),
-        s if s >= MOSTLY => "mostly because there were more switches".to_owned(),
-        s if s <= 1.0 - MOSTLY => "mostly because each switch got dearer".to_owned(),
-        _ => "because there were more switches and each got dearer".to_owned(),
+        s if s >= MOSTLY => format!("mostly because there were more switches ({} of the growth)", say::percent(s)),
+        s if s <= 1.0 - MOSTLY => {
+            format!("mostly because each switch got dearer ({} of the growth)", say::percent(1.0 - s))
+        }
+        s => format!(
+            "because there were more switches ({} of the growth) and each got dearer ({})",
+            say::percent(s),
+            say::percent(1.0 - s)
+        ),
     }
 }
 
@@ -215,6 +223,7 @@ fn against(
     observations: &Observations,
     whole: &Sample,
     growth: &Result<(Sample, Sample, Option<Growth>), NoQuiet>,
+    thresholds: &Thresholds,
 ) -> Vec<String> {
     let mut against = vec![
         "The paper's percentages cannot be reproduced from its own raw data, so the thresholds are starting points: \
@@ -240,6 +249,10 @@ fn against(
             "The quietest quarter was not quiet, with {} runnable tasks per CPU: growth is at least what is shown.",
             say::number(quiet.load_per_cpu())
         )),
+        Ok((_, _, Some(growth))) if !growth.is_notable(thresholds) => Some(format!(
+            "Load is not what makes it: what switches cost when busy is {} of what they cost when quiet.",
+            Unit::Factor.show(growth.factor)
+        )),
         Ok(_) => None,
     });
     if whole.wait_ns.is_none() && whole.capacity_ns > 0.0 {
@@ -252,8 +265,9 @@ fn against(
     let overhead_ns = whole.switching_ns.zip(whole.kept_ns).map_or(0.0, |(switching, kept)| switching + kept);
     if probe > 0.0 && overhead_ns > 0.0 {
         against.push(format!(
-            "lagstop's own programs ran for {} of the time that is called overhead, part of it within a switch.",
-            say::percent(probe / overhead_ns)
+            "lagstop's own programs ran for {}, part of it within the {} that are called overhead.",
+            Nanos(probe as u64),
+            Nanos(overhead_ns as u64)
         ));
     }
     against.extend(observations.common_doubts());

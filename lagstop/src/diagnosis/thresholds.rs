@@ -24,7 +24,7 @@ pub struct Thresholds {
     pub utilisation_gap_critical: f64,
     /// Perceived utilisation from which a host looks full, so that the gap matters.
     pub full_utilisation: f64,
-    /// Run-queue wait per CPU time of the whole host below which nobody waits.
+    /// Tasks waiting per CPU, on average, below which nobody waits.
     pub contended_wait: f64,
     /// Run-queue wait per CPU time of a light cgroup that is long.
     pub light_wait_per_cpu: f64,
@@ -141,7 +141,7 @@ impl Limit {
             Self::FullUtilisation => {
                 "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %"
             }
-            Self::ContendedWait => "lagstop's own choice: below it, waking up is most of what is waited for",
+            Self::ContendedWait => "lagstop's own choice: one task in twenty CPUs",
             Self::LightWaitPerCpu => "lagstop's own choice: waiting as long as running doubles every response",
             Self::LightWaitP99 => "lagstop's own choice: a few time slices, and the least that users may notice",
         }
@@ -161,8 +161,8 @@ impl Thresholds {
             Limit::UtilisationGapWarn => share(self.utilisation_gap_warn, Severity::Warning),
             Limit::UtilisationGapCritical => share(self.utilisation_gap_critical, Severity::Critical),
             Limit::FullUtilisation => share(self.full_utilisation, Severity::Warning),
-            Limit::ContendedWait => share(self.contended_wait, Severity::Info),
-            Limit::LightWaitPerCpu => share(self.light_wait_per_cpu, Severity::Warning),
+            Limit::ContendedWait => (self.contended_wait.into(), Unit::Tasks, Severity::Info),
+            Limit::LightWaitPerCpu => (self.light_wait_per_cpu.into(), Unit::Factor, Severity::Warning),
             Limit::LightWaitP99 => ns(self.light_wait_p99, Severity::Warning),
         }
     }

@@ -22,8 +22,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         let says = |s: &&super::Sample| {
             let (Some(overhead), true) = (s.overhead(), s.capacity_ns > 0.0) else { return false };
             let perceived = s.busy_ns / s.capacity_ns;
-            thresholds.utilisation_severity(overhead / (perceived - overhead).max(f64::MIN_POSITIVE), perceived)
-                == severity
+            let gap = overhead / (perceived - overhead).max(f64::MIN_POSITIVE);
+            severity.is_supported_by(thresholds.utilisation_severity(gap, perceived))
         };
         Some((observations.samples.iter().filter(says).count() as u64, observations.span.intervals))
     };

@@ -41,3 +41,6 @@ fn escape(json: &str) -> String {
     }
     escaped
 }
+
+#[cfg(test)]
+mod tests;

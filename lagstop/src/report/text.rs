@@ -97,6 +97,7 @@ fn write_finding(page: &mut Page, finding: &Finding) {
 fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject) {
     /// Longer labels are broken, so that one long name does not push all figures aside.
     const LONGEST_LABEL: usize = 34;
+    let mut said: Option<&String> = None;
     let rows: Vec<(String, String, String)> = figures
         .iter()
         .map(|figure| {
@@ -104,7 +105,15 @@ fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject)
                 Some(of) if of != subject => format!("{}: {of}", figure.label),
                 _ => figure.label.to_owned(),
             };
-            let note = figure.missing.as_ref().or(figure.note.as_ref()).cloned().unwrap_or_default();
+            let note = match &figure.missing {
+                // Once is enough.
+                Some(why) if said == Some(why) => "for the same reason".to_owned(),
+                Some(why) => {
+                    said = Some(why);
+                    why.clone()
+                }
+                None => figure.note.clone().unwrap_or_default(),
+            };
             (super::sanitise::short_name(&label, LONGEST_LABEL).into_owned(), figure.shown(), note)
         })
         .collect();
@@ -151,3 +160,6 @@ fn footer(page: &mut Page, report: &Report) {
 fn clean(text: &str) -> String {
     display_name(text).into_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+use super::*;
+use crate::diagnosis::{Thresholds, diagnose, fixture};
+
+fn overloaded() -> Report {
+    diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default())
+}
+
+#[test]
+fn an_overloaded_host_reads_like_this() {
+    insta::assert_snapshot!(render(&overloaded(), Options::default()), @r#"
+    1 critical finding, 4 warnings.
+    node-7, Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z
+
+      scheduling overhead         10.6 %  of the time of all CPUs
+      mean switch cost           13.0 µs
+      switches                  32.0 k/s
+      perceived utilisation       60.0 %
+      effective utilisation       49.4 %
+      runnable tasks per CPU  3.68 tasks
+      cgroups that ran                 4
+      taken by a hypervisor          0 %
+
+    [CRITICAL] Scheduling took 10.6 % of the time of all CPUs (0.42 of 4 cores), in its busy times 45.1
+    times what it takes when quiet, because there were more switches (59.6 % of the growth) and each got
+    dearer (40.4 %).
+      scheduling_overhead, host
+        overhead                           10.6 %  of the time of all CPUs
+        mean switch cost                  13.0 µs  pick + swap, calls that switched
+        switches                         32.0 k/s  8000/s per CPU
+        calls that kept the task            0.2 %  part of the overhead
+        switches between cgroups           80.0 %  of all switches
+        involuntary switches               75.0 %  of all switches
+        overhead, quietest quarter          0.5 %  at 0.26 tasks runnable per CPU: 1500/s per CPU, 3.00
+                                                   µs each
+        overhead, busiest quarter          20.7 %  at 7.09 tasks runnable per CPU: 14.5 k/s per CPU,
+                                                   14.0 µs each
+        quiet mean switch cost            3.00 µs
+        busy mean switch cost             14.0 µs
+        growth by more switches     +11.82 points  × 9.67 as many
+        growth by dearer switches    +8.03 points  × 4.67 as dear
+        growth by calls that kept    +0.40 points
+        growth of switch cost              × 45.1  the product of the two
+        pays: batch                        58.8 %  0.25 cores of it by 19.0 k/s, 12.8 µs each
+        pays: train                        21.7 %  0.092 cores of it by 6000/s, 15.0 µs each
+        pays: web                          14.8 %  0.063 cores of it by 5500/s, 11.2 µs each
+        pays: api�[2J                       4.7 %  0.020 cores of it by 1500/s, 13.0 µs each
+        threshold   overhead_warn 5.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at
+                    peak throughput
+        threshold   overhead_critical 10.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): steady
+                    load stays below 10 %, overload reaches 28 %
+        threshold   mean_switch_cost_warn 10.0 µs: default; CFS-LAGS paper (arXiv 2508.15703, §3.1):
+                    below 10 µs under steady load, more under bursts
+        threshold   mean_switch_cost_critical 20.0 µs: default; CFS-LAGS paper (arXiv 2508.15703, §3.1):
+                    up to 20 µs on its overloaded host
+        confidence  medium: 40 intervals, 1.28 M switches; 20 of 40 intervals alone support it
+        against     The paper's percentages cannot be reproduced from its own raw data, so the
+                    thresholds are starting points: this host's own quiet cost is the better measure.
+        against     lagstop's own programs ran for 360 ms, part of it within the 16.9 s that are called
+                    overhead.
+        advice      Fewer switches: most are preemptions, so longer time slices help. This doubles the
+                    base slice; tasks that wait for a CPU then wait longer. Halve it again to undo.
+                    $ sudo sh -c 'n=$(cat /sys/kernel/debug/sched/base_slice_ns) && echo $((2 * n)) > /sys/kernel/debug/sched/base_slice_ns'
+        advice      Cheaper switches: fewer runnable cgroups per CPU, or fewer levels of them. Spread
+                    the cgroups that pay most over more hosts or CPUs, and turn the cpu controller off
+                    below cgroups that need no weights or limits inside: each level with it is one more
+                    run queue to put back and pick from. See which levels there are:
+                    $ find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
+
+    [WARNING] 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the CPUs look 60.0 %
+    used, and 49.4 % of their time is the tasks' own work.
+      utilisation, host
+        perceived utilisation         60.0 %  of the time of all CPUs that was not idle: what other
+                                              tools show
+        effective utilisation         49.4 %  of it, the tasks' own work
+        lost to scheduling        0.42 cores  of 4 cores
+        share of what looks used      17.6 %
+        gap: scheduling per work      21.4 %  100 % is twice as much used as worked
+        threshold   utilisation_gap_warn 10.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1): a gap
+                    of about 10 % is what its scheduler leaves
+        threshold   utilisation_gap_critical 25.0 %: default; lagstop's own choice: the paper's cluster
+                    reached 100 % (arXiv 2508.15703, §5.1)
+        threshold   full_utilisation 45.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1):
+                    production hosts under CFS aim at no more than 45 %
+        confidence  medium: 40 intervals, 1.28 M switches; 20 of 40 intervals alone support it
+        against     Time that tasks spend in caches and TLBs that a switch left cold counts as work: the
+                    true gap is wider.
+        against     Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling
+                    by where they struck.
+        advice      Do not add work because other tools show room, and do not buy CPUs because they show
+                    none: 0.42 cores come back when scheduling is brought down. See the finding
+                    scheduling_overhead for how.
+
+    [WARNING] 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the
+    cgroups' CPU time.
+      load_classes, host
+        tasks waiting per CPU         3.08 tasks
+        wait per CPU time                 × 5.13  of all cgroups compared
+        light cgroups                          2  12.5 % of the CPU time
+        their wait per CPU time           × 2.35  1.31 ms each on average
+        heavy cgroups                          2  87.5 % of the CPU time
+        their wait per CPU time           × 5.53  1.16 ms each on average
+        heavy: train                  10.0 tasks  Load Credit; 10.4 % of the CPU time, waited × 19.2 its
+                                                  own, p99 wait 1.20 ms
+        heavy: batch                  8.45 tasks  Load Credit; 77.1 % of the CPU time, waited × 3.68 its
+                                                  own, p99 wait 1.50 ms
+        light, waiting most: web      0.90 tasks  Load Credit; 8.3 % of the CPU time, waited × 2.77 its
+                                                  own, p99 wait 18.0 ms
+        light, waiting most: api�[2J  0.50 tasks  Load Credit; 4.2 % of the CPU time, waited × 1.50 its
+                                                  own, p99 wait 15.0 ms
+        threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
+        threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
+                    doubles every response
+        threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
+                    least that users may notice
+        confidence  high: 40 intervals, 422 k waits
+        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
+                    circumstantial.
+        against     The fair share assumes equal weights (cpu.weight 100) on one level: others are
+                    entitled to another share.
+        against     Contention, throttling and steal are not told apart: each makes tasks wait.
+
+    [WARNING] web is light and waits 2.77 times its own CPU time in run queues, while heavier cgroups
+    use 87.5 % of the cgroups' CPU time.
+      light_waits, cgroup /apps.slice/web (inode 21)
+        mean Load Credit           0.90 tasks  below its fair share 100 % of the time
+        CPU time                   0.20 cores
+        waiting on average         0.56 tasks
+        wait per CPU time              × 2.77
+        mean wait                     1.05 ms
+        p99 wait                      18.0 ms
+        CPU time of heavy cgroups      87.5 %
+        threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
+                    doubles every response
+        threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
+                    least that users may notice
+        confidence  high: 40 intervals, 21.2 k waits
+        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
+                    circumstantial.
+        against     The fair share assumes equal weights (cpu.weight 100) on one level: others are
+                    entitled to another share.
+        against     Contention, throttling and steal are not told apart: each makes tasks wait.
+        advice      Give it twice the default weight, and see whether its wait falls: the heavier
+                    cgroups pay for it. Writing 100 undoes it, where it was not set before.
+                    $ echo 200 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight
+
+    [WARNING] api�[2J is light and waits 1.50 times its own CPU time in run queues, while heavier
+    cgroups use 87.5 % of the cgroups' CPU time.
+      light_waits, cgroup /apps.slice/api�[2J (inode 22)
+        mean Load Credit           0.50 tasks  below its fair share 100 % of the time
+        CPU time                   0.10 cores
+        waiting on average         0.15 tasks
+        wait per CPU time              × 1.50
+        mean wait                     15.0 ms
+        p99 wait                      15.0 ms
+        CPU time of heavy cgroups      87.5 %
+        threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
+                    doubles every response
+        threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
+                    least that users may notice
+        confidence  low: 40 intervals, 400 waits
+        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
+                    circumstantial.
+        against     The fair share assumes equal weights (cpu.weight 100) on one level: others are
+                    entitled to another share.
+        against     Contention, throttling and steal are not told apart: each makes tasks wait.
+        advice      Give it twice the default weight, and see whether its wait falls: the heavier
+                    cgroups pay for it. Writing 100 undoes it, where it was not set before.
+                    $ sudo find /sys/fs/cgroup -xdev -type d -inum 22 -exec sh -c 'echo 200 > "$1/cpu.weight"' sh {} \;
+
+    Measuring took 80.0 ms of CPU time and 360 ms in the kernel, 0.011 cores in all.
+    Nothing was lost.
+    "#);
+}
+
+#[test]
+fn a_kernel_without_the_hooks_reads_like_this() {
+    let thresholds = Thresholds::default();
+    let report = diagnose(&fixture::session_without_cost(), &fixture::without_cost(4), &thresholds);
+    insta::assert_snapshot!(render(&report, Options { width: 80, colour: false }), @r#"
+    3 questions without enough data.
+    node-7, Linux 6.12.1, 4 CPUs; 4 intervals, 4.00 s from 2026-08-03T10:00:00Z
+
+      scheduling overhead            n/a  not measured without sched_entry_tp
+                                          (kernel 6.8.0 has no such tracepoint)
+      mean switch cost               n/a  for the same reason
+      switches                  32.0 k/s
+      perceived utilisation       60.0 %
+      effective utilisation          n/a  for the same reason
+      runnable tasks per CPU  3.68 tasks
+      cgroups that ran                 4
+      taken by a hypervisor          0 %
+
+    [NOT ENOUGH DATA] What scheduling costs cannot be said: switch cost is not
+    measured without sched_entry_tp (kernel 6.8.0 has no such tracepoint).
+      scheduling_overhead, host
+        overhead                       n/a  not measured without sched_entry_tp
+                                            (kernel 6.8.0 has no such tracepoint)
+        mean switch cost               n/a  for the same reason
+        switches                  32.0 k/s  8000/s per CPU
+        calls that kept the task       n/a  for the same reason
+        switches between cgroups    80.0 %  of all switches
+        involuntary switches        75.0 %  of all switches
+        threshold   overhead_warn 5.0 %: default; CFS-LAGS paper (arXiv 2508.15703,
+                    §3.1): 5 to 7 % at peak throughput
+        threshold   overhead_critical 10.0 %: default; CFS-LAGS paper (arXiv
+                    2508.15703, §3.1): steady load stays below 10 %, overload
+                    reaches 28 %
+        threshold   mean_switch_cost_warn 10.0 µs: default; CFS-LAGS paper (arXiv
+                    2508.15703, §3.1): below 10 µs under steady load, more under
+                    bursts
+        threshold   mean_switch_cost_critical 20.0 µs: default; CFS-LAGS paper
+                    (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host
+        confidence  low: 4 intervals, 128 k switches
+        against     The paper's percentages cannot be reproduced from its own raw
+                    data, so the thresholds are starting points: this host's own
+                    quiet cost is the better measure.
+        against     No quiet time to compare with: 4 intervals with switches are too
+                    few to split by load.
+
+    [NOT ENOUGH DATA] How much of the used CPU time is work cannot be said: switch
+    cost is not measured without sched_entry_tp (kernel 6.8.0 has no such
+    tracepoint).
+      utilisation, host
+        perceived utilisation     60.0 %  of the time of all CPUs that was not idle:
+                                          what other tools show
+        effective utilisation        n/a  not measured without sched_entry_tp
+                                          (kernel 6.8.0 has no such tracepoint)
+        lost to scheduling           n/a  for the same reason
+        share of what looks used     n/a  for the same reason
+        gap: scheduling per work     n/a  for the same reason
+        threshold   utilisation_gap_warn 10.0 %: default; CFS-LAGS paper (arXiv
+                    2508.15703, §5.1): a gap of about 10 % is what its scheduler
+                    leaves
+        threshold   utilisation_gap_critical 25.0 %: default; lagstop's own choice:
+                    the paper's cluster reached 100 % (arXiv 2508.15703, §5.1)
+        threshold   full_utilisation 45.0 %: default; CFS-LAGS paper (arXiv
+                    2508.15703, §5.1): production hosts under CFS aim at no more
+                    than 45 %
+        confidence  low: 4 intervals, 128 k switches
+        against     Time that tasks spend in caches and TLBs that a switch left cold
+                    counts as work: the true gap is wider.
+        against     Interrupts, and lagstop's own programs in the kernel, count as
+                    work or as scheduling by where they struck.
+
+    [NOT ENOUGH DATA] Who waits cannot be said: it takes 5 intervals at least, and
+    there are 4.
+      load_classes, host
+        tasks waiting per CPU         3.08 tasks
+        wait per CPU time                 × 5.13  of all cgroups compared
+        light cgroups                          2  12.5 % of the CPU time
+        their wait per CPU time           × 2.35  1.31 ms each on average
+        heavy cgroups                          2  87.5 % of the CPU time
+        their wait per CPU time           × 5.53  1.16 ms each on average
+        heavy: train                  10.0 tasks  Load Credit; 10.4 % of the CPU
+                                                  time, waited × 19.2 its own, p99
+                                                  wait 1.20 ms
+        heavy: batch                  8.45 tasks  Load Credit; 77.1 % of the CPU
+                                                  time, waited × 3.68 its own, p99
+                                                  wait 1.50 ms
+        light, waiting most: web      0.90 tasks  Load Credit; 8.3 % of the CPU
+                                                  time, waited × 2.77 its own, p99
+                                                  wait 18.0 ms
+        light, waiting most: api�[2J  0.50 tasks  Load Credit; 4.2 % of the CPU
+                                                  time, waited × 1.50 its own, p99
+                                                  wait 15.0 ms
+        threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one
+                    task in twenty CPUs
+        threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice:
+                    waiting as long as running doubles every response
+        threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few
+                    time slices, and the least that users may notice
+        confidence  low: 4 intervals, 42.2 k waits
+        against     Behind whom a cgroup waited is not measured: that heavier ones
+                    ran meanwhile is circumstantial.
+        against     The fair share assumes equal weights (cpu.weight 100) on one
+                    level: others are entitled to another share.
+        against     Contention, throttling and steal are not told apart: each makes
+                    tasks wait.
+
+    Measuring took 8.00 ms of CPU time and 36.0 ms in the kernel, 0.011 cores in
+    all.
+    Nothing was lost.
+    Not measured: pick cost, kept-running cost, switch cost (sched_entry_tp: kernel
+    6.8.0 has no such tracepoint).
+    "#);
+}
+
+#[test]
+fn colour_changes_nothing_but_colour() {
+    let coloured = render(&overloaded(), Options { width: 100, colour: true });
+    assert!(coloured.contains("\u{1b}[1;31m[CRITICAL]\u{1b}[0m"));
+    let mut plain = coloured.clone();
+    for sgr in ["0", "1", "2", "1;31", "32", "1;33", "36"] {
+        plain = plain.replace(&format!("\u{1b}[{sgr}m"), "");
+    }
+    assert_eq!(plain, render(&overloaded(), Options::default()));
+}
+
+#[test]
+fn nothing_hostile_gets_through() {
+    let mut report = overloaded();
+    report.session.hostname = "\u{1b}]0;owned\u{7}\u{202e}".to_owned();
+    for width in [0, 30, 100] {
+        let text = render(&report, Options { width, colour: false });
+        assert!(text.lines().all(|line| !line.contains(super::super::sanitise::is_hostile)));
+    }
+}
