@@ -185,6 +185,8 @@ pub struct CpuState {
     pub epoch: u64,
     /// The epoch in which the running task was last counted.
     pub counted_epoch: u64,
+    /// The copy of the distributions that the CPU writes to; set by user space.
+    pub shard: u64,
     /// 1 when the table of rows was found full; user space clears it.
     pub rows_full: u64,
     /// What happened on this CPU since the programs were attached.
@@ -283,8 +285,16 @@ pub struct Lineage {
 pub struct TaskState {
     /// `run_delay` as the kernel will have booked it after the last wait seen.
     pub run_delay_ns: u64,
-    /// The epoch in which the task was last counted in `threads`.
+    /// The epoch in which the task was last counted in `threads`; 0 when it has not been seen before.
     pub epoch: u64,
+    /// Address of what grouped it when the next two were looked up.
+    pub group: u64,
+    /// Id of its cgroup.
+    pub cgroup: u64,
+    /// Its row.
+    pub row: u64,
+    /// The epoch in which that was.
+    pub group_epoch: u64,
 }
 
 /// Where a CPU sits.
@@ -295,10 +305,6 @@ pub struct CpuPlace {
     pub llc: u32,
     /// NUMA node.
     pub numa: u32,
-    /// The copy of the distributions that the CPU writes to.
-    pub shard: u32,
-    /// Unused.
-    pub reserved: u32,
 }
 
 /// A local address that connections are accepted on.

@@ -1,10 +1,10 @@
 //! From a cgroup to its row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_str};
-use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, Lost, NAME_LEN, ROW_IDLE, ROW_OTHER};
+use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, Lost, NAME_LEN, ROW_IDLE, ROW_OTHER, TaskState};
 
 use crate::{
-    kernel::{Cgroup, Pointer, Task, constant, probe_field, probe_read},
+    kernel::{Cgroup, Group, Pointer, Task, constant, probe_field, probe_read},
     maps::{FREE_ROWS, LINEAGES, ROW_OF},
 };
 
@@ -19,20 +19,47 @@ pub(crate) struct Membership {
     pub(crate) row: u32,
 }
 
-/// Whose `task` is. Where that is the same as the running task's, which `cpu` knows, nothing needs to be looked up: the
-/// running task keeps its group alive.
-#[inline(always)]
-pub(crate) fn membership(cpu: &mut CpuState, task: Task) -> Membership {
-    if task.is_idle() {
-        return Membership { group: 0, cgroup: 0, row: ROW_IDLE };
+impl Membership {
+    pub(crate) const IDLE: Self = Self { group: 0, cgroup: 0, row: ROW_IDLE };
+
+    /// Whose the running task is. `cpu` knows it unless the task has been moved to another cgroup: it keeps its group
+    /// alive, so the address tells.
+    #[inline(always)]
+    pub(crate) fn of_running(cpu: &mut CpuState, task: Task) -> Self {
+        if task.is_idle() {
+            return Self::IDLE;
+        }
+        let group = task.group();
+        if group.address() == cpu.group {
+            return Self { group: cpu.group, cgroup: cpu.cgroup, row: cpu.row as u32 };
+        }
+        Self::look_up(cpu, group)
     }
-    let group = task.group();
-    if group.address() == cpu.group {
-        return Membership { group: cpu.group, cgroup: cpu.cgroup, row: cpu.row as u32 };
+
+    /// Whose a task is that comes next, remembered in its `state` for the rest of the epoch: the walk to the cgroup's id
+    /// and the look-up touch memory that is cold on a dense host. An address may come to mean another group only after
+    /// the task has left the first; looking anew in each epoch keeps a row that changes hands from being remembered.
+    #[inline(always)]
+    pub(crate) fn of_next(cpu: &mut CpuState, task: Task, state: Option<&mut TaskState>) -> Self {
+        let group = task.group();
+        let Some(state) = state else { return Self::look_up(cpu, group) };
+        if state.group == group.address() && state.group_epoch == cpu.epoch {
+            return Self { group: state.group, cgroup: state.cgroup, row: state.row as u32 };
+        }
+        let found = Self::look_up(cpu, group);
+        state.group = found.group;
+        state.cgroup = found.cgroup;
+        state.row = u64::from(found.row);
+        state.group_epoch = cpu.epoch;
+        found
     }
-    let cgroup = group.cgroup();
-    let id = cgroup.id();
-    Membership { group: group.address(), cgroup: id, row: find(cpu, cgroup, id) }
+
+    #[inline(always)]
+    fn look_up(cpu: &mut CpuState, group: Group) -> Self {
+        let cgroup = group.cgroup();
+        let id = cgroup.id();
+        Self { group: group.address(), cgroup: id, row: find(cpu, cgroup, id) }
+    }
 }
 
 /// The row of `cgroup`, looked up, or a new one.

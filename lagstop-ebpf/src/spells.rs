@@ -1,11 +1,11 @@
 //! Spells on the CPU: from a switch to a task until the switch away from it.
 
-use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, RowTotals};
+use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, RowTotals, TaskState};
 
 use crate::{
     kernel::{Seen, Task, constant},
     maps::{ROW_TOTALS, TASKS},
-    rows::{Membership, membership},
+    rows::Membership,
     spread,
 };
 
@@ -76,24 +76,45 @@ pub(crate) fn belongs(cpu: &mut CpuState, of: Membership) {
     cpu.row = u64::from(of.row);
 }
 
-/// Books the wait of `task`, of `row`, on the run queue, which has ended.
+/// `next` gets the CPU: finds out whose it is, books its wait on the run queue, which has ended, and begins its spell.
+#[inline(always)]
+pub(crate) fn take_on(cpu: &mut CpuState, next: Task, arrival: Arrival, now: u64) -> Membership {
+    let of = if next.is_idle() {
+        Membership::IDLE
+    } else {
+        let mut state = TASKS.get(next);
+        if state.is_none() {
+            cpu.totals.lost[Lost::TaskStorage as usize] += 1;
+        }
+        let of = Membership::of_next(cpu, next, state.as_deref_mut());
+        if let Some(totals) = totals_of(of.row) {
+            arrive(cpu, totals, next, of.row, state, arrival);
+        }
+        of
+    };
+    begin(cpu, next, of, now);
+    of
+}
+
+/// Books the wait of `task` on the run queue.
 ///
 /// The kernel adds `rq->clock − last_queued` to `run_delay` when a task gets the CPU (`sched_info_arrive`). A task moved
 /// to another CPU while it waits has had the first part added by `sched_info_dequeue`. So the wait is all that
 /// `run_delay` grows by between two arrivals.
 #[inline(always)]
-pub(crate) fn arrive(cpu: &mut CpuState, task: Task, row: u32, arrival: Arrival) {
-    if row == ROW_IDLE {
-        return;
-    }
-    let Some(totals) = totals_of(row) else { return };
-    let has_waits = constant!(SETTINGS.runq_wait) != 0;
-
+fn arrive(
+    cpu: &mut CpuState,
+    totals: &mut RowTotals,
+    task: Task,
+    row: u32,
+    state: Option<&mut TaskState>,
+    arrival: Arrival,
+) {
     let mut delay = 0;
     let mut wait = 0;
     // A task that was never queued has not waited: it was preempted in a state other than running.
     let mut waited = arrival == Arrival::Done;
-    if has_waits {
+    if constant!(SETTINGS.runq_wait) != 0 {
         delay = task.run_delay();
         let queued = task.last_queued();
         if arrival == Arrival::Coming && queued != 0 {
@@ -102,33 +123,30 @@ pub(crate) fn arrive(cpu: &mut CpuState, task: Task, row: u32, arrival: Arrival)
             delay += wait;
         }
     }
-    match TASKS.get(task) {
-        Some(state) => {
-            let known = state.epoch != 0;
-            if known {
-                wait = delay.wrapping_sub(state.run_delay_ns);
-            } else if task.start_time() > constant!(SETTINGS.loaded_at_ns) {
-                // Born after the load, it has had no other waits. Those of older tasks are not ours.
-                wait = delay;
-            }
-            if waited || !known {
-                state.run_delay_ns = delay;
-            }
-            if state.epoch < cpu.epoch {
-                state.epoch = cpu.epoch;
-                totals.threads += 1;
-            }
+    if let Some(state) = state {
+        let known = state.epoch != 0;
+        if known {
+            wait = delay.wrapping_sub(state.run_delay_ns);
+        } else if task.start_time() > constant!(SETTINGS.loaded_at_ns) {
+            // Born after the load, it has had no other waits. Those of older tasks are not ours.
+            wait = delay;
         }
-        None => cpu.totals.lost[Lost::TaskStorage as usize] += 1,
+        if waited || !known {
+            state.run_delay_ns = delay;
+        }
+        if state.epoch < cpu.epoch {
+            state.epoch = cpu.epoch;
+            totals.threads += 1;
+        }
     }
-    if !has_waits || !waited {
+    if !waited || constant!(SETTINGS.runq_wait) == 0 {
         return;
     }
     totals.runq_waits += 1;
     totals.runq_wait_ns += wait;
     cpu.totals.runq_waits += 1;
     cpu.totals.runq_wait_ns += wait;
-    if let Some(distributions) = spread::of(row) {
+    if let Some(distributions) = spread::of(cpu, row) {
         spread::count(&mut distributions.runq_wait, wait);
     }
 }
@@ -166,11 +184,7 @@ pub(crate) fn take_up(cpu: &mut CpuState, current: Task, now: u64) {
     {
         end(cpu, totals, row, seen, now);
     }
-    // What it knows of the group is the other task's, who may be gone.
-    cpu.group = 0;
-    let of = membership(cpu, current);
-    arrive(cpu, current, of.row, Arrival::Done);
-    begin(cpu, current, of, now);
+    take_on(cpu, current, Arrival::Done, now);
 }
 
 /// Keeps the compiler from moving a store to the other side.

@@ -1,21 +1,13 @@
 //! Counting into the distributions. CPUs of one shard share them, so the additions are atomic.
 
-use aya_ebpf::helpers::bpf_get_smp_processor_id;
-use lagstop_ebpf::{BUCKETS, Distributions, bucket_of};
+use lagstop_ebpf::{BUCKETS, CpuState, Distributions, bucket_of};
 
-use crate::{
-    atomic,
-    kernel::constant,
-    maps::{DISTRIBUTIONS, PLACES},
-};
+use crate::{atomic, kernel::constant, maps::DISTRIBUTIONS};
 
 /// The distributions of `row` that this CPU writes to.
 #[inline(always)]
-pub(crate) fn of(row: u32) -> Option<&'static mut Distributions> {
-    // SAFETY: takes no arguments.
-    let cpu = unsafe { bpf_get_smp_processor_id() };
-    let shard = PLACES.get(cpu)?.shard;
-    let distributions = DISTRIBUTIONS.get_ptr_mut(row * constant!(SETTINGS.shards) as u32 + shard)?;
+pub(crate) fn of(cpu: &CpuState, row: u32) -> Option<&'static mut Distributions> {
+    let distributions = DISTRIBUTIONS.get_ptr_mut(row * constant!(SETTINGS.shards) as u32 + cpu.shard as u32)?;
     // SAFETY: a value of the map; every access to it is atomic.
     Some(unsafe { &mut *distributions })
 }

@@ -30,7 +30,7 @@ pub(crate) fn exit(_: BtfTracePointContext) -> i32 {
             totals.swap_ns += swap;
             cpu.totals.swap_ns += swap;
             if cpu.entry_ns != 0
-                && let Some(distributions) = spread::of(cpu.previous_row as u32)
+                && let Some(distributions) = spread::of(cpu, cpu.previous_row as u32)
             {
                 spread::count(&mut distributions.switch_cost, cpu.pick_ns + swap);
             }

@@ -3,7 +3,7 @@
 
 use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
 
-use crate::{kernel::Task, maps::CPU, rows::membership, spells};
+use crate::{kernel::Task, maps::CPU, rows::Membership, spells};
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
 /// there may be free rows again.
@@ -20,7 +20,7 @@ pub(crate) fn settle(ctx: RawTracePointContext) -> i32 {
         // What it knows of the group is another task's, who may be gone.
         cpu.group = 0;
     }
-    let of = membership(cpu, current);
+    let of = Membership::of_running(cpu, current);
     if !known {
         // The first time here; or a switch that was not shown is not over yet, and will be taken up at its end.
         if cpu.task == 0 {

@@ -6,7 +6,7 @@ use lagstop_ebpf::Lost;
 use crate::{
     kernel::{Task, constant},
     maps::CPU,
-    rows::membership,
+    rows::Membership,
     spells::{self, Arrival},
 };
 
@@ -30,29 +30,27 @@ pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
         // What it knows of the group is another task's, who may be gone.
         cpu.group = 0;
     }
-    let left = membership(cpu, prev);
+    let left = Membership::of_running(cpu, prev);
     if !known {
         spells::forget(cpu);
         spells::begin(cpu, prev, left, now);
     }
-    let taken = membership(cpu, next);
-
-    cpu.previous_row = u64::from(left.row);
-    cpu.pick_ns = if cpu.entry_ns == 0 {
+    let pick_ns = if cpu.entry_ns == 0 {
         cpu.totals.lost[Lost::Entries as usize] += 1;
         0
     } else {
         now.wrapping_sub(cpu.entry_ns)
     };
+    cpu.pick_ns = pick_ns;
+    cpu.totals.pick_ns += pick_ns;
+    cpu.previous_row = u64::from(left.row);
     if let Some(totals) = spells::totals_of(left.row) {
         spells::count_thread(cpu, totals, left.row, prev);
         spells::end(cpu, totals, left.row, prev.seen(), now);
+        totals.pick_ns += pick_ns;
+        let taken = spells::take_on(cpu, next, Arrival::Coming, now);
         totals.cross_cgroup_switches += u64::from(left.cgroup != taken.cgroup);
-        totals.pick_ns += cpu.pick_ns;
-        cpu.totals.pick_ns += cpu.pick_ns;
     }
-    spells::begin(cpu, next, taken, now);
-    spells::arrive(cpu, next, taken.row, Arrival::Coming);
     // Read again, so that the time spent here is not in the swap cost.
     // SAFETY: takes no arguments.
     cpu.switch_ns = unsafe { bpf_ktime_get_ns() };

@@ -112,12 +112,16 @@ fn fill(ebpf: &Ebpf, maps: &Maps, options: &Options, rows: u32, possible: u32, s
     }
     let places = map(ebpf, "PLACES")?;
     for place in &options.places {
-        let shard = place.cpu * shards / possible;
-        places.set(&place.cpu, &[abi::CpuPlace { llc: place.llc, numa: place.numa, shard, reserved: 0 }])?;
+        places.set(&place.cpu, &[abi::CpuPlace { llc: place.llc, numa: place.numa }])?;
     }
-    // Epoch 0 means never: the first is 1.
-    let state = CpuState { epoch: Reader::FIRST_EPOCH, ..CpuState::zeroed() };
-    maps.cpu.set(&0u32, &vec![state; possible_copies()?])
+    // Neighbours share a copy of the distributions. Epoch 0 means never: the first is 1.
+    let state = |cpu: usize| CpuState {
+        epoch: Reader::FIRST_EPOCH,
+        shard: (cpu as u64 * u64::from(shards) / u64::from(possible)).min(u64::from(shards - 1)),
+        ..CpuState::zeroed()
+    };
+    let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
+    maps.cpu.set(&0u32, &states)
 }
 
 /// Values that a per-CPU map has for a key.
