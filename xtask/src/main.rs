@@ -32,9 +32,14 @@ const CANNOT_COMPARE: u8 = 3;
 fn main() -> ExitCode {
     let workspace = Workspace::here();
     match Cli::parse().task {
-        Task::Ebpf(arguments) => finish(ebpf::run(&workspace, &arguments), |error| {
-            if error.is_for_want_of_tools() { CANNOT_COMPARE } else { 1 }
-        }),
+        Task::Ebpf(arguments) => {
+            finish(
+                ebpf::run(&workspace, &arguments),
+                |error| {
+                    if error.is_for_want_of_tools() { CANNOT_COMPARE } else { 1 }
+                },
+            )
+        }
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
     }
 }

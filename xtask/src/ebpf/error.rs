@@ -59,7 +59,8 @@ fn list(missing: &[Missing]) -> String {
 
 fn explain(differences: &[String]) -> String {
     if differences.is_empty() {
-        return "Sources, rustc and bpf-linker are those of the manifest: the build is not reproducible here.".to_owned();
+        return "Sources, rustc and bpf-linker are those of the manifest: the build is not reproducible here."
+            .to_owned();
     }
     let mut text = "Against lagstop/bpf/manifest.txt:".to_owned();
     for difference in differences {

@@ -48,7 +48,8 @@ fn install_rust_src() -> Result<(), Error> {
 
 fn debian(release: &str) -> Result<(), Error> {
     let offered = stdout(Command::new("apt-cache").args(["madison", "rust-src"]))?;
-    let absent = || Error::NoLibrary { path: "the package rust-src that apt offers".into(), release: release.to_owned() };
+    let absent =
+        || Error::NoLibrary { path: "the package rust-src that apt offers".into(), release: release.to_owned() };
     let version = debian_version(&offered, release).ok_or_else(absent)?;
     let dir = tempfile::tempdir().map_err(Error::file("made", &std::env::temp_dir()))?;
     run(Command::new("apt-get").current_dir(dir.path()).args(["download", &format!("rust-src={version}")]))?;
@@ -59,9 +60,11 @@ fn debian(release: &str) -> Result<(), Error> {
 
 /// The version of the package in `apt-cache madison`'s table that is of this release.
 fn debian_version<'a>(table: &'a str, release: &str) -> Option<&'a str> {
-    table.lines().filter_map(|line| line.split('|').nth(1)).map(str::trim).find(|version| {
-        version.strip_prefix(release).is_some_and(|rest| rest.starts_with(['+', '-', '~']))
-    })
+    table
+        .lines()
+        .filter_map(|line| line.split('|').nth(1))
+        .map(str::trim)
+        .find(|version| version.strip_prefix(release).is_some_and(|rest| rest.starts_with(['+', '-', '~'])))
 }
 
 #[cfg(test)]
