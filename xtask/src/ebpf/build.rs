@@ -24,6 +24,19 @@ pub(super) const FLAGS: &[&str] = &["-Cdebuginfo=2", "-Clink-arg=--btf", "--cfg=
 /// Builds the object, debug sections and all.
 pub(super) fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<Vec<u8>, Error> {
     let target_dir = workspace.target().join("ebpf");
+    // Unpacks the crates, so that the folder whose name is to be mapped away is there.
+    run(cargo(workspace).args(["fetch", "--quiet", "--locked", "--target", TARGET]))?;
+    run(cargo(workspace)
+        .env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(workspace.root(), &target_dir, &toolchain.sysroot))
+        .args(["build", "--package", "lagstop-ebpf", "--bin", "lagstop-ebpf", "--features", "programs"])
+        .args(["--release", "--locked", "--target", TARGET, "-Z", "build-std=core", "--target-dir"])
+        .arg(&target_dir))?;
+    let object = target_dir.join(TARGET).join("release/lagstop-ebpf");
+    fs::read(&object).map_err(Error::file("read", &object))
+}
+
+/// Cargo, with what it inherits made the same everywhere.
+fn cargo(workspace: &Workspace) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os().filter(|(name, _)| leaks(&name.to_string_lossy())) {
         cargo.env_remove(name);
@@ -35,14 +48,8 @@ pub(super) fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<Vec<
         .current_dir(workspace.root())
         // Stable rustc, with what it holds back for nightly: -Z build-std and the target itself.
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", "bpf-linker")
-        .env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(workspace.root(), &target_dir, &toolchain.sysroot))
-        .args(["build", "--package", "lagstop-ebpf", "--bin", "lagstop-ebpf", "--features", "programs"])
-        .args(["--release", "--locked", "--target", TARGET, "-Z", "build-std=core", "--target-dir"])
-        .arg(&target_dir);
-    run(&mut cargo)?;
-    let object = target_dir.join(TARGET).join("release/lagstop-ebpf");
-    fs::read(&object).map_err(Error::file("read", &object))
+        .env("CARGO_TARGET_BPFEL_UNKNOWN_NONE_LINKER", "bpf-linker");
+    cargo
 }
 
 /// True for variables of the caller that would change what cargo builds.
