@@ -1,1 +1,55 @@
-fn main() {}
+//! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
+//! lagstop itself costs.
+
+mod command;
+mod ebpf;
+mod overhead;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Tasks of lagstop's developers.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Ebpf(ebpf::Arguments),
+    Overhead(overhead::Arguments),
+}
+
+/// The comparison could not be made, which is neither a success nor a failure.
+const CANNOT_COMPARE: u8 = 3;
+
+fn main() -> ExitCode {
+    let workspace = Workspace::here();
+    match Cli::parse().task {
+        Task::Ebpf(arguments) => {
+            finish(
+                ebpf::run(&workspace, &arguments),
+                |error| {
+                    if error.is_for_want_of_tools() { CANNOT_COMPARE } else { 1 }
+                },
+            )
+        }
+        Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
+    }
+}
+
+fn finish<E: std::fmt::Display>(result: Result<(), E>, code: impl Fn(&E) -> u8) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(code(&error))
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `cargo xtask overhead`: what lagstop adds to a context switch, beside what bpftrace adds.
+
+mod bench;
+mod error;
+mod load;
+mod machine;
+mod memory;
+mod report;
+mod stats;
+
+use error::Error;
+use load::{Load, Running};
+use report::{Report, Round};
+
+use crate::{command, workspace::Workspace};
+
+/// Measure what lagstop adds to a context switch, and the kernel memory that its maps take.
+///
+/// Every round runs `perf bench sched pipe` on CPU 0 without any load, with programs that only read the clock, with
+/// lagstop, and with a bpftrace script that measures run-queue latency. Each is compared with its own round's baseline,
+/// so that what drifts on the machine drifts out. Needs root, perf, bpftrace and taskset.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  cargo xtask overhead                             Five rounds, a table
+  cargo xtask overhead --rounds 15 --loops 500000  For a noisy machine
+  cargo xtask overhead --format json               For a script")]
+pub(crate) struct Arguments {
+    /// Rounds to measure
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Round trips between the two processes in each run; each is two switches
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1_000..))]
+    loops: u32,
+    /// How to print the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// A table for people
+    Text,
+    /// One JSON object
+    Json,
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
+    machine::require_root_and_tools()?;
+    let maps = memory::of_object(&workspace.object())?;
+    let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
+    let lagstop = workspace.target().join("release/lagstop");
+
+    let mut rounds = Vec::new();
+    for number in 1..=arguments.rounds {
+        eprintln!("round {number} of {}", arguments.rounds);
+        let measure = |load: Option<Load<'_>>| -> Result<f64, Error> {
+            let running = load.map(Running::start).transpose()?;
+            let nanos = bench::nanos_per_switch(arguments.loops)?;
+            running.map_or(Ok(()), Running::stop)?;
+            Ok(nanos)
+        };
+        rounds.push(Round {
+            baseline: measure(None)?,
+            clock: measure(Some(Load::ClockOnly(&lagstop)))?,
+            lagstop: measure(Some(Load::Lagstop(&lagstop)))?,
+            bpftrace: measure(Some(Load::Bpftrace))?,
+        });
+    }
+    let report = Report::new(machine::describe(), &rounds, maps);
+    match arguments.format {
+        Format::Text => print!("{report}"),
+        Format::Json => println!("{}", serde_json::to_string_pretty(&report)?),
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Why the overhead could not be measured.
+
+use std::{io, path::PathBuf};
+
+use crate::command::CommandError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("loading eBPF programs takes root: run `sudo -E cargo xtask overhead`")]
+    NotRoot,
+    #[error("missing: {}. On Debian: `apt-get install {}`", .0.join(", "), .1.join(" "))]
+    Tools(Vec<&'static str>, Vec<&'static str>),
+    #[error("`perf bench sched pipe` printed no line with `usecs/op`:\n{0}")]
+    Bench(String),
+    #[error("`perf bench sched pipe` was not done within {0} seconds: try fewer `--loops`")]
+    BenchTimeout(u64),
+    #[error("{load} was not attached within {seconds} seconds; it printed:\n{output}")]
+    NotAttached { load: &'static str, seconds: u64, output: String },
+    #[error("{load} ended during the measurement ({status}); it printed:\n{output}")]
+    Ended { load: &'static str, status: std::process::ExitStatus, output: String },
+    #[error("{load} cannot be watched or stopped: {source}")]
+    Process { load: &'static str, source: io::Error },
+    #[error("{path} cannot be read: {source}")]
+    Object { path: PathBuf, source: io::Error },
+    #[error("{path} is no eBPF object: {source}; run `cargo xtask ebpf`")]
+    Parse { path: PathBuf, source: aya_obj::ParseError },
+    #[error("the result cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+}

@@ -1,0 +1,217 @@
+//! What is measured: programs that attach to the scheduler while the bench runs. Every child is ended on every way out,
+//! by its own pid.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{self, ChildStdout, Command, ExitStatus, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::error::Error;
+use crate::command::not_started;
+
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Run-queue latency as bpftrace's own runqlat.bt measures it.
+const BPFTRACE: &str = "tracepoint:sched:sched_wakeup, tracepoint:sched:sched_wakeup_new { @q[args->pid] = nsecs; } \
+                        tracepoint:sched:sched_switch { if (args->prev_state == 0) { @q[args->prev_pid] = nsecs; } \
+                        $n = @q[args->next_pid]; if ($n) { @usecs = hist((nsecs - $n) / 1000); } \
+                        delete(@q[args->next_pid]); } BEGIN { printf(\"start\\n\"); }";
+
+/// What to attach.
+#[derive(Clone, Copy)]
+pub(super) enum Load<'a> {
+    /// lagstop's hooks with programs that read the clock and return: no tool that measures can cost less.
+    ClockOnly(&'a Path),
+    /// lagstop with everything on.
+    Lagstop(&'a Path),
+    /// A bpftrace script.
+    Bpftrace,
+}
+
+impl Load<'_> {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ClockOnly(_) => "lagstop with clock-only programs",
+            Self::Lagstop(_) => "lagstop",
+            Self::Bpftrace => "bpftrace",
+        }
+    }
+
+    /// What a line starts with once it is attached.
+    const fn ready(self) -> &'static str {
+        match self {
+            Self::ClockOnly(_) | Self::Lagstop(_) => "recording",
+            Self::Bpftrace => "start",
+        }
+    }
+
+    fn command(self) -> Command {
+        match self {
+            Self::ClockOnly(binary) | Self::Lagstop(binary) => {
+                let mut command = Command::new(binary);
+                command.args(["record", "--duration", "60s", "--output", "/dev/null"]);
+                if matches!(self, Self::ClockOnly(_)) {
+                    command.env("LAGSTOP_CLOCK_ONLY", "1");
+                } else {
+                    command.env_remove("LAGSTOP_CLOCK_ONLY");
+                }
+                command
+            }
+            Self::Bpftrace if Path::new("/sys/kernel/tracing/events").is_dir() => {
+                let mut command = Command::new("bpftrace");
+                command.args(["-e", BPFTRACE]);
+                command
+            }
+            Self::Bpftrace => {
+                // In a mount namespace of its own, so that the machine is left as it was.
+                let script = "mount -t tracefs tracefs /sys/kernel/tracing && exec bpftrace -e \"$0\"";
+                let mut command = Command::new("unshare");
+                command.args(["-m", "sh", "-c", script, BPFTRACE]);
+                command
+            }
+        }
+    }
+}
+
+/// A load that is attached.
+pub(super) struct Running {
+    child: Child,
+    output: Receiver<String>,
+}
+
+impl Running {
+    /// Starts it and waits until it is attached.
+    pub(super) fn start(load: Load<'_>) -> Result<Self, Error> {
+        Self::start_command(load.name(), load.ready(), load.command(), ATTACH_TIMEOUT)
+    }
+
+    fn start_command(name: &'static str, ready: &str, mut command: Command, timeout: Duration) -> Result<Self, Error> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|source| not_started(&command, source))?;
+        let (sender, output) = mpsc::channel();
+        if let Some(stdout) = child.stdout.take() {
+            forward(stdout, sender.clone());
+        }
+        if let Some(stderr) = child.stderr.take() {
+            forward(stderr, sender);
+        }
+        let running = Self { child: Child::new(name, child), output };
+        let deadline = Instant::now() + timeout;
+        let mut printed = String::new();
+        loop {
+            match running.output.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) if line.starts_with(ready) => return Ok(running),
+                Ok(line) => {
+                    printed.push_str(&line);
+                    printed.push('\n');
+                }
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    return Err(Error::NotAttached { load: name, seconds: timeout.as_secs(), output: printed });
+                }
+            }
+        }
+    }
+
+    /// Ends it as Ctrl-C does and waits until its programs are detached.
+    pub(super) fn stop(mut self) -> Result<(), Error> {
+        if let Some(status) = self.child.ended()? {
+            let output = self.output.try_iter().collect::<Vec<_>>().join("\n");
+            return Err(Error::Ended { load: self.child.name, status, output });
+        }
+        self.child.interrupt(STOP_TIMEOUT)
+    }
+}
+
+/// Reads lines in a thread that ends with the program.
+fn forward(stream: impl Read + Send + 'static, sender: mpsc::Sender<String>) {
+    thread::spawn(move || {
+        // Read to the end even when nobody listens: a full pipe would stop the program.
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+}
+
+/// A child that is killed and waited for when dropped.
+pub(super) struct Child {
+    name: &'static str,
+    child: process::Child,
+}
+
+impl Child {
+    pub(super) const fn new(name: &'static str, child: process::Child) -> Self {
+        Self { name, child }
+    }
+
+    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        self.child.try_wait().map_err(|source| Error::Process { load: self.name, source })
+    }
+
+    pub(super) const fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// SIGINT, and time to end in; what is still there afterwards is killed when dropped.
+    fn interrupt(&mut self, timeout: Duration) -> Result<(), Error> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        if let Some(pid) = pid {
+            // Not waited for yet, so the pid is still the child's own.
+            kill_process(pid, Signal::INT).map_err(|error| Error::Process { load: self.name, source: error.into() })?;
+        }
+        let deadline = Instant::now() + timeout;
+        while Instant::now() < deadline && self.ended()?.is_none() {
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // Neither can fail for a child that is still there, and one that is gone needs neither.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn a_load_is_waited_for_and_interrupted() {
+        let command = shell("echo warming up >&2; echo start; exec sleep 60");
+        let running = Running::start_command("test", "start", command, ATTACH_TIMEOUT).unwrap();
+        let started = Instant::now();
+        running.stop().unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_load_that_does_not_attach_shows_what_it_printed() {
+        let error = Running::start_command("test", "start", shell("echo no such hook >&2; exit 1"), ATTACH_TIMEOUT);
+        assert!(error.err().unwrap().to_string().contains("no such hook"));
+        let silent = Running::start_command("test", "start", shell("exec sleep 60"), Duration::from_millis(50));
+        assert!(matches!(silent.err().unwrap(), Error::NotAttached { .. }));
+    }
+
+    #[test]
+    fn a_load_that_ends_early_spoils_the_round() {
+        let running = Running::start_command("test", "start", shell("echo start"), ATTACH_TIMEOUT).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        assert!(matches!(running.stop().unwrap_err(), Error::Ended { .. }));
+    }
+}

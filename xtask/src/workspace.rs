@@ -1,0 +1,38 @@
+//! Where things lie in the checkout.
+
+use std::path::{Path, PathBuf};
+
+/// The checkout that xtask was started in.
+pub(crate) struct Workspace {
+    root: PathBuf,
+}
+
+impl Workspace {
+    /// The one that cargo runs xtask for, else the one that it was built in.
+    pub(crate) fn here() -> Self {
+        let manifest_dir =
+            std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+        Self { root: manifest_dir.parent().map_or_else(|| manifest_dir.clone(), Path::to_path_buf) }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where cargo builds, `CARGO_TARGET_DIR` respected.
+    pub(crate) fn target(&self) -> PathBuf {
+        std::env::var_os("CARGO_TARGET_DIR")
+            .and_then(|dir| std::path::absolute(dir).ok())
+            .unwrap_or_else(|| self.root.join("target"))
+    }
+
+    /// The committed eBPF object.
+    pub(crate) fn object(&self) -> PathBuf {
+        self.root.join("lagstop/bpf/lagstop.bpf.o")
+    }
+
+    /// What the committed object was built from.
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.root.join("lagstop/bpf/manifest.txt")
+    }
+}
