@@ -59,10 +59,12 @@ impl<'a> Classed<'a> {
         self.observed.totals.runq_waits.unwrap_or_default()
     }
 
-    /// Light, and waits long compared with its own service, for longer than anybody should notice.
-    fn waits_long(&self, thresholds: &Thresholds) -> bool {
+    /// Much lighter than the heavy cgroups, whose mean Load Credit is `heavy_credit`, and waits long compared with its own
+    /// service, for longer than anybody should notice.
+    fn waits_long(&self, heavy_credit: f64, thresholds: &Thresholds) -> bool {
         let tail = self.p99().or_else(|| self.observed.totals.mean_runq_wait());
         self.is_light()
+            && self.credit <= thresholds.light_credit * heavy_credit
             && self.waits() >= thresholds.min_waits
             && self.wait >= thresholds.light_wait_per_cpu * self.cpu
             && tail.is_some_and(|tail| tail >= thresholds.light_wait_p99)
@@ -76,6 +78,7 @@ impl<'a> Classed<'a> {
 /// A class added up.
 struct Class {
     size: u64,
+    credits: f64,
     cpu: f64,
     wait: f64,
     waits: u64,
@@ -83,12 +86,20 @@ struct Class {
 
 impl Class {
     fn of<'a>(members: impl Iterator<Item = &'a Classed<'a>>) -> Self {
-        members.fold(Self { size: 0, cpu: 0.0, wait: 0.0, waits: 0 }, |sum, member| Self {
+        members.fold(Self { size: 0, credits: 0.0, cpu: 0.0, wait: 0.0, waits: 0 }, |sum, member| Self {
             size: sum.size + 1,
+            credits: sum.credits + member.credit,
             cpu: sum.cpu + member.cpu,
             wait: sum.wait + member.wait,
             waits: sum.waits.saturating_add(member.waits()),
         })
+    }
+}
+
+impl Class {
+    /// Mean Load Credit of its members; 0 of none.
+    fn credit(&self) -> f64 {
+        if self.size > 0 { self.credits / self.size as f64 } else { 0.0 }
     }
 }
 
@@ -97,7 +108,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec
     let light = Class::of(classed.iter().filter(|c| c.is_light()));
     let heavy = Class::of(classed.iter().filter(|c| !c.is_light()));
     let (cpu, wait) = (light.cpu + heavy.cpu, light.wait + heavy.wait);
-    let mut waiting: Vec<&Classed<'_>> = classed.iter().filter(|c| c.waits_long(thresholds)).collect();
+    let mut waiting: Vec<&Classed<'_>> = classed.iter().filter(|c| c.waits_long(heavy.credit(), thresholds)).collect();
     waiting.sort_by(|a, b| b.wait.total_cmp(&a.wait).then(a.id.cmp(&b.id)));
     let judged = Judged { observations, thresholds, classed: &classed, light, heavy, cpu, wait, waiting: &waiting };
 
@@ -135,7 +146,7 @@ impl Judged<'_> {
             subject: Subject::Host,
             verdict,
             evidence,
-            thresholds: [Limit::ContendedWait, Limit::LightWaitPerCpu, Limit::LightWaitP99]
+            thresholds: [Limit::ContendedWait, Limit::LightCredit, Limit::LightWaitPerCpu, Limit::LightWaitP99]
                 .map(|limit| self.thresholds.state(limit))
                 .into(),
             confidence: Basis {
@@ -178,7 +189,9 @@ impl Judged<'_> {
             }
             0 => (
                 Severity::Info,
-                format!("The CPUs are contended, {waited}, but none of the {light} below their fair share waits long."),
+                format!(
+                    "The CPUs are contended, {waited}, but none of the {light} below their fair share is much lighter than the others and waits long: priority by Load Credit would have nobody to put first."
+                ),
             ),
             n => (
                 Severity::Warning,
@@ -254,7 +267,7 @@ impl Judged<'_> {
              the cgroups' CPU time.",
             if c.cpu > 0.0 { format!("{} times", say::number(c.wait_per_cpu())) } else { "longer than".to_owned() }
         );
-        let mut against = doubts();
+        let mut against = vec!["All that speaks against the finding on the host's load classes.".to_owned()];
         if let Some(throttled) = c.throttled().filter(|&share| share >= THROTTLED_MATTERS) {
             against.insert(
                 0,
@@ -265,8 +278,8 @@ impl Judged<'_> {
                 ),
             );
         }
-        against.extend(self.observations.common_doubts());
         let totals = &c.observed.totals;
+        let session = &self.observations.session;
         Finding {
             id: FindingId::LightWaits,
             severity: Severity::Warning,
@@ -282,7 +295,9 @@ impl Judged<'_> {
                 Figure::measured("p99_wait", "p99 wait", c.p99(), Unit::Ns, "the recording has no distribution of it"),
                 Figure::new("heavy_cpu", "CPU time of heavy cgroups", self.share_of_cpu(&self.heavy), Unit::Share),
             ],
-            thresholds: [Limit::LightWaitPerCpu, Limit::LightWaitP99].map(|limit| self.thresholds.state(limit)).into(),
+            thresholds: [Limit::LightCredit, Limit::LightWaitPerCpu, Limit::LightWaitP99]
+                .map(|limit| self.thresholds.state(limit))
+                .into(),
             confidence: Basis {
                 intervals: self.observations.span.intervals,
                 samples: c.waits(),
@@ -293,11 +308,12 @@ impl Judged<'_> {
             .confidence(),
             against,
             advice: vec![
-                Advice::new(
+                Advice::new(format!(
                     "Give it twice the default weight, and see whether its wait falls: the heavier cgroups pay for it. \
-                     Writing 100 undoes it, where it was not set before.",
-                )
-                .command(shell::write(c.id, &c.observed.path, "cpu.weight", "200")),
+                     Writing {} undoes it, where it was not set before.",
+                    shell::default_weight(session)
+                ))
+                .command(shell::double_weight(session, c.id, &c.observed.path)),
             ],
         }
     }

@@ -26,6 +26,8 @@ pub struct Thresholds {
     pub full_utilisation: f64,
     /// Tasks waiting per CPU, on average, below which nobody waits.
     pub contended_wait: f64,
+    /// Load Credit of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
+    pub light_credit: f64,
     /// Run-queue wait per CPU time of a light cgroup that is long.
     pub light_wait_per_cpu: f64,
     /// 99th percentile of a light cgroup's run-queue waits that is long.
@@ -52,9 +54,10 @@ impl Default for Thresholds {
             utilisation_gap_critical: 0.25,
             full_utilisation: 0.45,
             contended_wait: 0.05,
+            light_credit: 0.5,
             light_wait_per_cpu: 1.0,
             light_wait_p99: Nanos(10_000_000),
-            max_cgroup_findings: 10,
+            max_cgroup_findings: 5,
             min_intervals: 5,
             min_switches: 1_000,
             min_waits: 100,
@@ -81,6 +84,8 @@ pub enum Limit {
     FullUtilisation,
     /// [`Thresholds::contended_wait`]
     ContendedWait,
+    /// [`Thresholds::light_credit`]
+    LightCredit,
     /// [`Thresholds::light_wait_per_cpu`]
     LightWaitPerCpu,
     /// [`Thresholds::light_wait_p99`]
@@ -114,6 +119,7 @@ impl Limit {
             Self::UtilisationGapCritical => "utilisation_gap_critical",
             Self::FullUtilisation => "full_utilisation",
             Self::ContendedWait => "contended_wait",
+            Self::LightCredit => "light_credit",
             Self::LightWaitPerCpu => "light_wait_per_cpu",
             Self::LightWaitP99 => "light_wait_p99",
         }
@@ -142,6 +148,7 @@ impl Limit {
                 "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %"
             }
             Self::ContendedWait => "lagstop's own choice: one task in twenty CPUs",
+            Self::LightCredit => "lagstop's own choice: with less between them, who goes first hardly matters",
             Self::LightWaitPerCpu => "lagstop's own choice: waiting as long as running doubles every response",
             Self::LightWaitP99 => "lagstop's own choice: a few time slices, and the least that users may notice",
         }
@@ -162,6 +169,7 @@ impl Thresholds {
             Limit::UtilisationGapCritical => share(self.utilisation_gap_critical, Severity::Critical),
             Limit::FullUtilisation => share(self.full_utilisation, Severity::Warning),
             Limit::ContendedWait => (self.contended_wait.into(), Unit::Tasks, Severity::Info),
+            Limit::LightCredit => share(self.light_credit, Severity::Warning),
             Limit::LightWaitPerCpu => (self.light_wait_per_cpu.into(), Unit::Factor, Severity::Warning),
             Limit::LightWaitP99 => ns(self.light_wait_p99, Severity::Warning),
         }

@@ -28,7 +28,7 @@ pub struct Hierarchy {
     /// Its version.
     pub version: Version,
     /// Where it is mounted.
-    mount: PathBuf,
+    pub mount: PathBuf,
     /// The part of it that is mounted: `/` but in a container.
     root: String,
 }

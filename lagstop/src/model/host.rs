@@ -82,37 +82,36 @@ pub struct Lost {
 }
 
 impl Lost {
+    /// Its counts, in the order of the fields.
+    const fn counts(&self) -> [u64; 6] {
+        let Self { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } = *self;
+        [entries, switches, task_states, cgroup_overflows, connections, listener_overflows]
+    }
+
+    const fn from_counts(counts: [u64; 6]) -> Self {
+        let [entries, switches, task_states, cgroup_overflows, connections, listener_overflows] = counts;
+        Self { entries, switches, task_states, cgroup_overflows, connections, listener_overflows }
+    }
+
+    fn combine(&self, other: &Self, with: fn(u64, u64) -> u64) -> Self {
+        let (mine, theirs) = (self.counts(), other.counts());
+        Self::from_counts(std::array::from_fn(|kind| with(mine[kind], theirs[kind])))
+    }
+
     /// What came on top of `earlier`.
     #[must_use]
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            entries: self.entries.saturating_sub(earlier.entries),
-            switches: self.switches.saturating_sub(earlier.switches),
-            task_states: self.task_states.saturating_sub(earlier.task_states),
-            cgroup_overflows: self.cgroup_overflows.saturating_sub(earlier.cgroup_overflows),
-            connections: self.connections.saturating_sub(earlier.connections),
-            listener_overflows: self.listener_overflows.saturating_sub(earlier.listener_overflows),
-        }
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
     }
 
     /// Adds `other`.
-    pub const fn add(&mut self, other: &Self) {
-        self.entries += other.entries;
-        self.switches += other.switches;
-        self.task_states += other.task_states;
-        self.cgroup_overflows += other.cgroup_overflows;
-        self.connections += other.connections;
-        self.listener_overflows += other.listener_overflows;
+    pub fn add(&mut self, other: &Self) {
+        *self = self.combine(other, u64::saturating_add);
     }
 
     /// Of all kinds.
-    pub const fn total(&self) -> u64 {
-        self.entries
-            + self.switches
-            + self.task_states
-            + self.cgroup_overflows
-            + self.connections
-            + self.listener_overflows
+    pub fn total(&self) -> u64 {
+        self.counts().into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -137,7 +136,7 @@ impl Host {
 
     /// Time all CPUs had.
     pub const fn capacity(&self) -> Nanos {
-        Nanos(self.busy_ns.0 + self.idle_ns.0)
+        Nanos(self.busy_ns.0.saturating_add(self.idle_ns.0))
     }
 
     /// Overhead: the cgroups' switch cost as a share of the time of all online CPUs.

@@ -25,8 +25,18 @@ pub struct Session {
     pub interval_ns: Nanos,
     /// What groups tasks.
     pub group_by: GroupBy,
+    /// Where the hierarchy is mounted whose groups these are. Empty where it was not recorded.
+    #[serde(default)]
+    pub cgroup_mount: String,
+    /// Version of its interface: 1 or 2.
+    #[serde(default = "version_2")]
+    pub cgroup_version: u8,
     /// What the figures come from, and what is missing and why.
     pub hooks: Vec<Hook>,
+}
+
+const fn version_2() -> u8 {
+    2
 }
 
 impl Session {

@@ -62,14 +62,15 @@ impl Sum for Nanos {
 /// For people: three figures and the unit that keeps them short.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, f64); 3] = [("µs", 1e3), ("ms", 1e6), ("s", 1e9)];
+        if self.0 < 1_000 {
+            return f.pad(&format!("{} ns", self.0));
+        }
         let ns = self.0 as f64;
-        let (value, unit) = match self.0 {
-            0..1_000 => return f.pad(&format!("{} ns", self.0)),
-            1_000..1_000_000 => (ns / 1e3, "µs"),
-            1_000_000..1_000_000_000 => (ns / 1e6, "ms"),
-            _ => (ns / 1e9, "s"),
-        };
-        let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+        // A value that would be rounded up to 1000 belongs to the next unit.
+        let (unit, size) = UNITS.into_iter().find(|(_, size)| ns < size * 999.5).unwrap_or(("s", 1e9));
+        let value = ns / size;
+        let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
         f.pad(&format!("{value:.decimals$} {unit}"))
     }
 }
@@ -111,8 +112,8 @@ mod tests {
     #[test]
     fn times_read_as_people_write_them() {
         let shown: Vec<String> =
-            [0, 999, 1_000, 48_210, 312_000, 9_999_999, 2_500_000_000].map(|ns| Nanos(ns).to_string()).into();
-        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "48.2 µs", "312 µs", "10.00 ms", "2.50 s"]);
+            [0, 999, 1_000, 48_210, 312_000, 999_999, 9_999_999, 2_500_000_000].map(|ns| Nanos(ns).to_string()).into();
+        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "48.2 µs", "312 µs", "1.00 ms", "10.0 ms", "2.50 s"]);
         assert_eq!(format!("{:>9}", Nanos(1_000)), "  1.00 µs");
     }
 
