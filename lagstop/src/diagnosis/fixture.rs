@@ -23,6 +23,8 @@ pub(crate) fn session() -> Session {
         cpus_online: CPUS,
         cpus_possible: CPUS,
         interval_ns: Nanos::SECOND,
+        cgroup_mount: "/sys/fs/cgroup".to_owned(),
+        cgroup_version: 2,
         hooks: vec![on("sched_switch", "everything")],
         ..Session::default()
     }

@@ -30,6 +30,8 @@ fn a_report_reads_like_this() {
         "cpus_possible": 4,
         "interval_ns": 1000000000,
         "group_by": "scheduler",
+        "cgroup_mount": "/sys/fs/cgroup",
+        "cgroup_version": 2,
         "hooks": [
           {
             "name": "sched_switch",
@@ -225,9 +227,10 @@ fn a_report_reads_like_this() {
         "utilisation_gap_critical": 0.25,
         "full_utilisation": 0.45,
         "contended_wait": 0.05,
+        "light_credit": 0.5,
         "light_wait_per_cpu": 1.0,
         "light_wait_p99": 10000000,
-        "max_cgroup_findings": 10,
+        "max_cgroup_findings": 5,
         "min_intervals": 5,
         "min_switches": 1000,
         "min_waits": 100

@@ -108,6 +108,8 @@ fn an_overloaded_host_reads_like_this() {
         light, waiting most: api�[2J  0.50 tasks  Load Credit; 4.2 % of the CPU time, waited × 1.50 its
                                                   own, p99 wait 15.0 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
+        threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
+                    first hardly matters
         threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
                     doubles every response
         threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
@@ -129,16 +131,14 @@ fn an_overloaded_host_reads_like_this() {
         mean wait                     1.05 ms
         p99 wait                      18.0 ms
         CPU time of heavy cgroups      87.5 %
+        threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
+                    first hardly matters
         threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
                     doubles every response
         threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
                     least that users may notice
         confidence  high: 40 intervals, 21.2 k waits
-        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
-                    circumstantial.
-        against     The fair share assumes equal weights (cpu.weight 100) on one level: others are
-                    entitled to another share.
-        against     Contention, throttling and steal are not told apart: each makes tasks wait.
+        against     All that speaks against the finding on the host's load classes.
         advice      Give it twice the default weight, and see whether its wait falls: the heavier
                     cgroups pay for it. Writing 100 undoes it, where it was not set before.
                     $ echo 200 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight
@@ -153,16 +153,14 @@ fn an_overloaded_host_reads_like_this() {
         mean wait                     15.0 ms
         p99 wait                      15.0 ms
         CPU time of heavy cgroups      87.5 %
+        threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
+                    first hardly matters
         threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice: waiting as long as running
                     doubles every response
         threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few time slices, and the
                     least that users may notice
         confidence  low: 40 intervals, 400 waits
-        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
-                    circumstantial.
-        against     The fair share assumes equal weights (cpu.weight 100) on one level: others are
-                    entitled to another share.
-        against     Contention, throttling and steal are not told apart: each makes tasks wait.
+        against     All that speaks against the finding on the host's load classes.
         advice      Give it twice the default weight, and see whether its wait falls: the heavier
                     cgroups pay for it. Writing 100 undoes it, where it was not set before.
                     $ sudo find /sys/fs/cgroup -xdev -type d -inum 22 -exec sh -c 'echo 200 > "$1/cpu.weight"' sh {} \;
@@ -176,7 +174,7 @@ fn an_overloaded_host_reads_like_this() {
 fn a_kernel_without_the_hooks_reads_like_this() {
     let thresholds = Thresholds::default();
     let report = diagnose(&fixture::session_without_cost(), &fixture::without_cost(4), &thresholds);
-    insta::assert_snapshot!(render(&report, Options { width: 80, colour: false }), @r#"
+    insta::assert_snapshot!(render(&report, Options { width: 80, colour: false }), @"
     3 questions without enough data.
     node-7, Linux 6.12.1, 4 CPUs; 4 intervals, 4.00 s from 2026-08-03T10:00:00Z
 
@@ -265,6 +263,8 @@ fn a_kernel_without_the_hooks_reads_like_this() {
                                                   wait 15.0 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one
                     task in twenty CPUs
+        threshold   light_credit 50.0 %: default; lagstop's own choice: with less
+                    between them, who goes first hardly matters
         threshold   light_wait_per_cpu × 1.00: default; lagstop's own choice:
                     waiting as long as running doubles every response
         threshold   light_wait_p99 10.0 ms: default; lagstop's own choice: a few
@@ -282,7 +282,7 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     Nothing was lost.
     Not measured: pick cost, kept-running cost, switch cost (sched_entry_tp: kernel
     6.8.0 has no such tracepoint).
-    "#);
+    ");
 }
 
 #[test]
