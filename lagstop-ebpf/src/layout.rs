@@ -193,6 +193,11 @@ pub struct CpuState {
     pub totals: CpuTotals,
 }
 
+impl CpuState {
+    /// In place of the running task's address while another one's figures are still being booked.
+    pub const IN_BETWEEN: u64 = 1;
+}
+
 /// Totals of one CPU, counted apart from the rows', so that the two can be held against each other.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
@@ -230,7 +235,7 @@ pub enum Lost {
     Switches = 5,
     /// A task for which no storage could be had: a wait that was moved between CPUs is short by its first part.
     TaskStorage = 1,
-    /// A cgroup booked under `(other)` for want of a free row.
+    /// A switch booked under `(other)`, because its cgroup found no free row.
     Rows = 2,
     /// A connection not followed, because too many were waiting.
     Connections = 3,

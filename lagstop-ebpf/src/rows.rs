@@ -1,7 +1,7 @@
 //! From a cgroup to its row.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_str};
-use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, Lost, NAME_LEN, ROW_IDLE, ROW_OTHER, TaskState};
+use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, TaskState};
 
 use crate::{
     kernel::{Cgroup, Group, Pointer, Task, constant, probe_field, probe_read},
@@ -76,11 +76,16 @@ pub(crate) fn find(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
 #[inline(never)]
 fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
     if cpu.rows_full != 0 {
-        return surplus(cpu);
+        return ROW_OTHER;
     }
-    let Ok(Some(row)) = FREE_ROWS.pop() else {
-        cpu.rows_full = 1;
-        return surplus(cpu);
+    let row = match FREE_ROWS.pop() {
+        Ok(Some(row)) => row,
+        Ok(None) => {
+            cpu.rows_full = 1;
+            return ROW_OTHER;
+        }
+        // Busy: the next switch asks again.
+        Err(_) => return ROW_OTHER,
     };
     write_lineage(row, cgroup, id);
     if ROW_OF.insert(id, row, u64::from(BPF_NOEXIST)).is_ok() {
@@ -91,14 +96,8 @@ fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
     // SAFETY: as in `find`.
     match unsafe { ROW_OF.get(id) } {
         Some(&row) => row,
-        None => surplus(cpu),
+        None => ROW_OTHER,
     }
-}
-
-#[inline(always)]
-fn surplus(cpu: &mut CpuState) -> u32 {
-    cpu.totals.lost[Lost::Rows as usize] += 1;
-    ROW_OTHER
 }
 
 /// Keeps the names on the way from `cgroup` to the root, for when its directory is gone.

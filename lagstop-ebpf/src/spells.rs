@@ -1,6 +1,6 @@
 //! Spells on the CPU: from a switch to a task until the switch away from it.
 
-use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, RowTotals, TaskState};
+use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, ROW_OTHER, RowTotals, TaskState};
 
 use crate::{
     kernel::{Seen, Task, constant},
@@ -38,6 +38,9 @@ pub(crate) fn end(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, seen: Se
         totals.involuntary_switches += 1;
     }
     cpu.totals.switches += 1;
+    if row == ROW_OTHER {
+        cpu.totals.lost[Lost::Rows as usize] += 1;
+    }
 }
 
 /// Books the time since the last booking: to the row as the kernel booked it to the task, to the CPU by the clock.
@@ -63,9 +66,7 @@ pub(crate) fn begin(cpu: &mut CpuState, task: Task, of: Membership, now: u64) {
     cpu.runtime_ns = seen.runtime_ns;
     cpu.booked_ns = now;
     cpu.counted_epoch = cpu.epoch;
-    // Last: see `forget`.
-    barrier();
-    cpu.task = task.as_ptr() as u64;
+    set_task(cpu, task.as_ptr() as u64);
 }
 
 /// Notes whose the running task is.
@@ -177,30 +178,44 @@ pub(crate) fn count_thread(cpu: &mut CpuState, totals: &mut RowTotals, row: u32,
 #[inline(never)]
 pub(crate) fn take_up(cpu: &mut CpuState, current: Task, now: u64) {
     let before = cpu.task;
-    forget(cpu);
-    let row = cpu.row as u32;
-    if before != 0
-        && let (Some(seen), Some(totals)) = (Seen::probe(before as *const u8), totals_of(row))
-    {
-        end(cpu, totals, row, seen, now);
+    if before != 0 {
+        // `settle` may come in an interrupt: it leaves a CPU alone of which it does not know who runs.
+        set_task(cpu, CpuState::IN_BETWEEN);
+        cpu.totals.lost[Lost::Switches as usize] += 1;
+        let row = cpu.row as u32;
+        if let (Some(seen), Some(totals)) = (Seen::probe(before as *const u8), totals_of(row)) {
+            end(cpu, totals, row, seen, now);
+        }
     }
     take_on(cpu, current, Arrival::Done, now);
 }
 
-/// Keeps the compiler from moving a store to the other side.
-#[inline(always)]
-fn barrier() {
-    // SAFETY: no instruction at all.
-    unsafe { core::arch::asm!("") };
-}
-
-/// Forgets who runs. Where another task was known to than does, a switch went by unseen.
-#[inline(always)]
-pub(crate) fn forget(cpu: &mut CpuState) {
+/// Begins with `prev`, which is about to be switched away from, when another task was known to run: neither the switch
+/// between them nor its end was shown. Of the time since, only the CPU's own is known.
+#[inline(never)]
+pub(crate) fn begin_late(cpu: &mut CpuState, prev: Task, now: u64) {
     if cpu.task != 0 {
         cpu.totals.lost[Lost::Switches as usize] += 1;
-        cpu.task = 0;
-        // For an interrupt in which `settle` runs: it must not book what is being changed.
-        barrier();
+        let spell = now.wrapping_sub(cpu.booked_ns);
+        if cpu.row as u32 == ROW_IDLE {
+            cpu.totals.idle_ns += spell;
+        } else {
+            cpu.totals.busy_ns += spell;
+        }
     }
+    // What it knows of the group is another task's, who may be gone.
+    cpu.group = 0;
+    let of = Membership::of_running(cpu, prev);
+    begin(cpu, prev, of, now);
+}
+
+/// Notes who runs, for `settle` in an interrupt: what was written before is written.
+#[inline(always)]
+fn set_task(cpu: &mut CpuState, task: u64) {
+    // SAFETY: no instruction at all; it keeps the compiler from moving stores to the other side.
+    unsafe { core::arch::asm!("") };
+    // SAFETY: a valid, aligned field.
+    unsafe { core::ptr::write_volatile(&mut cpu.task, task) };
+    // SAFETY: as above.
+    unsafe { core::arch::asm!("") };
 }

@@ -5,9 +5,16 @@ mod measure;
 mod record;
 mod top;
 
-use std::{error::Error, process::ExitCode};
+use std::{
+    error::Error,
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
+
+use crate::{plain::plain, signals::Endings};
 
 const ABOUT: &str =
     "Measures what the scheduler itself costs on a densely packed Linux host, per cgroup, and says what helps";
@@ -50,7 +57,7 @@ pub fn run() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("lagstop: {error}");
+            say(format_args!("lagstop: {error}\n"));
             ExitCode::FAILURE
         }
     }
@@ -61,5 +68,24 @@ type Failure = Box<dyn Error>;
 
 /// Runs `task` on a runtime of its own.
 fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(task)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            format!("the process cannot wait for anything: {}. Raise its limit of open files", plain(&error))
+        })?
+        .block_on(task)
+}
+
+/// Listens for the signals that ask to end.
+fn listen() -> Result<Endings, Failure> {
+    Endings::listen()
+        .map_err(|error| format!("cannot listen for signals: {}. Raise the limit of open files", plain(&error)).into())
+}
+
+/// Says something on standard error. Nobody may be there to hear it; that is no reason to stop.
+fn say(text: fmt::Arguments<'_>) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_fmt(text);
+    let _ = stderr.flush();
 }

@@ -14,18 +14,20 @@ pub use cpus::Cpus;
 pub use figures::figures;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
-pub use listeners::listeners;
+pub use listeners::listening;
 pub use names::Names;
 
 use std::io;
 
 use thiserror::Error;
 
+use crate::plain::plain;
+
 /// What about the host cannot be read, with a remedy.
 #[derive(Debug, Error)]
 pub enum HostError {
     /// A file that is always there is not.
-    #[error("{path} cannot be read: {source}. It is part of every Linux with /proc and /sys mounted")]
+    #[error("{path} cannot be read: {}. It is part of every Linux with /proc and /sys mounted", plain(source))]
     Read {
         /// The file.
         path: String,

@@ -6,6 +6,7 @@ pub mod diagnosis;
 pub mod host;
 pub mod kernel;
 pub mod model;
+mod plain;
 pub mod recording;
 pub mod report;
 mod signals;

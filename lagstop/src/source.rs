@@ -44,6 +44,9 @@ pub enum SourceError {
     /// The kernel side.
     #[error(transparent)]
     Kernel(#[from] crate::kernel::KernelError),
+    /// A fault of lagstop's own.
+    #[error("measuring ended by a fault of lagstop's own, said above. Please report it")]
+    Died,
     /// The host's files.
     #[error(transparent)]
     Host(#[from] crate::host::HostError),

@@ -1,7 +1,7 @@
 //! The switch itself: `sched_switch`, in `__schedule()` after the next task was picked, with interrupts off.
 
 use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
-use lagstop_ebpf::Lost;
+use lagstop_ebpf::{Lost, ROW_IDLE};
 
 use crate::{
     kernel::{Task, constant},
@@ -25,16 +25,10 @@ pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
     let prev = Task::new(ctx.arg(1));
     let next = Task::new(ctx.arg(2));
 
-    let known = cpu.task == prev.as_ptr() as u64;
-    if !known {
-        // What it knows of the group is another task's, who may be gone.
-        cpu.group = 0;
+    if cpu.task != prev.as_ptr() as u64 {
+        spells::begin_late(cpu, prev, now);
     }
     let left = Membership::of_running(cpu, prev);
-    if !known {
-        spells::forget(cpu);
-        spells::begin(cpu, prev, left, now);
-    }
     let pick_ns = if cpu.entry_ns == 0 {
         cpu.totals.lost[Lost::Entries as usize] += 1;
         0
@@ -49,7 +43,9 @@ pub(crate) fn switch(ctx: BtfTracePointContext) -> i32 {
         spells::end(cpu, totals, left.row, prev.seen(), now);
         totals.pick_ns += pick_ns;
         let taken = spells::take_on(cpu, next, Arrival::Coming, now);
-        totals.cross_cgroup_switches += u64::from(left.cgroup != taken.cgroup);
+        // Going idle crosses nothing: nobody else's task comes.
+        let both_are_tasks = left.row != ROW_IDLE && taken.row != ROW_IDLE;
+        totals.cross_cgroup_switches += u64::from(both_are_tasks && left.cgroup != taken.cgroup);
     }
     // Read again, so that the time spent here is not in the swap cost.
     // SAFETY: takes no arguments.

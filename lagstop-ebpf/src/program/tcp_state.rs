@@ -25,16 +25,25 @@ pub(crate) fn tcp_state(ctx: BtfTracePointContext) -> i32 {
     let new: i32 = ctx.arg(2);
     if old == TCP_SYN_RECV && new == TCP_ESTABLISHED {
         established(sock);
+    } else if is_accepted(sock) {
+        // By a way that is not seen, such as io_uring: it waits no more, and was not abandoned.
+        take_pending(sock);
     } else if new == TCP_CLOSE {
         closed(sock);
     }
     0
 }
 
+/// Does a process have it?
+#[inline(always)]
+fn is_accepted(sock: Pointer) -> bool {
+    !probe_field(sock, constant!(OFFSETS.sk_socket)).is_null()
+}
+
 #[inline(always)]
 fn established(sock: Pointer) {
     // With Fast Open a connection may be accepted before its handshake is complete.
-    if !probe_field(sock, constant!(OFFSETS.sk_socket)).is_null() {
+    if is_accepted(sock) {
         return;
     }
     let listener = listener_of(sock);

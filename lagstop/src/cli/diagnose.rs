@@ -8,12 +8,14 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{
-    Failure, block_on,
+    Failure, block_on, listen,
     measure::{MeasureArgs, positive},
+    say,
 };
 use crate::{
     diagnosis::{Observations, Thresholds},
     model::Nanos,
+    plain::plain,
     report::{json, text},
     signals::Endings,
     source::Stream,
@@ -100,7 +102,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let observations = block_on(async {
-        let mut endings = Endings::listen()?;
+        let mut endings = listen()?;
         let stream = args.measure.start(Some(args.duration))?;
         observe(stream, &mut endings, args.duration).await
     })?;
@@ -111,7 +113,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     };
     match io::stdout().write_all(written.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| format!("the report cannot be written: {error}").into()),
+        other => other.map_err(|error| {
+            format!("the report cannot be written: {}. Send it to where there is room", plain(&error)).into()
+        }),
     }
 }
 
@@ -132,11 +136,12 @@ async fn observe(mut stream: Stream, endings: &mut Endings, duration: Duration) 
         observations.add(&interval);
         if progress {
             let done = (interval.start_ns + interval.duration_ns).seconds();
-            eprint!("\r\x1b[Kmeasuring: {done:.0} s of {:.0} s (Ctrl-C reports now)", duration.as_secs_f64());
+            let all = duration.as_secs_f64();
+            say(format_args!("\r\x1b[Kmeasuring: {done:.0} s of {all:.0} s (Ctrl-C reports now)"));
         }
     }
     if progress {
-        eprint!("\r\x1b[K");
+        say(format_args!("\r\x1b[K"));
     }
     Ok(observations)
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::{
-    kernel::Options,
     model::GroupBy,
     source::{LiveOptions, SourceError, Stream, live},
 };
@@ -22,12 +21,16 @@ pub(super) struct MeasureArgs {
     group_by: Grouping,
 
     /// Cgroups told apart at once; more share the row `(other)`
-    #[arg(long, value_name = "NUMBER", default_value_t = Options::DEFAULT_MAX_CGROUPS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = LiveOptions::DEFAULT_MAX_CGROUPS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_cgroups: u32,
 
     /// Time constant of Load Credit
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     load_credit_time: Duration,
+
+    /// Measure nothing: the programs only read the clock, for finding out what that costs
+    #[arg(long, hide = true)]
+    clock_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,16 +53,24 @@ impl MeasureArgs {
             },
             max_cgroups: self.max_cgroups,
             load_credit_time: self.load_credit_time,
-            // For `cargo xtask overhead`: what is left of the cost when the programs do nothing.
-            clock_only: std::env::var_os("LAGSTOP_CLOCK_ONLY").is_some(),
+            clock_only: self.clock_only,
         })
     }
 }
 
+/// Nobody waits longer, and clocks can count it.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
+
 /// A time such as `30s` or `500ms`, longer than nothing.
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 500ms, 30s or 5m"))?;
-    if time.is_zero() { Err("it must be longer than nothing".to_owned()) } else { Ok(time) }
+    if time.is_zero() {
+        Err("it must be longer than nothing".to_owned())
+    } else if time > LONGEST {
+        Err("it must be a year at most".to_owned())
+    } else {
+        Ok(time)
+    }
 }
 
 /// Reading takes about a millisecond: shorter intervals would measure lagstop.
@@ -76,7 +87,12 @@ mod tests {
     #[test]
     fn times_are_checked() {
         assert_eq!(positive("90s"), Ok(Duration::from_secs(90)));
-        assert!(positive("0s").is_err() && positive("soon").is_err() && positive("").is_err());
+        assert!(
+            positive("0s").is_err()
+                && positive("soon").is_err()
+                && positive("500000000000y").is_err()
+                && positive("").is_err()
+        );
         assert!(interval("5ms").is_err() && interval("20ms").is_ok());
     }
 }

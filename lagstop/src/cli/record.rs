@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -10,11 +10,13 @@ use std::{
 use clap::Args as ClapArgs;
 
 use super::{
-    Failure, block_on,
+    Failure, block_on, listen,
     measure::{MeasureArgs, positive},
+    say,
 };
 use crate::{
     model::Interval,
+    plain::plain,
     recording::{Footer, Line, SCHEMA, WriteError, Writer},
     signals::Endings,
     source::Stream,
@@ -47,28 +49,62 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
-    let writer = open(&args.output, args.force)?;
+    let output = Output::open(&args.output, args.force)?;
     block_on(async move {
-        let endings = Endings::listen()?;
-        let stream = args.measure.start(args.duration)?;
-        record(stream, writer, endings, &mut Progress::new(&args.output)).await
+        let endings = listen()?;
+        let stream = args.measure.start(args.duration).inspect_err(|_| output.discard())?;
+        record(stream, output.begin()?, endings, &mut Progress::new(&args.output)).await
     })
 }
 
-/// Opens the output before anything is measured, so that nothing is measured in vain.
-fn open(output: &Path, force: bool) -> Result<Writer, Failure> {
-    if output == Path::new("-") {
-        return Ok(Writer::to_stdout());
+/// Where a recording goes. Opened before anything is measured, so that nothing is measured in vain; what it held before
+/// stays until there is something to write.
+enum Output {
+    Stdout,
+    File { file: File, path: PathBuf, is_new: bool },
+}
+
+impl Output {
+    fn open(path: &Path, force: bool) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        let shown = path.display();
+        let before = fs::metadata(path).ok();
+        if before.as_ref().is_some_and(|before| before.is_file() && before.len() > 0) && !force {
+            return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
+        }
+        let file = File::options().write(true).create(true).truncate(false).open(path).map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::NotFound => "its directory has to exist",
+                io::ErrorKind::IsADirectory => "name a file in it",
+                _ => "name a file that you may write to",
+            };
+            format!("{shown} cannot be written: {}: {remedy}", plain(&error))
+        })?;
+        Ok(Self::File { file, path: path.to_owned(), is_new: before.is_none() })
     }
-    let shown = output.display();
-    let is_recording = fs::metadata(output).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
-    if is_recording && !force {
-        return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
+
+    /// Leaves nothing behind that was not there before.
+    fn discard(&self) {
+        if let Self::File { path, is_new: true, .. } = self {
+            let _ = fs::remove_file(path);
+        }
     }
-    let file = File::create(output).map_err(|error| {
-        format!("{shown} cannot be written: {error}. Name a file in a directory that you may write to")
-    })?;
-    Ok(Writer::to_file(file))
+
+    /// Empties it. Of no use for what is no regular file.
+    fn begin(self) -> Result<Writer, Failure> {
+        match self {
+            Self::Stdout => Ok(Writer::to_stdout()),
+            Self::File { file, path, .. } => {
+                if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+                    file.set_len(0)
+                        .map_err(|error| format!("{} cannot be overwritten: {}", path.display(), plain(&error)))?;
+                }
+                Ok(Writer::to_file(file))
+            }
+        }
+    }
 }
 
 async fn record(
@@ -139,20 +175,20 @@ impl Progress {
     }
 
     fn started(&self) {
-        eprintln!("recording to {} (Ctrl-C ends)", self.output);
+        say(format_args!("recording to {} (Ctrl-C ends)\n", self.output));
     }
 
     fn interval(&self, interval: &Interval, count: u64) {
         if self.live {
             let overhead = interval.host.overhead().map_or("n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
-            eprint!("\r\x1b[K{count} intervals, {} cgroups, overhead {overhead}", interval.cgroups.len());
-            let _ = io::stderr().flush();
+            let cgroups = interval.cgroups.len();
+            say(format_args!("\r\x1b[K{count} intervals, {cgroups} cgroups, overhead {overhead}"));
         }
     }
 
     fn ended(&self, footer: &Footer) {
         if self.live {
-            eprintln!("\r\x1b[K{} intervals in {}", footer.intervals, self.output);
+            say(format_args!("\r\x1b[K{} intervals in {}\n", footer.intervals, self.output));
         }
     }
 }

@@ -139,7 +139,11 @@ impl Judged<'_> {
             against.insert(0, format!("{hidden} more light cgroups wait long and have no finding of their own here."));
         }
         against.extend(self.observations.common_doubts());
-        let evidence = if self.classed.is_empty() { self.unmeasured() } else { self.evidence() };
+        let evidence = match (self.classed.is_empty(), self.has_waits()) {
+            (false, _) => self.evidence(),
+            (true, true) => Vec::new(),
+            (true, false) => self.unmeasured(),
+        };
         Finding {
             id: FindingId::LoadClasses,
             severity,
@@ -172,9 +176,8 @@ impl Judged<'_> {
         }
         if self.classed.is_empty() {
             let why = missing::why(&self.observations.session, "run-queue wait");
-            let measured = self.observations.host.as_ref().is_some_and(|host| host.totals.runq_wait_ns.is_some());
-            let verdict = if measured {
-                "Who waits cannot be said: no cgroup ran that could be compared with another.".to_owned()
+            let verdict = if self.has_waits() {
+                "Who waits cannot be said: no cgroup but the root ran, so there is none to compare.".to_owned()
             } else {
                 format!("Who waits cannot be said: run-queue wait is {why}.")
             };
@@ -202,6 +205,10 @@ impl Judged<'_> {
                 ),
             ),
         }
+    }
+
+    fn has_waits(&self) -> bool {
+        self.observations.host.as_ref().is_some_and(|host| host.totals.runq_wait_ns.is_some())
     }
 
     fn waiting_per_cpu(&self) -> f64 {

@@ -10,7 +10,7 @@ pub(super) fn why(session: &Session, measure: &str) -> String {
         .map(|hook| format!("{} ({})", hook.name, hook.detail))
         .collect();
     if hooks.is_empty() {
-        format!("no interval has {measure}, and the recording does not say why")
+        format!("no interval has {measure}, and no hook is said to be missing")
     } else {
         format!("not measured without {}", hooks.join(" and "))
     }
@@ -34,6 +34,6 @@ mod tests {
             why(&session, "switch cost"),
             "not measured without sched_entry_tp (kernel 6.8.0 has no such tracepoint)"
         );
-        assert!(why(&session, "run-queue wait").contains("does not say why"));
+        assert!(why(&session, "run-queue wait").contains("no hook is said to be missing"));
     }
 }

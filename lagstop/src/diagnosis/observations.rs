@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use super::{
     Finding, OwnCost, Report, Sample, Span, Subject, Thresholds, load_classes, scheduling_overhead, utilisation,
 };
-use crate::model::{Cgroup, CgroupId, Distribution, Host, Interval, Lost, Nanos, Session, Totals};
+use crate::model::{Cgroup, CgroupId, Distribution, Host, Interval, Nanos, Session, Totals};
 
 /// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
 #[derive(Clone, Debug)]
@@ -232,21 +232,11 @@ fn add_host(sum: &mut Host, host: &Host) {
     sum.idle_ns = add(sum.idle_ns, host.idle_ns);
     sum.steal_ns = add_some(sum.steal_ns, host.steal_ns);
     sum.self_cpu_ns = add(sum.self_cpu_ns, host.self_cpu_ns);
-    sum.self_probe_ns = add_some(sum.self_probe_ns, host.self_probe_ns);
+    // Where the first intervals have none, the first that has one holds theirs too.
+    sum.self_probe_ns = add_some(sum.self_probe_ns, host.self_probe_ns).or(sum.self_probe_ns).or(host.self_probe_ns);
     sum.pressure =
         sum.pressure.zip(host.pressure).map(|(a, b)| crate::model::Pressure { some_ns: add(a.some_ns, b.some_ns) });
-    sum.lost = add_lost(&sum.lost, &host.lost);
-}
-
-const fn add_lost(a: &Lost, b: &Lost) -> Lost {
-    Lost {
-        entries: a.entries.saturating_add(b.entries),
-        switches: a.switches.saturating_add(b.switches),
-        task_states: a.task_states.saturating_add(b.task_states),
-        cgroup_overflows: a.cgroup_overflows.saturating_add(b.cgroup_overflows),
-        connections: a.connections.saturating_add(b.connections),
-        listener_overflows: a.listener_overflows.saturating_add(b.listener_overflows),
-    }
+    sum.lost.add(&host.lost);
 }
 
 #[cfg(test)]

@@ -65,14 +65,20 @@ impl Hierarchy {
 
     /// Does the cgroup exist? Only a clear no is a no.
     pub fn is_gone(&self, id: CgroupId, path: &str) -> bool {
-        let found = self.directory(path).and_then(|directory| fs::metadata(directory).ok());
-        if found.is_some_and(|found| found.ino() == id.0) {
+        let found = self.directory(path).map(fs::metadata);
+        if found.as_ref().is_some_and(|found| found.as_ref().is_ok_and(|found| found.ino() == id.0)) {
             return false;
         }
-        // It may have been renamed, be outside of what is mounted, or have a name that was cut: ask by id.
+        // It may have been renamed, be outside of what is mounted, or have a path that was cut: ask by id.
         match open_by_id(&self.mount, id) {
             Ok(_) => false,
-            Err(error) => error.raw_os_error() == Some(libc::ESTALE),
+            Err(error) if error.raw_os_error() == Some(libc::ESTALE) => true,
+            // Not permitted to ask: a path that is whole and leads nowhere is answer enough. Should it have been renamed
+            // after all, it gets another row, and the two are added up.
+            Err(_) => {
+                let nowhere = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+                !path.contains('…') && found.is_some_and(|found| found.is_err_and(|error| nowhere(&error)))
+            }
         }
     }
 }

@@ -93,12 +93,25 @@ pub fn attach(facts: &Facts, mut plan: Plan, options: &Options) -> Result<Reader
     let settle: &mut RawTracePoint = program(&mut ebpf, "settle")?;
     settle.load().map_err(|error| refused("settle", &error))?;
     let cost = ProbeCost::start();
-    for hook in plan.to_attach() {
+    let wanted = plan.to_attach();
+    for &hook in &wanted {
+        if !plan.uses(hook) {
+            continue;
+        }
         if let Err(error) = attach_hook(&mut ebpf, &btf, hook) {
             if hook == HookId::SchedSwitch {
                 return Err(error);
             }
-            plan.refuse(hook, error.to_string());
+            plan.refuse(hook, &error.to_string());
+        }
+    }
+    // One that was attached already may have lost its use with one that was refused later.
+    for hook in wanted.into_iter().filter(|hook| !plan.uses(*hook)) {
+        detach_hook(&mut ebpf, hook)?;
+    }
+    if options.clock_only {
+        for hook in plan.to_attach().into_iter().chain([HookId::SchedInfo]) {
+            plan.refuse(hook, "the programs only read the clock, to measure what that costs");
         }
     }
     Reader::new(ebpf, maps, plan, rows, shards, cost)
@@ -137,25 +150,43 @@ fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: HookId) -> Result<(), Kernel
     let failed = |error: ProgramError| refused(name, &error);
     match hook {
         HookId::SysExitAccept | HookId::SysExitAccept4 => {
-            let program_name = if hook == HookId::SysExitAccept { "accept" } else { "accept4" };
-            let program: &mut TracePoint = program(ebpf, program_name)?;
+            let program: &mut TracePoint = program(ebpf, program_of(hook))?;
             program.load().map_err(failed)?;
             with_tracefs(|| program.attach("syscalls", name).map(drop))
                 .map_err(|why| KernelError::Refused { what: name.to_owned(), why })?
                 .map_err(failed)
         }
         _ => {
-            let program_name = match hook {
-                HookId::SchedEntry => "entry",
-                HookId::SchedExit => "exit",
-                HookId::SchedMigrateTask => "migrate",
-                HookId::InetSockSetState => "tcp_state",
-                _ => "switch",
-            };
-            let program: &mut BtfTracePoint = program(ebpf, program_name)?;
+            let program: &mut BtfTracePoint = program(ebpf, program_of(hook))?;
             program.load(name, btf).map_err(failed)?;
             program.attach().map(drop).map_err(failed)
         }
+    }
+}
+
+/// Takes a program off its hook. One that never got there is no matter.
+fn detach_hook(ebpf: &mut Ebpf, hook: HookId) -> Result<(), KernelError> {
+    let unloaded = match hook {
+        HookId::SysExitAccept | HookId::SysExitAccept4 => program::<TracePoint>(ebpf, program_of(hook))?.unload(),
+        _ => program::<BtfTracePoint>(ebpf, program_of(hook))?.unload(),
+    };
+    match unloaded {
+        Ok(()) | Err(ProgramError::NotLoaded) => Ok(()),
+        Err(error) => Err(refused(hook.name(), &error)),
+    }
+}
+
+/// The program that is made for `hook`.
+const fn program_of(hook: HookId) -> &'static str {
+    match hook {
+        HookId::SchedEntry => "entry",
+        HookId::SchedExit => "exit",
+        HookId::SchedMigrateTask => "migrate",
+        HookId::InetSockSetState => "tcp_state",
+        HookId::SysExitAccept => "accept",
+        HookId::SysExitAccept4 => "accept4",
+        // The last two have none: what they give comes with the switch.
+        HookId::SchedSwitch | HookId::SchedInfo | HookId::PickNextTaskFair => "switch",
     }
 }
 

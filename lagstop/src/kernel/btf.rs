@@ -7,11 +7,13 @@ use std::{collections::HashMap, fs, io, path::Path};
 
 use thiserror::Error;
 
+use crate::plain::plain;
+
 /// What is wrong with a BTF blob.
 #[derive(Debug, Error)]
 pub enum BtfError {
     /// The file could not be read.
-    #[error("{path} cannot be read: {source}")]
+    #[error("{path} cannot be read: {}", plain(source))]
     Read {
         /// The file.
         path: String,
@@ -131,19 +133,9 @@ impl Btf {
         (bits % 8 == 0).then_some(u64::from(bits / 8))
     }
 
-    /// Number of arguments of the tracepoint `name`, or `None` where the kernel has no such tracepoint.
-    pub fn tracepoint_arguments(&self, name: &str) -> Option<usize> {
-        let mut id = *self.typedefs.get(format!("btf_trace_{name}").as_bytes())?;
-        for _ in 0..MAX_DEPTH {
-            let at = self.at(id)?;
-            let info = self.word(at + 4)?;
-            if info >> 24 & 0x1f == kind::FUNC_PROTO {
-                // The first parameter is the tracepoint's private data.
-                return ((info & 0xffff) as usize).checked_sub(1);
-            }
-            id = self.word(at + 8)?;
-        }
-        None
+    /// Does the kernel have the tracepoint `name`, and say what its arguments are?
+    pub fn has_tracepoint(&self, name: &str) -> bool {
+        self.typedefs.contains_key(format!("btf_trace_{name}").as_bytes())
     }
 
     fn by_name(&self, ids: &[u32]) -> HashMap<Box<[u8]>, u32> {
@@ -278,10 +270,9 @@ mod tests {
     }
 
     #[test]
-    fn tracepoint_arguments_do_not_count_the_private_data() {
+    fn tracepoints_are_known_by_their_typedefs() {
         let btf = Btf::parse(sample()).unwrap();
-        assert_eq!(btf.tracepoint_arguments("x"), Some(2));
-        assert_eq!(btf.tracepoint_arguments("y"), None);
+        assert!(btf.has_tracepoint("x") && !btf.has_tracepoint("y"));
     }
 
     #[test]
@@ -296,7 +287,7 @@ mod tests {
             let mut data = whole.clone();
             data[at] ^= 0xff;
             if let Ok(btf) = Btf::parse(data) {
-                let _ = (btf.offset("outer", "inner.b"), btf.tracepoint_arguments("x"));
+                let _ = (btf.offset("outer", "inner.b"), btf.has_tracepoint("x"));
             }
         }
         assert!(Btf::parse(b"not BTF at all, but long enough".to_vec()).is_err());

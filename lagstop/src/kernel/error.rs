@@ -4,6 +4,8 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::plain::plain;
+
 use super::{btf::BtfError, facts::MissingCapability};
 
 /// Why the kernel side cannot run, or stopped.
@@ -24,7 +26,9 @@ pub enum KernelError {
     )]
     NoBtf(BtfError),
     /// The kernel lacks what nothing can be measured without.
-    #[error("kernel {release} has no {what}, without which nothing can be measured: lagstop needs Linux 5.11 or later")]
+    #[error(
+        "kernel {release} has no {what}, without which nothing can be measured: lagstop needs Linux 6.4 or later, and 6.16 for all it measures"
+    )]
     TooOld {
         /// `uname -r`
         release: String,
@@ -32,7 +36,10 @@ pub enum KernelError {
         what: String,
     },
     /// The object or a program was refused.
-    #[error("the kernel refused lagstop's {what}: {why}")]
+    #[error(
+        "the kernel refused lagstop's {what}: {why}. Where it says that this is not permitted, look for seccomp, for a \
+         container without --privileged, and for lockdown=confidentiality; else please report it with this message"
+    )]
     Refused {
         /// Map, program or object.
         what: String,
@@ -40,7 +47,10 @@ pub enum KernelError {
         why: String,
     },
     /// An access to a map failed.
-    #[error("a map of lagstop's could not be {action}: {source}")]
+    #[error(
+        "a map of lagstop's could not be {action}: {}. Start lagstop again; should it recur, please report it",
+        plain(source)
+    )]
     Map {
         /// Read, written, …
         action: &'static str,
@@ -75,7 +85,15 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         let kept = lines[end.saturating_sub(KEPT_LINES)..end].join("; ");
         text = format!("{before}the verifier's last words were: {kept}");
     }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = text.split_whitespace().collect();
+    without_numbers(&words.join(" "))
+}
+
+/// Leaves out the ` (os error 22)` that the standard library puts behind the system's words.
+fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
 #[cfg(test)]
@@ -88,6 +106,7 @@ mod tests {
         let error =
             io::Error::other(format!("Invalid argument\nVerifier output: {log}bad access\nverification time 5\n"));
         let text = chain(&error);
+        assert_eq!(without_numbers("a (os error 22). b (os error 1)"), "a. b");
         assert!(text.starts_with("Invalid argument") && text.ends_with("99: (bf) r1 = r2; bad access"), "{text}");
     }
 }

@@ -71,7 +71,7 @@ impl Facts {
 
     fn from(release: String, missing_capabilities: Vec<MissingCapability>, btf: &Btf) -> Self {
         let (offsets, missing_fields) = offsets::resolve(btf);
-        let tracepoints = TRACEPOINTS.into_iter().filter(|name| btf.tracepoint_arguments(name).is_some()).collect();
+        let tracepoints = TRACEPOINTS.into_iter().filter(|name| btf.has_tracepoint(name)).collect();
         Self { release, missing_capabilities, tracepoints, offsets, missing_fields }
     }
 }

@@ -87,6 +87,9 @@ impl Plan {
             }
             missing(fields).map_or(Ok(()), |what| Err(format!("kernel {} has no {what}", facts.release)))
         };
+        if version(&facts.release).is_some_and(|version| version < OLDEST) {
+            return Err(too_old("safe way to keep state about tasks".to_owned()));
+        }
         let switch = tracepoint(HookId::SchedSwitch, &[]);
         if switch.is_err() {
             return Err(too_old("tracepoint `sched_switch` in its BTF".to_owned()));
@@ -94,29 +97,29 @@ impl Plan {
         if let Some(what) = missing(&["task_", "cfs_rq", "rq_", "group_", "css_", "cgroup_", "kn_"]) {
             return Err(too_old(what));
         }
-        // Cost is the time between the two: one alone gives nothing.
         let entry = tracepoint(HookId::SchedEntry, &[]);
         let exit = tracepoint(HookId::SchedExit, &[]);
         let socket_fields = ["sk_", "net_", "socket_", "files_", "fdt_", "file_"];
         let tcp = tracepoint(HookId::InetSockSetState, &socket_fields);
-        let accept = tcp.clone().map_err(|_| "of no use without inet_sock_set_state".to_owned());
         let sched_info = match OPTIONAL.iter().find(|field| facts.missing_fields.contains(field)) {
             None => Ok(()),
             Some(_) => Err("this kernel is built without CONFIG_SCHED_INFO".to_owned()),
         };
-        Ok(Self {
+        let mut plan = Self {
             hooks: vec![
                 (HookId::SchedSwitch, switch),
                 (HookId::SchedEntry, entry),
                 (HookId::SchedExit, exit),
                 (HookId::SchedMigrateTask, tracepoint(HookId::SchedMigrateTask, &[])),
                 (HookId::InetSockSetState, tcp),
-                (HookId::SysExitAccept, accept.clone()),
-                (HookId::SysExitAccept4, accept),
+                (HookId::SysExitAccept, Ok(())),
+                (HookId::SysExitAccept4, Ok(())),
                 (HookId::SchedInfo, sched_info),
                 (HookId::PickNextTaskFair, Err("this version of lagstop does not attach to functions".to_owned())),
             ],
-        })
+        };
+        plan.drop_useless();
+        Ok(plan)
     }
 
     /// Is `hook` to be used?
@@ -124,11 +127,33 @@ impl Plan {
         self.hooks.iter().any(|(id, state)| *id == hook && state.is_ok())
     }
 
-    /// Takes `hook` out, because the kernel refused it for the `reason`.
-    pub fn refuse(&mut self, hook: HookId, reason: String) {
-        for (id, state) in &mut self.hooks {
-            if *id == hook {
-                *state = Err(reason.clone());
+    /// Takes `hook` out for the `reason`, and those that are of no use without it.
+    pub fn refuse(&mut self, hook: HookId, reason: &str) {
+        self.drop_hook(hook, reason);
+        self.drop_useless();
+    }
+
+    fn drop_hook(&mut self, hook: HookId, reason: &str) {
+        for (_, state) in self.hooks.iter_mut().filter(|(id, state)| *id == hook && state.is_ok()) {
+            *state = Err(reason.to_owned());
+        }
+    }
+
+    /// Cost is the time between entry and exit, and accepts are told by what came before them: one alone gives nothing.
+    fn drop_useless(&mut self) {
+        const NEEDS: [(HookId, HookId); 4] = [
+            (HookId::SchedEntry, HookId::SchedExit),
+            (HookId::SchedExit, HookId::SchedEntry),
+            (HookId::SysExitAccept, HookId::InetSockSetState),
+            (HookId::SysExitAccept4, HookId::InetSockSetState),
+        ];
+        if !self.uses(HookId::SysExitAccept) && !self.uses(HookId::SysExitAccept4) {
+            // Every connection would look abandoned.
+            self.drop_hook(HookId::InetSockSetState, "of no use without sys_exit_accept or sys_exit_accept4");
+        }
+        for (hook, needed) in NEEDS {
+            if !self.uses(needed) {
+                self.drop_hook(hook, &format!("of no use without {}", needed.name()));
             }
         }
     }
@@ -168,6 +193,16 @@ impl Plan {
         };
         self.hooks.iter().map(hook).collect()
     }
+}
+
+/// Before it, the first state of a task was allocated in a way that may wake up another task, which must not happen
+/// inside of a switch (the kernel commit "bpf: Use bpf_mem_cache_alloc/free in bpf_local_storage_elem" cured it).
+const OLDEST: (u32, u32) = (6, 4);
+
+/// Major and minor version of a release such as `6.12.107+deb13-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Fields without which only the run-queue wait is lost.
@@ -211,15 +246,31 @@ mod tests {
     #[test]
     fn a_refusal_is_a_reason_too() {
         let mut plan = Plan::from_facts(&facts(&TRACEPOINTS, &[])).unwrap();
-        plan.refuse(HookId::SysExitAccept, "tracefs is not mounted".to_owned());
-        assert!(!plan.uses(HookId::SysExitAccept));
+        plan.refuse(HookId::SysExitAccept, "tracefs is not mounted");
+        assert!(!plan.uses(HookId::SysExitAccept) && plan.uses(HookId::SysExitAccept4));
         assert!(plan.hooks().iter().any(|hook| hook.detail == "tracefs is not mounted"));
+    }
+
+    #[test]
+    fn what_is_of_no_use_alone_goes_with_what_it_needs() {
+        let mut plan = Plan::from_facts(&facts(&TRACEPOINTS, &[])).unwrap();
+        plan.refuse(HookId::SchedExit, "refused");
+        plan.refuse(HookId::InetSockSetState, "refused");
+        for hook in [HookId::SchedEntry, HookId::SysExitAccept, HookId::SysExitAccept4] {
+            assert!(!plan.uses(hook), "{hook:?}");
+        }
+        let reasons: Vec<String> = plan.hooks().into_iter().map(|hook| hook.detail).collect();
+        assert_eq!(reasons.iter().filter(|reason| *reason == "refused").count(), 2, "each keeps its own reason");
     }
 
     #[test]
     fn what_cannot_work_says_what_to_do() {
         let no_switch = Plan::from_facts(&facts(&[], &[])).unwrap_err().to_string();
-        assert!(no_switch.contains("sched_switch") && no_switch.contains("5.11"), "{no_switch}");
+        assert!(no_switch.contains("sched_switch") && no_switch.contains("6.4"), "{no_switch}");
+        let mut old = facts(&TRACEPOINTS, &[]);
+        old.release = "6.1.0-44-amd64".to_owned();
+        assert!(Plan::from_facts(&old).unwrap_err().to_string().contains("6.1.0-44-amd64"));
+        assert_eq!([version("6.12.107+deb13"), version("7.0"), version("odd")], [Some((6, 12)), Some((7, 0)), None]);
         let no_group = Plan::from_facts(&facts(&TRACEPOINTS, &["task_group"])).unwrap_err().to_string();
         assert!(no_group.contains("task_group"), "{no_group}");
         let mut unprivileged = facts(&TRACEPOINTS, &[]);

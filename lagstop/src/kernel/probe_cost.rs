@@ -14,7 +14,7 @@ use aya::{
 use crate::model::Nanos;
 
 /// Runs of a program that make its mean worth believing.
-const ENOUGH_RUNS: u64 = 1_000;
+const ENOUGH_RUNS: u64 = 50;
 
 /// Mean cost of a run of each program, as far as known.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ struct PerRun {
 }
 
 impl ProbeCost {
-    /// Begins the timing. Kernels that do not have it leave the cost unknown.
+    /// Begins the timing. Without CAP_SYS_ADMIN, or before Linux 5.8, the cost stays unknown.
     pub(super) fn start() -> Self {
         Self { timing: enable_stats(Stats::RunTime).ok(), per_run: None }
     }

@@ -1,7 +1,7 @@
 //! Reads all totals at one moment.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
 };
@@ -12,8 +12,8 @@ use aya::{
 };
 use bytemuck::Zeroable;
 use lagstop_ebpf::{
-    self as abi, AcceptTotals, BUCKETS, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_IDLE,
-    ROW_OTHER, RowTotals, bucket_middle,
+    self as abi, AcceptTotals, BUCKETS, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST,
+    ROW_IDLE, ROW_OTHER, RowTotals, bucket_middle,
 };
 
 use super::{
@@ -79,8 +79,9 @@ pub struct Reader {
     max_rows: u32,
     epoch: u64,
     attached: bool,
-    /// Rows were freed since the last `settle`.
-    freed: bool,
+    /// CPUs that were settled the last time.
+    settled: Vec<u32>,
+    traffic: TrafficLog,
     cost: ProbeCost,
 }
 
@@ -107,7 +108,8 @@ impl Reader {
             max_rows,
             epoch: Self::FIRST_EPOCH,
             attached: true,
-            freed: false,
+            settled: Vec::new(),
+            traffic: TrafficLog::default(),
             cost,
         })
     }
@@ -197,7 +199,6 @@ impl Reader {
         let Self { owners, rows, .. } = self;
         for row in owners.release(|row| rows[row as usize].changed) {
             self.maps.free_rows.push(&row)?;
-            self.freed = true;
         }
         Ok(snapshot)
     }
@@ -205,19 +206,23 @@ impl Reader {
     /// Books the running tasks' time on every CPU and starts the next epoch.
     fn settle(&mut self, online: &[u32]) -> Result<(), KernelError> {
         self.epoch += 1;
-        let mut args = [0; 12];
-        args[..2].copy_from_slice(&[self.epoch, u64::from(self.freed)]);
+        let has_free_rows = self.owners.count() + ROW_FIRST < self.max_rows;
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        let mut settled = Vec::with_capacity(online.len());
         for &cpu in online {
-            let run = settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) });
-            if let Err(error) = run {
+            let restart = !self.settled.is_empty() && !self.settled.contains(&cpu);
+            let mut args = [0; 12];
+            args[..3].copy_from_slice(&[self.epoch, has_free_rows.into(), restart.into()]);
+            match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
+                Ok(_) => settled.push(cpu),
                 // Went offline just now: it runs nothing that could be booked.
-                if !chain(&error).contains("No such device or address") {
+                Err(error) if chain(&error).contains("No such device or address") => {}
+                Err(error) => {
                     return Err(KernelError::Refused { what: "program settle".to_owned(), why: chain(&error) });
                 }
             }
         }
-        self.freed = false;
+        self.settled = settled;
         Ok(())
     }
 
@@ -232,7 +237,7 @@ impl Reader {
             // The row is quiet since its last owner went: what it holds now is none of the new one's.
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.base = Some(row.raw.clone());
-                row.counters = Arc::default();
+                row.counters = Arc::new(counters(&row.raw, row.base.as_deref(), &self.plan));
             }
         }
         Ok(())
@@ -306,9 +311,44 @@ impl Reader {
         })
     }
 
-    fn read_traffic(&self) -> Result<Vec<Traffic>, KernelError> {
+    /// Reads what happened on each address, and takes those out on which nothing has for long: their listener may be gone,
+    /// and the table has an end.
+    fn read_traffic(&mut self) -> Result<Vec<Traffic>, KernelError> {
         let addresses = self.maps.listeners.read_hash::<ListenerKey, abi::ListenerTotals>(MAX_LISTENERS)?;
+        for key in self.traffic.quiet(&addresses) {
+            self.maps.listeners.remove(&key)?;
+        }
         Ok(addresses.into_iter().map(|(key, totals)| traffic(key, &totals)).collect())
+    }
+}
+
+/// How long nothing has happened on each address.
+#[derive(Default)]
+struct TrafficLog(HashMap<ListenerKey, (abi::ListenerTotals, u32)>);
+
+impl TrafficLog {
+    /// Reads after which an address is taken for dead.
+    const PATIENCE: u32 = 120;
+
+    /// Notes what was read; gives the addresses to forget.
+    fn quiet(&mut self, read: &[(ListenerKey, abi::ListenerTotals)]) -> Vec<ListenerKey> {
+        let mut log = HashMap::with_capacity(read.len());
+        let mut dead = Vec::new();
+        for (key, totals) in read {
+            let reads = match self.0.get(key) {
+                Some((last, reads)) if last == totals => reads + 1,
+                _ => 0,
+            };
+            // Somebody may still wait there.
+            let all_settled = totals.established == totals.accepts + totals.abandoned;
+            if reads >= Self::PATIENCE && all_settled {
+                dead.push(*key);
+            } else {
+                log.insert(*key, (*totals, reads));
+            }
+        }
+        self.0 = log;
+        dead
     }
 }
 
@@ -383,7 +423,7 @@ fn distribution(counts: &[u32; BUCKETS], base: &[u32; BUCKETS]) -> Distribution 
 }
 
 /// `/grandparent/parent/itself`, from the names kept when the cgroup was first seen. `…` stands for what is above, where
-/// the way to the root was longer than is kept.
+/// the way to the root was longer than is kept, and for the end of a longer name.
 fn path_of(lineage: &Lineage) -> String {
     let ancestors: Vec<_> = lineage.ancestors.iter().take_while(|ancestor| ancestor.id != 0).collect();
     let reached_root = ancestors.last().is_some_and(|last| last.id == CgroupId::ROOT.0);
@@ -395,6 +435,9 @@ fn path_of(lineage: &Lineage) -> String {
         let end = ancestor.name.iter().position(|&byte| byte == 0).unwrap_or(ancestor.name.len());
         path.push('/');
         path.push_str(&String::from_utf8_lossy(&ancestor.name[..end]));
+        if end + 1 >= ancestor.name.len() {
+            path.push('…');
+        }
     }
     if path.is_empty() { "/".to_owned() } else { path }
 }
@@ -441,6 +484,20 @@ mod tests {
         assert_eq!(path_of(&lineage(&[(1, "/")])), "/");
         let deep: Vec<_> = (2..10).map(|id| (id, "x")).collect();
         assert_eq!(path_of(&lineage(&deep)), "…/x/x/x/x/x/x/x/x");
+        let cut = "y".repeat(NAME_LEN - 1);
+        assert_eq!(path_of(&lineage(&[(9, &cut), (1, "/")])), format!("/{cut}…"));
+    }
+
+    #[test]
+    fn an_address_is_forgotten_when_it_has_been_quiet_for_long() {
+        let key = ListenerKey { port: 80, ..ListenerKey::default() };
+        let read = |accepts| [(key, abi::ListenerTotals { established: 5, accepts, ..Zeroable::zeroed() })];
+        let mut log = TrafficLog::default();
+        let reads = |log: &mut TrafficLog, accepts| {
+            (0..=TrafficLog::PATIENCE).map(|_| log.quiet(&read(accepts))).collect::<Vec<_>>().concat()
+        };
+        assert_eq!(reads(&mut log, 4), [], "one still waits");
+        assert_eq!(reads(&mut log, 5), [key]);
     }
 
     #[test]

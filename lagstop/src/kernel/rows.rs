@@ -3,7 +3,10 @@
 //! A row changes hands only after it has been out of the kernel's table, and unchanged, for two whole reads: `settle`
 //! runs on every CPU in each, after which none remembers the row as its running task's.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use crate::model::CgroupId;
 
@@ -36,6 +39,11 @@ impl Owners {
         self.by_row.insert(row, Owner { id, path, retired: None });
     }
 
+    /// Rows that are not free.
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.by_row.len()).unwrap_or(u32::MAX)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
         self.by_row.iter().map(|(&row, owner)| (row, owner))
     }
@@ -53,8 +61,11 @@ impl Owners {
     /// After a read: takes out and gives the rows that are free now. `changed` says whether a row was added to.
     pub(super) fn release(&mut self, changed: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut free = Vec::new();
+        // One that came back in another row keeps both, or what was counted in the first would be gone from its sum.
+        let live: HashSet<CgroupId> =
+            self.by_row.values().filter(|owner| owner.retired.is_none()).map(|owner| owner.id).collect();
         self.by_row.retain(|&row, owner| {
-            let Some(quiet) = &mut owner.retired else { return true };
+            let Some(quiet) = owner.retired.as_mut().filter(|_| !live.contains(&owner.id)) else { return true };
             *quiet = if changed(row) { 0 } else { *quiet + 1 };
             let released = *quiet >= QUIET_READS;
             if released {
@@ -91,6 +102,19 @@ mod tests {
         assert_eq!(owners.release(|_| false), [] as [u32; 0]);
         assert_eq!(owners.release(|_| false), [2]);
         assert_eq!(owners.iter().map(|(row, _)| row).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
+    fn a_cgroup_that_comes_back_keeps_both_rows() {
+        let mut owners = owners();
+        owners.retire(A);
+        owners.note(5, A, "/a".into());
+        for _ in 0..4 {
+            assert_eq!(owners.release(|_| false), [] as [u32; 0]);
+        }
+        owners.retire(A);
+        assert_eq!(owners.release(|_| false), [] as [u32; 0]);
+        assert_eq!(owners.release(|_| false), [2, 5]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, thread};
 
+use crate::plain::plain;
 use rustix::{
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     thread::{UnshareFlags, unshare_unsafe},
@@ -17,7 +18,7 @@ pub(super) fn with_tracefs<T: Send>(task: impl FnOnce() -> T + Send) -> Result<T
     }
     let run = || {
         mount_privately().map_err(|error| {
-            format!("tracefs is not mounted and cannot be ({error}): mount -t tracefs tracefs {TRACEFS}")
+            format!("tracefs is not mounted and cannot be ({}): mount -t tracefs tracefs {TRACEFS}", plain(&error))
         })?;
         Ok(task())
     };

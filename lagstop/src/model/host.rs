@@ -73,7 +73,7 @@ pub struct Lost {
     pub switches: u64,
     /// Times a task had no room for its state: its run-queue wait may be short.
     pub task_states: u64,
-    /// Switches and moves booked under `(other)`, because the table of cgroups was full.
+    /// Switches booked under `(other)`, because the table of cgroups was full.
     pub cgroup_overflows: u64,
     /// Connections not followed, because too many were waiting.
     pub connections: u64,

@@ -1,12 +1,12 @@
 //! What happened between two snapshots.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, CpuTotals, Host, Idle, Listener, ListenerTotals, LoadCredits, Nanos,
-    Pressure, Snapshot, Tasks, Throttling, Totals,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, CpuTotals, Host, Idle, Listener, LoadCredits, Nanos, Pressure,
+    Snapshot, Tasks, Throttling, Totals,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -45,7 +45,11 @@ impl Interval {
             start_ns: before.at.minus(origin),
             duration_ns,
             host: host(before, after, &cgroups),
-            listeners: listeners(&before.listeners, &after.listeners),
+            listeners: Listener::book(
+                &after.listening,
+                before.traffic.as_deref().unwrap_or_default(),
+                after.traffic.as_deref(),
+            ),
             cgroups,
         }
     }
@@ -107,21 +111,12 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup]) -> Host {
         idle_ns: cpus(|cpu| cpu.idle_ns),
         steal_ns: difference(now.steal_ns, then.steal_ns),
         self_cpu_ns: now.self_cpu_ns.minus(then.self_cpu_ns),
-        self_probe_ns: difference(now.self_probe_ns, then.self_probe_ns),
+        // Not known in the first moments; the programs have run since before the first reading all the same.
+        self_probe_ns: now.self_probe_ns.map(|now| now.minus(then.self_probe_ns.unwrap_or_default())),
         pressure: difference(now.pressure.map(|p| p.some_ns), then.pressure.map(|p| p.some_ns))
             .map(|some_ns| Pressure { some_ns }),
         lost: now.lost.since(&then.lost),
     }
-}
-
-fn listeners(before: &[Listener], after: &[Listener]) -> Vec<Listener> {
-    let then: HashMap<(u32, SocketAddr), Option<ListenerTotals>> =
-        before.iter().map(|listener| ((listener.netns, listener.address), listener.totals)).collect();
-    let since = |listener: &Listener| {
-        let then = then.get(&(listener.netns, listener.address)).copied().flatten().unwrap_or_default();
-        Listener { totals: listener.totals.map(|now| now.since(&then)), ..listener.clone() }
-    };
-    after.iter().map(since).collect()
 }
 
 #[cfg(test)]

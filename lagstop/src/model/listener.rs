@@ -1,6 +1,9 @@
 //! Listening TCP sockets in an interval.
 
-use std::net::SocketAddr;
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -73,4 +76,84 @@ pub struct Listener {
     /// What happened on it; `None` where TCP state changes are not seen.
     #[serde(flatten)]
     pub totals: Option<ListenerTotals>,
+}
+
+impl Listener {
+    /// One on which nothing is known to have happened.
+    pub const fn new(netns: u32, address: SocketAddr) -> Self {
+        Self { netns, address, cgroup: None, sockets: None, backlog: None, backlog_capacity: None, totals: None }
+    }
+
+    /// Books what happened on each address between `before` and `after` to the socket that listens on it, or on its port
+    /// for every address. `None` where TCP is not watched.
+    pub(super) fn book(listening: &[Self], before: &[Traffic], after: Option<&[Traffic]>) -> Vec<Self> {
+        let mut all: BTreeMap<(u32, SocketAddr), Self> =
+            listening.iter().map(|listener| ((listener.netns, listener.address), listener.clone())).collect();
+        let Some(after) = after else { return all.into_values().collect() };
+        for listener in all.values_mut() {
+            listener.totals = Some(ListenerTotals::default());
+        }
+        let then: HashMap<(u32, SocketAddr), ListenerTotals> =
+            before.iter().map(|traffic| ((traffic.netns, traffic.address), traffic.totals)).collect();
+        for seen in after {
+            let then = then.get(&(seen.netns, seen.address)).copied().unwrap_or_default();
+            let any_v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), seen.address.port());
+            let any_v6 = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), seen.address.port());
+            let address = [seen.address, any_v4, any_v6]
+                .into_iter()
+                .find(|address| all.contains_key(&(seen.netns, *address)))
+                .unwrap_or(seen.address);
+            let listener = all.entry((seen.netns, address)).or_insert_with(|| Self::new(seen.netns, address));
+            listener.totals.get_or_insert_default().add(&seen.totals.since(&then));
+            listener.cgroup = seen.cgroup.or(listener.cgroup);
+        }
+        // Addresses whose listener is gone, or cannot be listed, and on which nothing happened.
+        all.retain(|_, listener| listener.sockets.is_some() || listener.totals != Some(ListenerTotals::default()));
+        all.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listening(address: &str) -> Listener {
+        Listener { sockets: Some(1), ..Listener::new(1, address.parse().unwrap()) }
+    }
+
+    fn traffic(address: &str, accepts: u64) -> Traffic {
+        let totals = ListenerTotals { accepts, ..ListenerTotals::default() };
+        Traffic { netns: 1, address: address.parse().unwrap(), totals, cgroup: None, tgid: None }
+    }
+
+    fn accepts(listeners: &[Listener]) -> Vec<(String, u64)> {
+        let of = |listener: &Listener| (listener.address.to_string(), listener.totals.unwrap().accepts);
+        listeners.iter().map(of).collect()
+    }
+
+    #[test]
+    fn traffic_goes_to_the_most_exact_listener() {
+        let sockets = [listening("0.0.0.0:80"), listening("10.0.0.1:80"), listening("[::]:81")];
+        let seen =
+            [("10.0.0.1:80", 1), ("127.0.0.1:80", 4), ("10.0.0.9:80", 5), ("10.0.0.1:81", 6), ("10.0.0.1:82", 7)]
+                .map(|(address, accepts)| traffic(address, accepts));
+        let booked = Listener::book(&sockets, &[], Some(&seen));
+        let expected = [("0.0.0.0:80", 9), ("10.0.0.1:80", 1), ("10.0.0.1:82", 7), ("[::]:81", 6)];
+        assert_eq!(accepts(&booked), expected.map(|(address, accepts)| (address.to_owned(), accepts)));
+    }
+
+    #[test]
+    fn a_listener_that_comes_or_goes_does_not_bring_back_what_was() {
+        let (before, after) = ([traffic("10.0.0.1:80", 100)], [traffic("10.0.0.1:80", 103)]);
+        for sockets in [vec![listening("0.0.0.0:80")], vec![listening("10.0.0.1:80")], vec![]] {
+            let booked = Listener::book(&sockets, &before, Some(&after));
+            assert_eq!(booked.len(), 1);
+            assert_eq!(accepts(&booked)[0].1, 3);
+        }
+    }
+
+    #[test]
+    fn without_a_hook_on_tcp_nothing_is_said_about_traffic() {
+        assert_eq!(Listener::book(&[listening("0.0.0.0:80")], &[], None)[0].totals, None);
+    }
 }

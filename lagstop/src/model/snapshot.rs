@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure, Throttling, Totals};
+use super::{CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure, Throttling, Totals, Traffic};
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,9 @@ pub struct Snapshot {
     /// CPUs, by number.
     pub cpus: Vec<CpuTotals>,
     /// Listening addresses.
-    pub listeners: Vec<Listener>,
+    pub listening: Vec<Listener>,
+    /// What happened on the addresses that connections came to; `None` where TCP is not watched.
+    pub traffic: Option<Vec<Traffic>>,
     /// Figures of the host that are not of a cgroup.
     pub host: HostFigures,
 }

@@ -8,6 +8,7 @@ use std::{
 use thiserror::Error;
 
 use super::line::Line;
+use crate::plain::plain;
 
 /// Where lines go.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub enum WriteError {
     #[error("the disk is full. What was recorded so far is whole; free some space, or record elsewhere")]
     DiskFull,
     /// Anything else.
-    #[error("the output cannot be written: {0}. What was recorded so far is whole")]
+    #[error("the output cannot be written: {}. What was recorded so far is whole", plain(.0))]
     Other(io::Error),
     /// A line could not be made.
     #[error("an interval cannot be put into JSON: {0}")]

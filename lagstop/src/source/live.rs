@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
+    panic::{self, AssertUnwindSafe},
     path::PathBuf,
     sync::{Arc, mpsc as blocking},
     thread,
@@ -12,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{SourceError, Stop, Stream};
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listeners},
+    host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
     kernel::{CpuPlace, Facts, HookId, KernelSnapshot, Options, Plan, Reader, attach},
     model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Session, Snapshot},
 };
@@ -34,17 +35,9 @@ pub struct LiveOptions {
     pub clock_only: bool,
 }
 
-impl Default for LiveOptions {
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(1),
-            duration: None,
-            group_by: GroupBy::default(),
-            max_cgroups: Options::DEFAULT_MAX_CGROUPS,
-            load_credit_time: Duration::from_nanos(LoadCredits::TIME_CONSTANT.0),
-            clock_only: false,
-        }
-    }
+impl LiveOptions {
+    /// Cgroups that can be told apart at once, unless asked otherwise.
+    pub const DEFAULT_MAX_CGROUPS: u32 = Options::DEFAULT_MAX_CGROUPS;
 }
 
 /// Intervals that may wait for a slow reader. When more do, the next ones get longer; none is lost.
@@ -65,7 +58,13 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
-    thread::spawn(move || collector.run(&options, &stopped, &sender));
+    thread::spawn(move || {
+        let run = AssertUnwindSafe(|| collector.run(&options, &stopped, &sender));
+        if panic::catch_unwind(run).is_err() {
+            // Else its readers would take the end of the stream for the end of the measurement.
+            let _ = sender.blocking_send(Err(SourceError::Died));
+        }
+    });
     Ok(Stream { session, intervals, stop })
 }
 
@@ -208,7 +207,8 @@ impl Collector {
             idle,
             cgroups: states,
             cpus: cpu_totals,
-            listeners: listeners(&traffic, tcp_is_watched),
+            listening: listening(&traffic),
+            traffic: tcp_is_watched.then_some(traffic),
             host,
         })
     }

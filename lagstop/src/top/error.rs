@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::source::SourceError;
+use crate::{plain::plain, source::SourceError};
 
 /// Why `lagstop top` ended without being asked to.
 #[derive(Debug, thiserror::Error)]
@@ -14,10 +14,10 @@ pub enum TopError {
     )]
     NotATerminal,
     /// The terminal failed.
-    #[error("the terminal cannot be used: {0}; `reset` brings it back should it look wrong")]
+    #[error("the terminal cannot be used: {}; `reset` brings it back should it look wrong", plain(.0))]
     Terminal(#[source] io::Error),
     /// The signals that end it cannot be heard.
-    #[error("cannot listen for the signals that end lagstop top: {0}")]
+    #[error("cannot listen for the signals that end lagstop top: {}", plain(.0))]
     Signals(#[source] io::Error),
     /// A part of the process panicked, and its message is on the terminal.
     #[error("a part of lagstop panicked, and the screen was given up so that its message above can be read")]

@@ -65,3 +65,9 @@ pub(crate) fn tg_load_avg() -> HashMap<String, u64> {
     }
     of
 }
+
+/// Switches of all CPUs since boot.
+pub(crate) fn context_switches() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").unwrap();
+    stat.lines().find_map(|line| line.strip_prefix("ctxt ")).unwrap().parse().unwrap()
+}

@@ -10,6 +10,7 @@ mod fixture;
 mod kernel_files;
 mod load;
 mod sockets;
+mod terminal;
 
 use std::process::ExitCode;
 

@@ -24,6 +24,8 @@ pub(crate) enum Error {
     Object { path: PathBuf, source: io::Error },
     #[error("{path} is no eBPF object: {source}; run `cargo xtask ebpf`")]
     Parse { path: PathBuf, source: aya_obj::ParseError },
+    #[error("a budget is overrun: see above")]
+    OverBudget,
     #[error("the result cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]

@@ -58,9 +58,7 @@ impl Load<'_> {
                 let mut command = Command::new(binary);
                 command.args(["record", "--duration", "60s", "--output", "/dev/null"]);
                 if matches!(self, Self::ClockOnly(_)) {
-                    command.env("LAGSTOP_CLOCK_ONLY", "1");
-                } else {
-                    command.env_remove("LAGSTOP_CLOCK_ONLY");
+                    command.arg("--clock-only");
                 }
                 command
             }

@@ -74,6 +74,12 @@ fn bytes(kind: u32, key: u64, value: u64, entries: u64) -> u64 {
     }
 }
 
+impl Memory {
+    pub(super) fn is_within_the_budget(&self) -> bool {
+        self.total <= self.budget
+    }
+}
+
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -81,7 +87,7 @@ impl fmt::Display for Memory {
         for (name, bytes) in self.maps.iter().filter(|(_, bytes)| *bytes > 0) {
             writeln!(f, "  {name:<16}{:>8.2} MiB", mib(*bytes))?;
         }
-        let verdict = if self.total <= self.budget { "within" } else { "OVER" };
+        let verdict = if self.is_within_the_budget() { "within" } else { "OVER" };
         writeln!(f, "  {:<16}{:>8.2} MiB  {verdict} the budget of {} MiB", "total", mib(self.total), mib(self.budget))?;
         writeln!(f, "  apart, for each task while it lives: {:.2} MiB for 10,000 (estimate)", mib(self.task_storage))
     }

@@ -37,8 +37,11 @@ pub(super) struct Report {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Added {
+    /// Programs on the same tracepoints that only read the clock: what no program could do without.
     clock: Summary,
     lagstop: Summary,
+    /// Lagstop on top of the clock reads, in the same round.
+    own_work: Summary,
     bpftrace: Summary,
 }
 
@@ -48,6 +51,7 @@ impl Report {
         let added = Added {
             clock: added(|round| round.clock),
             lagstop: added(|round| round.lagstop),
+            own_work: Summary::of(rounds.iter().map(|round| round.lagstop - round.clock)),
             bpftrace: added(|round| round.bpftrace),
         };
         let (lagstop, bpftrace) = (added.lagstop.median, added.bpftrace.median);
@@ -65,6 +69,13 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Is everything as cheap as it must be?
+    pub(super) fn keeps_the_budgets(&self) -> bool {
+        self.within_budget && self.less_than_bpftrace && self.memory.is_within_the_budget()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Machine { kernel, cpu, cpus } = &self.machine;
@@ -76,6 +87,7 @@ impl fmt::Display for Report {
         line("nothing attached", self.baseline)?;
         line("added: clock reads alone", self.added.clock)?;
         line("added: lagstop", self.added.lagstop)?;
+        line("  its own work in that", self.added.own_work)?;
         line("added: bpftrace runqlat", self.added.bpftrace)?;
         let verdict = |good: bool| if good { "yes" } else { "NO" };
         writeln!(f, "\nlagstop adds at most {} ns: {}", self.budget_ns, verdict(self.within_budget))?;
@@ -109,6 +121,7 @@ mod tests {
         });
         let report = report(&rounds);
         assert_eq!(report.added.lagstop, Summary { median: 300.0, min: 300.0, max: 300.0 });
+        assert_eq!(report.added.own_work, Summary { median: 200.0, min: 200.0, max: 200.0 });
         assert_eq!(report.lagstop_to_bpftrace, Some(0.5));
         assert!(report.within_budget && report.less_than_bpftrace);
         let text = report.to_string();
