@@ -29,6 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("record_ends_in_silence_when_its_reader_goes", reader_goes),
     ("a_recording_that_was_killed_is_whole_lines", killed),
     ("throttling_agrees_with_cpu_stat", throttling),
+    ("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", churn),
     ("top_leaves_the_terminal_as_it_was", top),
     ("diagnose_reports_on_the_running_host", diagnosis),
     ("a_refused_recording_leaves_files_as_they_were", refused),
@@ -184,6 +185,35 @@ fn throttling() {
     assert!(throttled <= after.1 - before.1 && throttled + 50 >= after.1 - before.1);
     // Half of a CPU is taken away from one that would spin: 10 ms in each period.
     assert_within("time throttled", of(|c| c.throttled_ns.map(|time| time.0)), throttled * 10_000_000, 20.0);
+}
+
+/// Twelve cgroups, one after the other, in a table with room for the root and five more.
+fn churn() {
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let mut child = record(&["--interval", "100ms", "--max-cgroups", "6", "--output", path]);
+    let mut paths = Vec::new();
+    for n in 0..12 {
+        let cgroup = TestCgroup::new(&format!("churn{n}"));
+        paths.push(cgroup.path.clone());
+        let mut load = cgroup.start("spin 50");
+        load.line();
+        load.go();
+        load.line();
+        drop((load, cgroup));
+        // A row is free some readings after its cgroup is gone.
+        thread::sleep(Duration::from_millis(300));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
+    let lines = lines(output.path());
+    assert_eq!(footer(&lines).lost.cgroup_overflows, 0);
+    for path in paths {
+        let all = intervals(&lines).into_iter().flat_map(|interval| &interval.cgroups);
+        let cpu_ns: u64 = all.filter(|cgroup| *cgroup.path == *path).map(|cgroup| cgroup.totals.cpu_ns.0).sum();
+        // It spun for 50 ms; in a row that was somebody else's before, it would have that one's time too.
+        assert!((20_000_000..90_000_000).contains(&cpu_ns), "{path}: {cpu_ns} ns");
+    }
 }
 
 /// On a terminal of its own: what it draws, and that it leaves the terminal as it was.
