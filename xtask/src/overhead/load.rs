@@ -16,6 +16,8 @@ use super::error::Error;
 use crate::command::not_started;
 
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// lagstop has the kernel time its programs in the first moments, which is dear and not what it costs later.
+const WARM_UP: Duration = Duration::from_secs(3);
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Run-queue latency as bpftrace's own runqlat.bt measures it.
@@ -87,7 +89,9 @@ pub(super) struct Running {
 impl Running {
     /// Starts it and waits until it is attached.
     pub(super) fn start(load: Load<'_>) -> Result<Self, Error> {
-        Self::start_command(load.name(), load.ready(), load.command(), ATTACH_TIMEOUT)
+        let running = Self::start_command(load.name(), load.ready(), load.command(), ATTACH_TIMEOUT)?;
+        thread::sleep(WARM_UP);
+        Ok(running)
     }
 
     fn start_command(name: &'static str, ready: &str, mut command: Command, timeout: Duration) -> Result<Self, Error> {
