@@ -102,7 +102,7 @@ pub fn attach(facts: &Facts, mut plan: Plan, options: &Options) -> Result<Reader
             if hook == HookId::SchedSwitch {
                 return Err(error);
             }
-            plan.refuse(hook, &error.to_string());
+            plan.refuse(hook, &error.reason());
         }
     }
     // One that was attached already may have lost its use with one that was refused later.

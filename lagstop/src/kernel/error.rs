@@ -59,6 +59,16 @@ pub enum KernelError {
     },
 }
 
+impl KernelError {
+    /// What the kernel said, without what to do about it: for a hook that can be done without.
+    pub(super) fn reason(&self) -> String {
+        match self {
+            Self::Refused { why, .. } => why.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
 fn join(missing: &[MissingCapability]) -> String {
     let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
     names.join(" and ")
