@@ -1,22 +1,26 @@
 //! Keys and resizes, off the terminal.
 
 use std::{
-    io,
+    io::{self, stdin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread::{self, JoinHandle},
+    thread,
     time::Duration,
 };
 
 use ratatui::crossterm::event::{self, Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
 use tokio::sync::mpsc;
 
 use super::keymap::Key;
 
 /// How soon the thread notices that it should end.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// What the user did.
 pub(super) enum Event {
@@ -29,7 +33,6 @@ pub(super) enum Event {
 pub(super) struct Input {
     events: mpsc::Receiver<io::Result<Event>>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Input {
@@ -37,7 +40,7 @@ impl Input {
         let (sender, events) = mpsc::channel(16);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
+        thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 let Some(event) = read().transpose() else { continue };
                 let failed = event.is_err();
@@ -46,7 +49,7 @@ impl Input {
                 }
             }
         });
-        Self { events, stop, thread: Some(thread) }
+        Self { events, stop }
     }
 
     /// Waits for the next event. The thread's end is an error: a screen that hears no key could not be left.
@@ -58,18 +61,26 @@ impl Input {
 impl Drop for Input {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes the thread where it waits for room.
+        // Wakes the thread where it waits for room. It is not waited for: crossterm reads for ever from a terminal that
+        // goes away while it does.
         self.events.close();
-        if let Some(thread) = self.thread.take() {
-            // Its panic, if any, has been reported.
-            let _ = thread.join();
-        }
     }
 }
 
 /// One event that means something here, if one comes soon.
 fn read() -> io::Result<Option<Event>> {
-    if !event::poll(POLL)? {
+    let stdin = stdin();
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut ready, Some(&POLL)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // crossterm does not notice that the terminal has gone, and would read for ever.
+    if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::Error::other("it is gone"));
+    }
+    // Resizes come another way than keys.
+    if !event::poll(Duration::ZERO)? {
         return Ok(None);
     }
     Ok(match event::read()? {
