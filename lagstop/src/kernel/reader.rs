@@ -30,7 +30,7 @@ use crate::model::{
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct KernelSnapshot {
-    /// When it was taken, CLOCK_MONOTONIC.
+    /// When it was taken, CLOCK_MONOTONIC: up to when the CPUs' time is booked.
     pub at: Nanos,
     /// The idle tasks.
     pub idle: Totals,
@@ -288,8 +288,12 @@ impl Reader {
         let Lost { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } =
             &mut snapshot.lost;
         let cpus = &mut snapshot.cpus;
+        let mut booked = Vec::with_capacity(self.settled.len());
         self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
-            for CpuState { totals, .. } in copies {
+            for (cpu, CpuState { totals, booked_ns, .. }) in (0u32..).zip(copies) {
+                if self.settled.contains(&cpu) {
+                    booked.push(*booked_ns);
+                }
                 cpus.push(CpuTotals {
                     switches: totals.switches,
                     kept_calls: totals.kept_calls,
@@ -308,7 +312,12 @@ impl Reader {
                 *connections += lost(abi::Lost::Connections);
                 *listener_overflows += lost(abi::Lost::Listeners);
             }
-        })
+        })?;
+        // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.
+        if let Some(mean) = Nanos(booked.iter().sum()).mean(booked.len() as u64) {
+            snapshot.at = mean;
+        }
+        Ok(())
     }
 
     /// Reads what happened on each address, and takes those out on which nothing has for long: their listener may be gone,
