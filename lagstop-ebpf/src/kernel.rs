@@ -1,11 +1,12 @@
 //! Kernel structures, read through offsets that user space took from this kernel's BTF.
-//!
-//! Pointers that come from a `tp_btf` argument or `bpf_get_current_task_btf` are known to the verifier by type: loads
-//! from them are checked when the program is loaded and need no helper. A load that faults all the same gives 0.
 
 use core::ptr::read_volatile;
 
-use aya_ebpf::helpers::{bpf_probe_read_kernel, generated::bpf_get_current_task_btf};
+use aya_ebpf::helpers::{
+    bpf_probe_read_kernel,
+    generated::{bpf_get_current_task, bpf_get_current_task_btf},
+};
+use bytemuck::Zeroable;
 use lagstop_ebpf::{Offsets, Settings};
 
 /// Field offsets of this kernel.
@@ -27,113 +28,192 @@ macro_rules! constant {
 }
 pub(crate) use constant;
 
-/// Loads a `$type` at offset `$field` of the structure at `$pointer`.
-macro_rules! load {
-    ($pointer:expr, $field:ident as $type:ty) => {
-        // SAFETY: the verifier checks type and offset of the load against the kernel's BTF.
-        unsafe {
-            read_volatile($pointer.cast::<u8>().add(read_volatile(&raw const OFFSETS.$field) as usize).cast::<$type>())
-        }
-    };
-}
-
 /// A pointer into the kernel.
 pub(crate) type Pointer = *const u8;
 
 const PF_IDLE: u32 = 0x2;
 
-/// A `task_struct`.
+/// A kernel structure.
+///
+/// The verifier knows the type of one that comes as an argument of a `tp_btf`, fentry or fexit program, or from
+/// `bpf_get_current_task_btf`, and of all that can be reached from it: loads are checked when the program is loaded and
+/// need no helper. Any other is read by a helper. Where the address cannot be read, both ways give 0.
 #[derive(Clone, Copy)]
-pub(crate) struct Task(Pointer);
+struct Structure {
+    at: Pointer,
+    is_typed: bool,
+}
 
-impl Task {
-    /// The task at `pointer`, an argument of a `tp_btf` program.
+impl Structure {
     #[inline(always)]
-    pub(crate) fn new(pointer: Pointer) -> Self {
-        Self(pointer)
+    fn load<T: Copy + Zeroable>(self, offset: u64) -> T {
+        let address = self.at.wrapping_add(offset as usize);
+        if self.is_typed {
+            // SAFETY: the verifier checks type and offset of the load against the kernel's BTF.
+            unsafe { read_volatile(address.cast::<T>()) }
+        } else {
+            probe_read(address).unwrap_or(T::zeroed())
+        }
     }
 
+    /// The structure that a pointer in this one leads to.
+    #[inline(always)]
+    fn follow(self, offset: u64) -> Self {
+        Self { at: self.load(offset), is_typed: self.is_typed }
+    }
+}
+
+/// Loads the field of `$structure` that is at `$offset`, or follows it where it is a pointer.
+macro_rules! load {
+    ($structure:expr, $offset:ident) => {
+        $structure.load(constant!(OFFSETS.$offset))
+    };
+}
+macro_rules! follow {
+    ($structure:expr, $offset:ident) => {
+        $structure.follow(constant!(OFFSETS.$offset))
+    };
+}
+
+/// The arguments of a tracepoint or of a hooked function.
+#[derive(Clone, Copy)]
+pub(crate) struct Arguments {
+    at: *const u64,
+    is_typed: bool,
+}
+
+impl Arguments {
+    /// Those of a `tp_btf`, fentry or fexit program.
+    #[inline(always)]
+    pub(crate) fn typed<T>(context: *mut T) -> Self {
+        Self { at: context.cast::<u64>().cast_const(), is_typed: true }
+    }
+
+    /// Those of a raw tracepoint: plain numbers to the verifier.
+    #[inline(always)]
+    pub(crate) fn untyped<T>(context: *mut T) -> Self {
+        Self { at: context.cast::<u64>().cast_const(), is_typed: false }
+    }
+
+    #[inline(always)]
+    pub(crate) fn task(self, n: usize) -> Task {
+        Task(Structure { at: self.pointer(n), is_typed: self.is_typed })
+    }
+
+    #[inline(always)]
+    pub(crate) fn pointer(self, n: usize) -> Pointer {
+        // SAFETY: the verifier checks the bounds.
+        unsafe { read_volatile(self.at.add(n).cast::<Pointer>()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn number(self, n: usize) -> i32 {
+        // SAFETY: the verifier checks the bounds.
+        unsafe { read_volatile(self.at.add(n)) as i32 }
+    }
+}
+
+/// A `task_struct`.
+#[derive(Clone, Copy)]
+pub(crate) struct Task(Structure);
+
+impl Task {
     /// The running task.
     #[inline(always)]
     pub(crate) fn current() -> Self {
-        // SAFETY: takes no arguments, never fails.
-        Self(unsafe { bpf_get_current_task_btf() }.cast::<u8>().cast_const())
+        if constant!(SETTINGS.current_is_typed) != 0 {
+            // SAFETY: takes no arguments, never fails.
+            let at = unsafe { bpf_get_current_task_btf() }.cast::<u8>().cast_const();
+            Self(Structure { at, is_typed: true })
+        } else {
+            // SAFETY: as above.
+            let at = unsafe { bpf_get_current_task() } as Pointer;
+            Self(Structure { at, is_typed: false })
+        }
     }
 
     #[inline(always)]
-    pub(crate) fn as_ptr(self) -> Pointer {
-        self.0
+    pub(crate) fn address(self) -> u64 {
+        self.0.at as u64
     }
 
     /// Is this a CPU's idle task (pid 0)? `PF_IDLE` alone would also name idle-injection threads; it is asked first
     /// because it sits in a cache line that `__schedule()` has just used.
     #[inline(always)]
     pub(crate) fn is_idle(self) -> bool {
-        load!(self.0, task_flags as u32) & PF_IDLE != 0 && load!(self.0, task_pid as u32) == 0
+        let flags: u32 = load!(self.0, task_flags);
+        flags & PF_IDLE != 0 && 0u32 == load!(self.0, task_pid)
     }
 
     #[inline(always)]
     pub(crate) fn tgid(self) -> u32 {
-        load!(self.0, task_tgid as u32)
+        load!(self.0, task_tgid)
     }
 
     /// The CPU whose run queue it is on, or was last.
     #[inline(always)]
     pub(crate) fn cpu(self) -> u32 {
-        load!(self.0, task_cpu as u32)
+        load!(self.0, task_cpu)
+    }
+
+    /// Can it go on? Of a task that is preempted on its way to sleep the answer is no.
+    #[inline(always)]
+    pub(crate) fn is_runnable(self) -> bool {
+        const TASK_RUNNING: u32 = 0;
+        TASK_RUNNING == load!(self.0, task_state)
     }
 
     /// What tells how its spell on the CPU went.
     #[inline(always)]
     pub(crate) fn seen(self) -> Seen {
-        Seen { nvcsw: load!(self.0, task_nvcsw as u64), runtime_ns: load!(self.0, task_sum_exec_runtime as u64) }
+        Seen { nvcsw: load!(self.0, task_nvcsw), runtime_ns: load!(self.0, task_sum_exec_runtime) }
     }
 
     /// When it was born, CLOCK_MONOTONIC.
     #[inline(always)]
     pub(crate) fn start_time(self) -> u64 {
-        load!(self.0, task_start_time as u64)
+        load!(self.0, task_start_time)
     }
 
     /// Wait on run queues that the kernel has booked.
     #[inline(always)]
     pub(crate) fn run_delay(self) -> u64 {
-        load!(self.0, task_run_delay as u64)
+        load!(self.0, task_run_delay)
     }
 
     /// Since when it has been waiting, on the clock of its run queue; 0 when it is not.
     #[inline(always)]
     pub(crate) fn last_queued(self) -> u64 {
-        load!(self.0, task_last_queued as u64)
+        load!(self.0, task_last_queued)
     }
 
     /// The clock of its run queue.
     #[inline(always)]
     pub(crate) fn rq_clock(self) -> u64 {
-        let cfs_rq = load!(self.0, task_cfs_rq as Pointer);
-        let rq = load!(cfs_rq, cfs_rq_rq as Pointer);
-        load!(rq, rq_clock as u64)
+        let cfs_rq = follow!(self.0, task_cfs_rq);
+        let rq = follow!(cfs_rq, cfs_rq_rq);
+        load!(rq, rq_clock)
     }
 
     /// What groups it: its `task_group`, or its `css_set` where tasks are grouped by cgroup v2 leaf.
     #[inline(always)]
     pub(crate) fn group(self) -> Group {
         if constant!(SETTINGS.group_by_leaf) != 0 {
-            Group(load!(self.0, task_cgroups as Pointer))
+            Group(follow!(self.0, task_cgroups))
         } else {
-            Group(load!(self.0, task_group as Pointer))
+            Group(follow!(self.0, task_group))
         }
     }
 
     /// The `struct sock` behind file descriptor `fd`, or null where it is no socket.
     #[inline(always)]
     pub(crate) fn socket(self, fd: u32) -> Pointer {
-        let files = load!(self.0, task_files as Pointer);
-        let fdt = load!(files, files_fdt as Pointer);
-        if fd >= load!(fdt, fdt_max_fds as u32) {
+        let files = follow!(self.0, task_files);
+        let fdt = follow!(files, files_fdt);
+        if fd >= load!(fdt, fdt_max_fds) {
             return core::ptr::null();
         }
-        let table = load!(fdt, fdt_fd as Pointer);
+        let table = load!(fdt, fdt_fd);
         let file = probe_field(table, u64::from(fd) * 8);
         let socket = probe_field(file, constant!(OFFSETS.file_private_data));
         // A socket points back at its file; any other file's private data does not, but for a freak.
@@ -154,9 +234,10 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Reads them from a task that the verifier does not know to be one.
+    /// Reads them from the task at an address that was kept.
     #[inline(always)]
-    pub(crate) fn probe(task: Pointer) -> Option<Self> {
+    pub(crate) fn probe(task: u64) -> Option<Self> {
+        let task = task as Pointer;
         Some(Self {
             nvcsw: probe_read(task.wrapping_add(constant!(OFFSETS.task_nvcsw) as usize))?,
             runtime_ns: probe_read(task.wrapping_add(constant!(OFFSETS.task_sum_exec_runtime) as usize))?,
@@ -166,28 +247,28 @@ impl Seen {
 
 /// A `task_group` or a `css_set`. It lives at least as long as a task is in it.
 #[derive(Clone, Copy)]
-pub(crate) struct Group(Pointer);
+pub(crate) struct Group(Structure);
 
 impl Group {
     #[inline(always)]
     pub(crate) fn address(self) -> u64 {
-        self.0 as u64
+        self.0.at as u64
     }
 
     /// Its cgroup. Autogroups, and what is left of dying groups, have none: see [`Cgroup::id`].
     #[inline(always)]
     pub(crate) fn cgroup(self) -> Cgroup {
         if constant!(SETTINGS.group_by_leaf) != 0 {
-            Cgroup(load!(self.0, css_set_dfl_cgrp as Pointer))
+            Cgroup(follow!(self.0, css_set_dfl_cgrp))
         } else {
-            Cgroup(load!(self.0, group_cgroup as Pointer))
+            Cgroup(follow!(self.0, group_cgroup))
         }
     }
 }
 
 /// A `struct cgroup`, or null.
 #[derive(Clone, Copy)]
-pub(crate) struct Cgroup(Pointer);
+pub(crate) struct Cgroup(Structure);
 
 impl Cgroup {
     /// Id of the root of every hierarchy.
@@ -196,8 +277,8 @@ impl Cgroup {
     /// The inode number of its directory. Without a cgroup the root's: there its tasks compete.
     #[inline(always)]
     pub(crate) fn id(self) -> u64 {
-        let kn = load!(self.0, cgroup_kn as Pointer);
-        match load!(kn, kn_id as u64) {
+        let kn = follow!(self.0, cgroup_kn);
+        match load!(kn, kn_id) {
             0 => Self::ROOT,
             id => id,
         }
@@ -205,7 +286,7 @@ impl Cgroup {
 
     #[inline(always)]
     pub(crate) fn as_ptr(self) -> Pointer {
-        self.0
+        self.0.at
     }
 }
 

@@ -23,6 +23,9 @@ pub const LINEAGE_DEPTH: usize = 8;
 /// Bytes kept of one directory name, the closing zero included. Docker's scopes need 77.
 pub const NAME_LEN: usize = 88;
 
+/// Tasks about which something can be kept, unless user space asks for another number.
+pub const MAX_TASKS: u32 = 65_536;
+
 /// Connections that may wait unaccepted at once, over the whole host.
 pub const MAX_PENDING: u32 = 16_384;
 /// Listening addresses that can be told apart.
@@ -40,6 +43,8 @@ pub struct Offsets {
     pub task_tgid: u64,
     /// `task_struct.thread_info.cpu`, or `task_struct.cpu` on older kernels
     pub task_cpu: u64,
+    /// `task_struct.__state`, or `task_struct.state` on older kernels
+    pub task_state: u64,
     /// `task_struct.nvcsw`
     pub task_nvcsw: u64,
     /// `task_struct.start_time` (CLOCK_MONOTONIC)
@@ -90,6 +95,8 @@ pub struct Offsets {
     pub socket_file: u64,
     /// `sock.sk_socket`: null until the connection is accepted
     pub sk_socket: u64,
+    /// `sock.__sk_common.skc_state`
+    pub sk_state: u64,
     /// `sock.__sk_common.skc_family`
     pub sk_family: u64,
     /// `sock.__sk_common.skc_num`: the local port, host byte order
@@ -110,8 +117,18 @@ pub struct Offsets {
 pub struct Settings {
     /// 1: group tasks by their cgroup v2 leaf instead of the group they are scheduled in.
     pub group_by_leaf: u64,
-    /// 1: `sched_info` is there, so run-queue waits can be read from it.
+    /// How run-queue waits are measured: one of the `WAITS_` constants.
     pub runq_wait: u64,
+    /// What is seen of a call to `__schedule()` beside the switch: one of the `COST_` constants.
+    pub switch_cost: u64,
+    /// 1: calls that kept the running task are seen to end.
+    pub sees_kept: u64,
+    /// 1: another task may get the CPU while the programs at entry and exit run.
+    pub is_preemptible: u64,
+    /// 1: the helper is there that gives the running task with its type.
+    pub current_is_typed: u64,
+    /// Where the program at the exit of `inet_csk_accept` finds the socket, in bytes from its context.
+    pub accept_result: u64,
     /// CLOCK_MONOTONIC when the programs were loaded: tasks born later had no wait before.
     pub loaded_at_ns: u64,
     /// Copies of every distribution.
@@ -119,6 +136,20 @@ pub struct Settings {
     /// 1: read the clock and return, for measuring what no program could do without.
     pub clock_only: u64,
 }
+
+/// Waits are not measured.
+pub const WAITS_NONE: u64 = 0;
+/// Waits are read from `task_struct.sched_info`.
+pub const WAITS_SCHED_INFO: u64 = 1;
+/// Waits are taken by the clock from a wake-up, or a switch away from a task that can go on, to the switch to it.
+pub const WAITS_WAKEUPS: u64 = 2;
+
+/// Neither entry nor exit is seen: switches have no cost.
+pub const COST_NONE: u64 = 0;
+/// The entry is seen: switches have a pick cost.
+pub const COST_PICK: u64 = 1;
+/// Both are seen.
+pub const COST_WHOLE: u64 = 2;
 
 /// Totals of one row on one CPU. All grow without end; each is written by one program, or by programs that cannot
 /// interrupt each other, so plain additions lose nothing.
@@ -139,6 +170,8 @@ pub struct RowTotals {
     pub kept_ns: u64,
     /// `sched_switch` to exit, of switches to the row.
     pub swap_ns: u64,
+    /// Time in the function that picks the next task of the fair class, called by the row's tasks.
+    pub pick_function_ns: u64,
     /// Growth of `se.sum_exec_runtime` while the row's tasks were on the CPU.
     pub cpu_ns: u64,
     /// Waits on the run queue that ended in running.
@@ -159,12 +192,18 @@ pub struct RowTotals {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 pub struct CpuState {
-    /// When the call in flight was entered; 0 when none was seen.
+    /// How far the call in flight has come: one of the `CALL_` constants.
+    pub call: u64,
+    /// When the last call that was seen to be entered was.
     pub entry_ns: u64,
-    /// When the call in flight switched; 0 when it has not.
+    /// When the last switch was over for its program.
     pub switch_ns: u64,
-    /// Pick cost of the call in flight.
+    /// Pick cost of the last switch.
     pub pick_ns: u64,
+    /// 1: that pick cost is known.
+    pub is_pick_known: u64,
+    /// When the function that picks the next task was entered; 0 when that was not seen.
+    pub pick_function_entry_ns: u64,
     /// Row of the task that the call in flight switched away from.
     pub previous_row: u64,
     /// Address of the running task; 0 before the first was seen. The fields below speak of it.
@@ -189,6 +228,8 @@ pub struct CpuState {
     pub shard: u64,
     /// 1 when the table of rows was found full; user space clears it.
     pub rows_full: u64,
+    /// 1 when the table of tasks was found full; every reading clears it.
+    pub tasks_full: u64,
     /// What happened on this CPU since the programs were attached.
     pub totals: CpuTotals,
 }
@@ -196,6 +237,12 @@ pub struct CpuState {
 impl CpuState {
     /// In place of the running task's address while another one's figures are still being booked.
     pub const IN_BETWEEN: u64 = 1;
+    /// No call is in flight, or its entry was not seen.
+    pub const CALL_NONE: u64 = 0;
+    /// The call was entered.
+    pub const CALL_ENTERED: u64 = 1;
+    /// The call has switched.
+    pub const CALL_SWITCHED: u64 = 2;
 }
 
 /// Totals of one CPU, counted apart from the rows', so that the two can be held against each other.
@@ -210,6 +257,8 @@ pub struct CpuTotals {
     pub pick_ns: u64,
     /// As in [`RowTotals`].
     pub swap_ns: u64,
+    /// Calls of the function that picks the next task.
+    pub pick_function_calls: u64,
     /// As in [`RowTotals`].
     pub runq_waits: u64,
     /// As in [`RowTotals`].
@@ -223,7 +272,7 @@ pub struct CpuTotals {
 }
 
 /// Number of [`Lost`] kinds.
-pub const LOST_KINDS: usize = 6;
+pub const LOST_KINDS: usize = 8;
 
 /// Things that could not be measured, each counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,16 +280,21 @@ pub const LOST_KINDS: usize = 6;
 pub enum Lost {
     /// A switch whose entry was not seen: its pick cost is unknown.
     Entries = 0,
+    /// A switch whose exit was not seen: its swap cost is unknown.
+    Exits = 1,
     /// A switch that the kernel did not show, found out afterwards: its cost is unknown.
-    Switches = 5,
-    /// A task for which no storage could be had: a wait that was moved between CPUs is short by its first part.
-    TaskStorage = 1,
+    Switches = 2,
+    /// A task about which nothing could be kept, because the table is full: a wait that was moved between CPUs is short
+    /// by its first part.
+    Tasks = 3,
     /// A switch booked under `(other)`, because its cgroup found no free row.
-    Rows = 2,
+    Rows = 4,
     /// A connection not followed, because too many were waiting.
-    Connections = 3,
-    /// An accept whose listener found no place in the table of listeners.
-    Listeners = 4,
+    Connections = 5,
+    /// A connection that was accepted in a way that is not seen: its accept wait is unknown.
+    Accepts = 6,
+    /// An event of a listener that found no place in the table of listeners.
+    Listeners = 7,
 }
 
 /// Distributions of one row in one shard; counts wrap.
@@ -288,6 +342,10 @@ pub struct Lineage {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 pub struct TaskState {
+    /// When it was born, which tells it from another one at the same address.
+    pub born_ns: u64,
+    /// Since when it has been waiting by the clock, where waits are taken so; 0 when it is not.
+    pub queued_ns: u64,
     /// `run_delay` as the kernel will have booked it after the last wait seen.
     pub run_delay_ns: u64,
     /// The epoch in which the task was last counted in `threads`; 0 when it has not been seen before.

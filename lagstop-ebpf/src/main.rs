@@ -22,6 +22,7 @@ mod program;
 mod rows;
 mod spells;
 mod spread;
+mod tasks;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,17 +1,15 @@
-//! Every map. Sizes in rows, and the CPUs' places, are set by user space at load.
+//! Every map. Sizes in rows, tasks, and the CPUs' places, are set by user space at load.
+//!
+//! All of them are allocated when they are made: nothing here may allocate inside of a switch.
 
 use aya_ebpf::{
-    bindings::{BPF_F_NO_PREALLOC, bpf_map_type::BPF_MAP_TYPE_TASK_STORAGE},
     btf_maps::{Array, HashMap, PerCpuArray, Stack},
-    helpers::generated::bpf_task_storage_get,
     macros::btf_map,
 };
 use lagstop_ebpf::{
     AcceptTotals, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, Lineage, ListenerKey, ListenerTotals, MAX_LISTENERS,
-    MAX_PENDING, MAX_SHARDS, Pending, RowTotals, TaskState,
+    MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, RowTotals, TaskState,
 };
-
-use crate::kernel::Task;
 
 const ROWS: usize = DEFAULT_ROWS as usize;
 
@@ -55,44 +53,6 @@ pub(crate) static PENDING: HashMap<u64, Pending, { MAX_PENDING as usize }> = Has
 #[btf_map]
 pub(crate) static LISTENERS: HashMap<ListenerKey, ListenerTotals, { MAX_LISTENERS as usize }> = HashMap::new();
 
-/// What is kept about each task; freed with it.
+/// What is kept about each task, by the address of its `task_struct`. Taken out when the task is freed.
 #[btf_map]
-pub(crate) static TASKS: TaskStorage = TaskStorage::new();
-
-/// A task-local storage map of [`TaskState`]: aya-ebpf 0.2 has no type for it.
-#[repr(C)]
-pub(crate) struct TaskStorage {
-    r#type: *const [i32; BPF_MAP_TYPE_TASK_STORAGE as usize],
-    key: *const i32,
-    value: *const TaskState,
-    max_entries: *const [i32; 0],
-    map_flags: *const [i32; BPF_F_NO_PREALLOC as usize],
-}
-
-// SAFETY: the fields only carry types for the loader and are never read.
-unsafe impl Sync for TaskStorage {}
-
-impl TaskStorage {
-    const fn new() -> Self {
-        use core::ptr::null;
-        Self { r#type: null(), key: null(), value: null(), max_entries: null(), map_flags: null() }
-    }
-
-    /// The state of `task`, zeroed at first. `None` when there is no memory, or when this interrupted another access to
-    /// task storage on the same CPU.
-    #[inline(always)]
-    pub(crate) fn get(&self, task: Task) -> Option<&mut TaskState> {
-        const CREATE: u64 = 1;
-        // SAFETY: the helper takes the map, a task that the verifier trusts, and no initial value.
-        let state = unsafe {
-            bpf_task_storage_get(
-                core::ptr::from_ref(self).cast_mut().cast(),
-                task.as_ptr().cast_mut().cast(),
-                core::ptr::null_mut(),
-                CREATE,
-            )
-        };
-        // SAFETY: null or a value of this map, which lives at least as long as the program runs.
-        unsafe { state.cast::<TaskState>().as_mut() }
-    }
-}
+pub(crate) static TASKS: HashMap<u64, TaskState, { MAX_TASKS as usize }> = HashMap::new();

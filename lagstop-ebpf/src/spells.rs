@@ -1,12 +1,13 @@
 //! Spells on the CPU: from a switch to a task until the switch away from it.
 
-use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, ROW_OTHER, RowTotals, TaskState};
+use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, ROW_OTHER, RowTotals, TaskState, WAITS_SCHED_INFO, WAITS_WAKEUPS};
 
 use crate::{
     kernel::{Seen, Task, constant},
-    maps::{ROW_TOTALS, TASKS},
+    maps::ROW_TOTALS,
     rows::Membership,
     spread,
+    tasks::state_of,
 };
 
 /// Whether the kernel has yet to book the wait of a task that gets the CPU.
@@ -27,20 +28,32 @@ pub(crate) fn totals_of(row: u32) -> Option<&'static mut RowTotals> {
     ROW_TOTALS.get_ptr_mut(row).map(|totals| unsafe { &mut *totals })
 }
 
+/// How a task left the CPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Departure {
+    /// To wait for something.
+    Voluntary,
+    /// It could have gone on.
+    Involuntary,
+}
+
 /// Ends the spell of the task that `cpu` knows to run, of `row`, and counts the switch away from it.
 #[inline(always)]
-pub(crate) fn end(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, seen: Seen, now: u64) {
+pub(crate) fn end(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, seen: Seen, now: u64) -> Departure {
     book(cpu, totals, row, seen.runtime_ns, now);
     // The kernel has just added this switch to `nvcsw` or `nivcsw`: ask it which.
-    if seen.nvcsw != cpu.nvcsw {
+    let departure = if seen.nvcsw != cpu.nvcsw {
         totals.voluntary_switches += 1;
+        Departure::Voluntary
     } else {
         totals.involuntary_switches += 1;
-    }
+        Departure::Involuntary
+    };
     cpu.totals.switches += 1;
     if row == ROW_OTHER {
         cpu.totals.lost[Lost::Rows as usize] += 1;
     }
+    departure
 }
 
 /// Books the time since the last booking: to the row as the kernel booked it to the task, to the CPU by the clock.
@@ -66,7 +79,7 @@ pub(crate) fn begin(cpu: &mut CpuState, task: Task, of: Membership, now: u64) {
     cpu.runtime_ns = seen.runtime_ns;
     cpu.booked_ns = now;
     cpu.counted_epoch = cpu.epoch;
-    set_task(cpu, task.as_ptr() as u64);
+    set_task(cpu, task.address());
 }
 
 /// Notes whose the running task is.
@@ -83,13 +96,10 @@ pub(crate) fn take_on(cpu: &mut CpuState, next: Task, arrival: Arrival, now: u64
     let of = if next.is_idle() {
         Membership::IDLE
     } else {
-        let mut state = TASKS.get(next);
-        if state.is_none() {
-            cpu.totals.lost[Lost::TaskStorage as usize] += 1;
-        }
+        let mut state = state_of(cpu, next);
         let of = Membership::of_next(cpu, next, state.as_deref_mut());
         if let Some(totals) = totals_of(of.row) {
-            arrive(cpu, totals, next, of.row, state, arrival);
+            arrive(cpu, totals, next, of.row, state, arrival, now);
         }
         of
     };
@@ -97,58 +107,88 @@ pub(crate) fn take_on(cpu: &mut CpuState, next: Task, arrival: Arrival, now: u64
     of
 }
 
-/// Books the wait of `task` on the run queue.
-///
-/// The kernel adds `rq->clock − last_queued` to `run_delay` when a task gets the CPU (`sched_info_arrive`). A task moved
-/// to another CPU while it waits has had the first part added by `sched_info_dequeue`. So the wait is all that
-/// `run_delay` grows by between two arrivals.
+/// Books the wait of `task` on the run queue, if it has waited.
 #[inline(always)]
 fn arrive(
     cpu: &mut CpuState,
     totals: &mut RowTotals,
     task: Task,
     row: u32,
-    state: Option<&mut TaskState>,
+    mut state: Option<&mut TaskState>,
     arrival: Arrival,
+    now: u64,
 ) {
-    let mut delay = 0;
-    let mut wait = 0;
-    // A task that was never queued has not waited: it was preempted in a state other than running.
-    let mut waited = arrival == Arrival::Done;
-    if constant!(SETTINGS.runq_wait) != 0 {
-        delay = task.run_delay();
-        let queued = task.last_queued();
-        if arrival == Arrival::Coming && queued != 0 {
-            waited = true;
-            wait = task.rq_clock().wrapping_sub(queued);
-            delay += wait;
-        }
+    let wait = match constant!(SETTINGS.runq_wait) {
+        WAITS_SCHED_INFO => wait_by_sched_info(task, state.as_deref_mut(), arrival),
+        WAITS_WAKEUPS => wait_by_the_clock(state.as_deref_mut(), now),
+        _ => None,
+    };
+    if let Some(state) = state
+        && state.epoch < cpu.epoch
+    {
+        state.epoch = cpu.epoch;
+        totals.threads += 1;
     }
-    if let Some(state) = state {
-        let known = state.epoch != 0;
-        if known {
-            wait = delay.wrapping_sub(state.run_delay_ns);
-        } else if task.start_time() > constant!(SETTINGS.loaded_at_ns) {
-            // Born after the load, it has had no other waits. Those of older tasks are not ours.
-            wait = delay;
-        }
-        if waited || !known {
-            state.run_delay_ns = delay;
-        }
-        if state.epoch < cpu.epoch {
-            state.epoch = cpu.epoch;
-            totals.threads += 1;
-        }
-    }
-    if !waited || constant!(SETTINGS.runq_wait) == 0 {
-        return;
-    }
+    let Some(wait) = wait else { return };
     totals.runq_waits += 1;
     totals.runq_wait_ns += wait;
     cpu.totals.runq_waits += 1;
     cpu.totals.runq_wait_ns += wait;
     if let Some(distributions) = spread::of(cpu, row) {
         spread::count(&mut distributions.runq_wait, wait);
+    }
+}
+
+/// The wait of `task`, which gets the CPU.
+///
+/// The kernel adds `rq->clock − last_queued` to `run_delay` when a task gets the CPU (`sched_info_arrive`). A task moved
+/// to another CPU while it waits has had the first part added by `sched_info_dequeue`. So the wait is all that
+/// `run_delay` grows by between two arrivals.
+#[inline(always)]
+fn wait_by_sched_info(task: Task, state: Option<&mut TaskState>, arrival: Arrival) -> Option<u64> {
+    let mut delay = task.run_delay();
+    let mut wait = 0;
+    // A task that was never queued has not waited: it was preempted in a state other than running.
+    let mut waited = arrival == Arrival::Done;
+    let queued = task.last_queued();
+    if arrival == Arrival::Coming && queued != 0 {
+        waited = true;
+        wait = task.rq_clock().wrapping_sub(queued);
+        delay += wait;
+    }
+    if let Some(state) = state {
+        let is_known = state.epoch != 0;
+        if is_known {
+            wait = delay.wrapping_sub(state.run_delay_ns);
+        } else if state.born_ns > constant!(SETTINGS.loaded_at_ns) {
+            // Born after the load, it has had no other waits. Those of older tasks are not ours.
+            wait = delay;
+        }
+        if waited || !is_known {
+            state.run_delay_ns = delay;
+        }
+    }
+    waited.then_some(wait)
+}
+
+/// The time since the task was noted to wait.
+#[inline(always)]
+fn wait_by_the_clock(state: Option<&mut TaskState>, now: u64) -> Option<u64> {
+    let state = state?;
+    let queued = core::mem::replace(&mut state.queued_ns, 0);
+    (queued != 0).then(|| now.wrapping_sub(queued))
+}
+
+/// Notes that `task`, which leaves the CPU, waits for it from now on, or for something else.
+#[inline(always)]
+pub(crate) fn note_departure(cpu: &mut CpuState, task: Task, departure: Departure, now: u64) {
+    if constant!(SETTINGS.runq_wait) != WAITS_WAKEUPS || task.is_idle() {
+        return;
+    }
+    if let Some(state) = state_of(cpu, task) {
+        // The kernel does not take a task for waiting that is preempted on its way to sleep.
+        let waits = departure == Departure::Involuntary && task.is_runnable();
+        state.queued_ns = if waits { now } else { 0 };
     }
 }
 
@@ -159,17 +199,15 @@ pub(crate) fn count_thread(cpu: &mut CpuState, totals: &mut RowTotals, row: u32,
         return;
     }
     cpu.counted_epoch = cpu.epoch;
-    match TASKS.get(task) {
-        Some(state) if state.epoch < cpu.epoch => {
-            // First seen while it runs: its waits so far are booked, and not ours.
-            if state.epoch == 0 {
-                state.run_delay_ns = task.run_delay();
-            }
-            state.epoch = cpu.epoch;
-            totals.threads += 1;
+    if let Some(state) = state_of(cpu, task)
+        && state.epoch < cpu.epoch
+    {
+        // First seen while it runs: its waits so far are booked, and not ours.
+        if state.epoch == 0 && constant!(SETTINGS.runq_wait) == WAITS_SCHED_INFO {
+            state.run_delay_ns = task.run_delay();
         }
-        Some(_) => {}
-        None => cpu.totals.lost[Lost::TaskStorage as usize] += 1,
+        state.epoch = cpu.epoch;
+        totals.threads += 1;
     }
 }
 
@@ -183,7 +221,7 @@ pub(crate) fn take_up(cpu: &mut CpuState, current: Task, now: u64) {
         set_task(cpu, CpuState::IN_BETWEEN);
         cpu.totals.lost[Lost::Switches as usize] += 1;
         let row = cpu.row as u32;
-        if let (Some(seen), Some(totals)) = (Seen::probe(before as *const u8), totals_of(row)) {
+        if let (Some(seen), Some(totals)) = (Seen::probe(before), totals_of(row)) {
             end(cpu, totals, row, seen, now);
         }
     }

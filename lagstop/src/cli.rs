@@ -1,6 +1,8 @@
 //! The command line: one file a subcommand.
 
+mod check;
 mod diagnose;
+mod hooks;
 mod measure;
 mod record;
 mod top;
@@ -8,13 +10,13 @@ mod top;
 use std::{
     error::Error,
     fmt,
-    io::{self, Write},
+    io::{self, IsTerminal, Write},
     process::ExitCode,
 };
 
 use clap::{Parser, Subcommand};
 
-use crate::{plain::plain, signals::Endings};
+use crate::{plain::plain, report::text::Options, signals::Endings};
 
 const ABOUT: &str =
     "Measures what the scheduler itself costs on a densely packed Linux host, per cgroup, and says what helps";
@@ -26,6 +28,7 @@ Examples:
   lagstop record --duration 30s --output host.jsonl
                                        Half a minute into a file
   lagstop record | jq .host.switches   Intervals for a script
+  lagstop check                        What this kernel and these privileges allow
 
 It needs root, or CAP_BPF and CAP_PERFMON.";
 
@@ -44,22 +47,61 @@ enum Command {
     Record(record::Args),
     /// Measure for a while, then say what scheduling costs, who pays and who waits
     Diagnose(diagnose::Args),
+    /// Say what this kernel and these privileges allow, what is missing, and how to get it
+    Check(check::Args),
 }
 
 /// Parses the command line and does what it says.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(list) = cli.command.list() {
+        return print(&list);
+    }
     let result = match cli.command {
-        Command::Top(args) => top::run(&args),
-        Command::Record(args) => record::run(args),
-        Command::Diagnose(args) => diagnose::run(&args),
+        Command::Top(args) => top::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Record(args) => record::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Diagnose(args) => diagnose::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Check(args) => check::run(&args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             say(format_args!("lagstop: {error}\n"));
             ExitCode::FAILURE
         }
+    }
+}
+
+impl Command {
+    /// What was asked for instead of a measurement.
+    fn list(&self) -> Option<String> {
+        match self {
+            Self::Top(args) => args.measure.list(),
+            Self::Record(args) => args.measure.list(),
+            Self::Diagnose(args) => args.measure.list(),
+            Self::Check(args) => args.hooks.list(),
+        }
+    }
+}
+
+/// Writes to standard output. Whoever closes it early has read enough.
+fn print(text: &str) -> ExitCode {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(format_args!("lagstop: standard output cannot be written: {}\n", plain(&error)));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn terminal_options() -> Options {
+    let stdout = io::stdout();
+    let default = Options::default();
+    let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+    Options {
+        width: columns.filter(|columns| *columns > 0).unwrap_or(default.width).min(default.width),
+        colour: stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
     }
 }
 

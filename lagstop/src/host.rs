@@ -8,6 +8,7 @@ mod identity;
 mod listeners;
 mod names;
 mod sock_diag;
+mod surroundings;
 
 pub use bandwidth::Bandwidth;
 pub use cpus::Cpus;
@@ -16,6 +17,7 @@ pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use listeners::listening;
 pub use names::Names;
+pub use surroundings::{Seen, Surroundings};
 
 use std::io;
 

@@ -1,23 +1,33 @@
 //! The only code that talks to eBPF: facts → plan → attach → read.
 
+mod answer;
 mod attach;
 mod btf;
+mod capabilities;
+mod confine;
 mod error;
 mod facts;
 mod map;
+mod memlock;
+mod misses;
 mod offsets;
 mod plan;
 mod probe_cost;
+mod proof;
 mod reader;
 mod rows;
 mod tracefs;
+mod way;
 
+pub use answer::Answer;
 pub use attach::{Options, attach};
 pub use btf::{Btf, BtfError};
-pub use error::KernelError;
-pub use facts::{Facts, MissingCapability};
-pub use plan::{HookId, Plan};
+pub use capabilities::{Capabilities, Capability};
+pub use error::{KernelError, SETCAP};
+pub use facts::{Facts, Types};
+pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};
+pub use way::{At, Measure, Probe, Way};
 
 /// Where CPUs sit, for telling migrations apart and for placing the copies of the distributions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

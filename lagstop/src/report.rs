@@ -1,6 +1,8 @@
 //! Findings, for people and for programs.
 
+pub mod checkup;
 pub mod json;
+mod page;
 pub mod sanitise;
 pub mod text;
 

@@ -1,9 +1,10 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
-//! lagstop itself costs.
+//! lagstop itself costs, `cargo xtask vmtest` runs the live tests on other kernels.
 
 mod command;
 mod ebpf;
 mod overhead;
+mod vmtest;
 mod workspace;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ struct Cli {
 enum Task {
     Ebpf(ebpf::Arguments),
     Overhead(overhead::Arguments),
+    Vmtest(vmtest::Arguments),
 }
 
 /// The comparison could not be made, which is neither a success nor a failure.
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
             )
         }
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
+        Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }
 }
 

@@ -16,8 +16,8 @@ use crate::{command, workspace::Workspace};
 
 /// Measure what lagstop adds to a context switch, and the kernel memory that its maps take.
 ///
-/// Every round runs `perf bench sched pipe` on CPU 0 without any load, with programs that only read the clock, with
-/// lagstop, and with a bpftrace script that measures run-queue latency. Each is compared with its own round's baseline,
+/// Every round runs `perf bench sched pipe` on CPU 0 without any load, with lagstop, with `lagstop --light`, with programs
+/// on the same hooks as each that only read the clock, and with a bpftrace script that measures run-queue latency. Each is compared with its own round's baseline,
 /// so that what drifts on the machine drifts out. Needs root, perf, bpftrace and taskset.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -61,14 +61,22 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
             Ok(nanos)
         };
         // Each round begins with another, so that a drift of the machine favours none.
-        let mut nanos = [0.0; 4];
-        for turn in 0..nanos.len() {
-            let which = (turn + number as usize) % nanos.len();
-            let load = [None, Some(Load::ClockOnly(&lagstop)), Some(Load::Lagstop(&lagstop)), Some(Load::Bpftrace)];
-            nanos[which] = measure(load[which])?;
+        let lagstop = |options| Some(Load::Lagstop(&lagstop, options));
+        let loads = [
+            None,
+            lagstop(&["--clock-only"]),
+            lagstop(&[]),
+            lagstop(&["--clock-only", "--light"]),
+            lagstop(&["--light"]),
+            Some(Load::Bpftrace),
+        ];
+        let mut nanos = [0.0; 6];
+        for turn in 0..loads.len() {
+            let which = (turn + number as usize) % loads.len();
+            nanos[which] = measure(loads[which])?;
         }
-        let [baseline, clock, lagstop, bpftrace] = nanos;
-        rounds.push(Round { baseline, clock, lagstop, bpftrace });
+        let [baseline, clock, lagstop, light_clock, light, bpftrace] = nanos;
+        rounds.push(Round { baseline, clock, lagstop, light_clock, light, bpftrace });
     }
     let report = Report::new(machine::describe(), &rounds, maps);
     match arguments.format {

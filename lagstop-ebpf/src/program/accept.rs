@@ -1,12 +1,17 @@
-//! A process takes a connection: the exit of the `accept` system calls, in the context of the one that accepted.
+//! A process takes a connection, in its own context.
 
-use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::tracepoint, programs::TracePointContext};
+use aya_ebpf::{
+    EbpfContext,
+    helpers::bpf_ktime_get_ns,
+    macros::{fexit, kretprobe, tracepoint},
+    programs::{FExitContext, RetProbeContext, TracePointContext},
+};
 use lagstop_ebpf::Lost;
 
 use super::tcp_state::{lose, take_pending, totals_of};
 use crate::{
     atomic,
-    kernel::Task,
+    kernel::{Pointer, Task, constant, probe_field},
     maps::{ACCEPTS, CPU},
     rows::find,
     spread,
@@ -15,33 +20,57 @@ use crate::{
 /// Where `sys_exit_*` keeps the return value: the same for every system call, `include/trace/events/syscalls.h`.
 const RETURN_VALUE: usize = 16;
 
+/// Exit of `inet_csk_accept`, which gives the socket of the connection, or none.
+#[fexit(function = "inet_csk_accept")]
+pub(crate) fn accept_exit(ctx: FExitContext) -> i32 {
+    accepted(result(&ctx));
+    0
+}
+
+/// As above.
+#[kretprobe(function = "inet_csk_accept")]
+pub(crate) fn accept_kretprobe(ctx: RetProbeContext) -> u32 {
+    accepted(result(&ctx));
+    0
+}
+
 /// `syscalls/sys_exit_accept`
 #[tracepoint(category = "syscalls", name = "sys_exit_accept")]
 pub(crate) fn accept(ctx: TracePointContext) -> u32 {
-    accepted(&ctx);
+    accepted_descriptor(&ctx);
     0
 }
 
 /// `syscalls/sys_exit_accept4`
 #[tracepoint(category = "syscalls", name = "sys_exit_accept4")]
 pub(crate) fn accept4(ctx: TracePointContext) -> u32 {
-    accepted(&ctx);
+    accepted_descriptor(&ctx);
     0
 }
 
+/// What the function returns: behind the arguments of an fexit program, in a register of a kretprobe.
 #[inline(always)]
-fn accepted(ctx: &TracePointContext) {
+fn result<C: EbpfContext>(ctx: &C) -> Pointer {
+    probe_field(ctx.as_ptr().cast::<u8>().cast_const(), constant!(SETTINGS.accept_result))
+}
+
+#[inline(always)]
+fn accepted_descriptor(ctx: &TracePointContext) {
     // SAFETY: within the record.
     let Ok(fd) = (unsafe { ctx.read_at::<i64>(RETURN_VALUE) }) else { return };
-    if fd < 0 {
-        return;
+    if fd >= 0 {
+        accepted(Task::current().socket(fd as u32));
     }
-    let task = Task::current();
+}
+
+#[inline(always)]
+fn accepted(sock: Pointer) {
     // Not there for connections established before lagstop was, and for sockets that are not TCP.
-    let Some(pending) = take_pending(task.socket(fd as u32)) else { return };
+    let Some(pending) = take_pending(sock) else { return };
     // SAFETY: takes no arguments.
     let wait = unsafe { bpf_ktime_get_ns() }.wrapping_sub(pending.since_ns);
 
+    let task = Task::current();
     let cgroup = task.group().cgroup();
     let id = cgroup.id();
     if let Some(listener) = totals_of(&pending.listener) {
@@ -53,7 +82,7 @@ fn accepted(ctx: &TracePointContext) {
         lose(Lost::Listeners);
     }
     let Some(cpu) = CPU.get_ptr_mut(0) else { return };
-    // SAFETY: this CPU's own value. Preemption is off while a program runs here, and only the slow path writes to it.
+    // SAFETY: this CPU's own value. Another task's accept may come between: the slow path writes to one field, and only 1.
     let row = find(unsafe { &mut *cpu }, cgroup, id);
     if let Some(totals) = ACCEPTS.get_ptr_mut(row) {
         // SAFETY: a value of the map, only added to atomically.

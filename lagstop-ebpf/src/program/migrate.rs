@@ -1,29 +1,30 @@
 //! A task moves to another CPU's run queue: `sched_migrate_task`, in `set_task_cpu()`, interrupts off.
 
-use aya_ebpf::{macros::btf_tracepoint, programs::BtfTracePointContext};
-
+use super::tracepoint;
 use crate::{
-    kernel::Task,
+    kernel::Arguments,
     maps::{CPU, PLACES, ROW_TOTALS},
     rows::find,
 };
 
+tracepoint!("sched_migrate_task": migrate, migrate_raw => migrates);
+
 /// `sched_migrate_task(struct task_struct *p, int dest_cpu)`
-#[btf_tracepoint(function = "sched_migrate_task")]
-pub(crate) fn migrate(ctx: BtfTracePointContext) -> i32 {
-    let task = Task::new(ctx.arg(0));
-    let destination: u32 = ctx.arg(1);
+#[inline(always)]
+fn migrates(arguments: Arguments) {
+    let task = arguments.task(0);
+    let destination = arguments.number(1) as u32;
     let origin = task.cpu();
     // It fires for moves to the same CPU as well, which the kernel does not count in `nr_migrations`.
     if origin == destination {
-        return 0;
+        return;
     }
-    let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
+    let Some(cpu) = CPU.get_ptr_mut(0) else { return };
     // SAFETY: this CPU's own value; interrupts are off.
     let cpu = unsafe { &mut *cpu };
     let cgroup = task.group().cgroup();
     let row = find(cpu, cgroup, cgroup.id());
-    let Some(totals) = ROW_TOTALS.get_ptr_mut(row) else { return 0 };
+    let Some(totals) = ROW_TOTALS.get_ptr_mut(row) else { return };
     // SAFETY: as above.
     let totals = unsafe { &mut *totals };
     totals.migrations += 1;
@@ -31,5 +32,4 @@ pub(crate) fn migrate(ctx: BtfTracePointContext) -> i32 {
         totals.migrations_cross_llc += u64::from(from.llc != to.llc);
         totals.migrations_cross_numa += u64::from(from.numa != to.numa);
     }
-    0
 }

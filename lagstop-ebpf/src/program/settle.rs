@@ -1,27 +1,30 @@
 //! Books the time of the task that is running now. User space runs this on every CPU before it reads, so that a task
 //! that has not been switched away for long is in the figures all the same.
 
-use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::raw_tracepoint, programs::RawTracePointContext};
+use aya_ebpf::helpers::bpf_ktime_get_ns;
 
 use crate::{kernel::Task, maps::CPU, rows::Membership, spells};
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
-/// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date.
-#[raw_tracepoint(tracepoint = "lagstop_settle")]
-pub(crate) fn settle(ctx: RawTracePointContext) -> i32 {
+/// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date. Gives
+/// the process id of the running task, by which user space can tell whether the fields are where it thinks.
+///
+/// Declared by hand: aya's macro has raw tracepoints give 0.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "raw_tp/lagstop_settle")]
+pub(crate) fn settle(arguments: *const u64) -> i32 {
     // SAFETY: takes no arguments.
     let now = unsafe { bpf_ktime_get_ns() };
     let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
     // SAFETY: this CPU's own value; what else writes to the same fields has interrupts off.
     let cpu = unsafe { &mut *cpu };
     let current = Task::current();
-    let arguments = ctx.as_ptr().cast::<u64>();
     // SAFETY: user space passes them, and the verifier checks the bounds.
     let [epoch, has_free_rows, restart] = unsafe { [*arguments, *arguments.add(1), *arguments.add(2)] };
     if restart != 0 {
         cpu.task = 0;
     }
-    let is_known = cpu.task == current.as_ptr() as u64;
+    let is_known = cpu.task == current.address();
     if cpu.task == 0 || is_known {
         // Looked up anew, so that no address is trusted for longer than an interval.
         cpu.group = 0;
@@ -37,8 +40,9 @@ pub(crate) fn settle(ctx: RawTracePointContext) -> i32 {
     // Else a switch that was not shown is not over yet, and will be taken up at its end.
 
     cpu.epoch = epoch;
+    cpu.tasks_full = 0;
     if has_free_rows != 0 {
         cpu.rows_full = 0;
     }
-    0
+    current.tgid() as i32
 }

@@ -1,12 +1,13 @@
-//! A TCP socket changes state: `inet_sock_set_state`. Runs in softirq for connections that come in, so the running task
+//! A TCP socket changes state. Runs in softirq for connections that come in, so the running task
 //! has nothing to do with it.
 
-use aya_ebpf::{helpers::bpf_ktime_get_ns, macros::btf_tracepoint, programs::BtfTracePointContext};
+use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::fentry, programs::FEntryContext};
 use lagstop_ebpf::{ListenerKey, ListenerTotals, Lost, Pending};
 
+use super::tracepoint;
 use crate::{
     atomic,
-    kernel::{Pointer, constant, probe_field, probe_read},
+    kernel::{Arguments, Pointer, constant, probe_field, probe_read},
     maps::{CPU, LISTENERS, PENDING},
 };
 
@@ -15,23 +16,37 @@ const TCP_SYN_RECV: i32 = 3;
 const TCP_CLOSE: i32 = 7;
 const AF_INET6: u16 = 10;
 
+tracepoint!("inet_sock_set_state": tcp_state, tcp_state_raw => changed_at_tracepoint);
+
 /// `inet_sock_set_state(const struct sock *sk, int oldstate, int newstate)`
-///
+#[inline(always)]
+fn changed_at_tracepoint(arguments: Arguments) {
+    changed(arguments.pointer(0), arguments.number(1), arguments.number(2));
+}
+
+/// Entry of `tcp_set_state(struct sock *sk, int state)`: the old state is still there.
+#[fentry(function = "tcp_set_state")]
+pub(crate) fn tcp_set_state(ctx: FEntryContext) -> i32 {
+    let arguments = Arguments::typed(ctx.as_ptr());
+    let sock = arguments.pointer(0);
+    let old: u8 = probe_read(sock.wrapping_add(constant!(OFFSETS.sk_state) as usize)).unwrap_or(0);
+    changed(sock, i32::from(old), arguments.number(1));
+    0
+}
+
 /// Only `SYN_RECV → ESTABLISHED` is somebody connecting to us; `SYN_SENT → ESTABLISHED` is us connecting to somebody.
-#[btf_tracepoint(function = "inet_sock_set_state")]
-pub(crate) fn tcp_state(ctx: BtfTracePointContext) -> i32 {
-    let sock: Pointer = ctx.arg(0);
-    let old: i32 = ctx.arg(1);
-    let new: i32 = ctx.arg(2);
+#[inline(always)]
+fn changed(sock: Pointer, old: i32, new: i32) {
     if old == TCP_SYN_RECV && new == TCP_ESTABLISHED {
         established(sock);
     } else if is_accepted(sock) {
-        // By a way that is not seen, such as io_uring: it waits no more, and was not abandoned.
-        take_pending(sock);
+        // By a way that is not seen: it waits no more, and was not abandoned.
+        if take_pending(sock).is_some() {
+            lose(Lost::Accepts);
+        }
     } else if new == TCP_CLOSE {
         closed(sock);
     }
-    0
 }
 
 /// Does a process have it?

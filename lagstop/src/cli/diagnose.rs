@@ -10,7 +10,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::{
     Failure, block_on, listen,
     measure::{MeasureArgs, positive},
-    say,
+    say, terminal_options,
 };
 use crate::{
     diagnosis::{Observations, Thresholds},
@@ -44,7 +44,7 @@ pub(super) struct Args {
     limits: Limits,
 
     #[command(flatten)]
-    measure: MeasureArgs,
+    pub(super) measure: MeasureArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -108,7 +108,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     })?;
     let report = observations.diagnose(&args.limits.thresholds());
     let written = match args.format {
-        Format::Text => text::render(&report, text_options()),
+        Format::Text => text::render(&report, terminal_options()),
         Format::Json => json::render(&report)?,
     };
     match io::stdout().write_all(written.as_bytes()) {
@@ -144,16 +144,6 @@ async fn observe(mut stream: Stream, endings: &mut Endings, duration: Duration) 
         say(format_args!("\r\x1b[K"));
     }
     Ok(observations)
-}
-
-fn text_options() -> text::Options {
-    let stdout = io::stdout();
-    let default = text::Options::default();
-    let columns = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
-    text::Options {
-        width: columns.filter(|columns| *columns > 0).unwrap_or(default.width).min(default.width),
-        colour: stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-    }
 }
 
 #[cfg(test)]

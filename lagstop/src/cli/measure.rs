@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use super::hooks::HookArgs;
 use crate::{
     model::GroupBy,
     source::{LiveOptions, SourceError, Stream, live},
@@ -28,6 +29,9 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     load_credit_time: Duration,
 
+    #[command(flatten)]
+    hooks: HookArgs,
+
     /// Measure nothing: the programs only read the clock, for finding out what that costs
     #[arg(long, hide = true)]
     clock_only: bool,
@@ -42,6 +46,11 @@ enum Grouping {
 }
 
 impl MeasureArgs {
+    /// What was asked for instead of a measurement.
+    pub(super) fn list(&self) -> Option<String> {
+        self.hooks.list()
+    }
+
     /// Starts to measure, for `duration` or until it is stopped.
     pub(super) fn start(&self, duration: Option<Duration>) -> Result<Stream, SourceError> {
         live(LiveOptions {
@@ -53,6 +62,8 @@ impl MeasureArgs {
             },
             max_cgroups: self.max_cgroups,
             load_credit_time: self.load_credit_time,
+            wishes: self.hooks.wishes(),
+            btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
         })
     }

@@ -15,7 +15,7 @@ use super::{
     say,
 };
 use crate::{
-    model::Interval,
+    model::{Interval, Session},
     plain::plain,
     recording::{Footer, Line, SCHEMA, WriteError, Writer},
     signals::Endings,
@@ -45,7 +45,7 @@ pub(super) struct Args {
     force: bool,
 
     #[command(flatten)]
-    measure: MeasureArgs,
+    pub(super) measure: MeasureArgs,
 }
 
 pub(super) fn run(args: Args) -> Result<(), Failure> {
@@ -113,7 +113,7 @@ async fn record(
     mut endings: Endings,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    progress.started();
+    progress.started(&stream.session);
     let mut footer = Footer { reason: "duration".to_owned(), ..Footer::default() };
     let written = write_all(&mut stream, &mut writer, &mut endings, &mut footer, progress).await;
     progress.ended(&footer);
@@ -174,8 +174,13 @@ impl Progress {
         Self { output, live: io::stderr().is_terminal() && !to_terminal }
     }
 
-    fn started(&self) {
-        say(format_args!("recording to {} (Ctrl-C ends)\n", self.output));
+    fn started(&self, session: &Session) {
+        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
+        let missing = match missing.join("; ") {
+            none if none.is_empty() => none,
+            some => format!("; not measured: {some}"),
+        };
+        say(format_args!("recording to {} (Ctrl-C ends){missing}\n", self.output));
     }
 
     fn interval(&self, interval: &Interval, count: u64) {

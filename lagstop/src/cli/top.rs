@@ -16,7 +16,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    measure: MeasureArgs,
+    pub(super) measure: MeasureArgs,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {

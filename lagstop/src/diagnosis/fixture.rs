@@ -11,7 +11,8 @@ pub(crate) fn session() -> Session {
     let on = |name: &str, measures: &str| Hook {
         name: name.to_owned(),
         state: HookState::On,
-        detail: "tp_btf".to_owned(),
+        way: Some(name.to_owned()),
+        detail: "counted at the switch".to_owned(),
         measures: measures.to_owned(),
     };
     Session {
@@ -25,7 +26,7 @@ pub(crate) fn session() -> Session {
         interval_ns: Nanos::SECOND,
         cgroup_mount: "/sys/fs/cgroup".to_owned(),
         cgroup_version: 2,
-        hooks: vec![on("sched_switch", "everything")],
+        hooks: vec![on("switches", "everything")],
         ..Session::default()
     }
 }
@@ -35,6 +36,7 @@ pub(crate) fn session_without_cost() -> Session {
     let off = Hook {
         name: "sched_entry_tp".to_owned(),
         state: HookState::Off,
+        way: None,
         detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
         measures: "pick cost, kept-running cost, switch cost".to_owned(),
     };
@@ -90,6 +92,8 @@ fn interval(seq: u64, cgroups: &[Of]) -> Interval {
     cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
     let busy = cgroups.iter().map(|cgroup| cgroup.totals.cpu_ns.0).sum::<u64>();
     Interval {
+        switch_cost_way: Some("tracepoints".into()),
+        pick_function_way: None,
         seq,
         start_ns: Nanos(seq * SECOND),
         duration_ns: Nanos::SECOND,

@@ -26,6 +26,7 @@ mod tests {
         let hook = Hook {
             name: "sched_entry_tp".to_owned(),
             state: HookState::Off,
+            way: None,
             detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
             measures: "pick cost, kept-running cost, switch cost".to_owned(),
         };

@@ -39,7 +39,21 @@ impl Hierarchy {
     /// # Errors
     /// When it is not mounted.
     pub fn find(group_by: GroupBy) -> Result<Self, HostError> {
-        Self::choose(&read("/proc/self/mountinfo")?, group_by)
+        let mut found = Self::choose(&read("/proc/self/mountinfo")?, group_by)?;
+        if found.is_whole() {
+            // From inside of a cgroup namespace the host's root is called `/../..`.
+            found.root = "/".to_owned();
+        }
+        Ok(found)
+    }
+
+    /// Is the root of the hierarchy mounted, and not a part of it? Only other cgroups can be frozen, or tell whether there
+    /// is anybody in them; only the root has a release agent.
+    pub fn is_whole(&self) -> bool {
+        match self.version {
+            Version::V1 => self.mount.join("release_agent").exists(),
+            Version::V2 => !self.mount.join("cgroup.events").exists(),
+        }
     }
 
     /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.

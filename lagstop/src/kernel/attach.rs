@@ -3,20 +3,27 @@
 use aya::{
     Btf as AyaBtf, Ebpf, EbpfLoader,
     maps::Map as AyaMap,
-    programs::{BtfTracePoint, ProgramError, RawTracePoint, TracePoint},
+    programs::{
+        BtfTracePoint, FEntry, FExit, KProbe, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun,
+        TracePoint,
+    },
 };
 use bytemuck::{Zeroable, bytes_of};
-use lagstop_ebpf::{self as abi, CpuState, DEFAULT_ROWS, MAX_SHARDS, ROW_FIRST};
+use lagstop_ebpf::{self as abi, CpuState, DEFAULT_ROWS, MAX_SHARDS, MAX_TASKS, ROW_FIRST};
 
 use super::{
     CpuPlace, OBJECT,
+    answer::Answer,
     error::{KernelError, chain},
-    facts::Facts,
+    facts::{Facts, Types},
     map::Map,
-    plan::{HookId, Plan},
+    memlock,
+    plan::{Plan, Wishes},
     probe_cost::ProbeCost,
+    proof,
     reader::Reader,
     tracefs::with_tracefs,
+    way::{At, Probe},
 };
 use crate::model::{GroupBy, Nanos};
 
@@ -50,91 +57,224 @@ pub(super) struct Maps {
     pub(super) listeners: Map,
 }
 
-/// Loads and attaches the programs. A hook that the kernel refuses is off, with the reason in the plan; only when the
-/// switch itself cannot be seen is there nothing to measure.
+/// Loads and attaches the programs. What the kernel refuses, or what does not fire, becomes a fact, and the rest is
+/// planned anew; only when the switch itself cannot be seen is there nothing to measure.
 ///
 /// # Errors
 /// When the kernel refuses the object or what nothing can be measured without.
-pub fn attach(facts: &Facts, mut plan: Plan, options: &Options) -> Result<Reader, KernelError> {
-    let rows = options.max_cgroups.saturating_add(ROW_FIRST);
-    let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
-    let shards = MAX_SHARDS.min(possible);
-    let settings = plan.settings(options, now().0, shards);
-    let refused_object =
-        |error: &dyn std::error::Error| KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) };
-    let btf = AyaBtf::from_sys_fs().map_err(|error| refused_object(&error))?;
-    let mut ebpf = EbpfLoader::new()
-        .btf(Some(&btf))
-        .allow_unsupported_maps()
-        .override_global("OFFSETS", bytes_of(&facts.offsets), true)
-        .override_global("SETTINGS", bytes_of(&settings), true)
-        .map_max_entries("ROW_OF", rows)
-        .map_max_entries("FREE_ROWS", rows)
-        .map_max_entries("ROW_TOTALS", rows)
-        .map_max_entries("DISTRIBUTIONS", rows * shards)
-        .map_max_entries("ACCEPTS", rows)
-        .map_max_entries("LINEAGES", rows)
-        .map_max_entries("PLACES", possible)
-        .load(OBJECT)
-        .map_err(|error| refused_object(&error))?;
-
-    let maps = Maps {
-        row_of: map(&ebpf, "ROW_OF")?,
-        free_rows: map(&ebpf, "FREE_ROWS")?,
-        totals: map(&ebpf, "ROW_TOTALS")?,
-        distributions: map(&ebpf, "DISTRIBUTIONS")?,
-        accepts: map(&ebpf, "ACCEPTS")?,
-        lineages: map(&ebpf, "LINEAGES")?,
-        cpu: map(&ebpf, "CPU")?,
-        listeners: map(&ebpf, "LISTENERS")?,
+pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<Reader, KernelError> {
+    let btf = match facts.types {
+        Types::Kernel => Some(AyaBtf::from_sys_fs().map_err(|error| refused_object(&error))?),
+        _ => None,
     };
-    fill(&ebpf, &maps, options, rows, possible, shards)?;
-
-    let settle: &mut RawTracePoint = program(&mut ebpf, "settle")?;
-    settle.load().map_err(|error| refused("settle", &error))?;
-    let cost = ProbeCost::start();
-    let wanted = plan.to_attach();
-    for &hook in &wanted {
-        if !plan.uses(hook) {
-            continue;
-        }
-        if let Err(error) = attach_hook(&mut ebpf, &btf, hook) {
-            if hook == HookId::SchedSwitch {
-                return Err(error);
-            }
-            plan.refuse(hook, &error.reason());
+    // Each turn refuses something that is not tried again.
+    loop {
+        let plan = Plan::from_facts(facts, wishes)?;
+        match Attempt::new(facts, &plan, options, btf.as_ref())?.run()? {
+            Outcome::Attached(reader) => return Ok(*reader),
+            Outcome::Setback(at, reason) => facts.refuse(at, reason),
         }
     }
-    // One that was attached already may have lost its use with one that was refused later.
-    for hook in wanted.into_iter().filter(|hook| !plan.uses(*hook)) {
-        detach_hook(&mut ebpf, hook)?;
-    }
-    if options.clock_only {
-        for hook in plan.to_attach().into_iter().chain([HookId::SchedInfo]) {
-            plan.refuse(hook, "the programs only read the clock, to measure what that costs");
-        }
-    }
-    Reader::new(ebpf, maps, plan, rows, shards, cost)
 }
 
-/// Fills the maps that the programs only read.
-fn fill(ebpf: &Ebpf, maps: &Maps, options: &Options, rows: u32, possible: u32, shards: u32) -> Result<(), KernelError> {
-    // The last one pushed is the first one taken: low rows first, so that reads can stop early.
-    for row in (ROW_FIRST..rows).rev() {
-        maps.free_rows.push(&row)?;
+/// How an attempt ended.
+enum Outcome {
+    Attached(Box<Reader>),
+    /// Something could not be attached, or did not fire.
+    Setback(At, String),
+}
+
+/// The loaded object, on its way to what a plan says.
+struct Attempt<'a> {
+    ebpf: Ebpf,
+    facts: &'a Facts,
+    plan: &'a Plan,
+    btf: Option<&'a AyaBtf>,
+    clock_only: bool,
+    rows: u32,
+    shards: u32,
+}
+
+impl<'a> Attempt<'a> {
+    /// Loads the object with what the plan tells the programs.
+    fn new(facts: &'a Facts, plan: &'a Plan, options: &Options, btf: Option<&'a AyaBtf>) -> Result<Self, KernelError> {
+        let rows = options.max_cgroups.saturating_add(ROW_FIRST);
+        let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
+        let shards = MAX_SHARDS.min(possible);
+        let settings = plan.settings(options, now().0, shards);
+        let limit = memlock::raise(&facts.release);
+        let ebpf = EbpfLoader::new()
+            .btf(btf)
+            .override_global("OFFSETS", bytes_of(&facts.offsets), true)
+            .override_global("SETTINGS", bytes_of(&settings), true)
+            .map_max_entries("ROW_OF", rows)
+            .map_max_entries("FREE_ROWS", rows)
+            .map_max_entries("ROW_TOTALS", rows)
+            .map_max_entries("DISTRIBUTIONS", rows * shards)
+            .map_max_entries("ACCEPTS", rows)
+            .map_max_entries("LINEAGES", rows)
+            .map_max_entries("PLACES", possible)
+            .map_max_entries("TASKS", most_tasks())
+            .load(OBJECT)
+            .map_err(|error| match limit {
+                Some(limit) => KernelError::LockedMemory { limit, why: chain(&error) },
+                None => refused_object(&error),
+            })?;
+        let attempt = Self { ebpf, facts, plan, btf, clock_only: options.clock_only, rows, shards };
+        attempt.fill(options, possible)?;
+        Ok(attempt)
     }
-    let places = map(ebpf, "PLACES")?;
-    for place in &options.places {
-        places.set(&place.cpu, &[abi::CpuPlace { llc: place.llc, numa: place.numa }])?;
+
+    /// Attaches everything, and sees it fire.
+    fn run(mut self) -> Result<Outcome, KernelError> {
+        let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        settle.load().map_err(|error| refused("settle", &error))?;
+        if matches!(self.facts.types, Types::File(_)) && self.facts.in_host_pid_namespace == Answer::Known(true) {
+            self.try_fields()?;
+        }
+        let cost = ProbeCost::start();
+        for probe in self.plan.probes() {
+            if let Err(error) = self.attach(probe) {
+                return Ok(Outcome::Setback(probe.at, error.reason()));
+            }
+        }
+        let maps = self.maps()?;
+        if !self.clock_only
+            && let Some((at, reason)) = proof::what_does_not_fire(self.plan, &maps.cpu)?
+        {
+            return Ok(Outcome::Setback(at, reason));
+        }
+        let Self { ebpf, plan, rows, shards, clock_only, .. } = self;
+        Ok(Outcome::Attached(Box::new(Reader::new(ebpf, maps, plan.clone(), clock_only, rows, shards, cost)?)))
     }
-    // Neighbours share a copy of the distributions. Epoch 0 means never: the first is 1.
-    let state = |cpu: usize| CpuState {
-        epoch: Reader::FIRST_EPOCH,
-        shard: (cpu as u64 * u64::from(shards) / u64::from(possible)).min(u64::from(shards - 1)),
-        ..CpuState::zeroed()
-    };
-    let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
-    maps.cpu.set(&0u32, &states)
+
+    /// Has a program say which process is running here, by the fields it was told. The kernel does not check a file's.
+    fn try_fields(&mut self) -> Result<(), KernelError> {
+        let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        let options = RawTracePointRunOptions { args: [0; 12], cpu: None };
+        let seen = settle.test_run(options).map_err(|error| refused("settle", &error))?.return_value;
+        if seen == std::process::id() { Ok(()) } else { Err(KernelError::WrongTypes) }
+    }
+
+    fn attach(&mut self, probe: &Probe) -> Result<(), KernelError> {
+        let Self { ebpf, facts, btf, .. } = self;
+        let failed = |error: ProgramError| refused(probe.at.target(), &error);
+        let btf = || {
+            btf.ok_or_else(|| KernelError::Refused {
+                what: format!("program on {}", probe.at),
+                why: "the kernel shows no types".to_owned(),
+            })
+        };
+        let name_in_object = probe.program(self.plan.has_types());
+        match probe.at {
+            At::Tracepoint(name) if self.plan.has_types() => {
+                let program: &mut BtfTracePoint = program(ebpf, &name_in_object)?;
+                program.load(name, btf()?).map_err(failed)?;
+                program.attach().map(drop).map_err(failed)
+            }
+            At::Tracepoint(name) => {
+                let program: &mut RawTracePoint = program(ebpf, &name_in_object)?;
+                program.load().map_err(failed)?;
+                program.attach(name).map(drop).map_err(failed)
+            }
+            At::Entry(name) => {
+                let program: &mut FEntry = program(ebpf, &name_in_object)?;
+                program.load(name, btf()?).map_err(failed)?;
+                program.attach().map(drop).map_err(failed)
+            }
+            At::Exit(name) => {
+                let program: &mut FExit = program(ebpf, &name_in_object)?;
+                program.load(name, btf()?).map_err(failed)?;
+                program.attach().map(drop).map_err(failed)
+            }
+            At::Kprobe(name) | At::Kretprobe(name) => {
+                let symbol = facts.symbol(name).unwrap_or_else(|| name.to_owned());
+                let program: &mut KProbe = program(ebpf, &name_in_object)?;
+                program.load().map_err(failed)?;
+                program.attach(symbol, 0).map(drop).map_err(failed)
+            }
+            At::Syscall(name) => {
+                let program: &mut TracePoint = program(ebpf, &name_in_object)?;
+                program.load().map_err(failed)?;
+                with_tracefs(|| program.attach("syscalls", name).map(drop))
+                    .map_err(|why| KernelError::Refused { what: name.to_owned(), why })?
+                    .map_err(failed)
+            }
+        }
+    }
+
+    fn maps(&self) -> Result<Maps, KernelError> {
+        Ok(Maps {
+            row_of: self.map("ROW_OF")?,
+            free_rows: self.map("FREE_ROWS")?,
+            totals: self.map("ROW_TOTALS")?,
+            distributions: self.map("DISTRIBUTIONS")?,
+            accepts: self.map("ACCEPTS")?,
+            lineages: self.map("LINEAGES")?,
+            cpu: self.map("CPU")?,
+            listeners: self.map("LISTENERS")?,
+        })
+    }
+
+    fn map(&self, name: &str) -> Result<Map, KernelError> {
+        let wrong = |why: &str| KernelError::Refused { what: format!("map {name}"), why: why.to_owned() };
+        match self.ebpf.map(name).ok_or_else(|| wrong("it is not in the object"))? {
+            AyaMap::Array(data) | AyaMap::PerCpuArray(data) | AyaMap::HashMap(data) | AyaMap::Stack(data) => {
+                Map::new(std::os::fd::AsFd::as_fd(data.fd()))
+            }
+            _ => Err(wrong("it is of an unexpected type")),
+        }
+    }
+
+    /// Fills the maps that the programs only read.
+    fn fill(&self, options: &Options, possible: u32) -> Result<(), KernelError> {
+        let maps = self.maps()?;
+        // The last one pushed is the first one taken: low rows first, so that reads can stop early.
+        for row in (ROW_FIRST..self.rows).rev() {
+            maps.free_rows.push(&row)?;
+        }
+        let places = self.map("PLACES")?;
+        for place in &options.places {
+            places.set(&place.cpu, &[abi::CpuPlace { llc: place.llc, numa: place.numa }])?;
+        }
+        // Neighbours share a copy of the distributions. Epoch 0 means never: the first is 1.
+        let shards = u64::from(self.shards);
+        let state = |cpu: usize| CpuState {
+            epoch: Reader::FIRST_EPOCH,
+            shard: (cpu as u64 * shards / u64::from(possible)).min(shards - 1),
+            ..CpuState::zeroed()
+        };
+        let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
+        maps.cpu.set(&0u32, &states)
+    }
+}
+
+/// Takes every program off its hook, and those that never got there are no matter.
+pub(super) fn detach_all(ebpf: &mut Ebpf) -> Result<(), KernelError> {
+    for (name, program) in ebpf.programs_mut() {
+        let detached = match program {
+            Program::BtfTracePoint(program) => program.unload(),
+            // Read on: it is run on request, and attached to nothing.
+            Program::RawTracePoint(_) if name == "settle" => continue,
+            Program::RawTracePoint(program) => program.unload(),
+            Program::FEntry(program) => program.unload(),
+            Program::FExit(program) => program.unload(),
+            Program::KProbe(program) => program.unload(),
+            Program::TracePoint(program) => program.unload(),
+            _ => continue,
+        };
+        match detached {
+            Ok(()) | Err(ProgramError::NotLoaded) => {}
+            Err(error) => return Err(KernelError::Refused { what: format!("end of {name}"), why: chain(&error) }),
+        }
+    }
+    Ok(())
+}
+
+/// Tasks that there can be, as far as there is room for all.
+fn most_tasks() -> u32 {
+    let limit = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u32>().ok();
+    ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit).fold(MAX_TASKS, u32::min)
 }
 
 /// Values that a per-CPU map has for a key.
@@ -145,49 +285,8 @@ pub(super) fn possible_copies() -> Result<usize, KernelError> {
     })
 }
 
-fn attach_hook(ebpf: &mut Ebpf, btf: &AyaBtf, hook: HookId) -> Result<(), KernelError> {
-    let name = hook.name();
-    let failed = |error: ProgramError| refused(name, &error);
-    match hook {
-        HookId::SysExitAccept | HookId::SysExitAccept4 => {
-            let program: &mut TracePoint = program(ebpf, program_of(hook))?;
-            program.load().map_err(failed)?;
-            with_tracefs(|| program.attach("syscalls", name).map(drop))
-                .map_err(|why| KernelError::Refused { what: name.to_owned(), why })?
-                .map_err(failed)
-        }
-        _ => {
-            let program: &mut BtfTracePoint = program(ebpf, program_of(hook))?;
-            program.load(name, btf).map_err(failed)?;
-            program.attach().map(drop).map_err(failed)
-        }
-    }
-}
-
-/// Takes a program off its hook. One that never got there is no matter.
-fn detach_hook(ebpf: &mut Ebpf, hook: HookId) -> Result<(), KernelError> {
-    let unloaded = match hook {
-        HookId::SysExitAccept | HookId::SysExitAccept4 => program::<TracePoint>(ebpf, program_of(hook))?.unload(),
-        _ => program::<BtfTracePoint>(ebpf, program_of(hook))?.unload(),
-    };
-    match unloaded {
-        Ok(()) | Err(ProgramError::NotLoaded) => Ok(()),
-        Err(error) => Err(refused(hook.name(), &error)),
-    }
-}
-
-/// The program that is made for `hook`.
-const fn program_of(hook: HookId) -> &'static str {
-    match hook {
-        HookId::SchedEntry => "entry",
-        HookId::SchedExit => "exit",
-        HookId::SchedMigrateTask => "migrate",
-        HookId::InetSockSetState => "tcp_state",
-        HookId::SysExitAccept => "accept",
-        HookId::SysExitAccept4 => "accept4",
-        // The last two have none: what they give comes with the switch.
-        HookId::SchedSwitch | HookId::SchedInfo | HookId::PickNextTaskFair => "switch",
-    }
+fn refused_object(error: &dyn std::error::Error) -> KernelError {
+    KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) }
 }
 
 fn refused(what: &str, error: &dyn std::error::Error) -> KernelError {
@@ -197,20 +296,10 @@ fn refused(what: &str, error: &dyn std::error::Error) -> KernelError {
 /// The program called `name` in the object.
 pub(super) fn program<'e, P>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut P, KernelError>
 where
-    &'e mut P: TryFrom<&'e mut aya::programs::Program, Error = ProgramError>,
+    &'e mut P: TryFrom<&'e mut Program, Error = ProgramError>,
 {
     let absent = || KernelError::Refused { what: format!("program {name}"), why: "it is not in the object".to_owned() };
     ebpf.program_mut(name).ok_or_else(absent)?.try_into().map_err(|error: ProgramError| refused(name, &error))
-}
-
-fn map(ebpf: &Ebpf, name: &str) -> Result<Map, KernelError> {
-    let wrong = |why: &str| KernelError::Refused { what: format!("map {name}"), why: why.to_owned() };
-    match ebpf.map(name).ok_or_else(|| wrong("it is not in the object"))? {
-        AyaMap::Array(data) | AyaMap::PerCpuArray(data) | AyaMap::HashMap(data) | AyaMap::Stack(data) => {
-            Map::new(std::os::fd::AsFd::as_fd(data.fd()))
-        }
-        _ => Err(wrong("it is of an unexpected type")),
-    }
 }
 
 /// CLOCK_MONOTONIC, which the programs' clock is too.

@@ -40,6 +40,7 @@ mod kind {
     pub(super) const VOLATILE: u32 = 9;
     pub(super) const CONST: u32 = 10;
     pub(super) const RESTRICT: u32 = 11;
+    pub(super) const FUNC: u32 = 12;
     pub(super) const FUNC_PROTO: u32 = 13;
     pub(super) const VAR: u32 = 14;
     pub(super) const DATASEC: u32 = 15;
@@ -56,6 +57,7 @@ pub struct Btf {
     types: Vec<u32>,
     structs: HashMap<Box<[u8]>, u32>,
     typedefs: HashMap<Box<[u8]>, u32>,
+    functions: HashMap<Box<[u8]>, u32>,
 }
 
 impl Btf {
@@ -90,10 +92,16 @@ impl Btf {
         let strings = header_len + header(16)?;
         let end = start.checked_add(len).filter(|&end| end <= data.len()).ok_or(cut)?;
 
-        let mut btf =
-            Self { data: Vec::new(), strings, types: Vec::new(), structs: HashMap::new(), typedefs: HashMap::new() };
+        let mut btf = Self {
+            data: Vec::new(),
+            strings,
+            types: Vec::new(),
+            structs: HashMap::new(),
+            typedefs: HashMap::new(),
+            functions: HashMap::new(),
+        };
         let mut at = start;
-        let (mut structs, mut typedefs) = (Vec::new(), Vec::new());
+        let (mut structs, mut typedefs, mut functions) = (Vec::new(), Vec::new(), Vec::new());
         while at < end {
             let info = word(at + 4).ok_or(BtfError::Malformed("it ends too early"))?;
             let (kind, vlen) = (info >> 24 & 0x1f, (info & 0xffff) as usize);
@@ -102,6 +110,7 @@ impl Btf {
             match kind {
                 kind::STRUCT | kind::UNION => structs.push(id),
                 kind::TYPEDEF => typedefs.push(id),
+                kind::FUNC => functions.push(id),
                 _ => {}
             }
             at += 12
@@ -117,6 +126,7 @@ impl Btf {
         btf.data = data;
         btf.structs = btf.by_name(&structs);
         btf.typedefs = btf.by_name(&typedefs);
+        btf.functions = btf.by_name(&functions);
         Ok(btf)
     }
 
@@ -133,9 +143,25 @@ impl Btf {
         (bits % 8 == 0).then_some(u64::from(bits / 8))
     }
 
-    /// Does the kernel have the tracepoint `name`, and say what its arguments are?
-    pub fn has_tracepoint(&self, name: &str) -> bool {
-        self.typedefs.contains_key(format!("btf_trace_{name}").as_bytes())
+    /// How many arguments the tracepoint `name` has. `None` where there is none.
+    pub fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+        let typedef = self.at(*self.typedefs.get(format!("btf_trace_{name}").as_bytes())?)?;
+        let pointer = self.at(self.word(typedef + 8)?)?;
+        let prototype = self.at(self.word(pointer + 8)?)?;
+        // The first one is the program's own.
+        (self.word(prototype + 4)? & 0xffff).checked_sub(1)
+    }
+
+    /// Is there a structure or union `name`?
+    pub fn has_structure(&self, name: &str) -> bool {
+        self.structs.contains_key(name.as_bytes())
+    }
+
+    /// How many arguments the function `name` takes. `None` where there is none.
+    pub fn arguments(&self, name: &str) -> Option<u32> {
+        let function = self.at(*self.functions.get(name.as_bytes())?)?;
+        let prototype = self.at(self.word(function + 8)?)?;
+        Some(self.word(prototype + 4)? & 0xffff)
     }
 
     fn by_name(&self, ids: &[u32]) -> HashMap<Box<[u8]>, u32> {
@@ -253,6 +279,8 @@ mod tests {
                 (0, kind::FUNC_PROTO << 24 | 3, 0, &[0, 0, 0, 1, 0, 1]),
                 (0, 2 << 24, 6, &[]),
                 (TRACE_X, kind::TYPEDEF << 24, 7, &[]),
+                // 9: a function of that type
+                (B, kind::FUNC << 24, 6, &[]),
             ],
             STRINGS,
         )
@@ -272,7 +300,14 @@ mod tests {
     #[test]
     fn tracepoints_are_known_by_their_typedefs() {
         let btf = Btf::parse(sample()).unwrap();
-        assert!(btf.has_tracepoint("x") && !btf.has_tracepoint("y"));
+        assert_eq!((btf.tracepoint_arguments("x"), btf.tracepoint_arguments("y")), (Some(2), None));
+        assert!(btf.has_structure("outer") && !btf.has_structure("x"));
+    }
+
+    #[test]
+    fn functions_are_known_with_their_arguments() {
+        let btf = Btf::parse(sample()).unwrap();
+        assert_eq!((btf.arguments("b"), btf.arguments("outer")), (Some(3), None));
     }
 
     #[test]
@@ -287,7 +322,7 @@ mod tests {
             let mut data = whole.clone();
             data[at] ^= 0xff;
             if let Ok(btf) = Btf::parse(data) {
-                let _ = (btf.offset("outer", "inner.b"), btf.has_tracepoint("x"));
+                let _ = (btf.offset("outer", "inner.b"), btf.tracepoint_arguments("x"), btf.arguments("b"));
             }
         }
         assert!(Btf::parse(b"not BTF at all, but long enough".to_vec()).is_err());

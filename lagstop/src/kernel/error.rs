@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use crate::plain::plain;
 
-use super::{btf::BtfError, facts::MissingCapability};
+use super::capabilities::Capability;
 
 /// Why the kernel side cannot run, or stopped.
 #[derive(Debug, Error)]
@@ -15,25 +15,53 @@ pub enum KernelError {
     #[error(
         "loading programs into the kernel needs {}, which this process does not have. Run lagstop as root (in a \
          container: with --privileged and the host's PID namespace), or give the binary the capabilities: \
-         sudo setcap cap_bpf,cap_perfmon,cap_sys_admin,cap_dac_read_search+ep \"$(command -v lagstop)\"",
+         sudo setcap {SETCAP} \"$(command -v lagstop)\". `lagstop check` says more",
         join(.0)
     )]
-    NotPermitted(Vec<MissingCapability>),
+    NotPermitted(Vec<Capability>),
+    /// Capabilities are held only in a user namespace.
+    #[error(
+        "loading programs into the kernel needs the host's privileges, and this is a user namespace: what it calls root is \
+         not. Run lagstop outside of it (Docker: --userns host; Podman: with sudo; Kubernetes: hostUsers: true)"
+    )]
+    UserNamespace,
     /// The kernel shows no type information.
     #[error(
         "this kernel's type information is needed and not there: {0}. It takes a kernel built with \
-         CONFIG_DEBUG_INFO_BTF=y (every current distribution kernel is), with sysfs mounted on /sys"
+         CONFIG_DEBUG_INFO_BTF=y (every current distribution kernel is) with sysfs mounted on /sys, or the types in a \
+         file: --btf FILE"
     )]
-    NoBtf(BtfError),
-    /// The kernel lacks what nothing can be measured without.
+    NoBtf(String),
+    /// A file of types is another kernel's.
     #[error(
-        "kernel {release} has no {what}, without which nothing can be measured: lagstop needs Linux 6.4 or later, and 6.16 for all it measures"
+        "the types in the file that --btf names are not those of the running kernel: what they lead to is something else. \
+         Take the file of exactly this kernel (uname -r)"
     )]
+    WrongTypes,
+    /// The kernel is older than what lagstop was made for.
+    #[error("kernel {release} is too old: lagstop needs Linux 5.10 or later, and 6.16 for all it measures")]
     TooOld {
+        /// `uname -r`
+        release: String,
+    },
+    /// The kernel lacks what nothing can be measured without.
+    #[error("kernel {release} has no {what}. Without it nothing can be measured; `lagstop check` says more")]
+    Lacks {
         /// `uname -r`
         release: String,
         /// What is missing.
         what: String,
+    },
+    /// Before Linux 5.11 maps count as locked memory, and there is too little.
+    #[error(
+        "before Linux 5.11 maps are locked memory, of which this process may have {limit} bytes: {why}. Run lagstop \
+         with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`"
+    )]
+    LockedMemory {
+        /// The limit.
+        limit: u64,
+        /// What the system said.
+        why: String,
     },
     /// The object or a program was refused.
     #[error(
@@ -45,6 +73,12 @@ pub enum KernelError {
         what: String,
         /// What the kernel or the loader said.
         why: String,
+    },
+    /// Capabilities that are not needed any more could not be given up.
+    #[error("capabilities that are not needed any more cannot be given up: {}. Please report it", plain(source))]
+    Capabilities {
+        /// What the system said.
+        source: io::Error,
     },
     /// An access to a map failed.
     #[error(
@@ -69,7 +103,10 @@ impl KernelError {
     }
 }
 
-fn join(missing: &[MissingCapability]) -> String {
+/// What a binary that other users than root run is to be given: to load and to attach, and to read what only root may.
+pub const SETCAP: &str = "cap_bpf,cap_perfmon,cap_dac_read_search+ep";
+
+fn join(missing: &[Capability]) -> String {
     let names: Vec<&str> = missing.iter().map(|capability| capability.name()).collect();
     names.join(" and ")
 }
@@ -93,10 +130,11 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         let end = lines.iter().position(|line| line.starts_with("verification time")).unwrap_or(lines.len());
         let kept = lines[end.saturating_sub(KEPT_LINES)..end].join("; ");
-        text = format!("{before}the verifier's last words were: {kept}");
+        let said = if kept.is_empty() { String::new() } else { format!("the verifier's last words were: {kept}") };
+        text = format!("{before}{said}");
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    without_numbers(&words.join(" "))
+    without_numbers(words.join(" ").trim_end_matches(['.', ':']))
 }
 
 /// Leaves out the ` (os error 22)` that the standard library puts behind the system's words.

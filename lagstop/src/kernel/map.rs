@@ -179,7 +179,7 @@ impl Map {
 ///
 /// # Safety
 /// Every pointer in `attr` must be valid for what `command` does with it.
-unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()> {
+pub(super) unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()> {
     // SAFETY: the caller vouches for the pointers, and `attr` is as large as is said.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<bpf_attr>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

@@ -25,6 +25,8 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         task_tgid: "task_struct"."tgid";
         // In thread_info since 5.16 on x86 (bcf9033e5449).
         task_cpu: "task_struct"."thread_info.cpu" | "task_struct"."cpu";
+        // Renamed in 5.14 (2f064a59a11f); what matters is in its lower half.
+        task_state: "task_struct"."__state" | "task_struct"."state";
         task_nvcsw: "task_struct"."nvcsw";
         task_start_time: "task_struct"."start_time";
         task_sum_exec_runtime: "task_struct"."se.sum_exec_runtime";
@@ -50,6 +52,7 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         socket_sk: "socket"."sk";
         socket_file: "socket"."file";
         sk_socket: "sock"."sk_socket";
+        sk_state: "sock"."__sk_common.skc_state";
         sk_family: "sock"."__sk_common.skc_family";
         sk_num: "sock"."__sk_common.skc_num";
         sk_rcv_saddr: "sock"."__sk_common.skc_rcv_saddr";

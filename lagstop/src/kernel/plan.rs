@@ -1,177 +1,168 @@
-//! Which hooks to use, decided from the facts alone.
+//! Which way to measure what, decided from the facts and the user's wishes alone.
 
-use lagstop_ebpf::Settings;
+use std::collections::BTreeMap;
 
-use super::{attach::Options, error::KernelError, facts::Facts};
+use lagstop_ebpf::{COST_NONE, COST_WHOLE, Settings, WAITS_NONE};
+
+use super::{
+    answer::Answer,
+    attach::Options,
+    error::KernelError,
+    facts::{Facts, Types},
+    way::{At, Measure, Probe, SLEEPING, Way},
+};
 use crate::model::{GroupBy, Hook, HookState};
 
-/// Something in the kernel that a program can be attached to, or that the programs read.
+/// What the user wants measured, and how, where not as it is best.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wishes(BTreeMap<Measure, Wish>);
+
+/// A wish about one measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HookId {
-    /// The switch itself. Without it there is nothing.
-    SchedSwitch,
-    /// Entry of `__schedule()`.
-    SchedEntry,
-    /// Exit of `__schedule()`.
-    SchedExit,
-    /// Moves between CPUs.
-    SchedMigrateTask,
-    /// TCP state changes.
-    InetSockSetState,
-    /// Exit of `accept(2)`.
-    SysExitAccept,
-    /// Exit of `accept4(2)`.
-    SysExitAccept4,
-    /// `task_struct.sched_info`: no hook, but the source of the waits.
-    SchedInfo,
-    /// Entry and exit of the function.
-    PickNextTaskFair,
+pub enum Wish {
+    /// It is not to be measured.
+    Off,
+    /// In this way or not at all.
+    Way(&'static str),
 }
 
-impl HookId {
-    /// The kernel's name for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SchedSwitch => "sched_switch",
-            Self::SchedEntry => "sched_entry_tp",
-            Self::SchedExit => "sched_exit_tp",
-            Self::SchedMigrateTask => "sched_migrate_task",
-            Self::InetSockSetState => "inet_sock_set_state",
-            Self::SysExitAccept => "sys_exit_accept",
-            Self::SysExitAccept4 => "sys_exit_accept4",
-            Self::SchedInfo => "sched_info",
-            Self::PickNextTaskFair => "pick_next_task_fair",
+impl Wishes {
+    /// What costs next to nothing: all that comes with the switch.
+    pub fn light() -> Self {
+        let mut wishes = Self::default();
+        for measure in Measure::ALL {
+            wishes.set(measure, Wish::Off);
         }
+        wishes.0.remove(&Measure::Switches);
+        wishes.set(Measure::RunqWait, Wish::Way("sched_info"));
+        wishes
     }
 
-    /// The measures that are lost without it.
-    pub const fn measures(self) -> &'static str {
-        match self {
-            Self::SchedSwitch => "everything",
-            Self::SchedEntry => "pick cost, kept-running cost, switch cost",
-            Self::SchedExit => "swap cost, kept-running cost, switch cost",
-            Self::SchedMigrateTask => "migrations",
-            Self::InetSockSetState => "accept wait, abandoned connections",
-            Self::SysExitAccept => "accept wait of servers that call accept(2)",
-            Self::SysExitAccept4 => "accept wait of servers that call accept4(2)",
-            Self::SchedInfo => "run-queue wait, runnable load, Load Credit",
-            Self::PickNextTaskFair => "pick_next_task_fair cost",
-        }
+    /// Is the measure with this name not to be taken?
+    pub fn switches_off(&self, measure: &str) -> bool {
+        self.0.iter().any(|(known, wish)| known.name() == measure && *wish == Wish::Off)
+    }
+
+    /// Adds a wish; the last one about a measure counts.
+    pub fn set(&mut self, measure: Measure, wish: Wish) {
+        self.0.insert(measure, wish);
     }
 }
 
-/// The hooks to use, and those not to with the reason.
+/// How each measure is taken, or why it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    hooks: Vec<(HookId, Result<(), String>)>,
+    choices: Vec<Choice>,
+    /// Without the kernel's own types programs read through a helper.
+    has_types: bool,
+    has_typed_current: bool,
+    accept_result: u64,
+}
+
+/// How one measure is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Choice {
+    measure: Measure,
+    way: Option<&'static Way>,
+    /// What of the way is used.
+    probes: Vec<&'static Probe>,
+    /// Better ways, or parts of this one, with why they are not used.
+    turned_down: Vec<(String, String)>,
 }
 
 impl Plan {
-    /// Decides from the facts.
+    /// Decides.
     ///
     /// # Errors
     /// When something is missing that nothing can be measured without.
-    pub fn from_facts(facts: &Facts) -> Result<Self, KernelError> {
-        if !facts.missing_capabilities.is_empty() {
-            return Err(KernelError::NotPermitted(facts.missing_capabilities.clone()));
+    pub fn from_facts(facts: &Facts, wishes: &Wishes) -> Result<Self, KernelError> {
+        if facts.in_host_user_namespace == Answer::Known(false) {
+            return Err(KernelError::UserNamespace);
         }
-        let too_old = |what: String| KernelError::TooOld { release: facts.release.clone(), what };
-        let missing = |prefixes: &[&str]| {
-            let field =
-                |name: &&&str| prefixes.iter().any(|prefix| name.starts_with(prefix)) && !OPTIONAL.contains(name);
-            facts.missing_fields.iter().find(field).map(|name| format!("field `{name}` in its BTF"))
-        };
-        let tracepoint = |hook: HookId, fields: &[&str]| {
-            if !facts.tracepoints.contains(&hook.name()) {
-                return Err(format!("kernel {} has no such tracepoint", facts.release));
-            }
-            missing(fields).map_or(Ok(()), |what| Err(format!("kernel {} has no {what}", facts.release)))
-        };
+        let missing = facts.capabilities.missing();
+        if !missing.is_empty() {
+            return Err(KernelError::NotPermitted(missing));
+        }
+        Self::ignoring_privileges(facts, wishes)
+    }
+
+    /// Decides as if every capability were held.
+    ///
+    /// # Errors
+    /// When the kernel lacks something that nothing can be measured without.
+    pub fn ignoring_privileges(facts: &Facts, wishes: &Wishes) -> Result<Self, KernelError> {
+        let release = || facts.release.clone();
         if version(&facts.release).is_some_and(|version| version < OLDEST) {
-            return Err(too_old("safe way to keep state about tasks".to_owned()));
+            return Err(KernelError::TooOld { release: release() });
         }
-        let switch = tracepoint(HookId::SchedSwitch, &[]);
-        if switch.is_err() {
-            return Err(too_old("tracepoint `sched_switch` in its BTF".to_owned()));
+        if let Types::Missing(why) = &facts.types {
+            return Err(KernelError::NoBtf(why.clone()));
         }
-        if let Some(what) = missing(&["task_", "cfs_rq", "rq_", "group_", "css_", "cgroup_", "kn_"]) {
-            return Err(too_old(what));
+        if let Some(field) = facts.missing_field(&["task_", "cfs_rq", "rq_", "group_", "css_", "cgroup_", "kn_"]) {
+            return Err(KernelError::Lacks { release: release(), what: format!("field `{field}`") });
         }
-        let entry = tracepoint(HookId::SchedEntry, &[]);
-        let exit = tracepoint(HookId::SchedExit, &[]);
-        let socket_fields = ["sk_", "net_", "socket_", "files_", "fdt_", "file_"];
-        let tcp = tracepoint(HookId::InetSockSetState, &socket_fields);
-        let sched_info = match OPTIONAL.iter().find(|field| facts.missing_fields.contains(field)) {
-            None => Ok(()),
-            Some(_) => Err("this kernel is built without CONFIG_SCHED_INFO".to_owned()),
-        };
-        let mut plan = Self {
-            hooks: vec![
-                (HookId::SchedSwitch, switch),
-                (HookId::SchedEntry, entry),
-                (HookId::SchedExit, exit),
-                (HookId::SchedMigrateTask, tracepoint(HookId::SchedMigrateTask, &[])),
-                (HookId::InetSockSetState, tcp),
-                (HookId::SysExitAccept, Ok(())),
-                (HookId::SysExitAccept4, Ok(())),
-                (HookId::SchedInfo, sched_info),
-                (HookId::PickNextTaskFair, Err("this version of lagstop does not attach to functions".to_owned())),
-            ],
-        };
-        plan.drop_useless();
-        Ok(plan)
+        let mut choices: Vec<Choice> = Measure::ALL.map(|measure| choose(facts, wishes, measure)).into();
+        drop_useless(&mut choices);
+        if let Some(why) = facts.refused.get(&At::Tracepoint("sched_switch").to_string()) {
+            return Err(KernelError::Refused { what: "program on sched_switch".to_owned(), why: why.clone() });
+        }
+        if let Some(Choice { way: None, turned_down, .. }) = choices.first() {
+            let what = turned_down.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");
+            return Err(KernelError::Lacks {
+                release: release(),
+                what: format!("`sched_switch` to attach to: {what}"),
+            });
+        }
+        let has_types = facts.types == Types::Kernel;
+        let probes = choices.iter().flat_map(|choice| &choice.probes);
+        let accept_result = probes.into_iter().find_map(|probe| result_offset(facts, probe.at)).unwrap_or(0);
+        Ok(Self { choices, has_types, has_typed_current: has_types && facts.has_typed_current, accept_result })
     }
 
-    /// Is `hook` to be used?
-    pub fn uses(&self, hook: HookId) -> bool {
-        self.hooks.iter().any(|(id, state)| *id == hook && state.is_ok())
+    /// The way in which `measure` is taken.
+    pub fn way(&self, measure: Measure) -> Option<&'static Way> {
+        self.choices.iter().find(|choice| choice.measure == measure)?.way
     }
 
-    /// Takes `hook` out for the `reason`, and those that are of no use without it.
-    pub fn refuse(&mut self, hook: HookId, reason: &str) {
-        self.drop_hook(hook, reason);
-        self.drop_useless();
+    /// Is `measure` taken?
+    pub fn uses(&self, measure: Measure) -> bool {
+        self.way(measure).is_some()
     }
 
-    fn drop_hook(&mut self, hook: HookId, reason: &str) {
-        for (_, state) in self.hooks.iter_mut().filter(|(id, state)| *id == hook && state.is_ok()) {
-            *state = Err(reason.to_owned());
-        }
+    /// Are the swap and the whole cost of switches taken?
+    pub(super) fn sees_exits(&self) -> bool {
+        self.way(Measure::SwitchCost).is_some_and(|way| way.setting == COST_WHOLE)
     }
 
-    /// Cost is the time between entry and exit, and accepts are told by what came before them: one alone gives nothing.
-    fn drop_useless(&mut self) {
-        const NEEDS: [(HookId, HookId); 4] = [
-            (HookId::SchedEntry, HookId::SchedExit),
-            (HookId::SchedExit, HookId::SchedEntry),
-            (HookId::SysExitAccept, HookId::InetSockSetState),
-            (HookId::SysExitAccept4, HookId::InetSockSetState),
-        ];
-        if !self.uses(HookId::SysExitAccept) && !self.uses(HookId::SysExitAccept4) {
-            // Every connection would look abandoned.
-            self.drop_hook(HookId::InetSockSetState, "of no use without sys_exit_accept or sys_exit_accept4");
-        }
-        for (hook, needed) in NEEDS {
-            if !self.uses(needed) {
-                self.drop_hook(hook, &format!("of no use without {}", needed.name()));
-            }
-        }
+    /// Does the verifier know the arguments of programs by type?
+    pub(super) const fn has_types(&self) -> bool {
+        self.has_types
     }
 
-    /// The hooks to attach, in the order in which to do it: entry and exit before the switch, so that no switch is seen
-    /// without its entry.
-    pub(super) fn to_attach(&self) -> Vec<HookId> {
-        let rank = |hook: &HookId| u8::from(*hook == HookId::SchedSwitch);
-        let mut hooks: Vec<HookId> = self.hooks.iter().filter(|(_, state)| state.is_ok()).map(|(id, _)| *id).collect();
-        hooks.retain(|hook| *hook != HookId::SchedInfo);
-        hooks.sort_by_key(rank);
-        hooks
+    /// What to attach, in the order in which to do it. What is refused most is tried first; the switch comes last, so
+    /// that no switch is seen without its entry.
+    pub(super) fn probes(&self) -> impl Iterator<Item = &'static Probe> {
+        let mut probes: Vec<&'static Probe> = self.choices.iter().flat_map(|choice| &choice.probes).copied().collect();
+        probes.sort_by_key(|probe| match probe.at {
+            At::Entry(_) | At::Exit(_) => 0,
+            At::Kprobe(_) | At::Kretprobe(_) | At::Syscall(_) => 1,
+            At::Tracepoint("sched_switch") => 3,
+            At::Tracepoint(_) => 2,
+        });
+        probes.into_iter()
     }
 
     pub(super) fn settings(&self, options: &Options, loaded_at_ns: u64, shards: u32) -> Settings {
+        let setting = |measure, none| self.way(measure).map_or(none, |way| way.setting);
+        let cost = self.way(Measure::SwitchCost);
         Settings {
             group_by_leaf: u64::from(options.group_by == GroupBy::Leaf),
-            runq_wait: u64::from(self.uses(HookId::SchedInfo)),
+            runq_wait: setting(Measure::RunqWait, WAITS_NONE),
+            switch_cost: setting(Measure::SwitchCost, COST_NONE),
+            sees_kept: cost.is_some_and(|way| way.sees_kept).into(),
+            is_preemptible: cost.is_some_and(|way| way.is_preemptible).into(),
+            current_is_typed: self.has_typed_current.into(),
+            accept_result: self.accept_result,
             loaded_at_ns,
             shards: shards.into(),
             clock_only: options.clock_only.into(),
@@ -180,102 +171,177 @@ impl Plan {
 
     /// For people and recordings.
     pub fn hooks(&self) -> Vec<Hook> {
-        let hook = |(id, state): &(HookId, Result<(), String>)| Hook {
-            name: id.name().to_owned(),
-            state: if state.is_ok() { HookState::On } else { HookState::Off },
-            detail: match (state, id) {
-                (Err(reason), _) => reason.clone(),
-                (Ok(()), HookId::SysExitAccept | HookId::SysExitAccept4) => "syscall tracepoint".to_owned(),
-                (Ok(()), HookId::SchedInfo) => "read from the task at sched_switch".to_owned(),
-                (Ok(()), _) => "tp_btf".to_owned(),
-            },
-            measures: id.measures().to_owned(),
-        };
-        self.hooks.iter().map(hook).collect()
+        self.choices.iter().map(|choice| choice.hook(self.has_types)).collect()
     }
 }
 
-/// Before it, the first state of a task was allocated in a way that may wake up another task, which must not happen
-/// inside of a switch (the kernel commit "bpf: Use bpf_mem_cache_alloc/free in bpf_local_storage_elem" cured it).
-const OLDEST: (u32, u32) = (6, 4);
+impl Choice {
+    fn turn_down(&mut self, what: &str, why: String) {
+        self.turned_down.push((what.to_owned(), why));
+    }
+
+    fn hook(&self, has_types: bool) -> Hook {
+        let untyped = if has_types || self.probes.is_empty() { "" } else { ", through raw tracepoints" };
+        let turned_down: Vec<String> = self.turned_down.iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        let turned_down = turned_down.join("; ");
+        let detail = match self.way {
+            Some(way) if turned_down.is_empty() => format!("{}{untyped}", way.note),
+            Some(way) => format!("{}{untyped}. Not {turned_down}", way.note),
+            None => turned_down,
+        };
+        Hook {
+            name: self.measure.name().to_owned(),
+            state: if self.way.is_some() { HookState::On } else { HookState::Off },
+            way: self.way.map(|way| way.name.to_owned()),
+            detail,
+            measures: self.measure.gives().to_owned(),
+        }
+    }
+}
+
+/// The best way that nothing speaks against.
+fn choose(facts: &Facts, wishes: &Wishes, measure: Measure) -> Choice {
+    let mut choice = Choice { measure, way: None, probes: Vec::new(), turned_down: Vec::new() };
+    let wish = wishes.0.get(&measure);
+    if wish == Some(&Wish::Off) {
+        choice.turn_down(measure.name(), "switched off".to_owned());
+        return choice;
+    }
+    for way in measure.ways().filter(|way| wish.is_none_or(|wish| *wish == Wish::Way(way.name))) {
+        match facts.probes_of(way) {
+            Err(why) => choice.turn_down(way.name, why),
+            Ok((probes, left_out)) => {
+                choice.way = Some(way);
+                choice.probes = probes;
+                for (at, why) in left_out {
+                    choice.turn_down(&at.to_string(), why);
+                }
+                break;
+            }
+        }
+    }
+    choice
+}
+
+/// Takes out what is of no use without another measure.
+fn drop_useless(choices: &mut [Choice]) {
+    let missing: Vec<Measure> =
+        choices.iter().filter(|choice| choice.way.is_none()).map(|choice| choice.measure).collect();
+    for choice in choices.iter_mut().filter(|choice| choice.way.is_some()) {
+        if let Some(needed) = choice.measure.needs().filter(|needed| missing.contains(needed)) {
+            choice.way = None;
+            choice.probes.clear();
+            choice.turned_down.clear();
+            choice.turn_down(choice.measure.name(), format!("of no use without {needed}"));
+        }
+    }
+}
+
+impl Facts {
+    /// The probes of `way` that can be attached, and the optional ones that cannot, with the reason; or what speaks
+    /// against it.
+    #[expect(clippy::type_complexity, reason = "two lists, used in one place")]
+    fn probes_of(&self, way: &'static Way) -> Result<(Vec<&'static Probe>, Vec<(At, String)>), String> {
+        match (way.measure, way.name) {
+            (Measure::RunqWait, "sched_info") if SCHED_INFO.iter().any(|field| self.lacks(field)) => {
+                return Err("this kernel is built without CONFIG_SCHED_INFO".to_owned());
+            }
+            (Measure::TcpState | Measure::Accept, _) => {
+                if let Some(field) = self.missing_field(&["sk_", "net_", "socket_", "files_", "fdt_", "file_"]) {
+                    return Err(format!("kernel {} has no field `{field}`", self.release));
+                }
+            }
+            _ => {}
+        }
+        let (mut probes, mut left_out) = (Vec::new(), Vec::new());
+        for probe in way.probes {
+            match self.against(probe.at) {
+                None => probes.push(probe),
+                Some(why) if probe.is_optional => left_out.push((probe.at, why)),
+                Some(why) => return Err(why),
+            }
+        }
+        Ok((probes, left_out))
+    }
+
+    /// What speaks against attaching at `at`.
+    fn against(&self, at: At) -> Option<String> {
+        if let Some(reason) = self.refused.get(&at.to_string()) {
+            return Some(reason.clone());
+        }
+        let release = &self.release;
+        match at {
+            At::Tracepoint(name) => match self.tracepoints.get(name) {
+                None => Some(format!("kernel {release} has no tracepoint {name}")),
+                Some(arguments) if *arguments < arguments_read(name) => {
+                    Some(format!("kernel {release} gives the tracepoint {name} other arguments than are known"))
+                }
+                Some(_) => None,
+            },
+            At::Entry(_) | At::Exit(_) if self.types != Types::Kernel => {
+                Some("BPF trampolines need the kernel's own types".to_owned())
+            }
+            At::Exit(name) if SLEEPING.contains(&name) && !self.trampolines_outlive_sleep => {
+                Some(format!("on kernel {release} a task that sleeps in {name} may come back to freed memory"))
+            }
+            At::Entry(name) | At::Exit(name) => {
+                (!self.functions.contains_key(name)).then(|| format!("kernel {release} has no function {name} to hook"))
+            }
+            At::Kprobe(_) | At::Kretprobe(_) if self.kprobes == Answer::Known(false) => {
+                Some("this kernel is built without CONFIG_KPROBES".to_owned())
+            }
+            At::Kprobe(name) | At::Kretprobe(name) => {
+                self.symbol(name).is_none().then(|| format!("kernel {release} has no function {name}"))
+            }
+            At::Syscall(_) => None,
+        }
+    }
+
+    fn lacks(&self, field: &str) -> bool {
+        self.missing_fields.iter().any(|missing| missing == field)
+    }
+
+    /// The first missing field whose name starts with one of `prefixes`, but for those that only waits need.
+    fn missing_field(&self, prefixes: &[&str]) -> Option<&str> {
+        let is_meant =
+            |field: &&str| prefixes.iter().any(|prefix| field.starts_with(prefix)) && !SCHED_INFO.contains(field);
+        self.missing_fields.iter().map(String::as_str).find(is_meant)
+    }
+}
+
+/// The arguments of a tracepoint that its program reads: as many as it has to have.
+fn arguments_read(tracepoint: &str) -> u32 {
+    match tracepoint {
+        "sched_switch" | "inet_sock_set_state" => 3,
+        "sched_migrate_task" => 2,
+        "sched_process_free" | "sched_wakeup" | "sched_wakeup_new" => 1,
+        _ => 0,
+    }
+}
+
+/// Where the program at `at` finds what the function returns: behind its arguments, or in a register.
+fn result_offset(facts: &Facts, at: At) -> Option<u64> {
+    match at {
+        At::Exit(name @ "inet_csk_accept") => facts.functions.get(name).map(|arguments| u64::from(*arguments) * 8),
+        // `pt_regs.ax`; `user_pt_regs.regs[0]`
+        At::Kretprobe("inet_csk_accept") => Some(if facts.architecture == "x86_64" { 80 } else { 0 }),
+        _ => None,
+    }
+}
+
+/// The fields that only waits are read from.
+const SCHED_INFO: [&str; 2] = ["task_run_delay", "task_last_queued"];
+
+/// Programs can be run on a chosen CPU, by which a reading settles them, since then (1b4d60ec162f).
+const OLDEST: (u32, u32) = (5, 10);
 
 /// Major and minor version of a release such as `6.12.107+deb13-amd64`.
-fn version(release: &str) -> Option<(u32, u32)> {
+pub(super) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Fields without which only the run-queue wait is lost.
-const OPTIONAL: [&str; 2] = ["task_run_delay", "task_last_queued"];
-
 #[cfg(test)]
-mod tests {
-    use lagstop_ebpf::Offsets;
-
-    use super::*;
-    use crate::kernel::{MissingCapability, facts::TRACEPOINTS};
-
-    fn facts(tracepoints: &[&'static str], missing_fields: &[&'static str]) -> Facts {
-        Facts {
-            release: "6.18.0".to_owned(),
-            missing_capabilities: vec![],
-            tracepoints: tracepoints.to_vec(),
-            offsets: Offsets::default(),
-            missing_fields: missing_fields.to_vec(),
-        }
-    }
-
-    #[test]
-    fn a_full_kernel_uses_everything_and_attaches_the_switch_last() {
-        let plan = Plan::from_facts(&facts(&TRACEPOINTS, &[])).unwrap();
-        assert_eq!(plan.to_attach().last(), Some(&HookId::SchedSwitch));
-        assert_eq!(plan.to_attach().len(), 7);
-        assert!(plan.uses(HookId::SchedInfo));
-    }
-
-    #[test]
-    fn what_is_missing_is_off_with_the_reason() {
-        let plan = Plan::from_facts(&facts(&["sched_switch"], &["task_run_delay", "task_last_queued"])).unwrap();
-        assert_eq!(plan.to_attach(), [HookId::SchedSwitch]);
-        for hook in plan.hooks().iter().filter(|hook| hook.state == HookState::Off) {
-            assert!(hook.detail.len() > 10, "{hook:?}");
-        }
-        assert!(!plan.uses(HookId::SchedInfo));
-    }
-
-    #[test]
-    fn a_refusal_is_a_reason_too() {
-        let mut plan = Plan::from_facts(&facts(&TRACEPOINTS, &[])).unwrap();
-        plan.refuse(HookId::SysExitAccept, "tracefs is not mounted");
-        assert!(!plan.uses(HookId::SysExitAccept) && plan.uses(HookId::SysExitAccept4));
-        assert!(plan.hooks().iter().any(|hook| hook.detail == "tracefs is not mounted"));
-    }
-
-    #[test]
-    fn what_is_of_no_use_alone_goes_with_what_it_needs() {
-        let mut plan = Plan::from_facts(&facts(&TRACEPOINTS, &[])).unwrap();
-        plan.refuse(HookId::SchedExit, "refused");
-        plan.refuse(HookId::InetSockSetState, "refused");
-        for hook in [HookId::SchedEntry, HookId::SysExitAccept, HookId::SysExitAccept4] {
-            assert!(!plan.uses(hook), "{hook:?}");
-        }
-        let reasons: Vec<String> = plan.hooks().into_iter().map(|hook| hook.detail).collect();
-        assert_eq!(reasons.iter().filter(|reason| *reason == "refused").count(), 2, "each keeps its own reason");
-    }
-
-    #[test]
-    fn what_cannot_work_says_what_to_do() {
-        let no_switch = Plan::from_facts(&facts(&[], &[])).unwrap_err().to_string();
-        assert!(no_switch.contains("sched_switch") && no_switch.contains("6.4"), "{no_switch}");
-        let mut old = facts(&TRACEPOINTS, &[]);
-        old.release = "6.1.0-44-amd64".to_owned();
-        assert!(Plan::from_facts(&old).unwrap_err().to_string().contains("6.1.0-44-amd64"));
-        assert_eq!([version("6.12.107+deb13"), version("7.0"), version("odd")], [Some((6, 12)), Some((7, 0)), None]);
-        let no_group = Plan::from_facts(&facts(&TRACEPOINTS, &["task_group"])).unwrap_err().to_string();
-        assert!(no_group.contains("task_group"), "{no_group}");
-        let mut unprivileged = facts(&TRACEPOINTS, &[]);
-        unprivileged.missing_capabilities = vec![MissingCapability::Bpf, MissingCapability::Perfmon];
-        let refused = Plan::from_facts(&unprivileged).unwrap_err().to_string();
-        assert!(refused.contains("CAP_BPF and CAP_PERFMON") && refused.contains("setcap"), "{refused}");
-    }
-}
+mod recorded;
+#[cfg(test)]
+mod tests;

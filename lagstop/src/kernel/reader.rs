@@ -8,7 +8,7 @@ use std::{
 
 use aya::{
     Ebpf,
-    programs::{Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun},
+    programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
 use bytemuck::Zeroable;
 use lagstop_ebpf::{
@@ -17,11 +17,13 @@ use lagstop_ebpf::{
 };
 
 use super::{
-    attach::{Maps, now, possible_copies, program},
+    attach::{Maps, detach_all, now, possible_copies, program},
     error::{KernelError, chain},
-    plan::{HookId, Plan},
+    misses,
+    plan::Plan,
     probe_cost::ProbeCost,
     rows::Owners,
+    way::Measure,
 };
 use crate::model::{
     CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals, Traffic,
@@ -67,11 +69,48 @@ struct Row {
     changed: bool,
 }
 
+/// What the plan measures.
+#[derive(Clone, Copy)]
+struct Measured {
+    pick: bool,
+    swap: bool,
+    kept: bool,
+    pick_function: bool,
+    waits: bool,
+    migrations: bool,
+    accepts: bool,
+}
+
+impl Measured {
+    fn by(plan: &Plan) -> Self {
+        Self {
+            pick: plan.uses(Measure::SwitchCost),
+            swap: plan.sees_exits(),
+            kept: plan.way(Measure::SwitchCost).is_some_and(|way| way.sees_kept),
+            pick_function: plan.uses(Measure::Pick),
+            waits: plan.uses(Measure::RunqWait),
+            migrations: plan.uses(Measure::Migrations),
+            accepts: plan.uses(Measure::Accept),
+        }
+    }
+
+    const NOTHING: Self = Self {
+        pick: false,
+        swap: false,
+        kept: false,
+        pick_function: false,
+        waits: false,
+        migrations: false,
+        accepts: false,
+    };
+}
+
 /// The attached programs and their maps. Dropping it detaches them.
 pub struct Reader {
     ebpf: Ebpf,
     maps: Maps,
     plan: Plan,
+    measured: Measured,
     rows: Vec<Row>,
     owners: Owners,
     copies: usize,
@@ -93,6 +132,7 @@ impl Reader {
         ebpf: Ebpf,
         maps: Maps,
         plan: Plan,
+        clock_only: bool,
         max_rows: u32,
         shards: u32,
         cost: ProbeCost,
@@ -100,6 +140,7 @@ impl Reader {
         Ok(Self {
             ebpf,
             maps,
+            measured: if clock_only { Measured::NOTHING } else { Measured::by(&plan) },
             plan,
             rows: Vec::new(),
             owners: Owners::default(),
@@ -119,9 +160,19 @@ impl Reader {
         self.plan.hooks()
     }
 
-    /// Is `hook` attached?
-    pub fn uses(&self, hook: HookId) -> bool {
-        self.plan.uses(hook)
+    /// The way in which `measure` is taken, by its name.
+    pub fn way(&self, measure: Measure) -> Option<&'static str> {
+        self.plan.way(measure).map(|way| way.name)
+    }
+
+    /// Is `measure` taken?
+    pub fn measures(&self, measure: Measure) -> bool {
+        self.plan.uses(measure)
+    }
+
+    /// Does what reading does, without any effect: fails when it is not permitted.
+    pub(super) fn try_to_read(&self) -> Result<(), KernelError> {
+        self.maps.lineages.get::<Lineage>(0).map(drop)
     }
 
     /// Stops the programs; what they counted can still be read.
@@ -130,21 +181,7 @@ impl Reader {
     /// When the kernel refuses to detach one.
     pub fn detach(&mut self) -> Result<(), KernelError> {
         self.attached = false;
-        for (name, program) in self.ebpf.programs_mut() {
-            let detached = match program {
-                Program::BtfTracePoint(program) => program.unload(),
-                Program::TracePoint(program) => program.unload(),
-                _ => continue,
-            };
-            match detached {
-                // Never loaded: the plan did not want it.
-                Ok(()) | Err(ProgramError::NotLoaded) => {}
-                Err(error) => {
-                    return Err(KernelError::Refused { what: format!("end of {name}"), why: chain(&error) });
-                }
-            }
-        }
-        Ok(())
+        detach_all(&mut self.ebpf)
     }
 
     /// Takes back the rows of cgroups that are gone. They stay in snapshots until their rows are free.
@@ -192,9 +229,10 @@ impl Reader {
                 .or_insert_with(|| (Arc::clone(&owner.path), Arc::clone(counters)));
         }
         self.read_cpus(&mut snapshot)?;
-        self.cost.update(&self.ebpf);
-        let calls = |figure: fn(&CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum();
-        snapshot.probe_ns = self.cost.of(calls(|cpu| cpu.switches), calls(|cpu| cpu.kept_calls));
+        snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
+        let switches = snapshot.cpus.iter().map(|cpu| cpu.switches).sum();
+        self.cost.update(&self.ebpf, switches);
+        snapshot.probe_ns = self.cost.of(switches);
 
         let Self { owners, rows, .. } = self;
         for row in owners.release(|row| rows[row as usize].changed) {
@@ -237,7 +275,7 @@ impl Reader {
             // The row is quiet since its last owner went: what it holds now is none of the new one's.
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.base = Some(row.raw.clone());
-                row.counters = Arc::new(counters(&row.raw, row.base.as_deref(), &self.plan));
+                row.counters = Arc::new(counters(&row.raw, row.base.as_deref(), self.measured));
             }
         }
         Ok(())
@@ -266,10 +304,11 @@ impl Reader {
         })?;
         self.maps.accepts.read_array::<AcceptTotals>(end, 1, |row, value| raws[row as usize].accepts = value[0])?;
 
+        let measured = self.measured;
         self.rows.resize_with(self.rows.len().max(end as usize), || Row {
             raw: Box::new(RawRow::zeroed()),
             base: None,
-            counters: Arc::new(counters(&RawRow::zeroed(), None, &self.plan)),
+            counters: Arc::new(counters(&RawRow::zeroed(), None, measured)),
             changed: false,
         });
         for &index in owned {
@@ -278,15 +317,24 @@ impl Reader {
             row.changed = *row.raw != *raw;
             if row.changed {
                 row.raw.clone_from(&Box::new(raw.clone()));
-                row.counters = Arc::new(counters(raw, row.base.as_deref(), &self.plan));
+                row.counters = Arc::new(counters(raw, row.base.as_deref(), self.measured));
             }
         }
         Ok(())
     }
 
     fn read_cpus(&self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
-        let Lost { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } =
-            &mut snapshot.lost;
+        let Lost {
+            entries,
+            exits,
+            switches,
+            task_states,
+            cgroup_overflows,
+            connections,
+            accepts,
+            listener_overflows,
+            missed_runs: _,
+        } = &mut snapshot.lost;
         let cpus = &mut snapshot.cpus;
         let mut booked = Vec::with_capacity(self.settled.len());
         self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
@@ -306,10 +354,12 @@ impl Reader {
                 });
                 let lost = |kind: abi::Lost| totals.lost[kind as usize];
                 *entries += lost(abi::Lost::Entries);
+                *exits += lost(abi::Lost::Exits);
                 *switches += lost(abi::Lost::Switches);
-                *task_states += lost(abi::Lost::TaskStorage);
+                *task_states += lost(abi::Lost::Tasks);
                 *cgroup_overflows += lost(abi::Lost::Rows);
                 *connections += lost(abi::Lost::Connections);
+                *accepts += lost(abi::Lost::Accepts);
                 *listener_overflows += lost(abi::Lost::Listeners);
             }
         })?;
@@ -380,14 +430,11 @@ fn add(sum: &mut RowTotals, copy: &RowTotals) {
     }
 }
 
-/// What was counted in `raw` on top of `base`, with `None` for what the plan does not measure.
-fn counters(raw: &RawRow, base: Option<&RawRow>, plan: &Plan) -> CgroupCounters {
+/// What was counted in `raw` on top of `base`, with `None` for what is not measured.
+fn counters(raw: &RawRow, base: Option<&RawRow>, measured: Measured) -> CgroupCounters {
     let zero = RawRow::zeroed();
     let base = base.unwrap_or(&zero);
-    let cost = plan.uses(HookId::SchedEntry) && plan.uses(HookId::SchedExit);
-    let waits = plan.uses(HookId::SchedInfo);
-    let migrations = plan.uses(HookId::SchedMigrateTask);
-    let accepts = plan.uses(HookId::SysExitAccept) || plan.uses(HookId::SysExitAccept4);
+    let Measured { pick, swap, kept, pick_function, waits, migrations, accepts } = measured;
 
     let of = |figure: fn(&RawRow) -> u64| figure(raw).wrapping_sub(figure(base));
     let ns = |figure: fn(&RawRow) -> u64| Nanos(of(figure));
@@ -401,11 +448,11 @@ fn counters(raw: &RawRow, base: Option<&RawRow>, plan: &Plan) -> CgroupCounters 
         cross_cgroup_switches: of(|row| row.totals.cross_cgroup_switches),
         cpu_ns: ns(|row| row.totals.cpu_ns),
         threads: of(|row| row.totals.threads),
-        schedule_calls: cost.then(|| switches + of(|row| row.totals.kept_calls)),
-        pick_ns: cost.then(|| ns(|row| row.totals.pick_ns)),
-        kept_ns: cost.then(|| ns(|row| row.totals.kept_ns)),
-        swap_ns: cost.then(|| ns(|row| row.totals.swap_ns)),
-        pick_next_task_fair_ns: None,
+        schedule_calls: kept.then(|| switches + of(|row| row.totals.kept_calls)),
+        pick_ns: pick.then(|| ns(|row| row.totals.pick_ns)),
+        kept_ns: kept.then(|| ns(|row| row.totals.kept_ns)),
+        swap_ns: swap.then(|| ns(|row| row.totals.swap_ns)),
+        pick_function_ns: pick_function.then(|| ns(|row| row.totals.pick_function_ns)),
         runq_waits: waits.then(|| of(|row| row.totals.runq_waits)),
         runq_wait_ns: waits.then(|| ns(|row| row.totals.runq_wait_ns)),
         migrations: migrations.then(|| of(|row| row.totals.migrations)),
@@ -416,7 +463,7 @@ fn counters(raw: &RawRow, base: Option<&RawRow>, plan: &Plan) -> CgroupCounters 
     };
     CgroupCounters {
         totals,
-        switch_cost: cost.then(|| distribution(&raw.switch_cost, &base.switch_cost)),
+        switch_cost: swap.then(|| distribution(&raw.switch_cost, &base.switch_cost)),
         runq_wait: waits.then(|| distribution(&raw.runq_wait, &base.runq_wait)),
         accept_wait: accepts.then(|| distribution(&raw.accepts.accept_wait, &base.accepts.accept_wait)),
     }

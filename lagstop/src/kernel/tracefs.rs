@@ -9,11 +9,13 @@ use rustix::{
 };
 
 const TRACEFS: &str = "/sys/kernel/tracing";
+/// Where it may be mounted.
+pub(super) const PLACES: [&str; 2] = [TRACEFS, "/sys/kernel/debug/tracing"];
 
 /// Runs `task` where tracefs is mounted. Where the host has not mounted it, it is mounted for the thread that runs `task`
 /// alone, in a mount namespace that ends with it: nothing is left on the host.
 pub(super) fn with_tracefs<T: Send>(task: impl FnOnce() -> T + Send) -> Result<T, String> {
-    if [TRACEFS, "/sys/kernel/debug/tracing"].iter().any(|path| Path::new(path).join("events").is_dir()) {
+    if PLACES.iter().any(|path| Path::new(path).join("events").is_dir()) {
         return Ok(task());
     }
     let run = || {

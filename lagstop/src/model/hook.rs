@@ -2,25 +2,28 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One source of figures, and whether it is there.
+/// Something that is measured, and how, or why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hook {
-    /// The tracepoint or function, by the kernel's name.
+    /// What: as `--hooks` calls it.
     pub name: String,
-    /// Whether it is used.
+    /// Whether it is measured.
     pub state: HookState,
-    /// How it is attached, or why it is not.
+    /// The way it is measured, as `--hooks` calls it. Costs of different ways cannot be compared.
+    #[serde(default)]
+    pub way: Option<String>,
+    /// How that works and what it does not see, and why no better way is used; or why it is not measured.
     pub detail: String,
-    /// The measures that come from it, and are not there without it.
+    /// The figures that come from it, and are not there without it.
     pub measures: String,
 }
 
-/// Whether a hook is used.
+/// Whether something is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookState {
-    /// Attached.
+    /// It is.
     On,
-    /// Not attached: what comes from it is not measured.
+    /// It is not: what comes from it is `n/a`.
     Off,
 }

@@ -64,35 +64,57 @@ pub struct Pressure {
     pub some_ns: Nanos,
 }
 
-/// Things that could not be measured, each counted. All zero is what it should be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
+/// Declares what may be lost once: the fields, and their counts in the same order.
+macro_rules! lost {
+    ($($(#[$doc:meta])* $field:ident,)+) => {
+        /// Things that could not be measured, each counted. All zero is what it should be.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Lost {
+            $($(#[$doc])* pub $field: u64,)+
+        }
+
+        impl Lost {
+            const KINDS: usize = [$(stringify!($field)),+].len();
+
+            const fn counts(&self) -> [u64; Self::KINDS] {
+                [$(self.$field),+]
+            }
+
+            /// Each kind by its name, with its count.
+            pub fn kinds(&self) -> [(&'static str, u64); Self::KINDS] {
+                [$((stringify!($field), self.$field)),+]
+            }
+
+            const fn from_counts([$($field),+]: [u64; Self::KINDS]) -> Self {
+                Self { $($field),+ }
+            }
+        }
+    };
+}
+
+lost! {
     /// Switches whose entry was not seen: without pick cost.
-    pub entries: u64,
+    entries,
+    /// Switches whose exit was not seen: without swap cost.
+    exits,
     /// Switches that the kernel did not show, found out afterwards: without cost.
-    pub switches: u64,
+    switches,
     /// Times a task had no room for its state: its run-queue wait may be short.
-    pub task_states: u64,
+    task_states,
     /// Switches booked under `(other)`, because the table of cgroups was full.
-    pub cgroup_overflows: u64,
+    cgroup_overflows,
     /// Connections not followed, because too many were waiting.
-    pub connections: u64,
+    connections,
+    /// Connections accepted in a way that is not seen: without accept wait.
+    accepts,
     /// Events of listeners that the table of listeners had no room for.
-    pub listener_overflows: u64,
+    listener_overflows,
+    /// Moves, wake-ups, connections and accepts that the kernel did not tell of, because it was just telling of another.
+    missed_runs,
 }
 
 impl Lost {
-    /// Its counts, in the order of the fields.
-    const fn counts(&self) -> [u64; 6] {
-        let Self { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } = *self;
-        [entries, switches, task_states, cgroup_overflows, connections, listener_overflows]
-    }
-
-    const fn from_counts(counts: [u64; 6]) -> Self {
-        let [entries, switches, task_states, cgroup_overflows, connections, listener_overflows] = counts;
-        Self { entries, switches, task_states, cgroup_overflows, connections, listener_overflows }
-    }
-
     fn combine(&self, other: &Self, with: fn(u64, u64) -> u64) -> Self {
         let (mine, theirs) = (self.counts(), other.counts());
         Self::from_counts(std::array::from_fn(|kind| with(mine[kind], theirs[kind])))
@@ -130,7 +152,7 @@ impl Host {
 
     /// Mean cost of a switch away from a task other than idle.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
-        let kept = self.totals.kept_ns?.minus(self.idle.kept_ns?);
+        let kept = self.totals.kept_ns.unwrap_or_default().minus(self.idle.kept_ns.unwrap_or_default());
         self.overhead_ns()?.minus(kept).mean(self.task_switches())
     }
 

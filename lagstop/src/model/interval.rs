@@ -18,6 +18,12 @@ pub struct Interval {
     pub start_ns: Nanos,
     /// How long it took.
     pub duration_ns: Nanos,
+    /// The way in which switch costs were measured, as `--hooks` calls it: costs of different ways cannot be compared.
+    #[serde(default)]
+    pub switch_cost_way: Option<Arc<str>>,
+    /// The way in which the cost of the pick function was.
+    #[serde(default)]
+    pub pick_function_way: Option<Arc<str>>,
     /// The host.
     pub host: Host,
     /// Cgroups in which anything was counted.
@@ -44,6 +50,8 @@ impl Interval {
             seq,
             start_ns: before.at.minus(origin),
             duration_ns,
+            switch_cost_way: after.switch_cost_way.clone(),
+            pick_function_way: after.pick_function_way.clone(),
             host: host(before, after, &cgroups),
             listeners: Listener::book(
                 &after.listening,

@@ -9,6 +9,10 @@ use super::{CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure
 pub struct Snapshot {
     /// When it was taken, on a clock that only goes forward.
     pub at: Nanos,
+    /// The way in which switch costs are measured; `None` where they are not.
+    pub switch_cost_way: Option<Arc<str>>,
+    /// The way in which the cost of the pick function is.
+    pub pick_function_way: Option<Arc<str>>,
     /// The idle tasks.
     pub idle: Totals,
     /// Every cgroup that has been seen and still has a row; [`CgroupId::OTHER`] is what found no row.

@@ -68,8 +68,8 @@ totals! {
         kept_ns: Nanos,
         /// From `sched_switch` to exit, of switches to the cgroup.
         swap_ns: Nanos,
-        /// Time in `pick_next_task_fair`.
-        pick_next_task_fair_ns: Nanos,
+        /// Time in the function that picks the next task of the fair class; the session's hooks say which one it is.
+        pick_function_ns: Nanos,
         /// Waits on a run queue that ended.
         runq_waits: u64,
         /// Their time.
@@ -95,7 +95,8 @@ impl Totals {
 
     /// Mean cost of a switch: calls that kept the running task are no switches and are left out.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
-        self.switch_cost()?.minus(self.kept_ns?).mean(self.switches)
+        // Where those calls are not measured, they are not in the pick cost either.
+        self.switch_cost()?.minus(self.kept_ns.unwrap_or_default()).mean(self.switches)
     }
 
     /// Mean wait on a run queue.

@@ -93,7 +93,7 @@ mod tests {
             "schedule_calls",
             "pick_ns",
             "swap_ns",
-            "pick_next_task_fair_ns",
+            "pick_function_ns",
             "cpu_ns",
             "runq_waits",
             "runq_wait_ns",

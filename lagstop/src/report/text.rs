@@ -1,26 +1,11 @@
 //! Findings for a terminal.
 
-mod layout;
-
-use layout::{Colour, Page};
-
-use super::{Report, sanitise::display_name};
+pub use super::page::Options;
+use super::{
+    Report,
+    page::{Colour, Page},
+};
 use crate::diagnosis::{Figure, Finding, Severity, Subject, Unit};
-
-/// How to write for a terminal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// Columns to stay within. Commands are never broken.
-    pub width: usize,
-    /// Colour severities. Each is written as a word, too.
-    pub colour: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { width: 100, colour: false }
-    }
-}
 
 /// The report for a terminal.
 pub fn render(report: &Report, options: Options) -> String {
@@ -135,30 +120,28 @@ fn footer(page: &mut Page, report: &Report) {
         Colour::Dim,
         &format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
     );
-    let lost = report.lost;
-    let counted: Vec<String> = [
-        (lost.entries, "entries"),
-        (lost.switches, "switches"),
-        (lost.task_states, "task states"),
-        (lost.cgroup_overflows, "cgroup overflows"),
-        (lost.connections, "connections"),
-        (lost.listener_overflows, "listener overflows"),
-    ]
-    .into_iter()
-    .filter(|&(count, _)| count > 0)
-    .map(|(count, what)| format!("{count} {what}"))
-    .collect();
+    let counted: Vec<String> = report
+        .lost
+        .kinds()
+        .into_iter()
+        .filter(|&(_, count)| count > 0)
+        .map(|(what, count)| format!("{count} {}", what.replace('_', " ")))
+        .collect();
     let lost =
         if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) };
     page.text("", Colour::Dim, &lost);
+    let ways: Vec<String> = report
+        .session
+        .hooks
+        .iter()
+        .filter_map(|hook| Some(format!("{} by {}", hook.name, hook.way.as_ref()?)))
+        .collect();
+    if !ways.is_empty() {
+        page.text("", Colour::Dim, &format!("Measured: {}.", ways.join(", ")));
+    }
     for hook in report.session.missing_hooks() {
         page.text("", Colour::Dim, &format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail));
     }
-}
-
-/// Whatever came from outside, made harmless.
-fn clean(text: &str) -> String {
-    display_name(text).into_owned()
 }
 
 #[cfg(test)]

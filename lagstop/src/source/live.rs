@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::{SourceError, Stop, Stream};
 use crate::{
     host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
-    kernel::{CpuPlace, Facts, HookId, KernelSnapshot, Options, Plan, Reader, attach},
+    kernel::{CpuPlace, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Session, Snapshot},
 };
 
@@ -31,6 +31,10 @@ pub struct LiveOptions {
     pub max_cgroups: u32,
     /// Time constant of Load Credit.
     pub load_credit_time: Duration,
+    /// What to measure and how, where not as it is best.
+    pub wishes: Wishes,
+    /// Where the kernel's types are, where the kernel's own are not to be used.
+    pub btf: Option<PathBuf>,
     /// See [`Options::clock_only`].
     pub clock_only: bool,
 }
@@ -49,7 +53,8 @@ const NICE: i32 = -10;
 /// What is left at the end is worth an interval of its own from this part of one on.
 const WORTH_AN_INTERVAL: f64 = 0.01;
 
-/// Attaches to the running kernel and starts measuring.
+/// Attaches to the running kernel and starts measuring. This thread and all that it starts later lose the capabilities that
+/// only attaching needed.
 ///
 /// # Errors
 /// When this kernel or this process cannot.
@@ -58,13 +63,23 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
+    let needed = collector.reader.needs()?;
+    let give_up = move || needed.keep_only().map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
+        // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
+        // may; each says how long it took.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        if let Err(error) = give_up() {
+            let _ = sender.blocking_send(Err(error.into()));
+            return;
+        }
         let run = AssertUnwindSafe(|| collector.run(&options, &stopped, &sender));
         if panic::catch_unwind(run).is_err() {
             // Else its readers would take the end of the stream for the end of the measurement.
             let _ = sender.blocking_send(Err(SourceError::Died));
         }
     });
+    give_up()?;
     Ok(Stream { session, intervals, stop })
 }
 
@@ -82,13 +97,12 @@ struct Collector {
 
 impl Collector {
     fn start(options: &LiveOptions) -> Result<Self, SourceError> {
-        let facts = Facts::probe()?;
-        let plan = Plan::from_facts(&facts)?;
+        let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
         let places = Cpus::read()?.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
         let reader = attach(
-            &facts,
-            plan,
+            &mut facts,
+            &options.wishes,
             &Options {
                 group_by: options.group_by,
                 max_cgroups: options.max_cgroups,
@@ -139,9 +153,6 @@ impl Collector {
         stopped: &blocking::Receiver<()>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
     ) {
-        // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
-        // may; each says how long it took.
-        let _ = rustix::process::setpriority_process(None, NICE);
         let mut credits = LoadCredits::new(nanos(options.load_credit_time));
         let origin = self.last.at;
         let started = Instant::now();
@@ -178,7 +189,7 @@ impl Collector {
         let cpus = Cpus::read()?;
         let KernelSnapshot { at, idle, cgroups, cpus: cpu_totals, traffic, lost, probe_ns } =
             self.reader.snapshot(&cpus.online)?;
-        let tcp_is_watched = self.reader.uses(HookId::InetSockSetState);
+        let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) {
             self.refresh_names();
@@ -204,6 +215,8 @@ impl Collector {
         host.self_probe_ns = probe_ns;
         Ok(Snapshot {
             at,
+            switch_cost_way: self.reader.way(Measure::SwitchCost).map(Arc::from),
+            pick_function_way: self.reader.way(Measure::Pick).map(Arc::from),
             idle,
             cgroups: states,
             cpus: cpu_totals,

@@ -87,7 +87,7 @@ pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('<')], Command::PreviousSort, None, "sort by the column before"),
     binding(&[Key::Char('r')], Command::Reverse, Some("reverse"), "reverse the order"),
     binding(&[Key::Char(' ')], Command::Pause, Some("pause"), "hold the view; measuring goes on"),
-    binding(&[Key::Char('m')], Command::Hooks, Some("missing"), "what this kernel does not let us measure, and why"),
+    binding(&[Key::Char('m')], Command::Hooks, Some("measures"), "how everything is measured, what is not, and why"),
 ];
 
 /// What `key` asks for.

@@ -21,6 +21,7 @@ fn session() -> Session {
     let hook = |name: &str, state, detail: &str, measures: &str| Hook {
         name: name.to_owned(),
         state,
+        way: None,
         detail: detail.to_owned(),
         measures: measures.to_owned(),
     };
@@ -173,7 +174,7 @@ fn a_wide_terminal_shows_every_column() {
     "                                                                                                                        "
     "                                                                                                                        "
     "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU                                        "
-    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing                                                    "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m measures                                                   "
     "#);
 }
 
@@ -203,7 +204,7 @@ fn a_usual_terminal_shows_the_columns_that_fit() {
     "                                                                                "
     "                                                                                "
     "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
-    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m measures           "
     "#);
 }
 
@@ -280,9 +281,7 @@ fn missing_hooks_come_with_their_reasons() {
     "── 6 active cgroups, by switch cost ▼ ──────────────────────────────────────────"
     "cgroup                ▼cost %  /switch switch/s invol% cross%   CPU  load credit"
     "shop/checko…x8k/worker   4.05  4.40 µs     9000   30.0   90.0  1.08  3.33   2.79"
-    "evil�[2J�name            1.80  4.40 µs     4000   30.0   90.0  0.48  1.48   1.24"
-    "kube-system/coredns      1.35  4.40 µs     3000   30.0   90.0  0.36  1.11   0.93"
-    "╭ Missing hooks ───────────────────────────────────────────────────────────────╮"
+    "╭ How it is measured ──────────────────────────────────────────────────────────╮"
     "│ pick_next_task_fair                                                          │"
     "│   why         the function is inlined in this kernel, so that nothing can be │"
     "│               attached to it                                                 │"
@@ -291,13 +290,15 @@ fn missing_hooks_come_with_their_reasons() {
     "│ inet_csk_accept                                                              │"
     "│   why         attaching it: EPERM�[31m                                       │"
     "│   n/a without accept wait                                                    │"
+    "│                                                                              │"
+    "│ sched_switch                                                                 │"
+    "│   how         tp_btf                                                         │"
+    "│   gives       switches                                                       │"
     "╰──────────────────────────────────────────────────────────────────────────────╯"
     "                                                                                "
     "                                                                                "
-    "                                                                                "
-    "                                                                                "
     "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
-    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m measures           "
     "#);
 }
 
@@ -325,7 +326,7 @@ fn the_help_explains_keys_and_columns() {
     "│ <             sort by the column before                                      │"
     "│ r             reverse the order                                              │"
     "│ space         hold the view; measuring goes on                               │"
-    "│ m             what this kernel does not let us measure, and why              │"
+    "│ m             how everything is measured, what is not, and why               │"
     "│                                                                              │"
     "│ Columns                                                                      │"
     "│ cost %        switch cost: the kernel's time for choosing and changing       │"
@@ -357,7 +358,7 @@ fn the_help_explains_keys_and_columns() {
     "│ n/a is what this kernel does not let us measure. A blank is a mean or share  │"
     "╰──────────────────────────────────────────────────────────────────── ↓ 1 more ╯"
     "LOST 12 connections  lost 0.01 % of switches  2 hooks off: m  lagstop 1.30 % CPU"
-    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m missing            "
+    "q quit  h help  ↑↓ select  s sort  r reverse  space pause  m measures           "
     "#);
 }
 

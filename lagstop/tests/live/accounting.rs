@@ -1,12 +1,14 @@
 //! Switches, waits, CPU time, migrations, and that they add up.
 
-use std::{thread, time::Duration};
+use std::{sync::Arc, thread, time::Duration};
 
-use lagstop::model::{CgroupCounters, CpuTotals, GroupBy, LoadCredits, Lost, Nanos, Tasks, Totals};
+use lagstop::model::{CgroupCounters, CpuTotals, Distribution, LoadCredits, Lost, Nanos, Tasks, Totals};
 
 use crate::{
     Test,
-    fixture::{Load, Probes, TestCgroup, assert_equal_but_for_edges, assert_within},
+    fixture::{
+        Load, Probes, Setup, TestCgroup, assert_equal_but_for_edges, assert_within, at_least, is_slow, tolerance,
+    },
     kernel_files::{ProcessFigures, context_switches, tg_load_avg},
     load::WORK,
 };
@@ -14,6 +16,7 @@ use crate::{
 pub(crate) const TESTS: &[Test] = &[
     ("switches_and_waits_agree_with_proc_while_cpus_are_contended", contended),
     ("switches_and_waits_agree_with_proc_while_cpus_are_half_idle", half_idle),
+    ("a_thread_that_executes_a_program_does_not_wait_twice", execute),
     ("cpu_time_agrees_with_the_cgroups_own_figure", cpu_time),
     ("cpu_time_of_a_task_that_never_switches_is_there_at_once", lone_spinner),
     ("migrations_agree_with_proc", migrations),
@@ -27,12 +30,16 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// What lagstop counted, what the kernel did, and what was lost.
-type Measured = (CgroupCounters, ProcessFigures, Lost);
+pub(crate) type Measured = (CgroupCounters, ProcessFigures, Lost);
+
+fn run(name: &str, kind: &str, loads: usize) -> Measured {
+    run_with(&Setup::default(), name, kind, loads)
+}
 
 /// Runs `loads` of one kind in a new cgroup, and gives what lagstop and what the kernel counted while they worked.
-fn run(name: &str, kind: &str, loads: usize) -> Measured {
+pub(crate) fn run_with(setup: &Setup, name: &str, kind: &str, loads: usize) -> Measured {
     let cgroup = TestCgroup::new(name);
-    let mut probes = Probes::attach();
+    let mut probes = Probes::with(setup);
     let mut loads: Vec<Load> = (0..loads).map(|_| cgroup.start(kind)).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     thread::sleep(Duration::from_millis(50));
@@ -54,21 +61,23 @@ fn run(name: &str, kind: &str, loads: usize) -> Measured {
     (counters, kernel, lost)
 }
 
-fn agree((counters, kernel, lost): &Measured, edges: u64) {
+/// Counts may differ by what happens at the edges, and the sum of the waits by `percent`.
+pub(crate) fn agree((counters, kernel, lost): &Measured, edges: u64, percent: f64) {
     let totals = counters.totals;
+    // Where no exit is seen, a switch that the kernel does not show stays unknown.
+    let edges = if totals.swap_ns.is_some() { edges } else { edges + lost.switches };
     assert_equal_but_for_edges("voluntary switches", totals.voluntary_switches, kernel.voluntary, edges);
     assert_equal_but_for_edges("involuntary switches", totals.involuntary_switches, kernel.involuntary, edges);
     assert_equal_but_for_edges("waits", totals.runq_waits.unwrap(), kernel.waits, edges);
-    assert_within("run-queue wait", totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, 1.0);
+    assert_within("run-queue wait", totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, percent);
     assert_eq!(totals.switches, totals.voluntary_switches + totals.involuntary_switches);
     let waits = counters.runq_wait.as_ref().unwrap();
     assert_eq!(waits.count(), totals.runq_waits.unwrap(), "every wait is in the distribution");
-    // Every switch has its cost, but for those that the kernel does not show, on the whole host.
-    let costs = counters.switch_cost.as_ref().unwrap().count();
-    assert!(
-        costs <= totals.switches && costs + lost.switches + lost.entries >= totals.switches,
-        "{costs} costs, {lost:?}"
-    );
+    // Every switch has its cost, but for those of which a part was not seen, on the whole host.
+    if let Some(costs) = counters.switch_cost.as_ref().map(Distribution::count) {
+        let unseen = lost.switches + lost.entries + lost.exits;
+        assert!(costs <= totals.switches && costs + unseen >= totals.switches, "{costs} costs, {lost:?}");
+    }
     // No bucket's middle is off by more than 12.5 %.
     let sum: u64 = waits.bins().map(|(wait, count)| wait.0 * u64::from(count)).sum();
     assert_within("sum of the wait distribution", sum, totals.runq_wait_ns.unwrap().0, 12.5);
@@ -76,14 +85,37 @@ fn agree((counters, kernel, lost): &Measured, edges: u64) {
 
 fn contended() {
     let measured = run("contended", "nap", 8);
-    assert!(measured.1.waits > 5_000, "the load was to wait: {:?}", measured.1);
-    agree(&measured, 8);
+    assert!(measured.1.waits > at_least(5_000), "the load was to wait: {:?}", measured.1);
+    agree(&measured, 8, 1.0);
 }
 
 fn half_idle() {
     let measured = run("idle", "nap", 1);
-    assert!(measured.1.voluntary > 1_000, "the load was to sleep: {:?}", measured.1);
-    agree(&measured, 2);
+    assert!(measured.1.voluntary > at_least(1_000), "the load was to sleep: {:?}", measured.1);
+    agree(&measured, 2, 1.0);
+}
+
+/// The thread takes over the process' id and time of birth.
+fn execute() {
+    let cgroup = TestCgroup::new("execute");
+    let crowd: Vec<TestCgroup> = (0..3).map(|n| TestCgroup::new(&format!("crowd{n}"))).collect();
+    let mut probes = Probes::attach();
+    let mut hogs: Vec<Load> = crowd.iter().map(|cgroup| cgroup.start("threads 2")).collect();
+    let mut load = cgroup.start("execute 1500");
+    for load in hogs.iter_mut().chain([&mut load]) {
+        load.line();
+        load.go();
+    }
+    // It has begun anew.
+    assert_eq!(load.line(), "joined");
+    drop(hogs);
+    load.go();
+    assert_eq!(load.line(), "done");
+    thread::sleep(Duration::from_millis(50));
+    let (counters, kernel) = (probes.counters(cgroup.id()), ProcessFigures::read(load.pid()));
+    assert!(kernel.run_delay_ns > 300_000_000, "the load was to wait: {kernel:?}");
+    // The first thread, of which the kernel knows no more, has waited a little too.
+    assert_within("run-queue wait", counters.totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, 20.0);
 }
 
 fn cpu_time() {
@@ -106,19 +138,19 @@ fn lone_spinner() {
     load.go();
     thread::sleep(Duration::from_millis(500));
     let (before, then) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
-    thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_secs(2));
     let (after, now) = (probes.counters(cgroup.id()), cgroup.cpu_ns());
-    assert!(now - then > 800_000_000, "the load was to spin");
+    assert!(now - then > 1_600_000_000, "the load was to spin");
     // The kernel books at its tick: 4 ms at either end.
-    assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);
+    assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, tolerance(1.0));
 }
 
 fn migrations() {
     let measured = run("wander", "wander", 2);
     let (counters, kernel, _) = &measured;
-    assert!(kernel.migrations > 1_000, "the load was to change CPUs: {kernel:?}");
+    assert!(kernel.migrations > at_least(1_000), "the load was to change CPUs: {kernel:?}");
     assert_equal_but_for_edges("migrations", counters.totals.migrations.unwrap(), kernel.migrations, 4);
-    agree(&measured, 4);
+    agree(&measured, 4, 1.0);
 }
 
 fn ping_pong_inside() {
@@ -126,7 +158,7 @@ fn ping_pong_inside() {
     let totals = ping_pong(&cgroup, &cgroup);
     let share = totals.cross_cgroup_switches as f64 / totals.switches as f64;
     println!("{} of {} switches cross", totals.cross_cgroup_switches, totals.switches);
-    assert!(totals.switches > 10_000 && share < 0.02, "{share}");
+    assert!(totals.switches > at_least(10_000) && share < 0.02, "{share}");
 }
 
 fn ping_pong_across() {
@@ -134,7 +166,7 @@ fn ping_pong_across() {
     let totals = ping_pong(&one, &two);
     let share = totals.cross_cgroup_switches as f64 / totals.switches as f64;
     println!("{} of {} switches cross", totals.cross_cgroup_switches, totals.switches);
-    assert!(totals.switches > 10_000 && share > 0.98, "{share}");
+    assert!(totals.switches > at_least(10_000) && share > 0.98, "{share}");
 }
 
 /// What is counted for the one who begins.
@@ -174,7 +206,7 @@ fn identity() {
     }
     let sum = |figure: fn(&CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
     println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
-    assert!(rows.switches > 10_000);
+    assert!(rows.switches > at_least(10_000));
     assert_eq!(rows.switches, sum(|cpu| cpu.switches));
     assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches + cpu.kept_calls)));
     assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.0))));
@@ -202,7 +234,10 @@ fn all_switches() {
     println!("switches: measured {measured}, the kernel says {least} to {most}");
     // One that is neither shown nor seen to end cannot be counted: on kernels that hide some, a handful at most.
     let hidden = measured / 1_000;
-    assert!(measured > 5_000 && measured + hidden >= least && measured <= most, "{measured}: not {least} to {most}");
+    assert!(
+        measured > at_least(5_000) && measured + hidden >= least && measured <= most,
+        "{measured}: not {least} to {most}"
+    );
 }
 
 fn load_credit() {
@@ -211,13 +246,17 @@ fn load_credit() {
     // Rounds of spinning, one after the other, until the averages have settled.
     let mut loads: Vec<Load> = (0..4).map(|_| cgroup.start("spin 14000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
-    let mut last = (probes.snapshot().at, probes.counters(cgroup.id()));
+    let mut read = || {
+        let snapshot = probes.snapshot();
+        (snapshot.at, Arc::clone(&snapshot.cgroups[&cgroup.id()].1))
+    };
+    let mut last = read();
     loads.iter_mut().for_each(Load::go);
     let mut credits = LoadCredits::default();
     let mut kernel = Vec::new();
     for _ in 0..12 {
         thread::sleep(Duration::from_secs(1));
-        let now = (probes.snapshot().at, probes.counters(cgroup.id()));
+        let now = read();
         let totals = now.1.since(&last.1).totals;
         let load = Tasks((totals.cpu_ns + totals.runq_wait_ns.unwrap()).cores(now.0.minus(last.0)).0);
         credits.advance(now.0.minus(last.0), [(cgroup.id(), load)]);
@@ -235,14 +274,24 @@ fn threads() {
     let mut load = cgroup.start("threads 5");
     load.line();
     load.go();
-    thread::sleep(Duration::from_millis(300));
+    // Until all have started, and the one that starts them waits.
+    let (start, window, windows) = if is_slow() { (1_000, 350, 4) } else { (300, 500, 3) };
+    thread::sleep(Duration::from_millis(start));
     let mut last = probes.counters(cgroup.id());
-    for _ in 0..3 {
-        thread::sleep(Duration::from_millis(500));
+    let mut counted = Vec::new();
+    for _ in 0..windows {
+        thread::sleep(Duration::from_millis(window));
         let now = probes.counters(cgroup.id());
-        // Five that spin; the one that waits for them does not run.
-        assert_eq!(now.since(&last).totals.threads, 5);
+        counted.push(now.since(&last).totals.threads);
         last = now;
+    }
+    // Five that spin; the one that waits for them does not run. Those that run while lagstop reads are counted in the
+    // interval before, which is worth a window's count where reading is slow.
+    println!("{counted:?}");
+    if is_slow() {
+        assert!(counted.iter().sum::<u64>().abs_diff(5 * windows) <= 5, "{counted:?}");
+    } else {
+        assert!(counted.iter().all(|&threads| threads == 5), "{counted:?}");
     }
 }
 
@@ -250,7 +299,7 @@ fn threads() {
 fn density() {
     const TASKS: usize = 60;
     let mean = |cgroups: &[TestCgroup]| {
-        let mut probes = Probes::with(GroupBy::Scheduler, 500);
+        let mut probes = Probes::with(&Setup { max_cgroups: Some(500), ..Setup::default() });
         let mut loads: Vec<Load> = cgroups.iter().cycle().take(TASKS).map(|cgroup| cgroup.start("nap 2000")).collect();
         loads.iter_mut().for_each(|load| drop(load.line()));
         let before: Vec<_> = cgroups.iter().map(|cgroup| probes.counters(cgroup.id())).collect();
@@ -269,5 +318,6 @@ fn density() {
     let apart: Vec<TestCgroup> = (0..TASKS).map(|n| TestCgroup::new(&format!("apart{n}"))).collect();
     let apart = mean(&apart);
     println!("{TASKS} tasks: {together} a switch in one cgroup, {apart} in {TASKS}");
-    assert!(apart > together, "{apart} against {together}");
+    // An emulated machine shows what happens, not how long it takes.
+    assert!(is_slow() || apart > together, "{apart} against {together}");
 }

@@ -7,14 +7,14 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     thread,
     time::{Duration, Instant},
 };
 
 use lagstop::{
     host::Cpus,
-    kernel::{CpuPlace, Facts, KernelSnapshot, Options, Plan, Reader, attach},
+    kernel::{Btf, CpuPlace, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy},
 };
 
@@ -22,17 +22,19 @@ use crate::load;
 
 /// Why live tests cannot run here; `None` where they can. Gives this process its own debugfs on the way.
 pub(crate) fn why_not() -> Option<String> {
-    let facts = match Facts::probe() {
-        Ok(facts) => facts,
-        Err(error) => return Some(error.to_string()),
-    };
-    if let Err(error) = Plan::from_facts(&facts) {
+    if let Err(error) = Plan::from_facts(facts(), &Wishes::default()) {
         return Some(error.to_string());
     }
     if !rustix::process::geteuid().is_root() {
         return Some("making cgroups needs root".to_owned());
     }
     mount_debugfs().err().map(|error| format!("debugfs cannot be mounted: {error}"))
+}
+
+/// What the kernel has. To find it out takes a second where everything is slow, and it stays the same.
+pub(crate) fn facts() -> &'static Facts {
+    static FACTS: OnceLock<Facts> = OnceLock::new();
+    FACTS.get_or_init(|| Facts::probe(None))
 }
 
 /// For this process and its children alone.
@@ -48,7 +50,7 @@ fn mount_debugfs() -> std::io::Result<()> {
 struct Mounts {
     /// The one that the scheduler groups by.
     cpu: PathBuf,
-    /// The one that has the CPU time, where that is another.
+    /// Where the CPU time is, when `cpu` is of version 1: often the same.
     cpuacct: Option<PathBuf>,
     unified: Option<PathBuf>,
 }
@@ -67,7 +69,7 @@ impl Mounts {
         };
         let unified = mount(&|fs, _| fs == "cgroup2");
         let cpu = v1("cpu").or_else(|| unified.clone()).expect("no cgroup hierarchy with the cpu controller");
-        let cpuacct = v1("cpuacct").filter(|cpuacct| *cpuacct != cpu);
+        let cpuacct = v1("cpuacct");
         Self { cpu, cpuacct, unified }
     }
 }
@@ -217,28 +219,85 @@ impl Drop for Load {
     }
 }
 
+/// Set where everything is many times slower than on a real machine: loads get less done, and times mean nothing.
+pub(crate) fn is_slow() -> bool {
+    std::env::var_os("LAGSTOP_TEST_SLOW").is_some()
+}
+
+/// What a load is to reach at least to be worth measuring: `count` on a real machine.
+pub(crate) fn at_least(count: u64) -> u64 {
+    if is_slow() { count / 25 } else { count }
+}
+
+/// How far two clocks may be apart that are read one after the other: `percent` on a real machine.
+pub(crate) fn tolerance(percent: f64) -> f64 {
+    if is_slow() { percent * 5.0 } else { percent }
+}
+
+/// Cgroups, beside the root, that this process itself needs a row for.
+pub(crate) fn own_cgroups() -> u32 {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let of = |wanted: &dyn Fn(&str) -> bool| {
+        own.lines().find_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            wanted(fields.next()?).then(|| fields.next().unwrap_or("/").to_owned())
+        })
+    };
+    let scheduling = of(&|controllers| controllers.split(',').any(|one| one == "cpu")).or_else(|| of(&str::is_empty));
+    u32::from(scheduling.is_some_and(|path| path != "/"))
+}
+
 /// The programs, attached.
 pub(crate) struct Probes {
     pub(crate) reader: Reader,
     online: Vec<u32>,
 }
 
+/// How they are to be attached.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) group_by: GroupBy,
+    pub(crate) max_cgroups: Option<u32>,
+    pub(crate) wishes: Wishes,
+    /// The kernel's types are taken from a file, as where the kernel shows none.
+    pub(crate) by_file: bool,
+}
+
+impl Setup {
+    /// `measure` in one way alone.
+    pub(crate) fn by(measure: Measure, way: &'static str) -> Self {
+        let mut wishes = Wishes::default();
+        wishes.set(measure, Wish::Way(way));
+        Self { wishes, ..Self::default() }
+    }
+}
+
 impl Probes {
     pub(crate) fn attach() -> Self {
-        Self::with(GroupBy::Scheduler, Options::DEFAULT_MAX_CGROUPS)
+        Self::with(&Setup::default())
     }
 
-    pub(crate) fn with(group_by: GroupBy, max_cgroups: u32) -> Self {
-        let facts = Facts::probe().unwrap();
-        let plan = Plan::from_facts(&facts).unwrap();
+    pub(crate) fn with(setup: &Setup) -> Self {
+        let mut facts = if setup.by_file { Facts::probe(Some(Path::new(Btf::VMLINUX))) } else { facts().clone() };
         let cpus = Cpus::read().unwrap();
         let places = cpus.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
-        let options = Options { group_by, max_cgroups, clock_only: false, places };
-        let reader = attach(&facts, plan, &options).unwrap_or_else(|error| panic!("{error}"));
+        let options = Options {
+            group_by: setup.group_by,
+            max_cgroups: setup.max_cgroups.unwrap_or(Options::DEFAULT_MAX_CGROUPS),
+            clock_only: false,
+            places,
+        };
+        let reader = attach(&mut facts, &setup.wishes, &options).unwrap_or_else(|error| panic!("{error}"));
         let mut probes = Self { reader, online: cpus.online };
         // The first settles the CPUs: what ran before is not ours.
         probes.snapshot();
         probes
+    }
+
+    /// The way in which `measure` is taken, or why it is not.
+    pub(crate) fn way(&self, measure: Measure) -> Result<String, String> {
+        let hook = self.reader.hooks().into_iter().find(|hook| hook.name == measure.name()).unwrap();
+        hook.way.ok_or(hook.detail)
     }
 
     pub(crate) fn snapshot(&mut self) -> KernelSnapshot {

@@ -52,7 +52,9 @@ impl ProcessFigures {
 
 /// `tg_load_avg` by cgroup path, from the scheduler's debug file.
 pub(crate) fn tg_load_avg() -> HashMap<String, u64> {
-    let text = fs::read_to_string("/sys/kernel/debug/sched/debug").unwrap();
+    // Before 5.13 it was another file.
+    let files = ["/sys/kernel/debug/sched/debug", "/proc/sched_debug"];
+    let text = files.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap();
     let mut of = HashMap::new();
     let mut path = String::new();
     for line in text.lines() {

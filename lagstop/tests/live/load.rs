@@ -7,7 +7,8 @@ use std::{
     fs::{self, File},
     io::{Read, Write, stdin, stdout},
     net::{TcpListener, TcpStream},
-    process::ExitCode,
+    os::unix::process::CommandExt,
+    process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
 };
@@ -39,6 +40,10 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["wander"] => wander(),
         // Threads that run without a pause.
         ["threads", count] => threads(count.parse().unwrap()),
+        // Threads that begin and end all the time.
+        ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
+        // Executes a program from a thread that is not the first.
+        ["execute", ms] => execute(Duration::from_millis(ms.parse().unwrap())),
         ["ping", pipes] => ping(pipes),
         ["pong", pipes] => pong(pipes),
         // Accepts connections only some time after they were made.
@@ -103,6 +108,22 @@ fn threads(count: usize) {
             scope.spawn(|| spin(WORK));
         }
     });
+}
+
+fn mortal(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        thread::spawn(|| spin(Duration::from_micros(200))).join().unwrap();
+    }
+}
+
+/// Spins in a second thread, which then begins anew as a load that does nothing.
+fn execute(time: Duration) {
+    let end = thread::spawn(move || {
+        spin(time);
+        Command::new(std::env::current_exe().unwrap()).args([FLAG, "none"]).env_remove(CGROUPS).exec()
+    });
+    panic!("{}", end.join().unwrap());
 }
 
 /// Sends a byte and waits for one, on CPU 0, through two named pipes.

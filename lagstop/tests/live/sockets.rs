@@ -6,7 +6,7 @@ use lagstop::model::{ListenerTotals, Nanos};
 
 use crate::{
     Test,
-    fixture::{Probes, TestCgroup, assert_within, eventually},
+    fixture::{Probes, Setup, TestCgroup, assert_within, eventually},
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -15,9 +15,13 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn accept_wait() {
+    accept_wait_with(&Setup::default());
+}
+
+pub(crate) fn accept_wait_with(setup: &Setup) {
     const CONNECTIONS: u64 = 20;
     let cgroup = TestCgroup::new("serve");
-    let mut probes = Probes::attach();
+    let mut probes = Probes::with(setup);
     let mut load = cgroup.start(&format!("serve {CONNECTIONS} 50"));
     load.line();
     load.go();

@@ -29,10 +29,9 @@ const BPFTRACE: &str = "tracepoint:sched:sched_wakeup, tracepoint:sched:sched_wa
 /// What to attach.
 #[derive(Clone, Copy)]
 pub(super) enum Load<'a> {
-    /// lagstop's hooks with programs that read the clock and return: no tool that measures can cost less.
-    ClockOnly(&'a Path),
-    /// lagstop with everything on.
-    Lagstop(&'a Path),
+    /// lagstop with these options; with `--clock-only` its programs read the clock and return: no tool that measures can
+    /// cost less on the same hooks.
+    Lagstop(&'a Path, &'static [&'static str]),
     /// A bpftrace script.
     Bpftrace,
 }
@@ -40,8 +39,7 @@ pub(super) enum Load<'a> {
 impl Load<'_> {
     const fn name(self) -> &'static str {
         match self {
-            Self::ClockOnly(_) => "lagstop with clock-only programs",
-            Self::Lagstop(_) => "lagstop",
+            Self::Lagstop(..) => "lagstop",
             Self::Bpftrace => "bpftrace",
         }
     }
@@ -49,19 +47,16 @@ impl Load<'_> {
     /// What a line starts with once it is attached.
     const fn ready(self) -> &'static str {
         match self {
-            Self::ClockOnly(_) | Self::Lagstop(_) => "recording",
+            Self::Lagstop(..) => "recording",
             Self::Bpftrace => "start",
         }
     }
 
     fn command(self) -> Command {
         match self {
-            Self::ClockOnly(binary) | Self::Lagstop(binary) => {
+            Self::Lagstop(binary, options) => {
                 let mut command = Command::new(binary);
-                command.args(["record", "--duration", "60s", "--output", "/dev/null"]);
-                if matches!(self, Self::ClockOnly(_)) {
-                    command.arg("--clock-only");
-                }
+                command.args(["record", "--duration", "60s", "--output", "/dev/null"]).args(options);
                 command
             }
             Self::Bpftrace if Path::new("/sys/kernel/tracing/events").is_dir() => {

@@ -11,16 +11,12 @@ use super::error::Error;
 const CPUS: u64 = 112;
 /// What the maps may take there.
 const BUDGET: u64 = 64 << 20;
-/// Tasks assumed, and what each one's storage takes with the kernel's headers. It grows and shrinks with them.
-const TASKS: u64 = 10_000;
-const TASK_STORAGE_BYTES: u64 = 128;
 
 /// `enum bpf_map_type`
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PERCPU_ARRAY: u32 = 6;
 const STACK: u32 = 23;
-const TASK_STORAGE: u32 = 29;
 
 /// `struct htab_elem` without key and value, and `struct bucket` (kernel/bpf/hashtab.c).
 const HASH_ELEMENT: u64 = 48;
@@ -34,7 +30,6 @@ pub(super) struct Memory {
     maps: Vec<(String, u64)>,
     total: u64,
     budget: u64,
-    task_storage: u64,
 }
 
 /// Reads the object's maps.
@@ -45,9 +40,7 @@ pub(super) fn of_object(path: &Path) -> Result<Memory, Error> {
         object.maps.iter().map(|(name, map)| (name.clone(), bytes_of(name, map))).collect();
     maps.sort_by(|(a, a_bytes), (b, b_bytes)| b_bytes.cmp(a_bytes).then_with(|| a.cmp(b)));
     let total = maps.iter().map(|(_, bytes)| bytes).sum();
-    let has_storage = object.maps.values().any(|map| map.map_type() == TASK_STORAGE);
-    let task_storage = if has_storage { TASKS * TASK_STORAGE_BYTES } else { 0 };
-    Ok(Memory { maps, total, budget: BUDGET, task_storage })
+    Ok(Memory { maps, total, budget: BUDGET })
 }
 
 fn bytes_of(name: &str, map: &Map) -> u64 {
@@ -67,7 +60,6 @@ fn bytes(kind: u32, key: u64, value: u64, entries: u64) -> u64 {
         PERCPU_ARRAY => entries * (POINTER + CPUS * value_slot),
         // One slot tells a full stack from an empty one.
         STACK => (entries + 1) * value,
-        TASK_STORAGE => 0,
         ARRAY => entries * value_slot,
         // No map of another kind is in the object; a test says so.
         _ => u64::MAX / 1_024,
@@ -88,8 +80,7 @@ impl fmt::Display for Memory {
             writeln!(f, "  {name:<16}{:>8.2} MiB", mib(*bytes))?;
         }
         let verdict = if self.is_within_the_budget() { "within" } else { "OVER" };
-        writeln!(f, "  {:<16}{:>8.2} MiB  {verdict} the budget of {} MiB", "total", mib(self.total), mib(self.budget))?;
-        writeln!(f, "  apart, for each task while it lives: {:.2} MiB for 10,000 (estimate)", mib(self.task_storage))
+        writeln!(f, "  {:<16}{:>8.2} MiB  {verdict} the budget of {} MiB", "total", mib(self.total), mib(self.budget))
     }
 }
 
@@ -115,6 +106,5 @@ mod tests {
         assert_eq!(bytes(PERCPU_ARRAY, 4, 12, 10), 10 * (8 + 112 * 16));
         assert_eq!(bytes(STACK, 0, 4, 10), 44);
         assert_eq!(bytes(HASH, 8, 4, 10), 16 * 16 + (10 + 112) * (48 + 8 + 8));
-        assert_eq!(bytes(TASK_STORAGE, 4, 16, 0), 0);
     }
 }

@@ -34,9 +34,10 @@ fn a_report_reads_like_this() {
         "cgroup_version": 2,
         "hooks": [
           {
-            "name": "sched_switch",
+            "name": "switches",
             "state": "on",
-            "detail": "tp_btf",
+            "way": "switches",
+            "detail": "counted at the switch",
             "measures": "everything"
           }
         ]
@@ -242,11 +243,14 @@ fn a_report_reads_like_this() {
       },
       "lost": {
         "entries": 0,
+        "exits": 0,
         "switches": 0,
         "task_states": 0,
         "cgroup_overflows": 0,
         "connections": 0,
-        "listener_overflows": 0
+        "accepts": 0,
+        "listener_overflows": 0,
+        "missed_runs": 0
       }
     }
     "#);

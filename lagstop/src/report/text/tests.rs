@@ -167,6 +167,7 @@ fn an_overloaded_host_reads_like_this() {
 
     Measuring took 80.0 ms of CPU time and 360 ms in the kernel, 0.011 cores in all.
     Nothing was lost.
+    Measured: switches by switches.
     "#);
 }
 

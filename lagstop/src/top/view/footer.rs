@@ -8,7 +8,7 @@ use ratatui::{
 
 use super::whole_parts;
 use crate::{
-    model::{Host, Interval, Lost},
+    model::{Host, Interval},
     top::{
         figure::Figure,
         keymap::{self, Command},
@@ -61,25 +61,22 @@ fn own_cost(interval: &Interval, theme: &Theme) -> Span<'static> {
 
 /// What was lost, each kind by name. Some kernels never show a few of their switches: that alone is no alarm.
 fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
-    let Lost { entries, switches, task_states, cgroup_overflows, connections, listener_overflows } = host.lost;
     if host.lost.total() == 0 {
         return vec![Span::styled("nothing lost", theme.label())];
     }
-    let named = [
-        (entries, "entries"),
-        (task_states, "task states"),
-        (cgroup_overflows, "cgroup overflows"),
-        (connections, "connections"),
-        (listener_overflows, "listener overflows"),
-    ];
-    let counted = named.iter().filter(|(count, _)| *count > 0);
-    let mut said: Vec<_> =
-        counted.map(|(count, name)| Span::styled(format!("LOST {count} {name}"), theme.alarm())).collect();
-    if switches > 0 {
-        let share = switches as f64 / host.totals.switches.max(switches) as f64;
+    // Some ways to see switches miss a few: these are shares of all of them.
+    let of_switches = [(host.lost.switches, "switches"), (host.lost.entries, "entries"), (host.lost.exits, "exits")];
+    let is_share = |name: &str| of_switches.iter().any(|(_, known)| *known == name);
+    let counted = host.lost.kinds().into_iter().filter(|(name, count)| *count > 0 && !is_share(name));
+    let mut said: Vec<_> = counted
+        .map(|(name, count)| Span::styled(format!("LOST {count} {}", name.replace('_', " ")), theme.alarm()))
+        .collect();
+    for (lost, name) in of_switches.into_iter().filter(|(lost, _)| *lost > 0) {
+        let share = lost as f64 / host.totals.switches.max(lost) as f64;
         let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
         let percent = if share < 1e-4 { "<0.01".to_owned() } else { Figure::Share(share).to_string() };
-        said.push(Span::styled(format!("lost {percent} % of switches"), style));
+        let what = if name == "switches" { "switches".to_owned() } else { format!("switches' {name}") };
+        said.push(Span::styled(format!("lost {percent} % of {what}"), style));
     }
     said
 }

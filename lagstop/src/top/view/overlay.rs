@@ -1,4 +1,4 @@
-//! What lies over the table: the help, and the hooks that this kernel lacks.
+//! What lies over the table: the help, and how everything is measured.
 
 use ratatui::{
     Frame,
@@ -7,7 +7,6 @@ use ratatui::{
     widgets::{Block, BorderType, Clear, Padding, Paragraph},
 };
 
-use crate::report::display_name;
 use crate::top::{
     column::Column,
     keymap::KEYS,
@@ -15,6 +14,7 @@ use crate::top::{
     text::{fit, wrap},
     theme::Theme,
 };
+use crate::{model::HookState, report::display_name};
 
 /// Lines longer than this are hard to read.
 const WIDEST: u16 = 96;
@@ -47,7 +47,7 @@ impl Content {
         let cells = usize::from(width.saturating_sub(FRAME.0));
         let (title, lines) = match overlay {
             Overlay::Help => (" Help ", help(cells, theme)),
-            Overlay::Hooks => (" Missing hooks ", hooks(state, cells, theme)),
+            Overlay::Hooks => (" How it is measured ", hooks(state, cells, theme)),
         };
         let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(FRAME.1).min(over.height);
         let area = Rect { x: over.x + (over.width - width) / 2, y: over.y + (over.height - height) / 2, width, height };
@@ -120,18 +120,29 @@ fn explained(term: &str, meaning: &str, cells: usize, theme: &Theme) -> Vec<Line
     wrap(meaning, cells.saturating_sub(TERM + 1)).into_iter().enumerate().map(beside).collect()
 }
 
+/// What is not measured comes first.
 fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let session = state.session();
+    let used = session.hooks.iter().filter(|hook| hook.state == HookState::On);
     let mut lines = Vec::new();
-    for hook in state.session().missing_hooks() {
+    for hook in session.missing_hooks().chain(used) {
         if !lines.is_empty() {
             lines.push(Line::default());
         }
-        lines.extend(wrap(&display_name(&hook.name), cells).into_iter().map(|line| Line::styled(line, theme.strong())));
-        lines.extend(explained("  why", &display_name(&hook.detail), cells, theme));
-        lines.extend(explained("  n/a without", &display_name(&hook.measures), cells, theme));
+        let name = match &hook.way {
+            Some(way) => format!("{}: {way}", hook.name),
+            None => hook.name.clone(),
+        };
+        lines.extend(wrap(&display_name(&name), cells).into_iter().map(|line| Line::styled(line, theme.strong())));
+        let (why, what) = match hook.state {
+            HookState::On => ("  how", "  gives"),
+            HookState::Off => ("  why", "  n/a without"),
+        };
+        lines.extend(explained(why, &display_name(&hook.detail), cells, theme));
+        lines.extend(explained(what, &display_name(&hook.measures), cells, theme));
     }
     if lines.is_empty() {
-        lines.push(Line::from("This kernel has every hook that lagstop uses."));
+        lines.push(Line::from("It is not known how this was measured."));
     }
     lines
 }

@@ -1,6 +1,21 @@
 //! Lines within a width.
 
-use super::{Options, clean};
+use super::sanitise::display_name;
+
+/// How to write for a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Columns to stay within. Commands are never broken.
+    pub width: usize,
+    /// Colour severities. Each is written as a word, too.
+    pub colour: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { width: 100, colour: false }
+    }
+}
 
 /// Plain ANSI SGR colours: they follow the terminal's own palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +51,10 @@ pub(super) struct Page {
 
 /// Where the text beside "threshold", "confidence" and the like begins.
 const LABELLED: usize = 16;
+
+/// Width of the name in a row, and where the text beside it begins.
+const NAMED: usize = 26;
+const BESIDE: usize = 2 + 6 + 1 + NAMED + 1;
 
 /// Columns that text keeps, however narrow the terminal.
 const LEAST: usize = 20;
@@ -92,6 +111,28 @@ impl Page {
         }
     }
 
+    /// A coloured tag, a name, and a paragraph beside them.
+    pub(super) fn row(&mut self, tag: &str, colour: Colour, name: &str, text: &str) {
+        let tag = self.painted(colour, tag);
+        let indent = BESIDE;
+        let name = format!("{:<width$}", clean(name), width = NAMED);
+        for (i, line) in self.wrap(text, indent).iter().enumerate() {
+            let first = if i == 0 { format!("  {tag} {name} ") } else { " ".repeat(indent) };
+            self.line(&format!("{first}{line}"));
+        }
+    }
+
+    /// Goes on beside the last row.
+    pub(super) fn beside(&mut self, text: &str) {
+        self.text(&" ".repeat(BESIDE), Colour::Dim, text);
+    }
+
+    /// What to do about the last row, unbroken, so that it can be copied.
+    pub(super) fn remedy(&mut self, remedy: &str) {
+        let remedy = clean(remedy);
+        self.line(&format!("{:BESIDE$}→ {remedy}", ""));
+    }
+
     /// A command, unbroken, so that it can be copied.
     pub(super) fn command(&mut self, command: &str) {
         let command = clean(command);
@@ -141,6 +182,11 @@ impl Page {
         }
         lines
     }
+}
+
+/// Whatever came from outside, made harmless.
+pub(super) fn clean(text: &str) -> String {
+    display_name(text).into_owned()
 }
 
 #[cfg(test)]

@@ -1,0 +1,142 @@
+use super::*;
+use crate::{
+    host::Seen,
+    kernel::{Answer, Capabilities, Capability, Types},
+};
+
+/// A kernel and a process that have everything.
+fn facts() -> Facts {
+    let mut facts = Facts::probe(None);
+    facts.types = Types::Kernel;
+    facts.capabilities = Capabilities::FULL;
+    facts.lockdown = Answer::Known("none".to_owned());
+    facts.seccomp = Answer::Known(0);
+    facts.locked_memory = None;
+    facts.in_host_pid_namespace = Answer::Known(true);
+    facts.in_host_user_namespace = Answer::Known(true);
+    facts.perf_event_paranoid = Answer::Known(2);
+    facts.tracefs = Answer::Known("/sys/kernel/tracing".into());
+    facts
+}
+
+fn surroundings() -> Surroundings {
+    Surroundings {
+        hostname: "node-17".to_owned(),
+        hierarchy: Ok(Seen {
+            version: 2,
+            mount: "/sys/fs/cgroup".to_owned(),
+            is_whole: true,
+            groups_tasks: Some(true),
+        }),
+        has_pressure: true,
+    }
+}
+
+fn hook(way: Option<&str>) -> Hook {
+    Hook {
+        name: "pick".to_owned(),
+        state: if way.is_some() { HookState::On } else { HookState::Off },
+        way: way.map(str::to_owned),
+        detail: "why".to_owned(),
+        measures: "pick function cost".to_owned(),
+    }
+}
+
+fn verdict(facts: Facts, surroundings: &Surroundings) -> (Verdict, Vec<&'static str>) {
+    let checkup = judge(facts, surroundings, &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
+    let missed = checkup.requirements.iter().filter(|one| one.state == State::Missed).map(|one| one.name).collect();
+    (checkup.verdict, missed)
+}
+
+#[test]
+fn nothing_missing_is_full() {
+    assert_eq!(verdict(facts(), &surroundings()), (Verdict::Full, vec![]));
+}
+
+#[test]
+fn what_cannot_be_checked_is_not_missed() {
+    let mut facts = facts();
+    facts.lockdown = Answer::Unknown("securityfs is not mounted".to_owned());
+    facts.seccomp = Answer::Known(2);
+    let checkup = judge(facts, &surroundings(), &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
+    assert_eq!(checkup.verdict, Verdict::Full);
+    let unknown: Vec<_> = checkup.requirements.iter().filter(|one| one.state == State::Unknown).collect();
+    assert_eq!(unknown.iter().map(|one| one.name).collect::<Vec<_>>(), ["lockdown", "seccomp"]);
+    assert!(unknown.iter().all(|one| !one.remedies.is_empty() && one.lost.is_none()));
+}
+
+#[test]
+fn a_measure_that_is_not_taken_degrades() {
+    let checkup = judge(facts(), &surroundings(), &Wishes::default(), Ok(vec![hook(None)]), true);
+    assert_eq!((checkup.verdict, checkup.measures[0].way.as_deref()), (Verdict::Degraded, None));
+}
+
+#[test]
+fn what_is_switched_off_is_not_missed() {
+    let mut wishes = Wishes::default();
+    wishes.set(crate::kernel::Measure::Pick, crate::kernel::Wish::Off);
+    assert_eq!(judge(facts(), &surroundings(), &wishes, Ok(vec![hook(None)]), true).verdict, Verdict::Full);
+}
+
+#[test]
+fn a_filter_is_only_said_to_let_bpf_pass_when_it_did() {
+    let state = |outcome: Result<Vec<Hook>, KernelError>| {
+        let mut facts = facts();
+        facts.seccomp = Answer::Known(2);
+        let checkup = judge(facts, &surroundings(), &Wishes::default(), outcome, true);
+        let seccomp = checkup.requirements.iter().find(|one| one.name == "seccomp").unwrap();
+        (seccomp.state, checkup.verdict)
+    };
+    let refused = KernelError::Refused { what: "eBPF object".to_owned(), why: "Operation not permitted".to_owned() };
+    assert_eq!(state(Err(refused)), (State::Unknown, Verdict::Unusable));
+    assert_eq!(state(Ok(vec![])), (State::Satisfied, Verdict::Full));
+}
+
+#[test]
+fn a_container_of_its_own_degrades() {
+    let mut facts = facts();
+    facts.in_host_pid_namespace = Answer::Known(false);
+    let mut surroundings = surroundings();
+    if let Ok(seen) = &mut surroundings.hierarchy {
+        (seen.is_whole, seen.groups_tasks) = (false, None);
+    }
+    assert_eq!(verdict(facts, &surroundings), (Verdict::Degraded, vec!["the host's processes", "the host's cgroups"]));
+}
+
+#[test]
+fn each_essential_lack_is_unusable_and_has_a_remedy() {
+    let lacks: [fn(&mut Facts, &mut Surroundings); 6] = [
+        |facts, _| facts.in_host_user_namespace = Answer::Known(false),
+        |facts, _| facts.capabilities = Capabilities::NONE,
+        |facts, _| {
+            facts.locked_memory = Some(65_536);
+            facts.capabilities = Capabilities::NONE.with(Capability::SysAdmin);
+        },
+        |facts, _| facts.types = Types::Missing("there is none".to_owned()),
+        |facts, _| facts.lockdown = Answer::Known("confidentiality".to_owned()),
+        |_, surroundings| surroundings.hierarchy = Err("not mounted".to_owned()),
+    ];
+    for lack in lacks {
+        let (mut facts, mut surroundings) = (facts(), surroundings());
+        lack(&mut facts, &mut surroundings);
+        let checkup = judge(facts, &surroundings, &Wishes::default(), Ok(vec![]), false);
+        assert_eq!(checkup.verdict, Verdict::Unusable);
+        let missed = checkup.requirements.iter().find(|one| one.state == State::Missed && one.is_essential).unwrap();
+        assert!(!missed.remedies.is_empty(), "{missed:?}");
+    }
+    let refused = KernelError::Refused { what: "program on sched_switch".to_owned(), why: "no".to_owned() };
+    let checkup = judge(facts(), &surroundings(), &Wishes::default(), Err(refused), true);
+    assert_eq!(checkup.verdict, Verdict::Unusable);
+}
+
+#[test]
+fn capabilities_are_asked_for_by_what_is_missing() {
+    let mut facts = facts();
+    facts.capabilities = Capabilities::NONE.with(Capability::Bpf).with(Capability::DacReadSearch);
+    let checkup = judge(facts, &surroundings(), &Wishes::default(), Ok(vec![]), false);
+    let attach = checkup.requirements.iter().find(|one| one.name == "capabilities to attach").unwrap();
+    assert_eq!(attach.found, "CAP_PERFMON: not held");
+    assert!(attach.remedies.iter().any(|remedy| remedy.contains("--cap-add PERFMON")), "{attach:?}");
+    let look = checkup.requirements.iter().find(|one| one.name == "capabilities to look into").unwrap();
+    assert!(look.remedies[1].contains("cap_dac_read_search,cap_sys_admin,cap_sys_ptrace+ep"), "{look:?}");
+}

@@ -1,0 +1,59 @@
+//! Sees that what is attached fires: an attach that succeeds is no proof (`pick_task_fair` of Linux 6.1 can be attached to
+//! and is never called).
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use lagstop_ebpf::{CpuState, CpuTotals, Lost};
+
+use super::{
+    attach::possible_copies,
+    error::KernelError,
+    map::Map,
+    plan::Plan,
+    way::{At, Measure},
+};
+
+/// Switches after which a program that did not run is taken for silent.
+const ENOUGH: u64 = 40;
+/// How long they are waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The first part of the plan whose programs do not run, with what was seen. Sleeps a little again and again, which are
+/// switches.
+pub(super) fn what_does_not_fire(plan: &Plan, cpus: &Map) -> Result<Option<(At, String)>, KernelError> {
+    let started = Instant::now();
+    let mut totals = sum(cpus)?;
+    while totals.switches < ENOUGH && started.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(1));
+        totals = sum(cpus)?;
+    }
+    let cost = plan.uses(Measure::SwitchCost);
+    // The first probe of a way sees the entry, the second one the exit.
+    let silent = [
+        (Measure::Switches, 0, true, totals.switches),
+        (Measure::SwitchCost, 0, cost, totals.pick_ns),
+        (Measure::SwitchCost, 1, plan.sees_exits(), totals.swap_ns),
+        (Measure::Pick, 0, plan.uses(Measure::Pick), totals.pick_function_calls),
+    ]
+    .into_iter()
+    .find_map(|(measure, probe, is_used, count)| (is_used && count == 0).then_some((measure, probe)));
+    let at = silent.and_then(|(measure, probe)| plan.way(measure)?.probes.get(probe)).map(|probe| probe.at);
+    Ok(at.map(|at| (at, format!("it was attached, and did not fire in {} switches", totals.switches))))
+}
+
+fn sum(cpus: &Map) -> Result<CpuTotals, KernelError> {
+    let mut sum = CpuTotals::default();
+    cpus.read_array::<CpuState>(1, possible_copies()?, |_, copies| {
+        for CpuState { totals, .. } in copies {
+            // Before the program at the switch was there, the one at the exit found out about switches afterwards.
+            sum.switches += totals.switches - totals.lost[Lost::Switches as usize].min(totals.switches);
+            sum.pick_ns += totals.pick_ns;
+            sum.swap_ns += totals.swap_ns;
+            sum.pick_function_calls += totals.pick_function_calls;
+        }
+    })?;
+    Ok(sum)
+}

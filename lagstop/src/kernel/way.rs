@@ -1,0 +1,386 @@
+//! What can be measured, and the ways to do it, best first.
+
+use std::{borrow::Cow, fmt, str::FromStr};
+
+use lagstop_ebpf::{COST_PICK, COST_WHOLE, WAITS_SCHED_INFO, WAITS_WAKEUPS};
+
+/// Something that is measured in one of several ways, depending on the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Measure {
+    /// Switches, CPU time, threads. Without them there is nothing.
+    Switches,
+    /// Pick and swap cost.
+    SwitchCost,
+    /// Time in the function that picks the next task of the fair class.
+    Pick,
+    /// Time a task was runnable and not running.
+    RunqWait,
+    /// Moves between CPUs.
+    Migrations,
+    /// TCP connections that are established and closed.
+    TcpState,
+    /// Connections that a process takes.
+    Accept,
+}
+
+impl Measure {
+    /// All, in the order in which they are shown.
+    pub const ALL: [Self; 7] =
+        [Self::Switches, Self::SwitchCost, Self::Pick, Self::RunqWait, Self::Migrations, Self::TcpState, Self::Accept];
+
+    /// Its name in `--hooks` and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Switches => "switches",
+            Self::SwitchCost => "switch-cost",
+            Self::Pick => "pick",
+            Self::RunqWait => "runq-wait",
+            Self::Migrations => "migrations",
+            Self::TcpState => "tcp-state",
+            Self::Accept => "accept",
+        }
+    }
+
+    /// What is not measured without it.
+    pub const fn gives(self) -> &'static str {
+        match self {
+            Self::Switches => "everything",
+            Self::SwitchCost => "pick cost, swap cost, kept-running cost, switch cost, overhead",
+            Self::Pick => "pick function cost",
+            Self::RunqWait => "run-queue wait, runnable load, Load Credit",
+            Self::Migrations => "migrations",
+            Self::TcpState => "accept wait, abandoned connections",
+            Self::Accept => "accept wait",
+        }
+    }
+
+    /// The measure of which it is a part: alone it is of no use.
+    pub(super) const fn needs(self) -> Option<Self> {
+        match self {
+            Self::TcpState => Some(Self::Accept),
+            Self::Accept => Some(Self::TcpState),
+            _ => None,
+        }
+    }
+
+    /// The ways to measure it, best first.
+    pub fn ways(self) -> impl Iterator<Item = &'static Way> {
+        WAYS.iter().filter(move |way| way.measure == self)
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|measure| measure.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|measure| measure.name()).collect();
+            format!("`{name}` is nothing that is measured; there is {}", names.join(", "))
+        })
+    }
+}
+
+/// One way to measure something.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Way {
+    /// What it measures.
+    pub measure: Measure,
+    /// Its name in `--hooks`.
+    pub name: &'static str,
+    /// How it works and what it does not see, for people.
+    pub note: &'static str,
+    /// Programs and where they are attached. None where all comes with the switch.
+    pub probes: &'static [Probe],
+    /// What the programs are told of it: a `COST_` or `WAITS_` constant, where there is one for the measure.
+    pub(super) setting: u64,
+    /// Whether another task may get the CPU while its programs run.
+    pub(super) is_preemptible: bool,
+    /// Whether calls that kept the running task are seen to end.
+    pub(super) sees_kept: bool,
+}
+
+/// A program, and where it is attached.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Probe {
+    program: &'static str,
+    /// Where it is attached.
+    pub at: At,
+    /// The way works without it, and sees less.
+    pub is_optional: bool,
+}
+
+/// Where a program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// A tracepoint, with types or without.
+    Tracepoint(&'static str),
+    /// Entry of a function, by BPF trampoline.
+    Entry(&'static str),
+    /// Exit of a function, by BPF trampoline.
+    Exit(&'static str),
+    /// Entry of a function, by kprobe. The compiler may have put a suffix such as `.isra.0` behind its name.
+    Kprobe(&'static str),
+    /// Exit of a function, by kretprobe.
+    Kretprobe(&'static str),
+    /// A tracepoint of a system call.
+    Syscall(&'static str),
+}
+
+impl At {
+    /// The kernel's name for it.
+    pub const fn target(self) -> &'static str {
+        match self {
+            Self::Tracepoint(name)
+            | Self::Entry(name)
+            | Self::Exit(name)
+            | Self::Kprobe(name)
+            | Self::Kretprobe(name)
+            | Self::Syscall(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self {
+            Self::Tracepoint(_) | Self::Syscall(_) => "tracepoint",
+            Self::Entry(_) => "fentry",
+            Self::Exit(_) => "fexit",
+            Self::Kprobe(_) => "kprobe",
+            Self::Kretprobe(_) => "kretprobe",
+        };
+        write!(f, "{kind} {}", self.target())
+    }
+}
+
+impl Way {
+    /// Of a way to measure switch cost: does it see the swap as well?
+    pub const fn gives_whole_cost(&self) -> bool {
+        self.setting == COST_WHOLE
+    }
+}
+
+/// A way that is made of `probes`.
+const fn way(measure: Measure, name: &'static str, note: &'static str, probes: &'static [Probe]) -> Way {
+    Way { measure, name, note, probes, setting: 0, is_preemptible: false, sees_kept: false }
+}
+
+const fn probe(program: &'static str, at: At) -> Probe {
+    Probe { program, at, is_optional: false }
+}
+
+const fn optional(program: &'static str, at: At) -> Probe {
+    Probe { program, at, is_optional: true }
+}
+
+/// All ways; those to the same measure best first.
+pub(super) static WAYS: &[Way] = &[
+    way(
+        Measure::Switches,
+        "sched_switch",
+        "counted at the switch",
+        &[probe("switch", At::Tracepoint("sched_switch")), optional("free", At::Tracepoint("sched_process_free"))],
+    ),
+    Way {
+        setting: COST_WHOLE,
+        sees_kept: true,
+        ..way(
+            Measure::SwitchCost,
+            "tracepoints",
+            "from entry to exit of __schedule()",
+            &[probe("entry", At::Tracepoint("sched_entry_tp")), probe("exit", At::Tracepoint("sched_exit_tp"))],
+        )
+    },
+    Way {
+        setting: COST_WHOLE,
+        is_preemptible: true,
+        sees_kept: true,
+        ..way(
+            Measure::SwitchCost,
+            "fentry:schedule",
+            "from entry to exit of schedule(); a part of the preemptions inside of the kernel passes it by",
+            &[
+                probe("schedule_entry", At::Entry("schedule")),
+                probe("schedule_exit", At::Exit("schedule")),
+                optional("schedule_idle_entry", At::Entry("schedule_idle")),
+                optional("schedule_idle_exit", At::Exit("schedule_idle")),
+                optional("preempt_entry", At::Entry("preempt_schedule_irq")),
+                optional("preempt_exit", At::Exit("preempt_schedule_irq")),
+                optional("schedule_tail_exit", At::Exit("schedule_tail")),
+                optional("dead_entry", At::Entry("do_task_dead")),
+            ],
+        )
+    },
+    Way {
+        setting: COST_WHOLE,
+        ..way(
+            Measure::SwitchCost,
+            "kprobe:schedule",
+            "from entry of schedule() to finish_task_switch(), which is left out; preemption inside of the kernel \
+             passes the entry by; calls that switch nothing are not seen",
+            &[
+                probe("schedule_kprobe", At::Kprobe("schedule")),
+                probe("finish_kprobe", At::Kprobe("finish_task_switch")),
+                optional("schedule_idle_kprobe", At::Kprobe("schedule_idle")),
+                optional("dead_kprobe", At::Kprobe("do_task_dead")),
+            ],
+        )
+    },
+    Way {
+        setting: COST_PICK,
+        is_preemptible: true,
+        ..way(
+            Measure::SwitchCost,
+            "fentry:pick-only",
+            "pick cost alone, from entry of schedule()",
+            &[
+                probe("schedule_entry", At::Entry("schedule")),
+                optional("schedule_idle_entry", At::Entry("schedule_idle")),
+                optional("dead_entry", At::Entry("do_task_dead")),
+            ],
+        )
+    },
+    Way {
+        setting: COST_PICK,
+        ..way(
+            Measure::SwitchCost,
+            "kprobe:pick-only",
+            "pick cost alone, from entry of schedule()",
+            &[
+                probe("schedule_kprobe", At::Kprobe("schedule")),
+                optional("schedule_idle_kprobe", At::Kprobe("schedule_idle")),
+                optional("dead_kprobe", At::Kprobe("do_task_dead")),
+            ],
+        )
+    },
+    way(
+        Measure::Pick,
+        "fentry:pick_next_task_fair",
+        "from entry to exit of pick_next_task_fair()",
+        &[probe("pick_entry", At::Entry("pick_next_task_fair")), probe("pick_exit", At::Exit("pick_next_task_fair"))],
+    ),
+    way(
+        Measure::Pick,
+        "kprobe:pick_next_task_fair",
+        "from entry to exit of pick_next_task_fair(), with the cost of the kprobes",
+        &[
+            probe("pick_kprobe", At::Kprobe("pick_next_task_fair")),
+            probe("pick_kretprobe", At::Kretprobe("pick_next_task_fair")),
+        ],
+    ),
+    way(
+        Measure::Pick,
+        "fentry:pick_task_fair",
+        "from entry to exit of pick_task_fair(), which is a part of what pick_next_task_fair() was",
+        &[probe("pick_entry", At::Entry("pick_task_fair")), probe("pick_exit", At::Exit("pick_task_fair"))],
+    ),
+    way(
+        Measure::Pick,
+        "kprobe:pick_task_fair",
+        "from entry to exit of pick_task_fair(), which is a part of what pick_next_task_fair() was, with the cost of \
+         the kprobes",
+        &[probe("pick_kprobe", At::Kprobe("pick_task_fair")), probe("pick_kretprobe", At::Kretprobe("pick_task_fair"))],
+    ),
+    Way {
+        setting: WAITS_SCHED_INFO,
+        ..way(Measure::RunqWait, "sched_info", "the kernel's own stamps in the task", &[])
+    },
+    Way {
+        setting: WAITS_WAKEUPS,
+        ..way(
+            Measure::RunqWait,
+            "wakeups",
+            "by the clock from wake-up to switch",
+            &[probe("wakeup", At::Tracepoint("sched_wakeup")), probe("wakeup_new", At::Tracepoint("sched_wakeup_new"))],
+        )
+    },
+    way(
+        Measure::Migrations,
+        "sched_migrate_task",
+        "counted at the move",
+        &[probe("migrate", At::Tracepoint("sched_migrate_task"))],
+    ),
+    way(
+        Measure::TcpState,
+        "fentry:tcp_set_state",
+        "at entry of tcp_set_state()",
+        &[probe("tcp_set_state", At::Entry("tcp_set_state"))],
+    ),
+    way(
+        Measure::TcpState,
+        "inet_sock_set_state",
+        "at the tracepoint",
+        &[probe("tcp_state", At::Tracepoint("inet_sock_set_state"))],
+    ),
+    way(
+        Measure::Accept,
+        "fexit:inet_csk_accept",
+        "at exit of inet_csk_accept()",
+        &[probe("accept_exit", At::Exit("inet_csk_accept"))],
+    ),
+    way(
+        Measure::Accept,
+        "kretprobe:inet_csk_accept",
+        "at exit of inet_csk_accept(); a kretprobe misses returns when many processes wait at once",
+        &[probe("accept_kretprobe", At::Kretprobe("inet_csk_accept"))],
+    ),
+    way(
+        Measure::Accept,
+        "syscalls",
+        "at exit of accept(2) and accept4(2), not of io_uring; makes every system call a little slower",
+        &[probe("accept", At::Syscall("sys_exit_accept")), probe("accept4", At::Syscall("sys_exit_accept4"))],
+    ),
+];
+
+/// Functions in which a task sleeps: it comes back through whatever was attached when it went.
+pub(super) const SLEEPING: [&str; 4] = ["schedule", "schedule_idle", "preempt_schedule_irq", "inet_csk_accept"];
+
+impl Probe {
+    /// The name of its program in the object. A tracepoint has two: one for where the kernel shows its types.
+    pub(super) fn program(&self, has_types: bool) -> Cow<'static, str> {
+        match self.at {
+            At::Tracepoint(_) if !has_types => untyped(self.program).into(),
+            _ => self.program.into(),
+        }
+    }
+}
+
+/// The program for a tracepoint where the kernel shows no types.
+fn untyped(program: &str) -> String {
+    format!("{program}_raw")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_measure_has_ways_with_names_of_their_own() {
+        for measure in Measure::ALL {
+            assert!(measure.ways().count() > 0, "{measure}");
+            assert_eq!(measure.name().parse(), Ok(measure));
+        }
+        let names: HashSet<_> = WAYS.iter().map(|way| (way.measure, way.name)).collect();
+        assert_eq!(names.len(), WAYS.len());
+        assert!("pik".parse::<Measure>().unwrap_err().contains("pick"));
+    }
+
+    #[test]
+    fn every_program_is_in_the_object() {
+        let object = aya_obj::Object::parse(super::super::OBJECT).unwrap();
+        for probe in WAYS.iter().flat_map(|way| way.probes) {
+            assert!(object.programs.contains_key(probe.program), "{}", probe.program);
+            if matches!(probe.at, At::Tracepoint(_)) {
+                assert!(object.programs.contains_key(&untyped(probe.program)), "{}", probe.program);
+            }
+        }
+    }
+}

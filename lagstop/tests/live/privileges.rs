@@ -1,0 +1,132 @@
+//! What lagstop may do, and gives up.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use lagstop::recording::Line;
+use rustix::fs::{XattrFlags, setxattr};
+
+use crate::{Test, command::lagstop};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took", file_capabilities),
+    ("root_gives_up_what_only_attaching_took", root),
+    ("check_says_how_top_would_run", check),
+];
+
+const NOBODY: u32 = 65_534;
+/// Numbers of capabilities, include/uapi/linux/capability.h.
+const CAP_DAC_READ_SEARCH: u32 = 2;
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_RESOURCE: u32 = 24;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// Gives the file capabilities, as setcap(8) does: `struct vfs_ns_cap_data` of revision 2.
+fn setcap(file: &Path, capabilities: &[u32]) {
+    const REVISION_2_EFFECTIVE: u32 = 0x0200_0001;
+    let set = capabilities.iter().fold(0u64, |set, capability| set | 1 << capability);
+    let words = [REVISION_2_EFFECTIVE, set as u32, 0, (set >> 32) as u32, 0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    setxattr(file, "security.capability", &bytes, XattrFlags::empty()).unwrap();
+}
+
+fn in_bounding_set(capability: u32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let set = status.lines().find_map(|line| line.strip_prefix("CapBnd:")).unwrap();
+    u64::from_str_radix(set.trim(), 16).unwrap() >> capability & 1 == 1
+}
+
+/// Records for a moment, and gives the effective capabilities of its threads meanwhile, and the intervals.
+fn record(command: &mut Command) -> (Vec<u64>, usize) {
+    let mut child = command
+        .args(["record", "--duration", "2s", "--interval", "200ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = stdout.lines().map_while(Result::ok);
+    let header = lines.next().unwrap_or_else(|| {
+        panic!("{}", std::io::read_to_string(child.stderr.take().unwrap()).unwrap());
+    });
+    assert!(header.contains("\"kind\":\"header\""), "{header}");
+    thread::sleep(Duration::from_millis(300));
+    let mut held = Vec::new();
+    for thread in fs::read_dir(format!("/proc/{}/task", child.id())).unwrap() {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        assert_eq!(field("NoNewPrivs:"), "1");
+        for set in ["CapEff:", "CapPrm:"] {
+            held.push(u64::from_str_radix(&field(set), 16).unwrap());
+        }
+    }
+    let intervals = lines.filter(|line| matches!(serde_json::from_str(line), Ok(Line::Interval(_)))).count();
+    assert!(child.wait().unwrap().success());
+    (held, intervals)
+}
+
+/// A copy of the program in a place where everybody may go.
+fn copy(home: &tempfile::TempDir) -> std::path::PathBuf {
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let program = home.path().join("lagstop");
+    fs::copy(lagstop(), &program).unwrap();
+    program
+}
+
+fn file_capabilities() {
+    let home = tempfile::tempdir().unwrap();
+    let program = copy(&home);
+    let mut given = vec![CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH];
+    // For kernels before 5.11, where maps are locked memory. What nobody may have here must not be asked for.
+    if in_bounding_set(CAP_SYS_RESOURCE) {
+        given.push(CAP_SYS_RESOURCE);
+    }
+    setcap(&program, &given);
+    let (held, intervals) = record(Command::new(&program).uid(NOBODY).gid(NOBODY));
+    println!("{held:x?}, {intervals} intervals");
+    assert!(intervals >= 5 && held.len() >= 4, "{intervals} intervals, {held:?}");
+    for set in held {
+        assert_eq!(set & (1 << CAP_PERFMON | 1 << CAP_SYS_RESOURCE), 0, "{set:x}");
+        assert_ne!(set & 1 << CAP_DAC_READ_SEARCH, 0, "{set:x}");
+    }
+}
+
+fn root() {
+    let (held, intervals) = record(&mut Command::new(lagstop()));
+    assert!(intervals >= 5, "{intervals}");
+    for set in held {
+        assert_eq!(set & (1 << CAP_PERFMON | 1 << CAP_NET_ADMIN), 0, "{set:x}");
+    }
+}
+
+fn check() {
+    let run = |command: &mut Command| -> (i32, serde_json::Value) {
+        let Output { status, stdout, stderr } = command.args(["check", "--format", "json"]).output().unwrap();
+        let found = serde_json::from_slice(&stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&stderr)));
+        (status.code().unwrap(), found)
+    };
+    let (code, found) = run(&mut Command::new(lagstop()));
+    let not_measured = found["measures"].as_array().unwrap().iter().filter(|measure| measure["way"].is_null()).count();
+    let expected = match found["verdict"].as_str().unwrap() {
+        "full" => 0,
+        "degraded" => 3,
+        other => panic!("{other}: {found}"),
+    };
+    assert_eq!((code, found["tried"].as_bool()), (expected, Some(true)));
+    assert!(not_measured == 0 || code == 3, "{found}");
+
+    let home = tempfile::tempdir().unwrap();
+    let (code, found) = run(Command::new(copy(&home)).uid(NOBODY).gid(NOBODY));
+    assert_eq!((code, found["tried"].as_bool(), found["verdict"].as_str()), (4, Some(false), Some("unusable")));
+    // What the kernel has can be told all the same.
+    assert_eq!(found["measures"][0]["way"], "sched_switch");
+}

@@ -1,0 +1,255 @@
+//! `cargo xtask vmtest`: the live tests on other kernels, in virtual machines.
+
+mod cpio;
+mod docs;
+mod error;
+mod facts;
+mod guest_binaries;
+mod initramfs;
+mod install;
+mod live_tests;
+mod matrix;
+mod measured;
+mod package;
+mod results;
+mod store;
+mod table;
+mod tools;
+mod vm;
+
+use std::{
+    fs,
+    num::NonZero,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use error::Error;
+use guest_binaries::GuestBinaries;
+use initramfs::Settings;
+use matrix::{Arch, Run};
+use results::{Event, Outcome};
+use store::{Stored, directory};
+use table::{Tried, Verdict};
+use vm::Machine;
+
+use crate::workspace::Workspace;
+
+/// Run the live tests on other kernels, in virtual machines, without KVM.
+///
+/// Debian's kernel packages are fetched, checked against pinned checksums and kept in ~/.cache/lagstop/vmtest. Logs and
+/// results are in target/vmtest/KERNEL/. A kernel that cannot be had, does not boot, or ignores a test has not passed.
+/// The whole matrix ends with --docs and --facts.
+#[derive(clap::Args)]
+#[command(after_help = "Exit codes:
+  0  every test passed on every kernel
+  1  something did not pass, or could not be tried
+  2  wrong usage
+
+Examples:
+  cargo xtask vmtest                        The whole matrix
+  cargo xtask vmtest --quick --install      Three kernels, with what that takes
+  cargo xtask vmtest 6.12 6.12-hybrid       One kernel with cgroup v2, and with v1 and v2 side by side
+  cargo xtask vmtest 7.2 --filter accept    Some tests on one kernel
+  cargo xtask vmtest --docs --facts         What the last runs of each kernel showed, without another run")]
+pub(crate) struct Arguments {
+    /// Kernels to try: names as --list shows them, with `-v1` or `-hybrid` for another layout of cgroups, or an
+    /// architecture for all of its kernels. The whole matrix when none is named
+    #[arg(value_name = "KERNEL", conflicts_with = "quick")]
+    kernels: Vec<String>,
+    /// Only the three that every change is tried on, without the tests of what is the same on every kernel
+    #[arg(long)]
+    quick: bool,
+    /// Make docs/kernels.md from the last results of each kernel, and run nothing
+    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter"])]
+    docs: bool,
+    /// Write what lagstop found out on each kernel to lagstop/src/kernel/plan/facts/, from the last results, and run
+    /// nothing
+    #[arg(long, conflicts_with_all = ["kernels", "quick", "filter"])]
+    facts: bool,
+    /// Show what would be tried, and try nothing
+    #[arg(long)]
+    list: bool,
+    /// Only live tests whose names contain this
+    #[arg(long, value_name = "TEST", default_value = "")]
+    filter: String,
+    /// Virtual machines at a time; each keeps one of the host's processors busy. As many as there are processors, unless
+    /// given
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    jobs: Option<u8>,
+    /// How long a virtual machine may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 900)]
+    timeout: u64,
+    /// Install what is missing from Debian's mirror
+    #[arg(long)]
+    install: bool,
+}
+
+/// How long one test may take.
+const TEST_TIMEOUT_SECONDS: u64 = 120;
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
+    let runs = if arguments.quick {
+        matrix::quick()
+    } else if arguments.kernels.is_empty() {
+        matrix::whole()
+    } else {
+        matrix::named(&arguments.kernels)?
+    };
+    if arguments.list {
+        for run in &runs {
+            let Run { kernel, layout } = run;
+            println!("{run:<14} {} {}, cgroup {}", kernel.arch.name(), kernel.version, layout.name());
+        }
+        return Ok(());
+    }
+    if arguments.docs || arguments.facts {
+        return keep(workspace, arguments.docs, arguments.facts);
+    }
+    let mut archs: Vec<Arch> = Vec::new();
+    for run in &runs {
+        if !archs.contains(&run.kernel.arch) {
+            archs.push(run.kernel.arch);
+        }
+    }
+    tools::require(&archs, arguments.install)?;
+    let guests = archs.into_iter().map(|arch| Guest::prepare(workspace, arch)).collect::<Result<Vec<_>, _>>()?;
+
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut tried = Vec::new();
+        while let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Some(guest) = guests.iter().find(|guest| guest.arch == run.kernel.arch) {
+                tried.push(try_one(workspace, arguments, *run, guest));
+            }
+        }
+        tried
+    };
+    let mut tried: Vec<Tried> = thread::scope(|scope| {
+        let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+        let jobs = arguments.jobs.map_or_else(processors, usize::from).min(runs.len());
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
+    });
+    tried.sort_by_key(|one| runs.iter().position(|run| run.to_string() == one.id));
+    print!("{}", table::table(&tried));
+    if arguments.is_whole_matrix() {
+        keep(workspace, true, true)?;
+    }
+    let passed = tried.iter().filter(|one| one.passed()).count();
+    if passed == runs.len() { Ok(()) } else { Err(Error::NotPassed { missing: runs.len() - passed, all: runs.len() }) }
+}
+
+impl Arguments {
+    fn is_whole_matrix(&self) -> bool {
+        self.kernels.is_empty() && !self.quick && self.runs_every_test()
+    }
+
+    fn runs_every_test(&self) -> bool {
+        !self.quick && self.filter.is_empty()
+    }
+}
+
+/// Makes what is committed of the results that are there: the page, and the facts.
+fn keep(workspace: &Workspace, docs: bool, facts: bool) -> Result<(), Error> {
+    let stored = |run| Stored::read(workspace, run).map(|stored| (run, stored));
+    let results = matrix::whole().into_iter().map(stored).collect::<Result<Vec<_>, _>>()?;
+    let mut builds: Vec<&str> = results.iter().filter_map(|(_, stored)| Some(&*stored.as_ref()?.build)).collect();
+    builds.sort_unstable();
+    builds.dedup();
+    if docs && builds.len() > 1 {
+        println!(
+            "These results are of {} builds of lagstop: run all kernels anew before you commit them",
+            builds.len()
+        );
+    }
+    if docs {
+        let page = workspace.root().join("docs/kernels.md");
+        vm::write(&page, docs::page(&results).as_bytes())?;
+        let missing: Vec<String> =
+            results.iter().filter(|(_, stored)| stored.is_none()).map(|(run, _)| run.to_string()).collect();
+        println!("{} made from {} results", page.display(), results.len() - missing.len());
+        if !missing.is_empty() {
+            println!("not run with all tests yet: {}", missing.join(", "));
+        }
+    }
+    if facts {
+        println!("facts written of {}", facts::record(workspace)?.join(", "));
+    }
+    Ok(())
+}
+
+/// What all guests of an architecture have in common.
+struct Guest {
+    arch: Arch,
+    busybox: Vec<u8>,
+    binaries: GuestBinaries,
+}
+
+impl Guest {
+    fn prepare(workspace: &Workspace, arch: Arch) -> Result<Self, Error> {
+        let dir = directory(workspace, arch.name())?;
+        let unpacked = dir.join("busybox");
+        package::unpack(&arch.busybox().fetch(&package::cache())?, "*/bin/busybox", &unpacked)?;
+        let busybox = fs::read(&unpacked).map_err(Error::file("read", &unpacked))?;
+        Ok(Self { arch, busybox, binaries: GuestBinaries::build(workspace, arch)? })
+    }
+}
+
+/// What goes wrong with one kernel is no reason not to try the next.
+fn try_one(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -> Tried {
+    let start = Instant::now();
+    let verdict = boot(workspace, arguments, run, guest).unwrap_or_else(|error| {
+        println!("{run:<12} NOT TRIED: {error}");
+        Verdict::NotTried(error.to_string())
+    });
+    let Run { kernel, layout } = run;
+    Tried {
+        id: run.to_string(),
+        version: kernel.version.to_owned(),
+        layout,
+        seconds: start.elapsed().as_secs(),
+        verdict,
+    }
+}
+
+fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -> Result<Verdict, Error> {
+    let dir = directory(workspace, &run.to_string())?;
+    let kernel = dir.join("vmlinuz");
+    package::unpack(&run.kernel.package.fetch(&package::cache())?, "*/vmlinuz*", &kernel)?;
+    let settings = Settings {
+        layout: run.layout,
+        port: guest.arch.results_port(),
+        filter: &arguments.filter,
+        left_out: &if arguments.quick { live_tests::left_out() } else { Vec::new() },
+        test_timeout_seconds: TEST_TIMEOUT_SECONDS,
+    };
+    let initramfs = dir.join("initramfs");
+    vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &settings))?;
+    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir };
+    println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
+    let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
+    let last_words = machine.last_words();
+    let stored = Stored { version: run.kernel.version.to_owned(), build: guest.binaries.build.clone(), report };
+    stored.write(workspace, run, arguments.runs_every_test())?;
+    Ok(Verdict::Ran { report: stored.report, last_words })
+}
+
+fn tell(run: Run, event: &Event) {
+    match event {
+        Event::Booted(release) => println!("{run:<12} booted {release}"),
+        Event::Tested(test) => {
+            let outcome = match test.outcome {
+                Outcome::Passed => "ok",
+                Outcome::Failed => "FAILED",
+                Outcome::Ignored => "IGNORED",
+            };
+            println!("{run:<12} {outcome:<8} {} ({:.1} s)", test.name, test.seconds);
+            if test.outcome != Outcome::Passed {
+                test.output.lines().for_each(|line| println!("{run:<12}   | {line}"));
+            }
+        }
+        Event::Ended => println!("{run:<12} done"),
+    }
+}

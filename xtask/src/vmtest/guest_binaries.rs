@@ -1,0 +1,93 @@
+//! The programs that run in the guest: lagstop and its live tests, linked so that they need no libraries there.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use sha2::{Digest, Sha256};
+
+use super::{error::Error, matrix::Arch};
+use crate::{command::stdout, workspace::Workspace};
+
+/// What the guest runs.
+pub(super) struct GuestBinaries {
+    pub(super) lagstop: Vec<u8>,
+    pub(super) live: Vec<u8>,
+    /// Another one for other programs.
+    pub(super) build: String,
+}
+
+/// Some optimisation, because emulation slows everything down by far; no debug information, because the guest keeps all
+/// of its files in memory.
+const PROFILE: &[(&str, &str)] = &[("OPT_LEVEL", "1"), ("DEBUG", "0"), ("STRIP", "symbols"), ("INCREMENTAL", "false")];
+
+impl Arch {
+    /// Rust's name of it, with the C library that needs the least to link against.
+    pub(super) const fn target(self) -> &'static str {
+        match self {
+            Self::Amd64 => "x86_64-unknown-linux-gnu",
+            // Comes with all that a program is linked of, so that no C toolchain for it is needed.
+            Self::Arm64 => "aarch64-unknown-linux-musl",
+        }
+    }
+
+    /// Flags for rustc, as in `CARGO_ENCODED_RUSTFLAGS`.
+    const fn flags(self) -> &'static str {
+        match self {
+            Self::Amd64 => "-Ctarget-feature=+crt-static",
+            Self::Arm64 => "-Ctarget-feature=+crt-static\x1f-Clinker=rust-lld\x1f-Clink-self-contained=yes",
+        }
+    }
+}
+
+impl GuestBinaries {
+    /// Builds them, in a folder of their own.
+    pub(super) fn build(workspace: &Workspace, arch: Arch) -> Result<Self, Error> {
+        println!("building lagstop and its live tests for {}", arch.target());
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        for (setting, value) in PROFILE {
+            cargo.env(format!("CARGO_PROFILE_DEV_{setting}"), value);
+        }
+        cargo
+            .current_dir(workspace.root())
+            .env("CARGO_ENCODED_RUSTFLAGS", arch.flags())
+            .args(["test", "--no-run", "--quiet", "--locked", "--package", "lagstop", "--test", "live"])
+            .args(["--message-format", "json-render-diagnostics", "--target", arch.target(), "--target-dir"])
+            .arg(workspace.target().join("vmtest/build"))
+            .stderr(Stdio::inherit());
+        let messages = stdout(&mut cargo)?;
+        let read = |name: &'static str| {
+            let path = executable(&messages, name).ok_or(Error::NotBuilt(name))?;
+            fs::read(&path).map_err(Error::file("read", Path::new(&path)))
+        };
+        let (lagstop, live) = (read("lagstop")?, read("live")?);
+        let build = Sha256::new().chain_update(&lagstop).chain_update(&live).finalize();
+        let build = build.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { lagstop, live, build })
+    }
+}
+
+/// The program of this name among cargo's messages.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_it = message["reason"] == "compiler-artifact" && message["target"]["name"] == name;
+        is_it.then(|| message["executable"].as_str().map(PathBuf::from))?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_told_from_libraries() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"lagstop","kind":["lib"]},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"lagstop","kind":["bin"]},"executable":"/t/debug/lagstop"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages, "lagstop"), Some(PathBuf::from("/t/debug/lagstop")));
+        assert_eq!(executable(messages, "live"), None);
+    }
+}

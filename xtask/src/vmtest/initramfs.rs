@@ -1,0 +1,69 @@
+//! The guest's only file system.
+
+use super::{cpio::Cpio, guest_binaries::GuestBinaries, matrix::Layout};
+
+const INIT: &str = include_str!("init.sh");
+
+/// What differs between guests.
+pub(super) struct Settings<'a> {
+    pub(super) layout: Layout,
+    /// The results' port.
+    pub(super) port: &'a str,
+    /// What names of tests are to contain.
+    pub(super) filter: &'a str,
+    /// Names of tests that are not to run.
+    pub(super) left_out: &'a [&'a str],
+    pub(super) test_timeout_seconds: u64,
+}
+
+/// Packs it. The kernel takes it as it is; to compress it would be slower than to load it.
+pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, settings: &Settings<'_>) -> Vec<u8> {
+    let mut cpio = Cpio::default();
+    for directory in ["bin", "dev", "etc"] {
+        cpio.directory(directory);
+    }
+    // Where init's own first words go.
+    cpio.device("dev/console", 5, 1);
+    cpio.file("init", INIT.as_bytes());
+    cpio.file("bin/busybox", busybox);
+    cpio.file("bin/lagstop", &binaries.lagstop);
+    cpio.file("bin/live", &binaries.live);
+    cpio.file("etc/vmtest", variables(settings).as_bytes());
+    cpio.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n");
+    cpio.finish()
+}
+
+/// For the shell, in quotes.
+fn variables(settings: &Settings<'_>) -> String {
+    let Settings { layout, port, filter, left_out, test_timeout_seconds } = settings;
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    [
+        ("CGROUP", layout.name().to_owned()),
+        ("PORT", (*port).to_owned()),
+        ("FILTER", (*filter).to_owned()),
+        ("LEFT_OUT", left_out.join(" ")),
+        ("TEST_TIMEOUT", test_timeout_seconds.to_string()),
+    ]
+    .iter()
+    .map(|(name, value)| format!("{name}={}\n", quoted(value)))
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_variables_of_the_shell() {
+        let settings = Settings {
+            layout: Layout::Hybrid,
+            port: "/dev/ttyS1",
+            filter: "it's $HOME",
+            left_out: &["one", "two"],
+            test_timeout_seconds: 60,
+        };
+        let script = format!("{}echo \"$CGROUP $PORT $FILTER $LEFT_OUT $TEST_TIMEOUT\"", variables(&settings));
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hybrid /dev/ttyS1 it's $HOME one two 60\n");
+    }
+}

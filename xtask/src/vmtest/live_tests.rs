@@ -1,0 +1,133 @@
+//! The live tests: what of lagstop's figures each compares with figures that lagstop did not make.
+
+/// What lagstop measures, by the names in `lagstop check`, in the order in which it shows them.
+pub(super) const MEASURES: [&str; 7] =
+    ["switches", "switch-cost", "pick", "runq-wait", "migrations", "tcp-state", "accept"];
+
+/// A live test.
+#[derive(Debug)]
+pub(super) struct LiveTest {
+    pub(super) name: &'static str,
+    /// The measures that are wrong where it fails. None where it is about the program around them.
+    pub(super) measures: &'static [&'static str],
+    /// Do the quick runs leave it out?
+    pub(super) is_left_out: bool,
+}
+
+/// A test that compares `measures` with the truth.
+const fn truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
+    LiveTest { name, measures, is_left_out: false }
+}
+
+/// One whose kernel's part another test has too, which takes less time.
+const fn long_truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
+    LiveTest { name, measures, is_left_out: true }
+}
+
+/// A test of what is the same on every kernel.
+const fn program(name: &'static str) -> LiveTest {
+    LiveTest { name, measures: &[], is_left_out: true }
+}
+
+/// A test of the program that depends on the kernel too.
+const fn program_on_kernel(name: &'static str) -> LiveTest {
+    LiveTest { name, measures: &[], is_left_out: false }
+}
+
+/// All of `lagstop/tests/live`.
+pub(super) const LIVE_TESTS: &[LiveTest] = &[
+    truth("switches_and_waits_agree_with_proc_while_cpus_are_contended", &["switches", "runq-wait"]),
+    truth("switches_and_waits_agree_with_proc_while_cpus_are_half_idle", &["switches", "runq-wait"]),
+    truth("a_thread_that_executes_a_program_does_not_wait_twice", &["runq-wait"]),
+    truth("cpu_time_agrees_with_the_cgroups_own_figure", &["switches"]),
+    truth("cpu_time_of_a_task_that_never_switches_is_there_at_once", &["switches"]),
+    truth("migrations_agree_with_proc", &["switches", "runq-wait", "migrations"]),
+    truth("a_ping_pong_inside_one_cgroup_crosses_none", &["switches"]),
+    truth("a_ping_pong_between_two_cgroups_always_crosses", &["switches"]),
+    truth("cgroups_and_idle_add_up_to_the_cpus_exactly", &["switches", "switch-cost", "runq-wait"]),
+    truth("switches_of_all_cpus_agree_with_proc_stat", &["switches"]),
+    truth("runnable_load_and_load_credit_agree_with_tg_load_avg", &["runq-wait"]),
+    truth("threads_are_counted_once", &["switches"]),
+    truth("nested_cgroups_have_their_paths", &["switches"]),
+    truth("grouping_by_leaf_uses_the_unified_hierarchy", &["switches"]),
+    truth("the_surplus_goes_to_other_and_nothing_is_lost", &["switches"]),
+    truth("a_row_is_given_back_and_its_next_owner_inherits_nothing", &["switches", "switch-cost"]),
+    truth("a_cgroup_that_is_gone_is_still_named", &["switches"]),
+    long_truth("record_names_200_busy_cgroups_and_their_costs_add_up", &["switches", "switch-cost", "runq-wait"]),
+    long_truth("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", &["switches"]),
+    truth("accept_waits_agree_with_a_server_that_waits", &["tcp-state", "accept"]),
+    truth("connections_that_nobody_accepts_are_abandoned", &["tcp-state"]),
+    truth("every_way_to_switch_costs_adds_up_and_stays_within_the_time_there_was", &["switch-cost"]),
+    truth("every_way_to_pick_function_costs_stays_below_the_pick_cost", &["pick"]),
+    truth("every_way_to_run_queue_waits_agrees_with_proc", &["runq-wait"]),
+    truth("every_way_to_accept_waits_agrees_with_a_server_that_waits", &["tcp-state", "accept"]),
+    truth("without_the_kernels_types_all_agrees_with_proc", &["switches", "runq-wait", "tcp-state", "accept"]),
+    truth("the_light_setting_still_agrees_with_proc", &["switches", "runq-wait"]),
+    program_on_kernel("throttling_agrees_with_cpu_stat"),
+    program_on_kernel("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took"),
+    program_on_kernel("root_gives_up_what_only_attaching_took"),
+    program_on_kernel("check_says_how_top_would_run"),
+    // In a VM it shows no more than that it ends: times mean nothing there.
+    program("many_cgroups_make_switches_dearer"),
+    program("record_ends_whole_on_sigint_and_sigterm"),
+    program("record_ends_in_silence_when_its_reader_goes"),
+    program("a_recording_that_was_killed_is_whole_lines"),
+    program("top_leaves_the_terminal_as_it_was"),
+    program("diagnose_reports_on_the_running_host"),
+    program("a_refused_recording_leaves_files_as_they_were"),
+    program("a_standard_error_that_nobody_reads_is_no_matter"),
+];
+
+/// Those that compare `measure` with the truth.
+pub(super) fn truths_of(measure: &str) -> impl Iterator<Item = &'static LiveTest> {
+    LIVE_TESTS.iter().filter(move |test| test.measures.contains(&measure))
+}
+
+/// Names of those that quick runs leave out.
+pub(super) fn left_out() -> Vec<&'static str> {
+    LIVE_TESTS.iter().filter(|test| test.is_left_out).map(|test| test.name).collect()
+}
+
+/// Of the tests that ran, those that are not in the list: nobody knows what their failure would mean.
+pub(super) fn unclaimed<'n>(names: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
+    names.into_iter().filter(|name| !LIVE_TESTS.iter().any(|test| test.name == *name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs};
+
+    use super::*;
+    use crate::workspace::Workspace;
+
+    /// As they are in the sources: `("name", function),` in lists.
+    fn in_the_sources() -> BTreeSet<String> {
+        let dir = Workspace::here().root().join("lagstop/tests/live");
+        let mut names = BTreeSet::new();
+        for file in fs::read_dir(&dir).unwrap() {
+            let text = fs::read_to_string(file.unwrap().path()).unwrap();
+            for list in text.split("TESTS: &[Test] = &[").skip(1) {
+                let list = list.split("];").next().unwrap();
+                names.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
+            }
+        }
+        names
+    }
+
+    #[test]
+    fn every_live_test_is_claimed_and_is_there() {
+        let claimed: BTreeSet<String> = LIVE_TESTS.iter().map(|test| test.name.to_owned()).collect();
+        assert_eq!(claimed, in_the_sources(), "LIVE_TESTS in xtask/src/vmtest/live_tests.rs has another list");
+        assert_eq!(claimed.len(), LIVE_TESTS.len());
+        assert_eq!(unclaimed(["top_leaves_the_terminal_as_it_was", "a_new_one"]), ["a_new_one"]);
+    }
+
+    #[test]
+    fn every_measure_is_compared_with_the_truth_on_every_change() {
+        for measure in MEASURES {
+            assert!(truths_of(measure).any(|test| !test.is_left_out), "{measure}");
+        }
+        let known = |test: &LiveTest| test.measures.iter().all(|measure| MEASURES.contains(measure));
+        assert!(LIVE_TESTS.iter().all(known));
+    }
+}
