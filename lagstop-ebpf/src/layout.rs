@@ -272,7 +272,7 @@ pub struct CpuTotals {
 }
 
 /// Number of [`Lost`] kinds.
-pub const LOST_KINDS: usize = 8;
+pub const LOST_KINDS: usize = 9;
 
 /// Things that could not be measured, each counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,6 +295,9 @@ pub enum Lost {
     Accepts = 6,
     /// An event of a listener that found no place in the table of listeners.
     Listeners = 7,
+    /// A task that got the CPU although it was not seen to be woken, where waits are taken by the clock: its wait is
+    /// unknown.
+    Wakeups = 8,
 }
 
 /// Distributions of one row in one shard; counts wrap.
@@ -344,7 +347,8 @@ pub struct Lineage {
 pub struct TaskState {
     /// When it was born, which tells it from another one at the same address.
     pub born_ns: u64,
-    /// Since when it has been waiting by the clock, where waits are taken so; 0 when it is not.
+    /// Since when it has been waiting by the clock, where waits are taken so; 0 when it is not; or
+    /// [`TaskState::STAYED`].
     pub queued_ns: u64,
     /// `run_delay` as the kernel will have booked it after the last wait seen.
     pub run_delay_ns: u64,
@@ -358,6 +362,12 @@ pub struct TaskState {
     pub row: u64,
     /// The epoch in which that was.
     pub group_epoch: u64,
+}
+
+impl TaskState {
+    /// In place of the time since when a task has been waiting: it was preempted on its way to sleep, and runs again
+    /// without having been woken. The kernel does not call that waiting.
+    pub const STAYED: u64 = u64::MAX;
 }
 
 /// Where a CPU sits.

@@ -120,7 +120,7 @@ fn arrive(
 ) {
     let wait = match constant!(SETTINGS.runq_wait) {
         WAITS_SCHED_INFO => wait_by_sched_info(task, state.as_deref_mut(), arrival),
-        WAITS_WAKEUPS => wait_by_the_clock(state.as_deref_mut(), now),
+        WAITS_WAKEUPS => wait_by_the_clock(cpu, state.as_deref_mut(), now),
         _ => None,
     };
     if let Some(state) = state
@@ -173,10 +173,19 @@ fn wait_by_sched_info(task: Task, state: Option<&mut TaskState>, arrival: Arriva
 
 /// The time since the task was noted to wait.
 #[inline(always)]
-fn wait_by_the_clock(state: Option<&mut TaskState>, now: u64) -> Option<u64> {
+fn wait_by_the_clock(cpu: &mut CpuState, state: Option<&mut TaskState>, now: u64) -> Option<u64> {
     let state = state?;
-    let queued = core::mem::replace(&mut state.queued_ns, 0);
-    (queued != 0).then(|| now.wrapping_sub(queued))
+    match core::mem::replace(&mut state.queued_ns, 0) {
+        TaskState::STAYED => None,
+        0 => {
+            // Not seen before, it may have been woken before there was anybody to see it.
+            if state.epoch != 0 {
+                cpu.totals.lost[Lost::Wakeups as usize] += 1;
+            }
+            None
+        }
+        queued => Some(now.wrapping_sub(queued)),
+    }
 }
 
 /// Notes that `task`, which leaves the CPU, waits for it from now on, or for something else.
@@ -186,9 +195,11 @@ pub(crate) fn note_departure(cpu: &mut CpuState, task: Task, departure: Departur
         return;
     }
     if let Some(state) = state_of(cpu, task) {
-        // The kernel does not take a task for waiting that is preempted on its way to sleep.
-        let waits = departure == Departure::Involuntary && task.is_runnable();
-        state.queued_ns = if waits { now } else { 0 };
+        state.queued_ns = match departure {
+            Departure::Involuntary if task.is_runnable() => now,
+            Departure::Involuntary => TaskState::STAYED,
+            Departure::Voluntary => 0,
+        };
     }
 }
 

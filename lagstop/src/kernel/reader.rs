@@ -333,6 +333,7 @@ impl Reader {
             connections,
             accepts,
             listener_overflows,
+            wakeups,
             missed_runs: _,
         } = &mut snapshot.lost;
         let cpus = &mut snapshot.cpus;
@@ -361,6 +362,7 @@ impl Reader {
                 *connections += lost(abi::Lost::Connections);
                 *accepts += lost(abi::Lost::Accepts);
                 *listener_overflows += lost(abi::Lost::Listeners);
+                *wakeups += lost(abi::Lost::Wakeups);
             }
         })?;
         // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.

@@ -137,8 +137,12 @@ fn waits() {
     each(Measure::RunqWait, |way, probes| {
         drop(probes);
         let measured = run_with(&Setup::by(Measure::RunqWait, way.name), "waits", "nap", 6);
-        // Two clocks, and a wake-up is not quite the moment at which a task is queued.
-        let (edges, percent) = if way.name == "sched_info" { (8, 1.0) } else { (8 + measured.1.waits / 1_000, 5.0) };
+        // Two clocks, and a wake-up is not quite the moment at which a task is queued. One that the kernel does not show,
+        // as on hosts where it hides the switches of a CPU's idle task, is known to be missing.
+        let (edges, percent) = match way.name {
+            "sched_info" => (8, 1.0),
+            _ => (8 + measured.1.waits / 1_000 + measured.2.wakeups, 5.0),
+        };
         agree(&measured, edges, percent);
     });
 }
