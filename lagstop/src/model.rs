@@ -1,6 +1,8 @@
 //! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
 
 mod cgroup;
+mod closer_look;
+mod cpu;
 mod distribution;
 mod hook;
 mod host;
@@ -12,12 +14,14 @@ mod snapshot;
 mod totals;
 mod units;
 
-pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Throttling};
+pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Throttling, Workload};
+pub use closer_look::{CloserLook, Limits, Quota, Thread};
+pub use cpu::{Cpu, Crowding, Place};
 pub use distribution::{Distribution, DistributionError};
 pub use hook::{Hook, HookState};
 pub use host::{Host, Idle, Lost, Pressure};
 pub use interval::Interval;
-pub use listener::{Listener, ListenerTotals, Traffic};
+pub use listener::{Listener, ListenerTotals, NetworkNamespace, Traffic};
 pub use load_credit::LoadCredits;
 pub use session::Session;
 pub use snapshot::{CgroupCounters, CgroupState, CpuTotals, HostFigures, Snapshot};

@@ -57,7 +57,7 @@ fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us, credit): 
             switches,
             voluntary_switches: switches / 4,
             involuntary_switches: switches - switches / 4,
-            cross_cgroup_switches: switches * 4 / 5,
+            cross_cgroup_switches: Some(switches * 4 / 5),
             cpu_ns: Nanos(millicores * SECOND / 1_000),
             threads: 8,
             schedule_calls: Some(switches + switches / 10),
@@ -86,6 +86,7 @@ fn interval(seq: u64, cgroups: &[Of]) -> Interval {
         runq_waits: Some(0),
         runq_wait_ns: Some(Nanos(0)),
         migrations: Some(0),
+        cross_cgroup_switches: Some(0),
         ..Totals::default()
     };
     let mut totals = idle;
@@ -111,6 +112,7 @@ fn interval(seq: u64, cgroups: &[Of]) -> Interval {
         },
         cgroups,
         listeners: Vec::new(),
+        ..Interval::default()
     }
 }
 

@@ -146,7 +146,7 @@ fn because(growth: &Growth) -> String {
 
 fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &str) -> Vec<Figure> {
     let seconds = observations.span.duration_ns.seconds();
-    let cross = tasks.cross_cgroup_switches as f64 / tasks.switches as f64;
+    let cross = tasks.cross_cgroup_switches.map(|cross| cross as f64 / tasks.switches as f64);
     let involuntary = tasks.involuntary_switches as f64 / tasks.switches as f64;
     vec![
         Figure::measured("overhead", "overhead", whole.overhead(), Unit::Share, why_not)
@@ -157,7 +157,8 @@ fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &
             .note(format!("{} per CPU", Unit::PerSecond.show(whole.rate()))),
         Figure::measured("kept_running", "calls that kept the task", whole.kept(), Unit::Share, why_not)
             .note("part of the overhead"),
-        Figure::new("cross_cgroup", "switches between cgroups", cross, Unit::Share).note("of all switches"),
+        Figure::measured("cross_cgroup", "switches between cgroups", cross, Unit::Share, why_not)
+            .note("of all switches"),
         Figure::new("involuntary", "involuntary switches", involuntary, Unit::Share).note("of all switches"),
     ]
 }

@@ -447,7 +447,7 @@ fn counters(raw: &RawRow, base: Option<&RawRow>, measured: Measured) -> CgroupCo
         switches,
         voluntary_switches,
         involuntary_switches,
-        cross_cgroup_switches: of(|row| row.totals.cross_cgroup_switches),
+        cross_cgroup_switches: Some(of(|row| row.totals.cross_cgroup_switches)),
         cpu_ns: ns(|row| row.totals.cpu_ns),
         threads: of(|row| row.totals.threads),
         schedule_calls: kept.then(|| switches + of(|row| row.totals.kept_calls)),

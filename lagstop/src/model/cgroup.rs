@@ -36,6 +36,22 @@ pub struct CgroupLabel {
     pub path: Arc<str>,
     /// What people call it: the unit, the container, the pod and container; the path where nothing better is known.
     pub name: Arc<str>,
+    /// The container, where it is in one.
+    pub workload: Option<Arc<Workload>>,
+}
+
+/// The container that a cgroup is, or that it is inside of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Workload {
+    /// The Kubernetes namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Arc<str>>,
+    /// The pod's name, or its uid where the name is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Arc<str>>,
+    /// The container's name, or its id where the name is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<Arc<str>>,
 }
 
 /// CPU bandwidth control, from the cgroup's own `cpu.stat`.
@@ -70,6 +86,9 @@ pub struct Cgroup {
     pub path: Arc<str>,
     /// What people call it.
     pub name: Arc<str>,
+    /// The container, where it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Arc<Workload>>,
     /// What was counted.
     #[serde(flatten)]
     pub totals: Totals,

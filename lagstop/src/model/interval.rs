@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, CpuTotals, Host, Idle, Listener, LoadCredits, Nanos, Pressure,
-    Snapshot, Tasks, Throttling, Totals,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, CpuTotals, Host, Idle, Listener, LoadCredits, Nanos,
+    NetworkNamespace, Pressure, Snapshot, Tasks, Throttling, Totals,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -28,8 +28,14 @@ pub struct Interval {
     pub host: Host,
     /// Cgroups in which anything was counted.
     pub cgroups: Vec<Cgroup>,
+    /// CPUs that were online, by number.
+    #[serde(default)]
+    pub cpus: Vec<Cpu>,
     /// Listening addresses.
     pub listeners: Vec<Listener>,
+    /// Network namespaces in which anybody listens.
+    #[serde(default)]
+    pub network_namespaces: Vec<NetworkNamespace>,
 }
 
 impl Interval {
@@ -59,6 +65,8 @@ impl Interval {
                 after.traffic.as_deref(),
             ),
             cgroups,
+            cpus: Vec::new(),
+            network_namespaces: Vec::new(),
         }
     }
 
@@ -87,6 +95,7 @@ fn cgroup(id: CgroupId, before: Option<&CgroupState>, now: &CgroupState, duratio
         id,
         path: Arc::clone(&now.label.path),
         name: Arc::clone(&now.label.name),
+        workload: now.label.workload.clone(),
         totals,
         runnable_load: totals.runq_wait_ns.map(runnable),
         load_credit: None,

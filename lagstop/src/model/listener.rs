@@ -58,6 +58,16 @@ pub struct Traffic {
     pub tgid: Option<u32>,
 }
 
+/// What the kernel counts for a whole network namespace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkNamespace {
+    /// Inode number of the network namespace.
+    pub netns: u32,
+    /// Connections that found the accept queue of some listener full (`ListenOverflows`). In a snapshot since boot, in an
+    /// interval the interval's own. `None` where it cannot be read.
+    pub listen_overflows: Option<u64>,
+}
+
 /// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
@@ -73,6 +83,10 @@ pub struct Listener {
     pub backlog: Option<u64>,
     /// How many its accept queues take: the limits, plus one each, as the kernel refuses only above the limit.
     pub backlog_capacity: Option<u64>,
+    /// Connections and requests for them that it dropped, for whatever reason (`sk_drops`): a full accept queue is one. In
+    /// a snapshot since it listens, in an interval the interval's own.
+    #[serde(default)]
+    pub drops: Option<u64>,
     /// What happened on it; `None` where TCP state changes are not seen.
     #[serde(flatten)]
     pub totals: Option<ListenerTotals>,
@@ -81,7 +95,16 @@ pub struct Listener {
 impl Listener {
     /// One on which nothing is known to have happened.
     pub const fn new(netns: u32, address: SocketAddr) -> Self {
-        Self { netns, address, cgroup: None, sockets: None, backlog: None, backlog_capacity: None, totals: None }
+        Self {
+            netns,
+            address,
+            cgroup: None,
+            sockets: None,
+            backlog: None,
+            backlog_capacity: None,
+            drops: None,
+            totals: None,
+        }
     }
 
     /// Books what happened on each address between `before` and `after` to the socket that listens on it, or on its port

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GroupBy, Hook, HookState, Nanos};
+use super::{GroupBy, Hook, HookState, Nanos, Place};
 
 /// Where and how a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +31,12 @@ pub struct Session {
     /// Version of its interface: 1 or 2.
     #[serde(default = "version_2")]
     pub cgroup_version: u8,
+    /// Where the CPUs sit that may ever be online.
+    #[serde(default)]
+    pub topology: Vec<Place>,
+    /// Why only files of the kernel are read and nothing is measured in it, and what to do. `None` where it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restricted: Option<String>,
     /// What the figures come from, and what is missing and why.
     pub hooks: Vec<Hook>,
 }

@@ -52,14 +52,14 @@ totals! {
         voluntary_switches: u64,
         /// All other switches away.
         involuntary_switches: u64,
-        /// Switches away to a task of another cgroup.
-        cross_cgroup_switches: u64,
         /// CPU time as the kernel books it.
         cpu_ns: Nanos,
         /// Tasks seen running.
         threads: u64,
     }
     if_measured {
+        /// Switches away to a task of another cgroup.
+        cross_cgroup_switches: u64,
         /// `__schedule()` calls: the switches, and those that kept the running task.
         schedule_calls: u64,
         /// From entry of `__schedule()` to `sched_switch`, plus `kept_ns`.

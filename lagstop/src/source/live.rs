@@ -142,6 +142,8 @@ impl Collector {
                 Version::V1 => 1,
                 Version::V2 => 2,
             },
+            topology: Vec::new(),
+            restricted: None,
             hooks: self.reader.hooks(),
         })
     }
@@ -258,7 +260,7 @@ impl Collector {
 }
 
 fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), path }
+    CgroupLabel { name: names.of(&path).into(), path, workload: None }
 }
 
 fn nanos(duration: Duration) -> Nanos {

@@ -123,7 +123,10 @@ impl Column {
             }
             Self::Switches => Cell::Figure(rate(totals.switches)),
             Self::Involuntary => Cell::share(totals.involuntary_switches, totals.switches),
-            Self::CrossCgroup => Cell::share(totals.cross_cgroup_switches, totals.switches),
+            Self::CrossCgroup => match totals.cross_cgroup_switches {
+                Some(crossing) => Cell::share(crossing, totals.switches),
+                None => Cell::NotMeasured,
+            },
             Self::Cpu => Cell::Figure(Figure::Amount(totals.cpu_ns.cores(interval.duration_ns).0)),
             Self::Load => cgroup.runnable_load.map(|load| Figure::Amount(load.0)).into(),
             Self::Credit => cgroup.load_credit.map(|credit| Figure::Amount(credit.0)).into(),

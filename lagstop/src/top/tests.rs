@@ -53,7 +53,7 @@ fn cgroup(id: u64, name: &str, n: u64) -> Cgroup {
             switches: 1_000 * n,
             voluntary_switches: 700 * n,
             involuntary_switches: 300 * n,
-            cross_cgroup_switches: 900 * n,
+            cross_cgroup_switches: Some(900 * n),
             cpu_ns: Nanos(120_000_000 * n),
             threads: n,
             schedule_calls: Some(1_100 * n),
@@ -155,7 +155,7 @@ fn a_wide_terminal_shows_every_column() {
     "kube-system/coredns            1.35  4.40 µs     3000   30.0   90.0  0.36  1.11   0.93   750 µs  6.00 ms    120      n/a"
     "日本語の名前.service           0.90  4.40 µs     2000   30.0   90.0  0.24  0.74   0.62   500 µs  4.00 ms     80      n/a" Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
     "(other)                        0.45  4.40 µs     1000   30.0   90.0  0.12  0.37   0.31   250 µs  2.00 ms     40      n/a"
-    "ssh.service                     n/a      n/a        0                0.00  0.37   0.31      n/a      n/a      0      n/a"
+    "ssh.service                     n/a      n/a        0           n/a  0.00  0.37   0.31      n/a      n/a      0      n/a"
     "                                                                                                                        "
     "                                                                                                                        "
     "                                                                                                                        "
@@ -191,7 +191,7 @@ fn a_usual_terminal_shows_the_columns_that_fit() {
     "kube-system/coredns      1.35  4.40 µs     3000   30.0   90.0  0.36  1.11   0.93"
     "日本語の名前.service     0.90  4.40 µs     2000   30.0   90.0  0.24  0.74   0.62" Hidden by multi-width symbols: [(1, " "), (3, " "), (5, " "), (7, " "), (9, " "), (11, " ")]
     "(other)                  0.45  4.40 µs     1000   30.0   90.0  0.12  0.37   0.31"
-    "ssh.service               n/a      n/a        0                0.00  0.37   0.31"
+    "ssh.service               n/a      n/a        0           n/a  0.00  0.37   0.31"
     "                                                                                "
     "                                                                                "
     "                                                                                "

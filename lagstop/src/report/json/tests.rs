@@ -32,6 +32,7 @@ fn a_report_reads_like_this() {
         "group_by": "scheduler",
         "cgroup_mount": "/sys/fs/cgroup",
         "cgroup_version": 2,
+        "topology": [],
         "hooks": [
           {
             "name": "switches",
