@@ -145,11 +145,15 @@ impl TestCgroup {
         }
     }
 
-    /// `nr_periods`, `nr_throttled` of its `cpu.stat`.
-    pub(crate) fn throttling(&self) -> (u64, u64) {
+    /// `nr_periods`, `nr_throttled` and the time throttled in nanoseconds of its `cpu.stat`.
+    pub(crate) fn throttling(&self) -> (u64, u64, u64) {
         let stat = fs::read_to_string(self.below(&self.mounts.cpu).join("cpu.stat")).unwrap();
-        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap();
-        (field("nr_periods "), field("nr_throttled "))
+        let field = |name: &str| {
+            let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+            Some(value.trim().parse::<u64>().unwrap())
+        };
+        let time = field("throttled_usec").map(|us| us * 1_000).or_else(|| field("throttled_time"));
+        (field("nr_periods").unwrap(), field("nr_throttled").unwrap(), time.unwrap())
     }
 
     /// Starts a load in it: see [`load`].
