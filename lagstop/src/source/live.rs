@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use super::{SourceError, Stop, Stream};
 use crate::{
     host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
-    kernel::{CpuPlace, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
-    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Session, Snapshot},
+    kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
+    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Place, Session, Snapshot},
 };
 
 /// How to measure.
@@ -85,6 +85,8 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
 
 struct Collector {
     reader: Reader,
+    /// Where the possible CPUs sit: that does not change.
+    topology: Vec<Place>,
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
     names: Names,
@@ -99,7 +101,7 @@ impl Collector {
     fn start(options: &LiveOptions) -> Result<Self, SourceError> {
         let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
-        let places = Cpus::read()?.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
+        let topology = Cpus::read()?.places();
         let reader = attach(
             &mut facts,
             &options.wishes,
@@ -107,11 +109,12 @@ impl Collector {
                 group_by: options.group_by,
                 max_cgroups: options.max_cgroups,
                 clock_only: options.clock_only,
-                places,
+                places: topology.clone(),
             },
         )?;
         let mut collector = Self {
             reader,
+            topology,
             bandwidth: Bandwidth::new(hierarchy.version),
             hierarchy,
             names: Names::read(),
@@ -142,7 +145,7 @@ impl Collector {
                 Version::V1 => 1,
                 Version::V2 => 2,
             },
-            topology: Vec::new(),
+            topology: self.topology.clone(),
             restricted: None,
             hooks: self.reader.hooks(),
         })

@@ -14,7 +14,7 @@ use std::{
 
 use lagstop::{
     host::Cpus,
-    kernel::{Btf, CpuPlace, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
+    kernel::{Btf, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy},
 };
 
@@ -284,12 +284,11 @@ impl Probes {
     pub(crate) fn with(setup: &Setup) -> Self {
         let mut facts = if setup.by_file { Facts::probe(Some(Path::new(Btf::VMLINUX))) } else { facts().clone() };
         let cpus = Cpus::read().unwrap();
-        let places = cpus.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
         let options = Options {
             group_by: setup.group_by,
             max_cgroups: setup.max_cgroups.unwrap_or(Options::DEFAULT_MAX_CGROUPS),
             clock_only: false,
-            places,
+            places: cpus.places(),
         };
         let reader = attach(&mut facts, &setup.wishes, &options).unwrap_or_else(|error| panic!("{error}"));
         let mut probes = Self { reader, online: cpus.online };

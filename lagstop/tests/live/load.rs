@@ -40,6 +40,11 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["wander"] => wander(),
         // Threads that run without a pause.
         ["threads", count] => threads(count.parse().unwrap()),
+        // The same, all on one CPU.
+        ["crowd", cpu, count] => {
+            pin(cpu.parse().unwrap());
+            threads(count.parse().unwrap());
+        }
         // Threads that begin and end all the time.
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
         // Executes a program from a thread that is not the first.
