@@ -260,7 +260,7 @@ impl Collector {
 }
 
 fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), path, workload: None }
+    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
 }
 
 fn nanos(duration: Duration) -> Nanos {
