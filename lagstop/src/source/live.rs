@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{SourceError, Stop, Stream};
+use super::{Looks, SourceError, Stop, Stream};
 use crate::{
     host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
     kernel::{CpuPlace, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
@@ -64,6 +64,7 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
+    let hierarchy = collector.hierarchy.clone();
     let give_up = move || needed.keep_only().map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
         // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
@@ -80,7 +81,7 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
         }
     });
     give_up()?;
-    Ok(Stream { session, intervals, stop })
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
 struct Collector {

@@ -15,7 +15,8 @@ use std::{
 use lagstop::{
     host::Cpus,
     kernel::{Btf, CpuPlace, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
-    model::{CgroupCounters, CgroupId, GroupBy},
+    model::{CgroupCounters, CgroupId, GroupBy, Interval},
+    source::{LiveOptions, Stream, live},
 };
 
 use crate::load;
@@ -118,6 +119,11 @@ impl TestCgroup {
         CgroupId(fs::metadata(self.below(&self.mounts.cpu)).unwrap().ino())
     }
 
+    /// Is the hierarchy that the scheduler groups by the unified one?
+    pub(crate) fn is_unified(&self) -> bool {
+        self.mounts.unified.as_ref() == Some(&self.mounts.cpu)
+    }
+
     /// Its id in the unified hierarchy.
     pub(crate) fn leaf_id(&self) -> Option<CgroupId> {
         let unified = self.mounts.unified.as_ref()?;
@@ -143,6 +149,15 @@ impl TestCgroup {
             fs::write(directory.join("cpu.cfs_period_us"), "20000").unwrap();
             fs::write(directory.join("cpu.cfs_quota_us"), "10000").unwrap();
         }
+    }
+
+    /// Gives it three times the weight of others. Its weight then, and what it is by default, in the units of this version.
+    pub(crate) fn triple_its_weight(&self) -> (u64, u64) {
+        let directory = self.below(&self.mounts.cpu);
+        let (file, default) =
+            if directory.join("cpu.weight").exists() { ("cpu.weight", 100) } else { ("cpu.shares", 1_024) };
+        fs::write(directory.join(file), (3 * default).to_string()).unwrap();
+        (3 * default, default)
     }
 
     /// `nr_periods`, `nr_throttled` of its `cpu.stat`.
@@ -313,6 +328,41 @@ impl Probes {
         });
         Arc::clone(counters)
     }
+}
+
+/// Measures as the commands do, on a thread of its own: it gives up capabilities that the next test needs. `look` sees each
+/// interval, and says when it has seen enough; else it fails after a while.
+pub(crate) fn measure(group_by: GroupBy, mut look: impl FnMut(&Interval) -> bool + Send) {
+    let start = Instant::now();
+    with_stream(group_by, async |stream| {
+        while let Some(interval) = stream.intervals.recv().await {
+            if look(&interval.unwrap()) {
+                return;
+            }
+            assert!(start.elapsed() < Duration::from_secs(30), "what the test waits for did not happen");
+        }
+        panic!("the stream ended");
+    });
+}
+
+/// As [`measure`], for what else is in a stream.
+pub(crate) fn with_stream<T: Send>(group_by: GroupBy, look: impl AsyncFnOnce(&mut Stream) -> T + Send) -> T {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut stream = live(LiveOptions {
+            interval: Duration::from_millis(100),
+            duration: None,
+            group_by,
+            max_cgroups: LiveOptions::DEFAULT_MAX_CGROUPS,
+            load_credit_time: Duration::from_secs(2),
+            wishes: Wishes::default(),
+            btf: None,
+            clock_only: false,
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        runtime.block_on(look(&mut stream))
+    };
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Asserts that `measured` is within `percent` of `expected`, and prints both.
