@@ -41,13 +41,13 @@ impl Hierarchy {
     /// # Errors
     /// When it is not mounted.
     pub fn find(group_by: GroupBy) -> Result<Self, HostError> {
-        Ok(Self::choose(&read("/proc/self/mountinfo")?, group_by)?.as_seen_from_here())
+        Ok(Self::choose(&read("/proc/self/mountinfo")?, group_by)?.seen_from_here())
     }
 
     /// The hierarchy with the `cpuset` controller, which in version 1 is one of its own. `None` where it is not mounted.
     pub(super) fn with_cpusets(&self) -> Option<Self> {
         match self.version {
-            Version::V1 => Some(self.cpusets(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.as_seen_from_here()),
+            Version::V1 => Some(self.cpusets(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.seen_from_here()),
             Version::V2 => Some(self.clone()),
         }
     }
@@ -57,7 +57,7 @@ impl Hierarchy {
         Some(mount.hierarchy(Version::V1, self.group_by))
     }
 
-    fn as_seen_from_here(mut self) -> Self {
+    fn seen_from_here(mut self) -> Self {
         if self.is_whole() {
             // From inside of a cgroup namespace the host's root is called `/../..`.
             self.root = "/".to_owned();
@@ -108,6 +108,11 @@ impl Hierarchy {
         }
     }
 
+    /// Opens a cgroup's directory by its id alone. Needs CAP_DAC_READ_SEARCH.
+    pub(super) fn open(&self, id: CgroupId) -> io::Result<OwnedFd> {
+        open_by_id(&self.mount, id)
+    }
+
     /// Does the cgroup exist? Only a clear no is a no.
     pub fn is_gone(&self, id: CgroupId, path: &str) -> bool {
         let found = self.directory(path).map(fs::metadata);
@@ -115,7 +120,7 @@ impl Hierarchy {
             return false;
         }
         // It may have been renamed, be outside of what is mounted, or have a path that was cut: ask by id.
-        match open_by_id(&self.mount, id) {
+        match self.open(id) {
             Ok(_) => false,
             Err(error) if error.raw_os_error() == Some(libc::ESTALE) => true,
             // Not permitted to ask: a path that is whole and leads nowhere is answer enough. Should it have been renamed

@@ -33,7 +33,7 @@ pub struct Interval {
     pub cpus: Vec<Cpu>,
     /// Listening addresses.
     pub listeners: Vec<Listener>,
-    /// Network namespaces in which anybody listens.
+    /// Network namespaces in which anybody listens, or a connection found a queue full.
     #[serde(default)]
     pub network_namespaces: Vec<NetworkNamespace>,
 }
@@ -59,14 +59,10 @@ impl Interval {
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
             host: host(before, after, &cgroups),
-            listeners: Listener::book(
-                &after.listening,
-                before.traffic.as_deref().unwrap_or_default(),
-                after.traffic.as_deref(),
-            ),
+            listeners: Listener::between(before, after),
             cgroups,
             cpus: Vec::new(),
-            network_namespaces: Vec::new(),
+            network_namespaces: NetworkNamespace::between(before, after),
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 
 use super::{Looks, SourceError, Stop, Stream};
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
+    host::{Bandwidth, Cpus, Hierarchy, Identity, Listeners, Names, Owners, Version, figures},
     kernel::{CpuPlace, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Session, Snapshot},
 };
@@ -88,6 +88,7 @@ struct Collector {
     reader: Reader,
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
+    listeners: Listeners,
     names: Names,
     labels: HashMap<CgroupId, CgroupLabel>,
     last: Snapshot,
@@ -111,9 +112,12 @@ impl Collector {
                 places,
             },
         )?;
+        // What entering other network namespaces takes is kept only where TCP is watched.
+        let is_everywhere = reader.measures(Measure::TcpState);
         let mut collector = Self {
             reader,
             bandwidth: Bandwidth::new(hierarchy.version),
+            listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             names: Names::read(),
             labels: HashMap::new(),
@@ -213,6 +217,7 @@ impl Collector {
         }
         self.retire_gone(&states)?;
 
+        let (listening, network_namespaces) = self.listeners.read(&traffic);
         let mut host = figures(cpus.online.len() as u64)?;
         host.lost = lost;
         host.self_probe_ns = probe_ns;
@@ -223,7 +228,8 @@ impl Collector {
             idle,
             cgroups: states,
             cpus: cpu_totals,
-            listening: listening(&traffic),
+            listening,
+            network_namespaces,
             traffic: tcp_is_watched.then_some(traffic),
             host,
         })

@@ -15,7 +15,7 @@ use std::{
 use lagstop::{
     host::Cpus,
     kernel::{Btf, CpuPlace, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
-    model::{CgroupCounters, CgroupId, GroupBy, Interval},
+    model::{CgroupCounters, CgroupId, GroupBy},
     source::{LiveOptions, Stream, live},
 };
 
@@ -93,7 +93,22 @@ impl TestCgroup {
         Self::at(format!("{}/{name}", self.path))
     }
 
+    /// Makes one inside of this that the scheduler has no group for, where that can be: in the unified hierarchy.
+    pub(crate) fn child_without_group(&self, name: &str) -> Self {
+        Self::make(format!("{}/{name}", self.path))
+    }
+
     fn at(path: String) -> Self {
+        let cgroup = Self::make(path);
+        if cgroup.is_unified() {
+            // The controller must be handed down for the scheduler to group.
+            let parent = cgroup.directories[0].parent().unwrap();
+            fs::write(parent.join("cgroup.subtree_control"), "+cpu").unwrap();
+        }
+        cgroup
+    }
+
+    fn make(path: String) -> Self {
         let mounts = Mounts::find();
         let mut cgroup = Self { path, directories: Vec::new(), mounts };
         let all = [Some(&cgroup.mounts.cpu), cgroup.mounts.cpuacct.as_ref(), cgroup.mounts.unified.as_ref()];
@@ -101,11 +116,6 @@ impl TestCgroup {
         directories.dedup();
         for directory in &directories {
             fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        }
-        if cgroup.mounts.cpuacct.is_none() {
-            // On v2 the controller must be handed down for the scheduler to group.
-            let parent = directories[0].parent().unwrap().to_owned();
-            fs::write(parent.join("cgroup.subtree_control"), "+cpu").unwrap();
         }
         cgroup.directories = directories;
         cgroup
@@ -330,22 +340,7 @@ impl Probes {
     }
 }
 
-/// Measures as the commands do, on a thread of its own: it gives up capabilities that the next test needs. `look` sees each
-/// interval, and says when it has seen enough; else it fails after a while.
-pub(crate) fn measure(group_by: GroupBy, mut look: impl FnMut(&Interval) -> bool + Send) {
-    let start = Instant::now();
-    with_stream(group_by, async |stream| {
-        while let Some(interval) = stream.intervals.recv().await {
-            if look(&interval.unwrap()) {
-                return;
-            }
-            assert!(start.elapsed() < Duration::from_secs(30), "what the test waits for did not happen");
-        }
-        panic!("the stream ended");
-    });
-}
-
-/// As [`measure`], for what else is in a stream.
+/// Measures as the commands do, on a thread of its own: it gives up capabilities that the next test needs.
 pub(crate) fn with_stream<T: Send>(group_by: GroupBy, look: impl AsyncFnOnce(&mut Stream) -> T + Send) -> T {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

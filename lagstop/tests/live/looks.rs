@@ -60,15 +60,28 @@ fn schedstats(pid: u32) -> BTreeMap<u32, [u64; 2]> {
 }
 
 fn threads() {
+    threads_by(GroupBy::Scheduler);
+    threads_by(GroupBy::Leaf);
+}
+
+fn threads_by(group_by: GroupBy) {
     const SPINNING: usize = 5;
     let cgroup = TestCgroup::new("threads");
-    let (id, path) = (cgroup.id(), cgroup.path.clone());
+    let id = match group_by {
+        GroupBy::Scheduler => Some(cgroup.id()),
+        GroupBy::Leaf => cgroup.leaf_id(),
+    };
+    let Some(id) = id else {
+        println!("no unified hierarchy here: the scheduler's is the only one");
+        return;
+    };
+    let path = cgroup.path.clone();
     let mut load = cgroup.start(&format!("threads {SPINNING}"));
     load.line();
     load.go();
     thread::sleep(Duration::from_millis(300));
     let pid = load.pid();
-    let ([a, b, c, d], first, second) = with_stream(GroupBy::Scheduler, async |stream| {
+    let ([a, b, c, d], first, second) = with_stream(group_by, async |stream| {
         let looks = stream.looks.as_mut().unwrap();
         let a = schedstats(pid);
         let first = look(looks, id, &path).await;
