@@ -5,19 +5,27 @@ mod cpus;
 mod figures;
 mod hierarchy;
 mod identity;
+mod limits;
 mod listeners;
 mod names;
+mod netstat;
+mod owners;
+mod schedstat;
 mod sock_diag;
 mod surroundings;
+mod threads;
 
 pub use bandwidth::Bandwidth;
 pub use cpus::Cpus;
 pub use figures::figures;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
-pub use listeners::listening;
+pub use limits::limits;
+pub use listeners::Listeners;
 pub use names::Names;
+pub use owners::Owners;
 pub use surroundings::{Seen, Surroundings};
+pub use threads::Threads;
 
 use std::io;
 

@@ -1,6 +1,7 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
 mod live;
+mod looks;
 
 use std::sync::mpsc as blocking;
 
@@ -8,6 +9,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 pub use live::{LiveOptions, live};
+pub use looks::Looks;
 
 use crate::model::{Interval, Session};
 
@@ -19,6 +21,8 @@ pub struct Stream {
     pub intervals: mpsc::Receiver<Result<Interval, SourceError>>,
     /// Ends the stream early.
     pub stop: Stop,
+    /// Takes closer looks at single cgroups; `None` where intervals are not of the running host.
+    pub looks: Option<Looks>,
 }
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.

@@ -33,7 +33,7 @@ pub struct Interval {
     pub cpus: Vec<Cpu>,
     /// Listening addresses.
     pub listeners: Vec<Listener>,
-    /// Network namespaces in which anybody listens.
+    /// Network namespaces in which anybody listens, or a connection found a queue full.
     #[serde(default)]
     pub network_namespaces: Vec<NetworkNamespace>,
 }
@@ -61,14 +61,10 @@ impl Interval {
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
             host: host(before, after, &cgroups, &cpus),
-            listeners: Listener::book(
-                &after.listening,
-                before.traffic.as_deref().unwrap_or_default(),
-                after.traffic.as_deref(),
-            ),
+            listeners: Listener::between(before, after),
             cgroups,
             cpus,
-            network_namespaces: Vec::new(),
+            network_namespaces: NetworkNamespace::between(before, after),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{ByCpu, CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure, Throttling, Totals, Traffic};
+use super::{
+    ByCpu, CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, NetworkNamespace, Pressure, Throttling, Totals,
+    Traffic,
+};
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,8 @@ pub struct Snapshot {
     pub cpus: Vec<CpuTotals>,
     /// Listening addresses.
     pub listening: Vec<Listener>,
+    /// The network namespaces whose listening addresses these are.
+    pub network_namespaces: Vec<NetworkNamespace>,
     /// What happened on the addresses that connections came to; `None` where TCP is not watched.
     pub traffic: Option<Vec<Traffic>>,
     /// Figures of the host that are not of a cgroup.

@@ -11,9 +11,9 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::{SourceError, Stop, Stream};
+use super::{Looks, SourceError, Stop, Stream};
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Identity, Names, Version, figures, listening},
+    host::{Bandwidth, Cpus, Hierarchy, Identity, Listeners, Names, Owners, Version, figures},
     kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Place, Session, Snapshot},
 };
@@ -64,6 +64,7 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
+    let hierarchy = collector.hierarchy.clone();
     let give_up = move || needed.keep_only().map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
         // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
@@ -80,7 +81,7 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
         }
     });
     give_up()?;
-    Ok(Stream { session, intervals, stop })
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
 struct Collector {
@@ -89,6 +90,7 @@ struct Collector {
     topology: Vec<Place>,
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
+    listeners: Listeners,
     names: Names,
     labels: HashMap<CgroupId, CgroupLabel>,
     last: Snapshot,
@@ -112,10 +114,13 @@ impl Collector {
                 places: topology.clone(),
             },
         )?;
+        // What entering other network namespaces takes is kept only where TCP is watched.
+        let is_everywhere = reader.measures(Measure::TcpState);
         let mut collector = Self {
             reader,
             topology,
             bandwidth: Bandwidth::new(hierarchy.version),
+            listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             names: Names::read(),
             labels: HashMap::new(),
@@ -215,6 +220,7 @@ impl Collector {
         }
         self.retire_gone(&states)?;
 
+        let (listening, network_namespaces) = self.listeners.read(&traffic);
         let mut host = figures(cpus.online.len() as u64)?;
         host.lost = lost;
         host.self_probe_ns = probe_ns;
@@ -225,7 +231,8 @@ impl Collector {
             idle,
             cgroups: states,
             cpus: cpu_totals,
-            listening: listening(&traffic),
+            listening,
+            network_namespaces,
             traffic: tcp_is_watched.then_some(traffic),
             host,
         })
@@ -263,7 +270,7 @@ impl Collector {
 }
 
 fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), path, workload: None }
+    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
 }
 
 fn nanos(duration: Duration) -> Nanos {

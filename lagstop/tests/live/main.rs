@@ -10,6 +10,7 @@ mod cpus;
 mod fixture;
 mod kernel_files;
 mod load;
+mod looks;
 mod privileges;
 mod sockets;
 mod terminal;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         cgroups::TESTS,
         command::TESTS,
         cpus::TESTS,
+        looks::TESTS,
         privileges::TESTS,
         sockets::TESTS,
         ways::TESTS,
