@@ -1,20 +1,25 @@
 //! The command line: one file a subcommand.
 
 mod check;
+mod config;
 mod diagnose;
 mod hooks;
 mod measure;
 mod record;
+mod thresholds;
 mod top;
 
 use std::{
     error::Error,
     fmt,
     io::{self, IsTerminal, Write},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Parser, Subcommand};
+
+use config::Config;
 
 use crate::{plain::plain, report::text::Options, signals::Endings};
 
@@ -37,6 +42,10 @@ It needs root, or CAP_BPF and CAP_PERFMON.";
 struct Cli {
     #[command(subcommand)]
     command: Command,
+
+    /// Read the configuration from FILE instead of ~/.config/lagstop/config.toml
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -57,18 +66,28 @@ pub fn run() -> ExitCode {
     if let Some(list) = cli.command.list() {
         return print(&list);
     }
-    let result = match cli.command {
-        Command::Top(args) => top::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Record(args) => record::run(args).map(|()| ExitCode::SUCCESS),
-        Command::Diagnose(args) => diagnose::run(&args).map(|()| ExitCode::SUCCESS),
-        Command::Check(args) => check::run(&args),
-    };
-    match result {
+    match cli.run() {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("lagstop: {error}\n"));
             ExitCode::FAILURE
         }
+    }
+}
+
+impl Cli {
+    fn run(self) -> Result<ExitCode, Failure> {
+        if let Command::Check(args) = &self.command {
+            return check::run(args);
+        }
+        let config = Config::load(self.config.as_deref())?;
+        match self.command {
+            Command::Top(args) => top::run(&args, &config)?,
+            Command::Record(args) => record::run(args, &config)?,
+            Command::Diagnose(args) => diagnose::run(&args, &config)?,
+            Command::Check(_) => {}
+        }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Signals that ask a program to end.
+//! Signals that ask a program to end or to stop.
 
 use std::io;
 
@@ -28,5 +28,20 @@ impl Endings {
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
         }
+    }
+}
+
+/// SIGTSTP: what a shell's job control sends.
+pub(crate) struct Stops(Signal);
+
+impl Stops {
+    /// Listens for it from now on, instead of stopping.
+    pub(crate) fn listen() -> io::Result<Self> {
+        signal(SignalKind::from_raw(libc::SIGTSTP)).map(Self)
+    }
+
+    /// Waits for it.
+    pub(crate) async fn wait(&mut self) {
+        self.0.recv().await;
     }
 }

@@ -2,6 +2,7 @@
 
 mod live;
 mod looks;
+mod recorded;
 
 use std::sync::mpsc as blocking;
 
@@ -10,6 +11,7 @@ use tokio::sync::mpsc;
 
 pub use live::{LiveOptions, live};
 pub use looks::Looks;
+pub use recorded::recorded;
 
 use crate::model::{Interval, Session};
 
@@ -51,6 +53,9 @@ pub enum SourceError {
     /// A fault of lagstop's own.
     #[error("measuring ended by a fault of lagstop's own, said above. Please report it")]
     Died,
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] crate::recording::ReadError),
     /// The host's files.
     #[error(transparent)]
     Host(#[from] crate::host::HostError),

@@ -1,31 +1,51 @@
-//! `lagstop top`: the intervals of a stream on the terminal, as they come.
+//! `lagstop top`: the intervals of a stream or a recording on the terminal.
 //!
-//! What a key or an interval does is decided in `state` over plain data. `view` draws a state and decides nothing. Only
-//! `screen`, `input` and `signals` know the terminal and the process.
+//! What a key or an interval does is decided in `state` over plain data; `timeline` keeps what was seen; `view` draws a
+//! state and decides nothing. `app` holds the three together. Only `screen`, `input` and `signals` know the terminal and the
+//! process.
 
+mod app;
+mod batch;
 mod column;
 mod error;
 mod figure;
+mod filter;
+mod frame;
 mod input;
 mod keymap;
+mod listeners;
+mod rows;
 mod screen;
+mod settings;
 mod sort;
 mod state;
 #[cfg(test)]
 mod tests;
 mod text;
 mod theme;
+mod timeline;
 mod view;
+mod watch;
 
-use std::io::{IsTerminal, stdin, stdout};
+use std::{
+    io::{IsTerminal, stdin, stdout},
+    time::Duration,
+};
 
+pub use app::{App, Outcome};
+pub use batch::{Batch, print};
 pub use error::TopError;
+pub use keymap::{Key, markdown as key_table};
+pub use settings::Settings;
 
-use crate::{signals::Endings, source::Stream};
-use input::Input;
+use crate::{
+    model::CloserLook,
+    recording::Reader,
+    signals::{Endings, Stops},
+    source::{Looks, Stream},
+};
+use input::{Event, Input};
 use screen::Screen;
-use state::{Action, State};
-use theme::Theme;
 
 /// Is there somebody to look at the screen and press keys? Worth asking before anything is measured.
 ///
@@ -40,34 +60,91 @@ pub fn check_terminal() -> Result<(), TopError> {
 ///
 /// # Errors
 /// When stdin or stdout is no terminal, when the terminal fails, or with the error that ended the stream.
-pub async fn run(stream: Stream) -> Result<(), TopError> {
+pub async fn run(stream: Stream, settings: &Settings) -> Result<(), TopError> {
+    let app = App::live(&stream.session, settings);
+    on_screen(app, Some(stream)).await
+}
+
+/// Shows a recording until the user quits or a signal asks to end.
+///
+/// # Errors
+/// When stdin or stdout is no terminal, when the terminal fails, or when the recording cannot be read.
+pub async fn replay(recording: Reader, settings: &Settings) -> Result<(), TopError> {
+    let app = App::replay(recording, settings)?;
+    on_screen(app, None).await
+}
+
+async fn on_screen(app: App, stream: Option<Stream>) -> Result<(), TopError> {
     check_terminal()?;
-    let signals = Endings::listen().map_err(TopError::Signals)?;
+    let endings = Endings::listen().map_err(TopError::Signals)?;
+    let stops = Stops::listen().map_err(TopError::Signals)?;
     let mut screen = Screen::enter().map_err(TopError::Terminal)?;
-    let shown = show(&mut screen, stream, signals).await;
+    let shown = show(&mut screen, app, stream, endings, stops).await;
     screen.leave().map_err(TopError::Terminal).and(shown)
 }
 
-/// The loop: draw, wait for whatever comes first, let the state decide.
-async fn show(screen: &mut Screen, stream: Stream, mut signals: Endings) -> Result<(), TopError> {
-    let Stream { session, mut intervals, stop: _stop, .. } = stream;
-    let mut state = State::new(session);
-    let theme = Theme::from_environment();
+/// The loop: draw, wait for whatever comes first, let the app decide.
+async fn show(
+    screen: &mut Screen,
+    mut app: App,
+    mut stream: Option<Stream>,
+    mut endings: Endings,
+    mut stops: Stops,
+) -> Result<(), TopError> {
+    let mut looks = stream.as_mut().and_then(|stream| stream.looks.take());
     let mut input = Input::start();
     loop {
-        screen.draw(|frame| view::draw(frame, &mut state, &theme))?;
+        screen.draw(|frame| app.draw(frame))?;
+        let mut suspend = false;
+        let before = app.looked_at();
         tokio::select! {
-            interval = intervals.recv(), if !state.ended() => match interval {
-                Some(interval) => state.on_interval(interval?),
-                None => state.on_end(),
+            interval = next(&mut stream), if stream.is_some() && !app.ended() => match interval {
+                Some(interval) => {
+                    app.on_interval(interval?)?;
+                    ask(&app, looks.as_ref());
+                }
+                None => app.on_end(),
             },
             event = input.next() => match event.map_err(TopError::Terminal)? {
-                input::Event::Key(key) => if state.on_key(key) == Action::Quit {
-                    return Ok(());
+                Event::Key(key) => match app.on_key(key)? {
+                    Outcome::Quit => return Ok(()),
+                    Outcome::Suspend => suspend = true,
+                    Outcome::Redraw | Outcome::Ignored => {}
                 },
-                input::Event::Resize => {}
+                Event::Resize => {}
             },
-            () = signals.wait() => return Ok(()),
+            Some(look) = look(&mut looks) => app.on_look(look),
+            () = tokio::time::sleep(app.stays().map_or(Duration::MAX, |stays| Duration::from_nanos(stays.0))),
+                if app.stays().is_some() => app.play()?,
+            () = stops.wait() => suspend = true,
+            () = endings.wait() => return Ok(()),
         }
+        if app.looked_at() != before {
+            ask(&app, looks.as_ref());
+        }
+        if suspend {
+            screen.suspend().map_err(TopError::Terminal)?;
+        }
+    }
+}
+
+async fn next(stream: &mut Option<Stream>) -> Option<Result<crate::model::Interval, crate::source::SourceError>> {
+    match stream {
+        Some(stream) => stream.intervals.recv().await,
+        None => None,
+    }
+}
+
+async fn look(looks: &mut Option<Looks>) -> Option<CloserLook> {
+    match looks {
+        Some(looks) => looks.next().await,
+        None => None,
+    }
+}
+
+/// Asks for limits and threads of the cgroup that is looked at.
+fn ask(app: &App, looks: Option<&Looks>) {
+    if let Some((looks, (id, path))) = looks.zip(app.looked_at()) {
+        looks.ask(id, path);
     }
 }

@@ -1,9 +1,11 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
-//! lagstop itself costs, `cargo xtask vmtest` runs the live tests on other kernels.
+//! lagstop itself costs, `cargo xtask readme` draws what the README shows, `cargo xtask vmtest` runs the live tests on
+//! other kernels.
 
 mod command;
 mod ebpf;
 mod overhead;
+mod readme;
 mod vmtest;
 mod workspace;
 
@@ -25,6 +27,7 @@ struct Cli {
 enum Task {
     Ebpf(ebpf::Arguments),
     Overhead(overhead::Arguments),
+    Readme(readme::Arguments),
     Vmtest(vmtest::Arguments),
 }
 
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
             )
         }
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
+        Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }
 }

@@ -8,13 +8,15 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{
-    Failure, block_on, listen,
+    Failure, block_on,
+    config::Config,
+    listen,
     measure::{MeasureArgs, positive},
     say, terminal_options,
+    thresholds::ThresholdArgs,
 };
 use crate::{
-    diagnosis::{Observations, Thresholds},
-    model::Nanos,
+    diagnosis::Observations,
     plain::plain,
     report::{json, text},
     signals::Endings,
@@ -24,7 +26,7 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   lagstop diagnose
-  lagstop diagnose --duration 5m --overhead-warn 3 --format json
+  lagstop diagnose --duration 5m --threshold overhead_warn=3% --format json
 
 Measure while the host is as busy as when it hurts, and as quiet as it gets: the report compares the two.
 docs/diagnose.md says how each verdict comes about. Ctrl-C ends the measurement early, and reports.";
@@ -41,7 +43,7 @@ pub(super) struct Args {
     format: Format,
 
     #[command(flatten)]
-    limits: Limits,
+    thresholds: ThresholdArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -55,58 +57,13 @@ enum Format {
     Json,
 }
 
-/// What figures are held against; what is not given is as in docs/diagnose.md.
-#[derive(Clone, Debug, ClapArgs)]
-#[command(next_help_heading = "Thresholds")]
-struct Limits {
-    /// Overhead worth a warning, per cent of all CPU time [default: 5]
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    overhead_warn: Option<f64>,
-
-    /// Overhead that is critical, per cent of all CPU time [default: 10]
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    overhead_critical: Option<f64>,
-
-    /// Mean cost of a switch worth a warning [default: 10us]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
-    switch_cost_warn: Option<Duration>,
-
-    /// Mean cost of a switch that is critical [default: 20us]
-    #[arg(long, value_name = "TIME", value_parser = positive)]
-    switch_cost_critical: Option<Duration>,
-}
-
-impl Limits {
-    fn thresholds(&self) -> Thresholds {
-        let nanos = |time: Option<Duration>, default: Nanos| {
-            time.map_or(default, |time| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
-        };
-        let default = Thresholds::default();
-        Thresholds {
-            overhead_warn: self.overhead_warn.unwrap_or(default.overhead_warn),
-            overhead_critical: self.overhead_critical.unwrap_or(default.overhead_critical),
-            mean_switch_cost_warn: nanos(self.switch_cost_warn, default.mean_switch_cost_warn),
-            mean_switch_cost_critical: nanos(self.switch_cost_critical, default.mean_switch_cost_critical),
-            ..default
-        }
-    }
-}
-
-/// A share, from per cent.
-fn percent(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("it must be a number above 0 and up to 100".to_owned()),
-    }
-}
-
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let observations = block_on(async {
         let mut endings = listen()?;
-        let stream = args.measure.start(Some(args.duration))?;
+        let stream = args.measure.start(Some(args.duration), &config.measure)?;
         observe(stream, &mut endings, args.duration).await
     })?;
-    let report = observations.diagnose(&args.limits.thresholds());
+    let report = observations.diagnose(&args.thresholds.over(config.thresholds.0.clone()));
     let written = match args.format {
         Format::Text => text::render(&report, terminal_options()),
         Format::Json => json::render(&report)?,
@@ -144,18 +101,4 @@ async fn observe(mut stream: Stream, endings: &mut Endings, duration: Duration) 
         say(format_args!("\r\x1b[K"));
     }
     Ok(observations)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentages_become_shares() {
-        assert_eq!(percent("5"), Ok(0.05));
-        assert_eq!(percent("12.5 %"), Ok(0.125));
-        for wrong in ["0", "-1", "101", "NaN", "inf", "x", ""] {
-            assert!(percent(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -3,31 +3,32 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde::Deserialize;
 
-use super::hooks::HookArgs;
+use super::{config::MeasureConfig, hooks::HookArgs};
 use crate::{
-    model::GroupBy,
+    model::{GroupBy, LoadCredits},
     source::{LiveOptions, SourceError, Stream, live},
 };
 
 /// How to measure.
 #[derive(Args, Clone, Debug)]
 pub(super) struct MeasureArgs {
-    /// Length of an interval
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = interval)]
-    interval: Duration,
+    /// Length of an interval [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    interval: Option<Duration>,
 
-    /// What groups tasks: the cgroup the scheduler groups them by, or their cgroup v2 leaf
-    #[arg(long, value_name = "WHAT", default_value = "scheduler")]
-    group_by: Grouping,
+    /// What groups tasks: the cgroup the scheduler groups them by, or their cgroup v2 leaf [default: scheduler]
+    #[arg(long, value_name = "WHAT")]
+    group_by: Option<Grouping>,
 
-    /// Cgroups told apart at once; more share the row `(other)`
-    #[arg(long, value_name = "NUMBER", default_value_t = LiveOptions::DEFAULT_MAX_CGROUPS, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    max_cgroups: u32,
+    /// Cgroups told apart at once; more share the row `(other)` [default: 2500]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    max_cgroups: Option<u32>,
 
-    /// Time constant of Load Credit
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
-    load_credit_time: Duration,
+    /// Time constant of Load Credit [default: 2s]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    load_credit_time: Option<Duration>,
 
     #[command(flatten)]
     hooks: HookArgs,
@@ -37,8 +38,9 @@ pub(super) struct MeasureArgs {
     clock_only: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Grouping {
+#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Grouping {
     /// The cgroup in whose run queues a task competes
     Scheduler,
     /// The cgroup v2 leaf
@@ -51,24 +53,34 @@ impl MeasureArgs {
         self.hooks.list()
     }
 
-    /// Starts to measure, for `duration` or until it is stopped.
-    pub(super) fn start(&self, duration: Option<Duration>) -> Result<Stream, SourceError> {
-        live(LiveOptions {
-            interval: self.interval,
+    /// Starts to measure, for `duration` or until it is stopped; what was not given is as in `config`.
+    pub(super) fn start(&self, duration: Option<Duration>, config: &MeasureConfig) -> Result<Stream, SourceError> {
+        live(self.options(duration, config))
+    }
+
+    fn options(&self, duration: Option<Duration>, config: &MeasureConfig) -> LiveOptions {
+        let credit_time = self.load_credit_time.or(config.load_credit_time);
+        LiveOptions {
+            interval: self.interval.or(config.interval).unwrap_or(INTERVAL),
             duration,
-            group_by: match self.group_by {
-                Grouping::Scheduler => GroupBy::Scheduler,
-                Grouping::Leaf => GroupBy::Leaf,
+            group_by: match self.group_by.or(config.group_by) {
+                Some(Grouping::Leaf) => GroupBy::Leaf,
+                Some(Grouping::Scheduler) | None => GroupBy::Scheduler,
             },
-            max_cgroups: self.max_cgroups,
-            load_credit_time: self.load_credit_time,
+            max_cgroups: self
+                .max_cgroups
+                .or(config.max_cgroups.map(|most| most.0))
+                .unwrap_or(LiveOptions::DEFAULT_MAX_CGROUPS),
+            load_credit_time: credit_time.unwrap_or(Duration::from_nanos(LoadCredits::TIME_CONSTANT.0)),
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
-        })
+        }
     }
 }
 
+/// Length of an interval, unless asked otherwise.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Nobody waits longer, and clocks can count it.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
 
@@ -85,7 +97,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 }
 
 /// Reading takes about a millisecond: shorter intervals would measure lagstop.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     const SHORTEST: Duration = Duration::from_millis(20);
     let time = positive(text)?;
     if time < SHORTEST { Err("it must be at least 20ms".to_owned()) } else { Ok(time) }

@@ -10,7 +10,9 @@ use std::{
 use clap::Args as ClapArgs;
 
 use super::{
-    Failure, block_on, listen,
+    Failure, block_on,
+    config::Config,
+    listen,
     measure::{MeasureArgs, positive},
     say,
 };
@@ -48,11 +50,11 @@ pub(super) struct Args {
     pub(super) measure: MeasureArgs,
 }
 
-pub(super) fn run(args: Args) -> Result<(), Failure> {
+pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
     let output = Output::open(&args.output, args.force)?;
     block_on(async move {
         let endings = listen()?;
-        let stream = args.measure.start(args.duration).inspect_err(|_| output.discard())?;
+        let stream = args.measure.start(args.duration, &config.measure).inspect_err(|_| output.discard())?;
         record(stream, output.begin()?, endings, &mut Progress::new(&args.output)).await
     })
 }

@@ -1,25 +1,196 @@
 //! `lagstop top`
 
+use std::{
+    env,
+    io::{self, IsTerminal},
+    path::PathBuf,
+    time::Duration,
+};
+
 use clap::Args as ClapArgs;
 
-use super::{Failure, block_on, measure::MeasureArgs};
-use crate::top;
+use super::{
+    Failure, block_on,
+    config::Config,
+    measure::{MeasureArgs, positive},
+    thresholds::ThresholdArgs,
+};
+use crate::{
+    recording::Reader,
+    source::{Stream, recorded},
+    top::{self, Batch, Settings},
+};
 
 const EXAMPLES: &str = "\
 Examples:
   lagstop top
-  lagstop top --interval 5s --group-by leaf
+  lagstop top --tree --filter shop          What has shop in its name, path, pod or namespace
+  lagstop top --sort runq-wait-p99 --columns runq-wait-p99,wait-per-cpu,load-credit
+  lagstop top --once --rows 10              The ten dearest cgroups as text
+  watch -n 5 lagstop top --once --sort load-credit
+  lagstop top --replay host.jsonl           The same screens over a recording
 
-? shows the keys, m what this kernel does not let lagstop measure, q quits.";
+? shows the keys, m what this kernel does not let lagstop measure, q quits. Without the privileges to measure in the kernel it
+shows what files tell. docs/config.md: how to make other choices the default.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
+    /// Show a recording instead of this host
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+
+    /// Print one table as text, and end
+    #[arg(long)]
+    once: bool,
+
+    /// Print a table of each interval as text
+    #[arg(long, conflicts_with = "once")]
+    batch: bool,
+
+    /// End after this many tables
+    #[arg(long, short = 'n', value_name = "NUMBER", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+
+    /// Print this many cgroups at most
+    #[arg(long, value_name = "NUMBER")]
+    rows: Option<usize>,
+
+    #[command(flatten)]
+    screen: ScreenArgs,
+
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
 
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+/// What the screen shows at first.
+#[derive(Clone, Debug, ClapArgs)]
+#[command(next_help_heading = "Screen")]
+struct ScreenArgs {
+    /// Columns, from left to right; docs/config.md lists them
+    #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+
+    /// Sort by this column or by `name`; with - before it from the other end
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    sort: Option<String>,
+
+    /// Show the tree of cgroups, each with the sum of what is below it
+    #[arg(long)]
+    tree: bool,
+
+    /// Show only cgroups with this text in name, path, namespace, pod or container; a regular expression after /; one of them
+    /// after path: ns: pod: container:
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+
+    /// Begin with this view: cgroups, cpus or listeners
+    #[arg(long, value_name = "VIEW")]
+    view: Option<String>,
+
+    /// Show the pane of alerts
+    #[arg(long)]
+    alerts: bool,
+
+    /// Colours for a dark or a light background, or none; NO_COLOR means none too
+    #[arg(long, value_name = "THEME")]
+    theme: Option<String>,
+
+    /// Draw with ASCII characters alone, as is done where the locale is not UTF-8
+    #[arg(long)]
+    ascii: bool,
+
+    /// How far back one can step
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    history: Option<Duration>,
+}
+
+impl Args {
+    fn settings(&self, config: &Config) -> Result<Settings, String> {
+        let mut settings = Settings::default();
+        config.top.apply(&mut settings)?;
+        let screen = &self.screen;
+        if let Some(columns) = &screen.columns {
+            settings.set_columns(columns.iter().map(|name| name.trim()))?;
+        }
+        if let Some(sort) = &screen.sort {
+            settings.set_sort(sort)?;
+        }
+        if let Some(filter) = &screen.filter {
+            settings.set_filter(filter)?;
+        }
+        if let Some(view) = &screen.view {
+            settings.set_view(view)?;
+        }
+        if let Some(theme) = &screen.theme {
+            settings.set_theme(theme)?;
+        }
+        if let Some(history) = screen.history {
+            settings.set_history(history);
+        }
+        if screen.tree {
+            settings.set_tree(true);
+        }
+        if screen.alerts {
+            settings.set_alerts(true);
+        }
+        if let Some(rows) = self.rows {
+            settings.set_rows(rows);
+        }
+        settings.set_ascii(screen.ascii || config.top.ascii.unwrap_or_else(locale_is_not_utf8));
+        settings.set_thresholds(self.thresholds.over(config.thresholds.0.clone()));
+        Ok(settings)
+    }
+}
+
+pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    let settings = args.settings(config)?;
+    if args.once || args.batch {
+        return print(args, config, &settings);
+    }
+    if args.rows.is_some() {
+        return Err("--rows is for text: give --once or --batch too".into());
+    }
     top::check_terminal()?;
-    block_on(async { Ok(top::run(args.measure.start(None)?).await?) })
+    let recording = args.replay.as_deref().map(Reader::open).transpose()?;
+    block_on(async {
+        Ok(match recording {
+            Some(recording) => top::replay(recording, &settings).await?,
+            None => top::run(stream(args, config)?, &settings).await?,
+        })
+    })
+}
+
+fn print(args: &Args, config: &Config, settings: &Settings) -> Result<(), Failure> {
+    let stdout = io::stdout();
+    let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+    let batch = Batch {
+        count: if args.once { Some(1) } else { args.count },
+        width: width.filter(|width| *width > 0 && stdout.is_terminal()),
+    };
+    block_on(async {
+        let stream = match &args.replay {
+            Some(file) => recorded(Reader::open(file)?),
+            None => stream(args, config)?,
+        };
+        Ok(top::print(stream, settings, batch, &mut stdout.lock()).await?)
+    })
+}
+
+/// The running host: measured in the kernel, or from files where that is not possible.
+fn stream(args: &Args, config: &Config) -> Result<Stream, Failure> {
+    Ok(args.measure.start(None, &config.measure)?)
+}
+
+/// Does the locale say that the terminal takes something else? Where nothing is said, most take UTF-8.
+fn locale_is_not_utf8() -> bool {
+    let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set);
+    locale.is_some_and(|locale| {
+        let locale = locale.to_lowercase();
+        !locale.contains("utf-8") && !locale.contains("utf8")
+    })
 }

@@ -78,6 +78,11 @@ impl Observations {
         Self { session, span: Span::NONE, host: None, samples: Vec::new(), cgroups: BTreeMap::new(), next_seq: None }
     }
 
+    /// How much there is of it.
+    pub const fn span(&self) -> Span {
+        self.span
+    }
+
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         self.span.intervals += 1;

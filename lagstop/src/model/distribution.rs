@@ -90,6 +90,20 @@ impl Distribution {
         self.bins = merged;
     }
 
+    /// What all of them counted together.
+    pub fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut bins: Vec<(Nanos, u32)> = all.into_iter().flat_map(Self::bins).collect();
+        bins.sort_unstable_by_key(|&(value, _)| value);
+        bins.dedup_by(|(value, more), (kept, count)| {
+            let same = value == kept;
+            if same {
+                *count = count.saturating_add(*more);
+            }
+            same
+        });
+        Self { bins }
+    }
+
     /// The duration that a share `quantile` (0 to 1) of the durations does not exceed. `None` where none was counted.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
         let rank = ((self.count() as f64 * quantile).ceil() as u64).max(1);
@@ -202,6 +216,7 @@ mod tests {
             let mut both = a.clone();
             both.merge(&b);
             prop_assert_eq!(both.count(), a.count() + b.count());
+            prop_assert!(Distribution::sum([&a, &b]).bins().eq(both.bins()));
             prop_assert!(both.since(&a).bins().eq(b.bins()));
         }
     }

@@ -68,6 +68,23 @@ impl Interval {
         }
     }
 
+    /// All of it but the cgroups.
+    #[must_use]
+    pub fn without_cgroups(&self) -> Self {
+        Self {
+            seq: self.seq,
+            start_ns: self.start_ns,
+            duration_ns: self.duration_ns,
+            switch_cost_way: self.switch_cost_way.clone(),
+            pick_function_way: self.pick_function_way.clone(),
+            host: self.host.clone(),
+            cgroups: Vec::new(),
+            cpus: self.cpus.clone(),
+            listeners: self.listeners.clone(),
+            network_namespaces: self.network_namespaces.clone(),
+        }
+    }
+
     /// Rate of `count` over the interval.
     pub fn per_second(&self, count: u64) -> f64 {
         super::units::ratio(count as f64, self.duration_ns.seconds())

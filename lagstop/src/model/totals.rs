@@ -34,6 +34,23 @@ macro_rules! totals {
                 $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)+
             }
 
+            /// How many there are.
+            pub const COUNT: usize = [$(stringify!($always),)+ $(stringify!($maybe),)+].len();
+
+            /// All of them as plain numbers, in an order that stays the same while the program runs.
+            pub fn figures(&self) -> [Option<u64>; Self::COUNT] {
+                [$(Some(self.$always.number()),)+ $(self.$maybe.map(Counted::number),)+]
+            }
+
+            /// The totals with these [`Self::figures`]. Of those that are always measured, `None` is 0.
+            pub fn from_figures(figures: [Option<u64>; Self::COUNT]) -> Self {
+                let [$($always,)+ $($maybe,)+] = figures;
+                Self {
+                    $($always: Counted::of($always.unwrap_or_default()),)+
+                    $($maybe: $maybe.map(Counted::of),)+
+                }
+            }
+
             /// Nothing happened.
             pub fn is_zero(&self) -> bool {
                 $(self.$always == <$always_type>::default() &&)+
@@ -109,6 +126,8 @@ impl Totals {
 trait Counted: Copy {
     fn difference(self, earlier: Self) -> Self;
     fn sum(self, other: Self) -> Self;
+    fn number(self) -> u64;
+    fn of(number: u64) -> Self;
 }
 
 impl Counted for u64 {
@@ -118,6 +137,12 @@ impl Counted for u64 {
     fn sum(self, other: Self) -> Self {
         self.saturating_add(other)
     }
+    fn number(self) -> u64 {
+        self
+    }
+    fn of(number: u64) -> Self {
+        number
+    }
 }
 
 impl Counted for Nanos {
@@ -126,6 +151,12 @@ impl Counted for Nanos {
     }
     fn sum(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
+    }
+    fn number(self) -> u64 {
+        self.0
+    }
+    fn of(number: u64) -> Self {
+        Self(number)
     }
 }
 
@@ -143,6 +174,13 @@ mod tests {
         assert_eq!(not.since(&measured).swap_ns, None);
         assert_eq!(measured.since(&not).swap_ns, Some(Nanos(5)), "a hook that was attached later");
         assert_eq!(measured.switch_cost(), None, "pick is missing");
+    }
+
+    #[test]
+    fn figures_are_the_totals() {
+        let totals =
+            Totals { switches: 4, cpu_ns: Nanos(9), swap_ns: Some(Nanos(5)), accepts: Some(0), ..Totals::default() };
+        assert_eq!(Totals::from_figures(totals.figures()), totals);
     }
 
     #[test]

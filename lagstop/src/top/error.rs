@@ -2,15 +2,15 @@
 
 use std::io;
 
-use crate::{plain::plain, source::SourceError};
+use crate::{plain::plain, recording::ReadError, source::SourceError};
 
 /// Why `lagstop top` ended without being asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum TopError {
     /// Nobody could see it or press a key.
     #[error(
-        "lagstop top needs a terminal on stdin and stdout; in scripts and pipes use `lagstop record`, \
-         over ssh or docker exec ask for a terminal with -t"
+        "lagstop top needs a terminal on stdin and stdout; in scripts and pipes use `lagstop top --once` or \
+         `lagstop record`, over ssh or docker exec ask for a terminal with -t"
     )]
     NotATerminal,
     /// The terminal failed.
@@ -22,6 +22,15 @@ pub enum TopError {
     /// A part of the process panicked, and its message is on the terminal.
     #[error("a part of lagstop panicked, and the screen was given up so that its message above can be read")]
     Panicked,
+    /// What was seen cannot be kept or read back.
+    #[error("{}", super::app::timeline_error(.0))]
+    Timeline(#[source] io::Error),
+    /// The output takes no more text.
+    #[error("the output cannot be written: {}", plain(.0))]
+    Output(#[source] io::Error),
+    /// The recording.
+    #[error(transparent)]
+    Recording(#[from] ReadError),
     /// What was shown ended.
     #[error(transparent)]
     Source(#[from] SourceError),

@@ -15,6 +15,8 @@ pub(super) enum Figure {
     Rate(f64),
     /// CPUs or tasks, on average.
     Amount(f64),
+    /// How many.
+    Count(u64),
 }
 
 impl Figure {
@@ -22,7 +24,7 @@ impl Figure {
     pub(super) const fn order(self) -> f64 {
         match self {
             Self::Share(value) | Self::Rate(value) | Self::Amount(value) => value,
-            Self::Time(time) => time.0 as f64,
+            Self::Time(Nanos(count)) | Self::Count(count) => count as f64,
         }
     }
 }
@@ -33,6 +35,7 @@ impl fmt::Display for Figure {
             Self::Share(share) => f.pad(&three(share * 100.0)),
             Self::Time(time) => f.pad(&time.to_string()),
             Self::Amount(amount) => f.pad(&three(*amount)),
+            Self::Count(count) => f.pad(&count.to_string()),
             // Whole events from ten a second on: their decimals are noise.
             Self::Rate(rate) => f.pad(&match *rate {
                 0.0 => "0".to_owned(),
@@ -64,9 +67,13 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// A share of counts. Of none there is nothing to say.
-    pub(super) fn share(part: u64, whole: u64) -> Self {
-        if whole == 0 { Self::Nothing } else { Self::Figure(Figure::Share(part as f64 / whole as f64)) }
+    /// A share of counts, if both were measured. Of none there is nothing to say.
+    pub(super) fn share(part: Option<u64>, whole: Option<u64>) -> Self {
+        match part.zip(whole) {
+            Some((_, 0)) => Self::Nothing,
+            Some((part, whole)) => Self::Figure(Figure::Share(part as f64 / whole as f64)),
+            None => Self::NotMeasured,
+        }
     }
 
     /// The mean of what was counted, if both were measured.

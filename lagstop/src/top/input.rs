@@ -94,6 +94,11 @@ fn key(event: KeyEvent) -> Option<Key> {
     Some(match event.code {
         KeyCode::Char(char) if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Ctrl(char),
         KeyCode::Char(char) => Key::Char(char),
+        KeyCode::Enter => Key::Enter,
+        KeyCode::Tab => Key::Tab,
+        KeyCode::Backspace => Key::Backspace,
+        KeyCode::Left => Key::Left,
+        KeyCode::Right => Key::Right,
         KeyCode::Up => Key::Up,
         KeyCode::Down => Key::Down,
         KeyCode::PageUp => Key::PageUp,

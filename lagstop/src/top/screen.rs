@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use super::error::TopError;
 use ratatui::{
     Frame, Terminal,
     backend::CrosstermBackend,
@@ -19,6 +18,10 @@ use ratatui::{
         terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode},
     },
 };
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::error::TopError;
 
 /// Whether the terminal is ours. One for the process, as the terminal is.
 static OURS: AtomicBool = AtomicBool::new(false);
@@ -41,11 +44,7 @@ impl Screen {
             let _ = restore();
             next(info);
         }));
-        OURS.store(true, Ordering::SeqCst);
-        let entered = enable_raw_mode()
-            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
-            .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
-        match entered {
+        match take().and_then(|()| Terminal::new(CrosstermBackend::new(stdout()))) {
             Ok(terminal) => Ok(Self { terminal, previous_hook }),
             Err(error) => {
                 let _ = restore();
@@ -63,6 +62,15 @@ impl Screen {
         self.terminal.draw(draw).map(drop).map_err(TopError::Terminal)
     }
 
+    /// Gives the terminal back and stops the process, like Ctrl-Z in any other program, until somebody continues it.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        restore()?;
+        kill_process(getpid(), Signal::STOP)?;
+        take()?;
+        // Whatever was written in between is drawn over.
+        self.terminal.clear()
+    }
+
     /// Gives the terminal back.
     pub(super) fn leave(self) -> io::Result<()> {
         restore()
@@ -77,6 +85,12 @@ impl Drop for Screen {
             bring_back(Arc::clone(&self.previous_hook));
         }
     }
+}
+
+/// Makes the terminal ours.
+fn take() -> io::Result<()> {
+    OURS.store(true, Ordering::SeqCst);
+    enable_raw_mode().and_then(|()| execute!(stdout(), EnterAlternateScreen))
 }
 
 /// Restores the terminal once, however often it is called. Each step is tried even where the one before failed.

@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{column::Column, text};
-use crate::model::Interval;
+use super::column::Column;
 
 /// What the rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,11 +12,6 @@ pub(super) enum By {
 }
 
 impl By {
-    /// From left to right.
-    fn all() -> Vec<Self> {
-        [Self::Name].into_iter().chain(Column::ALL.map(Self::Figure)).collect()
-    }
-
     /// In full.
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -41,21 +35,30 @@ impl Default for Sort {
     }
 }
 
+/// What a row is sorted by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rank<'a> {
+    pub(super) figure: Option<f64>,
+    pub(super) name: &'a str,
+    pub(super) id: u64,
+}
+
 impl Sort {
-    /// By the next column to the right; the first after the last.
-    pub(super) fn next(self) -> Self {
-        self.step(1)
+    /// By the next of `columns` to the right; by name after the last.
+    pub(super) fn next(self, columns: &[Column]) -> Self {
+        self.step(columns, 1)
     }
 
     /// By the next column to the left.
-    pub(super) fn previous(self) -> Self {
-        self.step(Column::ALL.len())
+    pub(super) fn previous(self, columns: &[Column]) -> Self {
+        self.step(columns, columns.len())
     }
 
-    fn step(self, by: usize) -> Self {
-        let all = By::all();
-        let by = all.iter().cycle().skip_while(|by| **by != self.by).nth(by).copied();
-        Self { by: by.unwrap_or(self.by), reversed: false }
+    fn step(self, columns: &[Column], by: usize) -> Self {
+        let all: Vec<By> = std::iter::once(By::Name).chain(columns.iter().copied().map(By::Figure)).collect();
+        // A column that is not shown is before the first.
+        let at = all.iter().position(|by| *by == self.by).unwrap_or(0);
+        Self { by: all[(at + by) % all.len()], reversed: false }
     }
 
     /// Whether what is greater stands further down.
@@ -63,30 +66,15 @@ impl Sort {
         matches!(self.by, By::Name) != self.reversed
     }
 
-    /// Positions of `interval`'s cgroups in this order. What has no figure comes last either way; what is equal goes by
-    /// name, so that rows do not change places without a reason.
-    pub(super) fn order(self, interval: &Interval) -> Vec<usize> {
-        let mut rows: Vec<_> = interval
-            .cgroups
-            .iter()
-            .enumerate()
-            .map(|(position, cgroup)| {
-                let figure = match self.by {
-                    By::Name => None,
-                    By::Figure(column) => column.cell(cgroup, interval).figure().map(super::figure::Figure::order),
-                };
-                (position, figure, text::name(cgroup), cgroup.id)
-            })
-            .collect();
+    /// Which of two rows comes first. What has no figure comes last either way; what is equal goes by name, so that rows do
+    /// not change places without a reason.
+    pub(super) fn compare(self, a: &Rank<'_>, b: &Rank<'_>) -> Ordering {
         let turned = |ordering: Ordering| if self.ascending() { ordering } else { ordering.reverse() };
-        rows.sort_unstable_by(|(_, a, a_name, a_id), (_, b, b_name, b_id)| {
-            let figures = match (a, b) {
-                (Some(a), Some(b)) => turned(a.total_cmp(b)),
-                (a, b) => b.is_some().cmp(&a.is_some()),
-            };
-            let names = a_name.cmp(b_name).then(a_id.cmp(b_id));
-            figures.then(if self.by == By::Name { turned(names) } else { names })
-        });
-        rows.into_iter().map(|(position, ..)| position).collect()
+        let figures = match (a.figure, b.figure) {
+            (Some(a), Some(b)) => turned(a.total_cmp(&b)),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        };
+        let names = a.name.cmp(b.name).then(a.id.cmp(&b.id));
+        figures.then(if self.by == By::Name { turned(names) } else { names })
     }
 }

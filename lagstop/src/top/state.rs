@@ -1,10 +1,26 @@
-//! What the screen shows, and what keys and intervals do to it. Plain data: no terminal, no clock.
+//! What the screen shows, and what keys and frames do to it. Plain data: no terminal, no clock, no files.
+
+mod picker;
+mod prompt;
+mod scroll;
+mod table;
+
+pub(super) use picker::Picker;
+pub(super) use prompt::Prompt;
+pub(super) use scroll::Scroll;
+pub(super) use table::Table;
 
 use super::{
-    keymap::{self, Command, Key, Move},
-    sort::Sort,
+    frame::Frame,
+    keymap::{self, Command, Context, Key, Move, Step, View},
+    rows::RowKey,
+    settings::Settings,
+    timeline::TrendPoint,
 };
-use crate::model::{Cgroup, CgroupId, Interval, Session};
+use crate::{
+    diagnosis::{Finding, Span},
+    model::{CgroupId, CloserLook, Nanos, Session},
+};
 
 /// What the loop does after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,79 +28,129 @@ pub(super) enum Action {
     /// The key means nothing here.
     Ignore,
     Redraw,
+    /// Fetch this interval and show it.
+    Show(u64),
+    Suspend,
     Quit,
 }
 
-/// What lies over the table.
+/// What lies over the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlay {
     Help,
     Hooks,
+    Columns,
 }
 
-/// How much of it there is room for. Known only where it is drawn.
+/// How much there is room for. Known only where it is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Rows of the table that are seen at once.
-    pub(super) rows: usize,
-    /// Lines of what lies over it that are seen at once.
-    pub(super) overlay: usize,
-    /// Lines that are out of sight when its first is seen.
-    pub(super) overlay_hidden: usize,
+    /// Lines of the view that are seen at once, and lines that it has.
+    pub(super) view: (usize, usize),
+    /// The same, of what lies over it.
+    pub(super) overlay: (usize, usize),
+}
+
+/// Where the intervals come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Each comes when it is over.
+    Live,
+    /// All have been there from the start.
+    Replay,
+}
+
+/// The cgroup that is looked at closely.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Detail {
+    pub(super) id: CgroupId,
+    /// What it was called when it was opened: it may be idle later.
+    pub(super) name: String,
+    pub(super) path: std::sync::Arc<str>,
+    /// Its limits and threads, once they have been read.
+    pub(super) look: Option<CloserLook>,
+    pub(super) trend: Vec<TrendPoint>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) found_over: Option<Span>,
+    pub(super) scroll: Scroll,
 }
 
 /// What the screen shows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct State {
     session: Session,
-    /// The interval that is shown.
-    interval: Option<Interval>,
-    /// The newest that came while the view was held.
-    held_back: Option<Interval>,
-    paused: bool,
+    mode: Mode,
+    frame: Option<Frame>,
+    /// The first and the last interval that can be shown.
+    span: Option<(u64, u64)>,
+    /// When the newest interval ended.
+    newest_end: Nanos,
+    /// Live: shows each interval as it comes. Replay: plays.
+    running: bool,
     ended: bool,
-    sort: Sort,
-    /// Positions in the interval's cgroups, in the order of the rows.
-    rows: Vec<usize>,
-    /// `None` until the user moves: the first row then, whichever it is.
-    selected: Option<CgroupId>,
-    /// Where the selected cgroup was last: moves start from there while it is idle and has no row.
-    cursor: usize,
-    /// The first row that is seen.
-    top: usize,
+    view: View,
+    pub(super) table: Table,
+    pub(super) cpus: Scroll,
+    pub(super) listeners: Scroll,
+    detail: Option<Detail>,
+    alerts: bool,
     overlay: Option<Overlay>,
-    /// The first line of the overlay that is seen.
-    overlay_top: usize,
-    room: Room,
+    overlay_scroll: Scroll,
+    prompt: Option<Prompt>,
+    picker: Picker,
 }
 
 impl State {
-    pub(super) fn new(session: Session) -> Self {
+    pub(super) fn new(session: Session, mode: Mode, settings: &Settings) -> Self {
         Self {
             session,
-            interval: None,
-            held_back: None,
-            paused: false,
+            mode,
+            frame: None,
+            span: None,
+            newest_end: Nanos::ZERO,
+            running: mode == Mode::Live,
             ended: false,
-            sort: Sort::default(),
-            rows: Vec::new(),
-            selected: None,
-            cursor: 0,
-            top: 0,
+            view: settings.view,
+            table: Table::new(settings),
+            cpus: Scroll::default(),
+            listeners: Scroll::default(),
+            detail: None,
+            alerts: settings.alerts,
             overlay: None,
-            overlay_top: 0,
-            room: Room::default(),
+            overlay_scroll: Scroll::default(),
+            prompt: None,
+            picker: Picker::new(settings.columns.clone()),
         }
     }
 
-    /// Takes in the next interval: shows it, or keeps it until the view is let go.
-    pub(super) fn on_interval(&mut self, interval: Interval) {
-        if self.paused {
-            self.held_back = Some(interval);
-        } else {
-            self.interval = Some(interval);
-            self.arrange();
+    /// A new interval has come, the last that can be shown now; `first` is the first. Takes in its frame, unless the
+    /// view is held.
+    pub(super) fn on_newest(&mut self, first: u64, frame: Frame) {
+        self.span = Some((first, frame.n));
+        self.newest_end = frame.end();
+        if self.running || self.frame.is_none() {
+            self.show(frame);
         }
+    }
+
+    /// A recording with so many intervals is shown.
+    pub(super) const fn on_recording(&mut self, intervals: u64) {
+        self.span = match intervals.checked_sub(1) {
+            Some(last) => Some((0, last)),
+            None => None,
+        };
+        self.ended = intervals == 0;
+    }
+
+    /// Shows `frame`.
+    pub(super) fn show(&mut self, frame: Frame) {
+        if self.mode == Mode::Replay {
+            self.newest_end = self.newest_end.max(frame.end());
+            self.ended = self.span.is_some_and(|(_, last)| frame.n == last);
+            self.running &= !self.ended;
+        }
+        self.table.arrange(&frame);
+        self.frame = Some(frame);
     }
 
     /// There will be no more intervals.
@@ -92,127 +158,278 @@ impl State {
         self.ended = true;
     }
 
+    /// Limits and threads have been read.
+    pub(super) fn on_look(&mut self, look: CloserLook) {
+        if let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == look.id) {
+            detail.look = Some(look);
+        }
+    }
+
+    /// What the past says of the cgroup that is looked at.
+    pub(super) fn on_history(&mut self, trend: Vec<TrendPoint>, (findings, span): (Vec<Finding>, Span)) {
+        if let Some(detail) = &mut self.detail {
+            (detail.trend, detail.findings, detail.found_over) = (trend, findings, Some(span));
+        }
+    }
+
+    /// The next interval while a recording plays, and how long it took.
+    pub(super) fn next_to_play(&self) -> Option<(u64, Nanos)> {
+        let frame = self.frame.as_ref().filter(|_| self.mode == Mode::Replay && self.running)?;
+        let (_, last) = self.span?;
+        (frame.n < last).then_some((frame.n + 1, frame.interval.duration_ns))
+    }
+
     pub(super) fn on_key(&mut self, key: Key) -> Action {
-        let Some(command) = keymap::command(key) else { return Action::Ignore };
+        let Some(command) = keymap::command(self.context(), key) else {
+            return match (&mut self.prompt, key) {
+                (Some(prompt), Key::Char(char)) => {
+                    prompt.push(char);
+                    self.filter();
+                    Action::Redraw
+                }
+                _ => Action::Ignore,
+            };
+        };
+        self.obey(command)
+    }
+
+    fn context(&self) -> Context {
+        match (&self.prompt, self.overlay) {
+            (Some(_), _) => Context::Filter,
+            (None, Some(Overlay::Columns)) => Context::Columns,
+            _ => Context::Anywhere,
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Action {
         match command {
             Command::Quit => return Action::Quit,
-            Command::Back if self.overlay.is_none() => return Action::Quit,
-            Command::Back => self.overlay = None,
-            Command::Move(to) if self.overlay.is_some() => self.scroll(to),
-            Command::Move(to) => self.select(to),
-            Command::NextSort => self.sort_by(self.sort.next()),
-            Command::PreviousSort => self.sort_by(self.sort.previous()),
-            Command::Reverse => self.sort_by(Sort { reversed: !self.sort.reversed, ..self.sort }),
-            Command::Pause => self.pause(),
+            Command::Suspend => return Action::Suspend,
+            Command::Back => return self.back(),
+            Command::Pause => return self.pause(),
+            Command::Step(step) => return self.step(step),
+            Command::Move(to) => self.go(to),
+            Command::Open => self.open(),
+            Command::Sideways(side) => self.table.sideways(side),
+            Command::View(view) => self.turn_to(view),
+            Command::NextView => self.turn_to(match self.view {
+                View::Cgroups => View::Cpus,
+                View::Cpus => View::Listeners,
+                View::Listeners => View::Cgroups,
+            }),
+            Command::NextSort => self.table.sort_by(|sort, columns| sort.next(columns)),
+            Command::PreviousSort => self.table.sort_by(|sort, columns| sort.previous(columns)),
+            Command::Reverse => {
+                self.table.sort_by(|sort, _| super::sort::Sort { reversed: !sort.reversed, ..sort });
+            }
+            Command::Tree => self.table.turn_tree(),
+            Command::Fold => self.table.fold(),
+            Command::Filter => self.prompt = Some(Prompt::new(self.table.filter_text(), "")),
+            Command::Regex => self.prompt = Some(Prompt::new(self.table.filter_text(), "/")),
+            Command::Alerts => self.alerts = !self.alerts,
+            Command::Columns => self.toggle(Overlay::Columns),
             Command::Help => self.toggle(Overlay::Help),
             Command::Hooks => self.toggle(Overlay::Hooks),
+            Command::Toggle => self.picker.toggle(self.overlay_scroll.selected),
+            Command::Shift(side) => {
+                self.overlay_scroll.selected = self.picker.shift(self.overlay_scroll.selected, side);
+            }
+            Command::Reset => self.picker.reset(),
+            Command::Accept => self.prompt = None,
+            Command::Cancel => {
+                let before = self.prompt.take().map(|prompt| prompt.before).unwrap_or_default();
+                self.table.set_filter(&before);
+            }
+            Command::Erase | Command::Clear => {
+                if let Some(prompt) = &mut self.prompt {
+                    if command == Command::Clear { prompt.clear() } else { prompt.erase() }
+                }
+                self.filter();
+            }
+        }
+        self.table.set_columns(self.picker.chosen());
+        if let Some(frame) = self.frame.as_ref().filter(|_| !matches!(command, Command::Move(_))) {
+            self.table.arrange(frame);
         }
         Action::Redraw
     }
 
-    /// Learns how much room there is, and keeps the selection in sight.
-    pub(super) fn fit(&mut self, room: Room) {
-        self.room = room;
-        self.overlay_top = self.overlay_top.min(room.overlay_hidden);
-        self.top = self.top.min(self.rows.len().saturating_sub(room.rows));
-        if let Some(row) = self.selected_row() {
-            self.top = self.top.clamp((row + 1).saturating_sub(room.rows), row);
+    fn back(&mut self) -> Action {
+        if self.overlay.take().is_some() || self.detail.take().is_some() {
+            return Action::Redraw;
+        }
+        if self.table.filter_text().is_empty() {
+            return Action::Quit;
+        }
+        self.table.set_filter("");
+        if let Some(frame) = &self.frame {
+            self.table.arrange(frame);
+        }
+        Action::Redraw
+    }
+
+    /// Holds the view, or lets it go: back to the newest interval, or on with the recording.
+    fn pause(&mut self) -> Action {
+        self.running = !self.running;
+        match (self.mode, self.span) {
+            (Mode::Live, Some((_, last))) if self.running && self.shown().is_some_and(|n| n != last) => {
+                Action::Show(last)
+            }
+            // From the start again.
+            (Mode::Replay, Some((first, _))) if self.running && self.ended => Action::Show(first),
+            _ => Action::Redraw,
         }
     }
 
-    fn sort_by(&mut self, sort: Sort) {
-        self.sort = sort;
-        self.arrange();
+    fn step(&mut self, step: Step) -> Action {
+        let Some(((first, last), frame)) = self.span.zip(self.frame.as_ref()) else { return Action::Ignore };
+        let minute = (60.0 / frame.interval.duration_ns.seconds().max(1e-3)).round().max(1.0) as u64;
+        let to = match step {
+            Step::Back => frame.n.saturating_sub(1),
+            Step::Forth => frame.n.saturating_add(1),
+            Step::MinuteBack => frame.n.saturating_sub(minute),
+            Step::MinuteForth => frame.n.saturating_add(minute),
+        };
+        let (to, from) = (to.clamp(first, last), frame.n);
+        self.running = false;
+        if to == from { Action::Redraw } else { Action::Show(to) }
     }
 
-    fn pause(&mut self) {
-        self.paused = !self.paused;
-        if let Some(interval) = self.held_back.take() {
-            self.interval = Some(interval);
-            self.arrange();
+    fn go(&mut self, to: Move) {
+        match (&mut self.detail, self.overlay, self.view) {
+            (_, Some(_), _) => self.overlay_scroll.go(to),
+            (Some(detail), None, _) => detail.scroll.go(to),
+            (None, None, View::Cgroups) => self.table.select(to),
+            (None, None, View::Cpus) => self.cpus.go(to),
+            (None, None, View::Listeners) => self.listeners.go(to),
         }
+    }
+
+    fn open(&mut self) {
+        if self.overlay.is_some() {
+            self.overlay = None;
+            return;
+        }
+        let selected = match self.view {
+            View::Cgroups => self.table.selected_key(),
+            View::Cpus => None,
+            View::Listeners => self.listener_owner(),
+        };
+        match (selected, &self.frame) {
+            (Some(RowKey::Cgroup(id)), Some(frame)) => {
+                if let Some(cgroup) = frame.cgroup(id) {
+                    let name = super::text::name(cgroup).to_owned();
+                    self.detail = Some(Detail { id, name, path: cgroup.path.clone(), ..Detail::default() });
+                }
+            }
+            (Some(RowKey::Path(_)), _) => self.table.fold(),
+            _ => {}
+        }
+    }
+
+    /// The cgroup of the listener that is selected.
+    fn listener_owner(&self) -> Option<RowKey> {
+        let listeners = super::listeners::sorted(self.frame.as_ref()?);
+        listeners.get(self.listeners.selected)?.cgroup.map(RowKey::Cgroup)
+    }
+
+    fn turn_to(&mut self, view: View) {
+        self.view = view;
+        self.detail = None;
+        self.overlay = None;
     }
 
     fn toggle(&mut self, overlay: Overlay) {
         self.overlay = (self.overlay != Some(overlay)).then_some(overlay);
-        self.overlay_top = 0;
+        self.overlay_scroll = Scroll::default();
     }
 
-    /// Brings the rows into order. The selection stays with its cgroup.
-    fn arrange(&mut self) {
-        self.rows = self.interval.as_ref().map_or_else(Vec::new, |interval| self.sort.order(interval));
-        self.cursor = self.selected_row().unwrap_or(self.cursor).min(self.rows.len().saturating_sub(1));
+    /// Filters by what is in the prompt, as far as it can be read.
+    fn filter(&mut self) {
+        if let Some(prompt) = &mut self.prompt {
+            prompt.error = self.table.set_filter(prompt.text());
+        }
+        if let Some(frame) = &self.frame {
+            self.table.arrange(frame);
+        }
     }
 
-    fn select(&mut self, to: Move) {
-        self.cursor = moved(self.selected_row().unwrap_or(self.cursor), to, self.room.rows, self.rows.len());
-        self.selected = self.row(self.cursor).map(|cgroup| cgroup.id).or(self.selected);
-    }
-
-    fn scroll(&mut self, to: Move) {
-        self.overlay_top = moved(self.overlay_top, to, self.room.overlay, self.room.overlay_hidden + 1);
-    }
-
-    fn row(&self, row: usize) -> Option<&Cgroup> {
-        self.interval.as_ref()?.cgroups.get(*self.rows.get(row)?)
-    }
-
-    /// The row that is selected. None while the selected cgroup is idle.
-    pub(super) fn selected_row(&self) -> Option<usize> {
-        let Some(selected) = self.selected else { return (!self.rows.is_empty()).then_some(0) };
-        let cgroups = &self.interval.as_ref()?.cgroups;
-        self.rows.iter().position(|&position| cgroups.get(position).is_some_and(|cgroup| cgroup.id == selected))
-    }
-
-    /// The rows that are seen, with their numbers.
-    pub(super) fn rows_in_sight(&self) -> impl Iterator<Item = (usize, &Cgroup)> {
-        (self.top..self.top + self.room.rows).map_while(|row| Some((row, self.row(row)?)))
-    }
-
-    pub(super) const fn row_count(&self) -> usize {
-        self.rows.len()
+    /// Learns how much room there is, and keeps what is selected in sight.
+    pub(super) fn fit(&mut self, room: Room) {
+        let (seen, lines) = room.view;
+        match (&mut self.detail, self.view) {
+            (Some(detail), _) => detail.scroll.fit_lines(seen, lines),
+            (None, View::Cgroups) => self.table.fit(seen),
+            (None, View::Cpus) => self.cpus.fit_lines(seen, lines),
+            (None, View::Listeners) => self.listeners.fit_rows(seen, lines),
+        }
+        let (seen, lines) = room.overlay;
+        match self.overlay {
+            Some(Overlay::Columns) => self.overlay_scroll.fit_rows(seen, lines),
+            _ => self.overlay_scroll.fit_lines(seen, lines),
+        }
     }
 
     pub(super) const fn session(&self) -> &Session {
         &self.session
     }
 
-    pub(super) const fn interval(&self) -> Option<&Interval> {
-        self.interval.as_ref()
+    pub(super) const fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref()
     }
 
-    pub(super) const fn sort(&self) -> Sort {
-        self.sort
+    /// The interval that is shown.
+    pub(super) fn shown(&self) -> Option<u64> {
+        self.frame.as_ref().map(|frame| frame.n)
     }
 
-    pub(super) const fn paused(&self) -> bool {
-        self.paused
+    pub(super) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(super) const fn running(&self) -> bool {
+        self.running
     }
 
     pub(super) const fn ended(&self) -> bool {
         self.ended
     }
 
+    /// How long before the newest interval that was seen the one that is shown ended.
+    pub(super) fn behind(&self) -> Nanos {
+        self.frame.as_ref().map_or(Nanos::ZERO, |frame| self.newest_end.minus(frame.end()))
+    }
+
+    /// The first and the last interval that can be shown.
+    pub(super) const fn span(&self) -> Option<(u64, u64)> {
+        self.span
+    }
+
+    pub(super) const fn view(&self) -> View {
+        self.view
+    }
+
+    pub(super) const fn detail(&self) -> Option<&Detail> {
+        self.detail.as_ref()
+    }
+
+    pub(super) const fn shows_alerts(&self) -> bool {
+        self.alerts
+    }
+
     pub(super) const fn overlay(&self) -> Option<Overlay> {
         self.overlay
     }
 
-    pub(super) const fn overlay_top(&self) -> usize {
-        self.overlay_top
+    pub(super) const fn overlay_scroll(&self) -> &Scroll {
+        &self.overlay_scroll
     }
-}
 
-/// Where a move from `from` ends among `count` things of which `page` are seen at once.
-fn moved(from: usize, to: Move, page: usize, count: usize) -> usize {
-    // A line of the page before stays in sight.
-    let page = page.saturating_sub(1).max(1);
-    let to = match to {
-        Move::Up => from.saturating_sub(1),
-        Move::Down => from + 1,
-        Move::PageUp => from.saturating_sub(page),
-        Move::PageDown => from + page,
-        Move::First => 0,
-        Move::Last => count,
-    };
-    to.min(count.saturating_sub(1))
+    pub(super) const fn prompt(&self) -> Option<&Prompt> {
+        self.prompt.as_ref()
+    }
+
+    pub(super) const fn picker(&self) -> &Picker {
+        &self.picker
+    }
 }

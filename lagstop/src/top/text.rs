@@ -1,8 +1,16 @@
 //! Text that fits.
 
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
 use ratatui::{style::Style, text::Span};
 
-use crate::model::{Cgroup, CgroupId};
+use crate::model::{Cgroup, CgroupId, Nanos, Session};
+
+/// The end of the year 9999, since 1970.
+const LAST_MOMENT: Duration = Duration::from_secs(253_402_300_799);
 
 /// What `cgroup` is called on the screen; not yet harmless.
 pub(super) fn name(cgroup: &Cgroup) -> &str {
@@ -12,6 +20,24 @@ pub(super) fn name(cgroup: &Cgroup) -> &str {
         (_, "", path) => path,
         (_, name, _) => name,
     }
+}
+
+/// [`name`], without a copy where there is one already.
+pub(super) fn shared_name(cgroup: &Cgroup) -> Arc<str> {
+    match name(cgroup) {
+        name if *name == *cgroup.name => Arc::clone(&cgroup.name),
+        name if *name == *cgroup.path => Arc::clone(&cgroup.path),
+        name => name.into(),
+    }
+}
+
+/// The time of day, UTC, at which the stream's clock said `at`.
+pub(super) fn clock_time(session: &Session, at: Nanos) -> Option<String> {
+    let started = humantime::parse_rfc3339_weak(&session.started_at).ok()?;
+    let moment = started.checked_add(Duration::from_nanos(at.0))?;
+    // A time that four digits cannot write is of no recording made here.
+    let text = humantime::format_rfc3339_seconds(moment.min(UNIX_EPOCH + LAST_MOMENT)).to_string();
+    text.get(11..).map(str::to_owned)
 }
 
 /// Cells that `text` takes.
@@ -44,6 +70,16 @@ fn take<'a>(graphemes: impl Iterator<Item = &'a str>, cells: usize) -> Vec<&'a s
         (*used <= cells).then_some(grapheme)
     };
     graphemes.scan(0, fits).collect()
+}
+
+/// `text` in at most `cells` cells, without its end where it is longer: for sentences, which are read from the front.
+pub(super) fn cut(text: &str, cells: usize) -> String {
+    if width(text) <= cells {
+        return text.to_owned();
+    }
+    let Some(room) = cells.checked_sub(1) else { return String::new() };
+    let span = Span::raw(text);
+    take(span.styled_graphemes(Style::new()).map(|grapheme| grapheme.symbol), room).concat() + "…"
 }
 
 /// `text` in lines of at most `cells` cells, broken between words; a longer word is broken anywhere.
@@ -104,6 +140,14 @@ mod tests {
         #[test]
         fn fitted_text_is_as_wide_as_it_should_be(text in any::<String>(), cells in 0usize..40) {
             prop_assert_eq!(width(&fit(&display_name(&text), cells)), cells);
+        }
+
+        #[test]
+        fn cut_text_is_no_wider_than_it_may(text in any::<String>(), cells in 0usize..40) {
+            let text = display_name(&text);
+            let cut = cut(&text, cells);
+            prop_assert!(width(&cut) <= cells);
+            prop_assert!(text.starts_with(cut.trim_end_matches('…')));
         }
 
         #[test]

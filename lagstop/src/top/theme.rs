@@ -1,44 +1,73 @@
-//! How things look. Colour only adds to what the text or its weight says already.
+//! How things look. Colour only adds to what the text, a mark or its weight says already.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The styles, with or without colours.
+use crate::diagnosis::{RoleKind, Severity};
+
+/// The colours that there are. Those of the terminal's own sixteen, so that its own theme holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Palette {
+    /// For a dark background.
+    #[default]
+    Dark,
+    /// For a light one: yellow and cyan cannot be read there.
+    Light,
+    /// None at all: see <https://no-color.org>.
+    None,
+}
+
+impl Palette {
+    const ALL: [(&'static str, Self); 3] = [("dark", Self::Dark), ("light", Self::Light), ("none", Self::None)];
+
+    pub(super) fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette)
+    }
+
+    pub(super) fn names() -> [&'static str; 3] {
+        Self::ALL.map(|(name, _)| name)
+    }
+}
+
+/// The styles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
-    colours: bool,
+    palette: Palette,
 }
 
 impl Theme {
-    /// As the user wishes: see <https://no-color.org>.
-    pub(super) fn from_environment() -> Self {
-        Self { colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
+    pub(super) const fn new(palette: Palette) -> Self {
+        Self { palette }
     }
 
-    /// For tests of what is drawn.
-    #[cfg(test)]
-    pub(super) const fn new(colours: bool) -> Self {
-        Self { colours }
+    /// `NO_COLOR` wins over what was chosen.
+    pub(super) fn from_environment(palette: Palette) -> Self {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self::new(if no_colour { Palette::None } else { palette })
     }
 
-    fn coloured(self, style: Style, colour: Color) -> Style {
-        if self.colours { style.fg(colour) } else { style }
+    const fn coloured(self, style: Style, dark: Color, light: Color) -> Style {
+        match self.palette {
+            Palette::Dark => style.fg(dark),
+            Palette::Light => style.fg(light),
+            Palette::None => style,
+        }
     }
 
     /// What names a figure.
     pub(super) fn label(self) -> Style {
         // Dimmed and not grey: which grey can be read depends on the terminal's background.
-        if self.colours { Style::new().add_modifier(Modifier::DIM) } else { Style::new() }
+        if self.palette == Palette::None { Style::new() } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
     /// A figure of the host, the program's name.
-    #[expect(clippy::unused_self, reason = "themes to come differ in it")]
+    #[expect(clippy::unused_self, reason = "like the others, so that a palette may differ in it")]
     pub(super) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
     /// Titles of columns and parts.
     pub(super) fn title(self) -> Style {
-        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan)
+        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Cyan, Color::Blue)
     }
 
     /// A key in a hint.
@@ -47,23 +76,63 @@ impl Theme {
     }
 
     /// The row that is selected.
-    #[expect(clippy::unused_self, reason = "themes to come differ in it")]
+    #[expect(clippy::unused_self, reason = "like the others, so that a palette may differ in it")]
     pub(super) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// A state that is easily forgotten: paused, ended.
+    /// A state that is easily forgotten: paused, in the past, ended.
     pub(super) fn badge(self) -> Style {
-        self.coloured(Style::new().add_modifier(Modifier::BOLD.union(Modifier::REVERSED)), Color::Yellow)
+        let bold = Style::new().add_modifier(Modifier::BOLD.union(Modifier::REVERSED));
+        self.coloured(bold, Color::Yellow, Color::Magenta)
     }
 
     /// Worth knowing.
     pub(super) fn warning(self) -> Style {
-        self.coloured(Style::new(), Color::Yellow)
+        self.coloured(Style::new(), Color::Yellow, Color::Magenta)
     }
 
-    /// Figures may be wrong.
+    /// Figures may be wrong, or something is critical.
     pub(super) fn alarm(self) -> Style {
-        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Red)
+        self.coloured(Style::new().add_modifier(Modifier::BOLD), Color::Red, Color::Red)
+    }
+
+    /// A figure that crosses a threshold.
+    pub(super) fn severity(self, severity: Severity) -> Style {
+        match severity {
+            Severity::Critical => self.alarm().add_modifier(Modifier::UNDERLINED),
+            Severity::Warning => self.warning().add_modifier(Modifier::UNDERLINED),
+            Severity::Ok | Severity::Info | Severity::NotEnoughData => Style::new(),
+        }
+    }
+
+    /// Bars of distributions and histories.
+    pub(super) fn bar(self) -> Style {
+        self.coloured(Style::new(), Color::Cyan, Color::Blue)
+    }
+
+    /// The mark of who would gain or pay. Blue and yellow are told apart by nearly everybody.
+    pub(super) fn role(self, kind: RoleKind) -> Style {
+        match kind {
+            RoleKind::Gains => self.coloured(Style::new(), Color::LightBlue, Color::Blue),
+            RoleKind::Pays => self.coloured(Style::new(), Color::Yellow, Color::Magenta),
+        }
+    }
+}
+
+/// The mark of a crossed threshold: two cells.
+pub(super) const fn severity_mark(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Critical => "!!",
+        Severity::Warning => "! ",
+        Severity::Ok | Severity::Info | Severity::NotEnoughData => "  ",
+    }
+}
+
+/// The mark of who would gain or pay.
+pub(super) const fn role_mark(kind: RoleKind) -> &'static str {
+    match kind {
+        RoleKind::Gains => "▲",
+        RoleKind::Pays => "▽",
     }
 }

@@ -1,7 +1,13 @@
 //! Draws a state.
 
+mod alerts;
+mod ascii;
+mod chart;
+mod cpus;
+mod detail;
 mod footer;
 mod host;
+mod listeners;
 mod overlay;
 mod table;
 
@@ -13,44 +19,85 @@ use ratatui::{
 };
 
 use super::{
+    keymap::View,
     state::{Room, State},
     text,
     theme::Theme,
 };
+use crate::report::display_name;
 
 /// Smaller than this it would mislead more than show.
 const SMALLEST: (u16, u16) = (60, 15);
+/// Lines of the banner at most.
+const LONGEST_BANNER: usize = 3;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    pub(super) theme: Theme,
+    /// With ASCII characters alone.
+    pub(super) ascii: bool,
+}
+
+/// What looks most like `char` in ASCII.
+pub(super) fn ascii_of(char: char) -> &'static str {
+    ascii::likeness(char.encode_utf8(&mut [0; 4]))
+}
 
 /// Draws `state` over all of `frame`, and tells it how much there is room for.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, look: Look) {
+    draw_all(frame, state, &look.theme);
+    if look.ascii {
+        ascii::simplify(frame.buffer_mut());
+    }
+}
+
+fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         return too_small(frame, area);
     }
-    let [strip, rule, body, status, hints] = Layout::vertical([
+    let banner = banner(state, area.width);
+    let [strip, warning, rule, body, status, hints] = Layout::vertical([
         Constraint::Length(host::HEIGHT),
+        Constraint::Length(banner.len() as u16),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Length(1),
         Constraint::Length(1),
     ])
     .areas(area);
+    let alerts_height = if state.shows_alerts() { alerts::height(state, body.height) } else { 0 };
+    let [body, pane] = Layout::vertical([Constraint::Fill(1), Constraint::Length(alerts_height)]).areas(body);
+
+    let detail = detail::Content::new(state, body.width, theme);
+    let cpus = cpus::Content::new(state, body.width, theme);
     let over = state.overlay().map(|overlay| overlay::Content::new(overlay, state, theme, body));
-    state.fit(Room {
-        rows: table::rows(body),
-        overlay: over.as_ref().map_or(0, overlay::Content::in_sight),
-        overlay_hidden: over.as_ref().map_or(0, overlay::Content::hidden),
-    });
+    let view = match (&detail, state.view()) {
+        (Some(detail), _) => (body.height.into(), detail.len()),
+        (None, View::Cgroups) => (table::rows(body), 0),
+        (None, View::Cpus) => (cpus::rows(body), cpus.len()),
+        (None, View::Listeners) => (listeners::rows(body), listeners::len(state)),
+    };
+    state.fit(Room { view, overlay: over.as_ref().map_or((0, 0), |over| (over.in_sight(), over.len())) });
+
     host::draw(frame, strip, state, theme);
+    frame.render_widget(Paragraph::new(banner).style(theme.warning()), warning);
     draw_rule(frame, rule, state, theme);
-    match state.interval() {
-        Some(interval) => table::draw(frame, body, state, interval, theme),
-        None => measuring(frame, body, state),
+    match (state.frame(), detail, state.view()) {
+        (None, ..) => measuring(frame, body, state),
+        (Some(_), Some(detail), _) => detail.draw(frame, body, state),
+        (Some(now), None, View::Cgroups) => table::draw(frame, body, state, now, theme),
+        (Some(_), None, View::Cpus) => cpus.draw(frame, body, state),
+        (Some(now), None, View::Listeners) => listeners::draw(frame, body, state, now, theme),
+    }
+    if alerts_height > 0 {
+        alerts::draw(frame, pane, state, theme);
     }
     footer::draw_status(frame, status, state, theme);
-    footer::draw_hints(frame, hints, theme);
+    footer::draw_hints(frame, hints, state, theme);
     if let Some(over) = over {
-        over.draw(frame, state.overlay_top(), theme);
+        over.draw(frame, state, theme);
     }
 }
 
@@ -61,6 +108,25 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
         area.width, area.height
     );
     frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), area);
+}
+
+/// Why not everything is measured, where nothing is measured in the kernel.
+fn banner(state: &State, width: u16) -> Vec<Line<'static>> {
+    let Some(why) = &state.session().restricted else { return Vec::new() };
+    let said = format!("Restricted to /proc and cgroup files, without switch cost: {}", display_name(why));
+    let mut lines = text::wrap(&said, width.into());
+    if lines.len() > LONGEST_BANNER {
+        lines.truncate(LONGEST_BANNER);
+        if let Some(last) = lines.last_mut() {
+            let more = format!("… ({} says more)", super::keymap::key_of(super::keymap::Command::Hooks));
+            *last = text::cut(last, usize::from(width).saturating_sub(text::width(&more) + 1))
+                .trim_end_matches('…')
+                .to_owned()
+                + " "
+                + &more;
+        }
+    }
+    lines.into_iter().map(Line::from).collect()
 }
 
 /// `parts` in one line of `cells`. Those at the end that do not fit are left out whole, as half a figure would be another
@@ -86,26 +152,31 @@ fn whole_parts(parts: Vec<Span<'static>>, cells: u16) -> Line<'static> {
     line
 }
 
-/// Parts the host from the cgroups, and says how many these are and how they are sorted.
-fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
-    let sort = state.sort();
-    let mut title = format!(" by {} {} ", sort.by.name(), table::arrow(sort));
-    if state.interval().is_some() {
-        let plural = if state.row_count() == 1 { "" } else { "s" };
-        title = format!(" {} active cgroup{plural},{title}", state.row_count());
-    }
-    let rest = usize::from(area.width).saturating_sub(2 + text::width(&title));
-    let line = Line::from(vec![
+/// `title` in a line across the screen.
+fn rule_line(title: &str, width: u16, theme: &Theme) -> Line<'static> {
+    let title = text::cut(title, usize::from(width).saturating_sub(4));
+    let rest = usize::from(width).saturating_sub(2 + text::width(&title));
+    Line::from(vec![
         Span::styled("──", theme.label()),
         Span::styled(title, theme.strong()),
         Span::styled("─".repeat(rest), theme.label()),
-    ]);
-    frame.render_widget(line, area);
+    ])
+}
+
+/// Parts the host from the view, and says what the view shows.
+fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+    let title = match (state.detail(), state.view()) {
+        (Some(detail), _) => format!(" {} ", display_name(&detail.name)),
+        (None, View::Cgroups) => table::title(state, area.width),
+        (None, View::Cpus) => " CPUs ".to_owned(),
+        (None, View::Listeners) => listeners::title(state),
+    };
+    frame.render_widget(rule_line(&title, area.width, theme), area);
 }
 
 fn measuring(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let said = if state.ended() {
-        "The stream ended before its first interval.".to_owned()
+        "There is no interval in it.".to_owned()
     } else {
         format!("measuring… the first figures come after {}", state.session().interval_ns)
     };

@@ -8,7 +8,9 @@ use ratatui::{
 
 use super::whole_parts;
 use crate::{
+    diagnosis::Severity,
     model::{Host, Interval},
+    report::display_name,
     top::{
         figure::Figure,
         keymap::{self, Command},
@@ -25,18 +27,35 @@ const GAP: &str = "  ";
 
 /// The worst comes first: narrow terminals lose the end.
 pub(super) fn draw_status(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
-    let mut parts = state.interval().map_or_else(Vec::new, |interval| lost(&interval.host, theme));
+    let now = state.frame();
+    let mut parts = now.map_or_else(Vec::new, |now| lost(&now.interval.host, theme));
+    if let Some(now) = now.filter(|now| !now.alerts().is_empty()) {
+        let count = now.alerts().len();
+        let critical = now.alerts().iter().any(|active| active.alert.severity == Severity::Critical);
+        let style = if critical { theme.alarm() } else { theme.warning() };
+        let plural = if count == 1 { "" } else { "s" };
+        parts.push(Span::styled(format!("{count} alert{plural}: {}", keymap::key_of(Command::Alerts)), style));
+    }
     let off = state.session().missing_hooks().count();
     if off > 0 {
-        let key = keymap::KEYS.iter().find(|binding| binding.command == Command::Hooks);
-        let key = key.and_then(|binding| binding.keys.first()).map_or_else(String::new, |key| format!(": {key}"));
-        parts.push(Span::styled(format!("{off} hook{} off{key}", if off == 1 { "" } else { "s" }), theme.warning()));
+        let key = keymap::key_of(Command::Hooks);
+        parts.push(Span::styled(format!("{off} hook{} off: {key}", if off == 1 { "" } else { "s" }), theme.warning()));
     }
-    parts.extend(state.interval().map(|interval| own_cost(interval, theme)));
+    parts.extend(now.map(|now| own_cost(&now.interval, theme)));
     frame.render_widget(whole_parts(parts, area.width), area);
 }
 
-pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
+pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+    if let Some(prompt) = state.prompt() {
+        let error = prompt.error.as_ref().map_or(String::new(), |error| format!("  {}", display_name(error)));
+        let line = Line::from(vec![
+            Span::styled("filter: ", theme.key()),
+            Span::raw(display_name(prompt.text()).into_owned()),
+            Span::styled(" ", theme.selected()),
+            Span::styled(error, theme.alarm()),
+        ]);
+        return frame.render_widget(line, area);
+    }
     let mut left = usize::from(area.width);
     let mut spans = Vec::new();
     for (keys, hint) in keymap::hints() {
@@ -64,18 +83,23 @@ fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
     if host.lost.total() == 0 {
         return vec![Span::styled("nothing lost", theme.label())];
     }
-    // Some ways to see switches miss a few: these are shares of all of them.
-    let of_switches = [(host.lost.switches, "switches"), (host.lost.entries, "entries"), (host.lost.exits, "exits")];
-    let is_share = |name: &str| of_switches.iter().any(|(_, known)| *known == name);
+    // Some ways to see switches and waits miss a few: these are shares of all of them.
+    let (switches, waits) = (host.totals.switches, host.totals.runq_waits.unwrap_or_default());
+    let shares = [
+        ("switches", host.lost.switches, switches, "switches"),
+        ("entries", host.lost.entries, switches, "switches' entries"),
+        ("exits", host.lost.exits, switches, "switches' exits"),
+        ("wakeups", host.lost.wakeups, waits, "waits"),
+    ];
+    let is_share = |name: &str| shares.iter().any(|(known, ..)| *known == name);
     let counted = host.lost.kinds().into_iter().filter(|(name, count)| *count > 0 && !is_share(name));
     let mut said: Vec<_> = counted
         .map(|(name, count)| Span::styled(format!("LOST {count} {}", name.replace('_', " ")), theme.alarm()))
         .collect();
-    for (lost, name) in of_switches.into_iter().filter(|(lost, _)| *lost > 0) {
-        let share = lost as f64 / host.totals.switches.max(lost) as f64;
+    for (_, lost, all, what) in shares.into_iter().filter(|(_, lost, ..)| *lost > 0) {
+        let share = lost as f64 / all.max(lost) as f64;
         let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
         let percent = if share < 1e-4 { "<0.01".to_owned() } else { Figure::Share(share).to_string() };
-        let what = if name == "switches" { "switches".to_owned() } else { format!("switches' {name}") };
         said.push(Span::styled(format!("lost {percent} % of {what}"), style));
     }
     said

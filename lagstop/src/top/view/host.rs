@@ -3,62 +3,98 @@
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
+    style::Style,
     text::{Line, Span},
 };
 
-use super::whole_parts;
-use crate::report::display_name;
+use super::{chart, whole_parts};
 use crate::{
+    diagnosis::{AlertKind, AlertSubject},
     model::{Interval, Nanos},
+    report::display_name,
     top::{
         figure::{Cell, Figure},
-        state::State,
-        text::{fit, width},
+        frame,
+        state::{Mode, State},
+        text::{clock_time, fit, width},
         theme::Theme,
     },
 };
 
 /// Lines of the strip.
-pub(super) const HEIGHT: u16 = 3;
+pub(super) const HEIGHT: u16 = 4;
 
 /// Columns of figures: cells of the label, and of the figure with its unit. All four fit into 80.
 const COLUMNS: [(u16, u16); 4] = [(9, 7), (11, 9), (10, 6), (12, 6)];
 
 /// Cells for the names of the host and the kernel.
 const LONGEST_NAME: usize = 28;
+/// The sparkline reaches its top at this overhead at least, so that a quiet host looks quiet.
+const FULL_OVERHEAD: f64 = 0.05;
 
-type Item = (&'static str, Cell, &'static str);
+struct Item {
+    label: &'static str,
+    cell: Cell,
+    unit: &'static str,
+    alert: Option<AlertKind>,
+}
+
+const fn item(label: &'static str, cell: Cell, unit: &'static str) -> Item {
+    Item { label, cell, unit, alert: None }
+}
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
-    let [first, second, third] = Layout::vertical([Constraint::Length(1); 3]).areas(area);
+    let [first, lines @ ..] = Layout::vertical([Constraint::Length(1); HEIGHT as usize]).areas::<4>(area);
     draw_identity(frame, first, state, theme);
-    if let Some(interval) = state.interval() {
-        let [upper, lower] = items(interval);
-        draw_items(frame, second, &upper, theme);
-        draw_items(frame, third, &lower, theme);
+    let Some(now) = state.frame() else { return };
+    for (line, items) in lines.into_iter().zip(items(&now.interval)) {
+        draw_items(frame, line, &items, now, theme);
     }
+    draw_overheads(frame, lines[2], now, theme);
 }
 
 fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
     let session = state.session();
-    let interval = state.interval();
-    let cpus = interval.map_or(session.cpus_online, |interval| interval.host.cpus_online);
-    let every = interval.map_or(session.interval_ns, |interval| interval.duration_ns);
-    let badge = match (state.paused(), state.ended()) {
-        (true, _) => " PAUSED ",
-        (_, true) => " END ",
-        _ => "",
-    };
-    let parts = vec![
-        Span::styled("lagstop top", theme.title()),
-        Span::styled(shortened(&session.hostname), theme.strong()),
-        Span::raw(format!("Linux {}", shortened(&session.kernel))),
+    let now = state.frame();
+    let cpus = now.map_or(session.cpus_online, |now| now.interval.host.cpus_online);
+    let every = now.map_or(session.interval_ns, |now| now.interval.duration_ns);
+    let badge = badge(state);
+    let mut parts =
+        vec![Span::styled("lagstop top", theme.title()), Span::styled(shortened(&session.hostname), theme.strong())];
+    parts.extend(now.and_then(|now| clock_time(session, now.end())).map(Span::raw));
+    parts.extend([
         Span::raw(format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })),
         Span::raw(format!("interval {every}")),
-    ];
-    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(badge.len() as u16)]).areas(area);
+        Span::raw(format!("Linux {}", shortened(&session.kernel))),
+    ]);
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(width(&badge) as u16)]).areas(area);
     frame.render_widget(whole_parts(parts, left.width), left);
     frame.render_widget(Span::styled(badge, theme.badge()), right);
+}
+
+/// What is easily forgotten: that this is not now.
+fn badge(state: &State) -> String {
+    let behind = match state.behind() {
+        Nanos::ZERO => String::new(),
+        behind => format!(" −{behind}"),
+    };
+    match (state.mode(), state.running(), state.ended()) {
+        (Mode::Live, false, _) => format!(" PAUSED{behind} "),
+        (Mode::Live, true, true) => " END ".to_owned(),
+        (Mode::Live, true, false) => String::new(),
+        (Mode::Replay, running, ended) => {
+            let place = state.shown().zip(state.span());
+            let place = place.map_or(String::new(), |(n, (_, last))| format!(" {}/{}", n + 1, last + 1));
+            let what = if running {
+                "PLAYING"
+            } else if ended {
+                "END"
+            } else {
+                "REPLAY"
+            };
+            format!(" {what}{place} ")
+        }
+    }
 }
 
 /// A name of the host's, harmless and no longer than the first line bears.
@@ -69,7 +105,7 @@ fn shortened(name: &str) -> String {
 }
 
 /// The figures, line by line.
-fn items(interval: &Interval) -> [[Item; 4]; 2] {
+fn items(interval: &Interval) -> [Vec<Item>; 3] {
     let host = &interval.host;
     let totals = &host.totals;
     let per_duration = |time: Nanos| time.cores(interval.duration_ns).0;
@@ -77,39 +113,74 @@ fn items(interval: &Interval) -> [[Item; 4]; 2] {
     // Steal is summed over CPUs, like the capacity it is a share of.
     let steal = host.steal_ns.map(|steal| Figure::Share(steal.cores(host.capacity()).0));
     let mean_switch = host.mean_switch_cost().map(Figure::Time);
+    let pressure = host.pressure.map(|pressure| Figure::Share(per_duration(pressure.some_ns)));
     [
-        [
-            ("overhead", host.overhead().map(Figure::Share).into(), "%"),
-            ("mean switch", mean_switch.into(), ""),
-            ("switches/s", Cell::Figure(rate(host.task_switches())), ""),
-            ("migrations/s", totals.migrations.map(rate).into(), ""),
+        vec![
+            Item {
+                alert: Some(AlertKind::Overhead),
+                ..item("overhead", host.overhead().map(Figure::Share).into(), "%")
+            },
+            Item { alert: Some(AlertKind::MeanSwitchCost), ..item("mean switch", mean_switch.into(), "") },
+            item("switches/s", Cell::Figure(rate(host.task_switches())), ""),
+            item("migrations/s", totals.migrations.map(rate).into(), ""),
         ],
-        [
-            ("perceived", Cell::Figure(Figure::Share(host.perceived_utilisation())), "%"),
-            ("effective", host.effective_utilisation().map(Figure::Share).into(), "%"),
-            ("waiting", totals.runq_wait_ns.map(|wait| Figure::Amount(per_duration(wait))).into(), ""),
-            ("steal", steal.into(), "%"),
+        vec![
+            item("perceived", Cell::Figure(Figure::Share(host.perceived_utilisation())), "%"),
+            item("effective", host.effective_utilisation().map(Figure::Share).into(), "%"),
+            item("waiting", totals.runq_wait_ns.map(|wait| Figure::Amount(per_duration(wait))).into(), ""),
+            item("steal", steal.into(), "%"),
+        ],
+        vec![
+            item("runq wait", Cell::mean(totals.runq_wait_ns, totals.runq_waits), ""),
+            item("accept wait", Cell::mean(totals.accept_wait_ns, totals.accepts), ""),
+            item("PSI some", pressure.into(), "%"),
         ],
     ]
 }
 
 /// As many as fit. Each has its place, so that a figure that grows does not move the others.
-fn draw_items(frame: &mut Frame<'_>, area: Rect, items: &[Item], theme: &Theme) {
-    let used: u16 = COLUMNS.iter().map(|(label, figure)| label + 1 + figure).sum();
-    let gap = (area.width.saturating_sub(used) / (COLUMNS.len() as u16 - 1)).clamp(1, 4);
-    let mut left = 0;
-    for (&(label, cell, unit), (label_width, figure_width)) in items.iter().zip(COLUMNS) {
-        let width = label_width + 1 + figure_width;
-        if left + width > area.width {
-            break;
-        }
-        let unit = if unit.is_empty() || cell == Cell::NotMeasured { String::new() } else { format!(" {unit}") };
-        let figure = format!(" {:>figure_width$}", format!("{cell}{unit}"), figure_width = figure_width.into());
+fn draw_items(frame: &mut Frame<'_>, area: Rect, items: &[Item], now: &frame::Frame, theme: &Theme) {
+    for (item, (left, cells, (label_width, figure_width))) in items.iter().zip(places(area.width)) {
+        let unit = if item.unit.is_empty() || item.cell == Cell::NotMeasured {
+            String::new()
+        } else {
+            format!(" {}", item.unit)
+        };
+        let figure = format!(" {:>figure_width$}", format!("{}{unit}", item.cell), figure_width = figure_width.into());
+        let severity = item.alert.and_then(|kind| now.severity(AlertSubject::Host, kind));
+        let style = severity.map_or_else(Style::new, |severity| theme.severity(severity));
         let line = Line::from(vec![
-            Span::styled(format!("{label:label_width$}", label_width = label_width.into()), theme.label()),
-            Span::styled(figure, theme.strong()),
+            Span::styled(format!("{:label_width$}", item.label, label_width = label_width.into()), theme.label()),
+            Span::styled(figure, theme.strong().patch(style)),
         ]);
-        frame.render_widget(line, Rect { x: area.x + left, width, ..area });
-        left += width + gap;
+        frame.render_widget(line, Rect { x: area.x + left, width: cells, ..area });
     }
+}
+
+/// Where the columns are that fit: their first cell, their cells, and the parts of these.
+fn places(width: u16) -> impl Iterator<Item = (u16, u16, (u16, u16))> {
+    let used: u16 = COLUMNS.iter().map(|(label, figure)| label + 1 + figure).sum();
+    let gap = (width.saturating_sub(used) / (COLUMNS.len() as u16 - 1)).clamp(1, 4);
+    let place = move |left: &mut u16, (label, figure): (u16, u16)| {
+        let (at, cells) = (*left, label + 1 + figure);
+        *left += cells + gap;
+        (at + cells <= width).then_some((at, cells, (label, figure)))
+    };
+    COLUMNS.into_iter().scan(0, place)
+}
+
+/// The overhead of the last minutes, to the right of the last line.
+fn draw_overheads(frame: &mut Frame<'_>, area: Rect, now: &frame::Frame, theme: &Theme) {
+    let Some((left, ..)) = places(area.width).nth(3) else { return };
+    if now.overheads.iter().all(Option::is_none) {
+        return;
+    }
+    let label = "overhead ";
+    let cells = usize::from(area.width - left).saturating_sub(label.len());
+    let values: Vec<Option<f64>> = now.overheads.iter().map(|overhead| overhead.map(f64::from)).collect();
+    let line = Line::from(vec![
+        Span::styled(label, theme.label()),
+        Span::styled(chart::sparkline(&values, cells, FULL_OVERHEAD), theme.bar()),
+    ]);
+    frame.render_widget(line, Rect { x: area.x + left, width: area.width - left, ..area });
 }

@@ -1,15 +1,16 @@
-//! What lies over the table: the help, and how everything is measured.
+//! What lies over the view: the help, how everything is measured, and the choice of columns.
 
 use ratatui::{
     Frame,
     layout::Rect,
+    style::Style,
     text::{Line, Span},
     widgets::{Block, BorderType, Clear, Padding, Paragraph},
 };
 
 use crate::top::{
     column::Column,
-    keymap::KEYS,
+    keymap,
     state::{Overlay, State},
     text::{fit, wrap},
     theme::Theme,
@@ -24,14 +25,25 @@ const FRAME: (u16, u16) = (4, 2);
 const TERM: usize = 13;
 
 /// Figures of the host, explained like the columns are.
-const HOST_TERMS: [(&str, &str); 7] = [
+const HOST_TERMS: [(&str, &str); 10] = [
     ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
     ("mean switch", "mean cost of a switch away from a task, idle left out"),
     ("switches/s", "switches away from tasks, a second; idle left out"),
     ("perceived", "perceived utilisation: CPU time that is not idle"),
     ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
     ("waiting", "tasks that are runnable and not running, on average"),
+    ("runq wait", "mean time from runnable to running, of all tasks"),
+    ("accept wait", "mean time that a connection waited to be accepted"),
+    ("PSI some", "share of time in which some task waited for a CPU, as the kernel itself measures it"),
     ("lagstop", "what lagstop itself costs, its programs in the kernel included, in % of one CPU"),
+];
+
+/// Marks before a cgroup's name.
+const MARKS: [(&str, &str); 4] = [
+    ("▲", "would gain from LAGS priority: light, and waits long for little; the line below the table says why"),
+    ("▽", "would pay for it: heavy, while light ones wait"),
+    ("!", "crosses a threshold"),
+    ("!!", "crosses a critical threshold"),
 ];
 
 /// Its lines, wrapped to the place that it will have.
@@ -48,6 +60,7 @@ impl Content {
         let (title, lines) = match overlay {
             Overlay::Help => (" Help ", help(cells, theme)),
             Overlay::Hooks => (" How it is measured ", hooks(state, cells, theme)),
+            Overlay::Columns => (" Columns ", picker(state, cells, theme)),
         };
         let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(FRAME.1).min(over.height);
         let area = Rect { x: over.x + (over.width - width) / 2, y: over.y + (over.height - height) / 2, width, height };
@@ -59,18 +72,20 @@ impl Content {
         self.area.height.saturating_sub(FRAME.1).into()
     }
 
-    /// Lines for which there is no room.
-    pub(super) fn hidden(&self) -> usize {
-        self.lines.len().saturating_sub(self.in_sight())
+    /// All its lines.
+    pub(super) const fn len(&self) -> usize {
+        self.lines.len()
     }
 
-    pub(super) fn draw(self, frame: &mut Frame<'_>, top: usize, theme: &Theme) {
+    pub(super) fn draw(self, frame: &mut Frame<'_>, state: &State, theme: &Theme) {
+        let top = state.overlay_scroll().top;
+        let hidden = self.lines.len().saturating_sub(self.in_sight());
         let mut block = Block::bordered()
             .border_type(BorderType::Rounded)
             .border_style(theme.label())
             .padding(Padding::horizontal(1))
             .title(Span::styled(self.title, theme.title()));
-        let below = self.hidden().saturating_sub(top);
+        let below = hidden.saturating_sub(top);
         let more = match (top, below) {
             (0, 0) => None,
             (0, _) => Some(format!(" ↓ {below} more ")),
@@ -88,10 +103,17 @@ impl Content {
 }
 
 fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
-    let mut lines = vec![heading("Keys", theme)];
-    for binding in KEYS {
-        let keys: Vec<String> = binding.keys.iter().map(ToString::to_string).collect();
-        lines.extend(explained(&keys.join(" "), binding.help, cells, theme));
+    let mut lines = Vec::new();
+    for (title, keys) in keymap::parts() {
+        lines.push(heading(title, theme));
+        for (keys, help) in keys {
+            lines.extend(explained(&keys, help, cells, theme));
+        }
+        lines.push(Line::default());
+    }
+    lines.push(heading("Marks", theme));
+    for (mark, meaning) in MARKS {
+        lines.extend(explained(mark, meaning, cells, theme));
     }
     lines.extend([Line::default(), heading("Columns", theme)]);
     for column in Column::ALL {
@@ -120,11 +142,26 @@ fn explained(term: &str, meaning: &str, cells: usize, theme: &Theme) -> Vec<Line
     wrap(meaning, cells.saturating_sub(TERM + 1)).into_iter().enumerate().map(beside).collect()
 }
 
+/// All columns, and which of them are shown.
+fn picker(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let line = |(n, &(column, shown)): (usize, &(Column, bool))| {
+        let mark = if shown { "[x] " } else { "[ ] " };
+        let text = fit(&format!("{mark}{:9} {}", column.title(), column.name()), cells);
+        let style = if shown { theme.strong() } else { Style::new() };
+        let selected = n == state.overlay_scroll().selected;
+        Line::styled(text, if selected { style.patch(theme.selected()) } else { style })
+    };
+    state.picker().columns().iter().enumerate().map(line).collect()
+}
+
 /// What is not measured comes first.
 fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
     let session = state.session();
     let used = session.hooks.iter().filter(|hook| hook.state == HookState::On);
     let mut lines = Vec::new();
+    if let Some(why) = &session.restricted {
+        lines.extend(wrap(&display_name(why), cells).into_iter().map(|line| Line::styled(line, theme.warning())));
+    }
     for hook in session.missing_hooks().chain(used) {
         if !lines.is_empty() {
             lines.push(Line::default());

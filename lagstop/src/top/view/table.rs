@@ -7,43 +7,85 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use crate::report::display_name;
 use crate::{
-    model::{Cgroup, Interval},
+    diagnosis::AlertSubject,
+    report::display_name,
     top::{
         column::Column,
         figure::Cell,
+        frame,
+        rows::{Row, RowKey},
         sort::{By, Sort},
         state::State,
         text::{self, fit},
-        theme::Theme,
+        theme::{Theme, role_mark, severity_mark},
     },
 };
 
 /// Columns of figures are left out before the name gets narrower than this.
 const NARROWEST_NAME: u16 = 22;
+/// Cells of the marks before a name.
+const MARKS: usize = 4;
+/// Cells by which a level of the tree is further right, and levels after which it is not.
+const INDENT: (usize, usize) = (1, 12);
 
-/// Rows that `area` has room for below the titles.
+/// Rows that `area` has room for below the titles and above the note.
 pub(super) const fn rows(area: Rect) -> usize {
-    area.height.saturating_sub(1) as usize
+    area.height.saturating_sub(2) as usize
 }
 
 /// Which way the rows are sorted.
-pub(super) const fn arrow(sort: Sort) -> char {
+const fn arrow(sort: Sort) -> char {
     if sort.ascending() { '▲' } else { '▼' }
 }
 
-pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, interval: &Interval, theme: &Theme) {
-    let columns = columns(area.width, state.sort().by);
+/// How many cgroups, how sorted, how much of it.
+pub(super) fn title(state: &State, width: u16) -> String {
+    let table = &state.table;
+    let sort = table.sort();
+    let mut parts = Vec::new();
+    if let Some(now) = state.frame() {
+        let all = now.interval.cgroups.len();
+        let plural = if all == 1 { "" } else { "s" };
+        parts.push(match table.filter_text() {
+            "" => format!("{all} active cgroup{plural}"),
+            filter => {
+                let shown = if table.is_tree() { "matching".to_owned() } else { table.rows().len().to_string() };
+                format!("{shown} of {all} active cgroup{plural}, filter {}", display_name(filter))
+            }
+        });
+    }
+    parts.push(format!("by {} {}", sort.by.name(), arrow(sort)));
+    if table.is_tree() {
+        parts.push("tree".to_owned());
+    }
+    let (shown, all) = (visible(state, width).len(), table.columns().len());
+    if shown < all {
+        parts.push(format!("columns {}–{} of {all}", table.skipped() + 1, (table.skipped() + shown).min(all)));
+    }
+    // Whole parts: the last ones can be seen elsewhere too.
+    while parts.len() > 1 && text::width(&parts.join(", ")) + 6 > width.into() {
+        parts.pop();
+    }
+    format!(" {} ", parts.join(", "))
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame::Frame, theme: &Theme) {
+    let columns = visible(state, area.width);
     let name_width = usize::from(area.width - columns.iter().map(|&column| taken(column)).sum::<u16>());
     let line_at = |y: usize| Rect { y: area.y + y as u16, height: 1, ..area };
-    frame.render_widget(titles(name_width, &columns, state.sort(), theme), line_at(0));
-    let selected = state.selected_row();
-    for (y, (row, cgroup)) in state.rows_in_sight().enumerate() {
-        let style = if selected == Some(row) { theme.selected() } else { Style::new() };
-        let line = line(cgroup, interval, name_width, &columns, theme).style(style);
-        frame.render_widget(line, line_at(y + 1));
+    frame.render_widget(titles(name_width, &columns, state.table.sort(), theme), line_at(0));
+    let selected = state.table.selected_row();
+    for (y, (n, row)) in state.table.rows_in_sight().enumerate() {
+        let style = if selected == Some(n) { theme.selected() } else { Style::new() };
+        frame.render_widget(line(row, now, name_width, &columns, theme).style(style), line_at(y + 1));
     }
+    if state.table.rows().is_empty() {
+        let none = if state.table.filter_text().is_empty() { "No cgroup ran." } else { "No active cgroup matches." };
+        frame.render_widget(Line::from(none).centered(), line_at(1));
+    }
+    let note = selected.and_then(|n| state.table.rows().get(n)).map(|row| note(row, now, theme, area.width.into()));
+    frame.render_widget(note.unwrap_or_default(), line_at(usize::from(area.height) - 1));
 }
 
 /// Cells of a column, with the gap before it.
@@ -51,12 +93,18 @@ const fn taken(column: Column) -> u16 {
     column.width() + 1
 }
 
-/// The columns that fit, of which the first ones are kept longest. The one that the rows are sorted by is always there:
-/// an order that cannot be seen looks like none.
-fn columns(width: u16, by: By) -> Vec<Column> {
+/// The columns that are in sight.
+fn visible(state: &State, width: u16) -> Vec<Column> {
+    let table = &state.table;
+    columns(&table.columns()[table.skipped().min(table.columns().len())..], width, table.sort().by)
+}
+
+/// Those of `chosen` that fit, of which the first ones are kept longest. The one that the rows are sorted by is always
+/// there if it was not scrolled away: an order that cannot be seen looks like none.
+fn columns(chosen: &[Column], width: u16, by: By) -> Vec<Column> {
     let needed = |column: Column| by == By::Figure(column);
     let mut left = width.saturating_sub(NARROWEST_NAME);
-    left = left.saturating_sub(Column::ALL.into_iter().filter(|&column| needed(column)).map(taken).sum());
+    left = left.saturating_sub(chosen.iter().copied().filter(|&column| needed(column)).map(taken).sum());
     let mut full = false;
     let fits = |column: &Column| {
         if needed(*column) {
@@ -68,7 +116,7 @@ fn columns(width: u16, by: By) -> Vec<Column> {
         }
         !full
     };
-    Column::ALL.into_iter().filter(fits).collect()
+    chosen.iter().copied().filter(fits).collect()
 }
 
 fn titles(name_width: usize, columns: &[Column], sort: Sort, theme: &Theme) -> Line<'static> {
@@ -76,7 +124,8 @@ fn titles(name_width: usize, columns: &[Column], sort: Sort, theme: &Theme) -> L
         By::Name => format!("cgroup {}", arrow(sort)),
         By::Figure(_) => "cgroup".to_owned(),
     };
-    let mut spans = vec![Span::styled(fit(&name, name_width), theme.title())];
+    let name = format!("{}{}", " ".repeat(MARKS), fit(&name, name_width.saturating_sub(MARKS)));
+    let mut spans = vec![Span::styled(name, theme.title())];
     for &column in columns {
         let mark = if sort.by == By::Figure(column) { arrow(sort).to_string() } else { String::new() };
         let title = format!("{mark}{}", column.title());
@@ -85,14 +134,68 @@ fn titles(name_width: usize, columns: &[Column], sort: Sort, theme: &Theme) -> L
     Line::from(spans)
 }
 
-fn line(cgroup: &Cgroup, interval: &Interval, name_width: usize, columns: &[Column], theme: &Theme) -> Line<'static> {
-    let mut spans = vec![Span::raw(fit(&display_name(text::name(cgroup)), name_width))];
+fn line(row: &Row, now: &frame::Frame, name_width: usize, columns: &[Column], theme: &Theme) -> Line<'static> {
+    let mut spans = marks(row, now, theme);
+    let indent = INDENT.0 * usize::from(row.depth).min(INDENT.1);
+    let fold = match row.folded {
+        Some(true) => "▸ ",
+        Some(false) => "▾ ",
+        None if row.depth > 0 => "  ",
+        None => "",
+    };
+    let name = format!("{}{fold}{}", " ".repeat(indent), display_name(&row.label));
+    spans.push(Span::raw(fit(&name, name_width.saturating_sub(MARKS))));
     for &column in columns {
-        let cell = column.cell(cgroup, interval);
-        let style = if cell == Cell::NotMeasured { theme.label() } else { Style::new() };
-        spans.push(Span::styled(format!("{cell:>width$}", width = taken(column).into()), style));
+        let cell = row.cell(column, &now.interval);
+        let severity = match (&row.key, column.alert()) {
+            (RowKey::Cgroup(id), Some(kind)) => now.severity(AlertSubject::Cgroup(*id), kind),
+            _ => None,
+        };
+        let style = match (cell, severity) {
+            (Cell::NotMeasured, _) => theme.label(),
+            (_, Some(severity)) => theme.severity(severity),
+            _ => Style::new(),
+        };
+        let text = cell.to_string();
+        spans.push(Span::raw(" ".repeat(usize::from(taken(column)).saturating_sub(text::width(&text)))));
+        spans.push(Span::styled(text, style));
     }
     Line::from(spans)
+}
+
+/// Who would gain or pay, and whether a threshold is crossed; of a folded part of the tree by anybody in it.
+fn marks(row: &Row, now: &frame::Frame, theme: &Theme) -> Vec<Span<'static>> {
+    let own = match &row.key {
+        RowKey::Cgroup(id) => Some(*id),
+        RowKey::Path(_) => None,
+    };
+    let worst = if row.folded == Some(true) {
+        row.members(&now.interval).filter_map(|cgroup| now.worst(cgroup.id)).max()
+    } else {
+        own.and_then(|id| now.worst(id))
+    };
+    let role = own.and_then(|id| now.roles.get(&id));
+    vec![
+        role.map_or_else(|| Span::raw(" "), |role| Span::styled(role_mark(role.kind), theme.role(role.kind))),
+        worst.map_or_else(|| Span::raw("  "), |worst| Span::styled(severity_mark(worst), theme.severity(worst))),
+        Span::raw(" "),
+    ]
+}
+
+/// What there is no room for in the row: why it is marked, and its path.
+fn note(row: &Row, now: &frame::Frame, theme: &Theme, cells: usize) -> Line<'static> {
+    let role = match &row.key {
+        RowKey::Cgroup(id) => now.roles.get(id),
+        RowKey::Path(_) => None,
+    };
+    let text = match role {
+        Some(role) => text::cut(&format!("{} {role}", role_mark(role.kind)), cells),
+        None => {
+            let path = display_name(&row.path);
+            fit(&path, cells.min(text::width(&path)))
+        }
+    };
+    Line::styled(text, theme.label())
 }
 
 #[cfg(test)]
@@ -101,11 +204,12 @@ mod tests {
 
     #[test]
     fn narrow_terminals_lose_columns_from_the_end_but_not_the_sorted_one() {
-        assert_eq!(columns(200, By::Name), Column::ALL);
-        assert_eq!(columns(60, By::Name), Column::ALL[..4]);
-        let mut kept = Column::ALL[..3].to_vec();
+        let all = &Column::DEFAULT;
+        assert_eq!(columns(all, 200, By::Name), all);
+        assert_eq!(columns(all, 60, By::Name), all[..4]);
+        let mut kept = all[..3].to_vec();
         kept.push(Column::Throttled);
-        assert_eq!(columns(60, By::Figure(Column::Throttled)), kept);
-        assert_eq!(columns(0, By::Name), []);
+        assert_eq!(columns(all, 60, By::Figure(Column::Throttled)), kept);
+        assert_eq!(columns(all, 0, By::Name), []);
     }
 }

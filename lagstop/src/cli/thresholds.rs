@@ -1,0 +1,52 @@
+//! `--threshold`: what figures are held against.
+
+use clap::Args;
+
+use crate::diagnosis::Thresholds;
+
+const LONG_HELP: &str = "\
+Hold figures against another threshold: NAME=VALUE, once for each. Shares are written as 5% or 0.05, times as 10us or 5ms. \
+docs/config.md lists the names with their defaults; docs/diagnose.md says where these come from.
+
+  --threshold overhead_warn=3% --threshold mean_switch_cost_warn=5us";
+
+/// What figures are held against.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ThresholdArgs {
+    /// Hold figures against another threshold, as in overhead_warn=3%
+    #[arg(long = "threshold", value_name = "NAME=VALUE", long_help = LONG_HELP, value_parser = setting)]
+    thresholds: Vec<(String, String)>,
+}
+
+impl ThresholdArgs {
+    /// `thresholds`, but for those that were given.
+    pub(super) fn over(&self, mut thresholds: Thresholds) -> Thresholds {
+        for (name, value) in &self.thresholds {
+            // It was tried when it was parsed.
+            let _ = thresholds.set(name, value);
+        }
+        thresholds
+    }
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is no threshold: write NAME=VALUE, as in overhead_warn=3%"))?;
+    Thresholds::default().set(name.trim(), value)?;
+    Ok((name.trim().to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_checked_and_set() {
+        let args = ThresholdArgs { thresholds: vec![setting("overhead_warn = 3%").unwrap()] };
+        assert_eq!(args.over(Thresholds::default()).overhead_warn, 0.03);
+        assert!(setting("overhead_warn").unwrap_err().contains("NAME=VALUE"));
+        assert!(setting("overhead=3").unwrap_err().contains("overhead_critical"));
+        assert!(setting("overhead_warn=x").unwrap_err().contains("5%"));
+    }
+}

@@ -1,0 +1,205 @@
+//! The screen without a terminal: a state, what was seen, and who fetches the one from the other.
+
+use std::io;
+
+use ratatui::Frame as Canvas;
+
+use super::{
+    error::TopError,
+    frame::Frame,
+    keymap::Key,
+    settings::Settings,
+    state::{Action, Mode, State},
+    theme::Theme,
+    timeline::Timeline,
+    view::{self, Look},
+};
+use crate::{
+    model::{CgroupId, CloserLook, Interval, Nanos, Session},
+    recording::Reader,
+};
+
+/// Intervals before the one that is jumped to, that are read for what only several intervals say.
+const WARM_UP: u64 = 30;
+/// Intervals of one cgroup's history.
+const TREND: usize = 240;
+
+/// The screen without a terminal.
+#[derive(Debug)]
+pub struct App {
+    state: State,
+    timeline: Timeline,
+    recording: Option<Reader>,
+    look: Look,
+    /// Of whom, and up to which interval, the history is shown.
+    told: Option<(CgroupId, u64)>,
+}
+
+/// What is to be done after a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing: the key means nothing here.
+    Ignored,
+    /// Draw.
+    Redraw,
+    /// Go into the background.
+    Suspend,
+    /// End.
+    Quit,
+}
+
+impl App {
+    /// For intervals that come one by one.
+    pub fn live(session: &Session, settings: &Settings) -> Self {
+        Self::new(session, settings, Mode::Live)
+    }
+
+    /// For a recording; shows its first interval.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn replay(recording: Reader, settings: &Settings) -> Result<Self, TopError> {
+        let mut app = Self::new(recording.session(), settings, Mode::Replay);
+        app.state.on_recording(recording.len() as u64);
+        app.recording = Some(recording);
+        if app.state.span().is_some() {
+            app.show(0)?;
+        }
+        Ok(app)
+    }
+
+    fn new(session: &Session, settings: &Settings, mode: Mode) -> Self {
+        let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
+        Self {
+            state: State::new(session.clone(), mode, settings),
+            timeline: Timeline::new(session, &settings.thresholds, settings.history),
+            recording: None,
+            look: Look { theme: Theme::from_environment(settings.palette), ascii: settings.ascii },
+            told: None,
+        }
+    }
+
+    /// Takes in the next interval.
+    ///
+    /// # Errors
+    /// When it cannot be kept: a fault of lagstop's own.
+    pub fn on_interval(&mut self, interval: Interval) -> Result<(), TopError> {
+        let frame = self.timeline.push(interval).map_err(TopError::Timeline)?;
+        let first = self.timeline.kept().map_or(frame.n, |(first, _)| first);
+        self.state.on_newest(first, frame);
+        self.tell()
+    }
+
+    /// There will be no more intervals.
+    pub const fn on_end(&mut self) {
+        self.state.on_end();
+    }
+
+    /// Limits and threads of a cgroup have been read.
+    pub fn on_look(&mut self, look: CloserLook) {
+        self.state.on_look(look);
+    }
+
+    /// Does what `key` asks for.
+    ///
+    /// # Errors
+    /// When an interval that is to be shown cannot be read.
+    pub fn on_key(&mut self, key: Key) -> Result<Outcome, TopError> {
+        let outcome = match self.state.on_key(key) {
+            Action::Ignore => Outcome::Ignored,
+            Action::Redraw => Outcome::Redraw,
+            Action::Suspend => Outcome::Suspend,
+            Action::Quit => Outcome::Quit,
+            Action::Show(n) => {
+                self.show(n)?;
+                Outcome::Redraw
+            }
+        };
+        self.tell()?;
+        Ok(outcome)
+    }
+
+    /// While a recording plays: how long the interval that is shown is to stay.
+    pub fn stays(&self) -> Option<Nanos> {
+        self.state.next_to_play().map(|(_, duration)| duration)
+    }
+
+    /// Shows the next interval of a recording that plays.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn play(&mut self) -> Result<(), TopError> {
+        if let Some((n, _)) = self.state.next_to_play() {
+            self.show(n)?;
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    /// The cgroup that is looked at closely, with its path.
+    pub fn looked_at(&self) -> Option<(CgroupId, std::sync::Arc<str>)> {
+        self.state.detail().map(|detail| (detail.id, detail.path.clone()))
+    }
+
+    /// Has an ended stream nothing more to show?
+    pub const fn ended(&self) -> bool {
+        self.state.ended()
+    }
+
+    /// Draws it.
+    pub fn draw(&mut self, canvas: &mut Canvas<'_>) {
+        view::draw(canvas, &mut self.state, self.look);
+    }
+
+    /// For tests of what keys do.
+    #[cfg(test)]
+    pub(super) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn show(&mut self, n: u64) -> Result<(), TopError> {
+        let kept = self.timeline.frame(n).map_err(TopError::Timeline)?;
+        let frame = match kept {
+            Some(frame) => frame,
+            None => match self.read(n)? {
+                Some(frame) => frame,
+                // Gone a moment ago: the view stays.
+                None => return Ok(()),
+            },
+        };
+        self.state.show(frame);
+        Ok(())
+    }
+
+    /// Reads the `n`th interval of the recording, and those before it that it takes to understand it.
+    fn read(&mut self, n: u64) -> Result<Option<Frame>, TopError> {
+        let Some(recording) = &mut self.recording else { return Ok(None) };
+        let follows = self.timeline.kept().is_some_and(|(_, last)| last + 1 == n);
+        let first = if follows { n } else { n.saturating_sub(WARM_UP) };
+        if !follows {
+            self.timeline.restart(first);
+        }
+        let mut frame = None;
+        for n in first..=n {
+            let interval = recording.interval(usize::try_from(n).unwrap_or(usize::MAX))?;
+            frame = Some(self.timeline.push(interval).map_err(TopError::Timeline)?);
+        }
+        Ok(frame)
+    }
+
+    /// Tells the state the past of the cgroup that is looked at, where it has not been told yet.
+    fn tell(&mut self) -> Result<(), TopError> {
+        let of = self.state.detail().map(|detail| detail.id).zip(self.state.shown());
+        if let Some((id, n)) = of.filter(|_| self.told != of) {
+            let trend = self.timeline.trend(id, n, TREND).map_err(TopError::Timeline)?;
+            self.state.on_history(trend, self.timeline.findings(id));
+        }
+        self.told = of;
+        Ok(())
+    }
+}
+
+/// A fault of lagstop's own: what it kept cannot be read back.
+pub(super) fn timeline_error(error: &io::Error) -> String {
+    format!("what was seen cannot be kept or read back ({error}): a fault of lagstop's own. Please report it")
+}

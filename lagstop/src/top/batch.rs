@@ -1,0 +1,159 @@
+//! The table as text, for scripts and `watch`.
+
+use std::io::{self, Write};
+
+use super::{
+    error::TopError,
+    figure::{Cell, Figure},
+    filter::Filter,
+    frame::Frame,
+    rows::{Arrangement, Row, RowKey},
+    settings::Settings,
+    text::{clock_time, fit, width},
+    theme::{role_mark, severity_mark},
+    timeline::Timeline,
+};
+use crate::{
+    model::{Host, Interval, Nanos, Session},
+    report::display_name,
+    signals::Endings,
+    source::Stream,
+};
+
+/// Names are no longer than this.
+const LONGEST_NAME: usize = 100;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch {
+    /// So many tables; for ever where `None`.
+    pub count: Option<u64>,
+    /// Cells of a line; as many as it takes where `None`.
+    pub width: Option<usize>,
+}
+
+/// Prints a table of each interval to `output`.
+///
+/// # Errors
+/// When the stream ends with an error, or the output cannot be written. That nobody reads it any more is no error.
+pub async fn print(stream: Stream, settings: &Settings, batch: Batch, output: &mut impl Write) -> Result<(), TopError> {
+    let Stream { session, mut intervals, stop: _stop, .. } = stream;
+    let mut endings = Endings::listen().map_err(TopError::Signals)?;
+    let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
+    let mut timeline = Timeline::new(&session, &settings.thresholds, settings.history);
+    let mut printed = 0;
+    while batch.count.is_none_or(|count| printed < count) {
+        let interval = tokio::select! {
+            interval = intervals.recv() => interval,
+            () = endings.wait() => return Ok(()),
+        };
+        let Some(interval) = interval.transpose()? else { return Ok(()) };
+        let frame = timeline.push(interval).map_err(TopError::Timeline)?;
+        let gap = if printed > 0 { "\n" } else { "" };
+        let table = table(&session, &frame, settings, batch.width);
+        match write!(output, "{gap}{table}").and_then(|()| output.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            written => written.map_err(TopError::Output)?,
+        }
+        printed += 1;
+    }
+    Ok(())
+}
+
+/// The host in some lines, then a line for each cgroup.
+pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells: Option<usize>) -> String {
+    let interval = &frame.interval;
+    let mut text = heading(session, frame);
+    let arrangement = Arrangement {
+        sort: settings.sort,
+        tree: settings.tree,
+        // It was read when it was set.
+        filter: Filter::parse(&settings.filter).unwrap_or_default(),
+        ..Arrangement::default()
+    };
+    let rows = arrangement.rows(frame);
+    let rows = &rows[..rows.len().min(settings.rows)];
+    let names: Vec<String> = rows.iter().map(|row| name(row, frame)).collect();
+    let figures: usize = settings.columns.iter().map(|column| usize::from(column.width()) + 1).sum();
+    let longest = names.iter().map(|name| width(name)).max().unwrap_or(0).clamp(10, LONGEST_NAME);
+    // Where it must fit, names give way, down to what still tells them apart.
+    let longest = cells.map_or(longest, |cells| longest.min(cells.saturating_sub(figures).max(20)));
+    let line = |name: &str, cells: &mut dyn Iterator<Item = (String, usize)>| {
+        let mut line = fit(name, longest);
+        for (cell, width) in cells {
+            line.push_str(&format!(" {cell:>width$}"));
+        }
+        line.truncate(line.trim_end().len());
+        line + "\n"
+    };
+    let titles = &mut settings.columns.iter().map(|column| (column.title().to_owned(), usize::from(column.width())));
+    text.push_str(&line("   cgroup", titles));
+    for (row, name) in rows.iter().zip(&names) {
+        let cell = |column: &super::column::Column| match row.cell(*column, interval) {
+            // A script that splits at blanks must find as many fields in each line.
+            Cell::Nothing => "-".to_owned(),
+            cell => cell.to_string().replace(' ', ""),
+        };
+        let cells = &mut settings.columns.iter().map(|column| (cell(column), usize::from(column.width())));
+        text.push_str(&line(name, cells));
+    }
+    if settings.ascii { to_ascii(&text) } else { text }
+}
+
+/// With its marks, and further right the deeper in the tree.
+fn name(row: &Row, frame: &Frame) -> String {
+    let (role, worst) = match &row.key {
+        RowKey::Cgroup(id) => (frame.roles.get(id), frame.worst(*id)),
+        RowKey::Path(_) => (None, None),
+    };
+    let role = role.map_or(" ", |role| role_mark(role.kind));
+    let worst = worst.map_or("  ", severity_mark);
+    format!("{role}{worst}{}{}", " ".repeat(row.depth.into()), display_name(&row.label))
+}
+
+fn heading(session: &Session, frame: &Frame) -> String {
+    let interval = &frame.interval;
+    let Host { totals, .. } = &interval.host;
+    let host = &interval.host;
+    let of_time = |time: Nanos| Figure::Amount(time.cores(interval.duration_ns).0);
+    let share = |share: Option<f64>| match share {
+        Some(share) => format!("{} %", Figure::Share(share)),
+        None => "n/a".to_owned(),
+    };
+    let time = clock_time(session, frame.end()).map_or_else(String::new, |time| format!("  {time}"));
+    let mut text = format!(
+        "lagstop top  {}{time}  {} CPUs  interval {}  {} active cgroups\n",
+        display_name(&session.hostname),
+        host.cpus_online,
+        interval.duration_ns,
+        interval.cgroups.len(),
+    );
+    if let Some(why) = &session.restricted {
+        text.push_str(&format!("only /proc and cgroup files are read: {}\n", display_name(why)));
+    }
+    let mean: Cell = host.mean_switch_cost().map(Figure::Time).into();
+    let waiting: Cell = totals.runq_wait_ns.map(of_time).into();
+    text.push_str(&format!(
+        "overhead {}  mean switch {mean}  switches/s {}  perceived {}  effective {}  waiting {waiting}  steal {}\n",
+        share(host.overhead()),
+        Figure::Rate(interval.per_second(host.task_switches())),
+        share(Some(host.perceived_utilisation())),
+        share(host.effective_utilisation()),
+        share(host.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
+    ));
+    text.push_str(&lost(interval));
+    text.push('\n');
+    text
+}
+
+fn lost(interval: &Interval) -> String {
+    let lost = interval.host.lost.kinds().into_iter().filter(|(_, count)| *count > 0);
+    let lost: Vec<String> = lost.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+    if lost.is_empty() { String::new() } else { format!("lost: {}\n", lost.join(", ")) }
+}
+
+fn to_ascii(text: &str) -> String {
+    text.chars()
+        .map(|char| if char.is_ascii() { char.to_string() } else { super::view::ascii_of(char).to_owned() })
+        .collect()
+}

@@ -1,0 +1,198 @@
+//! What the user chose before the screen comes up: flags and the configuration file.
+
+use std::time::Duration;
+
+use super::{
+    column::Column,
+    filter::Filter,
+    keymap::View,
+    sort::{By, Sort},
+    theme::Palette,
+    timeline::Limits,
+};
+use crate::{diagnosis::Thresholds, model::Nanos};
+
+/// What the user chose before the screen comes up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub(super) columns: Vec<Column>,
+    pub(super) sort: Sort,
+    pub(super) tree: bool,
+    pub(super) filter: String,
+    pub(super) view: View,
+    pub(super) alerts: bool,
+    pub(super) palette: Palette,
+    pub(super) ascii: bool,
+    pub(super) history: Limits,
+    pub(super) thresholds: Thresholds,
+    pub(super) rows: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            columns: Column::DEFAULT.to_vec(),
+            sort: Sort::default(),
+            tree: false,
+            filter: String::new(),
+            view: View::default(),
+            alerts: false,
+            palette: Palette::default(),
+            ascii: false,
+            history: Limits { time: Nanos(15 * 60 * Nanos::SECOND.0), bytes: 48 << 20 },
+            thresholds: Thresholds::default(),
+            rows: usize::MAX,
+        }
+    }
+}
+
+impl Settings {
+    /// Where only files are read: what they give comes first, unless something else was chosen.
+    pub(super) fn restricted(&self) -> Self {
+        let mut settings = self.clone();
+        if settings.columns == Column::DEFAULT {
+            settings.columns = Column::OF_FILES.to_vec();
+        }
+        if settings.sort == Sort::default() {
+            settings.sort.by = By::Figure(Column::Load);
+        }
+        settings
+    }
+}
+
+/// Sorting by name, where flags and the configuration name a column.
+const NAME: &str = "name";
+
+impl Settings {
+    /// Names of columns, as flags and the configuration take them, with what each says.
+    pub fn column_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+        Column::ALL.iter().map(|column| (column.key(), column.meaning()))
+    }
+
+    /// The columns that are shown, by name.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.columns.iter().map(|column| column.key())
+    }
+
+    /// Shows these columns, in this order.
+    ///
+    /// # Errors
+    /// When there is no such column, or one comes twice, or none at all.
+    pub fn set_columns<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Result<(), String> {
+        let mut columns = Vec::new();
+        for name in names {
+            let column = column(name)?;
+            if columns.contains(&column) {
+                return Err(format!("the column {name} is named twice"));
+            }
+            columns.push(column);
+        }
+        if columns.is_empty() {
+            return Err("at least one column must be shown".to_owned());
+        }
+        self.columns = columns;
+        Ok(())
+    }
+
+    /// Sorts by this column, or by `name`; from the other end with `-` before it.
+    ///
+    /// # Errors
+    /// When there is no such column.
+    pub fn set_sort(&mut self, name: &str) -> Result<(), String> {
+        let (name, reversed) = name.strip_prefix('-').map_or((name, false), |name| (name, true));
+        let by = if name == NAME { By::Name } else { By::Figure(column(name)?) };
+        self.sort = Sort { by, reversed };
+        Ok(())
+    }
+
+    /// Shows the tree of cgroups instead of the flat list.
+    pub const fn set_tree(&mut self, tree: bool) {
+        self.tree = tree;
+    }
+
+    /// Shows only cgroups that match.
+    ///
+    /// # Errors
+    /// When it is no regular expression.
+    pub fn set_filter(&mut self, filter: &str) -> Result<(), String> {
+        Filter::parse(filter).map_err(|error| format!("the filter {filter:?} is no regular expression: {error}"))?;
+        filter.clone_into(&mut self.filter);
+        Ok(())
+    }
+
+    /// Starts with this view: `cgroups`, `cpus` or `listeners`.
+    ///
+    /// # Errors
+    /// When there is no such view.
+    pub fn set_view(&mut self, name: &str) -> Result<(), String> {
+        self.view = match name {
+            "cgroups" => View::Cgroups,
+            "cpus" => View::Cpus,
+            "listeners" => View::Listeners,
+            _ => return Err(format!("there is no view {name}; there are cgroups, cpus and listeners")),
+        };
+        Ok(())
+    }
+
+    /// Shows the alerts from the start.
+    pub const fn set_alerts(&mut self, alerts: bool) {
+        self.alerts = alerts;
+    }
+
+    /// Draws in these colours: `dark`, `light` or `none`.
+    ///
+    /// # Errors
+    /// When there is no such theme.
+    pub fn set_theme(&mut self, name: &str) -> Result<(), String> {
+        self.palette = Palette::by_name(name)
+            .ok_or_else(|| format!("there is no theme {name}; there are {}", Palette::names().join(", ")))?;
+        Ok(())
+    }
+
+    /// Draws with ASCII characters alone.
+    pub const fn set_ascii(&mut self, ascii: bool) {
+        self.ascii = ascii;
+    }
+
+    /// Keeps the last intervals of this time to step back to.
+    pub fn set_history(&mut self, time: Duration) {
+        self.history.time = Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Holds figures against these.
+    pub fn set_thresholds(&mut self, thresholds: Thresholds) {
+        self.thresholds = thresholds;
+    }
+
+    /// Prints so many cgroups at most, where the table is printed as text.
+    pub const fn set_rows(&mut self, rows: usize) {
+        self.rows = rows;
+    }
+}
+
+fn column(name: &str) -> Result<Column, String> {
+    Column::by_key(name).ok_or_else(|| {
+        let names: Vec<&str> = Column::ALL.iter().map(|column| column.key()).collect();
+        format!("there is no column {name}; there are {}", names.join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_exist_is_refused_with_what_does() {
+        let mut settings = Settings::default();
+        assert!(settings.set_columns(["cpu", "cost"]).unwrap_err().contains("there are switch-cost, mean-switch-cost"));
+        assert_eq!(settings.set_columns(["cpu", "cpu"]).unwrap_err(), "the column cpu is named twice");
+        assert!(settings.set_columns([]).is_err() && settings.set_view("disks").is_err());
+        assert_eq!(settings.set_theme("pink").unwrap_err(), "there is no theme pink; there are dark, light, none");
+        assert!(settings.set_filter("/(").is_err() && settings.set_sort("-nothing").is_err());
+        assert_eq!(settings.columns, Column::DEFAULT, "as before");
+        settings.set_sort("-runq-wait-p99").unwrap();
+        assert_eq!(settings.sort, Sort { by: By::Figure(Column::RunqWaitP99), reversed: true });
+        settings.set_sort("name").unwrap();
+        assert_eq!(settings.sort.by, By::Name);
+    }
+}

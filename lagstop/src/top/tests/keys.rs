@@ -1,0 +1,275 @@
+//! What keys do.
+
+use ratatui::style::Modifier;
+
+use super::*;
+use crate::top::{Outcome, keymap::KEYS, sort::By};
+
+fn name_of_selection(app: &App) -> Option<String> {
+    let table = &app.state().table;
+    let row = table.selected_row()?;
+    table.rows_in_sight().find(|(n, _)| *n == row).map(|(_, row)| row.label.to_string())
+}
+
+fn many() -> Interval {
+    Interval { cgroups: (2..200).map(|id| cgroup(id, &format!("service-{id}"), id)).collect(), ..interval() }
+}
+
+#[test]
+fn no_colours_means_none_and_the_selection_is_still_seen() {
+    let mut settings = Settings::default();
+    settings.set_theme("none").unwrap();
+    let mut app = replay(&settings);
+    for keys in ["", "m", "m?", "?a", "t", "c", "c2", "3"] {
+        press(&mut app, keys);
+        for cell in &draw(&mut app, 120, 30).buffer().content {
+            assert_eq!((cell.fg, cell.bg), Default::default());
+        }
+    }
+    press(&mut app, "1");
+    let backend = draw(&mut app, 120, 30);
+    let reversed = |y: &u16| backend.buffer()[(20, *y)].modifier.contains(Modifier::REVERSED);
+    assert_eq!((0..30).filter(reversed).collect::<Vec<u16>>(), [6]);
+}
+
+#[test]
+fn the_selection_follows_its_cgroup() {
+    let mut app = showing(interval());
+    drawn(&mut app, 80, 24);
+    app.on_key(Key::Down).unwrap();
+    drawn(&mut app, 80, 24);
+    let selected = name_of_selection(&app);
+    let row = |app: &App| app.state().table.selected_row();
+    assert_eq!((row(&app), selected.as_deref()), (Some(1), Some("evil\u{1b}[2J\u{202e}name")));
+    press(&mut app, "r");
+    drawn(&mut app, 80, 24);
+    assert_eq!((row(&app), name_of_selection(&app)), (Some(3), selected.clone()));
+    // Idle for an interval, and back in another place.
+    let mut idle = interval();
+    idle.cgroups.retain(|cgroup| cgroup.id != CgroupId(24));
+    app.on_interval(idle).unwrap();
+    drawn(&mut app, 80, 24);
+    assert_eq!(row(&app), None);
+    let mut busy = interval();
+    busy.cgroups[4].totals.pick_ns = Some(Nanos(900_000_000));
+    app.on_interval(busy).unwrap();
+    drawn(&mut app, 80, 24);
+    assert_eq!((row(&app), name_of_selection(&app)), (Some(4), selected));
+}
+
+#[test]
+fn the_selection_stays_in_sight() {
+    let mut app = showing(many());
+    drawn(&mut app, 80, 24);
+    let page = 14;
+    for (key, row) in
+        [(Key::PageDown, page), (Key::PageDown, 2 * page), (Key::Up, 2 * page - 1), (Key::End, 197), (Key::PageUp, 183)]
+    {
+        app.on_key(key).unwrap();
+        drawn(&mut app, 80, 24);
+        assert_eq!(app.state().table.selected_row(), Some(row));
+        assert!(name_of_selection(&app).is_some(), "row {row} is out of sight");
+    }
+    drawn(&mut app, 60, 15);
+    assert!(name_of_selection(&app).is_some(), "out of sight in a smaller terminal");
+}
+
+#[test]
+fn what_has_no_figure_comes_last_either_way() {
+    let mut app = showing(interval());
+    let last = |app: &App| app.state().table.rows().last().map(|row| row.label.to_string());
+    assert_eq!(last(&app).as_deref(), Some("ssh.service"));
+    press(&mut app, "r");
+    assert_eq!(last(&app).as_deref(), Some("ssh.service"));
+}
+
+#[test]
+fn a_held_view_goes_on_to_the_newest_when_it_is_let_go() {
+    let mut app = showing(interval());
+    press(&mut app, " ");
+    for seq in 4..7 {
+        let start_ns = Nanos((seq - 3) * Nanos::SECOND.0);
+        app.on_interval(Interval { seq, start_ns, ..interval() }).unwrap();
+        assert_eq!(app.state().shown(), Some(0));
+    }
+    assert!(drawn(&mut app, 80, 24).contains("PAUSED −3.00 s"));
+    press(&mut app, "]");
+    assert_eq!(app.state().shown(), Some(1));
+    press(&mut app, "}");
+    assert_eq!(app.state().shown(), Some(3), "no further than the newest");
+    press(&mut app, "{");
+    assert_eq!(app.state().shown(), Some(0));
+    press(&mut app, " ");
+    assert_eq!(app.state().shown(), Some(3));
+    app.on_interval(Interval { seq: 7, ..interval() }).unwrap();
+    assert_eq!(app.state().shown(), Some(4));
+}
+
+#[test]
+fn a_recording_is_stepped_through_and_played() {
+    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("REPLAY 1/10"));
+    assert_eq!(app.stays(), None, "until somebody plays it");
+    press(&mut app, "}");
+    assert!(drawn(&mut app, 80, 24).contains("END 10/10"));
+    press(&mut app, "[[");
+    assert!(drawn(&mut app, 80, 24).contains("REPLAY 8/10"));
+    press(&mut app, " ");
+    assert!(app.stays().is_some());
+    app.play().unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("PLAYING 9/10"));
+    app.play().unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("END 10/10"));
+    assert_eq!(app.stays(), None);
+    press(&mut app, " ");
+    assert!(drawn(&mut app, 80, 24).contains("PLAYING 1/10"), "from the start again");
+}
+
+#[test]
+fn what_is_stepped_back_to_is_what_was_shown() {
+    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        seen.push(drawn(&mut app, 160, 45));
+        press(&mut app, "]");
+    }
+    // The past is kept with a precision of 0.05 %: of three figures the last may be rounded to another side.
+    let close = |a: &str, b: &str| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => (a - b).abs() <= 0.0112 * a.abs(),
+        _ => a == b,
+    };
+    let differ = |a: &str, b: &str| {
+        let (a, b): (Vec<_>, Vec<_>) = (a.split_whitespace().collect(), b.split_whitespace().collect());
+        a.len() != b.len() || a.iter().zip(&b).any(|(a, b)| !close(a, b))
+    };
+    for before in seen.iter().rev() {
+        let again = drawn(&mut app, 160, 45);
+        for (before, again) in before.lines().zip(again.lines()).skip(4) {
+            assert!(!differ(before, again), "{before}\n{again}");
+        }
+        press(&mut app, "[");
+    }
+}
+
+#[test]
+fn sorting_goes_through_all_columns_and_back() {
+    let mut app = showing(interval());
+    let sort = |app: &App| app.state().table.sort();
+    let first = sort(&app);
+    let columns = app.state().table.columns().len();
+    press(&mut app, &"s".repeat(columns));
+    assert_eq!(sort(&app).by, By::Name);
+    press(&mut app, "s");
+    assert_eq!(sort(&app), first);
+    press(&mut app, "<<");
+    press(&mut app, ">>");
+    assert_eq!(sort(&app), first);
+}
+
+#[test]
+fn columns_are_chosen_and_moved() {
+    let mut app = showing(interval());
+    drawn(&mut app, 160, 45);
+    press(&mut app, "c ");
+    drawn(&mut app, 160, 45);
+    let first = |app: &App| app.state().table.columns()[0].key();
+    assert_eq!(first(&app), "mean-switch-cost");
+    app.on_key(Key::Down).unwrap();
+    press(&mut app, "++");
+    assert_eq!(app.state().table.columns()[2].key(), "mean-switch-cost");
+    press(&mut app, "d");
+    assert_eq!(first(&app), "switch-cost");
+    for _ in 0..40 {
+        drawn(&mut app, 160, 45);
+        press(&mut app, " j");
+    }
+    assert!(!app.state().table.columns().is_empty(), "the last one stays");
+}
+
+#[test]
+fn a_filter_is_kept_given_up_and_taken_away() {
+    let mut app = replay(&Settings::default());
+    let rows = |app: &App| app.state().table.rows().len();
+    let all = rows(&app);
+    press(&mut app, "fns:shop");
+    assert_eq!(rows(&app), 12);
+    app.on_key(Key::Enter).unwrap();
+    press(&mut app, "/(");
+    assert_eq!(rows(&app), 12, "what cannot be read changes nothing");
+    press(&mut app, "nginx)$");
+    assert_eq!(rows(&app), 1);
+    app.on_key(Key::Esc).unwrap();
+    assert_eq!(rows(&app), 12, "as before");
+    assert_eq!(app.on_key(Key::Esc).unwrap(), Outcome::Redraw);
+    assert_eq!(rows(&app), all);
+    assert_eq!(app.on_key(Key::Esc).unwrap(), Outcome::Quit);
+}
+
+#[test]
+fn every_key_is_in_the_help_and_means_something() {
+    let mut app = showing(many());
+    press(&mut app, "?");
+    let help = drawn(&mut app, 160, 120);
+    for binding in KEYS {
+        let keys: Vec<String> = binding.keys.iter().map(ToString::to_string).collect();
+        let start: String = binding.help.chars().take(40).collect();
+        let line = help.lines().find(|line| line.contains(&start)).unwrap_or_default();
+        assert!(line.contains(&keys.join(" ")), "{} is not in the help", keys.join(" "));
+    }
+    for binding in KEYS.iter().filter(|binding| binding.context == crate::top::keymap::Context::Anywhere) {
+        for &key in binding.keys {
+            let mut app = showing(many());
+            drawn(&mut app, 80, 24);
+            assert_ne!(app.on_key(key).unwrap(), Outcome::Ignored, "{key} does nothing");
+        }
+    }
+    assert_eq!(app.on_key(Key::Char('Z')).unwrap(), Outcome::Ignored);
+}
+
+#[test]
+fn help_that_is_longer_than_the_screen_scrolls_to_its_end() {
+    let mut app = showing(interval());
+    press(&mut app, "?");
+    drawn(&mut app, 60, 15);
+    app.on_key(Key::End).unwrap();
+    let end = drawn(&mut app, 60, 15);
+    assert!(end.contains("or share of nothing.") && end.contains('↑'), "{end}");
+}
+
+#[test]
+fn a_cgroup_is_opened_and_its_limits_come_later() {
+    let mut app = showing(interval());
+    drawn(&mut app, 100, 120);
+    app.on_key(Key::Enter).unwrap();
+    let (id, path) = app.looked_at().unwrap();
+    assert_eq!((id, &*path), (CgroupId(21), "/21"));
+    assert!(drawn(&mut app, 100, 120).contains("being read…"));
+    let thread = |tid, wait| crate::model::Thread {
+        tid,
+        name: "work\u{1b}er".to_owned(),
+        cpu_ns: Some(Nanos(100_000_000)),
+        runq_wait_ns: Some(Nanos(wait)),
+    };
+    app.on_look(crate::model::CloserLook {
+        id,
+        limits: crate::model::Limits {
+            quota: Some(crate::model::Quota { quota_ns: Some(Nanos(50_000_000)), period_ns: Nanos(100_000_000) }),
+            weight: Some(300),
+            default_weight: 100,
+            idle: Some(false),
+            cpus: Some("0-3".to_owned()),
+        },
+        threads: Ok(vec![thread(7, 10_000_000), thread(8, 250_000_000)]),
+        over_ns: Some(Nanos::SECOND),
+    });
+    let screen = drawn(&mut app, 100, 120);
+    for text in
+        ["0.50 CPUs: 50.0 ms each 100 ms", "300 (default 100)", "0-3", "2 threads, by run-queue wait, over 1.00 s"]
+    {
+        assert!(screen.contains(text), "{text} is not in\n{screen}");
+    }
+    let place = |text: &str| screen.find(text).unwrap();
+    assert!(place("waits  25.0 %") < place("waits  1.00 %"), "the longest wait first");
+    app.on_key(Key::Esc).unwrap();
+    assert_eq!(app.looked_at(), None);
+}

@@ -1,0 +1,96 @@
+//! What was seen, so that it can be looked at again: the last minutes of a live stream, or a recording.
+
+mod columns;
+mod labels;
+mod minifloat;
+mod pack;
+mod ring;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, io};
+
+pub(super) use pack::TrendPoint;
+pub(super) use ring::Limits;
+use ring::Ring;
+
+use super::{frame::Frame, watch::Watch};
+use crate::{
+    diagnosis::{Finding, Role, Span, Thresholds},
+    model::{CgroupId, Interval, Session},
+};
+
+/// Intervals in their order, the newest and many before it.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    session: Session,
+    thresholds: Thresholds,
+    watch: Watch,
+    ring: Ring,
+    next: u64,
+}
+
+impl Timeline {
+    pub(super) fn new(session: &Session, thresholds: &Thresholds, limits: Limits) -> Self {
+        Self {
+            session: session.clone(),
+            thresholds: thresholds.clone(),
+            watch: Watch::new(session, thresholds),
+            ring: Ring::new(limits),
+            next: 0,
+        }
+    }
+
+    /// Takes in the next interval, and gives the frame that shows it.
+    ///
+    /// # Errors
+    /// When it cannot be kept: a fault of lagstop's own.
+    pub(super) fn push(&mut self, interval: Interval) -> io::Result<Frame> {
+        let n = self.next;
+        self.next += 1;
+        let roles = self.watch.advance(n, &interval);
+        self.ring.push(n, &interval, &roles)?;
+        self.watch.forget(self.ring.first().unwrap_or(n));
+        Ok(self.frame_of(n, interval, roles))
+    }
+
+    /// Starts anew at the `n`th interval: what is kept does not lead up to it.
+    pub(super) fn restart(&mut self, n: u64) {
+        self.watch = Watch::new(&self.session, &self.thresholds);
+        self.ring.clear();
+        self.next = n;
+    }
+
+    /// The `n`th interval again; `None` when it is not kept.
+    ///
+    /// # Errors
+    /// When it cannot be read back: a fault of lagstop's own.
+    pub(super) fn frame(&self, n: u64) -> io::Result<Option<Frame>> {
+        let Some(kept) = self.ring.unpack(n) else { return Ok(None) };
+        let (interval, roles) = kept?;
+        Ok(Some(self.frame_of(n, interval, roles)))
+    }
+
+    fn frame_of(&self, n: u64, interval: Interval, roles: HashMap<CgroupId, Role>) -> Frame {
+        let alerts = self.watch.alerts(n, &interval);
+        Frame::new(n, interval, roles, alerts, self.ring.overheads(n))
+    }
+
+    /// The first and the last that are kept.
+    pub(super) fn kept(&self) -> Option<(u64, u64)> {
+        self.ring.first().zip(self.ring.last())
+    }
+
+    /// The history of one cgroup in at most `count` intervals up to the `n`th.
+    ///
+    /// # Errors
+    /// When it cannot be read back: a fault of lagstop's own.
+    pub(super) fn trend(&self, id: CgroupId, n: u64, count: usize) -> io::Result<Vec<TrendPoint>> {
+        self.ring.trend(id, n, count)
+    }
+
+    /// What the rules find about one cgroup up to now, and over how much.
+    pub(super) fn findings(&self, id: CgroupId) -> (Vec<Finding>, Span) {
+        self.watch.findings(id)
+    }
+}

@@ -1,0 +1,104 @@
+//! The last intervals, made small.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+};
+
+use super::pack::{Packed, Packer, TrendPoint};
+use crate::{
+    diagnosis::Role,
+    model::{CgroupId, Interval, Nanos},
+};
+
+/// Consecutive intervals, of which the oldest go when there are too many.
+#[derive(Debug)]
+pub(super) struct Ring {
+    packer: Packer,
+    kept: VecDeque<Kept>,
+    bytes: usize,
+    limits: Limits,
+}
+
+/// How much is kept: what is longer ago goes, and what is more, whatever comes first.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::top) struct Limits {
+    pub(in crate::top) time: Nanos,
+    pub(in crate::top) bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    n: u64,
+    duration: Nanos,
+    overhead: Option<f32>,
+    packed: Packed,
+}
+
+impl Ring {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { packer: Packer::default(), kept: VecDeque::new(), bytes: 0, limits }
+    }
+
+    /// Adds the `n`th interval, which follows the last one.
+    pub(super) fn push(&mut self, n: u64, interval: &Interval, roles: &HashMap<CgroupId, Role>) -> io::Result<()> {
+        let packed = self.packer.pack(n, interval, roles)?;
+        self.bytes += packed.len();
+        let overhead = interval.host.overhead().map(|overhead| overhead as f32);
+        self.kept.push_back(Kept { n, duration: interval.duration_ns, overhead, packed });
+        let mut time: Nanos = self.kept.iter().map(|kept| kept.duration).sum();
+        while let Some(oldest) = self.kept.front()
+            && self.kept.len() > 1
+            && (self.bytes > self.limits.bytes || time.minus(oldest.duration) >= self.limits.time)
+        {
+            self.bytes -= oldest.packed.len();
+            time = time.minus(oldest.duration);
+            self.kept.pop_front();
+        }
+        // Now and then is enough: what it frees is small.
+        if let Some(first) = self.first().filter(|first| first.is_multiple_of(FORGET_EVERY)) {
+            self.packer.forget(first);
+        }
+        Ok(())
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.limits);
+    }
+
+    pub(super) fn first(&self) -> Option<u64> {
+        self.kept.front().map(|kept| kept.n)
+    }
+
+    pub(super) fn last(&self) -> Option<u64> {
+        self.kept.back().map(|kept| kept.n)
+    }
+
+    fn get(&self, n: u64) -> Option<&Kept> {
+        let at = n.checked_sub(self.first()?)?;
+        self.kept.get(usize::try_from(at).ok()?)
+    }
+
+    /// The `n`th interval, if it is kept.
+    pub(super) fn unpack(&self, n: u64) -> Option<io::Result<(Interval, HashMap<CgroupId, Role>)>> {
+        self.get(n).map(|kept| self.packer.unpack(&kept.packed))
+    }
+
+    /// Overhead of the intervals up to the `n`th.
+    pub(super) fn overheads(&self, n: u64) -> Vec<Option<f32>> {
+        self.kept.iter().take_while(|kept| kept.n <= n).map(|kept| kept.overhead).collect()
+    }
+
+    /// The history of one cgroup in at most `count` intervals up to the `n`th.
+    pub(super) fn trend(&self, id: CgroupId, n: u64, count: usize) -> io::Result<Vec<TrendPoint>> {
+        let labels = self.packer.labels_of(id);
+        let upto = self.kept.iter().take_while(|kept| kept.n <= n).count();
+        self.kept
+            .range(upto.saturating_sub(count)..upto)
+            .map(|kept| self.packer.trend(&kept.packed, &labels, kept.duration))
+            .collect()
+    }
+}
+
+/// Intervals between two clean-ups of names.
+const FORGET_EVERY: u64 = 32;

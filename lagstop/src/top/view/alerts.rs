@@ -1,0 +1,91 @@
+//! The pane of alerts: which thresholds are crossed, by whom, and since when.
+
+use ratatui::{
+    Frame,
+    layout::Rect,
+    text::{Line, Span},
+};
+
+use super::rule_line;
+use crate::{
+    diagnosis::{Alert, AlertKind, AlertSubject},
+    model::Nanos,
+    report::display_name,
+    top::{
+        figure::Figure,
+        frame::{self, ActiveAlert},
+        state::State,
+        text::{self, clock_time, fit},
+        theme::{Theme, severity_mark},
+    },
+};
+
+/// From this width on there is room for how long an alert has lasted, beside since when.
+const WIDE: usize = 100;
+
+/// Lines that the pane takes of a view of `body` lines: as many as there are alerts, and no more than a third.
+pub(super) fn height(state: &State, body: u16) -> u16 {
+    let alerts = state.frame().map_or(0, |now| now.alerts().len());
+    (alerts.max(1) as u16).saturating_add(1).min((body / 3).max(3))
+}
+
+pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+    let Some(now) = state.frame() else { return };
+    let alerts = now.alerts();
+    let room = usize::from(area.height.saturating_sub(1));
+    let title = match alerts.len() {
+        0 => " no alert ".to_owned(),
+        1 => " 1 alert ".to_owned(),
+        n if n > room => format!(" {room} of {n} alerts, the worst "),
+        n => format!(" {n} alerts "),
+    };
+    frame.render_widget(rule_line(&title, area.width, theme), Rect { height: 1, ..area });
+    for (y, active) in (1..).zip(alerts.iter().take(room)) {
+        let line = line(active, now, state, area.width.into(), theme);
+        frame.render_widget(line, Rect { y: area.y + y, height: 1, ..area });
+    }
+}
+
+fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, theme: &Theme) -> Line<'static> {
+    let Alert { subject, severity, .. } = active.alert;
+    let since = clock_time(state.session(), active.since).map(|time| format!("since {time}"));
+    let lasted = format!("for {}", now.end().minus(active.since));
+    let when = match since {
+        Some(since) if cells < WIDE => since,
+        Some(since) => format!("{lasted} {since}"),
+        None => lasted,
+    };
+    let what = format!("{}  {when}", described(&active.alert));
+    let name = subject_name(subject, now);
+    let room = cells.saturating_sub(5 + text::width(&what));
+    Line::from(vec![
+        Span::styled(severity_mark(severity), theme.severity(severity)),
+        Span::raw(" "),
+        Span::styled(fit(&name, text::width(&name).min(room)), theme.strong()),
+        Span::raw(format!("  {what}")),
+    ])
+}
+
+fn subject_name(subject: AlertSubject, now: &frame::Frame) -> String {
+    match subject {
+        AlertSubject::Host => "host".to_owned(),
+        AlertSubject::Cgroup(id) => now
+            .cgroup(id)
+            .map_or_else(|| format!("cgroup {}", id.0), |cgroup| display_name(text::name(cgroup)).into_owned()),
+        AlertSubject::Listener(_, address) => address.to_string(),
+    }
+}
+
+pub(super) fn described(alert: &Alert) -> String {
+    let value = alert.value;
+    let share = Figure::Share(value);
+    match (alert.kind, alert.subject) {
+        (AlertKind::Overhead, AlertSubject::Host) => format!("overhead {share} % of all CPU time"),
+        (AlertKind::Overhead, _) => format!("switch cost {share} % of its CPU time"),
+        (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),
+        (AlertKind::WaitPerCpu, _) => format!("waits {} times as long as it runs", Figure::Amount(value)),
+        (AlertKind::Migrations, _) => format!("{} migrations for each second of CPU time", Figure::Rate(value)),
+        (AlertKind::Backlog, _) => format!("backlog {share} % full"),
+        (AlertKind::Throttled, _) => format!("throttled in {share} % of its periods"),
+    }
+}
