@@ -1,23 +1,32 @@
 //! The only code that reads `/proc`, `/sys` and cgroupfs, and asks the kernel about sockets.
 
 mod bandwidth;
+mod busy;
+mod cpu_time;
 mod cpus;
 mod figures;
+mod groups;
 mod hierarchy;
 mod identity;
 mod listeners;
 mod names;
+mod schedstat;
 mod sock_diag;
 mod surroundings;
+mod thread_work;
 
 pub use bandwidth::Bandwidth;
+pub use busy::{Busy, busy};
+pub use cpu_time::CpuTime;
 pub use cpus::Cpus;
 pub use figures::figures;
+pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use listeners::listening;
 pub use names::Names;
 pub use surroundings::{Seen, Surroundings};
+pub use thread_work::ThreadWork;
 
 use std::io;
 

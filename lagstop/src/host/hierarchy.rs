@@ -57,7 +57,7 @@ impl Hierarchy {
     }
 
     /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.
-    fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
+    pub(super) fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
         let has_cpu =
             |mount: &&Mount<'_>| mount.fs == "cgroup" && mount.options.split(',').any(|option| option == "cpu");
@@ -75,6 +75,15 @@ impl Hierarchy {
     pub fn directory(&self, path: &str) -> Option<PathBuf> {
         let inside = path.strip_prefix(self.root.trim_end_matches('/'))?;
         Some(self.mount.join(inside.trim_start_matches('/')))
+    }
+
+    /// The path in the hierarchy of the cgroup in `directory`.
+    pub(super) fn path(&self, directory: &Path) -> String {
+        let inside = directory.strip_prefix(&self.mount).unwrap_or(directory).to_string_lossy();
+        match self.root.trim_end_matches('/') {
+            root if inside.is_empty() && !root.is_empty() => root.to_owned(),
+            root => format!("{root}/{inside}"),
+        }
     }
 
     /// Does the cgroup exist? Only a clear no is a no.
@@ -193,5 +202,11 @@ mod tests {
         let container = Hierarchy::choose(CONTAINER, GroupBy::Scheduler).unwrap();
         assert_eq!(container.directory("/docker/abc/x"), Some("/sys/fs/cgroup host/x".into()));
         assert_eq!(container.directory("/other"), None);
+        for path in ["/", "/a/b"] {
+            assert_eq!(host.path(&host.directory(path).unwrap()), path);
+        }
+        for path in ["/docker/abc", "/docker/abc/x"] {
+            assert_eq!(container.path(&container.directory(path).unwrap()), path);
+        }
     }
 }
