@@ -1,6 +1,8 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
+mod beat;
 mod live;
+mod session;
 
 use std::sync::mpsc as blocking;
 
