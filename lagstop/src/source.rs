@@ -1,6 +1,7 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
 mod beat;
+mod files;
 mod live;
 mod session;
 
@@ -9,6 +10,7 @@ use std::sync::mpsc as blocking;
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+pub use files::{FilesOptions, files};
 pub use live::{LiveOptions, live};
 
 use crate::model::{Interval, Session};

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::hooks::HookArgs;
 use crate::{
     model::GroupBy,
-    source::{LiveOptions, SourceError, Stream, live},
+    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live},
 };
 
 /// How to measure.
@@ -56,16 +56,34 @@ impl MeasureArgs {
         live(LiveOptions {
             interval: self.interval,
             duration,
-            group_by: match self.group_by {
-                Grouping::Scheduler => GroupBy::Scheduler,
-                Grouping::Leaf => GroupBy::Leaf,
-            },
+            group_by: self.group_by.into(),
             max_cgroups: self.max_cgroups,
             load_credit_time: self.load_credit_time,
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
         })
+    }
+
+    /// Starts to measure; where the kernel does not allow that, to read what its files tell, until it is stopped.
+    pub(super) fn start_or_read(&self) -> Result<Stream, SourceError> {
+        match self.start(None) {
+            Err(SourceError::Kernel(why)) => {
+                let Self { interval, load_credit_time, .. } = *self;
+                let group_by = self.group_by.into();
+                files(FilesOptions { interval, duration: None, group_by, load_credit_time }, why.to_string())
+            }
+            started => started,
+        }
+    }
+}
+
+impl From<Grouping> for GroupBy {
+    fn from(grouping: Grouping) -> Self {
+        match grouping {
+            Grouping::Scheduler => Self::Scheduler,
+            Grouping::Leaf => Self::Leaf,
+        }
     }
 }
 

@@ -10,7 +10,8 @@ Examples:
   lagstop top
   lagstop top --interval 5s --group-by leaf
 
-? shows the keys, m what this kernel does not let lagstop measure, q quits.";
+? shows the keys, m what this kernel does not let lagstop measure, q quits.
+Without the privileges to measure it shows what the kernel's files tell: CPU time, switches, waits, Load Credit.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -21,5 +22,5 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     top::check_terminal()?;
-    block_on(async { Ok(top::run(args.measure.start(None)?).await?) })
+    block_on(async { Ok(top::run(args.measure.start_or_read()?).await?) })
 }

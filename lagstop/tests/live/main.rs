@@ -6,6 +6,7 @@
 mod accounting;
 mod cgroups;
 mod command;
+mod files;
 mod fixture;
 mod kernel_files;
 mod load;
@@ -33,15 +34,23 @@ fn main() -> ExitCode {
     if let (Some(why), false) = (&why_not, arguments.list) {
         eprintln!("\n*** LIVE TESTS SKIPPED: {why}. Nothing below says that lagstop measures right. ***\n");
     }
-    let trials = [accounting::TESTS, cgroups::TESTS, command::TESTS, privileges::TESTS, sockets::TESTS, ways::TESTS]
-        .concat()
-        .into_iter()
-        .map(|(name, test): Test| {
-            let run = move || {
-                test();
-                Ok::<(), Failed>(())
-            };
-            Trial::test(name, run).with_ignored_flag(why_not.is_some())
-        });
+    let trials = [
+        accounting::TESTS,
+        cgroups::TESTS,
+        command::TESTS,
+        files::TESTS,
+        privileges::TESTS,
+        sockets::TESTS,
+        ways::TESTS,
+    ]
+    .concat()
+    .into_iter()
+    .map(|(name, test): Test| {
+        let run = move || {
+            test();
+            Ok::<(), Failed>(())
+        };
+        Trial::test(name, run).with_ignored_flag(why_not.is_some())
+    });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
