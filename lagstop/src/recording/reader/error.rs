@@ -1,0 +1,143 @@
+//! Why a recording cannot be read, as sentences with a remedy.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
+
+use super::{SCHEMA, head};
+use crate::plain::plain;
+
+/// Why a recording cannot be read: which file, which line, what is wrong with it, and what to do.
+#[derive(Debug, Error)]
+#[error("{}{}: {problem}", path.display(), At(*line))]
+pub struct ReadError {
+    path: PathBuf,
+    line: Option<u64>,
+    problem: Problem,
+}
+
+impl ReadError {
+    pub(super) fn new(path: &Path, line: Option<u64>, problem: Problem) -> Self {
+        Self { path: path.to_owned(), line, problem }
+    }
+
+    /// The line that it is about, counted from 1. `None` where it is about the file.
+    pub const fn line(&self) -> Option<u64> {
+        self.line
+    }
+}
+
+struct At(Option<u64>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |line| write!(f, ", line {line}"))
+    }
+}
+
+#[derive(Debug, Error)]
+pub(super) enum Problem {
+    #[error("it cannot be opened: {}. Name a recording that you may read", plain(.0))]
+    Open(io::Error),
+    #[error("it is a directory. Name a file in it")]
+    Directory,
+    #[error("it is no regular file, and a recording is read back and forth. Save it in a file first, and name that")]
+    NoFile,
+    #[error("it cannot be read: {}. Copy it to where it can", plain(.0))]
+    Read(io::Error),
+    #[error("it is compressed with {name}. Decompress it first: {command}")]
+    Compressed { name: &'static str, command: &'static str },
+    #[error("it is empty: nothing was recorded. Record again")]
+    Empty,
+    #[error("it is no recording of lagstop's: {0}. Name a file that `lagstop record` wrote")]
+    NoRecording(String),
+    #[error("it is no header, with which a recording begins: what came before is missing. Take the whole recording")]
+    NoHeader,
+    #[error("the recording was cut off in its header: there is nothing in it. Record again")]
+    CutHeader,
+    #[error("it is a second header: these are several recordings in one file. Make each a file of its own")]
+    SecondHeader,
+    #[error("it comes after the footer, which ends a recording. Make what follows it a file of its own")]
+    AfterFooter,
+    #[error(
+        "it was made by a newer lagstop{version}: its format is {schema}, and this lagstop knows {SCHEMA}. Update lagstop"
+    )]
+    Newer { schema: u64, version: String },
+    #[error("the {what} cannot be understood: {why}. It was changed or damaged since it was recorded: {remedy}")]
+    Wrong { what: &'static str, why: String, remedy: &'static str },
+    #[error("it is longer than {} MiB, which no line of a recording is. Take it out", limit >> 20)]
+    TooLong { limit: u64 },
+    #[error(
+        "the interval does not begin after the one before: lines were moved or doubled. Put them in the order of \
+         `start_ns`, each once"
+    )]
+    OutOfOrder,
+    #[error("the file was changed since it was opened. Open it again")]
+    Changed,
+    #[error("there is no interval {n}: it has {count}, counted from 0")]
+    NoInterval { n: usize, count: usize },
+}
+
+impl Problem {
+    pub(super) fn wrong(what: &'static str, error: &serde_json::Error) -> Self {
+        Self::not_as_it_should_be(what, said(error))
+    }
+
+    fn not_as_it_should_be(what: &'static str, why: String) -> Self {
+        let remedy = if what == "header" { "take it as it was" } else { "take it as it was, or take the line out" };
+        Self::Wrong { what, why, remedy }
+    }
+
+    pub(super) fn no_recording(error: &serde_json::Error) -> Self {
+        Self::NoRecording(said(error))
+    }
+
+    /// What is wrong with a header of another format.
+    pub(super) fn schema(schema: u64, header: &[u8]) -> Self {
+        if schema < SCHEMA.into() {
+            return Self::not_as_it_should_be("header", format!("there is no format {schema}"));
+        }
+        let version = head::version(header).map_or_else(String::new, |version| format!(", {}", harmless(&version)));
+        Self::Newer { schema, version }
+    }
+}
+
+/// What a file is compressed with, by how it begins.
+pub(super) fn compression(head: &[u8]) -> Option<Problem> {
+    const GZIP: &[u8] = &[0x1f, 0x8b];
+    const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+    [(GZIP, "gzip", "gunzip FILE"), (ZSTD, "zstd", "zstd -d FILE")]
+        .into_iter()
+        .find(|(magic, ..)| head.starts_with(magic))
+        .map(|(_, name, command)| Problem::Compressed { name, command })
+}
+
+/// What the parser said, with its place in the line. It may quote what is in the file.
+fn said(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    // It knows one line alone.
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+    match error.column() {
+        0 => harmless(text),
+        column => format!("{} at byte {column} of the line", harmless(text)),
+    }
+}
+
+/// A quotation that nothing can hide in.
+fn harmless(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut shown = String::new();
+    for c in text.chars() {
+        match c {
+            ' '..='~' => shown.push(c),
+            c => shown.extend(c.escape_unicode()),
+        }
+        if shown.len() > LONGEST {
+            return shown + "…";
+        }
+    }
+    shown
+}

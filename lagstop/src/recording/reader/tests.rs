@@ -1,0 +1,308 @@
+use std::{fs, io::Write as _, process::Command};
+
+use proptest::prelude::*;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::*;
+use crate::{
+    model::{Cgroup, CgroupId, Distribution, Hook, HookState, Totals},
+    recording::{Line, Writer},
+};
+
+fn session() -> Session {
+    let hook = Hook {
+        name: "switches".to_owned(),
+        state: HookState::On,
+        way: Some("files".to_owned()),
+        detail: String::new(),
+        measures: "everything".to_owned(),
+    };
+    Session {
+        lagstop_version: "0.1.0".to_owned(),
+        hostname: "h\u{1b}".to_owned(),
+        hooks: vec![hook],
+        ..Session::default()
+    }
+}
+
+fn interval(seq: u64, start: u64, waits: &[(u64, u32)]) -> Interval {
+    let runq_wait = Distribution::from_bins(waits.iter().map(|&(wait, count)| (Nanos(wait), count)));
+    let totals = Totals { switches: seq * 3, runq_waits: Some(runq_wait.count()), ..Totals::default() };
+    let cgroup = Cgroup {
+        id: CgroupId(seq + 2),
+        path: format!("/a\n{seq}").into(),
+        totals,
+        runq_wait: Some(runq_wait),
+        ..Cgroup::default()
+    };
+    Interval { seq, start_ns: Nanos(start), duration_ns: Nanos(7), cgroups: vec![cgroup], ..Interval::default() }
+}
+
+fn header() -> Line {
+    Line::Header { schema: SCHEMA, session: session() }
+}
+
+fn body(starts: &[u64]) -> Vec<Line> {
+    (0..).zip(starts).map(|(seq, &start)| Line::Interval(Box::new(interval(seq, start, &[(1_000, 2)])))).collect()
+}
+
+fn whole(starts: &[u64]) -> Vec<Line> {
+    let footer = Footer { intervals: starts.len() as u64, reason: "duration".to_owned(), ..Footer::default() };
+    [vec![header()], body(starts), vec![Line::Footer(footer)]].concat()
+}
+
+fn written(lines: &[Line]) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    let mut writer = Writer::to_file(file.reopen().unwrap());
+    lines.iter().for_each(|line| writer.write(line).unwrap());
+    file
+}
+
+fn text(lines: &[Line]) -> String {
+    fs::read_to_string(written(lines).path()).unwrap()
+}
+
+fn open(bytes: impl AsRef<[u8]>) -> Result<Reader, ReadError> {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(bytes.as_ref()).unwrap();
+    // Open, it can be read on when its name is gone.
+    Reader::open(file.path())
+}
+
+/// What is said about a file with these bytes.
+fn said(bytes: impl AsRef<[u8]>) -> String {
+    let error = open(bytes).unwrap_err().to_string();
+    let (_, said) = error.split_once([',', ':']).unwrap();
+    said.trim().to_owned()
+}
+
+#[test]
+fn intervals_are_read_in_any_order() {
+    let mut reader = Reader::open(written(&whole(&[0, 5, 9])).path()).unwrap();
+    assert_eq!((reader.len(), reader.is_empty(), reader.is_cut()), (3, false, false));
+    assert_eq!(*reader.session(), session());
+    assert_eq!(reader.footer().unwrap().intervals, 3);
+    for n in [2, 0, 1, 1] {
+        assert_eq!(reader.start_of(n).unwrap(), Nanos([0, 5, 9][n]));
+        assert_eq!(reader.interval(n).unwrap().seq, n as u64);
+    }
+    let error = reader.interval(3).unwrap_err().to_string();
+    assert!(error.ends_with("there is no interval 3: it has 3, counted from 0"), "{error}");
+}
+
+#[test]
+fn a_recording_that_was_cut_off_is_good_up_to_there() {
+    let all = text(&whole(&[0, 5, 9]));
+    let ends: Vec<usize> = all.match_indices('\n').map(|(at, _)| at).collect();
+    for cut in ends[0] + 1..all.len() {
+        let mut reader = open(&all[..cut]).unwrap();
+        // A line that lacks its end alone is whole.
+        let lines = ends.iter().filter(|end| **end <= cut).count() - 1;
+        assert_eq!(reader.len(), lines.min(3), "{cut}");
+        assert_eq!(reader.is_cut(), !ends.contains(&cut) && !ends.contains(&(cut - 1)), "{cut}");
+        assert_eq!(reader.footer().is_some(), lines == 4);
+        assert!((0..reader.len()).all(|n| reader.interval(n).is_ok()));
+    }
+    for cut in HEADER.len()..ends[0] {
+        assert!(said(&all[..cut]).starts_with("line 1: the recording was cut off in its header"), "{cut}");
+    }
+    // As a file system may leave it after a power cut.
+    let mut reader = open(all[..ends[1] + 1].to_owned() + &"\0".repeat(4_096)).unwrap();
+    assert_eq!((reader.len(), reader.is_cut(), reader.interval(0).is_ok()), (1, true, true));
+}
+
+#[test]
+fn what_is_not_known_is_left_out() {
+    let header = text(&[header()]).replacen('{', r#"{"colour":[{"a":1}],"#, 1);
+    let intervals = text(&body(&[3, 4]));
+    let (first, second) = intervals.split_once('\n').unwrap();
+    // In another order, as other programs write it.
+    let value: serde_json::Value = serde_json::from_str(first).unwrap();
+    let first =
+        format!(r#"{{"zzz":null,"start_ns":3,{}"#, value.to_string().replace(r#""start_ns":3,"#, "")[1..].to_owned());
+    let reader = open(format!("{header}\r\n{first}\r\n{{\"kind\":\"remark\",\"start_ns\":\"now\"}}\n\n{second}"));
+    let mut reader = reader.unwrap();
+    let starts: Vec<Nanos> = (0..reader.len()).map(|n| reader.start_of(n).unwrap()).collect();
+    assert_eq!(starts, [Nanos(3), Nanos(4)]);
+    assert_eq!((reader.interval(0).unwrap().seq, reader.interval(1).unwrap().seq), (0, 1));
+}
+
+#[test]
+fn each_fault_has_a_sentence_with_its_line_and_what_to_do() {
+    let header = text(&[header()]);
+    let (one, two) = (text(&body(&[5])), text(&body(&[4])));
+    let footer = text(&[Line::Footer(Footer::default())]);
+    let changed = |from: &str, to: &str| header.replacen(from, to, 1);
+    for (bytes, expected) in [
+        (String::new(), "it is empty: nothing was recorded. Record again"),
+        ("\n".to_owned(), "it is empty"),
+        (
+            "hello\n".to_owned(),
+            "line 1: it is no recording of lagstop's: expected value at byte 1 of the line. Name a file",
+        ),
+        ("[1]\n".to_owned(), "line 1: it is no recording of lagstop's"),
+        ("{\"a\":1}".to_owned(), "line 1: it is no recording of lagstop's: missing field `kind`"),
+        (one.clone(), "line 1: it is no header, with which a recording begins"),
+        (changed(r#""schema":1"#, r#""schema":9"#), "line 1: it was made by a newer lagstop, 0.1.0: its format is 9"),
+        (
+            changed(r#""schema":1,"lagstop_version":"0.1.0""#, r#""schema":9,"lagstop_version":"\u001b[2J""#),
+            "line 1: it was made by a newer lagstop, \\u{1b}[2J: its format is 9, and this lagstop knows 1. Update lagstop",
+        ),
+        (changed(r#""schema":1"#, r#""schema":0"#), "line 1: the header cannot be understood: there is no format 0"),
+        (changed(r#""schema":1"#, r#""schema":"1""#), "line 1: the header cannot be understood: invalid type: string"),
+        (changed(r#""hostname""#, r#""host""#), "line 1: the header cannot be understood: missing field `hostname`"),
+        (format!("{header}{one}{header}"), "line 3: it is a second header"),
+        (format!("{header}{footer}{one}"), "line 3: it comes after the footer"),
+        (format!("{header}{footer}{footer}"), "line 3: it comes after the footer"),
+        (format!("{header}{one}{two}"), "line 3: the interval does not begin after the one before"),
+        (format!("{header}{one}{one}"), "line 3: the interval does not begin after the one before"),
+        (format!("{header}{one}oops\n{two}"), "line 3: the line cannot be understood: expected value at byte 1"),
+        (
+            format!("{header}{{\"kind\":\"interval\"}}\n"),
+            "line 2: the line cannot be understood: missing field `start_ns`",
+        ),
+        (format!("{header}{{\"kind\":\"footer\"}}\n"), "line 2: the footer cannot be understood: missing field"),
+    ] {
+        let said = said(&bytes);
+        assert!(said.starts_with(expected), "{said}");
+    }
+    for (magic, name) in [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"\x28\xb5\x2f\xfd", "zstd")] {
+        assert!(said(magic).starts_with(&format!("it is compressed with {name}. Decompress it first")), "{name}");
+    }
+}
+
+#[test]
+fn a_fault_inside_an_interval_shows_when_it_is_asked_for() {
+    let good = text(&whole(&[5, 6, 7]));
+    let deep = format!(r#""seq":1,"start_ns":6,"x":{}{}"#, "[".repeat(100_000), "]".repeat(100_000));
+    for (from, to, expected) in [
+        (r#""switches":3"#, r#""switches":-3"#, "the interval cannot be understood: invalid value: integer `-3`"),
+        (r#""switches":3"#, r#""switches":"\u001b[2J""#, "the interval cannot be understood: invalid type: string"),
+        (r#""runq_wait":""#, r#""runq_wait":"x"#, "the interval cannot be understood: the distribution is"),
+        (r#""path":"/a\n1""#, r#""path":5"#, "the interval cannot be understood: invalid type: integer `5`"),
+        (
+            r#""cgroups":[{"id":3"#,
+            &format!(r#""cgroups":[{{"x":{},"id":3"#, "[".repeat(100_000)),
+            "the interval cannot be",
+        ),
+        (r#""switches":3"#, r#""switches":3}"#, "the interval cannot be understood"),
+    ] {
+        let lines: Vec<&str> = good.split_inclusive('\n').collect();
+        assert!(lines[2].contains(from), "{from}");
+        let mut reader =
+            open([lines[..2].concat(), lines[2].replacen(from, to, 1), lines[3..].concat()].concat()).unwrap();
+        assert!(reader.interval(0).is_ok() && reader.interval(2).is_ok());
+        let error = reader.interval(1).unwrap_err();
+        assert_eq!(error.line(), Some(3));
+        let error = error.to_string();
+        assert!(error.contains(expected) && error.ends_with("take the line out"), "{error}");
+        assert!(!error.contains(char::is_control) && error.len() < 600, "{error}");
+    }
+    // What is not known may be as deep as it likes where nothing is kept of it.
+    assert!(open(good.replacen(r#""seq":1,"start_ns":6"#, &deep, 1)).unwrap().interval(1).is_ok());
+}
+
+#[test]
+fn a_line_has_a_limit() {
+    let file = written(&whole(&[5]));
+    let error = Reader::open_with(file.path(), 100).unwrap_err();
+    assert_eq!(error.line(), Some(1));
+    assert!(error.to_string().contains("which no line of a recording is"), "{error}");
+}
+
+#[test]
+fn only_files_are_read() {
+    let home = TempDir::new().unwrap();
+    let pipe = home.path().join("pipe");
+    let mode = rustix::fs::Mode::RWXU;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    for (path, expected) in [
+        (home.path(), "it is a directory. Name a file in it"),
+        (&pipe, "it is no regular file"),
+        (Path::new("/dev/null"), "it is no regular file"),
+        (&home.path().join("none"), "it cannot be opened: No such file or directory. Name a recording"),
+    ] {
+        let error = Reader::open(path).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{}: {expected}", path.display())), "{error}");
+    }
+    // What is piped in is no file either.
+    let mut child = Command::new("sleep").arg("9").stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let error = Reader::open(&PathBuf::from(format!("/proc/{}/fd/0", child.id()))).unwrap_err().to_string();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(error.contains("it is no regular file"), "{error}");
+}
+
+#[test]
+fn a_file_that_grows_or_shrinks_meanwhile_is_no_trouble() {
+    let file = written(&[vec![header()], body(&[1, 2])].concat());
+    let mut reader = Reader::open(file.path()).unwrap();
+    let mut end = File::options().append(true).open(file.path()).unwrap();
+    end.write_all(text(&body(&[3])).as_bytes()).unwrap();
+    assert_eq!((reader.len(), reader.interval(1).unwrap().seq), (2, 1));
+    end.set_len(10).unwrap();
+    // What was read ahead may still be there.
+    reader.lines.file.seek(io::SeekFrom::Start(0)).unwrap();
+    let error = reader.interval(1).unwrap_err().to_string();
+    assert!(error.contains("the file was changed since it was opened"), "{error}");
+}
+
+/// Asks for everything.
+fn read_all(bytes: &[u8]) {
+    let Ok(mut reader) = open(bytes) else { return };
+    for n in 0..=reader.len() {
+        let _ = (reader.start_of(n), reader.interval(n));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read(
+        intervals in prop::collection::vec((1u64..1_000, prop::collection::vec((1u64..1 << 37, 1u32..9), 0..5)), 0..9),
+        ends in any::<bool>(),
+    ) {
+        let mut lines = vec![header()];
+        let mut start = 0;
+        for (seq, (more, waits)) in intervals.iter().enumerate() {
+            start += more;
+            let mut waits = waits.clone();
+            waits.sort_unstable();
+            lines.push(Line::Interval(Box::new(interval(seq as u64, start, &waits))));
+        }
+        if ends {
+            lines.push(Line::Footer(Footer { reason: "interrupted".to_owned(), ..Footer::default() }));
+        }
+        let mut reader = Reader::open(written(&lines).path()).unwrap();
+        let mut back = vec![Line::Header { schema: SCHEMA, session: reader.session().clone() }];
+        for n in 0..reader.len() {
+            let interval = reader.interval(n).unwrap();
+            prop_assert_eq!(reader.start_of(n).unwrap(), interval.start_ns);
+            back.push(Line::Interval(Box::new(interval)));
+        }
+        back.extend(reader.footer().cloned().map(Line::Footer));
+        // Distributions come back in HdrHistogram's own bins; what they encode to is the same.
+        prop_assert_eq!(text(&back), text(&lines));
+    }
+
+    #[test]
+    fn any_bytes_are_a_recording_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        read_all(&bytes);
+        read_all(&[text(&[header()]).as_bytes(), &bytes].concat());
+    }
+
+    #[test]
+    fn a_damaged_recording_is_an_error_or_less_of_a_recording(
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut bytes = text(&whole(&[1, 2])).into_bytes();
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        read_all(&bytes);
+    }
+}
