@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     host::{Cpus, Surroundings},
-    kernel::{CpuPlace, Facts, KernelError, Options, Plan, Wishes, attach},
+    kernel::{Facts, KernelError, Options, Plan, Wishes, attach},
     model::{GroupBy, Hook, HookState},
 };
 
@@ -126,9 +126,7 @@ impl<'e> Trial<'e> {
 }
 
 fn try_to_attach(facts: &mut Facts, wishes: &Wishes) -> Result<Vec<Hook>, KernelError> {
-    let places = Cpus::read()
-        .map(|cpus| cpus.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect())
-        .unwrap_or_default();
+    let places = Cpus::read().map(|cpus| cpus.places()).unwrap_or_default();
     let max_cgroups = Options::DEFAULT_MAX_CGROUPS;
     let options = Options { group_by: GroupBy::Scheduler, max_cgroups, clock_only: false, places };
     attach(facts, wishes, &options).map(|reader| reader.hooks())

@@ -3,6 +3,7 @@
 //! Each finding says what was measured, against what it was held, how sure that is, what speaks against it and what to
 //! do. "No problem found" and "not enough data" are findings too.
 
+mod alert;
 mod confidence;
 mod figure;
 mod finding;
@@ -12,19 +13,23 @@ mod growth;
 mod load_classes;
 mod missing;
 mod observations;
+mod priority;
 mod report;
 mod sample;
 mod say;
 mod scheduling_overhead;
+mod setting;
 mod shell;
 mod thresholds;
 mod utilisation;
 
+pub use alert::{Alert, AlertKind, AlertSubject, alerts};
 pub use confidence::{Confidence, Level};
 pub use figure::{Figure, Unit, Value};
 pub use finding::{Advice, Finding, FindingId, Severity, Subject};
 pub use growth::Growth;
 pub use observations::Observations;
+pub use priority::{Priorities, Role, RoleKind};
 pub use report::{OwnCost, Report, Span};
 pub use sample::Sample;
 pub use thresholds::{Limit, Threshold, Thresholds};

@@ -8,12 +8,16 @@ mod figures;
 mod groups;
 mod hierarchy;
 mod identity;
+mod limits;
 mod listeners;
 mod names;
+mod netstat;
+mod owners;
 mod schedstat;
 mod sock_diag;
 mod surroundings;
 mod thread_work;
+mod threads;
 
 pub use bandwidth::Bandwidth;
 pub use busy::{Busy, busy};
@@ -23,10 +27,13 @@ pub use figures::figures;
 pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
-pub use listeners::listening;
+pub use limits::limits;
+pub use listeners::Listeners;
 pub use names::Names;
+pub use owners::Owners;
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
+pub use threads::Threads;
 
 use std::io;
 

@@ -29,16 +29,5 @@ pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};
 pub use way::{At, Measure, Probe, Way};
 
-/// Where CPUs sit, for telling migrations apart and for placing the copies of the distributions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuPlace {
-    /// Number of the CPU.
-    pub cpu: u32,
-    /// A number that CPUs with the same last-level cache share.
-    pub llc: u32,
-    /// NUMA node.
-    pub numa: u32,
-}
-
 /// The object that `cargo xtask ebpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/lagstop.bpf.o");

@@ -1,8 +1,10 @@
 //! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
 
+mod by_cpu;
 mod cgroup;
 mod closer_look;
 mod cpu;
+mod crowd;
 mod distribution;
 mod hook;
 mod host;
@@ -14,6 +16,7 @@ mod snapshot;
 mod totals;
 mod units;
 
+pub use by_cpu::ByCpu;
 pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Throttling, Workload};
 pub use closer_look::{CloserLook, Limits, Quota, Thread};
 pub use cpu::{Cpu, Crowding, Place};

@@ -3,6 +3,7 @@
 mod beat;
 mod files;
 mod live;
+mod looks;
 mod session;
 
 use std::sync::mpsc as blocking;
@@ -12,6 +13,7 @@ use tokio::sync::mpsc;
 
 pub use files::{FilesOptions, files};
 pub use live::{LiveOptions, live};
+pub use looks::Looks;
 
 use crate::model::{Interval, Session};
 
@@ -23,6 +25,8 @@ pub struct Stream {
     pub intervals: mpsc::Receiver<Result<Interval, SourceError>>,
     /// Ends the stream early.
     pub stop: Stop,
+    /// Takes closer looks at single cgroups; `None` where intervals are not of the running host.
+    pub looks: Option<Looks>,
 }
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.

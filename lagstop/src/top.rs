@@ -50,7 +50,7 @@ pub async fn run(stream: Stream) -> Result<(), TopError> {
 
 /// The loop: draw, wait for whatever comes first, let the state decide.
 async fn show(screen: &mut Screen, stream: Stream, mut signals: Endings) -> Result<(), TopError> {
-    let Stream { session, mut intervals, stop: _stop } = stream;
+    let Stream { session, mut intervals, stop: _stop, .. } = stream;
     let mut state = State::new(session);
     let theme = Theme::from_environment();
     let mut input = Input::start();

@@ -109,14 +109,7 @@ impl Observations {
 
     /// Light or heavy, in this interval: below or above the mean Load Credit of all that were runnable.
     fn rate(&mut self, interval: &Interval) {
-        let credits: Vec<(CgroupId, f64)> = interval
-            .cgroups
-            .iter()
-            .filter(|cgroup| is_rated(cgroup.id))
-            .filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0)))
-            .filter(|(_, credit)| credit.is_finite())
-            .collect();
-        let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len() as f64;
+        let (credits, fair) = credits(interval);
         let duration = interval.duration_ns.0 as f64;
         for (id, credit) in credits {
             if let Some(observed) = self.cgroups.get_mut(&id) {
@@ -212,9 +205,22 @@ impl Observations {
     }
 }
 
+/// The Load Credits of the cgroups that are compared by it, and their mean: the fair share, for equal weights.
+pub(super) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
+    let credits: Vec<(CgroupId, f64)> = interval
+        .cgroups
+        .iter()
+        .filter(|cgroup| is_rated(cgroup.id))
+        .filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0)))
+        .filter(|(_, credit)| credit.is_finite())
+        .collect();
+    let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len() as f64;
+    (credits, fair)
+}
+
 /// Takes part in the comparison of Load Credits: the row of the cgroups that had none of their own is no cgroup, and the
 /// root's tasks compete each for itself.
-const fn is_rated(id: CgroupId) -> bool {
+pub(super) const fn is_rated(id: CgroupId) -> bool {
     id.0 != CgroupId::OTHER.0 && id.0 != CgroupId::ROOT.0
 }
 

@@ -2,67 +2,98 @@
 
 use serde::Serialize;
 
-use super::{Severity, Unit, Value};
+use super::{Severity, Unit, Value, setting::Setting};
 use crate::model::Nanos;
 
-/// What figures are held against. The defaults say where they come from: [`Limit::source`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Thresholds {
-    /// Share of all CPU time spent on scheduling that is worth acting on.
-    pub overhead_warn: f64,
-    /// The same, critical.
-    pub overhead_critical: f64,
-    /// Mean cost of a switch that is dear.
-    pub mean_switch_cost_warn: Nanos,
-    /// The same, very dear.
-    pub mean_switch_cost_critical: Nanos,
-    /// Factor by which overhead must change between quiet and busy times to be called a change.
-    pub growth_notable: f64,
-    /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
-    pub utilisation_gap_warn: f64,
-    /// The same, critical.
-    pub utilisation_gap_critical: f64,
-    /// Perceived utilisation from which a host looks full, so that the gap matters.
-    pub full_utilisation: f64,
-    /// Tasks waiting per CPU, on average, below which nobody waits.
-    pub contended_wait: f64,
-    /// Load Credit of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
-    pub light_credit: f64,
-    /// Run-queue wait per CPU time of a light cgroup that is long.
-    pub light_wait_per_cpu: f64,
-    /// 99th percentile of a light cgroup's run-queue waits that is long.
-    pub light_wait_p99: Nanos,
-    /// Findings of single cgroups: at most so many.
-    pub max_cgroup_findings: usize,
-    /// Intervals that a verdict needs.
-    pub min_intervals: u64,
-    /// Switches that a verdict on their cost needs.
-    pub min_switches: u64,
-    /// Run-queue waits that a verdict on one cgroup needs.
-    pub min_waits: u64,
+/// Declares the thresholds once: their fields, defaults, and how they are set by name.
+macro_rules! thresholds {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr,)+) => {
+        /// What figures are held against. The defaults say where they come from: [`Limit::source`].
+        #[derive(Clone, Debug, PartialEq, Serialize)]
+        pub struct Thresholds {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+        }
+
+        impl Default for Thresholds {
+            fn default() -> Self {
+                Self { $($name: $default,)+ }
+            }
+        }
+
+        impl Thresholds {
+            /// Each by its name, with what it means.
+            pub const NAMES: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+))),+];
+
+            /// Sets the one that is called `name`: shares as `5%` or `0.05`, times as `10us`, other numbers as they are.
+            ///
+            /// # Errors
+            /// When none is called so, or `value` is no such figure.
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+                match name {
+                    $(stringify!($name) => self.$name = Setting::parse(value)?,)+
+                    _ => return Err(Self::unknown(name)),
+                }
+                Ok(())
+            }
+
+            /// The one that is called `name`, as [`Self::set`] takes it.
+            pub fn get(&self, name: &str) -> Option<String> {
+                Some(match name {
+                    $(stringify!($name) => Setting::write(&self.$name),)+
+                    _ => return None,
+                })
+            }
+        }
+    };
 }
 
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self {
-            overhead_warn: 0.05,
-            overhead_critical: 0.10,
-            mean_switch_cost_warn: Nanos(10_000),
-            mean_switch_cost_critical: Nanos(20_000),
-            growth_notable: 1.2,
-            utilisation_gap_warn: 0.10,
-            utilisation_gap_critical: 0.25,
-            full_utilisation: 0.45,
-            contended_wait: 0.05,
-            light_credit: 0.5,
-            light_wait_per_cpu: 1.0,
-            light_wait_p99: Nanos(10_000_000),
-            max_cgroup_findings: 5,
-            min_intervals: 5,
-            min_switches: 1_000,
-            min_waits: 100,
-        }
-    }
+thresholds! {
+    /// Share of all CPU time spent on scheduling that is worth acting on.
+    overhead_warn: f64 = 0.05,
+    /// The same, critical.
+    overhead_critical: f64 = 0.10,
+    /// Mean cost of a switch that is dear.
+    mean_switch_cost_warn: Nanos = Nanos(10_000),
+    /// The same, very dear.
+    mean_switch_cost_critical: Nanos = Nanos(20_000),
+    /// Factor by which overhead must change between quiet and busy times to be called a change.
+    growth_notable: f64 = 1.2,
+    /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
+    utilisation_gap_warn: f64 = 0.10,
+    /// The same, critical.
+    utilisation_gap_critical: f64 = 0.25,
+    /// Perceived utilisation from which a host looks full, so that the gap matters.
+    full_utilisation: f64 = 0.45,
+    /// Tasks waiting per CPU, on average, below which nobody waits.
+    contended_wait: f64 = 0.05,
+    /// Load Credit of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
+    light_credit: f64 = 0.5,
+    /// Run-queue wait per CPU time of a light cgroup that is long.
+    light_wait_per_cpu: f64 = 1.0,
+    /// 99th percentile of a light cgroup's run-queue waits that is long.
+    light_wait_p99: Nanos = Nanos(10_000_000),
+    /// Run-queue wait per CPU time of any cgroup that is long.
+    wait_per_cpu_warn: f64 = 1.0,
+    /// The same, critical.
+    wait_per_cpu_critical: f64 = 4.0,
+    /// Migrations per second of CPU time of a cgroup that are many.
+    migrations_warn: f64 = 1_000.0,
+    /// Part of a listener's backlog in use that is worth acting on.
+    backlog_warn: f64 = 0.5,
+    /// The same, critical.
+    backlog_critical: f64 = 1.0,
+    /// Share of its bandwidth periods in which a cgroup used its quota up that is worth acting on.
+    throttled_warn: f64 = 0.05,
+    /// The same, critical.
+    throttled_critical: f64 = 0.25,
+    /// Findings of single cgroups: at most so many.
+    max_cgroup_findings: usize = 5,
+    /// Intervals that a verdict needs.
+    min_intervals: u64 = 5,
+    /// Switches that a verdict on their cost needs.
+    min_switches: u64 = 1_000,
+    /// Run-queue waits that a verdict on one cgroup needs.
+    min_waits: u64 = 100,
 }
 
 /// The thresholds that decide a severity.
@@ -175,6 +206,11 @@ impl Thresholds {
         }
     }
 
+    fn unknown(name: &str) -> String {
+        let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+        format!("no threshold is called {name}; there are {}", names.join(", "))
+    }
+
     /// As a finding states it.
     pub fn state(&self, limit: Limit) -> Threshold {
         let (value, unit, severity) = self.of(limit);
@@ -249,6 +285,24 @@ mod tests {
             (0.05, 0.1, Severity::Ok),
         ] {
             assert_eq!(t.utilisation_severity(gap, perceived), expected, "{gap} at {perceived}");
+        }
+    }
+
+    #[test]
+    fn every_threshold_is_set_by_its_name() {
+        let mut thresholds = Thresholds::default();
+        for (name, meaning) in Thresholds::NAMES {
+            assert!(meaning.trim().ends_with('.'), "{name}");
+            let value = thresholds.get(name).unwrap();
+            thresholds.set(name, &value).unwrap();
+        }
+        assert_eq!(thresholds, Thresholds::default());
+        thresholds.set("overhead_warn", "3%").unwrap();
+        thresholds.set("light_wait_p99", "5ms").unwrap();
+        assert_eq!((thresholds.overhead_warn, thresholds.light_wait_p99), (0.03, Nanos(5_000_000)));
+        assert!(thresholds.set("overhead", "1").unwrap_err().contains("overhead_warn, "));
+        for wrong in ["", "-1", "NaN", "inf", "5 %%", "much"] {
+            assert!(thresholds.set("overhead_warn", wrong).is_err(), "{wrong}");
         }
     }
 

@@ -180,7 +180,7 @@ mod tests {
         let hierarchy = Hierarchy::choose(&mounted, GroupBy::Leaf).unwrap();
         let mut time = CpuTime::new(&hierarchy);
         assert_eq!(time.file(), Some("cpu.stat"));
-        let groups = hierarchy.groups(GroupBy::Leaf).unwrap();
+        let groups = hierarchy.groups().unwrap();
         assert_eq!(time.read(&groups), [None, Some(Nanos(0))]);
     }
 

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, fs, path::Path};
 
 use super::{HostError, read};
+use crate::model::Place;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
@@ -27,9 +28,13 @@ impl Cpus {
 
     /// The last-level cache and NUMA node of each possible CPU. A CPU of which sysfs says nothing is in cache and node 0,
     /// as on a machine with one of each.
-    pub fn places(&self) -> HashMap<u32, (u32, u32)> {
+    pub fn places(&self) -> Vec<Place> {
         let nodes = numa_nodes();
-        let place = |&cpu: &u32| (cpu, (last_level_cache(cpu).unwrap_or(0), nodes.get(&cpu).copied().unwrap_or(0)));
+        let place = |&cpu: &u32| Place {
+            cpu,
+            llc: last_level_cache(cpu).unwrap_or(0),
+            numa: nodes.get(&cpu).copied().unwrap_or(0),
+        };
         self.possible.iter().map(place).collect()
     }
 }

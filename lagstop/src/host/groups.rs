@@ -6,11 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{
-    HostError,
-    hierarchy::{Hierarchy, Version},
-};
-use crate::model::{CgroupId, GroupBy};
+use super::{HostError, hierarchy::Hierarchy};
+use crate::model::CgroupId;
 
 /// A cgroup that groups tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ impl Hierarchy {
     ///
     /// # Errors
     /// When the hierarchy's root cannot be read.
-    pub fn groups(&self, group_by: GroupBy) -> Result<Vec<Group>, HostError> {
+    pub fn groups(&self) -> Result<Vec<Group>, HostError> {
         let mut groups: Vec<Group> = Vec::new();
         let mut open: Vec<(PathBuf, Option<usize>)> = vec![(self.mount.clone(), None)];
         while let Some((directory, parent)) = open.pop() {
@@ -42,9 +39,8 @@ impl Hierarchy {
                 Err(_) if parent.is_some() => continue,
                 Err(source) => return Err(unreadable(&directory, source)),
             };
-            let own_group = || group_by == GroupBy::Leaf || has_a_group(self.version, &directory);
             let index = match parent {
-                Some(parent) if !own_group() => {
+                Some(parent) if !self.has_group(&directory) => {
                     groups[parent].also.push(directory.clone());
                     parent
                 }
@@ -73,11 +69,6 @@ impl Hierarchy {
     }
 }
 
-/// Has the scheduler a group for it? Of version 2 only where the `cpu` controller is handed down to it.
-fn has_a_group(version: Version, directory: &Path) -> bool {
-    version == Version::V1 || directory.join("cpu.weight").exists()
-}
-
 fn unreadable(directory: &Path, source: io::Error) -> HostError {
     HostError::Read { path: directory.display().to_string(), source }
 }
@@ -85,15 +76,18 @@ fn unreadable(directory: &Path, source: io::Error) -> HostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::GroupBy;
 
-    fn hierarchy(version: Version, home: &Path) -> Hierarchy {
-        let fs = if version == Version::V1 { "cgroup none rw,cpu" } else { "cgroup2 none rw" };
-        Hierarchy::choose(&format!("30 23 0:26 / {} rw - {fs}\n", home.display()), GroupBy::Scheduler).unwrap()
+    const V1: &str = "cgroup none rw,cpu";
+    const V2: &str = "cgroup2 none rw";
+
+    fn hierarchy(fs: &str, home: &Path, group_by: GroupBy) -> Hierarchy {
+        Hierarchy::choose(&format!("30 23 0:26 / {} rw - {fs}\n", home.display()), group_by).unwrap()
     }
 
     /// Paths of the groups, each with that of its parent and the number of directories below that are no groups.
-    fn found(hierarchy: &Hierarchy, group_by: GroupBy) -> Vec<(String, Option<String>, usize)> {
-        let groups = hierarchy.groups(group_by).unwrap();
+    fn found(hierarchy: &Hierarchy) -> Vec<(String, Option<String>, usize)> {
+        let groups = hierarchy.groups().unwrap();
         for (index, group) in groups.iter().enumerate() {
             assert!(group.parent.is_none_or(|parent| parent < index));
             assert_eq!(group.id.0, fs::metadata(&group.directory).unwrap().ino());
@@ -115,9 +109,8 @@ mod tests {
             fs::write(home.path().join(group).join("cpu.weight"), "100\n").unwrap();
         }
         let of = |path: &str, parent: Option<&str>, also| (path.to_owned(), parent.map(str::to_owned), also);
-        let v2 = hierarchy(Version::V2, home.path());
         let expected = [of("/", None, 1), of("/a", Some("/"), 2), of("/a/d", Some("/a"), 0)];
-        assert_eq!(found(&v2, GroupBy::Scheduler), expected);
+        assert_eq!(found(&hierarchy(V2, home.path(), GroupBy::Scheduler)), expected);
         let all = [
             of("/", None, 0),
             of("/a", Some("/"), 0),
@@ -126,14 +119,14 @@ mod tests {
             of("/a/d", Some("/a"), 0),
             of("/e", Some("/"), 0),
         ];
-        assert_eq!(found(&v2, GroupBy::Leaf), all);
-        assert_eq!(found(&hierarchy(Version::V1, home.path()), GroupBy::Scheduler), all);
+        assert_eq!(found(&hierarchy(V2, home.path(), GroupBy::Leaf)), all);
+        assert_eq!(found(&hierarchy(V1, home.path(), GroupBy::Scheduler)), all);
     }
 
     #[test]
     fn a_hierarchy_that_is_not_there_is_an_error() {
         let home = tempfile::tempdir().unwrap();
-        let gone = hierarchy(Version::V2, &home.path().join("gone"));
-        assert!(gone.groups(GroupBy::Leaf).unwrap_err().to_string().contains("gone"));
+        let gone = hierarchy(V2, &home.path().join("gone"), GroupBy::Leaf);
+        assert!(gone.groups().unwrap_err().to_string().contains("gone"));
     }
 }

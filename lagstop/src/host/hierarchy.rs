@@ -23,7 +23,7 @@ pub enum Version {
 }
 
 /// A mounted hierarchy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hierarchy {
     /// Its version.
     pub version: Version,
@@ -31,6 +31,8 @@ pub struct Hierarchy {
     pub mount: PathBuf,
     /// The part of it that is mounted: `/` but in a container.
     root: String,
+    /// What groups tasks.
+    pub(super) group_by: GroupBy,
 }
 
 impl Hierarchy {
@@ -39,12 +41,34 @@ impl Hierarchy {
     /// # Errors
     /// When it is not mounted.
     pub fn find(group_by: GroupBy) -> Result<Self, HostError> {
-        let mut found = Self::choose(&read("/proc/self/mountinfo")?, group_by)?;
-        if found.is_whole() {
-            // From inside of a cgroup namespace the host's root is called `/../..`.
-            found.root = "/".to_owned();
+        Ok(Self::choose(&read("/proc/self/mountinfo")?, group_by)?.seen_from_here())
+    }
+
+    /// The hierarchy with the `cpuset` controller, which in version 1 is one of its own. `None` where it is not mounted.
+    pub(super) fn with_cpusets(&self) -> Option<Self> {
+        match self.version {
+            Version::V1 => Some(self.cpusets(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.seen_from_here()),
+            Version::V2 => Some(self.clone()),
         }
-        Ok(found)
+    }
+
+    fn cpusets(&self, mountinfo: &str) -> Option<Self> {
+        let mount = mountinfo.lines().filter_map(Mount::parse).find(|mount| mount.has("cpuset"))?;
+        Some(mount.hierarchy(Version::V1, self.group_by))
+    }
+
+    fn seen_from_here(mut self) -> Self {
+        if self.is_whole() {
+            // From inside of a cgroup namespace the host's root is called `/../..`.
+            self.root = "/".to_owned();
+        }
+        self
+    }
+
+    /// One in a directory of a test.
+    #[cfg(test)]
+    pub(super) fn at(version: Version, mount: &Path, group_by: GroupBy) -> Self {
+        Self { version, mount: mount.to_owned(), root: "/".to_owned(), group_by }
     }
 
     /// Is the root of the hierarchy mounted, and not a part of it? Only other cgroups can be frozen, or tell whether there
@@ -59,16 +83,14 @@ impl Hierarchy {
     /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.
     pub(super) fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
-        let has_cpu =
-            |mount: &&Mount<'_>| mount.fs == "cgroup" && mount.options.split(',').any(|option| option == "cpu");
-        let v1 = mounts.iter().find(has_cpu).map(|mount| (mount, Version::V1));
+        let v1 = mounts.iter().find(|mount| mount.has("cpu")).map(|mount| (mount, Version::V1));
         let v2 = mounts.iter().find(|mount| mount.fs == "cgroup2").map(|mount| (mount, Version::V2));
         let (chosen, what) = match group_by {
             GroupBy::Scheduler => (v1.or(v2), "with the cpu controller"),
             GroupBy::Leaf => (v2, "of version 2"),
         };
         let (mount, version) = chosen.ok_or(HostError::NoCgroups(what))?;
-        Ok(Self { version, mount: PathBuf::from(unescape(mount.point)), root: unescape(mount.root) })
+        Ok(mount.hierarchy(version, group_by))
     }
 
     /// The directory of the cgroup with this path in the hierarchy; `None` where it is outside of what is mounted.
@@ -86,6 +108,20 @@ impl Hierarchy {
         }
     }
 
+    /// Has the scheduler a group for the cgroup in `directory`, which is not the root? Where version 2 does not hand the
+    /// controller down to a cgroup, its tasks compete in the group of the next above it that has one.
+    pub(super) fn has_group(&self, directory: &Path) -> bool {
+        match (self.version, self.group_by) {
+            (Version::V2, GroupBy::Scheduler) => directory.join("cpu.weight").exists(),
+            (Version::V1, _) | (_, GroupBy::Leaf) => true,
+        }
+    }
+
+    /// Opens a cgroup's directory by its id alone. Needs CAP_DAC_READ_SEARCH.
+    pub(super) fn open(&self, id: CgroupId) -> io::Result<OwnedFd> {
+        open_by_id(&self.mount, id)
+    }
+
     /// Does the cgroup exist? Only a clear no is a no.
     pub fn is_gone(&self, id: CgroupId, path: &str) -> bool {
         let found = self.directory(path).map(fs::metadata);
@@ -93,7 +129,7 @@ impl Hierarchy {
             return false;
         }
         // It may have been renamed, be outside of what is mounted, or have a path that was cut: ask by id.
-        match open_by_id(&self.mount, id) {
+        match self.open(id) {
             Ok(_) => false,
             Err(error) if error.raw_os_error() == Some(libc::ESTALE) => true,
             // Not permitted to ask: a path that is whole and leads nowhere is answer enough. Should it have been renamed
@@ -120,6 +156,15 @@ impl<'l> Mount<'l> {
         let mut before = before.split(' ').skip(3);
         let mut after = after.split(' ');
         Some(Self { root: before.next()?, point: before.next()?, fs: after.next()?, options: after.nth(1)? })
+    }
+
+    /// Is it of version 1 and has that controller?
+    fn has(&self, controller: &str) -> bool {
+        self.fs == "cgroup" && self.options.split(',').any(|option| option == controller)
+    }
+
+    fn hierarchy(&self, version: Version, group_by: GroupBy) -> Hierarchy {
+        Hierarchy { version, mount: PathBuf::from(unescape(self.point)), root: unescape(self.root), group_by }
     }
 }
 
@@ -191,6 +236,8 @@ mod tests {
             "cpuset is another controller"
         );
         assert_eq!(of(HYBRID, GroupBy::Leaf).unwrap(), (Version::V2, PathBuf::from("/sys/fs/cgroup/unified")));
+        let host = Hierarchy::choose(HYBRID, GroupBy::Scheduler).unwrap();
+        assert_eq!(host.cpusets(HYBRID).map(|found| found.mount), Some("/sys/fs/cgroup/cpuset".into()));
         let error = of("1 0 0:1 / / rw - ext4 /dev/sda rw\n", GroupBy::Scheduler).unwrap_err().to_string();
         assert!(error.contains("mount -t cgroup2"), "{error}");
     }

@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, fs, path::Path};
 
+use crate::model::Workload;
+
 /// Where the kubelet links the logs of containers.
 const CONTAINER_LOGS: &str = "/var/log/containers";
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
@@ -10,10 +12,10 @@ const SHORT_ID: usize = 12;
 /// Names of containers and pods, learnt from the kubelet's log links where they can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// `namespace/pod/container` by container id.
-    containers: HashMap<String, String>,
-    /// `namespace/pod` by pod uid.
-    pods: HashMap<String, String>,
+    /// By container id: namespace, pod and container.
+    containers: HashMap<String, Workload>,
+    /// By pod uid: namespace and pod.
+    pods: HashMap<String, Workload>,
 }
 
 impl Names {
@@ -34,23 +36,23 @@ impl Names {
             let (rest, id) = link.strip_suffix(".log")?.rsplit_once('-')?;
             let mut parts = rest.splitn(3, '_');
             let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
-            is_id(id).then(|| (id.to_owned(), format!("{namespace}/{pod}"), container.to_owned()))
+            let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
+            is_id(id).then(|| (id.to_owned(), pod, container))
         };
         let Some((id, pod, container)) = parse() else { return };
         let uid = target.iter().rev().nth(2).and_then(|pod| pod.to_str()).and_then(|pod| pod.rsplit_once('_'));
         if let Some((_, uid)) = uid {
             self.pods.insert(uid.to_owned(), pod.clone());
         }
-        self.containers.insert(id, format!("{pod}/{container}"));
+        self.containers.insert(id, Workload { container: Some(container.into()), ..pod });
     }
 
     /// The name of the cgroup at `path`. Where nothing better is known, the path.
     pub fn of(&self, path: &str) -> String {
-        let components: Vec<&str> = path.split('/').filter(|component| !component.is_empty()).collect();
+        let components = components(path);
         // The innermost part that means something, and what is below it.
         for (depth, component) in components.iter().enumerate().rev() {
-            let parent = depth.checked_sub(1).map(|parent| components[parent]);
-            if let Some(name) = self.component(component, parent) {
+            if let Some(name) = self.component(component, parent(&components, depth)) {
                 return std::iter::once(name.as_str())
                     .chain(components[depth + 1..].iter().copied())
                     .collect::<Vec<_>>()
@@ -60,31 +62,70 @@ impl Names {
         path.to_owned()
     }
 
+    /// The container and the pod that the cgroup at `path` is, or that it is inside of; the innermost of each. Where no name is
+    /// known, the container's id as [`Names::of`] shows it, and the pod's uid.
+    pub fn workload(&self, path: &str) -> Option<Workload> {
+        let components = components(path);
+        let container = (0..components.len()).rev().find_map(|depth| {
+            let (_, id) = container(components[depth], parent(&components, depth))?;
+            Some((depth, id))
+        });
+        let outside = container.map_or(components.len(), |(depth, _)| depth);
+        let pod = || {
+            let uid = components[..outside].iter().rev().find_map(|component| pod_uid(component))?;
+            let unknown = || Workload { pod: Some(uid.as_str().into()), ..Workload::default() };
+            Some(self.pods.get(&uid).cloned().unwrap_or_else(unknown))
+        };
+        let Some((_, id)) = container else { return pod() };
+        let known = self.containers.get(id).cloned();
+        known.or_else(|| Some(Workload { container: Some(id[..SHORT_ID].into()), ..pod().unwrap_or_default() }))
+    }
+
     fn component(&self, component: &str, parent: Option<&str>) -> Option<String> {
         self.container(component, parent).or_else(|| self.pod(component)).or_else(|| unit(component))
     }
 
-    /// `docker-<id>.scope`, `cri-containerd-<id>.scope`, `crio-<id>.scope`, `libpod-<id>.scope` under systemd; the bare id
-    /// without it.
     fn container(&self, component: &str, parent: Option<&str>) -> Option<String> {
-        let (runtime, id) = match component.strip_suffix(".scope").and_then(|scope| scope.rsplit_once('-')) {
-            Some((runtime, id)) => (runtime, id),
-            None => (parent.filter(|parent| *parent == "docker").unwrap_or("container"), component),
-        };
-        if !is_id(id) {
-            return None;
-        }
-        let known = self.containers.get(id).cloned();
+        let (runtime, id) = container(component, parent)?;
+        let known = self.containers.get(id).map(slashed);
         Some(known.unwrap_or_else(|| format!("{}:{}", runtime.trim_start_matches("cri-"), &id[..SHORT_ID])))
     }
 
-    /// `kubepods-burstable-pod<uid>.slice`, the uid with underscores, under systemd; `pod<uid>` without it.
     fn pod(&self, component: &str) -> Option<String> {
-        let uid = match component.strip_suffix(".slice") {
-            Some(slice) => slice.starts_with("kubepods").then_some(slice)?.rsplit_once("-pod")?.1.replace('_', "-"),
-            None => component.strip_prefix("pod").filter(|uid| uid.len() >= 32)?.to_owned(),
-        };
-        Some(self.pods.get(&uid).cloned().unwrap_or_else(|| format!("pod:{uid}")))
+        let uid = pod_uid(component)?;
+        Some(self.pods.get(&uid).map_or_else(|| format!("pod:{uid}"), slashed))
+    }
+}
+
+fn components(path: &str) -> Vec<&str> {
+    path.split('/').filter(|component| !component.is_empty()).collect()
+}
+
+fn parent<'p>(components: &[&'p str], depth: usize) -> Option<&'p str> {
+    depth.checked_sub(1).map(|parent| components[parent])
+}
+
+/// `namespace/pod/container`, as far as it goes.
+fn slashed(workload: &Workload) -> String {
+    let Workload { namespace, pod, container } = workload;
+    [namespace, pod, container].into_iter().flatten().map(|part| &**part).collect::<Vec<_>>().join("/")
+}
+
+/// The runtime and the id in `docker-<id>.scope`, `cri-containerd-<id>.scope`, `crio-<id>.scope`, `libpod-<id>.scope` under
+/// systemd; in the bare id without it.
+fn container<'c>(component: &'c str, parent: Option<&'c str>) -> Option<(&'c str, &'c str)> {
+    let (runtime, id) = match component.strip_suffix(".scope").and_then(|scope| scope.rsplit_once('-')) {
+        Some((runtime, id)) => (runtime, id),
+        None => (parent.filter(|parent| *parent == "docker").unwrap_or("container"), component),
+    };
+    is_id(id).then_some((runtime, id))
+}
+
+/// The pod's uid in `kubepods-burstable-pod<uid>.slice`, there with underscores, under systemd; in `pod<uid>` without it.
+fn pod_uid(component: &str) -> Option<String> {
+    match component.strip_suffix(".slice") {
+        Some(slice) => Some(slice.starts_with("kubepods").then_some(slice)?.rsplit_once("-pod")?.1.replace('_', "-")),
+        None => Some(component.strip_prefix("pod").filter(|uid| uid.len() >= 32)?.to_owned()),
     }
 }
 
@@ -150,6 +191,63 @@ mod tests {
         ] {
             assert_eq!(names.of(&path), name, "{path}");
         }
+    }
+
+    fn workload(names: &Names, path: &str) -> Option<[Option<String>; 3]> {
+        let Workload { namespace, pod, container } = names.workload(path)?;
+        Some([namespace, pod, container].map(|part| part.map(|part| part.to_string())))
+    }
+
+    #[test]
+    fn what_is_inside_of_a_container_belongs_to_it() {
+        let names = kubernetes();
+        let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
+        let whole = Some(["shop", "web-7d9", "nginx"].map(|part| Some(part.to_owned())));
+        for path in [
+            format!("/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope"),
+            format!("/kubepods.slice/{slice}/cri-containerd-{ID}.scope/system.slice/app.service"),
+            format!("/kubepods/pod{UID}/{ID}"),
+            format!("/kubepods/pod{UID}/{ID}/payload"),
+        ] {
+            assert_eq!(workload(&names, &path), whole, "{path}");
+        }
+        let pod = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), None]);
+        assert_eq!(workload(&names, &format!("/kubepods.slice/{slice}")), pod);
+        for path in ["/", "/kubepods.slice", "/system.slice/nginx.service"] {
+            assert_eq!(workload(&names, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_container_without_a_name_has_its_id() {
+        let plain = Names::default();
+        let id = Some("0123456789ab".to_owned());
+        let alone = Some([None, None, id.clone()]);
+        for path in [
+            format!("/system.slice/docker-{ID}.scope"),
+            format!("/docker/{ID}/nested"),
+            format!("/machine.slice/libpod-{ID}.scope/container"),
+        ] {
+            assert_eq!(workload(&plain, &path), alone, "{path}");
+        }
+        let uid = Some(UID.to_owned());
+        let path = format!("/kubepods/burstable/pod{UID}/{ID}");
+        assert_eq!(workload(&plain, &path), Some([None, uid.clone(), id.clone()]));
+        assert_eq!(workload(&plain, &format!("/kubepods/burstable/pod{UID}")), Some([None, uid, None]));
+        // A pod's name is known from its other containers.
+        let other = ID.replace("0123", "ffff");
+        let named = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())]);
+        assert_eq!(workload(&kubernetes(), &format!("/kubepods/pod{UID}/{other}")), named);
+    }
+
+    #[test]
+    fn the_innermost_container_is_the_one() {
+        let inner = ID.replace("0123", "ffff");
+        let path = format!("/kubepods/pod{UID}/{ID}/docker/{inner}/x");
+        assert_eq!(
+            workload(&kubernetes(), &path),
+            Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())])
+        );
     }
 
     #[test]

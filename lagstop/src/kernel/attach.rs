@@ -12,7 +12,7 @@ use bytemuck::{Zeroable, bytes_of};
 use lagstop_ebpf::{self as abi, CpuState, DEFAULT_ROWS, MAX_SHARDS, MAX_TASKS, ROW_FIRST};
 
 use super::{
-    CpuPlace, OBJECT,
+    OBJECT,
     answer::Answer,
     error::{KernelError, chain},
     facts::{Facts, Types},
@@ -25,7 +25,7 @@ use super::{
     tracefs::with_tracefs,
     way::{At, Probe},
 };
-use crate::model::{GroupBy, Nanos};
+use crate::model::{GroupBy, Nanos, Place};
 
 /// How to measure.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ pub struct Options {
     /// The programs only read the clock and return: for measuring what no program could do without.
     pub clock_only: bool,
     /// Every possible CPU.
-    pub places: Vec<CpuPlace>,
+    pub places: Vec<Place>,
 }
 
 impl Options {

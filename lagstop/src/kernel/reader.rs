@@ -26,7 +26,7 @@ use super::{
     way::Measure,
 };
 use crate::model::{
-    CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals, Traffic,
+    ByCpu, CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals, Traffic,
 };
 
 /// All totals in the kernel at one moment.
@@ -55,6 +55,7 @@ struct RawRow {
     switch_cost: [u32; BUCKETS],
     runq_wait: [u32; BUCKETS],
     accepts: AcceptTotals,
+    by_cpu: ByCpu,
 }
 
 /// What is kept about a row from read to read.
@@ -286,10 +287,17 @@ impl Reader {
     fn read_rows(&mut self, owned: &[u32]) -> Result<(), KernelError> {
         let end = owned.iter().map(|row| row + 1).max().unwrap_or(0);
         let mut raws: Vec<RawRow> = vec![RawRow::zeroed(); end as usize];
+        let (rows, measured) = (&self.rows, self.measured);
         self.maps.totals.read_array::<RowTotals>(end, self.copies, |row, copies| {
+            let raw = &mut raws[row as usize];
             for copy in copies {
-                add(&mut raws[row as usize].totals, copy);
+                add(&mut raw.totals, copy);
             }
+            raw.by_cpu = match rows.get(row as usize) {
+                // Most rows are quiet between two reads: they take no room of their own.
+                Some(row) if row.raw.totals == raw.totals => row.raw.by_cpu.clone(),
+                _ => by_cpu(copies, measured),
+            };
         })?;
         let shards = self.shards;
         self.maps.distributions.read_array::<Distributions>(end * shards, 1, |index, value| {
@@ -304,7 +312,6 @@ impl Reader {
         })?;
         self.maps.accepts.read_array::<AcceptTotals>(end, 1, |row, value| raws[row as usize].accepts = value[0])?;
 
-        let measured = self.measured;
         self.rows.resize_with(self.rows.len().max(end as usize), || Row {
             raw: Box::new(RawRow::zeroed()),
             base: None,
@@ -336,6 +343,7 @@ impl Reader {
             wakeups,
             missed_runs: _,
         } = &mut snapshot.lost;
+        let Measured { pick, swap, kept, waits, .. } = self.measured;
         let cpus = &mut snapshot.cpus;
         let mut booked = Vec::with_capacity(self.settled.len());
         self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
@@ -344,12 +352,13 @@ impl Reader {
                     booked.push(*booked_ns);
                 }
                 cpus.push(CpuTotals {
+                    is_online: self.settled.contains(&cpu),
                     switches: totals.switches,
-                    kept_calls: totals.kept_calls,
-                    pick_ns: Nanos(totals.pick_ns),
-                    swap_ns: Nanos(totals.swap_ns),
-                    runq_waits: totals.runq_waits,
-                    runq_wait_ns: Nanos(totals.runq_wait_ns),
+                    kept_calls: kept.then_some(totals.kept_calls),
+                    pick_ns: pick.then_some(Nanos(totals.pick_ns)),
+                    swap_ns: swap.then_some(Nanos(totals.swap_ns)),
+                    runq_waits: waits.then_some(totals.runq_waits),
+                    runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
                     busy_ns: Nanos(totals.busy_ns),
                     idle_ns: Nanos(totals.idle_ns),
                 });
@@ -420,8 +429,14 @@ impl RawRow {
             switch_cost: [0; BUCKETS],
             runq_wait: [0; BUCKETS],
             accepts: AcceptTotals::zeroed(),
+            by_cpu: ByCpu::default(),
         }
     }
+}
+
+/// What the copies of a row's totals, one a CPU, say of each CPU.
+fn by_cpu(copies: &[RowTotals], measured: Measured) -> ByCpu {
+    ByCpu::of(copies, |copy| (Nanos(copy.cpu_ns), Nanos(copy.runq_wait_ns)), measured.waits)
 }
 
 fn add(sum: &mut RowTotals, copy: &RowTotals) {
@@ -468,6 +483,7 @@ fn counters(raw: &RawRow, base: Option<&RawRow>, measured: Measured) -> CgroupCo
         switch_cost: swap.then(|| distribution(&raw.switch_cost, &base.switch_cost)),
         runq_wait: waits.then(|| distribution(&raw.runq_wait, &base.runq_wait)),
         accept_wait: accepts.then(|| distribution(&raw.accepts.accept_wait, &base.accepts.accept_wait)),
+        by_cpu: raw.by_cpu.since(&base.by_cpu),
     }
 }
 
@@ -544,6 +560,34 @@ mod tests {
         assert_eq!(path_of(&lineage(&deep)), "…/x/x/x/x/x/x/x/x");
         let cut = "y".repeat(NAME_LEN - 1);
         assert_eq!(path_of(&lineage(&[(9, &cut), (1, "/")])), format!("/{cut}…"));
+    }
+
+    #[test]
+    fn a_new_owner_of_a_row_starts_from_nothing_on_every_cpu() {
+        let all = Measured { waits: true, ..Measured::NOTHING };
+        let read = |cpus: &[(u64, u64)]| {
+            let mut raw = RawRow::zeroed();
+            let copies: Vec<RowTotals> = cpus
+                .iter()
+                .map(|&(cpu_ns, runq_wait_ns)| RowTotals { cpu_ns, runq_wait_ns, ..RowTotals::zeroed() })
+                .collect();
+            copies.iter().for_each(|copy| add(&mut raw.totals, copy));
+            raw.by_cpu = by_cpu(&copies, all);
+            raw
+        };
+        let first = read(&[(5, 1), (0, 0), (7, 0)]);
+        let of_first = counters(&first, None, all);
+        assert_eq!(of_first.by_cpu, first.by_cpu);
+        assert!(Arc::ptr_eq(&of_first.by_cpu.cpu_ns, &first.by_cpu.cpu_ns), "nothing is kept twice");
+        assert_eq!(counters(&first, Some(&first), all).by_cpu.end(), 0);
+        let of_second = counters(&read(&[(5, 1), (2, 3), (8, 0)]), Some(&first), all);
+        let on = |cpu| of_second.by_cpu.on(cpu);
+        assert_eq!(
+            [on(0), on(1), on(2)],
+            [(0, 0), (2, 3), (1, 0)].map(|(time, wait)| (Nanos(time), Some(Nanos(wait))))
+        );
+        assert_eq!((of_second.totals.cpu_ns, of_second.totals.runq_wait_ns), (Nanos(3), Some(Nanos(3))));
+        assert_eq!(by_cpu(&[RowTotals::zeroed()], Measured::NOTHING).runq_wait_ns, None);
     }
 
     #[test]

@@ -49,6 +49,13 @@ pub struct Crowding {
     pub runq_wait_ns: Option<Nanos>,
 }
 
+impl Crowding {
+    /// CPU time and run-queue wait, where that is measured.
+    pub fn time(&self) -> Nanos {
+        self.cpu_ns + self.runq_wait_ns.unwrap_or_default()
+    }
+}
+
 impl Cpu {
     /// Cgroups that are named for each CPU.
     pub const CROWD: usize = 3;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, CpuTotals, Host, Idle, Listener, LoadCredits, Nanos,
-    NetworkNamespace, Pressure, Snapshot, Tasks, Throttling, Totals,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, Host, Idle, Listener, LoadCredits, Nanos, NetworkNamespace,
+    Pressure, Snapshot, Tasks, Throttling, Totals, crowd::Crowds,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -28,12 +28,12 @@ pub struct Interval {
     pub host: Host,
     /// Cgroups in which anything was counted.
     pub cgroups: Vec<Cgroup>,
-    /// CPUs that were online, by number.
+    /// CPUs that were online at its end, or for a part of it, by number.
     #[serde(default)]
     pub cpus: Vec<Cpu>,
     /// Listening addresses.
     pub listeners: Vec<Listener>,
-    /// Network namespaces in which anybody listens.
+    /// Network namespaces in which anybody listens, or a connection found a queue full.
     #[serde(default)]
     pub network_namespaces: Vec<NetworkNamespace>,
 }
@@ -43,11 +43,13 @@ impl Interval {
     /// goes on by the interval.
     pub fn between(seq: u64, origin: Nanos, before: &Snapshot, after: &Snapshot, credits: &mut LoadCredits) -> Self {
         let duration_ns = after.at.minus(before.at);
+        let mut crowds = Crowds::default();
         let mut cgroups: Vec<Cgroup> = after
             .cgroups
             .iter()
-            .filter_map(|(&id, now)| cgroup(id, before.cgroups.get(&id), now, duration_ns))
+            .filter_map(|(&id, now)| cgroup(id, before.cgroups.get(&id), now, duration_ns, &mut crowds))
             .collect();
+        let cpus = crowds.cpus(&before.cpus, &after.cpus);
         credits.advance(duration_ns, cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.runnable_load?))));
         for cgroup in &mut cgroups {
             cgroup.load_credit = cgroup.runnable_load.map(|_| credits.of(cgroup.id));
@@ -58,15 +60,11 @@ impl Interval {
             duration_ns,
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
-            host: host(before, after, &cgroups),
-            listeners: Listener::book(
-                &after.listening,
-                before.traffic.as_deref().unwrap_or_default(),
-                after.traffic.as_deref(),
-            ),
+            host: host(before, after, &cgroups, &cpus),
+            listeners: Listener::between(before, after),
             cgroups,
-            cpus: Vec::new(),
-            network_namespaces: Vec::new(),
+            cpus,
+            network_namespaces: NetworkNamespace::between(before, after),
         }
     }
 
@@ -76,8 +74,14 @@ impl Interval {
     }
 }
 
-/// `None` for a cgroup that was idle.
-fn cgroup(id: CgroupId, before: Option<&CgroupState>, now: &CgroupState, duration: Nanos) -> Option<Cgroup> {
+/// `None` for a cgroup that was idle. The others go into `crowds`.
+fn cgroup(
+    id: CgroupId,
+    before: Option<&CgroupState>,
+    now: &CgroupState,
+    duration: Nanos,
+    crowds: &mut Crowds,
+) -> Option<Cgroup> {
     // Quota counters are the kernel's, not ours: without an earlier reading there is nothing to subtract from.
     let throttling = now.throttling.zip(before.and_then(|before| before.throttling));
     let throttling: Option<Throttling> = throttling.map(|(now, before)| now.since(&before));
@@ -89,6 +93,7 @@ fn cgroup(id: CgroupId, before: Option<&CgroupState>, now: &CgroupState, duratio
         Some(before) => now.counters.since(&before.counters),
         None => CgroupCounters::clone(&now.counters),
     };
+    crowds.add(id, &counters.by_cpu);
     let totals = counters.totals;
     let runnable = |wait: Nanos| Tasks((totals.cpu_ns + wait).cores(duration).0);
     (throttled || !totals.is_zero()).then(|| Cgroup {
@@ -108,24 +113,20 @@ fn cgroup(id: CgroupId, before: Option<&CgroupState>, now: &CgroupState, duratio
     })
 }
 
-fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup]) -> Host {
+fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -> Host {
     let idle = after.idle.since(&before.idle);
     let mut totals: Totals = idle;
     for cgroup in cgroups {
         totals.add(&cgroup.totals);
     }
-    let cpus = |figure: fn(&CpuTotals) -> Nanos| {
-        let at = |snapshot: &Snapshot| snapshot.cpus.iter().map(figure).sum::<Nanos>();
-        at(after).minus(at(before))
-    };
     let (now, then) = (&after.host, &before.host);
     let difference = |now: Option<Nanos>, then: Option<Nanos>| now.zip(then).map(|(now, then)| now.minus(then));
     Host {
         totals,
         idle: Idle::from(&idle),
         cpus_online: now.cpus_online,
-        busy_ns: cpus(|cpu| cpu.busy_ns),
-        idle_ns: cpus(|cpu| cpu.idle_ns),
+        busy_ns: cpus.iter().map(|cpu| cpu.busy_ns).sum(),
+        idle_ns: cpus.iter().map(|cpu| cpu.idle_ns).sum(),
         steal_ns: difference(now.steal_ns, then.steal_ns),
         self_cpu_ns: now.self_cpu_ns.minus(then.self_cpu_ns),
         // Not known in the first moments; the programs have run since before the first reading all the same.
@@ -141,6 +142,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::{ByCpu, CpuTotals};
 
     fn totals(switches: u64, pick: u64, cpu: u64, wait: u64) -> Totals {
         Totals {
@@ -194,7 +196,76 @@ mod tests {
         assert_eq!(known.cgroups[0].nr_throttled, Some(20));
     }
 
+    /// A cgroup's CPU time and run-queue wait on each CPU, in two readings.
+    type OnCpus = Vec<(u64, u64)>;
+
+    fn on_cpus(on: &[(u64, u64)]) -> CgroupState {
+        let sum = |figure: fn(&(u64, u64)) -> u64| Nanos(on.iter().map(figure).sum());
+        let totals = Totals { cpu_ns: sum(|on| on.0), runq_wait_ns: Some(sum(|on| on.1)), ..Totals::default() };
+        let by_cpu = ByCpu::of(on, |&(time, wait)| (Nanos(time), Nanos(wait)), true);
+        let counters = CgroupCounters { totals, by_cpu, ..CgroupCounters::default() };
+        CgroupState { counters: Arc::new(counters), ..CgroupState::default() }
+    }
+
+    fn on_top(before: &OnCpus, on: &OnCpus) -> OnCpus {
+        let len = before.len().max(on.len());
+        let at = |all: &OnCpus, cpu: usize| all.get(cpu).copied().unwrap_or_default();
+        (0..len).map(|cpu| (at(before, cpu).0 + at(on, cpu).0, at(before, cpu).1 + at(on, cpu).1)).collect()
+    }
+
+    fn cpu(busy: u64, idle: u64) -> CpuTotals {
+        CpuTotals { is_online: true, busy_ns: Nanos(busy), idle_ns: Nanos(idle), ..CpuTotals::default() }
+    }
+
     proptest! {
+        #[test]
+        fn crowds_never_exceed_what_a_cgroup_had(
+            groups in prop::collection::vec(
+                (prop::option::of(prop::collection::vec((0u64..9, 0u64..9), 0..5)),
+                 prop::collection::vec((0u64..9, 0u64..9), 0..5)),
+                0..Cpu::CROWD * 2,
+            ),
+        ) {
+            let mut before = Snapshot { cpus: vec![cpu(1, 1); 4], ..Snapshot::default() };
+            let mut after = Snapshot { at: Nanos(1), cpus: vec![cpu(2, 2); 4], ..Snapshot::default() };
+            for (id, (then, since)) in (0..).map(CgroupId).zip(&groups) {
+                // Some are born in between.
+                before.cgroups.extend(then.as_ref().map(|then| (id, on_cpus(then))));
+                after.cgroups.insert(id, on_cpus(&on_top(then.as_ref().unwrap_or(&Vec::new()), since)));
+            }
+            let interval = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
+            prop_assert_eq!(interval.cpus.len(), 4);
+            for cgroup in &interval.cgroups {
+                let parts = || interval.cpus.iter().flat_map(|cpu| &cpu.crowd).filter(|one| one.id == cgroup.id);
+                let cpu_ns: Nanos = parts().map(|one| one.cpu_ns).sum();
+                let wait: Nanos = parts().filter_map(|one| one.runq_wait_ns).sum();
+                prop_assert!(cpu_ns <= cgroup.totals.cpu_ns && Some(wait) <= cgroup.totals.runq_wait_ns);
+                // With no more of them than are named, all of it is there.
+                if groups.len() <= Cpu::CROWD {
+                    prop_assert_eq!((cpu_ns, Some(wait)), (cgroup.totals.cpu_ns, cgroup.totals.runq_wait_ns));
+                }
+            }
+        }
+
+        #[test]
+        fn cpus_add_up_to_the_host(
+            cpus in prop::collection::vec((any::<bool>(), 0u64..9, 0u64..9, 0u64..9, 0u64..9), 0..6),
+        ) {
+            let before = cpus.iter().map(|&(_, busy, idle, ..)| cpu(busy, idle)).collect();
+            let after: Vec<CpuTotals> = cpus
+                .iter()
+                .map(|&(is_online, busy, idle, more, rest)| CpuTotals { is_online, ..cpu(busy + more, idle + rest) })
+                .collect();
+            let before = Snapshot { cpus: before, ..Snapshot::default() };
+            let after = Snapshot { cpus: after, at: Nanos(1), ..Snapshot::default() };
+            let interval = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
+            let passed: u64 = cpus.iter().map(|cpu| cpu.3 + cpu.4).sum();
+            prop_assert_eq!(interval.host.capacity(), Nanos(passed));
+            prop_assert_eq!(interval.cpus.iter().map(|cpu| cpu.busy_ns + cpu.idle_ns).sum::<Nanos>(), Nanos(passed));
+            let there = cpus.iter().filter(|cpu| cpu.0 || cpu.3 + cpu.4 > 0).count();
+            prop_assert_eq!(interval.cpus.len(), there, "online at the end, or for a while");
+        }
+
         #[test]
         fn cgroups_and_idle_add_up_to_the_host(
             idle in (0u64..1000, 0u64..1000),

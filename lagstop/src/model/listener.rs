@@ -1,13 +1,13 @@
 //! Listening TCP sockets in an interval.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::{CgroupId, Nanos};
+use super::{CgroupId, Nanos, Snapshot};
 
 /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +68,26 @@ pub struct NetworkNamespace {
     pub listen_overflows: Option<u64>,
 }
 
+impl NetworkNamespace {
+    /// What happened in each between `before` and `after`, of those in which anybody listens or anything happened. In the
+    /// first reading of one there is nothing to subtract from.
+    pub(super) fn between(before: &Snapshot, after: &Snapshot) -> Vec<Self> {
+        let then: HashMap<u32, Option<u64>> =
+            before.network_namespaces.iter().map(|namespace| (namespace.netns, namespace.listen_overflows)).collect();
+        let listening: HashSet<u32> = after.listening.iter().map(|listener| listener.netns).collect();
+        let between = |now: &Self| {
+            let then = then.get(&now.netns).copied().flatten();
+            // Less than before is another namespace that got the same number.
+            let listen_overflows = now.listen_overflows.zip(then).and_then(|(now, then)| now.checked_sub(then));
+            Self { listen_overflows, ..*now }
+        };
+        let matters = |namespace: &Self| {
+            listening.contains(&namespace.netns) || namespace.listen_overflows.is_some_and(|overflows| overflows > 0)
+        };
+        after.network_namespaces.iter().map(between).filter(matters).collect()
+    }
+}
+
 /// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listener {
@@ -75,7 +95,8 @@ pub struct Listener {
     pub netns: u32,
     /// Local address and port.
     pub address: SocketAddr,
-    /// Cgroup of the last task that accepted from it while lagstop looked.
+    /// Cgroup of the last task that accepted from it while lagstop looked. Where none did, the one that its sockets are of,
+    /// if that can be told.
     pub cgroup: Option<CgroupId>,
     /// Listening sockets on it. `None`, like the next two, where the namespace's sockets could not be listed.
     pub sockets: Option<u64>,
@@ -84,7 +105,8 @@ pub struct Listener {
     /// How many its accept queues take: the limits, plus one each, as the kernel refuses only above the limit.
     pub backlog_capacity: Option<u64>,
     /// Connections and requests for them that it dropped, for whatever reason (`sk_drops`): a full accept queue is one. In
-    /// a snapshot since it listens, in an interval the interval's own.
+    /// a snapshot since it listens, in an interval the interval's own. Those of a socket that has gone since it was last
+    /// read are missing. `None` in an interval before which the namespace's sockets were not listed.
     #[serde(default)]
     pub drops: Option<u64>,
     /// What happened on it; `None` where TCP state changes are not seen.
@@ -107,9 +129,24 @@ impl Listener {
         }
     }
 
+    /// What happened on each between `before` and `after`.
+    pub(super) fn between(before: &Snapshot, after: &Snapshot) -> Vec<Self> {
+        let then: HashMap<(u32, SocketAddr), Option<u64>> =
+            before.listening.iter().map(|listener| ((listener.netns, listener.address), listener.drops)).collect();
+        let listed: HashSet<u32> = before.network_namespaces.iter().map(|namespace| namespace.netns).collect();
+        let drops = |listener: &Self| match then.get(&(listener.netns, listener.address)) {
+            Some(then) => listener.drops?.checked_sub((*then)?),
+            // It has begun to listen since.
+            None => listener.drops.filter(|_| listed.contains(&listener.netns)),
+        };
+        let listening: Vec<Self> =
+            after.listening.iter().map(|listener| Self { drops: drops(listener), ..listener.clone() }).collect();
+        Self::book(&listening, before.traffic.as_deref().unwrap_or_default(), after.traffic.as_deref())
+    }
+
     /// Books what happened on each address between `before` and `after` to the socket that listens on it, or on its port
     /// for every address. `None` where TCP is not watched.
-    pub(super) fn book(listening: &[Self], before: &[Traffic], after: Option<&[Traffic]>) -> Vec<Self> {
+    fn book(listening: &[Self], before: &[Traffic], after: Option<&[Traffic]>) -> Vec<Self> {
         let mut all: BTreeMap<(u32, SocketAddr), Self> =
             listening.iter().map(|listener| ((listener.netns, listener.address), listener.clone())).collect();
         let Some(after) = after else { return all.into_values().collect() };
@@ -173,6 +210,47 @@ mod tests {
             assert_eq!(booked.len(), 1);
             assert_eq!(accepts(&booked)[0].1, 3);
         }
+    }
+
+    /// A snapshot with listeners on `ports` that have dropped so many, in the namespaces 1 and so on, with their overflows.
+    fn snapshot(ports: &[(u16, Option<u64>)], overflows: &[Option<u64>]) -> Snapshot {
+        let listener = |&(port, drops): &(u16, Option<u64>)| Listener {
+            drops,
+            ..listening(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).to_string())
+        };
+        let namespaces = overflows.iter().zip(1..);
+        Snapshot {
+            listening: ports.iter().map(listener).collect(),
+            network_namespaces: namespaces
+                .map(|(&listen_overflows, netns)| NetworkNamespace { netns, listen_overflows })
+                .collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn drops_are_the_intervals_own() {
+        let after = snapshot(&[(80, Some(12)), (81, Some(3)), (82, None), (83, Some(1))], &[None]);
+        let drops = |before: &Snapshot| -> Vec<Option<u64>> {
+            Listener::between(before, &after).iter().map(|listener| listener.drops).collect()
+        };
+        let before = snapshot(&[(80, Some(10)), (82, Some(1)), (83, Some(2))], &[None]);
+        assert_eq!(drops(&before), [Some(2), Some(3), None, None], "new since; not read; another socket");
+        let not_listed = snapshot(&[], &[]);
+        assert_eq!(drops(&not_listed), [None; 4]);
+    }
+
+    #[test]
+    fn overflows_are_the_intervals_own() {
+        let before = snapshot(&[], &[Some(10), None, Some(7), Some(5)]);
+        let after = snapshot(&[(80, None)], &[Some(10), Some(4), Some(9), Some(4), Some(9)]);
+        let seen: Vec<_> = NetworkNamespace::between(&before, &after)
+            .iter()
+            .map(|namespace| (namespace.netns, namespace.listen_overflows))
+            .collect();
+        assert_eq!(seen, [(1, Some(0)), (3, Some(2))], "where nobody listens nothing happened, or it is not known");
+        let first = NetworkNamespace::between(&Snapshot::default(), &after);
+        assert_eq!(first, [NetworkNamespace { netns: 1, listen_overflows: None }]);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, Pressure, Throttling, Totals, Traffic};
+use super::{
+    ByCpu, CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, NetworkNamespace, Pressure, Throttling, Totals,
+    Traffic,
+};
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
 #[derive(Clone, Debug, Default)]
@@ -21,6 +24,8 @@ pub struct Snapshot {
     pub cpus: Vec<CpuTotals>,
     /// Listening addresses.
     pub listening: Vec<Listener>,
+    /// The network namespaces whose listening addresses these are.
+    pub network_namespaces: Vec<NetworkNamespace>,
     /// What happened on the addresses that connections came to; `None` where TCP is not watched.
     pub traffic: Option<Vec<Traffic>>,
     /// Figures of the host that are not of a cgroup.
@@ -49,6 +54,8 @@ pub struct CgroupCounters {
     pub runq_wait: Option<Distribution>,
     /// Each accept wait.
     pub accept_wait: Option<Distribution>,
+    /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
+    pub by_cpu: ByCpu,
 }
 
 impl CgroupCounters {
@@ -64,6 +71,7 @@ impl CgroupCounters {
             switch_cost: since(&self.switch_cost, &earlier.switch_cost),
             runq_wait: since(&self.runq_wait, &earlier.runq_wait),
             accept_wait: since(&self.accept_wait, &earlier.accept_wait),
+            by_cpu: self.by_cpu.since(&earlier.by_cpu),
         }
     }
 
@@ -79,28 +87,56 @@ impl CgroupCounters {
                 mine.merge(theirs);
             }
         }
+        self.by_cpu.add(&other.by_cpu);
     }
 }
 
-/// One CPU's totals, counted apart from the cgroups'.
+/// One CPU's totals, counted apart from the cgroups'. `None` is what this kernel did not let us measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTotals {
+    /// Was it online at that moment?
+    pub is_online: bool,
     /// Switches, those from idle included.
     pub switches: u64,
     /// Calls that kept the running task.
-    pub kept_calls: u64,
+    pub kept_calls: Option<u64>,
     /// Pick cost.
-    pub pick_ns: Nanos,
+    pub pick_ns: Option<Nanos>,
     /// Swap cost.
-    pub swap_ns: Nanos,
+    pub swap_ns: Option<Nanos>,
     /// Waits on this CPU's run queue that ended in running.
-    pub runq_waits: u64,
+    pub runq_waits: Option<u64>,
     /// Their time.
-    pub runq_wait_ns: Nanos,
+    pub runq_wait_ns: Option<Nanos>,
     /// Time in tasks other than idle.
     pub busy_ns: Nanos,
     /// Time in idle.
     pub idle_ns: Nanos,
+}
+
+impl CpuTotals {
+    /// What came on top of `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let count = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or_default()));
+        let time = |now: Option<Nanos>, then: Option<Nanos>| now.map(|now| now.minus(then.unwrap_or_default()));
+        Self {
+            is_online: self.is_online,
+            switches: self.switches.saturating_sub(earlier.switches),
+            kept_calls: count(self.kept_calls, earlier.kept_calls),
+            pick_ns: time(self.pick_ns, earlier.pick_ns),
+            swap_ns: time(self.swap_ns, earlier.swap_ns),
+            runq_waits: count(self.runq_waits, earlier.runq_waits),
+            runq_wait_ns: time(self.runq_wait_ns, earlier.runq_wait_ns),
+            busy_ns: self.busy_ns.minus(earlier.busy_ns),
+            idle_ns: self.idle_ns.minus(earlier.idle_ns),
+        }
+    }
+
+    /// Nothing happened, and no time passed.
+    pub fn is_zero(&self) -> bool {
+        self.switches == 0 && self.busy_ns + self.idle_ns == Nanos::ZERO
+    }
 }
 
 /// Figures of the host since some start of their own.

@@ -41,7 +41,7 @@ pub struct Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals};
+    use crate::model::{Cgroup, CgroupId, Cpu, Crowding, Distribution, Nanos, Place, Tasks, Totals};
 
     fn interval() -> Interval {
         let totals = Totals { switches: 3, voluntary_switches: 3, pick_ns: Some(Nanos(5_000)), ..Totals::default() };
@@ -56,14 +56,25 @@ mod tests {
                 switch_cost: Some(Distribution::from_bins([(Nanos(1_000), 3)])),
                 ..Cgroup::default()
             }],
+            cpus: vec![Cpu {
+                cpu: 3,
+                busy_ns: Nanos(7),
+                crowd: vec![Crowding { id: CgroupId(42), cpu_ns: Nanos(7), runq_wait_ns: None }],
+                ..Cpu::default()
+            }],
             ..Interval::default()
         }
+    }
+
+    fn session() -> Session {
+        let topology = vec![Place { cpu: 3, llc: 2, numa: 1 }];
+        Session { hostname: "h".to_owned(), topology, ..Session::default() }
     }
 
     #[test]
     fn lines_come_back_as_they_were_written() {
         let lines = [
-            Line::Header { schema: SCHEMA, session: Session { hostname: "h".to_owned(), ..Session::default() } },
+            Line::Header { schema: SCHEMA, session: session() },
             Line::Interval(Box::new(interval())),
             Line::Footer(Footer { intervals: 1, ..Footer::default() }),
         ];
@@ -79,7 +90,7 @@ mod tests {
     #[test]
     fn an_interval_has_the_fields_that_readers_count_on() {
         let value = serde_json::to_value(Line::Interval(Box::new(interval()))).unwrap();
-        for field in ["kind", "seq", "start_ns", "duration_ns", "host", "cgroups", "listeners"] {
+        for field in ["kind", "seq", "start_ns", "duration_ns", "host", "cgroups", "cpus", "listeners"] {
             assert!(value.get(field).is_some(), "{field}");
         }
         for field in [
@@ -118,7 +129,31 @@ mod tests {
         {
             assert!(value["host"].get(field).is_some(), "{field}");
         }
+        for field in
+            ["cpu", "switches", "pick_ns", "swap_ns", "runq_waits", "runq_wait_ns", "busy_ns", "idle_ns", "crowd"]
+        {
+            assert!(value["cpus"][0].get(field).is_some(), "{field}");
+        }
+        for field in ["id", "cpu_ns", "runq_wait_ns"] {
+            assert!(value["cpus"][0]["crowd"][0].get(field).is_some(), "{field}");
+        }
+        assert_eq!(value["cpus"][0]["crowd"][0]["runq_wait_ns"], serde_json::Value::Null);
+        assert!(value["cgroups"][0].get("by_cpu").is_none(), "cgroups' lines stay short");
         assert_eq!(value["cgroups"][0]["swap_ns"], serde_json::Value::Null, "not measured is null");
         assert_eq!(value["cgroups"][0]["runnable_load"], 512.0, "in the kernel's unit");
+    }
+
+    #[test]
+    fn the_header_says_where_cpus_sit() {
+        let value = serde_json::to_value(Line::Header { schema: SCHEMA, session: session() }).unwrap();
+        assert_eq!(value["topology"], serde_json::json!([{ "cpu": 3, "llc": 2, "numa": 1 }]));
+    }
+
+    #[test]
+    fn recordings_from_before_cpus_were_in_them_are_read() {
+        let mut value = serde_json::to_value(Line::Interval(Box::new(interval()))).unwrap();
+        value.as_object_mut().unwrap().remove("cpus");
+        let Line::Interval(back) = serde_json::from_value(value).unwrap() else { panic!("not an interval") };
+        assert_eq!(back.cpus, []);
     }
 }

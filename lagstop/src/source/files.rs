@@ -12,13 +12,13 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
 
 use super::{
-    SourceError, Stop, Stream,
+    Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
     live::{LOOK_EVERY, label},
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Names, ThreadWork, busy, figures, listening},
+    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Listeners, Names, Owners, ThreadWork, busy, figures},
     kernel::Measure,
     model::{
         CgroupCounters, CgroupId, CgroupLabel, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot,
@@ -51,21 +51,22 @@ const RESTRAINT: u32 = 5;
 pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> {
     let FilesOptions { interval, duration, group_by, load_credit_time } = options;
     let collector = Collector::start(group_by)?;
-    let mut session = session(interval, group_by, &collector.hierarchy, collector.hooks(interval))?;
+    let hierarchy = collector.hierarchy.clone();
+    let mut session = session(interval, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
     session.restricted = Some(why);
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
     thread::spawn(move || beat.run(collector, &stopped, &sender));
-    Ok(Stream { session, intervals, stop })
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
 struct Collector {
     hierarchy: Hierarchy,
-    group_by: GroupBy,
     cpu_time: CpuTime,
     threads: ThreadWork,
     bandwidth: Bandwidth,
+    listeners: Listeners,
     names: Names,
     last: Snapshot,
     readings: u64,
@@ -77,10 +78,11 @@ impl Collector {
     fn start(group_by: GroupBy) -> Result<Self, SourceError> {
         let hierarchy = Hierarchy::find(group_by)?;
         let mut collector = Self {
-            group_by,
             cpu_time: CpuTime::new(&hierarchy),
             threads: ThreadWork::new(hierarchy.version),
             bandwidth: Bandwidth::new(hierarchy.version),
+            // To enter other network namespaces takes privileges.
+            listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
             hierarchy,
             names: Names::read(),
             last: Snapshot::default(),
@@ -181,7 +183,7 @@ impl Readings for Collector {
         self.threads.begin();
         let at = Nanos(clock(ClockId::Monotonic).as_nanos() as u64);
         let cpus = cpu_totals(&busy()?, &self.last.cpus);
-        let groups = self.hierarchy.groups(self.group_by)?;
+        let groups = self.hierarchy.groups()?;
         let cpu_times = self.cpu_time.read(&groups);
         let directories: HashMap<CgroupId, PathBuf> =
             groups.iter().map(|group| (group.id, group.directory.clone())).collect();
@@ -196,7 +198,8 @@ impl Readings for Collector {
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;
         let idle = self.threads.nothing();
-        let snapshot = Snapshot { at, idle, cgroups, cpus, listening: listening(&[]), host, ..Snapshot::default() };
+        let (listening, network_namespaces) = self.listeners.read(&[]);
+        let snapshot = Snapshot { at, idle, cgroups, cpus, listening, network_namespaces, host, ..Snapshot::default() };
         self.took = clock(ClockId::ThreadCPUTime).saturating_sub(began);
         Ok(snapshot)
     }
@@ -212,14 +215,16 @@ impl Readings for Collector {
 
 /// The CPUs by number. What is known of one does not go back, nor away when it goes offline.
 fn cpu_totals(busy: &[Busy], last: &[CpuTotals]) -> Vec<CpuTotals> {
-    let mut all = last.to_vec();
+    let mut all: Vec<CpuTotals> = last.iter().map(|cpu| CpuTotals { is_online: false, ..*cpu }).collect();
     for &Busy { cpu, busy_ns, idle_ns } in busy {
         let cpu = cpu as usize;
         if all.len() <= cpu {
             all.resize(cpu + 1, CpuTotals::default());
         }
-        all[cpu].busy_ns = all[cpu].busy_ns.max(busy_ns);
-        all[cpu].idle_ns = all[cpu].idle_ns.max(idle_ns);
+        let known = &mut all[cpu];
+        known.is_online = true;
+        known.busy_ns = known.busy_ns.max(busy_ns);
+        known.idle_ns = known.idle_ns.max(idle_ns);
     }
     all
 }
@@ -238,8 +243,8 @@ mod tests {
         let busy = |cpu, busy, idle| Busy { cpu, busy_ns: Nanos(busy), idle_ns: Nanos(idle) };
         let before = cpu_totals(&[busy(0, 5, 5), busy(2, 7, 7)], &[]);
         let after = cpu_totals(&[busy(0, 6, 4)], &before);
-        let seen: Vec<_> = after.iter().map(|cpu| (cpu.busy_ns.0, cpu.idle_ns.0)).collect();
-        assert_eq!(seen, [(6, 5), (0, 0), (7, 7)], "the last one went offline");
+        let seen: Vec<_> = after.iter().map(|cpu| (cpu.is_online, cpu.busy_ns.0, cpu.idle_ns.0)).collect();
+        assert_eq!(seen, [(true, 6, 5), (false, 0, 0), (false, 7, 7)], "the last one went offline");
     }
 
     #[test]

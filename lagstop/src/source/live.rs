@@ -11,14 +11,14 @@ use std::{
 use tokio::sync::mpsc;
 
 use super::{
-    SourceError, Stop, Stream,
+    Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Names, figures, listening},
-    kernel::{CpuPlace, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
-    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Snapshot},
+    host::{Bandwidth, Cpus, Hierarchy, Listeners, Names, Owners, figures},
+    kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
+    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Place, Snapshot},
 };
 
 /// How to measure.
@@ -59,10 +59,12 @@ const NICE: i32 = -10;
 /// When this kernel or this process cannot.
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let collector = Collector::start(&options)?;
-    let session = session(options.interval, options.group_by, &collector.hierarchy, collector.reader.hooks())?;
+    let Collector { hierarchy, topology, reader, .. } = &collector;
+    let session = session(options.interval, options.group_by, hierarchy, topology.clone(), reader.hooks())?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
+    let hierarchy = collector.hierarchy.clone();
     let give_up = move || needed.keep_only().map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
         // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
@@ -76,13 +78,16 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     give_up()?;
-    Ok(Stream { session, intervals, stop })
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
 struct Collector {
     reader: Reader,
+    /// Where the possible CPUs sit: that does not change.
+    topology: Vec<Place>,
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
+    listeners: Listeners,
     names: Names,
     labels: HashMap<CgroupId, CgroupLabel>,
     last: Snapshot,
@@ -95,7 +100,7 @@ impl Collector {
     fn start(options: &LiveOptions) -> Result<Self, SourceError> {
         let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
-        let places = Cpus::read()?.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
+        let topology = Cpus::read()?.places();
         let reader = attach(
             &mut facts,
             &options.wishes,
@@ -103,12 +108,16 @@ impl Collector {
                 group_by: options.group_by,
                 max_cgroups: options.max_cgroups,
                 clock_only: options.clock_only,
-                places,
+                places: topology.clone(),
             },
         )?;
+        // What entering other network namespaces takes is kept only where TCP is watched.
+        let is_everywhere = reader.measures(Measure::TcpState);
         let mut collector = Self {
             reader,
+            topology,
             bandwidth: Bandwidth::new(hierarchy.version),
+            listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             names: Names::read(),
             labels: HashMap::new(),
@@ -146,6 +155,7 @@ impl Collector {
         }
         self.retire_gone(&states)?;
 
+        let (listening, network_namespaces) = self.listeners.read(&traffic);
         let mut host = figures(cpus.online.len() as u64)?;
         host.lost = lost;
         host.self_probe_ns = probe_ns;
@@ -156,7 +166,8 @@ impl Collector {
             idle,
             cgroups: states,
             cpus: cpu_totals,
-            listening: listening(&traffic),
+            listening,
+            network_namespaces,
             traffic: tcp_is_watched.then_some(traffic),
             host,
         })
@@ -204,5 +215,5 @@ impl Readings for Collector {
 }
 
 pub(super) fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), path, workload: None }
+    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
 }

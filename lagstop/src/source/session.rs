@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use super::{SourceError, beat::nanos};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
-    model::{GroupBy, Hook, Session},
+    model::{GroupBy, Hook, Place, Session},
 };
 
 /// A session of this host, from now on.
@@ -13,6 +13,7 @@ pub(super) fn session(
     interval: Duration,
     group_by: GroupBy,
     hierarchy: &Hierarchy,
+    topology: Vec<Place>,
     hooks: Vec<Hook>,
 ) -> Result<Session, SourceError> {
     let Identity { hostname, kernel, boot_id } = Identity::read()?;
@@ -32,7 +33,7 @@ pub(super) fn session(
             Version::V1 => 1,
             Version::V2 => 2,
         },
-        topology: Vec::new(),
+        topology,
         restricted: None,
         hooks,
     })

@@ -208,11 +208,11 @@ fn identity() {
     println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
     assert!(rows.switches > at_least(10_000));
     assert_eq!(rows.switches, sum(|cpu| cpu.switches));
-    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches + cpu.kept_calls)));
-    assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.0))));
-    assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.swap_ns.0))));
-    assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.runq_waits)));
-    assert_eq!(rows.runq_wait_ns, Some(Nanos(sum(|cpu| cpu.runq_wait_ns.0))));
+    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches + cpu.kept_calls.unwrap())));
+    assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.unwrap().0))));
+    assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.swap_ns.unwrap().0))));
+    assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.runq_waits.unwrap())));
+    assert_eq!(rows.runq_wait_ns, Some(Nanos(sum(|cpu| cpu.runq_wait_ns.unwrap().0))));
 }
 
 /// `/proc/stat` is read before and after lagstop reads: what lagstop counts lies between.

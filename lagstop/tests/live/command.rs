@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     Test,
-    fixture::{Load, TestCgroup, assert_within, eventually, is_slow},
+    fixture::{Load, TestCgroup, assert_within, eventually},
     terminal::Terminal,
 };
 
@@ -75,8 +75,8 @@ fn two_hundred() {
     let output = home.path().join("200.jsonl");
     let parent = TestCgroup::new("dense");
     let cgroups: Vec<TestCgroup> = (0..CGROUPS).map(|n| parent.child(&format!("func-{n}"))).collect();
-    // For long: to attach beside so many takes its time on a slow machine.
-    let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("nap 12000")).collect();
+    // Until they are killed: to attach beside so many takes its time on a slow machine.
+    let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("nap 600000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
     let status = record(&["--duration", "3s", "--output", output.to_str().unwrap()]).wait().unwrap();
@@ -197,9 +197,12 @@ fn throttling() {
     // A period in which it does not get to run at all, as on a crowded host, is none.
     let most = recorded / 20_000_000 + 2 * known.len() as u64;
     assert!((most / 3..=most).contains(&periods), "{periods} periods in {recorded} ns");
-    // Half of a CPU is taken away from one that would spin: 10 ms in each period. On a slow machine it gets it back late.
-    let late = if is_slow() { 60.0 } else { 20.0 };
-    assert_within("time throttled", sum(|c| c.throttled_ns.map(|time| time.0)), throttled * 10_000_000, late);
+    // One task that spins is throttled on one CPU at a time: at the edges for no longer than they are.
+    let time = sum(|c| c.throttled_ns.map(|time| time.0));
+    let kernel = after.2 - before.2;
+    let at_edges = took.as_nanos() as u64 - recorded;
+    println!("{time} ns throttled of {kernel}, {at_edges} ns at the edges");
+    assert!(time <= kernel && time + at_edges >= kernel);
 }
 
 /// Twelve cgroups, one after the other, in a table with room for the root and five more.

@@ -14,8 +14,9 @@ use std::{
 
 use lagstop::{
     host::Cpus,
-    kernel::{Btf, CpuPlace, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
+    kernel::{Btf, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy},
+    source::{LiveOptions, Stream, live},
 };
 
 use crate::load;
@@ -92,7 +93,22 @@ impl TestCgroup {
         Self::at(format!("{}/{name}", self.path))
     }
 
+    /// Makes one inside of this that the scheduler has no group for, where that can be: in the unified hierarchy.
+    pub(crate) fn child_without_group(&self, name: &str) -> Self {
+        Self::make(format!("{}/{name}", self.path))
+    }
+
     fn at(path: String) -> Self {
+        let cgroup = Self::make(path);
+        if cgroup.is_unified() {
+            // The controller must be handed down for the scheduler to group.
+            let parent = cgroup.directories[0].parent().unwrap();
+            fs::write(parent.join("cgroup.subtree_control"), "+cpu").unwrap();
+        }
+        cgroup
+    }
+
+    fn make(path: String) -> Self {
         let mounts = Mounts::find();
         let mut cgroup = Self { path, directories: Vec::new(), mounts };
         let all = [Some(&cgroup.mounts.cpu), cgroup.mounts.cpuacct.as_ref(), cgroup.mounts.unified.as_ref()];
@@ -100,11 +116,6 @@ impl TestCgroup {
         directories.dedup();
         for directory in &directories {
             fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        }
-        if cgroup.mounts.cpuacct.is_none() {
-            // On v2 the controller must be handed down for the scheduler to group.
-            let parent = directories[0].parent().unwrap().to_owned();
-            fs::write(parent.join("cgroup.subtree_control"), "+cpu").unwrap();
         }
         cgroup.directories = directories;
         cgroup
@@ -116,6 +127,11 @@ impl TestCgroup {
 
     pub(crate) fn id(&self) -> CgroupId {
         CgroupId(fs::metadata(self.below(&self.mounts.cpu)).unwrap().ino())
+    }
+
+    /// Is the hierarchy that the scheduler groups by the unified one?
+    pub(crate) fn is_unified(&self) -> bool {
+        self.mounts.unified.as_ref() == Some(&self.mounts.cpu)
     }
 
     /// Its id in the unified hierarchy.
@@ -145,11 +161,24 @@ impl TestCgroup {
         }
     }
 
-    /// `nr_periods`, `nr_throttled` of its `cpu.stat`.
-    pub(crate) fn throttling(&self) -> (u64, u64) {
+    /// Gives it three times the weight of others. Its weight then, and what it is by default, in the units of this version.
+    pub(crate) fn triple_its_weight(&self) -> (u64, u64) {
+        let directory = self.below(&self.mounts.cpu);
+        let (file, default) =
+            if directory.join("cpu.weight").exists() { ("cpu.weight", 100) } else { ("cpu.shares", 1_024) };
+        fs::write(directory.join(file), (3 * default).to_string()).unwrap();
+        (3 * default, default)
+    }
+
+    /// `nr_periods`, `nr_throttled` and the time throttled in nanoseconds of its `cpu.stat`.
+    pub(crate) fn throttling(&self) -> (u64, u64, u64) {
         let stat = fs::read_to_string(self.below(&self.mounts.cpu).join("cpu.stat")).unwrap();
-        let field = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().parse().unwrap();
-        (field("nr_periods "), field("nr_throttled "))
+        let field = |name: &str| {
+            let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
+            Some(value.trim().parse::<u64>().unwrap())
+        };
+        let time = field("throttled_usec").map(|us| us * 1_000).or_else(|| field("throttled_time"));
+        (field("nr_periods").unwrap(), field("nr_throttled").unwrap(), time.unwrap())
     }
 
     /// Starts a load in it: see [`load`].
@@ -280,12 +309,11 @@ impl Probes {
     pub(crate) fn with(setup: &Setup) -> Self {
         let mut facts = if setup.by_file { Facts::probe(Some(Path::new(Btf::VMLINUX))) } else { facts().clone() };
         let cpus = Cpus::read().unwrap();
-        let places = cpus.places().into_iter().map(|(cpu, (llc, numa))| CpuPlace { cpu, llc, numa }).collect();
         let options = Options {
             group_by: setup.group_by,
             max_cgroups: setup.max_cgroups.unwrap_or(Options::DEFAULT_MAX_CGROUPS),
             clock_only: false,
-            places,
+            places: cpus.places(),
         };
         let reader = attach(&mut facts, &setup.wishes, &options).unwrap_or_else(|error| panic!("{error}"));
         let mut probes = Self { reader, online: cpus.online };
@@ -313,6 +341,26 @@ impl Probes {
         });
         Arc::clone(counters)
     }
+}
+
+/// Measures as the commands do, on a thread of its own: it gives up capabilities that the next test needs.
+pub(crate) fn with_stream<T: Send>(group_by: GroupBy, look: impl AsyncFnOnce(&mut Stream) -> T + Send) -> T {
+    let run = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut stream = live(LiveOptions {
+            interval: Duration::from_millis(100),
+            duration: None,
+            group_by,
+            max_cgroups: LiveOptions::DEFAULT_MAX_CGROUPS,
+            load_credit_time: Duration::from_secs(2),
+            wishes: Wishes::default(),
+            btf: None,
+            clock_only: false,
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
+        runtime.block_on(look(&mut stream))
+    };
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Asserts that `measured` is within `percent` of `expected`, and prints both.

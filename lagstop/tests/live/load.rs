@@ -6,8 +6,8 @@
 use std::{
     fs::{self, File},
     io::{Read, Write, stdin, stdout},
-    net::{TcpListener, TcpStream},
-    os::unix::process::CommandExt,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::{fd::AsRawFd, unix::process::CommandExt},
     process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
@@ -17,7 +17,10 @@ use lagstop::{
     model::GroupBy,
     source::{FilesOptions, files},
 };
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::{
+    net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with},
+    thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe},
+};
 
 /// Makes this binary a load; its kind follows.
 pub(crate) const FLAG: &str = "--load";
@@ -44,6 +47,11 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["wander"] => wander(),
         // Threads that run without a pause.
         ["threads", count] => threads(count.parse().unwrap()),
+        // The same, all on one CPU.
+        ["crowd", cpu, count] => {
+            pin(cpu.parse().unwrap());
+            threads(count.parse().unwrap());
+        }
         // Threads that begin and end all the time.
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
         // Executes a program from a thread that is not the first.
@@ -55,6 +63,13 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["abandon", count] => abandon(count.parse().unwrap()),
         // Watches all cgroups through the kernel's files, until a line comes.
         ["watch", group_by] => watch(group_by),
+        // Makes connections that find the accept queue full.
+        ["overflow", count] => overflow(count.parse().unwrap()),
+        // The same in a network namespace of its own.
+        ["overflow-apart", count] => {
+            leave_network();
+            overflow(count.parse().unwrap());
+        }
         ["none"] => {}
         _ => panic!("no load is called {what}"),
     }
@@ -179,6 +194,45 @@ fn abandon(count: usize) {
     thread::sleep(Duration::from_millis(20));
     drop(listener);
     drop(clients);
+}
+
+/// Enters a network namespace of its own, in which there is the loopback alone, and brings that up: netdevice(7).
+fn leave_network() {
+    // SAFETY: there is no other thread.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.unwrap();
+    let socket = TcpListener::bind("0.0.0.0:0").unwrap();
+    // SAFETY: plain bytes and integers.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name[0] = b'l' as libc::c_char;
+    request.ifr_name[1] = b'o' as libc::c_char;
+    request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
+    // SAFETY: the kernel reads a whole request.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Listens with a queue for two, says where, waits, and connects `count` times.
+fn overflow(count: usize) {
+    const QUEUE: i32 = 1;
+    let tcp = |flags| {
+        socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC | flags, Some(ipproto::TCP)).unwrap()
+    };
+    let listener = tcp(SocketFlags::empty());
+    bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    listen(&listener, QUEUE).unwrap();
+    let address = TcpListener::from(listener.try_clone().unwrap()).local_addr().unwrap();
+    say(&address.port().to_string());
+    wait();
+    let clients: Vec<_> = (0..count).map(|_| tcp(SocketFlags::NONBLOCK)).collect();
+    for client in &clients {
+        // That it is not connected at once is no error here.
+        let _ = connect(client, &address);
+    }
+    // Those that were refused must not try again. Those in the queue stay there.
+    drop(clients);
+    say("overflowed");
+    wait();
+    drop(listener);
 }
 
 /// Says what the session is, and at the end each interval, in JSON.

@@ -6,10 +6,12 @@
 mod accounting;
 mod cgroups;
 mod command;
+mod cpus;
 mod files;
 mod fixture;
 mod kernel_files;
 mod load;
+mod looks;
 mod privileges;
 mod sockets;
 mod terminal;
@@ -38,7 +40,9 @@ fn main() -> ExitCode {
         accounting::TESTS,
         cgroups::TESTS,
         command::TESTS,
+        cpus::TESTS,
         files::TESTS,
+        looks::TESTS,
         privileges::TESTS,
         sockets::TESTS,
         ways::TESTS,

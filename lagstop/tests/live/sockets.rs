@@ -1,17 +1,28 @@
-//! Accept waits.
+//! Accept waits, and who listens.
 
-use std::{thread, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    thread,
+    time::{Duration, Instant},
+};
 
-use lagstop::model::{ListenerTotals, Nanos};
+use lagstop::{
+    model::{CgroupId, GroupBy, Interval, Listener, ListenerTotals, Nanos},
+    source::Stream,
+};
 
 use crate::{
     Test,
-    fixture::{Probes, Setup, TestCgroup, assert_within, eventually},
+    fixture::{Load, Probes, Setup, TestCgroup, assert_within, eventually, with_stream},
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("accept_waits_agree_with_a_server_that_waits", accept_wait),
     ("connections_that_nobody_accepts_are_abandoned", abandoned),
+    ("a_full_accept_queue_agrees_with_netstat", full_queue),
+    ("a_full_accept_queue_in_another_network_namespace_agrees_with_netstat", full_queue_apart),
+    ("a_listener_without_traffic_has_an_owner", owner),
 ];
 
 fn accept_wait() {
@@ -61,4 +72,110 @@ fn abandoned() {
         let found = traffic.iter().find(|traffic| traffic.address.port() == port).unwrap();
         found.totals == expected
     });
+}
+
+/// Waits for an interval that has `what`.
+async fn until<T>(stream: &mut Stream, what: &str, mut find: impl FnMut(&Interval) -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        let interval = stream.intervals.recv().await.unwrap().unwrap();
+        if let Some(found) = find(&interval) {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{what} did not happen");
+    }
+}
+
+/// Intervals that may have been measured before a line of a load was read, and are still to be had.
+const STILL_ON_THEIR_WAY: u64 = 12;
+
+/// `ListenOverflows` of the network namespace of a process.
+fn listen_overflows(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap();
+    let lines: Vec<Vec<&str>> =
+        text.lines().filter(|line| line.starts_with("TcpExt:")).map(|line| line.split(' ').collect()).collect();
+    lines[1][lines[0].iter().position(|name| *name == "ListenOverflows").unwrap()].parse().unwrap()
+}
+
+fn full_queue() {
+    overflow("overflow");
+}
+
+fn full_queue_apart() {
+    overflow("overflow-apart");
+}
+
+/// Sees a listener appear, then its queue overflow, and compares with what the kernel says before and after.
+fn overflow(what: &str) {
+    const CONNECTIONS: u64 = 40;
+    const TAKEN: u64 = 2;
+    let cgroup = TestCgroup::new("overflow");
+    let mut load = cgroup.start(&format!("{what} {CONNECTIONS}"));
+    load.line();
+    load.go();
+    let port: u16 = load.line().parse().unwrap();
+    let pid = load.pid();
+    let netns = fs::metadata(format!("/proc/{pid}/ns/net")).unwrap().ino() as u32;
+    let is_it = move |listener: &&Listener| (listener.netns, listener.address.port()) == (netns, port);
+    let count = |interval: &Interval, drops: &mut u64, overflows: &mut u64| {
+        let listener = interval.listeners.iter().find(is_it).unwrap();
+        let namespace = interval.network_namespaces.iter().find(|namespace| namespace.netns == netns).unwrap();
+        *drops += listener.drops.unwrap();
+        *overflows += namespace.listen_overflows.unwrap();
+        (listener.backlog, listener.backlog_capacity)
+    };
+    let before = listen_overflows(pid);
+    let (drops, overflows, queue, least, most) = with_stream(GroupBy::Scheduler, async |stream| {
+        let (mut drops, mut overflows) = (0, 0);
+        // It is found, and read for the second time: what came before does not count.
+        until(stream, "the listener", |interval| interval.listeners.iter().find(is_it)?.drops).await;
+        let start = listen_overflows(pid);
+        load.go();
+        assert_eq!(load.line(), "overflowed");
+        let end = listen_overflows(pid);
+        let mut queue = (None, None);
+        let first = until(stream, "the overflow", |interval| {
+            queue = count(interval, &mut drops, &mut overflows);
+            (overflows > 0).then_some(interval.seq)
+        })
+        .await;
+        until(stream, "the end of it", |interval| {
+            queue = count(interval, &mut drops, &mut overflows);
+            (interval.seq > first + STILL_ON_THEIR_WAY).then_some(())
+        })
+        .await;
+        (drops, overflows, queue, end - start, listen_overflows(pid) - before)
+    });
+    println!("{least} <= {overflows} overflows <= {most}; {drops} drops; queue {queue:?}");
+    assert!(least >= CONNECTIONS - TAKEN);
+    assert!((least..=most).contains(&overflows));
+    // All of its drops are overflows; others here may have some too.
+    assert!((CONNECTIONS - TAKEN..=most).contains(&drops));
+    assert_eq!(queue, (Some(TAKEN), Some(TAKEN)));
+}
+
+fn owner() {
+    let cgroup = TestCgroup::new("owner");
+    let inner = cgroup.child_without_group("inner");
+    let mut load = inner.start("overflow-apart 0");
+    load.line();
+    load.go();
+    let port: u16 = load.line().parse().unwrap();
+    // Only in the unified hierarchy do sockets know their cgroup.
+    let group = cgroup.is_unified().then(|| cgroup.id());
+    assert_eq!(owner_of(&load, port, GroupBy::Scheduler), group);
+    if let Some(leaf) = inner.leaf_id() {
+        assert_eq!(owner_of(&load, port, GroupBy::Leaf), Some(leaf));
+    }
+}
+
+fn owner_of(load: &Load, port: u16, group_by: GroupBy) -> Option<CgroupId> {
+    let netns = fs::metadata(format!("/proc/{}/ns/net", load.pid())).unwrap().ino() as u32;
+    let listener = with_stream(group_by, async |stream| {
+        let is_it = |listener: &&Listener| (listener.netns, listener.address.port()) == (netns, port);
+        until(stream, "the listener", |interval| interval.listeners.iter().find(is_it).cloned()).await
+    });
+    println!("by {group_by:?}: {listener:?}");
+    assert_eq!((listener.sockets, listener.backlog, listener.backlog_capacity), (Some(1), Some(0), Some(2)));
+    listener.cgroup
 }

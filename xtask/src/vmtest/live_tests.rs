@@ -48,6 +48,8 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("switches_of_all_cpus_agree_with_proc_stat", &["switches"]),
     truth("runnable_load_and_load_credit_agree_with_tg_load_avg", &["runq-wait"]),
     truth("threads_are_counted_once", &["switches"]),
+    truth("a_cpu_is_crowded_by_who_runs_and_waits_there", &["switches", "runq-wait"]),
+    truth("each_cpu_adds_up_to_the_cgroups_on_it", &["switches", "runq-wait"]),
     truth("nested_cgroups_have_their_paths", &["switches"]),
     truth("grouping_by_leaf_uses_the_unified_hierarchy", &["switches"]),
     truth("the_surplus_goes_to_other_and_nothing_is_lost", &["switches"]),
@@ -64,6 +66,12 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("without_the_kernels_types_all_agrees_with_proc", &["switches", "runq-wait", "tcp-state", "accept"]),
     truth("the_light_setting_still_agrees_with_proc", &["switches", "runq-wait"]),
     program_on_kernel("throttling_agrees_with_cpu_stat"),
+    program_on_kernel("a_full_accept_queue_agrees_with_netstat"),
+    program_on_kernel("a_full_accept_queue_in_another_network_namespace_agrees_with_netstat"),
+    program_on_kernel("a_listener_without_traffic_has_an_owner"),
+    program_on_kernel("a_closer_look_shows_the_limits_that_were_set"),
+    program_on_kernel("a_closer_look_agrees_with_proc_on_each_thread"),
+    program_on_kernel("a_closer_look_at_what_is_gone_says_so"),
     program_on_kernel("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took"),
     program_on_kernel("root_gives_up_what_only_attaching_took"),
     program_on_kernel("check_says_how_top_would_run"),
@@ -109,7 +117,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for file in fs::read_dir(&dir).unwrap() {
             let text = fs::read_to_string(file.unwrap().path()).unwrap();
-            for list in text.split("TESTS: &[Test] = &[").skip(1) {
+            for list in text.split("const TESTS: &[Test] =").skip(1) {
                 let list = list.split("];").next().unwrap();
                 names.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
             }

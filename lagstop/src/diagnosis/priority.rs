@@ -1,0 +1,223 @@
+//! Who would gain from LAGS priority and who would pay for it, as it looks right now.
+//!
+//! The same criteria as the rule on load classes (`load_classes`), over the last seconds instead of a whole recording: waits
+//! and CPU time are averaged like Load Credit is, so that marks do not flicker.
+
+use std::{collections::HashMap, fmt};
+
+use super::{Thresholds, observations::credits};
+use crate::model::{Cgroup, CgroupId, Interval, Nanos};
+
+/// Time constant of the averages: longer than Load Credit's, for a mark should be steadier than a figure.
+const TIME_CONSTANT: Nanos = Nanos(5_000_000_000);
+/// Waits that the average must rest on.
+const FEWEST_WAITS: f64 = 10.0;
+/// Below this an average is forgotten, in nanoseconds and waits.
+const FORGOTTEN: f64 = 1e-3;
+
+/// Who would gain and who would pay, followed from interval to interval.
+#[derive(Clone, Debug, Default)]
+pub struct Priorities {
+    recent: HashMap<CgroupId, Recent>,
+}
+
+/// Decayed sums of one cgroup.
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    cpu_ns: f64,
+    wait_ns: f64,
+    waits: f64,
+    /// The longest 99th percentile of its waits lately.
+    tail_ns: f64,
+}
+
+/// What LAGS priority would mean for a cgroup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Role {
+    /// Gain or pay.
+    pub kind: RoleKind,
+    /// Its Load Credit, in tasks.
+    pub credit: f64,
+    /// The fair share that light and heavy are told apart by.
+    pub fair_share: f64,
+    /// Its run-queue wait for each second of CPU time.
+    pub wait_per_cpu: f64,
+    /// 99th percentile of its run-queue waits.
+    pub wait_p99: Nanos,
+    /// Cgroups that would gain.
+    pub gaining: u32,
+}
+
+/// Gain or pay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoleKind {
+    /// Light, and waits long: it would go first.
+    Gains,
+    /// Heavy, while light ones wait: it would wait for them.
+    Pays,
+}
+
+/// Why, in one line.
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { credit, fair_share, wait_per_cpu, wait_p99, gaining, .. } = self;
+        match self.kind {
+            RoleKind::Gains => write!(
+                f,
+                "would gain from LAGS priority: light (Load Credit {credit:.2}, fair share {fair_share:.2}), and waits \
+                 {wait_per_cpu:.1} times as long as it runs, p99 {wait_p99}"
+            ),
+            RoleKind::Pays => write!(
+                f,
+                "would pay for LAGS priority: heavy (Load Credit {credit:.2}, fair share {fair_share:.2}) while {gaining} \
+                 light cgroup{} wait{} long",
+                if *gaining == 1 { "" } else { "s" },
+                if *gaining == 1 { "s" } else { "" },
+            ),
+        }
+    }
+}
+
+impl Recent {
+    fn advance(&mut self, keep: f64, cgroup: Option<&Cgroup>) {
+        self.cpu_ns *= keep;
+        self.wait_ns *= keep;
+        self.waits *= keep;
+        self.tail_ns *= keep;
+        let Some(cgroup) = cgroup else { return };
+        let totals = &cgroup.totals;
+        self.cpu_ns += totals.cpu_ns.0 as f64;
+        self.wait_ns += totals.runq_wait_ns.unwrap_or_default().0 as f64;
+        self.waits += totals.runq_waits.unwrap_or_default() as f64;
+        let tail = cgroup.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)).or_else(|| totals.mean_runq_wait());
+        self.tail_ns = self.tail_ns.max(tail.unwrap_or_default().0 as f64);
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.cpu_ns < FORGOTTEN && self.wait_ns < FORGOTTEN
+    }
+
+    fn waits_long(&self, thresholds: &Thresholds) -> bool {
+        self.waits >= FEWEST_WAITS
+            && self.wait_ns >= thresholds.light_wait_per_cpu * self.cpu_ns
+            && self.tail_ns >= thresholds.light_wait_p99.0 as f64
+    }
+}
+
+impl Priorities {
+    /// Takes in the next interval. Gives the roles of its cgroups that have one, in their order.
+    pub fn advance(&mut self, interval: &Interval, thresholds: &Thresholds) -> Vec<(CgroupId, Role)> {
+        let keep = (-interval.duration_ns.seconds() / TIME_CONSTANT.seconds()).exp();
+        let mut idle: HashMap<CgroupId, Recent> = std::mem::take(&mut self.recent);
+        for cgroup in &interval.cgroups {
+            let mut recent = idle.remove(&cgroup.id).unwrap_or_default();
+            recent.advance(keep, Some(cgroup));
+            self.recent.insert(cgroup.id, recent);
+        }
+        for (id, mut recent) in idle {
+            recent.advance(keep, None);
+            if !recent.is_forgotten() {
+                self.recent.insert(id, recent);
+            }
+        }
+        self.roles(interval, thresholds)
+    }
+
+    fn roles(&self, interval: &Interval, thresholds: &Thresholds) -> Vec<(CgroupId, Role)> {
+        let (credits, fair_share) = credits(interval);
+        let heavy: Vec<f64> =
+            credits.iter().map(|(_, credit)| *credit).filter(|credit| *credit >= fair_share).collect();
+        let heavy_mean = heavy.iter().sum::<f64>() / heavy.len() as f64;
+        let kind = |id, credit: f64| {
+            let recent: &Recent = self.recent.get(&id)?;
+            let is_light = credit < fair_share && credit <= thresholds.light_credit * heavy_mean;
+            if is_light && recent.waits_long(thresholds) {
+                Some(RoleKind::Gains)
+            } else {
+                // As heavy as the heavy ones are, not just above the fair share.
+                (credit >= heavy_mean / 2.0 && credit >= fair_share).then_some(RoleKind::Pays)
+            }
+        };
+        let kinds: Vec<_> = credits.iter().filter_map(|&(id, credit)| Some((id, credit, kind(id, credit)?))).collect();
+        let gaining = kinds.iter().filter(|(.., kind)| *kind == RoleKind::Gains).count() as u32;
+        if gaining == 0 {
+            return Vec::new();
+        }
+        let role = |(id, credit, kind): (CgroupId, f64, RoleKind)| {
+            let recent = self.recent.get(&id).copied().unwrap_or_default();
+            let wait_per_cpu = recent.wait_ns / recent.cpu_ns;
+            (id, Role { kind, credit, fair_share, wait_per_cpu, wait_p99: Nanos(recent.tail_ns as u64), gaining })
+        };
+        kinds.into_iter().map(role).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Tasks, Totals};
+
+    /// One light cgroup that waits ten times as long as it runs, behind one that always runs.
+    fn interval(light_waits: u64) -> Interval {
+        let cgroup = |id, credit, cpu, wait, waits| Cgroup {
+            id: CgroupId(id),
+            load_credit: Some(Tasks(credit)),
+            totals: Totals {
+                cpu_ns: Nanos(cpu),
+                runq_wait_ns: Some(Nanos(wait)),
+                runq_waits: Some(waits),
+                ..Totals::default()
+            },
+            ..Cgroup::default()
+        };
+        Interval {
+            duration_ns: Nanos::SECOND,
+            cgroups: vec![
+                cgroup(10, 0.1, 20_000_000, 20_000_000 * light_waits, light_waits),
+                cgroup(11, 3.0, 900_000_000, 100_000_000, 50),
+            ],
+            ..Interval::default()
+        }
+    }
+
+    fn kinds(priorities: &mut Priorities, interval: &Interval) -> Vec<(u64, RoleKind)> {
+        let roles = priorities.advance(interval, &Thresholds::default());
+        roles.iter().map(|(id, role)| (id.0, role.kind)).collect()
+    }
+
+    #[test]
+    fn who_waits_long_for_little_gains_and_who_is_in_the_way_pays() {
+        let mut priorities = Priorities::default();
+        assert_eq!(kinds(&mut priorities, &interval(20)), [(10, RoleKind::Gains), (11, RoleKind::Pays)]);
+        let roles = priorities.advance(&interval(20), &Thresholds::default());
+        assert_eq!(
+            roles[0].1.to_string(),
+            "would gain from LAGS priority: light (Load Credit 0.10, fair share 1.55), and waits 20.0 times as long as \
+             it runs, p99 20.0 ms"
+        );
+        assert!(roles[1].1.to_string().ends_with("while 1 light cgroup waits long"), "{}", roles[1].1);
+    }
+
+    #[test]
+    fn where_nobody_waits_nobody_pays() {
+        assert_eq!(kinds(&mut Priorities::default(), &interval(0)), []);
+    }
+
+    #[test]
+    fn a_mark_outlasts_a_quiet_second_but_not_a_minute() {
+        let mut priorities = Priorities::default();
+        (0..5).for_each(|_| drop(kinds(&mut priorities, &interval(20))));
+        assert_eq!(kinds(&mut priorities, &interval(0)).len(), 2);
+        (0..60).for_each(|_| drop(kinds(&mut priorities, &interval(0))));
+        assert_eq!(kinds(&mut priorities, &interval(0)), []);
+    }
+
+    #[test]
+    fn cgroups_that_are_gone_are_forgotten() {
+        let mut priorities = Priorities::default();
+        kinds(&mut priorities, &interval(20));
+        let empty = Interval { duration_ns: Nanos(600_000_000_000), ..Interval::default() };
+        assert_eq!(kinds(&mut priorities, &empty), []);
+        assert_eq!(priorities.recent.len(), 0);
+    }
+}

@@ -1,0 +1,134 @@
+//! What a cgroup may use, as its files say.
+
+use std::{fs, path::Path, str::FromStr};
+
+use super::hierarchy::{Hierarchy, Version};
+use crate::model::{Limits, Nanos, Quota};
+
+/// The limits of the cgroup with this path in `hierarchy`. What has no file, as all of it in the root, is `None`.
+pub fn limits(hierarchy: &Hierarchy, path: &str) -> Limits {
+    let cpusets = hierarchy.with_cpusets();
+    Limits {
+        cpus: cpusets.and_then(|cpusets| cpus(cpusets.version, &cpusets.directory(path)?, &cpusets.mount)),
+        ..hierarchy.directory(path).map(|directory| of_directory(hierarchy.version, &directory)).unwrap_or_default()
+    }
+}
+
+const fn default_weight(version: Version) -> u64 {
+    match version {
+        Version::V1 => 1_024,
+        Version::V2 => 100,
+    }
+}
+
+/// What the `cpu` controller says.
+fn of_directory(version: Version, directory: &Path) -> Limits {
+    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let (quota, weight) = match version {
+        Version::V1 => {
+            let quota = file("cpu.cfs_quota_us").zip(file("cpu.cfs_period_us"));
+            (quota.and_then(|(quota, period)| quota_v1(&quota, &period)), file("cpu.shares"))
+        }
+        Version::V2 => (file("cpu.max").and_then(|text| quota_v2(&text)), file("cpu.weight")),
+    };
+    Limits {
+        quota,
+        weight: weight.as_deref().and_then(number),
+        default_weight: default_weight(version),
+        idle: file("cpu.idle").and_then(|text| number::<i64>(&text)).map(|idle| idle != 0),
+        cpus: None,
+    }
+}
+
+/// `<quota> <period>` in microseconds; the quota is `max` where it is unlimited.
+fn quota_v2(text: &str) -> Option<Quota> {
+    let (quota, period) = text.trim().split_once(' ')?;
+    let quota_ns = if quota == "max" { None } else { Some(micros(number(quota)?)) };
+    Some(Quota { quota_ns, period_ns: micros(number(period)?) })
+}
+
+/// The quota is -1 where it is unlimited.
+fn quota_v1(quota: &str, period: &str) -> Option<Quota> {
+    let quota: i64 = number(quota)?;
+    Some(Quota { quota_ns: u64::try_from(quota).ok().map(micros), period_ns: micros(number(period)?) })
+}
+
+const fn micros(us: u64) -> Nanos {
+    Nanos(us.saturating_mul(1_000))
+}
+
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    text.trim().parse().ok()
+}
+
+/// The CPUs that the cgroup in `directory` may run on. In version 2 a cgroup to which the controller is not handed down
+/// has those of the next above it that has it. In version 1 a cgroup that is not in the controller's hierarchy says nothing.
+fn cpus(version: Version, directory: &Path, mount: &Path) -> Option<String> {
+    let found = match version {
+        Version::V1 => fs::read_to_string(directory.join("cpuset.effective_cpus")).ok()?,
+        Version::V2 => directory
+            .ancestors()
+            .take_while(|ancestor| ancestor.starts_with(mount))
+            .find_map(|ancestor| fs::read_to_string(ancestor.join("cpuset.cpus.effective")).ok())?,
+    };
+    Some(found.trim().to_owned()).filter(|cpus| !cpus.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn home(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(home.path().join(name), text).unwrap();
+        }
+        home
+    }
+
+    #[test]
+    fn version_2_is_read() {
+        let home = home(&[("cpu.max", "20000 100000\n"), ("cpu.weight", "50\n"), ("cpu.idle", "0\n")]);
+        let quota = Quota { quota_ns: Some(Nanos(20_000_000)), period_ns: Nanos(100_000_000) };
+        let expected =
+            Limits { quota: Some(quota), weight: Some(50), default_weight: 100, idle: Some(false), cpus: None };
+        assert_eq!(of_directory(Version::V2, home.path()), expected);
+        assert_eq!(quota_v2("max 100000\n"), Some(Quota { quota_ns: None, period_ns: Nanos(100_000_000) }));
+        assert_eq!(quota_v2("some 100000\n"), None);
+    }
+
+    #[test]
+    fn version_1_is_read() {
+        let home = home(&[("cpu.cfs_quota_us", "50000\n"), ("cpu.cfs_period_us", "20000\n"), ("cpu.shares", "2048\n")]);
+        let quota = Quota { quota_ns: Some(Nanos(50_000_000)), period_ns: Nanos(20_000_000) };
+        let expected =
+            Limits { quota: Some(quota), weight: Some(2_048), default_weight: 1_024, idle: None, cpus: None };
+        assert_eq!(of_directory(Version::V1, home.path()), expected);
+        assert_eq!(
+            quota_v1("-1\n", "100000\n"),
+            Some(Quota { quota_ns: None, period_ns: Nanos(100_000_000) }),
+            "unlimited"
+        );
+    }
+
+    #[test]
+    fn what_has_no_file_is_unknown() {
+        let home = home(&[]);
+        for version in [Version::V1, Version::V2] {
+            let expected = Limits { default_weight: default_weight(version), ..Limits::default() };
+            assert_eq!(of_directory(version, home.path()), expected);
+            assert_eq!(cpus(version, home.path(), home.path()), None);
+        }
+    }
+
+    #[test]
+    fn the_cpus_are_those_of_the_next_above_in_version_2_alone() {
+        let home = home(&[("cpuset.cpus.effective", "0-3,7\n"), ("cpuset.effective_cpus", "0-1\n")]);
+        let inner = home.path().join("a/b");
+        fs::create_dir_all(&inner).unwrap();
+        assert_eq!(cpus(Version::V2, &inner, home.path()).as_deref(), Some("0-3,7"));
+        assert_eq!(cpus(Version::V2, &inner, &inner), None, "what is above the mount is not of this hierarchy");
+        assert_eq!(cpus(Version::V1, &inner, home.path()), None);
+        assert_eq!(cpus(Version::V1, home.path(), home.path()).as_deref(), Some("0-1"));
+    }
+}

@@ -1,0 +1,226 @@
+//! The threads of a cgroup, and what the scheduler booked to each since the look before.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use super::{
+    hierarchy::{Hierarchy, Version},
+    schedstat::{self, Schedstat},
+};
+use crate::{
+    model::{Nanos, Thread},
+    plain::plain,
+};
+
+/// Threads that are read at most: more would take too long, and nobody reads them.
+const MOST: usize = 5_000;
+
+/// What was read of a cgroup's threads the last time.
+#[derive(Debug, Default)]
+pub struct Threads {
+    last: Option<(Instant, HashMap<u32, Reading>)>,
+}
+
+/// A thread at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Reading {
+    name: String,
+    /// When it began, in clock ticks since boot: ids are used again.
+    began: u64,
+    booked: Schedstat,
+}
+
+impl Threads {
+    /// The threads that compete in the cgroup in `directory`, by id, with what was booked to each since the last call, and
+    /// how long that is ago. A thread that has begun since has no figures, nor has any in the first call.
+    ///
+    /// # Errors
+    /// When they cannot be listed or are more than 5,000: a sentence that says why.
+    pub fn read(&mut self, hierarchy: &Hierarchy, directory: &Path) -> Result<(Vec<Thread>, Option<Nanos>), String> {
+        let mut tids = tids(hierarchy, directory)?;
+        tids.sort_unstable();
+        tids.dedup();
+        let at = Instant::now();
+        // Those that have ended since they were listed are left out.
+        let now: HashMap<u32, Reading> = tids.iter().filter_map(|&tid| Some((tid, Reading::of(tid).ok()?))).collect();
+        let (earlier, before) = self.last.take().unzip();
+        let before = before.unwrap_or_default();
+        let threads = tids.iter().filter_map(|tid| Some(now.get(tid)?.since(*tid, before.get(tid)))).collect();
+        self.last = Some((at, now));
+        Ok((threads, earlier.map(|earlier| nanos(at - earlier))))
+    }
+}
+
+fn nanos(duration: std::time::Duration) -> Nanos {
+    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+}
+
+impl Reading {
+    fn of(tid: u32) -> io::Result<Self> {
+        // The file of the same name one level up adds up the whole process, each time.
+        let stat = fs::read(format!("/proc/{tid}/task/{tid}/stat"))?;
+        let (name, began) = parse(&String::from_utf8_lossy(&stat)).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Self { name, began, booked: schedstat::read(tid)? })
+    }
+
+    fn since(&self, tid: u32, earlier: Option<&Self>) -> Thread {
+        let since = |figure: fn(&Schedstat) -> Nanos| {
+            // A kernel that does not count says 0 of all.
+            let earlier = earlier.filter(|earlier| earlier.began == self.began && self.booked.timeslices > 0)?;
+            figure(&self.booked).0.checked_sub(figure(&earlier.booked).0).map(Nanos)
+        };
+        Thread {
+            tid,
+            name: self.name.clone(),
+            cpu_ns: since(|booked| booked.cpu_ns),
+            runq_wait_ns: since(|booked| booked.runq_wait_ns),
+        }
+    }
+}
+
+/// `<tid> (<name>) …`: the name, which can hold brackets, and the 22nd field, proc_pid_stat(5).
+fn parse(stat: &str) -> Option<(String, u64)> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    Some((name.to_owned(), after.split_whitespace().nth(19)?.parse().ok()?))
+}
+
+/// Their ids, in no order.
+fn tids(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
+    let file = match hierarchy.version {
+        Version::V1 => "tasks",
+        Version::V2 => "cgroup.threads",
+    };
+    let mut tids = Vec::new();
+    let mut directories = vec![of.to_owned()];
+    while let Some(directory) = directories.pop() {
+        match fs::read_to_string(directory.join(file)) {
+            Ok(text) => tids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok())),
+            // Nobody can be in a cgroup that is `domain invalid`: Documentation/admin-guide/cgroup-v2.rst.
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+            Err(error) if directory == of => {
+                return Err(format!("{} cannot be read: {}", directory.join(file).display(), plain(&error)));
+            }
+            // Gone since it was listed.
+            Err(_) => {}
+        }
+        if tids.len() > MOST {
+            return Err(format!("it has more than {MOST} threads: so many are not read"));
+        }
+        directories.extend(without_group(hierarchy, &directory));
+    }
+    // What has no id in this PID namespace reads as 0.
+    if tids.contains(&0) {
+        return Err("its threads are outside of this PID namespace: run lagstop in the host's".to_owned());
+    }
+    Ok(tids)
+}
+
+/// The cgroups right below `directory` whose threads compete in its group, as they have none.
+fn without_group(hierarchy: &Hierarchy, directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    directories.map(|entry| entry.path()).filter(|path| !hierarchy.has_group(path)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::GroupBy;
+
+    fn reading(began: u64, cpu: u64, wait: u64) -> Reading {
+        let booked = Schedstat { cpu_ns: Nanos(cpu), runq_wait_ns: Nanos(wait), timeslices: 1 };
+        Reading { name: "worker".to_owned(), began, booked }
+    }
+
+    fn figures(now: &Reading, earlier: Option<&Reading>) -> (Option<u64>, Option<u64>) {
+        let thread = now.since(7, earlier);
+        assert_eq!((thread.tid, &*thread.name), (7, "worker"));
+        (thread.cpu_ns.map(|ns| ns.0), thread.runq_wait_ns.map(|ns| ns.0))
+    }
+
+    #[test]
+    fn figures_are_those_since_the_look_before() {
+        assert_eq!(figures(&reading(1, 50, 9), Some(&reading(1, 30, 9))), (Some(20), Some(0)));
+        assert_eq!(figures(&reading(1, 50, 9), None), (None, None), "was not there");
+    }
+
+    #[test]
+    fn an_id_that_is_used_again_is_another_thread() {
+        assert_eq!(figures(&reading(2, 50, 9), Some(&reading(1, 30, 1))), (None, None));
+        assert_eq!(figures(&reading(1, 20, 9), Some(&reading(1, 30, 9))).0, None, "backwards");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_count_waits_is_not_believed() {
+        let mut now = reading(1, 0, 0);
+        now.booked.timeslices = 0;
+        assert_eq!(figures(&now, Some(&now)), (None, None));
+    }
+
+    #[test]
+    fn names_can_hold_anything() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20 21";
+        assert_eq!(parse(&format!("12 (a) (b c) {rest}\n")), Some(("a) (b c".to_owned(), 4_711)));
+        assert_eq!(parse("12 (a) S 1"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn own_threads_are_read_and_those_below_without_a_group_are_among_them() {
+        let home = tempfile::tempdir().unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        let write = |path: &str, text: &str| {
+            let file = home.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        // Another thread's id stands for each place; what is not a thread is left out.
+        let (stop, wait) = std::sync::mpsc::channel::<()>();
+        let (say, hear) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            say.send(rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()).unwrap();
+            let _ = wait.recv();
+        });
+        let inner = hear.recv().unwrap();
+        write("cgroup.threads", &format!("{own}\n{}\n", u32::MAX));
+        write("inner/cgroup.threads", &format!("{inner}\n"));
+        write("group/cpu.weight", "100\n");
+        write("group/cgroup.threads", "1\n");
+        for (group_by, expected) in [(GroupBy::Scheduler, vec![own, inner]), (GroupBy::Leaf, vec![own])] {
+            let hierarchy = Hierarchy::at(Version::V2, home.path(), group_by);
+            let mut threads = Threads::default();
+            let (first, over) = threads.read(&hierarchy, home.path()).unwrap();
+            let mut seen: Vec<u32> = first.iter().map(|thread| thread.tid).collect();
+            seen.sort_unstable();
+            let mut expected = expected;
+            expected.sort_unstable();
+            assert_eq!((seen, over), (expected, None));
+            assert!(first.iter().all(|thread| thread.cpu_ns.is_none()));
+            let (second, over) = threads.read(&hierarchy, home.path()).unwrap();
+            assert!(over.is_some() && second.iter().all(|thread| thread.cpu_ns.is_some()));
+        }
+        drop(stop);
+        other.join().unwrap();
+    }
+
+    #[test]
+    fn threads_that_cannot_be_listed_say_why() {
+        let home = tempfile::tempdir().unwrap();
+        let read = |text: Option<&str>| {
+            if let Some(text) = text {
+                fs::write(home.path().join("tasks"), text).unwrap();
+            }
+            let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
+            Threads::default().read(&hierarchy, home.path()).unwrap_err()
+        };
+        assert!(read(None).ends_with("/tasks cannot be read: No such file or directory"));
+        assert!(read(Some("0\n")).contains("PID namespace"));
+        let many: String = (1..=5_001).map(|tid| format!("{tid}\n")).collect();
+        assert_eq!(read(Some(&many)), "it has more than 5000 threads: so many are not read");
+    }
+}

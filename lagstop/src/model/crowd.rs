@@ -1,0 +1,131 @@
+//! Who crowds each CPU.
+
+use std::cmp::Reverse;
+
+use super::{ByCpu, CgroupId, Cpu, CpuTotals, Crowding, Nanos};
+
+/// The cgroups that crowd each CPU most, while they are looked at one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Crowds {
+    /// By the number of the CPU, the one that crowds it most first.
+    by_cpu: Vec<Vec<Crowding>>,
+}
+
+impl Crowds {
+    /// Takes in what cgroup `id` did on each CPU in the interval.
+    pub(super) fn add(&mut self, id: CgroupId, did: &ByCpu) {
+        if self.by_cpu.len() < did.end() {
+            self.by_cpu.resize_with(did.end(), || Vec::with_capacity(Cpu::CROWD + 1));
+        }
+        for (cpu, crowd) in self.by_cpu.iter_mut().enumerate().take(did.end()) {
+            let (cpu_ns, runq_wait_ns) = did.on(cpu);
+            let one = Crowding { id, cpu_ns, runq_wait_ns };
+            if one.time() == Nanos::ZERO {
+                continue;
+            }
+            let place = crowd.partition_point(|other| rank(other) < rank(&one));
+            if place < Cpu::CROWD {
+                crowd.truncate(Cpu::CROWD - 1);
+                crowd.insert(place, one);
+            }
+        }
+    }
+
+    /// What each CPU did between two readings, and who crowded it: those that were online at the end, or for a while.
+    pub(super) fn cpus(mut self, before: &[CpuTotals], after: &[CpuTotals]) -> Vec<Cpu> {
+        let did = |(cpu, now): (usize, &CpuTotals)| {
+            let did = now.since(&before.get(cpu).copied().unwrap_or_default());
+            let crowd = self.by_cpu.get_mut(cpu).map(std::mem::take).unwrap_or_default();
+            (now.is_online || !did.is_zero() || !crowd.is_empty()).then(|| Cpu {
+                cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
+                switches: did.switches,
+                pick_ns: did.pick_ns,
+                swap_ns: did.swap_ns,
+                runq_waits: did.runq_waits,
+                runq_wait_ns: did.runq_wait_ns,
+                busy_ns: did.busy_ns,
+                idle_ns: did.idle_ns,
+                crowd,
+            })
+        };
+        after.iter().enumerate().filter_map(did).collect()
+    }
+}
+
+/// Less is earlier.
+fn rank(one: &Crowding) -> (Reverse<Nanos>, CgroupId) {
+    (Reverse(one.time()), one.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn did(cpus: &[(u64, u64)]) -> ByCpu {
+        ByCpu::of(cpus, |&(time, wait)| (Nanos(time), Nanos(wait)), true)
+    }
+
+    fn ids(cpu: &Cpu) -> Vec<u64> {
+        cpu.crowd.iter().map(|one| one.id.0).collect()
+    }
+
+    fn online(switches: u64) -> CpuTotals {
+        CpuTotals { is_online: true, switches, ..CpuTotals::default() }
+    }
+
+    #[test]
+    fn those_with_the_most_time_come_first_and_those_with_none_not_at_all() {
+        let mut crowds = Crowds::default();
+        crowds.add(CgroupId::OTHER, &did(&[(1, 1)]));
+        crowds.add(CgroupId(9), &did(&[(0, 0), (0, 5)]));
+        crowds.add(CgroupId(8), &did(&[(4, 0), (5, 0)]));
+        crowds.add(CgroupId(7), &did(&[(0, 3)]));
+        crowds.add(CgroupId(6), &did(&[(1, 0)]));
+        let cpus = crowds.cpus(&[], &[online(0); 3]);
+        assert_eq!(cpus.iter().map(ids).collect::<Vec<_>>(), [vec![8, 7, 0], vec![8, 9], vec![]]);
+        assert_eq!(cpus[1].crowd[1], Crowding { id: CgroupId(9), cpu_ns: Nanos(0), runq_wait_ns: Some(Nanos(5)) });
+    }
+
+    #[test]
+    fn cpus_that_were_online_are_there() {
+        let gone = CpuTotals { is_online: false, ..online(5) };
+        let before = [online(1), online(2), gone, gone];
+        let after = [online(1), CpuTotals { is_online: false, ..online(9) }, gone, online(5), online(3)];
+        let cpus = Crowds::default().cpus(&before, &after);
+        // 0 did nothing, 1 went offline meanwhile, 2 was offline all the time, 3 came back just now, 4 is new.
+        assert_eq!(
+            cpus.iter().map(|cpu| (cpu.cpu, cpu.switches)).collect::<Vec<_>>(),
+            [(0, 0), (1, 7), (3, 0), (4, 3)]
+        );
+    }
+
+    #[test]
+    fn what_was_not_measured_stays_so() {
+        let after = CpuTotals { pick_ns: Some(Nanos(7)), runq_waits: None, ..online(1) };
+        let cpus = Crowds::default().cpus(&[online(0)], &[after]);
+        assert_eq!((cpus[0].pick_ns, cpus[0].swap_ns, cpus[0].runq_waits), (Some(Nanos(7)), None, None));
+        assert_eq!(cpus[0].switch_cost(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_crowd_is_what_sorting_all_would_give(
+            groups in prop::collection::vec(prop::collection::vec((0u64..4, 0u64..4), 0..5), 0..12),
+        ) {
+            let mut crowds = Crowds::default();
+            for (id, group) in (0..).zip(&groups) {
+                crowds.add(CgroupId(id), &did(group));
+            }
+            for cpu in crowds.cpus(&[], &[online(0); 5]) {
+                let on = |group: &Vec<(u64, u64)>| group.get(cpu.cpu as usize).map_or(0, |(time, wait)| time + wait);
+                let mut all: Vec<(u64, u64)> = (0..).zip(groups.iter().map(on)).filter(|(_, time)| *time > 0).collect();
+                all.sort_by_key(|&(id, time)| (Reverse(time), id));
+                all.truncate(Cpu::CROWD);
+                let crowd: Vec<(u64, u64)> = cpu.crowd.iter().map(|one| (one.id.0, one.time().0)).collect();
+                prop_assert_eq!(crowd, all);
+            }
+        }
+    }
+}
