@@ -41,7 +41,7 @@ pub enum Verdict {
     Full,
     /// Some of it is `n/a`.
     Degraded,
-    /// Not at all.
+    /// On what the kernel's files tell, at most.
     Unusable,
 }
 

@@ -35,7 +35,7 @@ Examples:
   lagstop record | jq .host.switches   Intervals for a script
   lagstop check                        What this kernel and these privileges allow
 
-It needs root, or CAP_BPF and CAP_PERFMON.";
+It needs root, or CAP_BPF and CAP_PERFMON. Without, top alone runs, and shows what the kernel's files tell.";
 
 #[derive(Debug, Parser)]
 #[command(name = "lagstop", version, about = ABOUT, after_help = EXAMPLES)]

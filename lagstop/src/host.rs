@@ -1,8 +1,11 @@
 //! The only code that reads `/proc`, `/sys` and cgroupfs, and asks the kernel about sockets.
 
 mod bandwidth;
+mod busy;
+mod cpu_time;
 mod cpus;
 mod figures;
+mod groups;
 mod hierarchy;
 mod identity;
 mod limits;
@@ -13,11 +16,15 @@ mod owners;
 mod schedstat;
 mod sock_diag;
 mod surroundings;
+mod thread_work;
 mod threads;
 
 pub use bandwidth::Bandwidth;
+pub use busy::{Busy, busy};
+pub use cpu_time::CpuTime;
 pub use cpus::Cpus;
 pub use figures::figures;
+pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use limits::limits;
@@ -25,6 +32,7 @@ pub use listeners::Listeners;
 pub use names::Names;
 pub use owners::Owners;
 pub use surroundings::{Seen, Surroundings};
+pub use thread_work::ThreadWork;
 pub use threads::Threads;
 
 use std::io;

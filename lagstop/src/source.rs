@@ -1,14 +1,18 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
+mod beat;
+mod files;
 mod live;
 mod looks;
 mod recorded;
+mod session;
 
 use std::sync::mpsc as blocking;
 
 use thiserror::Error;
 use tokio::sync::mpsc;
 
+pub use files::{FilesOptions, files};
 pub use live::{LiveOptions, live};
 pub use looks::Looks;
 pub use recorded::recorded;

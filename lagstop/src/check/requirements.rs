@@ -7,6 +7,8 @@ use crate::{
 };
 
 const EVERYTHING: &str = "everything";
+/// What the kernel does not let lagstop measure.
+const ALL_BUT_FILES: &str = "everything but what lagstop top reads from files";
 
 /// All requirements, the essential ones first. `error` is why nothing could be attached.
 pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -> Vec<Requirement> {
@@ -14,7 +16,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
     let mut all = vec![
         kernel_version(facts, error),
         types(facts),
-        capabilities(facts, "capabilities to attach", &[Capability::Bpf, Capability::Perfmon], EVERYTHING),
+        capabilities(facts, "capabilities to attach", &[Capability::Bpf, Capability::Perfmon], ALL_BUT_FILES),
         user_namespace(facts),
         locked_memory(facts, trial),
         lockdown(facts),
@@ -43,7 +45,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
         all.push(missed(
             "attaching",
             error.to_string(),
-            EVERYTHING,
+            ALL_BUT_FILES,
             &[
                 "in a container: --privileged, which takes away seccomp and AppArmor as well",
                 "in Kubernetes: securityContext: {privileged: true}",
@@ -70,7 +72,7 @@ fn missed(name: &'static str, found: impl Into<String>, lost: &'static str, reme
         state: State::Missed,
         lost: Some(lost),
         remedies: remedies.iter().map(|&remedy| remedy.to_owned()).collect(),
-        is_essential: lost == EVERYTHING,
+        is_essential: [EVERYTHING, ALL_BUT_FILES].contains(&lost),
         ..satisfied(name, found)
     }
 }
@@ -83,12 +85,12 @@ fn kernel_version(facts: &Facts, error: Option<&KernelError>) -> Requirement {
     let found = format!("Linux {} on {}", facts.release, facts.architecture);
     match error {
         Some(KernelError::TooOld { .. }) => {
-            missed("kernel", found, EVERYTHING, &["a kernel of 5.10 or later; 6.16 for all that is measured"])
+            missed("kernel", found, ALL_BUT_FILES, &["a kernel of 5.10 or later; 6.16 for all that is measured"])
         }
         Some(error @ KernelError::Lacks { .. }) => missed(
             "kernel",
             format!("{found}: {error}"),
-            EVERYTHING,
+            ALL_BUT_FILES,
             &["a kernel built with CONFIG_FAIR_GROUP_SCHED=y and CONFIG_TRACEPOINTS=y"],
         ),
         _ => satisfied("kernel", found),
@@ -102,7 +104,7 @@ fn types(facts: &Facts) -> Requirement {
         Types::Missing(why) => missed(
             "kernel types (BTF)",
             why.clone(),
-            EVERYTHING,
+            ALL_BUT_FILES,
             &[
                 "a kernel built with CONFIG_DEBUG_INFO_BTF=y: every current distribution's is",
                 "sysfs mounted on /sys",
@@ -145,7 +147,7 @@ fn user_namespace(facts: &Facts) -> Requirement {
         Answer::Known(false) => missed(
             NAME,
             "this is a user namespace of its own: its capabilities do not hold on the host",
-            EVERYTHING,
+            ALL_BUT_FILES,
             &["Docker: --userns host", "Podman: with sudo", "in Kubernetes: hostUsers: true"],
         ),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t proc proc /proc"]),
@@ -167,7 +169,7 @@ fn locked_memory(facts: &Facts, trial: Trial<'_>) -> Requirement {
         Some(limit) => missed(
             NAME,
             format!("{limit} bytes: before Linux 5.11 all maps have to fit"),
-            EVERYTHING,
+            ALL_BUT_FILES,
             &[
                 "ulimit -l unlimited",
                 "with systemd: LimitMEMLOCK=infinity",
@@ -183,7 +185,7 @@ fn lockdown(facts: &Facts) -> Requirement {
         Answer::Known(level) if level == "confidentiality" => missed(
             NAME,
             "confidentiality: programs may not read the kernel's memory",
-            EVERYTHING,
+            ALL_BUT_FILES,
             &["boot without lockdown=confidentiality (lockdown=integrity does no harm)"],
         ),
         Answer::Known(level) => satisfied(NAME, level.clone()),

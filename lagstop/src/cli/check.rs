@@ -18,7 +18,8 @@ Examples:
   lagstop check --format json | jq -r '.measures[] | [.measure, .way] | @tsv'
   lagstop check --hooks switch-cost=kprobe:schedule
 
-Exit code: 0 when everything is measured, 3 when some of it is n/a, 4 when nothing can be measured.
+Exit code: 0 when everything is measured, 3 when some of it is n/a, 4 when nothing can be measured in the kernel:
+top alone runs then, and shows what the kernel's files tell.
 It works without privileges, and then says what can be told without trying.";
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -46,7 +47,7 @@ enum Format {
 
 /// Some of what there is to measure is n/a.
 const DEGRADED: u8 = 3;
-/// Nothing can be measured.
+/// Nothing can be measured in the kernel.
 const UNUSABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{config::MeasureConfig, hooks::HookArgs};
 use crate::{
     model::{GroupBy, LoadCredits},
-    source::{LiveOptions, SourceError, Stream, live},
+    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live},
 };
 
 /// How to measure.
@@ -63,10 +63,7 @@ impl MeasureArgs {
         LiveOptions {
             interval: self.interval.or(config.interval).unwrap_or(INTERVAL),
             duration,
-            group_by: match self.group_by.or(config.group_by) {
-                Some(Grouping::Leaf) => GroupBy::Leaf,
-                Some(Grouping::Scheduler) | None => GroupBy::Scheduler,
-            },
+            group_by: self.group_by.or(config.group_by).unwrap_or(Grouping::Scheduler).into(),
             max_cgroups: self
                 .max_cgroups
                 .or(config.max_cgroups.map(|most| most.0))
@@ -75,6 +72,26 @@ impl MeasureArgs {
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
+        }
+    }
+
+    /// Starts to measure; where the kernel does not allow that, to read what its files tell, until it is stopped.
+    pub(super) fn start_or_read(&self, config: &MeasureConfig) -> Result<Stream, SourceError> {
+        match self.start(None, config) {
+            Err(SourceError::Kernel(why)) => {
+                let LiveOptions { interval, duration, group_by, load_credit_time, .. } = self.options(None, config);
+                files(FilesOptions { interval, duration, group_by, load_credit_time }, why.to_string())
+            }
+            started => started,
+        }
+    }
+}
+
+impl From<Grouping> for GroupBy {
+    fn from(grouping: Grouping) -> Self {
+        match grouping {
+            Grouping::Scheduler => Self::Scheduler,
+            Grouping::Leaf => Self::Leaf,
         }
     }
 }

@@ -30,8 +30,9 @@ Examples:
   watch -n 5 lagstop top --once --sort load-credit
   lagstop top --replay host.jsonl           The same screens over a recording
 
-? shows the keys, m what this kernel does not let lagstop measure, q quits. Without the privileges to measure in the kernel it
-shows what files tell. docs/config.md: how to make other choices the default.";
+? shows the keys, m what this kernel does not let lagstop measure, q quits.
+Without the privileges to measure it shows what the kernel's files tell: CPU time, switches, waits, Load Credit.
+docs/config.md: how to make other choices the default.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -182,7 +183,7 @@ fn print(args: &Args, config: &Config, settings: &Settings) -> Result<(), Failur
 
 /// The running host: measured in the kernel, or from files where that is not possible.
 fn stream(args: &Args, config: &Config) -> Result<Stream, Failure> {
-    Ok(args.measure.start(None, &config.measure)?)
+    Ok(args.measure.start_or_read(&config.measure)?)
 }
 
 /// Does the locale say that the terminal takes something else? Where nothing is said, most take UTF-8.

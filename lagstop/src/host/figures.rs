@@ -20,8 +20,8 @@ pub fn figures(cpus_online: u64) -> Result<HostFigures, HostError> {
     })
 }
 
-/// Length of the ticks that `/proc/stat` counts in.
-fn clock_tick() -> Nanos {
+/// Length of the ticks that `/proc` counts in.
+pub(super) fn clock_tick() -> Nanos {
     Nanos(Nanos::SECOND.0 / rustix::param::clock_ticks_per_second().max(1))
 }
 

@@ -81,7 +81,7 @@ impl Hierarchy {
     }
 
     /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.
-    fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
+    pub(super) fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
         let v1 = mounts.iter().find(|mount| mount.has("cpu")).map(|mount| (mount, Version::V1));
         let v2 = mounts.iter().find(|mount| mount.fs == "cgroup2").map(|mount| (mount, Version::V2));
@@ -97,6 +97,15 @@ impl Hierarchy {
     pub fn directory(&self, path: &str) -> Option<PathBuf> {
         let inside = path.strip_prefix(self.root.trim_end_matches('/'))?;
         Some(self.mount.join(inside.trim_start_matches('/')))
+    }
+
+    /// The path in the hierarchy of the cgroup in `directory`.
+    pub(super) fn path(&self, directory: &Path) -> String {
+        let inside = directory.strip_prefix(&self.mount).unwrap_or(directory).to_string_lossy();
+        match self.root.trim_end_matches('/') {
+            root if inside.is_empty() && !root.is_empty() => root.to_owned(),
+            root => format!("{root}/{inside}"),
+        }
     }
 
     /// Has the scheduler a group for the cgroup in `directory`, which is not the root? Where version 2 does not hand the
@@ -240,5 +249,11 @@ mod tests {
         let container = Hierarchy::choose(CONTAINER, GroupBy::Scheduler).unwrap();
         assert_eq!(container.directory("/docker/abc/x"), Some("/sys/fs/cgroup host/x".into()));
         assert_eq!(container.directory("/other"), None);
+        for path in ["/", "/a/b"] {
+            assert_eq!(host.path(&host.directory(path).unwrap()), path);
+        }
+        for path in ["/docker/abc", "/docker/abc/x"] {
+            assert_eq!(container.path(&container.directory(path).unwrap()), path);
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! Distributions of durations.
 
+mod untrusted;
+
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
     Histogram,
@@ -33,7 +35,7 @@ pub enum DistributionError {
     #[error("the distribution cannot be encoded: {0}")]
     Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
     /// A duration outside what a histogram here may hold.
-    #[error("a duration in the distribution is out of range: {0}")]
+    #[error("the distribution is not one that lagstop keeps: {0}")]
     Range(String),
 }
 
@@ -142,7 +144,11 @@ impl Distribution {
     /// # Errors
     /// When `text` is not base64 of such a histogram.
     pub fn decode(text: &str) -> Result<Self, DistributionError> {
-        let bytes = BASE64.decode(text)?;
+        Self::from_bytes(BASE64.decode(text)?)
+    }
+
+    fn from_bytes(bytes: Vec<u8>) -> Result<Self, DistributionError> {
+        let bytes = untrusted::look_over(bytes)?;
         let histogram: Histogram<u64> = HistogramReader::new().deserialize(&mut bytes.as_slice())?;
         let bins = histogram.iter_recorded().map(|bin| {
             let count = u32::try_from(bin.count_since_last_iteration())

@@ -51,6 +51,7 @@ impl Reader {
         let mut found = Found::default();
         lines.scan(&mut found)?;
         let Some(session) = found.session else { return Err(lines.error(Problem::Empty)) };
+        found.intervals.shrink_to_fit();
         Ok(Self { lines, session, intervals: found.intervals, footer: found.footer, is_cut: found.is_cut })
     }
 

@@ -9,7 +9,7 @@ pub fn render(checkup: &Checkup, options: Options) -> String {
     let (colour, verdict) = match checkup.verdict {
         Verdict::Full => (Colour::Green, "lagstop measures everything here"),
         Verdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
-        Verdict::Unusable => (Colour::Red, "lagstop cannot measure here"),
+        Verdict::Unusable => (Colour::Red, "lagstop cannot measure in this kernel"),
     };
     page.text("", colour, verdict);
     let Checkup { hostname, kernel, architecture, .. } = checkup;

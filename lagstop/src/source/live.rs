@@ -2,20 +2,23 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    panic::{self, AssertUnwindSafe},
     path::PathBuf,
-    sync::{Arc, mpsc as blocking},
+    sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::Duration,
 };
 
 use tokio::sync::mpsc;
 
-use super::{Looks, SourceError, Stop, Stream};
+use super::{
+    Looks, SourceError, Stop, Stream,
+    beat::{Beat, Readings, WAITING},
+    session::session,
+};
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Identity, Listeners, Names, Owners, Version, figures},
+    host::{Bandwidth, Cpus, Hierarchy, Listeners, Names, Owners, figures},
     kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
-    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Interval, LoadCredits, Nanos, Place, Session, Snapshot},
+    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Place, Snapshot},
 };
 
 /// How to measure.
@@ -44,14 +47,10 @@ impl LiveOptions {
     pub const DEFAULT_MAX_CGROUPS: u32 = Options::DEFAULT_MAX_CGROUPS;
 }
 
-/// Intervals that may wait for a slow reader. When more do, the next ones get longer; none is lost.
-const WAITING: usize = 4;
 /// Readings between two looks for cgroups that are gone, and for new names of containers.
-const LOOK_EVERY: u64 = 10;
+pub(super) const LOOK_EVERY: u64 = 10;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
-/// What is left at the end is worth an interval of its own from this part of one on.
-const WORTH_AN_INTERVAL: f64 = 0.01;
 
 /// Attaches to the running kernel and starts measuring. This thread and all that it starts later lose the capabilities that
 /// only attaching needed.
@@ -60,7 +59,8 @@ const WORTH_AN_INTERVAL: f64 = 0.01;
 /// When this kernel or this process cannot.
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let collector = Collector::start(&options)?;
-    let session = collector.session(&options)?;
+    let Collector { hierarchy, topology, reader, .. } = &collector;
+    let session = session(options.interval, options.group_by, hierarchy, topology.clone(), reader.hooks())?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
@@ -74,11 +74,8 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
             let _ = sender.blocking_send(Err(error.into()));
             return;
         }
-        let run = AssertUnwindSafe(|| collector.run(&options, &stopped, &sender));
-        if panic::catch_unwind(run).is_err() {
-            // Else its readers would take the end of the stream for the end of the measurement.
-            let _ = sender.blocking_send(Err(SourceError::Died));
-        }
+        let LiveOptions { interval, duration, load_credit_time, .. } = options;
+        Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     give_up()?;
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
@@ -130,68 +127,6 @@ impl Collector {
         };
         collector.last = collector.snapshot()?;
         Ok(collector)
-    }
-
-    fn session(&self, options: &LiveOptions) -> Result<Session, SourceError> {
-        let Identity { hostname, kernel, boot_id } = Identity::read()?;
-        let cpus = Cpus::read()?;
-        Ok(Session {
-            lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
-            hostname,
-            boot_id,
-            kernel,
-            cpus_online: cpus.online.len() as u64,
-            cpus_possible: cpus.possible.len() as u64,
-            interval_ns: nanos(options.interval),
-            group_by: options.group_by,
-            cgroup_mount: self.hierarchy.mount.to_string_lossy().into_owned(),
-            cgroup_version: match self.hierarchy.version {
-                Version::V1 => 1,
-                Version::V2 => 2,
-            },
-            topology: self.topology.clone(),
-            restricted: None,
-            hooks: self.reader.hooks(),
-        })
-    }
-
-    /// Measures until the time is up, somebody stops it, or nobody listens.
-    fn run(
-        mut self,
-        options: &LiveOptions,
-        stopped: &blocking::Receiver<()>,
-        intervals: &mpsc::Sender<Result<Interval, SourceError>>,
-    ) {
-        let mut credits = LoadCredits::new(nanos(options.load_credit_time));
-        let origin = self.last.at;
-        let started = Instant::now();
-        let end = options.duration.map(|duration| started + duration);
-        let mut next = started;
-        for seq in 0.. {
-            // From tick to tick, so that lateness does not add up; ticks that have passed already are left out.
-            while next <= Instant::now() {
-                next += options.interval;
-            }
-            let until = end.map_or(next, |end| end.min(next));
-            let stopping = match stopped.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Err(blocking::RecvTimeoutError::Timeout) => end.is_some_and(|end| Instant::now() >= end),
-                Ok(()) | Err(blocking::RecvTimeoutError::Disconnected) => true,
-            };
-            let interval = self.snapshot().map(|now| {
-                let interval = Interval::between(seq, origin, &self.last, &now, &mut credits);
-                self.last = now;
-                interval
-            });
-            let failed = interval.is_err();
-            let too_short = stopping
-                && interval.as_ref().is_ok_and(|interval| {
-                    interval.duration_ns.seconds() < options.interval.as_secs_f64() * WORTH_AN_INTERVAL
-                });
-            if !too_short && intervals.blocking_send(interval).is_err() || stopping || failed {
-                break;
-            }
-        }
     }
 
     /// Reads the kernel side and the host's files.
@@ -269,10 +204,16 @@ impl Collector {
     }
 }
 
-fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
+impl Readings for Collector {
+    fn read(&mut self) -> Result<Snapshot, SourceError> {
+        self.snapshot()
+    }
+
+    fn last(&mut self) -> &mut Snapshot {
+        &mut self.last
+    }
 }
 
-fn nanos(duration: Duration) -> Nanos {
-    Nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+pub(super) fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
+    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
 }

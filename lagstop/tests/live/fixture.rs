@@ -211,13 +211,13 @@ pub(crate) struct Load {
 impl Load {
     fn start(directories: &[PathBuf], what: &str) -> Self {
         let joined: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([load::FLAG, what])
-            .env(load::CGROUPS, joined.join(":"))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let program = std::env::current_exe().unwrap();
+        Self::run(Command::new(program).args([load::FLAG, what]).env(load::CGROUPS, joined.join(":")))
+    }
+
+    /// A command that behaves like a load.
+    pub(crate) fn run(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self { child, input, output }

@@ -13,6 +13,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lagstop::{
+    model::GroupBy,
+    source::{FilesOptions, files},
+};
 use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with},
     thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe},
@@ -57,6 +61,8 @@ pub(crate) fn run(what: &str) -> ExitCode {
         // Accepts connections only some time after they were made.
         ["serve", count, ms] => serve(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
         ["abandon", count] => abandon(count.parse().unwrap()),
+        // Watches all cgroups through the kernel's files, until a line comes.
+        ["watch", group_by] => watch(group_by),
         // Makes connections that find the accept queue full.
         ["overflow", count] => overflow(count.parse().unwrap()),
         // The same in a network namespace of its own.
@@ -227,4 +233,27 @@ fn overflow(count: usize) {
     say("overflowed");
     wait();
     drop(listener);
+}
+
+/// Says what the session is, and at the end each interval, in JSON.
+fn watch(group_by: &str) {
+    let group_by = match group_by {
+        "scheduler" => GroupBy::Scheduler,
+        "leaf" => GroupBy::Leaf,
+        other => panic!("{other}"),
+    };
+    let (interval, load_credit_time) = (Duration::from_millis(200), Duration::from_secs(2));
+    let options = FilesOptions { interval, duration: None, group_by, load_credit_time };
+    let mut stream = files(options, "told to".to_owned()).unwrap_or_else(|error| panic!("{error}"));
+    say(&serde_json::to_string(&stream.session).unwrap());
+    let stop = stream.stop.clone();
+    thread::spawn(move || {
+        wait();
+        stop.stop();
+    });
+    let mut intervals = Vec::new();
+    while let Some(interval) = stream.intervals.blocking_recv() {
+        intervals.push(interval.unwrap_or_else(|error| panic!("{error}")));
+    }
+    intervals.iter().for_each(|interval| say(&serde_json::to_string(interval).unwrap()));
 }

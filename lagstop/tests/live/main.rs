@@ -7,6 +7,7 @@ mod accounting;
 mod cgroups;
 mod command;
 mod cpus;
+mod files;
 mod fixture;
 mod kernel_files;
 mod load;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         cgroups::TESTS,
         command::TESTS,
         cpus::TESTS,
+        files::TESTS,
         looks::TESTS,
         privileges::TESTS,
         sockets::TESTS,

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader},
     os::unix::{fs::PermissionsExt, process::CommandExt},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     thread,
     time::Duration,
@@ -21,7 +21,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("check_says_how_top_would_run", check),
 ];
 
-const NOBODY: u32 = 65_534;
+pub(crate) const NOBODY: u32 = 65_534;
 /// Numbers of capabilities, include/uapi/linux/capability.h.
 const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_NET_ADMIN: u32 = 12;
@@ -73,17 +73,17 @@ fn record(command: &mut Command) -> (Vec<u64>, usize) {
     (held, intervals)
 }
 
-/// A copy of the program in a place where everybody may go.
-fn copy(home: &tempfile::TempDir) -> std::path::PathBuf {
+/// A copy of `program` in a place where everybody may go.
+pub(crate) fn copy(program: &Path, home: &tempfile::TempDir) -> PathBuf {
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let program = home.path().join("lagstop");
-    fs::copy(lagstop(), &program).unwrap();
-    program
+    let copy = home.path().join("program");
+    fs::copy(program, &copy).unwrap();
+    copy
 }
 
 fn file_capabilities() {
     let home = tempfile::tempdir().unwrap();
-    let program = copy(&home);
+    let program = copy(&lagstop(), &home);
     let mut given = vec![CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH];
     // For kernels before 5.11, where maps are locked memory. What nobody may have here must not be asked for.
     if in_bounding_set(CAP_SYS_RESOURCE) {
@@ -125,7 +125,7 @@ fn check() {
     assert!(not_measured == 0 || code == 3, "{found}");
 
     let home = tempfile::tempdir().unwrap();
-    let (code, found) = run(Command::new(copy(&home)).uid(NOBODY).gid(NOBODY));
+    let (code, found) = run(Command::new(copy(&lagstop(), &home)).uid(NOBODY).gid(NOBODY));
     assert_eq!((code, found["tried"].as_bool(), found["verdict"].as_str()), (4, Some(false), Some("unusable")));
     // What the kernel has can be told all the same.
     assert_eq!(found["measures"][0]["way"], "sched_switch");

@@ -75,6 +75,9 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program_on_kernel("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took"),
     program_on_kernel("root_gives_up_what_only_attaching_took"),
     program_on_kernel("check_says_how_top_would_run"),
+    program_on_kernel("what_files_tell_a_user_agrees_with_proc"),
+    program_on_kernel("what_files_tell_of_leaves_agrees_with_proc"),
+    program_on_kernel("top_shows_a_user_what_files_tell"),
     // In a VM it shows no more than that it ends: times mean nothing there.
     program("many_cgroups_make_switches_dearer"),
     program("record_ends_whole_on_sigint_and_sigterm"),

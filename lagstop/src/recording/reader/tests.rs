@@ -72,7 +72,7 @@ fn open(bytes: impl AsRef<[u8]>) -> Result<Reader, ReadError> {
 /// What is said about a file with these bytes.
 fn said(bytes: impl AsRef<[u8]>) -> String {
     let error = open(bytes).unwrap_err().to_string();
-    let (_, said) = error.split_once(|c| c == ',' || c == ':').unwrap();
+    let (_, said) = error.split_once([',', ':']).unwrap();
     said.trim().to_owned()
 }
 

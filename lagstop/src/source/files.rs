@@ -1,0 +1,271 @@
+//! Intervals from the kernel's files alone, where no programs can be attached.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    sync::{Arc, mpsc as blocking},
+    thread,
+    time::Duration,
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc;
+
+use super::{
+    Looks, SourceError, Stop, Stream,
+    beat::{Beat, Readings, WAITING},
+    live::{LOOK_EVERY, label},
+    session::session,
+};
+use crate::{
+    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Listeners, Names, Owners, ThreadWork, busy, figures},
+    kernel::Measure,
+    model::{
+        CgroupCounters, CgroupId, CgroupLabel, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot,
+        Totals,
+    },
+};
+
+/// How to read.
+#[derive(Clone, Debug)]
+pub struct FilesOptions {
+    /// Length of an interval. Where reading takes more than a fifth of it in CPU time, intervals get longer.
+    pub interval: Duration,
+    /// How long to go on; for ever where `None`.
+    pub duration: Option<Duration>,
+    /// What groups tasks.
+    pub group_by: GroupBy,
+    /// Time constant of Load Credit.
+    pub load_credit_time: Duration,
+}
+
+/// The way of all that is measured, by its name.
+const WAY: &str = "files";
+/// An interval is at least this many times the CPU time that a reading takes.
+const RESTRAINT: u32 = 5;
+
+/// Starts to read. `why` says why nothing is measured in the kernel, and what to do.
+///
+/// # Errors
+/// When no cgroup hierarchy is there, or /proc is not.
+pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> {
+    let FilesOptions { interval, duration, group_by, load_credit_time } = options;
+    let collector = Collector::start(group_by)?;
+    let hierarchy = collector.hierarchy.clone();
+    let mut session = session(interval, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
+    session.restricted = Some(why);
+    let (sender, intervals) = mpsc::channel(WAITING);
+    let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
+    let beat = Beat { interval, duration, load_credit_time };
+    thread::spawn(move || beat.run(collector, &stopped, &sender));
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
+}
+
+struct Collector {
+    hierarchy: Hierarchy,
+    cpu_time: CpuTime,
+    threads: ThreadWork,
+    bandwidth: Bandwidth,
+    listeners: Listeners,
+    names: Names,
+    last: Snapshot,
+    readings: u64,
+    /// CPU time that the last reading took.
+    took: Duration,
+}
+
+impl Collector {
+    fn start(group_by: GroupBy) -> Result<Self, SourceError> {
+        let hierarchy = Hierarchy::find(group_by)?;
+        let mut collector = Self {
+            cpu_time: CpuTime::new(&hierarchy),
+            threads: ThreadWork::new(hierarchy.version),
+            bandwidth: Bandwidth::new(hierarchy.version),
+            // To enter other network namespaces takes privileges.
+            listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
+            hierarchy,
+            names: Names::read(),
+            last: Snapshot::default(),
+            readings: 0,
+            took: Duration::ZERO,
+        };
+        collector.last = collector.read()?;
+        Ok(collector)
+    }
+
+    /// What is read and what is not.
+    fn hooks(&self, interval: Duration) -> Vec<Hook> {
+        Measure::ALL
+            .map(|measure| {
+                let detail = match measure {
+                    Measure::Switches => Ok(self.about_switches(interval)),
+                    Measure::RunqWait if self.threads.counts_waits() => {
+                        Ok(format!("from /proc/<tid>/schedstat of each thread, {WITHOUT_THE_ENDED}"))
+                    }
+                    Measure::RunqWait => Err("this kernel is built without CONFIG_SCHED_INFO"),
+                    _ => Err("it takes programs in the kernel, and only its files are read"),
+                };
+                Hook {
+                    name: measure.name().to_owned(),
+                    state: if detail.is_ok() { HookState::On } else { HookState::Off },
+                    way: detail.is_ok().then(|| WAY.to_owned()),
+                    detail: detail.unwrap_or_else(str::to_owned),
+                    measures: measure.gives().to_owned(),
+                }
+            })
+            .into()
+    }
+
+    fn about_switches(&self, interval: Duration) -> String {
+        let cpu_time = match self.cpu_time.file() {
+            Some(file) => format!("CPU time from each cgroup's {file}, that of the root in version 2 from its threads"),
+            None => "CPU time from /proc/<tid>/schedstat of each thread".to_owned(),
+        };
+        let hidden = match self.threads.hidden() {
+            0 => String::new(),
+            hidden => format!(
+                ". {hidden} threads may not be read and are left out: /proc is mounted with hidepid, or they are outside \
+                 of this PID namespace"
+            ),
+        };
+        let took = self.took;
+        let lengthened = if self.shortest() > interval {
+            format!(
+                ". The first reading took {took:.0?} of CPU time: intervals get as long as {RESTRAINT} times what the \
+                     last one took"
+            )
+        } else {
+            String::new()
+        };
+        format!("{cpu_time}; switches from /proc/<tid>/status, {WITHOUT_THE_ENDED}{hidden}{lengthened}")
+    }
+
+    /// The totals of a group, from its totals before and what its threads did.
+    fn counters(&self, before: Option<&CgroupState>, did: Totals, cpu_time: Option<Nanos>) -> Arc<CgroupCounters> {
+        let mut totals = before.map_or_else(|| self.threads.nothing(), |before| before.counters.totals);
+        let cpu_time = cpu_time.unwrap_or(totals.cpu_ns + did.cpu_ns);
+        totals.add(&did);
+        totals.cpu_ns = cpu_time;
+        match before {
+            // Shared: it was idle.
+            Some(before) if before.counters.totals == totals => Arc::clone(&before.counters),
+            _ => Arc::new(CgroupCounters { totals, ..CgroupCounters::default() }),
+        }
+    }
+
+    fn label(&self, before: Option<&CgroupState>, path: &str) -> CgroupLabel {
+        match before {
+            Some(before) if *before.label.path == *path => before.label.clone(),
+            _ => label(&self.names, path.into()),
+        }
+    }
+
+    fn refresh_names(&mut self) {
+        let names = Names::read();
+        if names != self.names {
+            self.names = names;
+            for state in self.last.cgroups.values_mut() {
+                state.label = label(&self.names, Arc::clone(&state.label.path));
+            }
+        }
+    }
+}
+
+const WITHOUT_THE_ENDED: &str = "without what threads did that ended between two readings";
+
+impl Readings for Collector {
+    fn read(&mut self) -> Result<Snapshot, SourceError> {
+        let began = clock(ClockId::ThreadCPUTime);
+        self.readings += 1;
+        if self.readings.is_multiple_of(LOOK_EVERY) {
+            self.refresh_names();
+        }
+        self.threads.begin();
+        let at = Nanos(clock(ClockId::Monotonic).as_nanos() as u64);
+        let cpus = cpu_totals(&busy()?, &self.last.cpus);
+        let groups = self.hierarchy.groups()?;
+        let cpu_times = self.cpu_time.read(&groups);
+        let directories: HashMap<CgroupId, PathBuf> =
+            groups.iter().map(|group| (group.id, group.directory.clone())).collect();
+        let throttling = self.bandwidth.read(&directories);
+        let mut cgroups = BTreeMap::new();
+        for (group, cpu_time) in groups.iter().zip(cpu_times) {
+            let did = self.threads.of(group);
+            let before = self.last.cgroups.get(&group.id);
+            let counters = self.counters(before, did, cpu_time);
+            let label = self.label(before, &group.path);
+            cgroups.insert(group.id, CgroupState { label, counters, throttling: throttling.get(&group.id).copied() });
+        }
+        let host = figures(Cpus::read()?.online.len() as u64)?;
+        let idle = self.threads.nothing();
+        let (listening, network_namespaces) = self.listeners.read(&[]);
+        let snapshot = Snapshot { at, idle, cgroups, cpus, listening, network_namespaces, host, ..Snapshot::default() };
+        self.took = clock(ClockId::ThreadCPUTime).saturating_sub(began);
+        Ok(snapshot)
+    }
+
+    fn last(&mut self) -> &mut Snapshot {
+        &mut self.last
+    }
+
+    fn shortest(&self) -> Duration {
+        self.took * RESTRAINT
+    }
+}
+
+/// The CPUs by number. What is known of one does not go back, nor away when it goes offline.
+fn cpu_totals(busy: &[Busy], last: &[CpuTotals]) -> Vec<CpuTotals> {
+    let mut all: Vec<CpuTotals> = last.iter().map(|cpu| CpuTotals { is_online: false, ..*cpu }).collect();
+    for &Busy { cpu, busy_ns, idle_ns } in busy {
+        let cpu = cpu as usize;
+        if all.len() <= cpu {
+            all.resize(cpu + 1, CpuTotals::default());
+        }
+        let known = &mut all[cpu];
+        known.is_online = true;
+        known.busy_ns = known.busy_ns.max(busy_ns);
+        known.idle_ns = known.idle_ns.max(idle_ns);
+    }
+    all
+}
+
+fn clock(id: ClockId) -> Duration {
+    let now = clock_gettime(id);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_keep_their_place_and_never_go_back() {
+        let busy = |cpu, busy, idle| Busy { cpu, busy_ns: Nanos(busy), idle_ns: Nanos(idle) };
+        let before = cpu_totals(&[busy(0, 5, 5), busy(2, 7, 7)], &[]);
+        let after = cpu_totals(&[busy(0, 6, 4)], &before);
+        let seen: Vec<_> = after.iter().map(|cpu| (cpu.is_online, cpu.busy_ns.0, cpu.idle_ns.0)).collect();
+        assert_eq!(seen, [(true, 6, 5), (false, 0, 0), (false, 7, 7)], "the last one went offline");
+    }
+
+    #[test]
+    fn this_host_is_read() {
+        let Ok(mut collector) = Collector::start(GroupBy::Scheduler) else {
+            eprintln!("no cgroup hierarchy is mounted here: nothing was read");
+            return;
+        };
+        let first = collector.last.clone();
+        let second = collector.read().unwrap();
+        assert!(second.at > first.at && collector.shortest() > Duration::ZERO);
+        assert!(second.cgroups.contains_key(&CgroupId::ROOT) || !collector.hierarchy.is_whole());
+        for (id, state) in &second.cgroups {
+            let then = first.cgroups.get(id).map(|then| then.counters.totals).unwrap_or_default();
+            assert!(state.counters.totals.cpu_ns >= then.cpu_ns && state.counters.totals.switches >= then.switches);
+        }
+        let hooks = collector.hooks(Duration::ZERO);
+        assert_eq!(hooks.len(), Measure::ALL.len());
+        assert!(
+            hooks[0].state == HookState::On && hooks[0].detail.contains("intervals get as long as 5 times"),
+            "{hooks:?}"
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! What holds for all intervals that are measured here.
+
+use std::time::{Duration, SystemTime};
+
+use super::{SourceError, beat::nanos};
+use crate::{
+    host::{Cpus, Hierarchy, Identity, Version},
+    model::{GroupBy, Hook, Place, Session},
+};
+
+/// A session of this host, from now on.
+pub(super) fn session(
+    interval: Duration,
+    group_by: GroupBy,
+    hierarchy: &Hierarchy,
+    topology: Vec<Place>,
+    hooks: Vec<Hook>,
+) -> Result<Session, SourceError> {
+    let Identity { hostname, kernel, boot_id } = Identity::read()?;
+    let cpus = Cpus::read()?;
+    Ok(Session {
+        lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        hostname,
+        boot_id,
+        kernel,
+        cpus_online: cpus.online.len() as u64,
+        cpus_possible: cpus.possible.len() as u64,
+        interval_ns: nanos(interval),
+        group_by,
+        cgroup_mount: hierarchy.mount.to_string_lossy().into_owned(),
+        cgroup_version: match hierarchy.version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        },
+        topology,
+        restricted: None,
+        hooks,
+    })
+}
