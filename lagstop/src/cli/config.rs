@@ -12,6 +12,9 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use super::measure::{Grouping, interval, positive};
 use crate::{diagnosis::Thresholds, plain::plain, top::Settings};
 
+/// How reading fails where there is no file of this user's.
+const IS_NOT_THERE: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
+
 /// What the file is called in each place where it may be.
 const NAME: &str = "lagstop/config.toml";
 
@@ -200,13 +203,10 @@ impl Config {
         for file in places() {
             match fs::read_to_string(&file) {
                 Ok(text) => return Self::parse(&text, &file),
-                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                // Also where another user's home is still in the environment, which may not be looked into.
+                Err(error) if IS_NOT_THERE.contains(&error.kind()) => {}
                 Err(error) => {
-                    return Err(format!(
-                        "the configuration {} cannot be read: {}; make it readable, or give another one with --config",
-                        file.display(),
-                        plain(&error)
-                    ));
+                    return Err(format!("the configuration {} cannot be read: {}", file.display(), plain(&error)));
                 }
             }
         }

@@ -158,10 +158,11 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     top::check_terminal()?;
     let recording = args.replay.as_deref().map(Reader::open).transpose()?;
     block_on(async {
-        Ok(match recording {
+        match recording {
             Some(recording) => top::replay(recording, &settings).await?,
             None => top::run(stream(args, config)?, &settings).await?,
-        })
+        }
+        Ok(())
     })
 }
 

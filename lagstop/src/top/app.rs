@@ -1,6 +1,6 @@
 //! The screen without a terminal: a state, what was seen, and who fetches the one from the other.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use ratatui::Frame as Canvas;
 
@@ -137,8 +137,8 @@ impl App {
     }
 
     /// The cgroup that is looked at closely, with its path.
-    pub fn looked_at(&self) -> Option<(CgroupId, std::sync::Arc<str>)> {
-        self.state.detail().map(|detail| (detail.id, detail.path.clone()))
+    pub fn looked_at(&self) -> Option<(CgroupId, Arc<str>)> {
+        self.state.detail().map(|detail| (detail.id, Arc::clone(&detail.path)))
     }
 
     /// Has an ended stream nothing more to show?

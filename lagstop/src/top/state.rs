@@ -10,6 +10,8 @@ pub(super) use prompt::Prompt;
 pub(super) use scroll::Scroll;
 pub(super) use table::Table;
 
+use std::sync::Arc;
+
 use super::{
     frame::Frame,
     keymap::{self, Command, Context, Key, Move, Step, View},
@@ -66,7 +68,7 @@ pub(super) struct Detail {
     pub(super) id: CgroupId,
     /// What it was called when it was opened: it may be idle later.
     pub(super) name: String,
-    pub(super) path: std::sync::Arc<str>,
+    pub(super) path: Arc<str>,
     /// Its limits and threads, once they have been read.
     pub(super) look: Option<CloserLook>,
     pub(super) trend: Vec<TrendPoint>,
@@ -319,7 +321,7 @@ impl State {
             (Some(RowKey::Cgroup(id)), Some(frame)) => {
                 if let Some(cgroup) = frame.cgroup(id) {
                     let name = super::text::name(cgroup).to_owned();
-                    self.detail = Some(Detail { id, name, path: cgroup.path.clone(), ..Detail::default() });
+                    self.detail = Some(Detail { id, name, path: Arc::clone(&cgroup.path), ..Detail::default() });
                 }
             }
             (Some(RowKey::Path(_)), _) => self.table.fold(),

@@ -111,7 +111,7 @@ fn gone() {
     let parent = TestCgroup::new("parent");
     let cgroup = parent.child("gone");
     let (id, path) = (cgroup.id(), cgroup.path.clone());
-    let mut load = cgroup.start("spin 100");
+    let mut load = cgroup.start("spin 500");
     load.line();
     load.go();
     load.line();

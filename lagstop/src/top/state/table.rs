@@ -1,5 +1,7 @@
 //! The table of cgroups: which rows there are, which is selected, what of it is seen.
 
+use std::sync::Arc;
+
 use super::scroll::{follow, moved};
 use crate::top::{
     column::Column,
@@ -69,7 +71,7 @@ impl Table {
     pub(super) fn fold(&mut self) {
         let Some(row) = self.selected_row().and_then(|row| self.rows.get(row)) else { return };
         if row.folded.is_some() && !self.arrangement.folded.remove(&row.path) {
-            self.arrangement.folded.insert(row.path.clone());
+            self.arrangement.folded.insert(Arc::clone(&row.path));
         }
     }
 

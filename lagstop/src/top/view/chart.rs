@@ -27,7 +27,7 @@ pub(super) fn bar(share: f64, cells: usize) -> String {
     let eighths = (share.clamp(0.0, 1.0) * cells as f64 * 8.0).round().max(least) as usize;
     let mut bar = String::new();
     bar.extend(std::iter::repeat_n(BAR[8], eighths / 8));
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         bar.push(BAR[eighths % 8]);
     }
     format!("{bar:<cells$}")
