@@ -222,7 +222,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         layout: run.layout,
         port: guest.arch.results_port(),
         filter: &arguments.filter,
-        left_out: &if arguments.quick { live_tests::left_out() } else { Vec::new() },
+        left_out: &live_tests::left_out(arguments.quick),
         test_timeout_seconds: TEST_TIMEOUT_SECONDS,
     };
     let initramfs = dir.join("initramfs");

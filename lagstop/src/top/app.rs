@@ -160,7 +160,14 @@ impl App {
     fn show(&mut self, n: u64) -> Result<(), TopError> {
         let kept = self.timeline.frame(n).map_err(TopError::Timeline)?;
         let frame = match kept {
-            Some(frame) => frame,
+            Some(mut frame) => {
+                // A recording has the distributions that are no longer kept.
+                if let Some(recording) = self.recording.as_mut().filter(|_| !frame.has_shapes) {
+                    frame.interval = recording.interval(usize::try_from(n).unwrap_or(usize::MAX))?;
+                    frame.has_shapes = true;
+                }
+                frame
+            }
             None => match self.read(n)? {
                 Some(frame) => frame,
                 // Gone a moment ago: the view stays.

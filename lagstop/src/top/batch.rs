@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::{
+    column::Column,
     error::TopError,
     figure::{Cell, Figure},
     filter::Filter,
@@ -86,11 +87,12 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
         line.truncate(line.trim_end().len());
         line + "\n"
     };
-    let titles = &mut settings.columns.iter().map(|column| (column.title().to_owned(), usize::from(column.width())));
+    // A script that splits at blanks must find as many fields in each line.
+    let title = |column: &Column| (column.title().replace(' ', ""), usize::from(column.width()));
+    let titles = &mut settings.columns.iter().map(title);
     text.push_str(&line("   cgroup", titles));
     for (row, name) in rows.iter().zip(&names) {
-        let cell = |column: &super::column::Column| match row.cell(*column, interval) {
-            // A script that splits at blanks must find as many fields in each line.
+        let cell = |column: &Column| match row.cell(*column, interval) {
             Cell::Nothing => "-".to_owned(),
             cell => cell.to_string().replace(' ', ""),
         };

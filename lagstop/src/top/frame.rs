@@ -19,6 +19,8 @@ pub(super) struct Frame {
     alerts: Vec<ActiveAlert>,
     severities: HashMap<(AlertSubject, AlertKind), Severity>,
     worst: HashMap<CgroupId, Severity>,
+    /// Whether its distributions are whole, and not just their quantiles.
+    pub(super) has_shapes: bool,
     /// Overhead of the intervals up to this one, as far as they are kept.
     pub(super) overheads: Vec<Option<f32>>,
 }
@@ -58,7 +60,7 @@ impl Frame {
                 worst.entry(id).and_modify(|known| *known = severity.max(*known)).or_insert(severity);
             }
         }
-        Self { n, interval, roles, alerts, severities, worst, overheads }
+        Self { n, interval, roles, alerts, severities, worst, has_shapes: true, overheads }
     }
 
     /// When it ended, on the stream's clock.

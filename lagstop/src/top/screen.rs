@@ -67,8 +67,9 @@ impl Screen {
         restore()?;
         kill_process(getpid(), Signal::STOP)?;
         take()?;
-        // Whatever was written in between is drawn over.
-        self.terminal.clear()
+        // Everything is drawn anew: whatever was written in between is not on the new screen.
+        self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
+        Ok(())
     }
 
     /// Gives the terminal back.

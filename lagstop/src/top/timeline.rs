@@ -11,6 +11,7 @@ mod tests;
 use std::{collections::HashMap, io};
 
 pub(super) use pack::TrendPoint;
+use pack::Unpacked;
 pub(super) use ring::Limits;
 use ring::Ring;
 
@@ -67,12 +68,14 @@ impl Timeline {
     /// When it cannot be read back: a fault of lagstop's own.
     pub(super) fn frame(&self, n: u64) -> io::Result<Option<Frame>> {
         let Some(kept) = self.ring.unpack(n) else { return Ok(None) };
-        let (interval, roles) = kept?;
-        Ok(Some(self.frame_of(n, interval, roles)))
+        let Unpacked { interval, roles, has_shapes } = kept?;
+        let mut frame = self.frame_of(n, interval, roles);
+        frame.has_shapes = has_shapes;
+        Ok(Some(frame))
     }
 
     fn frame_of(&self, n: u64, interval: Interval, roles: HashMap<CgroupId, Role>) -> Frame {
-        let alerts = self.watch.alerts(n, &interval);
+        let alerts = self.watch.alerts(n, &interval, |n| self.ring.start_of(n));
         Frame::new(n, interval, roles, alerts, self.ring.overheads(n))
     }
 

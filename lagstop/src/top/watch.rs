@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use super::frame::ActiveAlert;
 use crate::{
-    diagnosis::{AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Subject, Thresholds, alerts},
+    diagnosis::{
+        Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Subject, Thresholds, alerts,
+    },
     model::{CgroupId, Interval, Nanos, Session},
 };
 
@@ -47,13 +49,22 @@ impl Watch {
         self.priorities.advance(interval, &self.thresholds).into_iter().collect()
     }
 
-    /// The alerts of an interval that was taken in.
-    pub(super) fn alerts(&self, n: u64, interval: &Interval) -> Vec<ActiveAlert> {
-        let since = |alert| ActiveAlert { alert, since: interval.start_ns };
+    /// The alerts of an interval that was taken in; `start_of` gives when an interval began.
+    pub(super) fn alerts(
+        &self,
+        n: u64,
+        interval: &Interval,
+        start_of: impl Fn(u64) -> Option<Nanos>,
+    ) -> Vec<ActiveAlert> {
+        let since = |alert: Alert| {
+            let since = match self.log.since(n, alert.subject, alert.kind) {
+                Some(Since::Time(time)) => Some(time),
+                Some(Since::Interval(first)) => start_of(first),
+                None => None,
+            };
+            ActiveAlert { alert, since: since.unwrap_or(interval.start_ns) }
+        };
         let mut active: Vec<ActiveAlert> = alerts(interval, &self.thresholds).into_iter().map(since).collect();
-        for active in &mut active {
-            active.since = self.log.since(n, active.alert.subject, active.alert.kind).unwrap_or(active.since);
-        }
         active.sort_by_key(|active| (std::cmp::Reverse(active.alert.severity), active.since));
         active
     }
@@ -71,37 +82,58 @@ impl Watch {
     }
 }
 
-/// When there were alerts: spells of intervals, so that any moment can be looked back at.
+/// When there were alerts, so that any moment can be looked back at.
 #[derive(Clone, Debug, Default)]
-struct AlertLog(HashMap<(AlertSubject, AlertKind), Vec<Spell>>);
+struct AlertLog(HashMap<(AlertSubject, AlertKind), Spells>);
 
-#[derive(Clone, Copy, Debug)]
-struct Spell {
-    first: u64,
-    last: u64,
-    since: Nanos,
+/// The intervals in which there was an alert.
+#[derive(Clone, Debug, Default)]
+struct Spells {
+    /// The first and the last of each spell without a break, as numbers of intervals.
+    spells: Vec<(u32, u32)>,
+    /// When the last spell began.
+    last_since: Nanos,
+}
+
+/// When an alert began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Time(Nanos),
+    /// With this interval.
+    Interval(u64),
 }
 
 impl AlertLog {
     fn note(&mut self, n: u64, interval: &Interval, thresholds: &Thresholds) {
+        let n = short(n);
         for alert in alerts(interval, thresholds) {
-            let spells = self.0.entry((alert.subject, alert.kind)).or_default();
+            let Spells { spells, last_since } = self.0.entry((alert.subject, alert.kind)).or_default();
             match spells.last_mut() {
-                Some(spell) if spell.last + 1 == n => spell.last = n,
-                _ => spells.push(Spell { first: n, last: n, since: interval.start_ns }),
+                Some((_, last)) if *last + 1 == n => *last = n,
+                _ => {
+                    spells.push((n, n));
+                    *last_since = interval.start_ns;
+                }
             }
         }
     }
 
-    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Nanos> {
-        let spells = self.0.get(&(subject, kind))?;
-        spells.iter().rev().find(|spell| (spell.first..=spell.last).contains(&n)).map(|spell| spell.since)
+    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Since> {
+        let Spells { spells, last_since } = self.0.get(&(subject, kind))?;
+        let at = spells.iter().rposition(|(first, last)| (*first..=*last).contains(&short(n)))?;
+        let is_last = at + 1 == spells.len();
+        Some(if is_last { Since::Time(*last_since) } else { Since::Interval(spells[at].0.into()) })
     }
 
     fn forget(&mut self, n: u64) {
-        self.0.retain(|_, spells| {
-            spells.retain(|spell| spell.last >= n);
+        self.0.retain(|_, Spells { spells, .. }| {
+            spells.retain(|(_, last)| *last >= short(n));
             !spells.is_empty()
         });
     }
+}
+
+/// There are many spells where figures waver about a threshold. At an interval a second this is enough for a century.
+fn short(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX - 1)
 }

@@ -24,6 +24,8 @@ use rustix::{
 
 /// Makes this binary a load; its kind follows.
 pub(crate) const FLAG: &str = "--load";
+/// The kind that is no load, but a screen in which something panics.
+pub(crate) const PANICS: &str = "panics";
 /// Names the directories of the cgroups to join, with colons between.
 pub(crate) const CGROUPS: &str = "LAGSTOP_TEST_CGROUPS";
 

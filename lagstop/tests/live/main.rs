@@ -13,6 +13,7 @@ mod kernel_files;
 mod load;
 mod looks;
 mod privileges;
+mod screen;
 mod sockets;
 mod terminal;
 mod ways;
@@ -27,7 +28,7 @@ type Test = (&'static str, fn());
 fn main() -> ExitCode {
     // The same binary is the load: processes that the tests start.
     if let Some(load) = std::env::args().skip_while(|argument| argument != load::FLAG).nth(1) {
-        return load::run(&load);
+        return if load == load::PANICS { screen::panics() } else { load::run(&load) };
     }
     let mut arguments = Arguments::from_args();
     // They measure: one at a time.
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         files::TESTS,
         looks::TESTS,
         privileges::TESTS,
+        screen::TESTS,
         sockets::TESTS,
         ways::TESTS,
     ]

@@ -59,6 +59,12 @@ impl Terminal {
         String::from_utf8_lossy(&self.written.lock().unwrap()).contains(text)
     }
 
+    /// The end of what has been written to it.
+    pub(crate) fn last(&self) -> String {
+        let written = self.written.lock().unwrap();
+        String::from_utf8_lossy(&written[written.len().saturating_sub(400)..]).into_owned()
+    }
+
     /// How it treats input and output.
     pub(crate) fn modes(&self) -> String {
         let modes = tcgetattr(&self.screen).unwrap();

@@ -12,26 +12,33 @@ pub(super) struct LiveTest {
     pub(super) measures: &'static [&'static str],
     /// Do the quick runs leave it out?
     pub(super) is_left_out: bool,
+    /// Does it take programs that the guests do not have?
+    pub(super) is_for_hosts: bool,
 }
 
 /// A test that compares `measures` with the truth.
 const fn truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
-    LiveTest { name, measures, is_left_out: false }
+    LiveTest { name, measures, is_left_out: false, is_for_hosts: false }
 }
 
 /// One whose kernel's part another test has too, which takes less time.
 const fn long_truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
-    LiveTest { name, measures, is_left_out: true }
+    LiveTest { name, measures, is_left_out: true, is_for_hosts: false }
 }
 
 /// A test of what is the same on every kernel.
 const fn program(name: &'static str) -> LiveTest {
-    LiveTest { name, measures: &[], is_left_out: true }
+    LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: false }
+}
+
+/// A test that takes programs which the guests do not have.
+const fn on_a_host(name: &'static str) -> LiveTest {
+    LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: true }
 }
 
 /// A test of the program that depends on the kernel too.
 const fn program_on_kernel(name: &'static str) -> LiveTest {
-    LiveTest { name, measures: &[], is_left_out: false }
+    LiveTest { name, measures: &[], is_left_out: false, is_for_hosts: false }
 }
 
 /// All of `lagstop/tests/live`.
@@ -84,6 +91,10 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("record_ends_in_silence_when_its_reader_goes"),
     program("a_recording_that_was_killed_is_whole_lines"),
     program("top_leaves_the_terminal_as_it_was"),
+    on_a_host("top_is_driven_by_keys_in_tmux"),
+    program("top_stops_and_continues_with_its_terminal"),
+    program("top_gives_the_terminal_back_when_something_panics"),
+    program("top_prints_tables_for_scripts"),
     program("diagnose_reports_on_the_running_host"),
     program("a_refused_recording_leaves_files_as_they_were"),
     program("a_standard_error_that_nobody_reads_is_no_matter"),
@@ -94,9 +105,9 @@ pub(super) fn truths_of(measure: &str) -> impl Iterator<Item = &'static LiveTest
     LIVE_TESTS.iter().filter(move |test| test.measures.contains(&measure))
 }
 
-/// Names of those that quick runs leave out.
-pub(super) fn left_out() -> Vec<&'static str> {
-    LIVE_TESTS.iter().filter(|test| test.is_left_out).map(|test| test.name).collect()
+/// Names of those that a run leaves out.
+pub(super) fn left_out(is_quick: bool) -> Vec<&'static str> {
+    LIVE_TESTS.iter().filter(|test| test.is_for_hosts || is_quick && test.is_left_out).map(|test| test.name).collect()
 }
 
 /// Of the tests that ran, those that are not in the list: nobody knows what their failure would mean.

@@ -31,11 +31,17 @@ impl Columns {
         self.0.extend_from_slice(bytes);
     }
 
-    /// All of them, compressed.
-    pub(super) fn compress(self) -> io::Result<Box<[u8]>> {
-        let mut encoder = DeflateEncoder::new(Vec::with_capacity(self.0.len() / 2), LEVEL);
+    /// Adds a column of numbers of one byte.
+    pub(super) fn push_narrow(&mut self, values: impl Iterator<Item = u8>) {
+        self.0.extend(values);
+    }
+
+    /// All of them, compressed. `scratch` is what that is done in: what is kept takes no more than it must.
+    pub(super) fn compress(&self, scratch: &mut Vec<u8>) -> io::Result<Box<[u8]>> {
+        scratch.clear();
+        let mut encoder = DeflateEncoder::new(scratch, LEVEL);
         encoder.write_all(&self.0)?;
-        Ok(encoder.finish()?.into_boxed_slice())
+        Ok(encoder.finish()?.as_slice().into())
     }
 }
 

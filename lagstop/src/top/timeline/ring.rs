@@ -5,7 +5,7 @@ use std::{
     io,
 };
 
-use super::pack::{Packed, Packer, TrendPoint};
+use super::pack::{Packed, Packer, TrendPoint, Unpacked};
 use crate::{
     diagnosis::Role,
     model::{CgroupId, Interval, Nanos},
@@ -30,6 +30,7 @@ pub(in crate::top) struct Limits {
 #[derive(Debug)]
 struct Kept {
     n: u64,
+    start: Nanos,
     duration: Nanos,
     overhead: Option<f32>,
     packed: Packed,
@@ -45,7 +46,12 @@ impl Ring {
         let packed = self.packer.pack(n, interval, roles)?;
         self.bytes += packed.len();
         let overhead = interval.host.overhead().map(|overhead| overhead as f32);
-        self.kept.push_back(Kept { n, duration: interval.duration_ns, overhead, packed });
+        self.kept.push_back(Kept { n, start: interval.start_ns, duration: interval.duration_ns, overhead, packed });
+        if let Some(old) = self.kept.len().checked_sub(WHOLE + 1).and_then(|old| self.kept.get_mut(old)) {
+            self.bytes -= old.packed.len();
+            old.packed.forget_shapes();
+            self.bytes += old.packed.len();
+        }
         let mut time: Nanos = self.kept.iter().map(|kept| kept.duration).sum();
         while let Some(oldest) = self.kept.front()
             && self.kept.len() > 1
@@ -79,8 +85,13 @@ impl Ring {
         self.kept.get(usize::try_from(at).ok()?)
     }
 
+    /// When the `n`th interval began, or the first that is kept if that was before.
+    pub(super) fn start_of(&self, n: u64) -> Option<Nanos> {
+        self.get(n.max(self.first()?)).map(|kept| kept.start)
+    }
+
     /// The `n`th interval, if it is kept.
-    pub(super) fn unpack(&self, n: u64) -> Option<io::Result<(Interval, HashMap<CgroupId, Role>)>> {
+    pub(super) fn unpack(&self, n: u64) -> Option<io::Result<Unpacked>> {
         self.get(n).map(|kept| self.packer.unpack(&kept.packed))
     }
 
@@ -100,5 +111,7 @@ impl Ring {
     }
 }
 
+/// The last intervals, whose distributions are kept whole.
+const WHOLE: usize = 60;
 /// Intervals between two clean-ups of names.
 const FORGET_EVERY: u64 = 32;

@@ -57,6 +57,27 @@ fn an_interval_comes_back_as_it_was() {
 }
 
 #[test]
+fn of_what_is_long_ago_the_quantiles_are_kept() {
+    let mut timeline = timeline(LIMITS);
+    let waits = Distribution::from_bins((1..200u64).map(|n| (Nanos(n * 1_000), (n % 7) as u32 + 1)));
+    for seq in 0..70 {
+        let cgroup =
+            Cgroup { switch_cost: Some(waits.clone()), runq_wait: Some(Distribution::default()), ..cgroup(5, seq) };
+        timeline.push(interval(seq, vec![cgroup])).unwrap();
+    }
+    let quantiles = |of: &Distribution| [0.5, 0.9, 0.99, 0.999].map(|share| of.quantile(share));
+    for (n, has_shapes) in [(0, false), (9, false), (10, true), (69, true)] {
+        let frame = timeline.frame(n).unwrap().unwrap();
+        assert_eq!(frame.has_shapes, has_shapes, "{n}");
+        let kept = frame.interval.cgroups[0].switch_cost.as_ref().unwrap();
+        assert_eq!((kept == &waits, kept.count()), (has_shapes, waits.count()));
+        assert_eq!(quantiles(kept), quantiles(&waits));
+        assert_eq!(frame.interval.cgroups[0].runq_wait, Some(Distribution::default()));
+        assert_eq!(frame.interval.cgroups[0].accept_wait, None);
+    }
+}
+
+#[test]
 fn the_oldest_go_first_by_time_and_by_size() {
     let mut by_time = timeline(Limits { time: Nanos(10 * Nanos::SECOND.0), ..LIMITS });
     let mut by_size = timeline(Limits { bytes: 4_000, ..LIMITS });

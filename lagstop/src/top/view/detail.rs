@@ -150,11 +150,11 @@ impl Page {
             self.plain(&format!("{share} % of its switches went to another cgroup."));
         }
         let mut charts = vec![
-            self.distribution("Switch cost", cgroup.switch_cost.as_ref()),
-            self.distribution("Run-queue wait", cgroup.runq_wait.as_ref()),
+            self.distribution("Switch cost", cgroup.switch_cost.as_ref(), now.has_shapes),
+            self.distribution("Run-queue wait", cgroup.runq_wait.as_ref(), now.has_shapes),
         ];
         if let Some(waits) = cgroup.accept_wait.as_ref().filter(|waits| waits.count() > 0) {
-            charts.push(self.distribution("Accept wait", Some(waits)));
+            charts.push(self.distribution("Accept wait", Some(waits), now.has_shapes));
         }
         self.beside(charts);
     }
@@ -212,13 +212,17 @@ impl Page {
         }
     }
 
-    fn distribution(&self, title: &str, of: Option<&Distribution>) -> Vec<Line<'static>> {
+    fn distribution(&self, title: &str, of: Option<&Distribution>, has_shape: bool) -> Vec<Line<'static>> {
         let cells = if self.width >= WIDE { self.width / 2 - 2 } else { self.width };
         let heading = |text: &str| Line::styled(fit(text, text::width(text).min(cells)), self.theme.title());
         let Some(of) = of else { return vec![heading(&format!("{title}: n/a"))] };
         let quantiles: Vec<String> =
             QUANTILES.iter().filter_map(|(name, share)| Some(format!("{name} {}", of.quantile(*share)?))).collect();
         let mut lines = vec![heading(&format!("{title}: {}", quantiles.join("  ")))];
+        if !has_shape {
+            lines.push(Line::styled("  of what is long ago the quantiles are kept", self.theme.label()));
+            return lines;
+        }
         let octaves = octaves(of);
         let most = octaves.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
         for (from, count) in octaves {
