@@ -1,6 +1,7 @@
 //! What was seen, so that it can be looked at again: the last minutes of a live stream, or a recording.
 
 mod columns;
+mod distributions;
 mod labels;
 mod minifloat;
 mod pack;

@@ -1,0 +1,181 @@
+//! Distributions of many cgroups, made small: whole, or their quantiles alone.
+
+use std::io;
+
+use super::{
+    columns::{Columns, Reading},
+    minifloat::{NONE, decode, encode},
+};
+use crate::model::{Cgroup, Distribution, Nanos};
+
+/// Bins that can be told apart. Measured here there are some hundred; only a recording made by hand can have more than
+/// this in one interval, whose distributions are left out then.
+pub(super) const MOST_BINS: usize = NONE as usize;
+/// Distributions of a cgroup.
+pub(super) const KINDS: usize = 3;
+/// What is kept of distributions that are not kept whole: what the screen shows of them.
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+
+pub(super) fn kinds(cgroup: &Cgroup) -> [Option<&Distribution>; KINDS] {
+    [cgroup.switch_cost.as_ref(), cgroup.runq_wait.as_ref(), cgroup.accept_wait.as_ref()]
+}
+
+/// Adds of each distribution how many durations it has, and where its quantiles are among `bins`: each column by how it
+/// differs from another that is much like it.
+pub(super) fn push_quantiles(figures: &mut Columns, cgroups: &[Cgroup], bins: &[Nanos]) {
+    let fits = bins.len() <= MOST_BINS;
+    for kind in 0..KINDS {
+        let of = |cgroup: &Cgroup, say: &dyn Fn(&Distribution) -> Option<u64>| {
+            kinds(cgroup)[kind].filter(|_| fits).and_then(say)
+        };
+        let counts = cgroups.iter().map(|cgroup| of(cgroup, &|it| Some(it.count())).map_or(NONE, encode)).collect();
+        figures.push(&minus(counts, &expected_counts(cgroups, kind)));
+        let mut before = vec![0; cgroups.len()];
+        for quantile in QUANTILES {
+            let bin = |it: &Distribution| bins.binary_search(&it.quantile(quantile)?).ok().map(|bin| bin as u64);
+            let places: Vec<u16> = cgroups.iter().map(|it| of(it, &bin).map_or(NONE, |bin| bin as u16)).collect();
+            figures.push(&minus(places.clone(), &before));
+            before = places;
+        }
+    }
+}
+
+/// How many durations each distribution has in it if none was lost.
+fn expected_counts(cgroups: &[Cgroup], kind: usize) -> Vec<u16> {
+    let expected = |Cgroup { totals, .. }: &Cgroup| [Some(totals.switches), totals.runq_waits, totals.accepts][kind];
+    cgroups.iter().map(|cgroup| expected(cgroup).map_or(NONE, encode)).collect()
+}
+
+/// How `values` differ from `others`.
+fn minus(mut values: Vec<u16>, others: &[u16]) -> Vec<u16> {
+    values.iter_mut().zip(others).for_each(|(value, other)| *value = value.wrapping_sub(*other));
+    values
+}
+
+/// Undoes [`minus`].
+fn plus(mut values: Vec<u16>, others: &[u16]) -> Vec<u16> {
+    values.iter_mut().zip(others).for_each(|(value, other)| *value = value.wrapping_add(*other));
+    values
+}
+
+/// For each of the kinds: where each distribution's bins begin and how many there are. Then the counts from the first to
+/// the last, those in between that are 0 included.
+pub(super) fn shapes(cgroups: &[Cgroup], bins: &[Nanos]) -> Columns {
+    let mut columns = Columns::default();
+    let mut counts = Vec::new();
+    for kind in 0..KINDS {
+        let (mut firsts, mut lengths) = (Vec::with_capacity(cgroups.len()), Vec::with_capacity(cgroups.len()));
+        for cgroup in cgroups {
+            let Some(distribution) = kinds(cgroup)[kind].filter(|_| bins.len() <= MOST_BINS) else {
+                firsts.push(NONE);
+                lengths.push(0);
+                continue;
+            };
+            let mut first = None;
+            let mut next = 0;
+            for (value, count) in distribution.bins() {
+                let at = bins.partition_point(|bin| *bin < value);
+                let gap = if first.is_some() { at - next } else { 0 };
+                first.get_or_insert(at);
+                counts.resize(counts.len() + gap, 0);
+                push_varint(&mut counts, count);
+                next = at + 1;
+            }
+            let first = first.unwrap_or(0);
+            firsts.push(first as u16);
+            lengths.push((next.max(first) - first) as u16);
+        }
+        columns.push(&firsts);
+        columns.push(&lengths);
+    }
+    columns.push_bytes(&counts);
+    columns
+}
+
+/// Distributions that have the quantiles of those that were, and nothing else of them.
+pub(super) fn pull_quantiles(
+    figures: &mut Reading,
+    cgroups: &[Cgroup],
+    bins: &[Nanos],
+) -> io::Result<Vec<[Option<Distribution>; KINDS]>> {
+    let mut all = vec![[const { None }; KINDS]; cgroups.len()];
+    for kind in 0..KINDS {
+        let expected = expected_counts(cgroups, kind);
+        let counts = plus(figures.pull(cgroups.len())?, &expected);
+        let mut quantiles: Vec<Vec<u16>> = vec![vec![0; cgroups.len()]];
+        for at in 0..QUANTILES.len() {
+            let places = plus(figures.pull(cgroups.len())?, &quantiles[at]);
+            quantiles.push(places);
+        }
+        let quantiles = &quantiles[1..];
+        for (n, distributions) in all.iter_mut().enumerate().filter(|&(n, _)| counts[n] != NONE) {
+            let count = decode(counts[n]);
+            let mut below = 0;
+            let mut points: Vec<(Nanos, u32)> = Vec::with_capacity(QUANTILES.len());
+            for (at, quantile) in QUANTILES.iter().enumerate() {
+                let is_last = at + 1 == QUANTILES.len();
+                let rank = if is_last { count } else { ((count as f64 * quantile).ceil() as u64).max(1).min(count) };
+                let more = u32::try_from(rank.saturating_sub(below)).unwrap_or(u32::MAX);
+                below = below.max(rank);
+                match (bins.get(usize::from(quantiles[at][n])), points.last_mut()) {
+                    (Some(value), Some((last, sum))) if last == value => *sum = sum.saturating_add(more),
+                    (Some(value), _) => points.push((*value, more)),
+                    (None, _) => {}
+                }
+            }
+            distributions[kind] = Some(Distribution::from_bins(points));
+        }
+    }
+    Ok(all)
+}
+
+pub(super) fn pull_shapes(
+    columns: &mut Reading,
+    count: usize,
+    bins: &[Nanos],
+) -> io::Result<Vec<[Option<Distribution>; KINDS]>> {
+    let mut places = Vec::with_capacity(KINDS);
+    for _ in 0..KINDS {
+        places.push((columns.pull(count)?, columns.pull(count)?));
+    }
+    let mut all = vec![[const { None }; KINDS]; count];
+    let mut counts = columns.rest();
+    for (kind, (firsts, lengths)) in places.into_iter().enumerate() {
+        for (n, (first, length)) in firsts.into_iter().zip(lengths).enumerate() {
+            if first == NONE {
+                continue;
+            }
+            let mut found = Vec::with_capacity(length.into());
+            for bin in first..first + length {
+                let count = pull_varint(&mut counts).ok_or(io::ErrorKind::UnexpectedEof)?;
+                if let (1.., Some(value)) = (count, bins.get(usize::from(bin))) {
+                    found.push((*value, count));
+                }
+            }
+            all[n][kind] = Some(Distribution::from_bins(found));
+        }
+    }
+    Ok(all)
+}
+
+/// Seven bits a byte, the lowest first; the highest bit says that there are more.
+fn push_varint(bytes: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+fn pull_varint(bytes: &mut &[u8]) -> Option<u32> {
+    let mut value = 0;
+    for shift in (0..32).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u32::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
