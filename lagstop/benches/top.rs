@@ -4,6 +4,7 @@
 //! minutes of history at one interval a second.
 
 #![allow(missing_docs, reason = "criterion's macros")]
+#![expect(clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
 
 use std::{fs, hint::black_box, sync::Arc};
 

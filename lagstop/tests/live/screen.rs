@@ -176,7 +176,7 @@ pub(crate) fn panics() -> ExitCode {
 }
 
 fn panicked() {
-    let mut terminal = Terminal::open();
+    let terminal = Terminal::open();
     let modes = terminal.modes();
     let mut child = terminal.run(Command::new(std::env::current_exe().unwrap()).args([load::FLAG, load::PANICS]));
     eventually("the screen", || terminal.shows("measuring"));
