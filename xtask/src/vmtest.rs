@@ -20,6 +20,7 @@ mod vm;
 use std::{
     fs,
     num::NonZero,
+    path::Path,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
     time::{Duration, Instant},
@@ -28,7 +29,7 @@ use std::{
 use error::Error;
 use guest_binaries::GuestBinaries;
 use initramfs::Settings;
-use matrix::{Arch, Run};
+use matrix::{Arch, Kernel, Run};
 use results::{Event, Outcome};
 use store::{Stored, directory};
 use table::{Tried, Verdict};
@@ -218,6 +219,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     let dir = directory(workspace, &run.to_string())?;
     let kernel = dir.join("vmlinuz");
     package::unpack(&run.kernel.package.fetch(&package::cache())?, "*/vmlinuz*", &kernel)?;
+    let modules = modules(run.kernel, &dir)?;
     let settings = Settings {
         layout: run.layout,
         port: guest.arch.results_port(),
@@ -226,7 +228,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         test_timeout_seconds: TEST_TIMEOUT_SECONDS,
     };
     let initramfs = dir.join("initramfs");
-    vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &settings))?;
+    vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &modules, &settings))?;
     let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir };
     println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
     let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
@@ -234,6 +236,17 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     let stored = Stored { version: run.kernel.version.to_owned(), build: guest.binaries.build.clone(), report };
     stored.write(workspace, run, arguments.runs_every_test())?;
     Ok(Verdict::Ran { report: stored.report, last_words })
+}
+
+/// The modules that the guest loads, as they are in Debian's package: compressed or not.
+fn modules(kernel: &Kernel, dir: &Path) -> Result<Vec<Vec<u8>>, Error> {
+    let package = kernel.modules.as_ref().unwrap_or(&kernel.package).fetch(&package::cache())?;
+    let unpack = |name: &str| {
+        let unpacked = dir.join(format!("{name}.ko"));
+        package::unpack(&package, &format!("*/{name}.ko*"), &unpacked)?;
+        fs::read(&unpacked).map_err(Error::file("read", &unpacked))
+    };
+    initramfs::MODULES.into_iter().map(unpack).collect()
 }
 
 fn tell(run: Run, event: &Event) {

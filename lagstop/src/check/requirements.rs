@@ -35,11 +35,13 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
             facts,
             "capabilities to look into",
             &[Capability::SysAdmin, Capability::SysPtrace],
-            "backlog of listeners in other network namespaces, lagstop's own cost in the kernel",
+            "listeners without traffic in other network namespaces, backlog, drops and owners of all there, lagstop's own \
+             cost in the kernel",
         ),
         perf_event_paranoid(facts),
         tracefs(facts),
         pressure(surroundings),
+        socket_diagnostics(surroundings),
     ];
     if let Trial::Failed(error) = trial {
         all.push(missed(
@@ -250,7 +252,7 @@ fn pid_namespace(facts: &Facts) -> Requirement {
         Answer::Known(false) => missed(
             NAME,
             "this is a PID namespace of its own",
-            "backlog of listeners in other network namespaces",
+            "listeners without traffic in other network namespaces, backlog, drops and owners of all there",
             &["in a container: --pid host", "in Kubernetes: hostPID: true"],
         ),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t proc proc /proc"]),
@@ -315,4 +317,17 @@ fn pressure(surroundings: &Surroundings) -> Requirement {
         "CPU pressure",
         &["a kernel with CONFIG_PSI=y, booted with psi=1"],
     )
+}
+
+fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
+    const NAME: &str = "socket diagnostics";
+    match &surroundings.lists_listeners {
+        Ok(()) => satisfied(NAME, "the kernel lists listening sockets"),
+        Err(why) => missed(
+            NAME,
+            format!("listening sockets cannot be listed: {why}"),
+            "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
+            &["modprobe tcp_diag", "a kernel with CONFIG_INET_DIAG"],
+        ),
+    }
 }

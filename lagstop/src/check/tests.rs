@@ -29,6 +29,7 @@ fn surroundings() -> Surroundings {
             groups_tasks: Some(true),
         }),
         has_pressure: true,
+        lists_listeners: Ok(()),
     }
 }
 
@@ -101,6 +102,13 @@ fn a_container_of_its_own_degrades() {
         (seen.is_whole, seen.groups_tasks) = (false, None);
     }
     assert_eq!(verdict(facts, &surroundings), (Verdict::Degraded, vec!["the host's processes", "the host's cgroups"]));
+}
+
+#[test]
+fn a_kernel_that_lists_no_sockets_degrades() {
+    let mut surroundings = surroundings();
+    surroundings.lists_listeners = Err("No such file or directory".to_owned());
+    assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["socket diagnostics"]));
 }
 
 #[test]

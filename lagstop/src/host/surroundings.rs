@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::{Hierarchy, Identity, Version};
-use crate::model::GroupBy;
+use super::{Hierarchy, Identity, Version, sock_diag};
+use crate::{model::GroupBy, plain::plain};
 
 /// What of the host this process can see.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Surroundings {
     pub hierarchy: Result<Seen, String>,
     /// Whether the kernel tells how long tasks waited for a CPU.
     pub has_pressure: bool,
+    /// Whether the kernel lists the sockets that listen; or why not.
+    pub lists_listeners: Result<(), String>,
 }
 
 /// The hierarchy that the scheduler groups by.
@@ -37,6 +39,7 @@ impl Surroundings {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
             hierarchy: Hierarchy::find(GroupBy::Scheduler).map(|found| Seen::from(&found)).map_err(|e| e.to_string()),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
+            lists_listeners: sock_diag::listening().map(drop).map_err(|error| plain(&error)),
         }
     }
 }

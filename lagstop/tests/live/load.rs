@@ -48,11 +48,12 @@ pub(crate) fn run(what: &str) -> ExitCode {
         // Changes CPUs all the time.
         ["wander"] => wander(),
         // Threads that run without a pause.
-        ["threads", count] => threads(count.parse().unwrap()),
+        ["threads", count] => threads(count.parse().unwrap(), WORK),
+        ["threads", count, ms] => threads(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
         // The same, all on one CPU.
         ["crowd", cpu, count] => {
             pin(cpu.parse().unwrap());
-            threads(count.parse().unwrap());
+            threads(count.parse().unwrap(), WORK);
         }
         // Threads that begin and end all the time.
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
@@ -125,10 +126,10 @@ fn wander() {
     }
 }
 
-fn threads(count: usize) {
+fn threads(count: usize, time: Duration) {
     thread::scope(|scope| {
         for _ in 0..count {
-            scope.spawn(|| spin(WORK));
+            scope.spawn(|| spin(time));
         }
     });
 }

@@ -76,7 +76,8 @@ fn threads_by(group_by: GroupBy) {
         return;
     };
     let path = cgroup.path.clone();
-    let mut load = cgroup.start(&format!("threads {SPINNING}"));
+    // Until they are killed: attaching, of which only the first look shows the end, may take longer than a load works.
+    let mut load = cgroup.start(&format!("threads {SPINNING} 600000"));
     load.line();
     load.go();
     thread::sleep(Duration::from_millis(300));

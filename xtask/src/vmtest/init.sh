@@ -35,6 +35,10 @@ die() {
   end
 }
 
+for module in $MODULES; do
+  insmod "/lib/$module.ko" || die "the module $module cannot be loaded"
+done
+
 # Three deep, as a service in a slice in a slice is.
 leaf=vmtest.slice/vmtest-live.slice/live.service
 cgroups=/sys/fs/cgroup

@@ -16,10 +16,14 @@ pub(super) struct Settings<'a> {
     pub(super) test_timeout_seconds: u64,
 }
 
-/// Packs it. The kernel takes it as it is; to compress it would be slower than to load it.
-pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, settings: &Settings<'_>) -> Vec<u8> {
+/// What of the kernel is not in its image and lagstop needs: it lists listening TCP sockets. In the order in which they are
+/// to be loaded. On a host the kernel has modprobe load them when it is asked for sockets for the first time.
+pub(super) const MODULES: [&str; 2] = ["inet_diag", "tcp_diag"];
+
+/// Packs it, with [`MODULES`] in their order. The kernel takes it as it is; to compress it would be slower than to load it.
+pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, modules: &[Vec<u8>], settings: &Settings<'_>) -> Vec<u8> {
     let mut cpio = Cpio::default();
-    for directory in ["bin", "dev", "etc"] {
+    for directory in ["bin", "dev", "etc", "lib"] {
         cpio.directory(directory);
     }
     // Where init's own first words go.
@@ -28,6 +32,9 @@ pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, settings: &Settings
     cpio.file("bin/busybox", busybox);
     cpio.file("bin/lagstop", &binaries.lagstop);
     cpio.file("bin/live", &binaries.live);
+    for (name, module) in MODULES.iter().zip(modules) {
+        cpio.file(&format!("lib/{name}.ko"), module);
+    }
     cpio.file("etc/vmtest", variables(settings).as_bytes());
     cpio.file("etc/passwd", b"root:x:0:0::/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n");
     cpio.finish()
@@ -42,6 +49,7 @@ fn variables(settings: &Settings<'_>) -> String {
         ("PORT", (*port).to_owned()),
         ("FILTER", (*filter).to_owned()),
         ("LEFT_OUT", left_out.join(" ")),
+        ("MODULES", MODULES.join(" ")),
         ("TEST_TIMEOUT", test_timeout_seconds.to_string()),
     ]
     .iter()

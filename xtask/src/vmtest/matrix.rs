@@ -66,13 +66,15 @@ pub(super) struct Kernel {
     /// Debian's version of it.
     pub(super) version: &'static str,
     pub(super) package: Package,
+    /// Where its modules are, when not in `package`.
+    pub(super) modules: Option<Package>,
     /// How the whole matrix mounts cgroups with it.
     pub(super) layouts: &'static [Layout],
     /// Is it one of the few that every change is tried on?
     pub(super) quick: bool,
 }
 
-/// Of the flavour `cloud`, which is small. From 6.19 the kernel is in the packages `linux-binary-*`. Replace a pin when the mirror has dropped the package: docs/development.md, "Kernels in VMs".
+/// Of the flavour `cloud`, which is small. From 6.19 the kernel is in the packages `linux-binary-*`, its modules in `linux-modules-*`. Replace a pin when the mirror has dropped the package: docs/development.md, "Kernels in VMs".
 pub(super) const KERNELS: &[Kernel] = &[
     Kernel {
         id: "5.10",
@@ -82,6 +84,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/updates/main/l/linux-signed-amd64/linux-image-5.10.0-46-cloud-amd64_5.10.262-1_amd64.deb",
             "18d94781d1b3052e21967ac2262239e5f14fbf511d6c3e110629d7aa35340760",
         ),
+        modules: None,
         layouts: &[Layout::V2, Layout::V1],
         quick: true,
     },
@@ -93,6 +96,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/updates/main/l/linux-signed-amd64/linux-image-6.1.0-56-cloud-amd64_6.1.192-2_amd64.deb",
             "e7d02b943971edcb8790e256c02cfab3bca6c3d37c1bf25392a57c71300615ee",
         ),
+        modules: None,
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -104,6 +108,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-image-6.12.107+deb13-cloud-amd64_6.12.107-1_amd64.deb",
             "04434ff520f860423eafe4203d986a35682ce73c2f71baa39e988ca0da93ac91",
         ),
+        modules: None,
         layouts: &[Layout::V2, Layout::V1, Layout::Hybrid],
         quick: true,
     },
@@ -115,6 +120,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-image-6.16.12+deb13-cloud-amd64_6.16.12-1~bpo13+1_amd64.deb",
             "b56d926c1dc9bbdf151794753df57bd427af2398a033999016dcbbd211e8e461",
         ),
+        modules: None,
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -126,6 +132,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-image-6.17.13+deb13-cloud-amd64_6.17.13-1~bpo13+1_amd64.deb",
             "2ac533a36b0c5107527166716414a4d04b00f7108e419df2084ca5aec268d1ff",
         ),
+        modules: None,
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -137,6 +144,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-image-6.18.15+deb13-cloud-amd64_6.18.15-1~bpo13+1_amd64.deb",
             "5a507681ea8c978d02265a7fec2f02c9588fb48b54b7f71edc1059e86007f3ec",
         ),
+        modules: None,
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -148,6 +156,10 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-binary-6.19.14+deb13-cloud-amd64_6.19.14-1~bpo13+1_amd64.deb",
             "2c7b515d7846cc4ff80943dde6c22e323214b54bfc3e73e02c470034d953193a",
         ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-6.19.14+deb13-cloud-amd64_6.19.14-1~bpo13+1_amd64.deb",
+            "cb0628ef28a9b1769e6e0fa2d65b8e234d968c70a1164ac0be35e86d34e39d1c",
+        )),
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -159,6 +171,10 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-binary-7.0.13+deb13-cloud-amd64_7.0.13-1~bpo13+1_amd64.deb",
             "7e2f91866f9d857e5b08fcd915491b4cff79fbe51cdcb081b42658612074a552",
         ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.0.13+deb13-cloud-amd64_7.0.13-1~bpo13+1_amd64.deb",
+            "cfa17c8f281ed3a001eb82c05cf23e01250872cc9b44f073fff1aa13d645e4c4",
+        )),
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -170,6 +186,10 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-binary-7.1.13+deb13-cloud-amd64_7.1.13-1~bpo13+1_amd64.deb",
             "2feb3588cd790e0fd7f4c425b8ede990b34f80f70703aeb3a6b3c21207e59785",
         ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.1.13+deb13-cloud-amd64_7.1.13-1~bpo13+1_amd64.deb",
+            "d48c4e3b8422d7ee67cf7b0eeb614f41f91d95385757c7e7155120ce698ca10a",
+        )),
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -181,6 +201,10 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-amd64/linux-binary-7.2.12+deb13-cloud-amd64_7.2.12-1~bpo13+1_amd64.deb",
             "aa6720823145e351d3c817c95fe58d89995a2bcba4978ad2418c36a1c272f795",
         ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.2.12+deb13-cloud-amd64_7.2.12-1~bpo13+1_amd64.deb",
+            "2f15b42b88ae56836b5fb3ac74c6cb795047891a5a25e5e69dedf8805b54017d",
+        )),
         layouts: &[Layout::V2, Layout::Hybrid],
         quick: true,
     },
@@ -192,6 +216,7 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-arm64/linux-image-6.12.107+deb13-cloud-arm64_6.12.107-1_arm64.deb",
             "a1bbfc22454e984feba6353f957152ef416728b627ec0cf94d3ac04b18c14d84",
         ),
+        modules: None,
         layouts: &[Layout::V2],
         quick: false,
     },
@@ -203,6 +228,10 @@ pub(super) const KERNELS: &[Kernel] = &[
             "pool/main/l/linux-signed-arm64/linux-binary-7.2.12+deb13-cloud-arm64_7.2.12-1~bpo13+1_arm64.deb",
             "366671e9f5ee75dfaa64d08a0f627f2fedd0864c51c08871ac6634d521a22e79",
         ),
+        modules: Some(Package::main(
+            "pool/main/l/linux/linux-modules-7.2.12+deb13-cloud-arm64_7.2.12-1~bpo13+1_arm64.deb",
+            "acb54ef755ae6559e11176ae7a2be405a22ace4399c953a90597236a65f0464a",
+        )),
         layouts: &[Layout::V2],
         quick: false,
     },
