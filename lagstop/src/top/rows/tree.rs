@@ -17,6 +17,7 @@ struct Node {
     /// The cgroup itself, where it is not idle.
     own: Option<usize>,
     children: Vec<usize>,
+    /// With what is below it, where there is anything.
     sum: Option<Cgroup>,
     members: Vec<usize>,
 }
@@ -107,21 +108,35 @@ impl Tree<'_> {
             order.extend_from_slice(&self.nodes[node].children);
             next += 1;
         }
-        for node in order.into_iter().rev() {
-            let own = self.nodes[node].own;
+        for at in order.into_iter().rev() {
+            // A cgroup with nothing below it is its own sum.
+            if self.nodes[at].children.is_empty() {
+                continue;
+            }
+            let own = self.nodes[at].own;
             let mut sum = own.map(|n| without_distributions(&self.interval.cgroups[n]));
             let mut members: Vec<usize> = own.into_iter().collect();
-            for child in self.nodes[node].children.clone() {
-                members.extend_from_slice(&self.nodes[child].members);
-                match (&mut sum, &self.nodes[child].sum) {
+            for &child in &self.nodes[at].children {
+                let child = &self.nodes[child];
+                if child.children.is_empty() {
+                    members.extend(child.own);
+                } else {
+                    members.extend_from_slice(&child.members);
+                }
+                match (&mut sum, self.total(child)) {
                     (Some(sum), Some(more)) => add(sum, more),
-                    (sum @ None, more) => *sum = more.clone(),
+                    (sum @ None, more) => *sum = more.map(without_distributions),
                     (Some(_), None) => {}
                 }
             }
-            let node = &mut self.nodes[node];
+            let node = &mut self.nodes[at];
             (node.sum, node.members) = (sum, members);
         }
+    }
+
+    /// What runs in a part of the tree and below it.
+    fn total<'a>(&'a self, node: &'a Node) -> Option<&'a Cgroup> {
+        node.sum.as_ref().or_else(|| node.own.map(|n| &self.interval.cgroups[n]))
     }
 
     /// Writes the rows of `siblings` and, in their order, of what is below them.
@@ -176,8 +191,7 @@ impl Tree<'_> {
     fn sorted(&self, siblings: &[usize], arrangement: &Arrangement) -> Vec<usize> {
         let rank = |&at: &usize| {
             let node = &self.nodes[at];
-            let sum = node.sum.as_ref();
-            let figure = sum.and_then(|sum| {
+            let figure = self.total(node).and_then(|sum| {
                 // Of distributions the cgroup's own: merging all of them only to sort would take long.
                 let own = node.own.map(|n| &self.interval.cgroups[n]);
                 arrangement.figure(|column| {
