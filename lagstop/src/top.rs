@@ -39,13 +39,14 @@ pub use keymap::{Key, markdown as key_table};
 pub use settings::Settings;
 
 use crate::{
-    model::CloserLook,
+    model::{CloserLook, Nanos},
     recording::Reader,
     signals::{Endings, Stops},
     source::{Looks, Stream},
 };
 use input::{Event, Input};
 use screen::Screen;
+use tokio::time::Instant;
 
 /// Is there somebody to look at the screen and press keys? Worth asking before anything is measured.
 ///
@@ -93,9 +94,16 @@ async fn show(
 ) -> Result<(), TopError> {
     let mut looks = stream.as_mut().and_then(|stream| stream.looks.take());
     let mut input = Input::start();
+    // When a recording that plays goes on.
+    let mut turn = Instant::now();
+    let mut playing = false;
     loop {
+        if app.stays().is_some() != playing {
+            playing = !playing;
+            turn = later(&app, Instant::now());
+        }
         screen.draw(|frame| app.draw(frame))?;
-        let mut suspend = false;
+        let mut suspend = None;
         let before = app.looked_at();
         tokio::select! {
             interval = next(&mut stream), if stream.is_some() && !app.ended() => match interval {
@@ -108,25 +116,35 @@ async fn show(
             event = input.next() => match event.map_err(TopError::Terminal)? {
                 Event::Key(key) => match app.on_key(key)? {
                     Outcome::Quit => return Ok(()),
-                    Outcome::Suspend => suspend = true,
+                    Outcome::Suspend => suspend = Some(true),
                     Outcome::Redraw | Outcome::Ignored => {}
                 },
                 Event::Resize => {}
             },
             Some(look) = look(&mut looks) => app.on_look(look),
-            () = tokio::time::sleep(app.stays().map_or(Duration::MAX, |stays| Duration::from_nanos(stays.0))),
-                if app.stays().is_some() => app.play()?,
-            () = stops.wait() => suspend = true,
+            () = tokio::time::sleep_until(turn), if app.stays().is_some() => {
+                app.play()?;
+                turn = later(&app, turn);
+            }
+            () = stops.wait() => suspend = Some(false),
             () = endings.wait() => return Ok(()),
         }
         if app.looked_at() != before {
             ask(&app, looks.as_ref());
         }
-        if suspend {
-            screen.suspend().map_err(TopError::Terminal)?;
+        if let Some(with_group) = suspend {
+            screen.suspend(with_group).map_err(TopError::Terminal)?;
         }
     }
 }
+
+/// When the interval that is shown from `since` on has been shown for long enough.
+fn later(app: &App, since: Instant) -> Instant {
+    since + app.stays().map_or(Duration::ZERO, |stays| Duration::from_nanos(stays.0.min(LONGEST_STAY.0)))
+}
+
+/// An interval in a recording may be any number.
+const LONGEST_STAY: Nanos = Nanos(3_600 * Nanos::SECOND.0);
 
 async fn next(stream: &mut Option<Stream>) -> Option<Result<crate::model::Interval, crate::source::SourceError>> {
     match stream {

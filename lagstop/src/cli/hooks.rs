@@ -49,6 +49,11 @@ impl HookArgs {
         }
     }
 
+    /// Was nothing chosen?
+    pub(super) const fn are_default(&self) -> bool {
+        self.hooks.is_none() && !self.light && self.btf.is_none()
+    }
+
     /// The list that was asked for instead of a measurement.
     pub(super) fn list(&self) -> Option<String> {
         (self.hooks == Some(Choices::List)).then(|| list(&Facts::probe(self.btf.as_deref())))

@@ -78,7 +78,8 @@ impl MeasureArgs {
     /// Starts to measure; where the kernel does not allow that, to read what its files tell, until it is stopped.
     pub(super) fn start_or_read(&self, config: &MeasureConfig) -> Result<Stream, SourceError> {
         match self.start(None, config) {
-            Err(SourceError::Kernel(why)) => {
+            // Who chose a way wants that one.
+            Err(SourceError::Kernel(why)) if self.hooks.are_default() => {
                 let LiveOptions { interval, duration, group_by, load_credit_time, .. } = self.options(None, config);
                 files(FilesOptions { interval, duration, group_by, load_credit_time }, why.to_string())
             }

@@ -38,7 +38,7 @@ docs/config.md: how to make other choices the default.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     replay: Option<PathBuf>,
 
     /// Print one table as text, and end

@@ -27,8 +27,10 @@ struct Recent {
     cpu_ns: f64,
     wait_ns: f64,
     waits: f64,
-    /// The longest 99th percentile of its waits lately.
+    /// The longest 99th percentile of its waits lately, less the longer that is ago.
     tail_ns: f64,
+    /// The last one there was.
+    p99_ns: u64,
 }
 
 /// What LAGS priority would mean for a cgroup.
@@ -90,7 +92,10 @@ impl Recent {
         self.wait_ns += totals.runq_wait_ns.unwrap_or_default().0 as f64;
         self.waits += totals.runq_waits.unwrap_or_default() as f64;
         let tail = cgroup.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)).or_else(|| totals.mean_runq_wait());
-        self.tail_ns = self.tail_ns.max(tail.unwrap_or_default().0 as f64);
+        if let Some(Nanos(tail)) = tail {
+            self.tail_ns = self.tail_ns.max(tail as f64);
+            self.p99_ns = tail;
+        }
     }
 
     fn is_forgotten(&self) -> bool {
@@ -146,7 +151,7 @@ impl Priorities {
         let role = |(id, credit, kind): (CgroupId, f64, RoleKind)| {
             let recent = self.recent.get(&id).copied().unwrap_or_default();
             let wait_per_cpu = recent.wait_ns / recent.cpu_ns;
-            (id, Role { kind, credit, fair_share, wait_per_cpu, wait_p99: Nanos(recent.tail_ns as u64), gaining })
+            (id, Role { kind, credit, fair_share, wait_per_cpu, wait_p99: Nanos(recent.p99_ns), gaining })
         };
         kinds.into_iter().map(role).collect()
     }

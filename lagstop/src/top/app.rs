@@ -21,6 +21,8 @@ use crate::{
 
 /// Intervals before the one that is jumped to, that are read for what only several intervals say.
 const WARM_UP: u64 = 30;
+/// Intervals ahead up to which all in between are read.
+const AHEAD: u64 = 120;
 /// Intervals of one cgroup's history.
 const TREND: usize = 240;
 
@@ -111,7 +113,7 @@ impl App {
             Action::Suspend => Outcome::Suspend,
             Action::Quit => Outcome::Quit,
             Action::Show(n) => {
-                self.show(n)?;
+                self.show_or_complain(n)?;
                 Outcome::Redraw
             }
         };
@@ -130,7 +132,7 @@ impl App {
     /// When it cannot be read.
     pub fn play(&mut self) -> Result<(), TopError> {
         if let Some((n, _)) = self.state.next_to_play() {
-            self.show(n)?;
+            self.show_or_complain(n)?;
             self.tell()?;
         }
         Ok(())
@@ -157,6 +159,17 @@ impl App {
         &self.state
     }
 
+    /// Shows the `n`th interval; where the recording is damaged there, stays with the one before and says so.
+    fn show_or_complain(&mut self, n: u64) -> Result<(), TopError> {
+        match self.show(n) {
+            Err(TopError::Recording(error)) => {
+                self.state.complain(error.to_string());
+                Ok(())
+            }
+            shown => shown,
+        }
+    }
+
     fn show(&mut self, n: u64) -> Result<(), TopError> {
         let kept = self.timeline.frame(n).map_err(TopError::Timeline)?;
         let frame = match kept {
@@ -181,9 +194,10 @@ impl App {
     /// Reads the `n`th interval of the recording, and those before it that it takes to understand it.
     fn read(&mut self, n: u64) -> Result<Option<Frame>, TopError> {
         let Some(recording) = &mut self.recording else { return Ok(None) };
-        let follows = self.timeline.kept().is_some_and(|(_, last)| last + 1 == n);
-        let first = if follows { n } else { n.saturating_sub(WARM_UP) };
-        if !follows {
+        // Not far ahead: all in between, so that nothing begins anew.
+        let next = self.timeline.kept().map(|(_, last)| last + 1).filter(|next| (*next..next + AHEAD).contains(&n));
+        let first = next.unwrap_or(n.saturating_sub(WARM_UP));
+        if next.is_none() {
             self.timeline.restart(first);
         }
         let mut frame = None;

@@ -12,7 +12,7 @@ use super::{
     settings::Settings,
     text::{clock_time, fit, width},
     theme::{role_mark, severity_mark},
-    timeline::Timeline,
+    timeline::{Limits, Timeline},
 };
 use crate::{
     model::{Host, Interval, Nanos, Session},
@@ -41,7 +41,9 @@ pub async fn print(stream: Stream, settings: &Settings, batch: Batch, output: &m
     let Stream { session, mut intervals, stop: _stop, .. } = stream;
     let mut endings = Endings::listen().map_err(TopError::Signals)?;
     let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
-    let mut timeline = Timeline::new(&session, &settings.thresholds, settings.history);
+    // Nobody steps back.
+    let nothing = Limits { time: Nanos::ZERO, bytes: 0 };
+    let mut timeline = Timeline::new(&session, &settings.thresholds, nothing);
     let mut printed = 0;
     while batch.count.is_none_or(|count| printed < count) {
         let interval = tokio::select! {

@@ -110,6 +110,11 @@ impl Row {
         }
     }
 
+    /// Is it one cgroup, and not a sum?
+    pub(super) const fn is_one(&self) -> bool {
+        matches!(self.what, What::One(_))
+    }
+
     /// The cgroups that it stands for.
     pub(super) fn members<'a>(&'a self, interval: &'a Interval) -> impl Iterator<Item = &'a Cgroup> {
         let members = match &self.what {

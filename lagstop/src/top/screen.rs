@@ -19,7 +19,7 @@ use ratatui::{
     },
 };
 
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::{Signal, getpid, kill_current_process_group, kill_process};
 
 use super::error::TopError;
 
@@ -63,9 +63,12 @@ impl Screen {
     }
 
     /// Gives the terminal back and stops the process, like Ctrl-Z in any other program, until somebody continues it.
-    pub(super) fn suspend(&mut self) -> io::Result<()> {
+    ///
+    /// `with_group` stops all of its process group, as the terminal itself does for the key: the shell is told only when its
+    /// whole job stops.
+    pub(super) fn suspend(&mut self, with_group: bool) -> io::Result<()> {
         restore()?;
-        kill_process(getpid(), Signal::STOP)?;
+        if with_group { kill_current_process_group(Signal::STOP) } else { kill_process(getpid(), Signal::STOP) }?;
         take()?;
         // Everything is drawn anew: whatever was written in between is not on the new screen.
         self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;

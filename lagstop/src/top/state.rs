@@ -10,7 +10,7 @@ pub(super) use prompt::Prompt;
 pub(super) use scroll::Scroll;
 pub(super) use table::Table;
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use super::{
     frame::Frame,
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     diagnosis::{Finding, Span},
-    model::{CgroupId, CloserLook, Nanos, Session},
+    model::{CgroupId, CloserLook, Listener, Nanos, Session},
 };
 
 /// What the loop does after a key.
@@ -100,6 +100,10 @@ pub(super) struct State {
     overlay_scroll: Scroll,
     prompt: Option<Prompt>,
     picker: Picker,
+    /// What went wrong with the last key.
+    notice: Option<String>,
+    /// The listener that is selected: it changes its row.
+    listener: Option<(u32, SocketAddr)>,
 }
 
 impl State {
@@ -122,6 +126,8 @@ impl State {
             overlay_scroll: Scroll::default(),
             prompt: None,
             picker: Picker::new(settings.columns.clone()),
+            notice: None,
+            listener: None,
         }
     }
 
@@ -152,7 +158,17 @@ impl State {
             self.running &= !self.ended;
         }
         self.table.arrange(&frame);
+        let place = |wanted| super::listeners::sorted(&frame).iter().position(|it| (it.netns, it.address) == wanted);
+        if let Some(place) = self.listener.and_then(place) {
+            self.listeners.selected = place;
+        }
         self.frame = Some(frame);
+    }
+
+    /// What was asked for cannot be shown.
+    pub(super) fn complain(&mut self, notice: String) {
+        self.notice = Some(notice);
+        self.running = false;
     }
 
     /// There will be no more intervals.
@@ -162,7 +178,10 @@ impl State {
 
     /// Limits and threads have been read.
     pub(super) fn on_look(&mut self, look: CloserLook) {
-        if let Some(detail) = self.detail.as_mut().filter(|detail| detail.id == look.id) {
+        // A view that is held stays as it is, once it has everything.
+        let is_held = !self.running;
+        let wanted = |detail: &&mut Detail| detail.id == look.id && !(is_held && detail.look.is_some());
+        if let Some(detail) = self.detail.as_mut().filter(wanted) {
             detail.look = Some(look);
         }
     }
@@ -203,7 +222,25 @@ impl State {
         }
     }
 
+    /// Is `command` about the table of cgroups, which is not to be seen?
+    fn is_about_what_is_hidden(&self, command: Command) -> bool {
+        let of_table = matches!(
+            command,
+            Command::NextSort
+                | Command::PreviousSort
+                | Command::Reverse
+                | Command::Tree
+                | Command::Fold
+                | Command::Sideways(_)
+        );
+        of_table && (self.detail.is_some() || self.view != View::Cgroups)
+    }
+
     fn obey(&mut self, command: Command) -> Action {
+        self.notice = None;
+        if self.is_about_what_is_hidden(command) {
+            return Action::Ignore;
+        }
         match command {
             Command::Quit => return Action::Quit,
             Command::Suspend => return Action::Suspend,
@@ -226,8 +263,11 @@ impl State {
             }
             Command::Tree => self.table.turn_tree(),
             Command::Fold => self.table.fold(),
-            Command::Filter => self.prompt = Some(Prompt::new(self.table.filter_text(), "")),
-            Command::Regex => self.prompt = Some(Prompt::new(self.table.filter_text(), "/")),
+            Command::Filter | Command::Regex => {
+                let start = if command == Command::Regex { "/" } else { "" };
+                self.prompt = Some(Prompt::new(self.table.filter_text(), start));
+                self.filter();
+            }
             Command::Alerts => self.alerts = !self.alerts,
             Command::Columns => self.toggle(Overlay::Columns),
             Command::Help => self.toggle(Overlay::Help),
@@ -237,7 +277,8 @@ impl State {
                 self.overlay_scroll.selected = self.picker.shift(self.overlay_scroll.selected, side);
             }
             Command::Reset => self.picker.reset(),
-            Command::Accept => self.prompt = None,
+            // One that cannot be read is not what is shown.
+            Command::Accept => self.prompt = self.prompt.take().filter(|prompt| prompt.error.is_some()),
             Command::Cancel => {
                 let before = self.prompt.take().map(|prompt| prompt.before).unwrap_or_default();
                 self.table.set_filter(&before);
@@ -294,7 +335,9 @@ impl State {
         };
         let (to, from) = (to.clamp(first, last), frame.n);
         self.running = false;
-        if to == from { Action::Redraw } else { Action::Show(to) }
+        // What is shown may no longer be kept: back from there is nothing.
+        let is_other_way = (to > from) != matches!(step, Step::Forth | Step::MinuteForth);
+        if to == from || is_other_way { Action::Redraw } else { Action::Show(to) }
     }
 
     fn go(&mut self, to: Move) {
@@ -303,8 +346,15 @@ impl State {
             (Some(detail), None, _) => detail.scroll.go(to),
             (None, None, View::Cgroups) => self.table.select(to),
             (None, None, View::Cpus) => self.cpus.go(to),
-            (None, None, View::Listeners) => self.listeners.go(to),
+            (None, None, View::Listeners) => {
+                self.listeners.go(to);
+                self.listener = self.selected_listener().map(|it| (it.netns, it.address));
+            }
         }
+    }
+
+    fn selected_listener(&self) -> Option<&Listener> {
+        super::listeners::sorted(self.frame.as_ref()?).get(self.listeners.selected).copied()
     }
 
     fn open(&mut self) {
@@ -312,10 +362,13 @@ impl State {
             self.overlay = None;
             return;
         }
+        if self.detail.is_some() {
+            return;
+        }
         let selected = match self.view {
             View::Cgroups => self.table.selected_key(),
             View::Cpus => None,
-            View::Listeners => self.listener_owner(),
+            View::Listeners => self.selected_listener().and_then(|it| it.cgroup).map(RowKey::Cgroup),
         };
         match (selected, &self.frame) {
             (Some(RowKey::Cgroup(id)), Some(frame)) => {
@@ -327,12 +380,6 @@ impl State {
             (Some(RowKey::Path(_)), _) => self.table.fold(),
             _ => {}
         }
-    }
-
-    /// The cgroup of the listener that is selected.
-    fn listener_owner(&self) -> Option<RowKey> {
-        let listeners = super::listeners::sorted(self.frame.as_ref()?);
-        listeners.get(self.listeners.selected)?.cgroup.map(RowKey::Cgroup)
     }
 
     fn turn_to(&mut self, view: View) {
@@ -429,6 +476,10 @@ impl State {
 
     pub(super) const fn prompt(&self) -> Option<&Prompt> {
         self.prompt.as_ref()
+    }
+
+    pub(super) fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
     }
 
     pub(super) const fn picker(&self) -> &Picker {

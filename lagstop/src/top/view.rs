@@ -71,12 +71,13 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
     let [body, pane] = Layout::vertical([Constraint::Fill(1), Constraint::Length(alerts_height)]).areas(body);
 
     let detail = detail::Content::new(state, body.width, theme);
-    let cpus = cpus::Content::new(state, body.width, theme);
+    let is_of_cpus = detail.is_none() && state.view() == View::Cpus;
+    let cpus = is_of_cpus.then(|| cpus::Content::new(state, body.width, theme));
     let over = state.overlay().map(|overlay| overlay::Content::new(overlay, state, theme, body));
     let view = match (&detail, state.view()) {
         (Some(detail), _) => (body.height.into(), detail.len()),
         (None, View::Cgroups) => (table::rows(body), 0),
-        (None, View::Cpus) => (cpus::rows(body), cpus.len()),
+        (None, View::Cpus) => (cpus::rows(body), cpus.as_ref().map_or(0, cpus::Content::len)),
         (None, View::Listeners) => (listeners::rows(body), listeners::len(state)),
     };
     state.fit(Room { view, overlay: over.as_ref().map_or((0, 0), |over| (over.in_sight(), over.len())) });
@@ -88,7 +89,11 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         (None, ..) => measuring(frame, body, state),
         (Some(_), Some(detail), _) => detail.draw(frame, body, state),
         (Some(now), None, View::Cgroups) => table::draw(frame, body, state, now, theme),
-        (Some(_), None, View::Cpus) => cpus.draw(frame, body, state),
+        (Some(_), None, View::Cpus) => {
+            if let Some(cpus) = cpus {
+                cpus.draw(frame, body, state);
+            }
+        }
         (Some(now), None, View::Listeners) => listeners::draw(frame, body, state, now, theme),
     }
     if alerts_height > 0 {

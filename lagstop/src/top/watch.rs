@@ -44,7 +44,8 @@ impl Watch {
             younger.add(interval);
         }
         if younger.span().intervals >= OBSERVED {
-            self.observed = [younger.clone(), Observations::new(self.session.clone())];
+            let younger = std::mem::replace(younger, Observations::new(self.session.clone()));
+            *older = younger;
         }
         self.priorities.advance(interval, &self.thresholds).into_iter().collect()
     }
@@ -71,7 +72,9 @@ impl Watch {
 
     /// What the rules find about one cgroup, and over how much.
     pub(super) fn findings(&self, id: CgroupId) -> (Vec<Finding>, Span) {
-        let report = self.observed[0].diagnose(&self.thresholds);
+        // Everybody's, not only the first of the worst.
+        let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..self.thresholds.clone() };
+        let report = self.observed[0].diagnose(&thresholds);
         let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == id);
         (report.findings.into_iter().filter(about).collect(), report.span)
     }

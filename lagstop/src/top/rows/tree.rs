@@ -49,7 +49,11 @@ impl Tree<'_> {
     fn insert(&mut self, n: usize) {
         let cgroup = &self.interval.cgroups[n];
         let path = if cgroup.id == CgroupId::OTHER { "(other)" } else { &*cgroup.path };
-        let (node, above) = self.node(path);
+        let (mut node, above) = self.node(path);
+        if self.nodes[node].own.is_some() {
+            // Made anew under the same path within the interval: beside the one before.
+            node = self.push(path.into(), above);
+        }
         self.nodes[node].own = Some(n);
         if let Some(label) = better_label(cgroup, path) {
             self.nodes[node].label = label;
@@ -79,11 +83,15 @@ impl Tree<'_> {
     }
 
     fn add(&mut self, path: &str, above: Option<usize>) -> usize {
-        let node = self.nodes.len();
         let path: Arc<str> = path.into();
+        self.at.insert(Arc::clone(&path), self.nodes.len());
+        self.push(path, above)
+    }
+
+    fn push(&mut self, path: Arc<str>, above: Option<usize>) -> usize {
+        let node = self.nodes.len();
         let label =
             path.rsplit('/').next().filter(|last| !last.is_empty()).map_or_else(|| Arc::clone(&path), Arc::from);
-        self.at.insert(Arc::clone(&path), node);
         self.nodes.push(Node {
             path,
             label,
@@ -144,7 +152,7 @@ impl Tree<'_> {
         let mut stack: Vec<(usize, u16)> = self.sorted(siblings, arrangement).into_iter().map(|n| (n, depth)).collect();
         stack.reverse();
         while let Some((at, depth)) = stack.pop() {
-            let (node, label) = self.innermost(at);
+            let (node, label) = self.innermost(at, arrangement);
             let own = node.own.map(|n| self.interval.cgroups[n].id);
             let folded = (!node.children.is_empty()).then(|| arrangement.folded.contains(&node.path));
             let what = match (node.own, &node.sum) {
@@ -173,10 +181,14 @@ impl Tree<'_> {
 
     /// The innermost part of the tree that says all that `at` says: where nothing runs in it and only one part is below it,
     /// that one stands for both. With its label.
-    fn innermost(&self, at: usize) -> (&Node, Arc<str>) {
+    fn innermost(&self, at: usize, arrangement: &Arrangement) -> (&Node, Arc<str>) {
         let mut node = &self.nodes[at];
         let mut label = Arc::clone(&node.label);
         while let (None, &[only]) = (node.own, &node.children[..]) {
+            // What was folded stays, also while it is idle.
+            if arrangement.folded.contains(&node.path) {
+                break;
+            }
             node = &self.nodes[only];
             label = if node.is_named {
                 node.own.map_or_else(|| Arc::clone(&node.label), |n| text::shared_name(&self.interval.cgroups[n]))
@@ -335,6 +347,13 @@ mod tests {
         let tail = |row: &Row| row.cell(Column::RunqWaitP99, &frame.interval).to_string();
         assert_eq!(rows.iter().map(tail).collect::<Vec<_>>(), ["3.00 µs", "3.00 µs", "10 ns"]);
         assert_eq!(rows[0].members(&frame.interval).count(), 2);
+    }
+
+    #[test]
+    fn two_of_the_same_path_are_both_there() {
+        let frame = frame(&[("/a/b", 10), ("/a/b", 20), ("/a", 1)]);
+        let arrangement = Arrangement { tree: true, ..Arrangement::default() };
+        assert_eq!(shown(&frame, &arrangement), ["/a 31", " b 20", " b 10"]);
     }
 
     #[test]

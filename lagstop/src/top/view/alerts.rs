@@ -26,7 +26,7 @@ const WIDE: usize = 100;
 /// Lines that the pane takes of a view of `body` lines: as many as there are alerts, and no more than a third.
 pub(super) fn height(state: &State, body: u16) -> u16 {
     let alerts = state.frame().map_or(0, |now| now.alerts().len());
-    (alerts.max(1) as u16).saturating_add(1).min((body / 3).max(3))
+    (alerts.max(1) as u16).saturating_add(1).min((body / 3).max(3)).min(body.saturating_sub(5))
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
@@ -83,6 +83,7 @@ pub(super) fn described(alert: &Alert) -> String {
         (AlertKind::Overhead, AlertSubject::Host) => format!("overhead {share} % of all CPU time"),
         (AlertKind::Overhead, _) => format!("switch cost {share} % of its CPU time"),
         (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),
+        (AlertKind::WaitPerCpu, _) if value.is_infinite() => "waits and does not run".to_owned(),
         (AlertKind::WaitPerCpu, _) => format!("waits {} times as long as it runs", Figure::Amount(value)),
         (AlertKind::Migrations, _) => format!("{} migrations for each second of CPU time", Figure::Rate(value)),
         (AlertKind::Backlog, _) => format!("backlog {share} % full"),

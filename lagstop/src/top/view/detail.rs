@@ -240,7 +240,7 @@ impl Page {
     }
 
     fn history(&mut self, detail: &Detail) {
-        let cells = self.width.saturating_sub(38);
+        let cells = self.width.saturating_sub(39);
         let credit: Vec<Option<f64>> = detail.trend.iter().map(|point| point.load_credit).collect();
         let waiting: Vec<Option<f64>> = detail.trend.iter().map(|point| point.waiting).collect();
         self.heading("Lately");
@@ -250,14 +250,15 @@ impl Page {
             self.lines.push(Line::from(vec![
                 Span::styled(fit(label, 14), self.theme.label()),
                 Span::styled(format!("{last:>5}"), self.theme.strong()),
-                Span::raw(fit(&format!(" of at most {} ", Figure::Amount(most)), 19)),
+                Span::raw(fit(&format!(" of at most ~{} ", Figure::Amount(most)), 20)),
                 Span::styled(chart::sparkline(&values, cells, 0.0), self.theme.bar()),
             ]));
         }
     }
 
     fn limits(&mut self, detail: &Detail, state: &State) {
-        self.heading("Limits");
+        // Files tell of now alone.
+        self.heading(if state.behind() > Nanos::ZERO { "Limits, as they are now" } else { "Limits" });
         match (&detail.look, state.mode()) {
             (Some(CloserLook { limits, .. }), _) => {
                 for (label, said) in described_limits(limits) {
@@ -289,7 +290,8 @@ impl Page {
         };
         let mut threads: Vec<&Thread> = threads.iter().collect();
         threads.sort_by_key(|thread| std::cmp::Reverse((thread.runq_wait_ns, thread.cpu_ns)));
-        let over = look.over_ns.map_or_else(String::new, |over| format!(", over {over}"));
+        let now = if state.behind() > Nanos::ZERO { ", now" } else { "" };
+        let over = look.over_ns.map_or_else(|| now.to_owned(), |over| format!(", over {over}{now}"));
         self.heading(&format!(
             "{} thread{}, by run-queue wait{over}",
             threads.len(),
@@ -330,7 +332,7 @@ impl Page {
     fn findings(&mut self, detail: &Detail) {
         let Some(span) = detail.found_over else { return };
         let over = format!("{} intervals ({})", span.intervals, span.duration_ns);
-        self.heading(&format!("Findings over the last {over}"));
+        self.heading(&format!("Findings over the last {over} that came"));
         if detail.findings.is_empty() {
             self.plain("None about this cgroup. `lagstop diagnose` reports on the whole host.");
         }

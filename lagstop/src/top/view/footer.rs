@@ -27,6 +27,10 @@ const GAP: &str = "  ";
 
 /// The worst comes first: narrow terminals lose the end.
 pub(super) fn draw_status(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
+    if let Some(notice) = state.notice() {
+        return frame
+            .render_widget(Span::styled(text::cut(&display_name(notice), area.width.into()), theme.alarm()), area);
+    }
     let now = state.frame();
     let mut parts = now.map_or_else(Vec::new, |now| lost(&now.interval.host, theme));
     if let Some(now) = now.filter(|now| !now.alerts().is_empty()) {

@@ -177,7 +177,10 @@ fn draw_overheads(frame: &mut Frame<'_>, area: Rect, now: &frame::Frame, theme: 
     }
     let label = "overhead ";
     let cells = usize::from(area.width - left).saturating_sub(label.len());
-    let values: Vec<Option<f64>> = now.overheads.iter().map(|overhead| overhead.map(f64::from)).collect();
+    // All that is kept: where there are more intervals than cells, each cell is the worst of several.
+    let each = now.overheads.len().div_ceil(cells.max(1)).max(1);
+    let worst = |some: &[Option<f32>]| some.iter().flatten().copied().reduce(f32::max).map(f64::from);
+    let values: Vec<Option<f64>> = now.overheads.rchunks(each).rev().map(worst).collect();
     let line = Line::from(vec![
         Span::styled(label, theme.label()),
         Span::styled(chart::sparkline(&values, cells, FULL_OVERHEAD), theme.bar()),

@@ -148,7 +148,8 @@ fn line(row: &Row, now: &frame::Frame, name_width: usize, columns: &[Column], th
     for &column in columns {
         let cell = row.cell(column, &now.interval);
         let severity = match (&row.key, column.alert()) {
-            (RowKey::Cgroup(id), Some(kind)) => now.severity(AlertSubject::Cgroup(*id), kind),
+            // A sum is not the figure that the alert is about.
+            (RowKey::Cgroup(id), Some(kind)) if row.is_one() => now.severity(AlertSubject::Cgroup(*id), kind),
             _ => None,
         };
         let style = match (cell, severity) {
