@@ -51,7 +51,7 @@ pub enum AlertKind {
 const NOTABLE: f64 = 0.01;
 /// Switches in an interval that a mean cost needs.
 const FEWEST_SWITCHES: u64 = 100;
-/// Bandwidth periods that a share of them needs.
+/// Bandwidth periods that a share of them needs, where it is not all of them.
 const FEWEST_PERIODS: u64 = 5;
 
 /// The alerts of `interval`: the host's, then each cgroup's and listener's in their order there.
@@ -101,7 +101,7 @@ impl Alerts<'_> {
             self.hold(subject, AlertKind::Migrations, rate, t.migrations_warn, None);
         }
         if let Some((throttled, periods)) = cgroup.nr_throttled.zip(cgroup.nr_periods)
-            && periods >= FEWEST_PERIODS
+            && (periods >= FEWEST_PERIODS || throttled == periods && periods > 0)
         {
             let share = throttled as f64 / periods as f64;
             self.hold(subject, AlertKind::Throttled, share, t.throttled_warn, Some(t.throttled_critical));
@@ -171,6 +171,8 @@ mod tests {
         assert_eq!(with(of(Totals { migrations: Some(100), ..totals })), [(AlertKind::Migrations, Severity::Warning)]);
         let throttled = Cgroup { nr_periods: Some(10), nr_throttled: Some(1), ..of(totals) };
         assert_eq!(with(throttled), [(AlertKind::Throttled, Severity::Warning)]);
+        let short = |throttled| with(Cgroup { nr_periods: Some(2), nr_throttled: Some(throttled), ..of(totals) });
+        assert_eq!((short(1), short(2)), (vec![], vec![(AlertKind::Throttled, Severity::Critical)]));
     }
 
     #[test]

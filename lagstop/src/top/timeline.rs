@@ -37,7 +37,7 @@ impl Timeline {
         Self {
             session: session.clone(),
             thresholds: thresholds.clone(),
-            watch: Watch::new(session, thresholds),
+            watch: Watch::new(session, thresholds, 0),
             ring: Ring::new(limits),
             next: 0,
         }
@@ -58,7 +58,7 @@ impl Timeline {
 
     /// Starts anew at the `n`th interval: what is kept does not lead up to it.
     pub(super) fn restart(&mut self, n: u64) {
-        self.watch = Watch::new(&self.session, &self.thresholds);
+        self.watch = Watch::new(&self.session, &self.thresholds, n);
         self.ring.clear();
         self.next = n;
     }

@@ -22,16 +22,20 @@ pub(super) struct Watch {
     /// The older of two overlapping windows, and the younger that takes its place: memory has an end.
     observed: [Observations; 2],
     session: Session,
+    /// The first interval that was taken in.
+    began: u64,
 }
 
 impl Watch {
-    pub(super) fn new(session: &Session, thresholds: &Thresholds) -> Self {
+    /// To follow it from the interval `began` on.
+    pub(super) fn new(session: &Session, thresholds: &Thresholds, began: u64) -> Self {
         Self {
             thresholds: thresholds.clone(),
             priorities: Priorities::default(),
             log: AlertLog::default(),
             observed: std::array::from_fn(|_| Observations::new(session.clone())),
             session: session.clone(),
+            began,
         }
     }
 
@@ -58,12 +62,11 @@ impl Watch {
         start_of: impl Fn(u64) -> Option<Nanos>,
     ) -> Vec<ActiveAlert> {
         let since = |alert: Alert| {
-            let since = match self.log.since(n, alert.subject, alert.kind) {
-                Some(Since::Time(time)) => Some(time),
-                Some(Since::Interval(first)) => start_of(first),
-                None => None,
-            };
-            ActiveAlert { alert, since: since.unwrap_or(interval.start_ns) }
+            let spell = self.log.since(n, alert.subject, alert.kind);
+            // In the interval with which watching began anew it may have been one for long.
+            let is_longer = spell.is_some_and(|spell| spell.first == self.began && spell.first > 0);
+            let since = spell.and_then(|spell| spell.time.or_else(|| start_of(spell.first)));
+            ActiveAlert { alert, since: since.unwrap_or(interval.start_ns), is_longer }
         };
         let mut active: Vec<ActiveAlert> = alerts(interval, &self.thresholds).into_iter().map(since).collect();
         active.sort_by_key(|active| (std::cmp::Reverse(active.alert.severity), active.since));
@@ -98,12 +101,13 @@ struct Spells {
     last_since: Nanos,
 }
 
-/// When an alert began.
+/// A spell of intervals with an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Since {
-    Time(Nanos),
-    /// With this interval.
-    Interval(u64),
+struct Spell {
+    /// Its first interval.
+    first: u64,
+    /// When that began, if it is the last spell.
+    time: Option<Nanos>,
 }
 
 impl AlertLog {
@@ -121,11 +125,11 @@ impl AlertLog {
         }
     }
 
-    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Since> {
+    fn since(&self, n: u64, subject: AlertSubject, kind: AlertKind) -> Option<Spell> {
         let Spells { spells, last_since } = self.0.get(&(subject, kind))?;
         let at = spells.iter().rposition(|(first, last)| (*first..=*last).contains(&short(n)))?;
         let is_last = at + 1 == spells.len();
-        Some(if is_last { Since::Time(*last_since) } else { Since::Interval(spells[at].0.into()) })
+        Some(Spell { first: spells[at].0.into(), time: is_last.then_some(*last_since) })
     }
 
     fn forget(&mut self, n: u64) {

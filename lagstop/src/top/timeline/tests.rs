@@ -120,6 +120,20 @@ fn an_alert_is_as_old_as_its_first_interval_without_a_break() {
     assert_eq!([0, 1, 2, 3, 4, 5].map(since), [None, Some(1), Some(1), None, Some(4), Some(4)]);
 }
 
+#[test]
+fn an_alert_that_watching_began_with_may_be_older() {
+    let mut timeline = timeline(LIMITS);
+    let mut waiting = cgroup(5, 100_000);
+    waiting.totals.runq_wait_ns = Some(Nanos(900_000_000));
+    let is_longer = |frame: &Frame| frame.alerts()[0].is_longer;
+    assert!(!is_longer(&timeline.push(interval(0, vec![waiting.clone()])).unwrap()), "it begins with the stream");
+    timeline.restart(40);
+    timeline.push(interval(40, vec![waiting.clone()])).unwrap();
+    assert!(is_longer(&timeline.push(interval(41, vec![waiting.clone()])).unwrap()));
+    timeline.push(interval(42, vec![])).unwrap();
+    assert!(!is_longer(&timeline.push(interval(43, vec![waiting])).unwrap()));
+}
+
 proptest! {
     #[test]
     fn distributions_come_back_whole(

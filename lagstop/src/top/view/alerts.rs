@@ -48,8 +48,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &The
 
 fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, theme: &Theme) -> Line<'static> {
     let Alert { subject, severity, .. } = active.alert;
-    let since = clock_time(state.session(), active.since).map(|time| format!("since {time}"));
-    let lasted = format!("for {}", now.end().minus(active.since));
+    let (since, lasted) = if active.is_longer { ("since before", "for at least") } else { ("since", "for") };
+    let since = clock_time(state.session(), active.since).map(|time| format!("{since} {time}"));
+    let lasted = format!("{lasted} {}", now.end().minus(active.since));
     let when = match since {
         Some(since) if cells < WIDE => since,
         Some(since) => format!("{lasted} {since}"),

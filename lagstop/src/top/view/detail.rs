@@ -100,7 +100,8 @@ impl Page {
         let alerts: Vec<(Severity, String)> = own
             .map(|active| {
                 let lasted = now.end().minus(active.since);
-                (active.alert.severity, format!("{} for {lasted}", super::alerts::described(&active.alert)))
+                let least = if active.is_longer { "at least " } else { "" };
+                (active.alert.severity, format!("{} for {least}{lasted}", super::alerts::described(&active.alert)))
             })
             .collect();
         for (severity, text) in alerts {
