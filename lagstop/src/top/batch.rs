@@ -92,7 +92,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
     // A script that splits at blanks must find as many fields in each line.
     let title = |column: &Column| (column.title().replace(' ', ""), usize::from(column.width()));
     let titles = &mut settings.columns.iter().map(title);
-    text.push_str(&line("   cgroup", titles));
+    text.push_str(&line("    cgroup", titles));
     for (row, name) in rows.iter().zip(&names) {
         let cell = |column: &Column| match row.cell(*column, interval) {
             Cell::Nothing => "-".to_owned(),
@@ -112,7 +112,7 @@ fn name(row: &Row, frame: &Frame) -> String {
     };
     let role = role.map_or(" ", |role| role_mark(role.kind));
     let worst = worst.map_or("  ", severity_mark);
-    format!("{role}{worst}{}{}", " ".repeat(row.depth.into()), display_name(&row.label))
+    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(&row.label))
 }
 
 fn heading(session: &Session, frame: &Frame) -> String {
