@@ -113,7 +113,7 @@ fn interval(random: &mut Random, names: &Names, seq: u64) -> Interval {
     cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
     let cpu = |cpu: u32, random: &mut Random| Cpu {
         cpu,
-        switches: random.below(2_000),
+        switches: Some(random.below(2_000)),
         pick_ns: Some(Nanos(random.below(9_000_000))),
         swap_ns: Some(Nanos(random.below(4_000_000))),
         runq_waits: Some(random.below(2_000)),

@@ -57,8 +57,9 @@ impl CpuTime {
     /// piece of a cgroup that is gone is its parent's. `None` where no file tells.
     pub fn read(&mut self, groups: &[Group]) -> Vec<Option<Nanos>> {
         let mut usages = vec![None; groups.len()];
-        // A parent right after those inside, so that there is little time between.
-        for (usage, group) in usages.iter_mut().zip(groups).rev() {
+        // A parent before those inside: what they run in between is missing from its own time until the next reading. The
+        // other way round it would be told as its own, and what is told does not go back.
+        for (usage, group) in usages.iter_mut().zip(groups) {
             *usage = self.usage(&group.directory);
         }
         self.book(groups, &usages)

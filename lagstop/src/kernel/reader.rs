@@ -1,21 +1,28 @@
 //! Reads all totals at one moment.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-};
+mod cpus;
+mod measured;
+mod path;
+mod row;
+mod traffic;
+
+use std::{collections::BTreeMap, sync::Arc};
 
 use aya::{
     Ebpf,
     programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
-use bytemuck::Zeroable;
 use lagstop_ebpf::{
-    self as abi, AcceptTotals, BUCKETS, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST,
-    ROW_IDLE, ROW_OTHER, RowTotals, bucket_middle,
+    self as abi, AcceptTotals, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE,
+    ROW_OTHER, RowTotals,
 };
 
+use self::{
+    measured::Measured,
+    path::path_of,
+    row::{RawRow, Row},
+    traffic::{TrafficLog, traffic},
+};
 use super::{
     attach::{Maps, detach_all, now, possible_copies, program},
     error::{KernelError, chain},
@@ -25,9 +32,7 @@ use super::{
     rows::Owners,
     way::Measure,
 };
-use crate::model::{
-    ByCpu, CgroupCounters, CgroupId, CpuTotals, Distribution, Hook, ListenerTotals, Lost, Nanos, Totals, Traffic,
-};
+use crate::model::{CgroupCounters, CgroupId, CpuTotals, Hook, Lost, Nanos, Totals, Traffic};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -46,64 +51,6 @@ pub struct KernelSnapshot {
     pub lost: Lost,
     /// Time in the programs.
     pub probe_ns: Option<Nanos>,
-}
-
-/// One row as it is in the maps, its copies added up.
-#[derive(Clone, PartialEq)]
-struct RawRow {
-    totals: RowTotals,
-    switch_cost: [u32; BUCKETS],
-    runq_wait: [u32; BUCKETS],
-    accepts: AcceptTotals,
-    by_cpu: ByCpu,
-}
-
-/// What is kept about a row from read to read.
-struct Row {
-    /// The last read while it had an owner.
-    raw: Box<RawRow>,
-    /// The read that its owner starts from, where it had another one before.
-    base: Option<Box<RawRow>>,
-    /// The owner's counters.
-    counters: Arc<CgroupCounters>,
-    /// Whether the last read added anything.
-    changed: bool,
-}
-
-/// What the plan measures.
-#[derive(Clone, Copy)]
-struct Measured {
-    pick: bool,
-    swap: bool,
-    kept: bool,
-    pick_function: bool,
-    waits: bool,
-    migrations: bool,
-    accepts: bool,
-}
-
-impl Measured {
-    fn by(plan: &Plan) -> Self {
-        Self {
-            pick: plan.uses(Measure::SwitchCost),
-            swap: plan.sees_exits(),
-            kept: plan.way(Measure::SwitchCost).is_some_and(|way| way.sees_kept),
-            pick_function: plan.uses(Measure::Pick),
-            waits: plan.uses(Measure::RunqWait),
-            migrations: plan.uses(Measure::Migrations),
-            accepts: plan.uses(Measure::Accept),
-        }
-    }
-
-    const NOTHING: Self = Self {
-        pick: false,
-        swap: false,
-        kept: false,
-        pick_function: false,
-        waits: false,
-        migrations: false,
-        accepts: false,
-    };
 }
 
 /// The attached programs and their maps. Dropping it detaches them.
@@ -231,7 +178,7 @@ impl Reader {
         }
         self.read_cpus(&mut snapshot)?;
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
-        let switches = snapshot.cpus.iter().map(|cpu| cpu.switches).sum();
+        let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.switches).sum();
         self.cost.update(&self.ebpf, switches);
         snapshot.probe_ns = self.cost.of(switches);
 
@@ -273,10 +220,8 @@ impl Reader {
             }
             let path = path_of(&self.maps.lineages.get(row)?);
             self.owners.note(row, CgroupId(id), path.into());
-            // The row is quiet since its last owner went: what it holds now is none of the new one's.
             if let Some(row) = self.rows.get_mut(row as usize) {
-                row.base = Some(row.raw.clone());
-                row.counters = Arc::new(counters(&row.raw, row.base.as_deref(), self.measured));
+                row.pass_on(self.measured);
             }
         }
         Ok(())
@@ -289,89 +234,31 @@ impl Reader {
         let mut raws: Vec<RawRow> = vec![RawRow::zeroed(); end as usize];
         let (rows, measured) = (&self.rows, self.measured);
         self.maps.totals.read_array::<RowTotals>(end, self.copies, |row, copies| {
-            let raw = &mut raws[row as usize];
-            for copy in copies {
-                add(&mut raw.totals, copy);
-            }
-            raw.by_cpu = match rows.get(row as usize) {
-                // Most rows are quiet between two reads: they take no room of their own.
-                Some(row) if row.raw.totals == raw.totals => row.raw.by_cpu.clone(),
-                _ => by_cpu(copies, measured),
-            };
+            raws[row as usize].add_totals(copies, rows.get(row as usize), measured);
         })?;
         let shards = self.shards;
         self.maps.distributions.read_array::<Distributions>(end * shards, 1, |index, value| {
-            let raw = &mut raws[(index / shards) as usize];
-            for (sums, counts) in
-                [(&mut raw.switch_cost, &value[0].switch_cost), (&mut raw.runq_wait, &value[0].runq_wait)]
-            {
-                for (sum, count) in sums.iter_mut().zip(counts) {
-                    *sum = sum.wrapping_add(*count);
-                }
-            }
+            raws[(index / shards) as usize].add_distributions(&value[0]);
         })?;
         self.maps.accepts.read_array::<AcceptTotals>(end, 1, |row, value| raws[row as usize].accepts = value[0])?;
 
-        self.rows.resize_with(self.rows.len().max(end as usize), || Row {
-            raw: Box::new(RawRow::zeroed()),
-            base: None,
-            counters: Arc::new(counters(&RawRow::zeroed(), None, measured)),
-            changed: false,
-        });
-        for &index in owned {
-            let row = &mut self.rows[index as usize];
-            let raw = &raws[index as usize];
-            row.changed = *row.raw != *raw;
-            if row.changed {
-                row.raw.clone_from(&Box::new(raw.clone()));
-                row.counters = Arc::new(counters(raw, row.base.as_deref(), self.measured));
-            }
+        self.rows.resize_with(self.rows.len().max(end as usize), || Row::new(measured));
+        for &row in owned {
+            self.rows[row as usize].update(&raws[row as usize], measured);
         }
         Ok(())
     }
 
     fn read_cpus(&self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
-        let Lost {
-            entries,
-            exits,
-            switches,
-            task_states,
-            cgroup_overflows,
-            connections,
-            accepts,
-            listener_overflows,
-            wakeups,
-            missed_runs: _,
-        } = &mut snapshot.lost;
-        let Measured { pick, swap, kept, waits, .. } = self.measured;
-        let cpus = &mut snapshot.cpus;
         let mut booked = Vec::with_capacity(self.settled.len());
         self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
-            for (cpu, CpuState { totals, booked_ns, .. }) in (0u32..).zip(copies) {
-                if self.settled.contains(&cpu) {
-                    booked.push(*booked_ns);
+            for (cpu, state) in (0u32..).zip(copies) {
+                let is_online = self.settled.contains(&cpu);
+                if is_online {
+                    booked.push(state.booked_ns);
                 }
-                cpus.push(CpuTotals {
-                    is_online: self.settled.contains(&cpu),
-                    switches: totals.switches,
-                    kept_calls: kept.then_some(totals.kept_calls),
-                    pick_ns: pick.then_some(Nanos(totals.pick_ns)),
-                    swap_ns: swap.then_some(Nanos(totals.swap_ns)),
-                    runq_waits: waits.then_some(totals.runq_waits),
-                    runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
-                    busy_ns: Nanos(totals.busy_ns),
-                    idle_ns: Nanos(totals.idle_ns),
-                });
-                let lost = |kind: abi::Lost| totals.lost[kind as usize];
-                *entries += lost(abi::Lost::Entries);
-                *exits += lost(abi::Lost::Exits);
-                *switches += lost(abi::Lost::Switches);
-                *task_states += lost(abi::Lost::Tasks);
-                *cgroup_overflows += lost(abi::Lost::Rows);
-                *connections += lost(abi::Lost::Connections);
-                *accepts += lost(abi::Lost::Accepts);
-                *listener_overflows += lost(abi::Lost::Listeners);
-                *wakeups += lost(abi::Lost::Wakeups);
+                snapshot.cpus.push(cpus::totals(state, is_online, self.measured));
+                snapshot.lost.add(&cpus::lost(state));
             }
         })?;
         // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.
@@ -389,223 +276,5 @@ impl Reader {
             self.maps.listeners.remove(&key)?;
         }
         Ok(addresses.into_iter().map(|(key, totals)| traffic(key, &totals)).collect())
-    }
-}
-
-/// How long nothing has happened on each address.
-#[derive(Default)]
-struct TrafficLog(HashMap<ListenerKey, (abi::ListenerTotals, u32)>);
-
-impl TrafficLog {
-    /// Reads after which an address is taken for dead.
-    const PATIENCE: u32 = 120;
-
-    /// Notes what was read; gives the addresses to forget.
-    fn quiet(&mut self, read: &[(ListenerKey, abi::ListenerTotals)]) -> Vec<ListenerKey> {
-        let mut log = HashMap::with_capacity(read.len());
-        let mut dead = Vec::new();
-        for (key, totals) in read {
-            let reads = match self.0.get(key) {
-                Some((last, reads)) if last == totals => reads + 1,
-                _ => 0,
-            };
-            // Somebody may still wait there.
-            let all_settled = totals.established == totals.accepts + totals.abandoned;
-            if reads >= Self::PATIENCE && all_settled {
-                dead.push(*key);
-            } else {
-                log.insert(*key, (*totals, reads));
-            }
-        }
-        self.0 = log;
-        dead
-    }
-}
-
-impl RawRow {
-    fn zeroed() -> Self {
-        Self {
-            totals: RowTotals::zeroed(),
-            switch_cost: [0; BUCKETS],
-            runq_wait: [0; BUCKETS],
-            accepts: AcceptTotals::zeroed(),
-            by_cpu: ByCpu::default(),
-        }
-    }
-}
-
-/// What the copies of a row's totals, one a CPU, say of each CPU.
-fn by_cpu(copies: &[RowTotals], measured: Measured) -> ByCpu {
-    ByCpu::of(copies, |copy| (Nanos(copy.cpu_ns), Nanos(copy.runq_wait_ns)), measured.waits)
-}
-
-fn add(sum: &mut RowTotals, copy: &RowTotals) {
-    let copy: &[u64] = bytemuck::cast_slice(std::slice::from_ref(copy));
-    let sum: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
-    for (sum, copy) in sum.iter_mut().zip(copy) {
-        *sum = sum.wrapping_add(*copy);
-    }
-}
-
-/// What was counted in `raw` on top of `base`, with `None` for what is not measured.
-fn counters(raw: &RawRow, base: Option<&RawRow>, measured: Measured) -> CgroupCounters {
-    let zero = RawRow::zeroed();
-    let base = base.unwrap_or(&zero);
-    let Measured { pick, swap, kept, pick_function, waits, migrations, accepts } = measured;
-
-    let of = |figure: fn(&RawRow) -> u64| figure(raw).wrapping_sub(figure(base));
-    let ns = |figure: fn(&RawRow) -> u64| Nanos(of(figure));
-    let voluntary_switches = of(|row| row.totals.voluntary_switches);
-    let involuntary_switches = of(|row| row.totals.involuntary_switches);
-    let switches = voluntary_switches + involuntary_switches;
-    let totals = Totals {
-        switches,
-        voluntary_switches,
-        involuntary_switches,
-        cross_cgroup_switches: Some(of(|row| row.totals.cross_cgroup_switches)),
-        cpu_ns: ns(|row| row.totals.cpu_ns),
-        threads: of(|row| row.totals.threads),
-        schedule_calls: kept.then(|| switches + of(|row| row.totals.kept_calls)),
-        pick_ns: pick.then(|| ns(|row| row.totals.pick_ns)),
-        kept_ns: kept.then(|| ns(|row| row.totals.kept_ns)),
-        swap_ns: swap.then(|| ns(|row| row.totals.swap_ns)),
-        pick_function_ns: pick_function.then(|| ns(|row| row.totals.pick_function_ns)),
-        runq_waits: waits.then(|| of(|row| row.totals.runq_waits)),
-        runq_wait_ns: waits.then(|| ns(|row| row.totals.runq_wait_ns)),
-        migrations: migrations.then(|| of(|row| row.totals.migrations)),
-        migrations_cross_llc: migrations.then(|| of(|row| row.totals.migrations_cross_llc)),
-        migrations_cross_numa: migrations.then(|| of(|row| row.totals.migrations_cross_numa)),
-        accepts: accepts.then(|| of(|row| row.accepts.accepts)),
-        accept_wait_ns: accepts.then(|| ns(|row| row.accepts.accept_wait_ns)),
-    };
-    CgroupCounters {
-        totals,
-        switch_cost: swap.then(|| distribution(&raw.switch_cost, &base.switch_cost)),
-        runq_wait: waits.then(|| distribution(&raw.runq_wait, &base.runq_wait)),
-        accept_wait: accepts.then(|| distribution(&raw.accepts.accept_wait, &base.accepts.accept_wait)),
-        by_cpu: raw.by_cpu.since(&base.by_cpu),
-    }
-}
-
-fn distribution(counts: &[u32; BUCKETS], base: &[u32; BUCKETS]) -> Distribution {
-    let bins = counts.iter().zip(base).enumerate().filter_map(|(bucket, (count, base))| {
-        let count = count.wrapping_sub(*base);
-        // HdrHistogram has no 0: the bucket of exactly 0 ns is read as 1 ns.
-        (count > 0).then(|| (Nanos(bucket_middle(bucket).max(1)), count))
-    });
-    Distribution::from_bins(bins)
-}
-
-/// `/grandparent/parent/itself`, from the names kept when the cgroup was first seen. `…` stands for what is above, where
-/// the way to the root was longer than is kept, and for the end of a longer name.
-fn path_of(lineage: &Lineage) -> String {
-    let ancestors: Vec<_> = lineage.ancestors.iter().take_while(|ancestor| ancestor.id != 0).collect();
-    let reached_root = ancestors.last().is_some_and(|last| last.id == CgroupId::ROOT.0);
-    let mut path = String::new();
-    if !reached_root {
-        path.push('…');
-    }
-    for ancestor in ancestors.iter().rev().filter(|ancestor| ancestor.id != CgroupId::ROOT.0) {
-        let end = ancestor.name.iter().position(|&byte| byte == 0).unwrap_or(ancestor.name.len());
-        path.push('/');
-        path.push_str(&String::from_utf8_lossy(&ancestor.name[..end]));
-        if end + 1 >= ancestor.name.len() {
-            path.push('…');
-        }
-    }
-    if path.is_empty() { "/".to_owned() } else { path }
-}
-
-fn traffic(key: ListenerKey, totals: &abi::ListenerTotals) -> Traffic {
-    let ip = if i32::from(key.family) == libc::AF_INET6 {
-        IpAddr::V6(Ipv6Addr::from(key.address)).to_canonical()
-    } else {
-        let [a, b, c, d, ..] = key.address;
-        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-    };
-    Traffic {
-        netns: key.netns,
-        address: SocketAddr::new(ip, key.port),
-        totals: ListenerTotals {
-            established: totals.established,
-            accepts: totals.accepts,
-            accept_wait_ns: Nanos(totals.accept_wait_ns),
-            abandoned: totals.abandoned,
-        },
-        cgroup: (totals.cgroup != 0).then_some(CgroupId(totals.cgroup)),
-        tgid: (totals.tgid != 0).then_some(totals.tgid as u32),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use lagstop_ebpf::{Ancestor, NAME_LEN};
-
-    use super::*;
-
-    fn lineage(names: &[(u64, &str)]) -> Lineage {
-        let mut lineage = Lineage::zeroed();
-        for (ancestor, (id, name)) in lineage.ancestors.iter_mut().zip(names) {
-            *ancestor = Ancestor { id: *id, name: [0; NAME_LEN] };
-            ancestor.name[..name.len()].copy_from_slice(name.as_bytes());
-        }
-        lineage
-    }
-
-    #[test]
-    fn paths_are_built_from_the_names_up_to_the_root() {
-        assert_eq!(path_of(&lineage(&[(9, "c"), (8, "b"), (7, "a"), (1, "/")])), "/a/b/c");
-        assert_eq!(path_of(&lineage(&[(1, "/")])), "/");
-        let deep: Vec<_> = (2..10).map(|id| (id, "x")).collect();
-        assert_eq!(path_of(&lineage(&deep)), "…/x/x/x/x/x/x/x/x");
-        let cut = "y".repeat(NAME_LEN - 1);
-        assert_eq!(path_of(&lineage(&[(9, &cut), (1, "/")])), format!("/{cut}…"));
-    }
-
-    #[test]
-    fn a_new_owner_of_a_row_starts_from_nothing_on_every_cpu() {
-        let all = Measured { waits: true, ..Measured::NOTHING };
-        let read = |cpus: &[(u64, u64)]| {
-            let mut raw = RawRow::zeroed();
-            let copies: Vec<RowTotals> = cpus
-                .iter()
-                .map(|&(cpu_ns, runq_wait_ns)| RowTotals { cpu_ns, runq_wait_ns, ..RowTotals::zeroed() })
-                .collect();
-            copies.iter().for_each(|copy| add(&mut raw.totals, copy));
-            raw.by_cpu = by_cpu(&copies, all);
-            raw
-        };
-        let first = read(&[(5, 1), (0, 0), (7, 0)]);
-        let of_first = counters(&first, None, all);
-        assert_eq!(of_first.by_cpu, first.by_cpu);
-        assert!(Arc::ptr_eq(&of_first.by_cpu.cpu_ns, &first.by_cpu.cpu_ns), "nothing is kept twice");
-        assert_eq!(counters(&first, Some(&first), all).by_cpu.end(), 0);
-        let of_second = counters(&read(&[(5, 1), (2, 3), (8, 0)]), Some(&first), all);
-        let on = |cpu| of_second.by_cpu.on(cpu);
-        assert_eq!(
-            [on(0), on(1), on(2)],
-            [(0, 0), (2, 3), (1, 0)].map(|(time, wait)| (Nanos(time), Some(Nanos(wait))))
-        );
-        assert_eq!((of_second.totals.cpu_ns, of_second.totals.runq_wait_ns), (Nanos(3), Some(Nanos(3))));
-        assert_eq!(by_cpu(&[RowTotals::zeroed()], Measured::NOTHING).runq_wait_ns, None);
-    }
-
-    #[test]
-    fn an_address_is_forgotten_when_it_has_been_quiet_for_long() {
-        let key = ListenerKey { port: 80, ..ListenerKey::default() };
-        let read = |accepts| [(key, abi::ListenerTotals { established: 5, accepts, ..Zeroable::zeroed() })];
-        let mut log = TrafficLog::default();
-        let reads = |log: &mut TrafficLog, accepts| {
-            (0..=TrafficLog::PATIENCE).map(|_| log.quiet(&read(accepts))).collect::<Vec<_>>().concat()
-        };
-        assert_eq!(reads(&mut log, 4), [], "one still waits");
-        assert_eq!(reads(&mut log, 5), [key]);
-    }
-
-    #[test]
-    fn mapped_ipv4_addresses_are_shown_as_ipv4() {
-        let mut key = ListenerKey { netns: 1, port: 80, family: libc::AF_INET6 as u16, address: [0; 16] };
-        key.address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 1]);
-        assert_eq!(traffic(key, &Zeroable::zeroed()).address, "127.0.0.1:80".parse().unwrap());
     }
 }

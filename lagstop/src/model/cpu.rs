@@ -21,7 +21,7 @@ pub struct Cpu {
     /// Its number.
     pub cpu: u32,
     /// Switches, those from idle included.
-    pub switches: u64,
+    pub switches: Option<u64>,
     /// Pick cost, idle's included.
     pub pick_ns: Option<Nanos>,
     /// Swap cost, that of switches to idle included.

@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn online(switches: u64) -> CpuTotals {
-        CpuTotals { is_online: true, switches, ..CpuTotals::default() }
+        CpuTotals { is_online: true, switches: Some(switches), ..CpuTotals::default() }
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
         // 0 did nothing, 1 went offline meanwhile, 2 was offline all the time, 3 came back just now, 4 is new.
         assert_eq!(
             cpus.iter().map(|cpu| (cpu.cpu, cpu.switches)).collect::<Vec<_>>(),
-            [(0, 0), (1, 7), (3, 0), (4, 3)]
+            [(0, 0), (1, 7), (3, 0), (4, 3)].map(|(cpu, switches)| (cpu, Some(switches)))
         );
     }
 

@@ -97,7 +97,7 @@ pub struct CpuTotals {
     /// Was it online at that moment?
     pub is_online: bool,
     /// Switches, those from idle included.
-    pub switches: u64,
+    pub switches: Option<u64>,
     /// Calls that kept the running task.
     pub kept_calls: Option<u64>,
     /// Pick cost.
@@ -122,7 +122,7 @@ impl CpuTotals {
         let time = |now: Option<Nanos>, then: Option<Nanos>| now.map(|now| now.minus(then.unwrap_or_default()));
         Self {
             is_online: self.is_online,
-            switches: self.switches.saturating_sub(earlier.switches),
+            switches: count(self.switches, earlier.switches),
             kept_calls: count(self.kept_calls, earlier.kept_calls),
             pick_ns: time(self.pick_ns, earlier.pick_ns),
             swap_ns: time(self.swap_ns, earlier.swap_ns),
@@ -135,7 +135,7 @@ impl CpuTotals {
 
     /// Nothing happened, and no time passed.
     pub fn is_zero(&self) -> bool {
-        self.switches == 0 && self.busy_ns + self.idle_ns == Nanos::ZERO
+        self.switches.unwrap_or(0) == 0 && self.busy_ns + self.idle_ns == Nanos::ZERO
     }
 }
 

@@ -207,8 +207,8 @@ fn identity() {
     let sum = |figure: fn(&CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
     println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
     assert!(rows.switches > at_least(10_000));
-    assert_eq!(rows.switches, sum(|cpu| cpu.switches));
-    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches + cpu.kept_calls.unwrap())));
+    assert_eq!(rows.switches, sum(|cpu| cpu.switches.unwrap()));
+    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches.unwrap() + cpu.kept_calls.unwrap())));
     assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.unwrap().0))));
     assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.swap_ns.unwrap().0))));
     assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.runq_waits.unwrap())));
@@ -224,7 +224,7 @@ fn all_switches() {
     let mut bracketed = || {
         let before = context_switches();
         let snapshot = probes.snapshot();
-        (before, snapshot.cpus.iter().map(|cpu| cpu.switches).sum::<u64>(), context_switches())
+        (before, snapshot.cpus.iter().filter_map(|cpu| cpu.switches).sum::<u64>(), context_switches())
     };
     let first = bracketed();
     loads.iter_mut().for_each(Load::go);
@@ -269,30 +269,29 @@ fn load_credit() {
 }
 
 fn threads() {
+    const SPINNING: u64 = 5;
+    const WINDOWS: u64 = 12;
     let cgroup = TestCgroup::new("threads");
     let mut probes = Probes::attach();
-    let mut load = cgroup.start("threads 5");
+    let mut load = cgroup.start(&format!("threads {SPINNING} 600000"));
     load.line();
     load.go();
     // Until all have started, and the one that starts them waits.
-    let (start, window, windows) = if is_slow() { (1_000, 350, 4) } else { (300, 500, 3) };
+    let (start, window) = if is_slow() { (1_000, 350) } else { (300, 200) };
     thread::sleep(Duration::from_millis(start));
     let mut last = probes.counters(cgroup.id());
     let mut counted = Vec::new();
-    for _ in 0..windows {
+    for _ in 0..WINDOWS {
         thread::sleep(Duration::from_millis(window));
         let now = probes.counters(cgroup.id());
         counted.push(now.since(&last).totals.threads);
         last = now;
     }
-    // Five that spin; the one that waits for them does not run. Those that run while lagstop reads are counted in the
-    // interval before, which is worth a window's count where reading is slow.
     println!("{counted:?}");
-    if is_slow() {
-        assert!(counted.iter().sum::<u64>().abs_diff(5 * windows) <= 5, "{counted:?}");
-    } else {
-        assert!(counted.iter().all(|&threads| threads == 5), "{counted:?}");
-    }
+    // Those that run while lagstop reads are counted in the interval before instead: at either end all may.
+    let sum: u64 = counted.iter().sum();
+    assert!(sum.abs_diff(SPINNING * WINDOWS) <= SPINNING, "{counted:?}");
+    assert!(counted.iter().all(|&threads| threads <= 2 * SPINNING), "{counted:?}");
 }
 
 /// The papers' effect: the same tasks, once in one cgroup, once in a cgroup each.

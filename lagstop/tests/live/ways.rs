@@ -99,7 +99,7 @@ fn switch_costs() {
         let whole = way.gives_whole_cost();
         let Counted { ours, all, cpus, lost } = detached(probes);
         let sum = |figure: fn(&CpuTotals) -> u64| cpus.iter().map(figure).sum::<u64>();
-        assert_eq!(all.totals.switches, sum(|cpu| cpu.switches));
+        assert_eq!(all.totals.switches, sum(|cpu| cpu.switches.unwrap()));
         assert_eq!(all.totals.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.unwrap().0))));
         assert!(cpus.iter().all(|cpu| cpu.swap_ns.is_some() == whole));
         assert_eq!(all.totals.swap_ns, whole.then(|| Nanos(sum(|cpu| cpu.swap_ns.unwrap().0))));

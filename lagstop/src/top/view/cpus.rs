@@ -35,15 +35,10 @@ const COLUMNS: [Column; 5] = [
         title: "switch/s",
         cells: 10,
         from_width: 70,
-        cell: |cpu, now| Cell::Figure(Figure::Rate(now.interval.per_second(cpu.switches))),
+        cell: |cpu, now| cpu.switches.map(|switches| Figure::Rate(now.interval.per_second(switches))).into(),
     },
     Column { title: "cost %", cells: 8, from_width: 0, cell: |cpu, now| share(cpu.switch_cost(), now) },
-    Column {
-        title: "/switch",
-        cells: 9,
-        from_width: 110,
-        cell: |cpu, _| Cell::mean(cpu.switch_cost(), Some(cpu.switches)),
-    },
+    Column { title: "/switch", cells: 9, from_width: 110, cell: |cpu, _| Cell::mean(cpu.switch_cost(), cpu.switches) },
     Column { title: "waiting", cells: 9, from_width: 0, cell: |cpu, now| tasks(cpu.runq_wait_ns, now) },
     Column { title: "wait", cells: 9, from_width: 110, cell: |cpu, _| Cell::mean(cpu.runq_wait_ns, cpu.runq_waits) },
 ];

@@ -1,0 +1,41 @@
+//! The CPUs' own totals.
+
+use lagstop_ebpf::{self as abi, CpuState};
+
+use super::measured::Measured;
+use crate::model::{CpuTotals, Lost, Nanos};
+
+/// What is known of one.
+pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> CpuTotals {
+    let Measured { pick, swap, kept, waits, .. } = measured;
+    let totals = &state.totals;
+    CpuTotals {
+        is_online,
+        switches: Some(totals.switches),
+        kept_calls: kept.then_some(totals.kept_calls),
+        pick_ns: pick.then_some(Nanos(totals.pick_ns)),
+        swap_ns: swap.then_some(Nanos(totals.swap_ns)),
+        runq_waits: waits.then_some(totals.runq_waits),
+        runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
+        busy_ns: Nanos(totals.busy_ns),
+        idle_ns: Nanos(totals.idle_ns),
+    }
+}
+
+/// What was lost on one.
+pub(super) fn lost(state: &CpuState) -> Lost {
+    let of = |kind: abi::Lost| state.totals.lost[kind as usize];
+    Lost {
+        entries: of(abi::Lost::Entries),
+        exits: of(abi::Lost::Exits),
+        switches: of(abi::Lost::Switches),
+        task_states: of(abi::Lost::Tasks),
+        cgroup_overflows: of(abi::Lost::Rows),
+        connections: of(abi::Lost::Connections),
+        accepts: of(abi::Lost::Accepts),
+        listener_overflows: of(abi::Lost::Listeners),
+        wakeups: of(abi::Lost::Wakeups),
+        // Not counted by a CPU but by each program.
+        missed_runs: 0,
+    }
+}
