@@ -81,7 +81,7 @@ fn reuse() {
     load.line();
     load.go();
     load.line();
-    assert!(probes.counters(first_id).totals.cpu_ns.0 > 500_000_000);
+    assert!(probes.counters(first_id).totals.cpu_ns.0 > 50_000_000, "there is to be something to inherit");
     drop(load);
     drop(first);
     probes.snapshot();
