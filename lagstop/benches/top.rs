@@ -51,7 +51,7 @@ impl Random {
             let octave = middle >> 4 << (quarters / 4);
             *bins.entry(Nanos(octave + octave / 4 * (quarters % 4) + octave / 8)).or_insert(0) += 1;
         }
-        Distribution::from_bins(bins)
+        Distribution::of(bins)
     }
 }
 

@@ -20,7 +20,7 @@ pub use by_cpu::ByCpu;
 pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Throttling, Workload};
 pub use closer_look::{CloserLook, Limits, Quota, Thread};
 pub use cpu::{Cpu, Crowding, Place};
-pub use distribution::{Distribution, DistributionError};
+pub use distribution::{Bucket, Distribution, DistributionError};
 pub use hook::{Hook, HookState};
 pub use host::{Host, Idle, Lost, Pressure};
 pub use interval::Interval;

@@ -70,7 +70,7 @@ fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us, credit): 
             ..Totals::default()
         },
         load_credit: Some(Tasks(credit)),
-        runq_wait: Some(Distribution::from_bins([(wait, waits as u32)])),
+        runq_wait: Some(Distribution::of([(wait, waits as u32)])),
         ..Cgroup::default()
     }
 }

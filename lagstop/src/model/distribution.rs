@@ -7,20 +7,25 @@ use hdrhistogram::{
     Histogram,
     serialization::{Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer},
 };
+use lagstop_ebpf::{BUCKETS, bucket_middle, bucket_of};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use thiserror::Error;
 
 use super::Nanos;
 
-/// How many durations fell into each of some bins, each bin named by the duration that stands for it.
+/// How many durations fell into each of the log-linear buckets that the programs in the kernel count in; a bucket's middle
+/// stands for all in it, within 12.5 %.
 ///
 /// Between two snapshots the counts are those since the start and wrap at 2³²; in an interval they are the interval's
 /// own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
-    /// Ascending by duration; no bin twice.
-    bins: Vec<(Nanos, u32)>,
+    /// Buckets and what they count, ascending by bucket; none twice.
+    bins: Vec<(Bucket, u32)>,
 }
+
+/// A bucket by its number, below [`BUCKETS`].
+pub type Bucket = u8;
 
 /// A distribution that cannot be read or written.
 #[derive(Debug, Error)]
@@ -45,14 +50,38 @@ impl Distribution {
     /// Significant figures of a histogram made here: its own error, below 1 %, adds next to nothing to the bins'.
     const FIGURES: u8 = 2;
 
-    /// From bins in ascending order.
-    pub fn from_bins(bins: impl IntoIterator<Item = (Nanos, u32)>) -> Self {
-        Self { bins: bins.into_iter().collect() }
+    /// What `durations`, each that many times, come to.
+    pub fn of(durations: impl IntoIterator<Item = (Nanos, u32)>) -> Self {
+        let mut counts = [0u32; BUCKETS];
+        for (duration, count) in durations {
+            let sum = &mut counts[bucket_of(duration.0)];
+            *sum = sum.saturating_add(count);
+        }
+        Self::from_counts(counts)
     }
 
-    /// The bins that hold something, ascending.
-    pub fn bins(&self) -> impl Iterator<Item = (Nanos, u32)> {
+    /// From the counts of all buckets.
+    pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
+        let bins = (0..).zip(counts).filter(|&(_, count)| count > 0);
+        Self { bins: bins.collect() }
+    }
+
+    /// From some buckets and their counts. `None` where they do not ascend, or one is none of the [`BUCKETS`].
+    pub fn from_buckets(buckets: impl IntoIterator<Item = (Bucket, u32)>) -> Option<Self> {
+        let bins: Vec<(Bucket, u32)> = buckets.into_iter().collect();
+        let ascends = bins.is_sorted_by(|(a, _), (b, _)| a < b);
+        let ends = bins.last().is_none_or(|&(last, _)| usize::from(last) < BUCKETS);
+        (ascends && ends).then_some(Self { bins })
+    }
+
+    /// The buckets that hold something, ascending.
+    pub fn buckets(&self) -> impl Iterator<Item = (Bucket, u32)> {
         self.bins.iter().copied().filter(|&(_, count)| count > 0)
+    }
+
+    /// The same, each by the duration that stands for it.
+    pub fn bins(&self) -> impl Iterator<Item = (Nanos, u32)> {
+        self.buckets().map(|(bucket, count)| (middle(bucket), count))
     }
 
     /// Number of durations counted.
@@ -83,8 +112,8 @@ impl Distribution {
                 (Some(&&(value, _)), None) | (None, Some(&&(value, _))) => value,
                 (None, None) => break,
             };
-            let take = |bins: &mut std::iter::Peekable<std::slice::Iter<'_, (Nanos, u32)>>| {
-                bins.next_if(|&&(value, _)| value == next).map_or(0, |&(_, count)| count)
+            let take = |bins: &mut std::iter::Peekable<std::slice::Iter<'_, (Bucket, u32)>>| {
+                bins.next_if(|&&(bucket, _)| bucket == next).map_or(0, |&(_, count)| count)
             };
             let count = take(&mut mine).saturating_add(take(&mut theirs));
             merged.push((next, count));
@@ -94,25 +123,26 @@ impl Distribution {
 
     /// What all of them counted together.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut bins: Vec<(Nanos, u32)> = all.into_iter().flat_map(Self::bins).collect();
-        bins.sort_unstable_by_key(|&(value, _)| value);
-        bins.dedup_by(|(value, more), (kept, count)| {
-            let same = value == kept;
-            if same {
-                *count = count.saturating_add(*more);
-            }
-            same
-        });
-        Self { bins }
+        let mut counts = [0u32; BUCKETS];
+        for (bucket, count) in all.into_iter().flat_map(Self::buckets) {
+            let sum = &mut counts[usize::from(bucket)];
+            *sum = sum.saturating_add(count);
+        }
+        Self::from_counts(counts)
     }
 
     /// The duration that a share `quantile` (0 to 1) of the durations does not exceed. `None` where none was counted.
     pub fn quantile(&self, quantile: f64) -> Option<Nanos> {
+        self.quantile_bucket(quantile).map(middle)
+    }
+
+    /// The bucket that [`Self::quantile`] is in.
+    pub fn quantile_bucket(&self, quantile: f64) -> Option<Bucket> {
         let rank = ((self.count() as f64 * quantile).ceil() as u64).max(1);
         let mut seen = 0;
-        self.bins.iter().find_map(|&(value, count)| {
+        self.bins.iter().find_map(|&(bucket, count)| {
             seen += u64::from(count);
-            (seen >= rank).then_some(value)
+            (seen >= rank).then_some(bucket)
         })
     }
 
@@ -150,13 +180,18 @@ impl Distribution {
     fn from_bytes(bytes: Vec<u8>) -> Result<Self, DistributionError> {
         let bytes = untrusted::look_over(bytes)?;
         let histogram: Histogram<u64> = HistogramReader::new().deserialize(&mut bytes.as_slice())?;
-        let bins = histogram.iter_recorded().map(|bin| {
+        let durations = histogram.iter_recorded().map(|bin| {
             let count = u32::try_from(bin.count_since_last_iteration())
                 .map_err(|_| DistributionError::Range("more than 2³² durations in one bin".to_owned()))?;
             Ok((Nanos(histogram.median_equivalent(bin.value_iterated_to())), count))
         });
-        Ok(Self { bins: bins.collect::<Result<_, DistributionError>>()? })
+        Ok(Self::of(durations.collect::<Result<Vec<_>, DistributionError>>()?))
     }
+}
+
+/// The duration that stands for a bucket.
+fn middle(bucket: Bucket) -> Nanos {
+    Nanos(bucket_middle(bucket.into()))
 }
 
 impl Serialize for Distribution {
@@ -178,16 +213,21 @@ mod tests {
     use super::*;
 
     fn of(bins: &[(u64, u32)]) -> Distribution {
-        Distribution::from_bins(bins.iter().map(|&(value, count)| (Nanos(value), count)))
+        Distribution::of(bins.iter().map(|&(value, count)| (Nanos(value), count)))
+    }
+
+    /// The middle of the bucket that counts `duration`.
+    fn near(duration: u64) -> Nanos {
+        Nanos(bucket_middle(bucket_of(duration)))
     }
 
     #[test]
     fn quantiles_are_the_bins_that_reach_the_rank() {
         let d = of(&[(10, 50), (100, 49), (1000, 1)]);
-        assert_eq!(d.quantile(0.5), Some(Nanos(10)));
-        assert_eq!(d.quantile(0.51), Some(Nanos(100)));
-        assert_eq!(d.quantile(0.99), Some(Nanos(100)));
-        assert_eq!(d.quantile(1.0), Some(Nanos(1000)));
+        assert_eq!(d.quantile(0.5), Some(near(10)));
+        assert_eq!(d.quantile(0.51), Some(near(100)));
+        assert_eq!(d.quantile(0.99), Some(near(100)));
+        assert_eq!(d.quantile(1.0), Some(near(1000)));
         assert_eq!(Distribution::default().quantile(0.5), None);
     }
 
@@ -198,32 +238,33 @@ mod tests {
         assert_eq!(after.since(&before), of(&[(10, 5), (30, 2)]));
     }
 
+    #[test]
+    fn buckets_that_are_none_make_no_distribution() {
+        let of = |buckets: &[(Bucket, u32)]| Distribution::from_buckets(buckets.iter().copied());
+        assert_eq!(of(&[(3, 1), (143, 2)]).unwrap().count(), 3);
+        assert_eq!(of(&[(3, 1), (144, 2)]), None);
+        assert_eq!(of(&[(3, 1), (3, 2)]), None);
+    }
+
+    prop_compose! {
+        fn any()(counts in prop::collection::btree_map(0..BUCKETS as Bucket, 1u32..1 << 20, 0..40)) -> Distribution {
+            Distribution::from_buckets(counts).unwrap()
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(bins in prop::collection::btree_map(1u64..1 << 37, 1u32..1 << 20, 0..40)) {
-            let d = Distribution::from_bins(bins.iter().map(|(&v, &c)| (Nanos(v), c)));
-            let back = Distribution::decode(&d.encode().unwrap()).unwrap();
-            prop_assert_eq!(back.count(), d.count());
-            for quantile in [0.0, 0.5, 0.9, 0.99, 1.0] {
-                match (d.quantile(quantile), back.quantile(quantile)) {
-                    (Some(a), Some(b)) => prop_assert!(a.0.abs_diff(b.0) * 100 <= a.0, "{a:?} came back as {b:?}"),
-                    (a, b) => prop_assert_eq!(a, b),
-                }
-            }
-            prop_assert_eq!(back.encode().unwrap(), d.encode().unwrap());
+        fn what_is_written_is_read_back(distribution in any()) {
+            prop_assert_eq!(Distribution::decode(&distribution.encode().unwrap()).unwrap(), distribution);
         }
 
         #[test]
-        fn merging_undoes_a_difference(
-            a in prop::collection::btree_map(1u64..100, 0u32..1000, 0..20),
-            b in prop::collection::btree_map(1u64..100, 0u32..1000, 0..20),
-        ) {
-            let [a, b] = [a, b].map(|bins| Distribution::from_bins(bins.into_iter().map(|(v, c)| (Nanos(v), c))));
+        fn merging_undoes_a_difference(a in any(), b in any()) {
             let mut both = a.clone();
             both.merge(&b);
             prop_assert_eq!(both.count(), a.count() + b.count());
-            prop_assert!(Distribution::sum([&a, &b]).bins().eq(both.bins()));
-            prop_assert!(both.since(&a).bins().eq(b.bins()));
+            prop_assert_eq!(&Distribution::sum([&a, &b]), &both);
+            prop_assert_eq!(both.since(&a), b);
         }
     }
 }

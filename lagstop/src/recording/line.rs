@@ -53,7 +53,7 @@ mod tests {
                 path: "/a\u{1b}[31m".into(),
                 totals,
                 runnable_load: Some(Tasks(0.5)),
-                switch_cost: Some(Distribution::from_bins([(Nanos(1_000), 3)])),
+                switch_cost: Some(Distribution::of([(Nanos(1_000), 3)])),
                 ..Cgroup::default()
             }],
             cpus: vec![Cpu {

@@ -83,7 +83,7 @@ fn cgroup(id: u64, name: &str, n: u64) -> Cgroup {
         nr_periods: Some(0),
         nr_throttled: Some(0),
         throttled_ns: Some(Nanos::ZERO),
-        runq_wait: Some(Distribution::from_bins([(Nanos(9_000), 900), (Nanos(2_000_000 * n), 100)])),
+        runq_wait: Some(Distribution::of([(Nanos(9_000), 900), (Nanos(2_000_000 * n), 100)])),
         ..Cgroup::default()
     }
 }

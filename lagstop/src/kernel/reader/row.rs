@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::Zeroable;
-use lagstop_ebpf::{AcceptTotals, BUCKETS, Distributions, RowTotals, bucket_middle};
+use lagstop_ebpf::{AcceptTotals, BUCKETS, Distributions, RowTotals};
 
 use super::measured::Measured;
 use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals};
@@ -139,12 +139,7 @@ fn counters(raw: &RawRow, base: Option<&RawRow>, measured: Measured) -> CgroupCo
 }
 
 fn distribution(counts: &[u32; BUCKETS], base: &[u32; BUCKETS]) -> Distribution {
-    let bins = counts.iter().zip(base).enumerate().filter_map(|(bucket, (count, base))| {
-        let count = count.wrapping_sub(*base);
-        // HdrHistogram has no 0: the bucket of exactly 0 ns is read as 1 ns.
-        (count > 0).then(|| (Nanos(bucket_middle(bucket).max(1)), count))
-    });
-    Distribution::from_bins(bins)
+    Distribution::from_counts(std::array::from_fn(|bucket| counts[bucket].wrapping_sub(base[bucket])))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ fn session() -> Session {
 }
 
 fn interval(seq: u64, start: u64, waits: &[(u64, u32)]) -> Interval {
-    let runq_wait = Distribution::from_bins(waits.iter().map(|&(wait, count)| (Nanos(wait), count)));
+    let runq_wait = Distribution::of(waits.iter().map(|&(wait, count)| (Nanos(wait), count)));
     let totals = Totals { switches: seq * 3, runq_waits: Some(runq_wait.count()), ..Totals::default() };
     let cgroup = Cgroup {
         id: CgroupId(seq + 2),

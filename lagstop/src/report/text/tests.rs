@@ -100,13 +100,13 @@ fn an_overloaded_host_reads_like_this() {
         heavy cgroups                          2  87.5 % of the CPU time
         their wait per CPU time           × 5.53  1.16 ms each on average
         heavy: train                  10.0 tasks  Load Credit; 10.4 % of the CPU time, waited × 19.2 its
-                                                  own, p99 wait 1.20 ms
+                                                  own, p99 wait 1.18 ms
         heavy: batch                  8.45 tasks  Load Credit; 77.1 % of the CPU time, waited × 3.68 its
-                                                  own, p99 wait 1.50 ms
+                                                  own, p99 wait 1.44 ms
         light, waiting most: web      0.90 tasks  Load Credit; 8.3 % of the CPU time, waited × 2.77 its
-                                                  own, p99 wait 18.0 ms
+                                                  own, p99 wait 18.9 ms
         light, waiting most: api�[2J  0.50 tasks  Load Credit; 4.2 % of the CPU time, waited × 1.50 its
-                                                  own, p99 wait 15.0 ms
+                                                  own, p99 wait 15.7 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
                     first hardly matters
@@ -129,7 +129,7 @@ fn an_overloaded_host_reads_like_this() {
         waiting on average         0.56 tasks
         wait per CPU time              × 2.77
         mean wait                     1.05 ms
-        p99 wait                      18.0 ms
+        p99 wait                      18.9 ms
         CPU time of heavy cgroups      87.5 %
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
                     first hardly matters
@@ -151,7 +151,7 @@ fn an_overloaded_host_reads_like_this() {
         waiting on average         0.15 tasks
         wait per CPU time              × 1.50
         mean wait                     15.0 ms
-        p99 wait                      15.0 ms
+        p99 wait                      15.7 ms
         CPU time of heavy cgroups      87.5 %
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
                     first hardly matters
@@ -252,16 +252,16 @@ fn a_kernel_without_the_hooks_reads_like_this() {
         their wait per CPU time           × 5.53  1.16 ms each on average
         heavy: train                  10.0 tasks  Load Credit; 10.4 % of the CPU
                                                   time, waited × 19.2 its own, p99
-                                                  wait 1.20 ms
+                                                  wait 1.18 ms
         heavy: batch                  8.45 tasks  Load Credit; 77.1 % of the CPU
                                                   time, waited × 3.68 its own, p99
-                                                  wait 1.50 ms
+                                                  wait 1.44 ms
         light, waiting most: web      0.90 tasks  Load Credit; 8.3 % of the CPU
                                                   time, waited × 2.77 its own, p99
-                                                  wait 18.0 ms
+                                                  wait 18.9 ms
         light, waiting most: api�[2J  0.50 tasks  Load Credit; 4.2 % of the CPU
                                                   time, waited × 1.50 its own, p99
-                                                  wait 15.0 ms
+                                                  wait 15.7 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one
                     task in twenty CPUs
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less

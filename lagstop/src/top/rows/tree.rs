@@ -290,7 +290,7 @@ mod tests {
             path: path.into(),
             name: path.into(),
             totals: Totals { switches, pick_ns: Some(Nanos(switches)), swap_ns: Some(Nanos(0)), ..Totals::default() },
-            runq_wait: Some(Distribution::from_bins([(Nanos(switches), 100)])),
+            runq_wait: Some(Distribution::of([(Nanos(switches), 100)])),
             ..Cgroup::default()
         };
         let cgroups = paths.iter().enumerate().map(cgroup).collect();
@@ -345,7 +345,7 @@ mod tests {
         let frame = frame(&[("/a/b", 10), ("/a/c", 3_000)]);
         let rows = Arrangement { tree: true, ..Arrangement::default() }.rows(&frame);
         let tail = |row: &Row| row.cell(Column::RunqWaitP99, &frame.interval).to_string();
-        assert_eq!(rows.iter().map(tail).collect::<Vec<_>>(), ["3.00 µs", "3.00 µs", "10 ns"]);
+        assert_eq!(rows.iter().map(tail).collect::<Vec<_>>(), ["2.82 µs", "2.82 µs", "11 ns"]);
         assert_eq!(rows[0].members(&frame.interval).count(), 2);
     }
 

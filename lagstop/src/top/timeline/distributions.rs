@@ -6,34 +6,27 @@ use super::{
     columns::{Columns, Reading},
     minifloat::{NONE, decode, encode},
 };
-use crate::model::{Cgroup, Distribution, Nanos};
+use crate::model::{Bucket, Cgroup, Distribution};
 
-/// Bins that can be told apart. Measured here there are some hundred; only a recording made by hand can have more than
-/// this in one interval, whose distributions are left out then.
-pub(super) const MOST_BINS: usize = NONE as usize;
 /// Distributions of a cgroup.
 pub(super) const KINDS: usize = 3;
 /// What is kept of distributions that are not kept whole: what the screen shows of them.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-pub(super) fn kinds(cgroup: &Cgroup) -> [Option<&Distribution>; KINDS] {
+fn kinds(cgroup: &Cgroup) -> [Option<&Distribution>; KINDS] {
     [cgroup.switch_cost.as_ref(), cgroup.runq_wait.as_ref(), cgroup.accept_wait.as_ref()]
 }
 
-/// Adds of each distribution how many durations it has, and where its quantiles are among `bins`: each column by how it
+/// Adds of each distribution how many durations it has, and in which buckets its quantiles are: each column by how it
 /// differs from another that is much like it.
-pub(super) fn push_quantiles(figures: &mut Columns, cgroups: &[Cgroup], bins: &[Nanos]) {
-    let fits = bins.len() <= MOST_BINS;
+pub(super) fn push_quantiles(figures: &mut Columns, cgroups: &[Cgroup]) {
     for kind in 0..KINDS {
-        let of = |cgroup: &Cgroup, say: &dyn Fn(&Distribution) -> Option<u64>| {
-            kinds(cgroup)[kind].filter(|_| fits).and_then(say)
-        };
-        let counts = cgroups.iter().map(|cgroup| of(cgroup, &|it| Some(it.count())).map_or(NONE, encode)).collect();
+        let counts = cgroups.iter().map(|it| kinds(it)[kind].map_or(NONE, |it| encode(it.count()))).collect();
         figures.push(&minus(counts, &expected_counts(cgroups, kind)));
         let mut before = vec![0; cgroups.len()];
         for quantile in QUANTILES {
-            let bin = |it: &Distribution| bins.binary_search(&it.quantile(quantile)?).ok().map(|bin| bin as u64);
-            let places: Vec<u16> = cgroups.iter().map(|it| of(it, &bin).map_or(NONE, |bin| bin as u16)).collect();
+            let bucket = |it: &Cgroup| kinds(it)[kind]?.quantile_bucket(quantile).map(u16::from);
+            let places: Vec<u16> = cgroups.iter().map(|it| bucket(it).unwrap_or(NONE)).collect();
             figures.push(&minus(places.clone(), &before));
             before = places;
         }
@@ -58,32 +51,32 @@ fn plus(mut values: Vec<u16>, others: &[u16]) -> Vec<u16> {
     values
 }
 
-/// For each of the kinds: where each distribution's bins begin and how many there are. Then the counts from the first to
-/// the last, those in between that are 0 included.
-pub(super) fn shapes(cgroups: &[Cgroup], bins: &[Nanos]) -> Columns {
+/// For each of the kinds: where each distribution's buckets begin and how many there are. Then the counts from the first
+/// to the last, those in between that are 0 included.
+pub(super) fn shapes(cgroups: &[Cgroup]) -> Columns {
     let mut columns = Columns::default();
     let mut counts = Vec::new();
     for kind in 0..KINDS {
         let (mut firsts, mut lengths) = (Vec::with_capacity(cgroups.len()), Vec::with_capacity(cgroups.len()));
         for cgroup in cgroups {
-            let Some(distribution) = kinds(cgroup)[kind].filter(|_| bins.len() <= MOST_BINS) else {
+            let Some(distribution) = kinds(cgroup)[kind] else {
                 firsts.push(NONE);
                 lengths.push(0);
                 continue;
             };
             let mut first = None;
             let mut next = 0;
-            for (value, count) in distribution.bins() {
-                let at = bins.partition_point(|bin| *bin < value);
+            for (bucket, count) in distribution.buckets() {
+                let at = u16::from(bucket);
                 let gap = if first.is_some() { at - next } else { 0 };
                 first.get_or_insert(at);
-                counts.resize(counts.len() + gap, 0);
+                counts.resize(counts.len() + usize::from(gap), 0);
                 push_varint(&mut counts, count);
                 next = at + 1;
             }
             let first = first.unwrap_or(0);
-            firsts.push(first as u16);
-            lengths.push((next.max(first) - first) as u16);
+            firsts.push(first);
+            lengths.push(next.max(first) - first);
         }
         columns.push(&firsts);
         columns.push(&lengths);
@@ -96,7 +89,6 @@ pub(super) fn shapes(cgroups: &[Cgroup], bins: &[Nanos]) -> Columns {
 pub(super) fn pull_quantiles(
     figures: &mut Reading,
     cgroups: &[Cgroup],
-    bins: &[Nanos],
 ) -> io::Result<Vec<[Option<Distribution>; KINDS]>> {
     let mut all = vec![[const { None }; KINDS]; cgroups.len()];
     for kind in 0..KINDS {
@@ -111,29 +103,26 @@ pub(super) fn pull_quantiles(
         for (n, distributions) in all.iter_mut().enumerate().filter(|&(n, _)| counts[n] != NONE) {
             let count = decode(counts[n]);
             let mut below = 0;
-            let mut points: Vec<(Nanos, u32)> = Vec::with_capacity(QUANTILES.len());
+            let mut points: Vec<(Bucket, u32)> = Vec::with_capacity(QUANTILES.len());
             for (at, quantile) in QUANTILES.iter().enumerate() {
                 let is_last = at + 1 == QUANTILES.len();
                 let rank = if is_last { count } else { ((count as f64 * quantile).ceil() as u64).max(1).min(count) };
                 let more = u32::try_from(rank.saturating_sub(below)).unwrap_or(u32::MAX);
                 below = below.max(rank);
-                match (bins.get(usize::from(quantiles[at][n])), points.last_mut()) {
-                    (Some(value), Some((last, sum))) if last == value => *sum = sum.saturating_add(more),
-                    (Some(value), _) => points.push((*value, more)),
-                    (None, _) => {}
+                match (Bucket::try_from(quantiles[at][n]), points.last_mut()) {
+                    (Ok(bucket), Some((last, sum))) if *last == bucket => *sum = sum.saturating_add(more),
+                    (Ok(bucket), _) => points.push((bucket, more)),
+                    // There was none.
+                    (Err(_), _) => {}
                 }
             }
-            distributions[kind] = Some(Distribution::from_bins(points));
+            distributions[kind] = Distribution::from_buckets(points);
         }
     }
     Ok(all)
 }
 
-pub(super) fn pull_shapes(
-    columns: &mut Reading,
-    count: usize,
-    bins: &[Nanos],
-) -> io::Result<Vec<[Option<Distribution>; KINDS]>> {
+pub(super) fn pull_shapes(columns: &mut Reading, count: usize) -> io::Result<Vec<[Option<Distribution>; KINDS]>> {
     let mut places = Vec::with_capacity(KINDS);
     for _ in 0..KINDS {
         places.push((columns.pull(count)?, columns.pull(count)?));
@@ -146,13 +135,13 @@ pub(super) fn pull_shapes(
                 continue;
             }
             let mut found = Vec::with_capacity(length.into());
-            for bin in first..first + length {
+            for bucket in first..first + length {
                 let count = pull_varint(&mut counts).ok_or(io::ErrorKind::UnexpectedEof)?;
-                if let (1.., Some(value)) = (count, bins.get(usize::from(bin))) {
-                    found.push((*value, count));
+                if let (1.., Ok(bucket)) = (count, Bucket::try_from(bucket)) {
+                    found.push((bucket, count));
                 }
             }
-            all[n][kind] = Some(Distribution::from_bins(found));
+            all[n][kind] = Distribution::from_buckets(found);
         }
     }
     Ok(all)

@@ -3,17 +3,17 @@
 //! The host, CPUs and listeners are kept as they are. A cgroup's figures are kept with the precision of
 //! [`minifloat`](super::minifloat), its distributions with all their bins and exact counts while they are recent.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{collections::HashMap, io};
 
 use super::{
     columns::{Columns, Reading},
-    distributions::{MOST_BINS, kinds, pull_quantiles, pull_shapes, push_quantiles, shapes},
+    distributions::{pull_quantiles, pull_shapes, push_quantiles, shapes},
     labels::{Label, Labels},
     minifloat::{NONE, decode, encode},
 };
 use crate::{
     diagnosis::{Role, RoleKind},
-    model::{Cgroup, CgroupId, Distribution, Interval, Nanos, Tasks, Totals},
+    model::{Cgroup, CgroupId, Interval, Nanos, Tasks, Totals},
 };
 
 /// Loads are kept in millionths of a task.
@@ -33,8 +33,6 @@ pub(super) struct Packed {
     /// The distributions. Half of all that there is, and seldom looked at: `None` for what is long ago, of which the
     /// figures have the quantiles.
     shapes: Option<Box<[u8]>>,
-    /// The durations that bins of its distributions stand for.
-    bins: Arc<[Nanos]>,
     /// What all roles have in common.
     fair_share: f64,
     gaining: u32,
@@ -61,7 +59,6 @@ pub(in crate::top) struct TrendPoint {
 #[derive(Debug, Default)]
 pub(super) struct Packer {
     labels: Labels,
-    bins: Option<Arc<[Nanos]>>,
     scratch: Vec<u8>,
 }
 
@@ -100,8 +97,7 @@ impl Packer {
         figures.push(&column(&|cgroup| role(cgroup).map(|role| u64::from(role.kind == RoleKind::Gains))));
         figures.push(&column(&|cgroup| scaled(role(cgroup).map(|role| role.wait_per_cpu), FACTOR_UNIT)));
         figures.push(&column(&|cgroup| role(cgroup).map(|role| role.wait_p99.0)));
-        let bins = self.bins_for(cgroups);
-        push_quantiles(&mut figures, cgroups, &bins);
+        push_quantiles(&mut figures, cgroups);
 
         let any_role = roles.values().next();
         let mut json = Columns::default();
@@ -112,8 +108,7 @@ impl Packer {
             rest: json.compress(scratch)?,
             trend: trend.compress(scratch)?,
             figures: figures.compress(scratch)?,
-            shapes: Some(shapes(cgroups, &bins).compress(scratch)?),
-            bins,
+            shapes: Some(shapes(cgroups).compress(scratch)?),
             fair_share: any_role.map_or(0.0, |role| role.fair_share),
             gaining: any_role.map_or(0, |role| role.gaining),
         })
@@ -133,12 +128,12 @@ impl Packer {
         let (kinds, waits, tails) = (next()?, next()?, next()?);
         let some = |code: u16| (code != NONE).then(|| decode(code));
         let mut distributions = match &packed.shapes {
-            Some(shapes) => pull_shapes(&mut Reading::open(shapes)?, count, &packed.bins)?,
+            Some(shapes) => pull_shapes(&mut Reading::open(shapes)?, count)?,
             None => {
                 let of_totals = |n: usize| Totals::from_figures(std::array::from_fn(|figure| some(totals[figure][n])));
                 let cgroups: Vec<Cgroup> =
                     (0..count).map(|n| Cgroup { totals: of_totals(n), ..Cgroup::default() }).collect();
-                pull_quantiles(&mut figures, &cgroups, &packed.bins)?
+                pull_quantiles(&mut figures, &cgroups)?
             }
         };
 
@@ -206,25 +201,6 @@ impl Packer {
     /// Forgets what only intervals before the `n`th need.
     pub(super) fn forget(&mut self, n: u64) {
         self.labels.forget(n);
-    }
-
-    /// A table of all durations that bins of `cgroups` stand for: the one before, unless it lacks some.
-    fn bins_for(&mut self, cgroups: &[Cgroup]) -> Arc<[Nanos]> {
-        let known = self.bins.clone().unwrap_or_default();
-        let known = if known.len() < MOST_BINS / 2 { known } else { Arc::default() };
-        let is_new = |value: &Nanos| known.binary_search(value).is_err();
-        let all = cgroups.iter().flat_map(kinds).flatten().flat_map(Distribution::bins).map(|(value, _)| value);
-        let mut new: Vec<Nanos> = all.filter(is_new).collect();
-        let bins = if new.is_empty() {
-            known
-        } else {
-            new.extend_from_slice(&known);
-            new.sort_unstable();
-            new.dedup();
-            new.into()
-        };
-        self.bins = Some(Arc::clone(&bins));
-        bins
     }
 }
 

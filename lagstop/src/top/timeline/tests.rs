@@ -29,7 +29,7 @@ fn cgroup(id: u64, figure: u64) -> Cgroup {
             ..Totals::default()
         },
         load_credit: Some(Tasks(figure as f64 / 1e3)),
-        runq_wait: Some(Distribution::from_bins([(Nanos(10), figure as u32), (Nanos(1_000 + figure), 200)])),
+        runq_wait: Some(Distribution::of([(Nanos(10), figure as u32), (Nanos(1_000 + figure), 200)])),
         ..Cgroup::default()
     }
 }
@@ -59,7 +59,7 @@ fn an_interval_comes_back_as_it_was() {
 #[test]
 fn of_what_is_long_ago_the_quantiles_are_kept() {
     let mut timeline = timeline(LIMITS);
-    let waits = Distribution::from_bins((1..200u64).map(|n| (Nanos(n * 1_000), (n % 7) as u32 + 1)));
+    let waits = Distribution::of((1..200u64).map(|n| (Nanos(n * 1_000), (n % 7) as u32 + 1)));
     for seq in 0..70 {
         let cgroup =
             Cgroup { switch_cost: Some(waits.clone()), runq_wait: Some(Distribution::default()), ..cgroup(5, seq) };
@@ -145,7 +145,7 @@ proptest! {
             .enumerate()
             .map(|(n, bins)| Cgroup {
                 id: CgroupId(n as u64),
-                switch_cost: Some(Distribution::from_bins(bins.iter().map(|(&value, &count)| (Nanos(value), count)))),
+                switch_cost: Some(Distribution::of(bins.iter().map(|(&value, &count)| (Nanos(value), count)))),
                 ..Cgroup::default()
             })
             .collect();
