@@ -94,7 +94,7 @@ impl Observations {
         self.next_seq = Some(interval.seq.saturating_add(1));
         self.samples.push(Sample::from(&interval.host));
         match &mut self.host {
-            Some(host) => add_host(host, &interval.host),
+            Some(host) => host.add(&interval.host),
             None => self.host = Some(interval.host.clone()),
         }
         for cgroup in &interval.cgroups {
@@ -227,27 +227,6 @@ pub(super) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
 /// root's tasks compete each for itself.
 pub(super) const fn is_rated(id: CgroupId) -> bool {
     id.0 != CgroupId::OTHER.0 && id.0 != CgroupId::ROOT.0
-}
-
-fn add_host(sum: &mut Host, host: &Host) {
-    let add = |a: Nanos, b: Nanos| Nanos(a.0.saturating_add(b.0));
-    let add_some = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| add(a, b));
-    sum.totals.add(&host.totals);
-    sum.idle.switches = sum.idle.switches.saturating_add(host.idle.switches);
-    sum.idle.schedule_calls = sum.idle.schedule_calls.zip(host.idle.schedule_calls).map(|(a, b)| a.saturating_add(b));
-    sum.idle.pick_ns = add_some(sum.idle.pick_ns, host.idle.pick_ns);
-    sum.idle.kept_ns = add_some(sum.idle.kept_ns, host.idle.kept_ns);
-    sum.idle.swap_ns = add_some(sum.idle.swap_ns, host.idle.swap_ns);
-    sum.cpus_online = host.cpus_online;
-    sum.busy_ns = add(sum.busy_ns, host.busy_ns);
-    sum.idle_ns = add(sum.idle_ns, host.idle_ns);
-    sum.steal_ns = add_some(sum.steal_ns, host.steal_ns);
-    sum.self_cpu_ns = add(sum.self_cpu_ns, host.self_cpu_ns);
-    // Where the first intervals have none, the first that has one holds theirs too.
-    sum.self_probe_ns = add_some(sum.self_probe_ns, host.self_probe_ns).or(sum.self_probe_ns).or(host.self_probe_ns);
-    sum.pressure =
-        sum.pressure.zip(host.pressure).map(|(a, b)| crate::model::Pressure { some_ns: add(a.some_ns, b.some_ns) });
-    sum.lost.add(&host.lost);
 }
 
 #[cfg(test)]

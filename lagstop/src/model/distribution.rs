@@ -44,6 +44,31 @@ pub enum DistributionError {
     Range(String),
 }
 
+/// Adds many distributions up.
+#[derive(Clone, Debug)]
+pub struct DistributionSum([u32; BUCKETS]);
+
+impl Default for DistributionSum {
+    fn default() -> Self {
+        Self([0; BUCKETS])
+    }
+}
+
+impl DistributionSum {
+    /// Adds one.
+    pub fn add(&mut self, distribution: &Distribution) {
+        for (bucket, count) in distribution.buckets() {
+            let sum = &mut self.0[usize::from(bucket)];
+            *sum = sum.saturating_add(count);
+        }
+    }
+
+    /// What all of them counted.
+    pub fn total(&self) -> Distribution {
+        Distribution::from_counts(self.0)
+    }
+}
+
 impl Distribution {
     /// Longest duration that is told apart: that of a histogram made here.
     const HIGHEST: u64 = 1 << 38;
@@ -123,12 +148,9 @@ impl Distribution {
 
     /// What all of them counted together.
     pub fn sum<'a>(all: impl IntoIterator<Item = &'a Self>) -> Self {
-        let mut counts = [0u32; BUCKETS];
-        for (bucket, count) in all.into_iter().flat_map(Self::buckets) {
-            let sum = &mut counts[usize::from(bucket)];
-            *sum = sum.saturating_add(count);
-        }
-        Self::from_counts(counts)
+        let mut sum = DistributionSum::default();
+        all.into_iter().for_each(|distribution| sum.add(distribution));
+        sum.total()
     }
 
     /// The duration that a share `quantile` (0 to 1) of the durations does not exceed. `None` where none was counted.

@@ -140,6 +140,28 @@ impl Lost {
 }
 
 impl Host {
+    /// Adds what happened next. What only one of the two measured is not measured in the sum.
+    pub fn add(&mut self, next: &Self) {
+        let count = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.plus(b));
+        self.totals.add(&next.totals);
+        self.idle.switches = self.idle.switches.saturating_add(next.idle.switches);
+        self.idle.schedule_calls = count(self.idle.schedule_calls, next.idle.schedule_calls);
+        self.idle.pick_ns = time(self.idle.pick_ns, next.idle.pick_ns);
+        self.idle.kept_ns = time(self.idle.kept_ns, next.idle.kept_ns);
+        self.idle.swap_ns = time(self.idle.swap_ns, next.idle.swap_ns);
+        self.cpus_online = next.cpus_online;
+        self.busy_ns = self.busy_ns.plus(next.busy_ns);
+        self.idle_ns = self.idle_ns.plus(next.idle_ns);
+        self.steal_ns = time(self.steal_ns, next.steal_ns);
+        self.self_cpu_ns = self.self_cpu_ns.plus(next.self_cpu_ns);
+        // Where the first intervals have none, the first that has one holds theirs too.
+        let probe = time(self.self_probe_ns, next.self_probe_ns);
+        self.self_probe_ns = probe.or(self.self_probe_ns).or(next.self_probe_ns);
+        self.pressure = self.pressure.zip(next.pressure).map(|(a, b)| Pressure { some_ns: a.some_ns.plus(b.some_ns) });
+        self.lost.add(&next.lost);
+    }
+
     /// Switch cost of the cgroups, without idle's.
     pub fn overhead_ns(&self) -> Option<Nanos> {
         let all = self.totals.switch_cost()?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, Host, Idle, Listener, LoadCredits, Nanos, NetworkNamespace,
-    Pressure, Snapshot, Tasks, Throttling, Totals, crowd::Crowds,
+    Pressure, Snapshot, Throttling, Totals, crowd::Crowds,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -18,6 +18,9 @@ pub struct Interval {
     pub start_ns: Nanos,
     /// How long it took.
     pub duration_ns: Nanos,
+    /// Intervals that were merged into it beside the first: 0 of one as it was measured. See [`Merger`](super::Merger).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub merged: u64,
     /// The way in which switch costs were measured, as `--hooks` calls it: costs of different ways cannot be compared.
     #[serde(default)]
     pub switch_cost_way: Option<Arc<str>>,
@@ -58,6 +61,7 @@ impl Interval {
             seq,
             start_ns: before.at.minus(origin),
             duration_ns,
+            merged: 0,
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
             host: host(before, after, &cgroups, &cpus),
@@ -75,6 +79,7 @@ impl Interval {
             seq: self.seq,
             start_ns: self.start_ns,
             duration_ns: self.duration_ns,
+            merged: self.merged,
             switch_cost_way: self.switch_cost_way.clone(),
             pick_function_way: self.pick_function_way.clone(),
             host: self.host.clone(),
@@ -89,6 +94,11 @@ impl Interval {
     pub fn per_second(&self, count: u64) -> f64 {
         super::units::ratio(count as f64, self.duration_ns.seconds())
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// `None` for a cgroup that was idle. The others go into `crowds`.
@@ -112,14 +122,13 @@ fn cgroup(
     };
     crowds.add(id, &counters.by_cpu);
     let totals = counters.totals;
-    let runnable = |wait: Nanos| Tasks((totals.cpu_ns + wait).cores(duration).0);
     (throttled || !totals.is_zero()).then(|| Cgroup {
         id,
         path: Arc::clone(&now.label.path),
         name: Arc::clone(&now.label.name),
         workload: now.label.workload.clone(),
         totals,
-        runnable_load: totals.runq_wait_ns.map(runnable),
+        runnable_load: totals.runnable_load(duration),
         load_credit: None,
         nr_periods: throttling.map(|t| t.nr_periods),
         nr_throttled: throttling.map(|t| t.nr_throttled),
@@ -159,7 +168,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{ByCpu, CpuTotals};
+    use crate::model::{ByCpu, CpuTotals, Tasks};
 
     fn totals(switches: u64, pick: u64, cpu: u64, wait: u64) -> Totals {
         Totals {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{GroupBy, Hook, HookState, Nanos, Place};
+use super::{GroupBy, Hook, HookState, LoadCredits, Nanos, Place};
 
 /// Where and how a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct Session {
     pub interval_ns: Nanos,
     /// What groups tasks.
     pub group_by: GroupBy,
+    /// Time constant of Load Credit.
+    #[serde(default = "load_credit_time")]
+    pub load_credit_time_ns: Nanos,
     /// Where the hierarchy is mounted whose groups these are. Empty where it was not recorded.
     #[serde(default)]
     pub cgroup_mount: String,
@@ -39,6 +42,10 @@ pub struct Session {
     pub restricted: Option<String>,
     /// What the figures come from, and what is missing and why.
     pub hooks: Vec<Hook>,
+}
+
+const fn load_credit_time() -> Nanos {
+    LoadCredits::TIME_CONSTANT
 }
 
 const fn version_2() -> u8 {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Nanos;
+use super::{Nanos, Tasks};
 
 /// Declares the totals once: their fields, their difference and their sum.
 macro_rules! totals {
@@ -116,6 +116,11 @@ impl Totals {
         self.switch_cost()?.minus(self.kept_ns.unwrap_or_default()).mean(self.switches)
     }
 
+    /// Average number of runnable tasks over `duration`: (CPU time + run-queue wait) / duration.
+    pub fn runnable_load(&self, duration: Nanos) -> Option<Tasks> {
+        Some(Tasks(self.cpu_ns.plus(self.runq_wait_ns?).cores(duration).0))
+    }
+
     /// Mean wait on a run queue.
     pub fn mean_runq_wait(&self) -> Option<Nanos> {
         self.runq_wait_ns?.mean(self.runq_waits?)
@@ -150,7 +155,7 @@ impl Counted for Nanos {
         self.minus(earlier)
     }
     fn sum(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        self.plus(other)
     }
     fn number(self) -> u64 {
         self.0

@@ -26,6 +26,12 @@ impl Nanos {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// Together with `other`; the most that can be told where that is too much.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
     /// The mean of `count` things that took this long together. `None` of none.
     pub const fn mean(self, count: u64) -> Option<Self> {
         match self.0.checked_div(count) {

@@ -52,7 +52,8 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let FilesOptions { interval, duration, group_by, load_credit_time } = options;
     let collector = Collector::start(group_by)?;
     let hierarchy = collector.hierarchy.clone();
-    let mut session = session(interval, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
+    let mut session =
+        session(interval, load_credit_time, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
     session.restricted = Some(why);
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();

@@ -60,7 +60,14 @@ const NICE: i32 = -10;
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let collector = Collector::start(&options)?;
     let Collector { hierarchy, topology, reader, .. } = &collector;
-    let session = session(options.interval, options.group_by, hierarchy, topology.clone(), reader.hooks())?;
+    let session = session(
+        options.interval,
+        options.load_credit_time,
+        options.group_by,
+        hierarchy,
+        topology.clone(),
+        reader.hooks(),
+    )?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;

@@ -11,6 +11,7 @@ use crate::{
 /// A session of this host, from now on.
 pub(super) fn session(
     interval: Duration,
+    load_credit_time: Duration,
     group_by: GroupBy,
     hierarchy: &Hierarchy,
     topology: Vec<Place>,
@@ -28,6 +29,7 @@ pub(super) fn session(
         cpus_possible: cpus.possible.len() as u64,
         interval_ns: nanos(interval),
         group_by,
+        load_credit_time_ns: nanos(load_credit_time),
         cgroup_mount: hierarchy.mount.to_string_lossy().into_owned(),
         cgroup_version: match hierarchy.version {
             Version::V1 => 1,

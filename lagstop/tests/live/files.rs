@@ -31,7 +31,11 @@ fn scheduler() {
 
 /// On a hybrid host the leaves are in another hierarchy, whose files are of version 2.
 fn leaf() {
-    agrees("leaf", |cgroup| cgroup.leaf_id().unwrap_or_else(|| cgroup.id()));
+    if TestCgroup::new("leaf").leaf_id().is_none() {
+        println!("no unified hierarchy here: the scheduler's is the only one");
+        return;
+    }
+    agrees("leaf", |cgroup| cgroup.leaf_id().unwrap());
 }
 
 /// What the kernel says, and lagstop.

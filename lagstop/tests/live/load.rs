@@ -22,6 +22,7 @@ use rustix::{
     thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe},
 };
 
+use crate::sockets::listen_overflows;
 /// Makes this binary a load; its kind follows.
 pub(crate) const FLAG: &str = "--load";
 /// The kind that is no load, but a screen in which something panics.
@@ -217,6 +218,7 @@ fn leave_network() {
 /// Listens with a queue for two, says where, waits, and connects `count` times.
 fn overflow(count: usize) {
     const QUEUE: i32 = 1;
+    const FIRST_RETRY: Duration = Duration::from_millis(900);
     let tcp = |flags| {
         socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC | flags, Some(ipproto::TCP)).unwrap()
     };
@@ -226,10 +228,18 @@ fn overflow(count: usize) {
     let address = TcpListener::from(listener.try_clone().unwrap()).local_addr().unwrap();
     say(&address.port().to_string());
     wait();
+    let before = listen_overflows(std::process::id());
     let clients: Vec<_> = (0..count).map(|_| tcp(SocketFlags::NONBLOCK)).collect();
     for client in &clients {
         // That it is not connected at once is no error here.
         let _ = connect(client, &address);
+    }
+    // Their requests may still be on their way: to one that has hung up nobody answers, and the queue would not fill.
+    let start = Instant::now();
+    while listen_overflows(std::process::id()) < before + (count as u64).saturating_sub(QUEUE as u64 + 1)
+        && start.elapsed() < FIRST_RETRY
+    {
+        thread::sleep(Duration::from_millis(5));
     }
     // Those that were refused must not try again. Those in the queue stay there.
     drop(clients);

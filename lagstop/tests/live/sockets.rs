@@ -90,7 +90,7 @@ async fn until<T>(stream: &mut Stream, what: &str, mut find: impl FnMut(&Interva
 const STILL_ON_THEIR_WAY: u64 = 12;
 
 /// `ListenOverflows` of the network namespace of a process.
-fn listen_overflows(pid: u32) -> u64 {
+pub(crate) fn listen_overflows(pid: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/net/netstat")).unwrap();
     let lines: Vec<Vec<&str>> =
         text.lines().filter(|line| line.starts_with("TcpExt:")).map(|line| line.split(' ').collect()).collect();

@@ -1,0 +1,306 @@
+//! Several intervals as if there had been one reading at their beginning and one at their end.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use super::{
+    Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Host, Interval, Listener, Nanos, NetworkNamespace,
+    Tasks, Totals, Workload,
+};
+
+/// Merges intervals as they come. It takes memory for the cgroups, CPUs and listeners in them, however many intervals there
+/// are.
+///
+/// Totals and distributions are exactly those of one long interval, loads are within rounding. What one reading at the end
+/// would have told, the last one tells: CPUs online, backlogs, names. Three things only the short intervals know:
+///
+/// * `threads` is the most that were seen in one of them: over the long one there may have been more.
+/// * A CPU's crowd is made of those that were in its crowds.
+/// * Costs that were measured in different ways are no costs: they are `None` then, and so is the way.
+#[derive(Clone, Debug)]
+pub struct Merger {
+    load_credit_time: Nanos,
+    /// Number and beginning of the first interval, and intervals merged.
+    first: Option<(u64, Nanos)>,
+    merged: u64,
+    duration: Nanos,
+    ways: [Option<Way>; 2],
+    host: Option<Host>,
+    threads: u64,
+    cgroups: BTreeMap<CgroupId, Merging>,
+    cpus: BTreeMap<u32, Cpu>,
+    listeners: BTreeMap<(u32, SocketAddr), Listener>,
+    namespaces: BTreeMap<u32, NetworkNamespace>,
+}
+
+/// All of `intervals` as one. `None` of none.
+pub fn merge<'a>(load_credit_time: Nanos, intervals: impl IntoIterator<Item = &'a Interval>) -> Option<Interval> {
+    let mut merger = Merger::new(load_credit_time);
+    intervals.into_iter().for_each(|interval| merger.add(interval));
+    merger.finish()
+}
+
+impl Merger {
+    /// Nothing yet. `load_credit_time` is the time constant of Load Credit.
+    pub fn new(load_credit_time: Nanos) -> Self {
+        Self {
+            load_credit_time,
+            first: None,
+            merged: 0,
+            duration: Nanos::ZERO,
+            ways: [const { None }; 2],
+            host: None,
+            threads: 0,
+            cgroups: BTreeMap::new(),
+            cpus: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            namespaces: BTreeMap::new(),
+        }
+    }
+
+    /// Is there none yet?
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+
+    /// Adds the next interval.
+    pub fn add(&mut self, interval: &Interval) {
+        self.merged += 1 + interval.merged;
+        self.first.get_or_insert((interval.seq, interval.start_ns));
+        self.duration = self.duration.plus(interval.duration_ns);
+        for (way, of_next) in self.ways.iter_mut().zip([&interval.switch_cost_way, &interval.pick_function_way]) {
+            match way {
+                Some(way) => way.meet(of_next.as_ref()),
+                None => *way = Some(Way { way: of_next.clone(), differ: false }),
+            }
+        }
+        self.threads = self.threads.max(interval.host.totals.threads);
+        match &mut self.host {
+            Some(host) => host.add(&interval.host),
+            None => self.host = Some(interval.host.clone()),
+        }
+        for cgroup in &interval.cgroups {
+            let merging = self.cgroups.entry(cgroup.id).or_insert_with(|| Merging::new(cgroup));
+            merging.add(cgroup, interval.duration_ns, self.duration, self.load_credit_time);
+        }
+        for cpu in &interval.cpus {
+            self.cpus.entry(cpu.cpu).and_modify(|sum| add_cpu(sum, cpu)).or_insert_with(|| cpu.clone());
+        }
+        for listener in &interval.listeners {
+            let key = (listener.netns, listener.address);
+            self.listeners.entry(key).and_modify(|sum| add_listener(sum, listener)).or_insert_with(|| listener.clone());
+        }
+        for namespace in &interval.network_namespaces {
+            let add = |sum: &mut NetworkNamespace| {
+                sum.listen_overflows = known(sum.listen_overflows, namespace.listen_overflows);
+            };
+            self.namespaces.entry(namespace.netns).and_modify(add).or_insert(*namespace);
+        }
+    }
+
+    /// The one long interval. `None` where none was added.
+    pub fn finish(self) -> Option<Interval> {
+        let (seq, start_ns) = self.first?;
+        let [switch_cost, pick_function] = self.ways.map(Option::unwrap_or_default);
+        let forget = |totals: &mut Totals| {
+            if switch_cost.differ {
+                (totals.pick_ns, totals.kept_ns, totals.swap_ns) = (None, None, None);
+            }
+            if pick_function.differ {
+                totals.pick_function_ns = None;
+            }
+        };
+        let mut host = self.host.unwrap_or_default();
+        host.totals.threads = self.threads;
+        forget(&mut host.totals);
+        let mut cgroups: Vec<Cgroup> =
+            self.cgroups.into_values().map(|merging| merging.finish(self.duration, self.load_credit_time)).collect();
+        for cgroup in &mut cgroups {
+            forget(&mut cgroup.totals);
+            if switch_cost.differ {
+                cgroup.switch_cost = None;
+            }
+        }
+        let mut cpus: Vec<Cpu> = self.cpus.into_values().collect();
+        for cpu in &mut cpus {
+            cpu.crowd.sort_by_key(|one| (std::cmp::Reverse(one.time()), one.id));
+            cpu.crowd.truncate(Cpu::CROWD);
+            if switch_cost.differ {
+                (cpu.pick_ns, cpu.swap_ns) = (None, None);
+            }
+        }
+        Some(Interval {
+            seq,
+            start_ns,
+            duration_ns: self.duration,
+            merged: self.merged - 1,
+            switch_cost_way: switch_cost.way,
+            pick_function_way: pick_function.way,
+            host,
+            cgroups,
+            cpus,
+            listeners: self.listeners.into_values().collect(),
+            network_namespaces: self.namespaces.into_values().collect(),
+        })
+    }
+}
+
+/// The way in which something was measured, as long as it is the same.
+#[derive(Clone, Debug, Default)]
+struct Way {
+    way: Option<Arc<str>>,
+    differ: bool,
+}
+
+impl Way {
+    fn meet(&mut self, other: Option<&Arc<str>>) {
+        if self.way.as_ref() != other {
+            *self = Self { way: None, differ: true };
+        }
+    }
+}
+
+/// A cgroup that is being merged.
+#[derive(Clone, Debug)]
+struct Merging {
+    path: Arc<str>,
+    name: Arc<str>,
+    workload: Option<Arc<Workload>>,
+    totals: Option<Totals>,
+    threads: u64,
+    /// Integral of the runnable load, in tasks × ns. `None` once it was not known.
+    load: Option<f64>,
+    /// What its Load Credit was before the merged intervals, as of its first one there, and when that ended since they
+    /// began.
+    credit: Option<(f64, Nanos)>,
+    id: CgroupId,
+    nr_periods: Option<u64>,
+    nr_throttled: Option<u64>,
+    throttled: Option<u64>,
+    distributions: [Option<Box<DistributionSum>>; 3],
+}
+
+impl Merging {
+    fn new(cgroup: &Cgroup) -> Self {
+        let sum = |of: &Option<Distribution>| of.as_ref().map(|_| Box::default());
+        Self {
+            path: Arc::clone(&cgroup.path),
+            name: Arc::clone(&cgroup.name),
+            workload: None,
+            totals: None,
+            threads: 0,
+            load: Some(0.0),
+            credit: None,
+            id: cgroup.id,
+            nr_periods: None,
+            nr_throttled: None,
+            throttled: None,
+            distributions: [&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait].map(sum),
+        }
+    }
+
+    /// Adds the next interval that it is in, which took `duration` and ended `end` after the first began.
+    fn add(&mut self, cgroup: &Cgroup, duration: Nanos, end: Nanos, load_credit_time: Nanos) {
+        // Names are found out late: the last one known is the best.
+        (self.path, self.name) = (Arc::clone(&cgroup.path), Arc::clone(&cgroup.name));
+        self.workload = cgroup.workload.clone().or_else(|| self.workload.take());
+        self.threads = self.threads.max(cgroup.totals.threads);
+        match &mut self.totals {
+            Some(totals) => totals.add(&cgroup.totals),
+            None => {
+                self.totals = Some(cgroup.totals);
+                self.credit = cgroup
+                    .load_credit
+                    .zip(cgroup.runnable_load)
+                    .map(|(credit, load)| (credit.0 - load.0 * (1.0 - kept(duration, load_credit_time)), end));
+            }
+        }
+        self.load = self.load.zip(cgroup.runnable_load).map(|(sum, load)| sum + load.0 * duration.0 as f64);
+        self.nr_periods = known(self.nr_periods, cgroup.nr_periods);
+        self.nr_throttled = known(self.nr_throttled, cgroup.nr_throttled);
+        self.throttled = known(self.throttled, cgroup.throttled_ns.map(|time| time.0));
+        for (sum, of_next) in
+            self.distributions.iter_mut().zip([&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait])
+        {
+            match (sum.as_deref_mut(), of_next) {
+                (Some(sum), Some(next)) => sum.add(next),
+                (_, None) => *sum = None,
+                (None, Some(_)) => {}
+            }
+        }
+    }
+
+    fn finish(self, duration: Nanos, load_credit_time: Nanos) -> Cgroup {
+        let load = self.load.map(|sum| sum / (duration.0 as f64).max(1.0));
+        // What was there before fades from the end of its first interval on, and the mean load takes its place.
+        let credit = self.credit.zip(load).map(|((before, end), load)| {
+            before * kept(duration.minus(end), load_credit_time) + load * (1.0 - kept(duration, load_credit_time))
+        });
+        let mut totals = self.totals.unwrap_or_default();
+        totals.threads = self.threads;
+        let [switch_cost, runq_wait, accept_wait] = self.distributions.map(|sum| sum.map(|sum| sum.total()));
+        Cgroup {
+            id: self.id,
+            path: self.path,
+            name: self.name,
+            workload: self.workload,
+            totals,
+            runnable_load: load.map(Tasks),
+            load_credit: credit.map(|credit| Tasks(credit.max(0.0))),
+            nr_periods: self.nr_periods,
+            nr_throttled: self.nr_throttled,
+            throttled_ns: self.throttled.map(Nanos),
+            switch_cost,
+            runq_wait,
+            accept_wait,
+        }
+    }
+}
+
+/// The part of a Load Credit that is left after `time`.
+fn kept(time: Nanos, time_constant: Nanos) -> f64 {
+    (-time.seconds() / time_constant.seconds()).exp()
+}
+
+/// The sum of what is known.
+fn known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+fn add_cpu(sum: &mut Cpu, next: &Cpu) {
+    let count = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+    let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.plus(b));
+    sum.switches = count(sum.switches, next.switches);
+    sum.pick_ns = time(sum.pick_ns, next.pick_ns);
+    sum.swap_ns = time(sum.swap_ns, next.swap_ns);
+    sum.runq_waits = count(sum.runq_waits, next.runq_waits);
+    sum.runq_wait_ns = time(sum.runq_wait_ns, next.runq_wait_ns);
+    sum.busy_ns = sum.busy_ns.plus(next.busy_ns);
+    sum.idle_ns = sum.idle_ns.plus(next.idle_ns);
+    for one in &next.crowd {
+        match sum.crowd.iter_mut().find(|known| known.id == one.id) {
+            Some(Crowding { cpu_ns, runq_wait_ns, .. }) => {
+                *cpu_ns = cpu_ns.plus(one.cpu_ns);
+                *runq_wait_ns = time(*runq_wait_ns, one.runq_wait_ns);
+            }
+            None => sum.crowd.push(*one),
+        }
+    }
+}
+
+fn add_listener(sum: &mut Listener, next: &Listener) {
+    let totals = match (sum.totals, &next.totals) {
+        (Some(mut totals), Some(more)) => {
+            totals.add(more);
+            Some(totals)
+        }
+        _ => None,
+    };
+    let drops = known(sum.drops, next.drops);
+    *sum = Listener { totals, drops, cgroup: next.cgroup.or(sum.cgroup), ..next.clone() };
+}
+
+#[cfg(test)]
+mod tests;
