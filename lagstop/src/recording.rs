@@ -1,9 +1,13 @@
-//! Recordings: JSON lines, one `header`, one `interval` a line, one `footer`. `docs/recording.md` defines every field.
+//! Recordings: JSON lines, one `header`, one `interval` a line, one `footer`; or the same packed and compressed.
+//! `docs/recording.md` defines every field.
 
+mod chunk;
 mod line;
+mod packed;
 mod reader;
 mod writer;
 
-pub use line::{Footer, Line, SCHEMA};
+pub use line::{Footer, Gap, Line, SCHEMA};
+pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};
 pub use writer::{WriteError, Writer};

@@ -37,6 +37,9 @@ macro_rules! totals {
             /// How many there are.
             pub const COUNT: usize = [$(stringify!($always),)+ $(stringify!($maybe),)+].len();
 
+            /// What they are called, in the order of [`Self::figures`].
+            pub const NAMES: [&'static str; Self::COUNT] = [$(stringify!($always),)+ $(stringify!($maybe),)+];
+
             /// All of them as plain numbers, in an order that stays the same while the program runs.
             pub fn figures(&self) -> [Option<u64>; Self::COUNT] {
                 [$(Some(self.$always.number()),)+ $(self.$maybe.map(Counted::number),)+]

@@ -2,10 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Interval, Lost, Session};
+use super::packed::{Named, PackedInterval};
+use crate::model::{Interval, Lost, Nanos, Session};
 
 /// Version of the format. It changes when a reader of the old one would misread the new one; new fields alone do not.
-pub const SCHEMA: u32 = 1;
+///
+/// 2: intervals may be packed, and there may be gaps.
+pub const SCHEMA: u32 = 2;
+/// The oldest version that is still read.
+pub(super) const OLDEST_SCHEMA: u32 = 1;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,8 +26,30 @@ pub enum Line {
     },
     /// What happened between two readings.
     Interval(Box<Interval>),
+    /// What cgroups are called in the packed intervals that follow.
+    Names {
+        /// The names.
+        cgroups: Vec<Named>,
+    },
+    /// What happened between two readings, in columns.
+    Packed(Box<PackedInterval>),
+    /// All intervals of a chunk as one, packed.
+    Merged(Box<PackedInterval>),
+    /// A time of which nothing is known.
+    Gap(Gap),
     /// The last, where the recording was ended and not cut off.
     Footer(Footer),
+}
+
+/// A time in which nothing was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// When it began, on the clock of the intervals.
+    pub start_ns: Nanos,
+    /// How long it was.
+    pub duration_ns: Nanos,
+    /// Why nothing was measured.
+    pub reason: String,
 }
 
 /// Says that the recording is whole.
@@ -41,7 +68,7 @@ pub struct Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cgroup, CgroupId, Cpu, Crowding, Distribution, Nanos, Place, Tasks, Totals};
+    use crate::model::{Cgroup, CgroupId, Cpu, Crowding, Distribution, Place, Tasks, Totals};
 
     fn interval() -> Interval {
         let totals = Totals { switches: 3, voluntary_switches: 3, pick_ns: Some(Nanos(5_000)), ..Totals::default() };

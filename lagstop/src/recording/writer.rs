@@ -1,12 +1,13 @@
 //! Writing a recording so that what is in it is always whole lines.
 
-use std::{
-    fs::File,
-    io::{self, Seek, SeekFrom, Write},
-};
+mod compressor;
+mod output;
+
+use std::{fs::File, io};
 
 use thiserror::Error;
 
+use self::{compressor::Compressor, output::Output};
 use super::line::Line;
 use crate::plain::plain;
 
@@ -14,15 +15,15 @@ use crate::plain::plain;
 #[derive(Debug)]
 pub struct Writer {
     output: Output,
-    /// Bytes of whole lines in the file.
+    form: Form,
     written: u64,
-    buffer: Vec<u8>,
 }
 
+/// How lines are written.
 #[derive(Debug)]
-enum Output {
-    Stdout(io::Stdout),
-    File(File),
+enum Form {
+    Plain { line: Vec<u8> },
+    Compressed(Box<Compressor>),
 }
 
 /// Why a line could not be written.
@@ -60,11 +61,22 @@ impl Writer {
 
     /// Writes to an empty file.
     pub fn to_file(file: File) -> Self {
-        Self::new(Output::File(file))
+        Self::new(Output::File { file, written: 0 })
     }
 
     fn new(output: Output) -> Self {
-        Self { output, written: 0, buffer: Vec::new() }
+        Self { output, form: Form::Plain { line: Vec::new() }, written: 0 }
+    }
+
+    /// Packs and compresses what is written from now on, the first line first.
+    #[must_use]
+    pub fn compressed(self) -> Self {
+        Self { form: Form::Compressed(Box::new(Compressor::new())), ..self }
+    }
+
+    /// Bytes written so far.
+    pub const fn written(&self) -> u64 {
+        self.written
     }
 
     /// Writes one line, at once. When that fails half-way, the half is taken back where the output allows it.
@@ -72,24 +84,20 @@ impl Writer {
     /// # Errors
     /// When the output does not take it.
     pub fn write(&mut self, line: &Line) -> Result<(), WriteError> {
-        self.buffer.clear();
-        serde_json::to_writer(&mut self.buffer, line)?;
-        self.buffer.push(b'\n');
-        match &mut self.output {
-            Output::Stdout(stdout) => {
-                let mut stdout = stdout.lock();
-                stdout.write_all(&self.buffer)?;
-                stdout.flush()?;
+        match &mut self.form {
+            Form::Plain { line: text } => {
+                text.clear();
+                serde_json::to_writer(&mut *text, line)?;
+                text.push(b'\n');
+                self.output.append(text)?;
+                self.written += text.len() as u64;
             }
-            Output::File(file) => {
-                if let Err(error) = file.write_all(&self.buffer) {
-                    // Of no use where it is no regular file; then there is nothing to take back either.
-                    let _ = file.set_len(self.written).and_then(|()| file.seek(SeekFrom::Start(self.written)));
-                    return Err(error.into());
-                }
+            Form::Compressed(compressor) => {
+                let bytes = compressor.compress(line)?;
+                self.output.append(&bytes)?;
+                self.written += bytes.len() as u64;
             }
         }
-        self.written += self.buffer.len() as u64;
         Ok(())
     }
 }

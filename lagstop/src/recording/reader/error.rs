@@ -7,8 +7,14 @@ use std::{
 
 use thiserror::Error;
 
-use super::{SCHEMA, head};
-use crate::plain::plain;
+use super::head;
+use crate::{
+    plain::plain,
+    recording::{
+        line::{OLDEST_SCHEMA, SCHEMA},
+        packed::UnpackError,
+    },
+};
 
 /// Why a recording cannot be read: which file, which line, what is wrong with it, and what to do.
 #[derive(Debug, Error)]
@@ -48,8 +54,14 @@ pub(super) enum Problem {
     NoFile,
     #[error("it cannot be read: {}. Copy it to where it can", plain(.0))]
     Read(io::Error),
-    #[error("it is compressed with {name}. Decompress it first: {command}")]
-    Compressed { name: &'static str, command: &'static str },
+    #[error("it is compressed with gzip. Decompress it first: gunzip FILE")]
+    Gzip,
+    #[error("it is damaged: {}. Take it as it was when it was recorded", plain(.0))]
+    Damaged(io::Error),
+    #[error("it is thousands of times as large as it is compressed to, which no recording is: it was made to do harm")]
+    Bomb,
+    #[error("it is in more than {limit} pieces, which no recording is")]
+    TooManyFrames { limit: usize },
     #[error("it is empty: nothing was recorded. Record again")]
     Empty,
     #[error("it is no recording of lagstop's: {0}. Name a file that `lagstop record` wrote")]
@@ -91,13 +103,17 @@ impl Problem {
         Self::Wrong { what, why, remedy }
     }
 
+    pub(super) fn unpacked(error: &UnpackError) -> Self {
+        Self::not_as_it_should_be("interval", harmless(&error.to_string()))
+    }
+
     pub(super) fn no_recording(error: &serde_json::Error) -> Self {
         Self::NoRecording(said(error))
     }
 
     /// What is wrong with a header of another format.
     pub(super) fn schema(schema: u64, header: &[u8]) -> Self {
-        if schema < SCHEMA.into() {
+        if schema < OLDEST_SCHEMA.into() {
             return Self::not_as_it_should_be("header", format!("there is no format {schema}"));
         }
         let version = head::version(header).map_or_else(String::new, |version| format!(", {}", harmless(&version)));
@@ -105,14 +121,21 @@ impl Problem {
     }
 }
 
+/// What a file may be compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Compression {
+    Gzip,
+    Zstd,
+}
+
 /// What a file is compressed with, by how it begins.
-pub(super) fn compression(head: &[u8]) -> Option<Problem> {
+pub(super) fn compression(head: &[u8]) -> Option<Compression> {
     const GZIP: &[u8] = &[0x1f, 0x8b];
     const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-    [(GZIP, "gzip", "gunzip FILE"), (ZSTD, "zstd", "zstd -d FILE")]
+    [(GZIP, Compression::Gzip), (ZSTD, Compression::Zstd)]
         .into_iter()
-        .find(|(magic, ..)| head.starts_with(magic))
-        .map(|(_, name, command)| Problem::Compressed { name, command })
+        .find(|(magic, _)| head.starts_with(magic))
+        .map(|(_, compression)| compression)
 }
 
 /// What the parser said, with its place in the line. It may quote what is in the file.

@@ -16,6 +16,11 @@ pub(super) enum Head {
     Header,
     /// With when it began.
     Interval(Nanos),
+    /// The same in columns.
+    Packed(Nanos),
+    Names,
+    Merged,
+    Gap,
     Footer,
     /// Of a kind that later ones may write.
     Other,
@@ -23,10 +28,14 @@ pub(super) enum Head {
 
 /// From the beginning of an interval's line, as lagstop writes it. `None` of any other, which may be as good.
 pub(super) fn skim(line: &[u8]) -> Option<Head> {
-    let rest = line.strip_prefix(br#"{"kind":"interval","seq":"#)?;
-    let (_, rest) = number(rest)?;
+    let rest = line.strip_prefix(br#"{"kind":""#)?;
+    let (head, rest): (fn(Nanos) -> Head, _) = match rest.strip_prefix(b"packed") {
+        Some(rest) => (Head::Packed, rest),
+        None => (Head::Interval, rest.strip_prefix(b"interval")?),
+    };
+    let (_, rest) = number(rest.strip_prefix(br#"","seq":"#)?)?;
     let (start, rest) = number(rest.strip_prefix(br#","start_ns":"#)?)?;
-    rest.starts_with(b",").then_some(Head::Interval(Nanos(start)))
+    rest.starts_with(b",").then_some(head(Nanos(start)))
 }
 
 /// A number, and what comes behind it.
@@ -51,6 +60,10 @@ pub(super) fn parse(line: &[u8]) -> Result<Head, serde_json::Error> {
     Ok(match &*kind {
         "header" => Head::Header,
         "interval" => Head::Interval(serde_json::from_slice::<Started>(line)?.start_ns),
+        "packed" => Head::Packed(serde_json::from_slice::<Started>(line)?.start_ns),
+        "names" => Head::Names,
+        "merged" => Head::Merged,
+        "gap" => Head::Gap,
         "footer" => Head::Footer,
         _ => Head::Other,
     })

@@ -1,0 +1,246 @@
+//! The cgroups of an interval, figure by figure.
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+    ser::SerializeMap,
+};
+
+use super::{Named, UnpackError, column::Column, shape};
+use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals};
+
+const IDS: &str = "id";
+const LOAD: &str = "runnable_load";
+const CREDIT: &str = "load_credit";
+/// Figures that a cgroup's own files tell.
+const THROTTLING: [&str; 3] = ["nr_periods", "nr_throttled", "throttled_ns"];
+const SHAPES: [&str; 3] = ["switch_cost", "runq_wait", "accept_wait"];
+/// It is the sum of two others.
+const SWITCHES: &str = "switches";
+
+/// A load that is off by no more than this is the one that is computed: half of the last digit that is written.
+const LOAD_ROUNDING: f64 = 0.000_5 / crate::model::KERNEL_LOAD;
+
+/// A column for each figure of [`Cgroup`].
+///
+/// Two are left out where they follow from others: `switches`, and `runnable_load`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Columns {
+    ids: Vec<CgroupId>,
+    totals: [Column<u64>; Totals::COUNT],
+    /// `None` where it is the one that is computed.
+    load: Option<Column<Tasks>>,
+    credit: Column<Tasks>,
+    throttling: [Column<u64>; 3],
+    /// The words of all cgroups. `None` where none was measured.
+    shapes: [Option<String>; 3],
+}
+
+impl Columns {
+    pub(super) fn of(cgroups: &[Cgroup], duration: Nanos) -> Self {
+        let totals: Vec<[Option<u64>; Totals::COUNT]> = cgroups.iter().map(|cgroup| cgroup.totals.figures()).collect();
+        let of = |figure: fn(&Cgroup) -> Option<u64>| Column::of(cgroups.iter().map(figure));
+        let follows = |cgroup: &Cgroup| match (cgroup.runnable_load, cgroup.totals.runnable_load(duration)) {
+            (Some(load), Some(computed)) => (load.0 - computed.0).abs() <= LOAD_ROUNDING,
+            (load, computed) => load == computed,
+        };
+        let shapes = |of: fn(&Cgroup) -> Option<&Distribution>| {
+            let mut words = String::new();
+            for (n, cgroup) in cgroups.iter().enumerate() {
+                if n > 0 {
+                    words.push(' ');
+                }
+                shape::push(&mut words, of(cgroup));
+            }
+            cgroups.iter().any(|cgroup| of(cgroup).is_some()).then_some(words)
+        };
+        Self {
+            ids: cgroups.iter().map(|cgroup| cgroup.id).collect(),
+            totals: std::array::from_fn(|figure| Column::of(totals.iter().map(|of| of[figure]))),
+            load: (!cgroups.iter().all(follows)).then(|| Column::of(cgroups.iter().map(|it| it.runnable_load))),
+            credit: Column::of(cgroups.iter().map(|cgroup| cgroup.load_credit)),
+            throttling: [
+                of(|cgroup| cgroup.nr_periods),
+                of(|cgroup| cgroup.nr_throttled),
+                of(|cgroup| cgroup.throttled_ns.map(|time| time.0)),
+            ],
+            shapes: [
+                shapes(|cgroup| cgroup.switch_cost.as_ref()),
+                shapes(|cgroup| cgroup.runq_wait.as_ref()),
+                shapes(|cgroup| cgroup.accept_wait.as_ref()),
+            ],
+        }
+    }
+
+    /// The cgroups, called as `name` has it.
+    pub(super) fn cgroups<'n>(
+        &self,
+        duration: Nanos,
+        name: impl Fn(CgroupId) -> Result<&'n Named, UnpackError>,
+    ) -> Result<Vec<Cgroup>, UnpackError> {
+        self.check_lengths()?;
+        let mut shapes = Vec::with_capacity(SHAPES.len());
+        for (column, words) in SHAPES.into_iter().zip(&self.shapes) {
+            shapes.push(self.distributions(column, words.as_deref())?);
+        }
+        let mut cgroups = Vec::with_capacity(self.ids.len());
+        for (n, &id) in self.ids.iter().enumerate() {
+            let Named { path, name, workload, .. } = name(id)?;
+            let mut totals = Totals::from_figures(std::array::from_fn(|figure| self.totals[figure].at(n)));
+            if Self::place(SWITCHES).is_none_or(|place| self.totals[place].at(n).is_none()) {
+                totals.switches = totals.voluntary_switches.saturating_add(totals.involuntary_switches);
+            }
+            let load = self.load.as_ref().map_or_else(|| totals.runnable_load(duration), |load| load.at(n));
+            let mut shape = |kind: usize| shapes[kind].as_mut().and_then(|all| all[n].take());
+            cgroups.push(Cgroup {
+                id,
+                path: Arc::clone(path),
+                name: Arc::clone(name),
+                workload: workload.clone(),
+                totals,
+                runnable_load: load,
+                load_credit: self.credit.at(n),
+                nr_periods: self.throttling[0].at(n),
+                nr_throttled: self.throttling[1].at(n),
+                throttled_ns: self.throttling[2].at(n).map(Nanos),
+                switch_cost: shape(0),
+                runq_wait: shape(1),
+                accept_wait: shape(2),
+            });
+        }
+        Ok(cgroups)
+    }
+
+    fn check_lengths(&self) -> Result<(), UnpackError> {
+        let expected = self.ids.len();
+        let totals = Totals::NAMES.into_iter().zip(self.totals.iter().map(Column::len));
+        let throttling = THROTTLING.into_iter().zip(self.throttling.iter().map(Column::len));
+        let loads = [(LOAD, self.load.as_ref().and_then(Column::len)), (CREDIT, self.credit.len())];
+        match totals.chain(throttling).chain(loads).find(|(_, len)| len.is_some_and(|len| len != expected)) {
+            Some((column, len)) => Err(UnpackError::Length { column, found: len.unwrap_or_default(), expected }),
+            None => Ok(()),
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "none at all, or one for each cgroup that has one")]
+    fn distributions(
+        &self,
+        column: &'static str,
+        words: Option<&str>,
+    ) -> Result<Option<Vec<Option<Distribution>>>, UnpackError> {
+        let Some(words) = words else { return Ok(None) };
+        let expected = self.ids.len();
+        let mut all = Vec::with_capacity(expected);
+        if expected > 0 {
+            for word in words.split(' ') {
+                all.push(shape::read(word).ok_or_else(|| UnpackError::Shape(word.chars().take(40).collect()))?);
+            }
+        }
+        let found = all.len();
+        if found == expected { Ok(Some(all)) } else { Err(UnpackError::Length { column, found, expected }) }
+    }
+
+    fn place(name: &str) -> Option<usize> {
+        Totals::NAMES.iter().position(|known| *known == name)
+    }
+
+    /// Are the switches the voluntary and the involuntary ones, and any where there are some?
+    fn switches_follow(&self) -> bool {
+        let column = |name: &str| Self::place(name).map(|place| &self.totals[place]);
+        let (Some(all), Some(voluntary), Some(involuntary)) =
+            (column(SWITCHES), column("voluntary_switches"), column("involuntary_switches"))
+        else {
+            return false;
+        };
+        let number = |column: &Column<u64>, n| column.at(n).unwrap_or_default();
+        (0..self.ids.len()).all(|n| number(all, n) == number(voluntary, n).saturating_add(number(involuntary, n)))
+    }
+}
+
+impl Serialize for Columns {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(IDS, &Steps(Cow::Borrowed(&self.ids)))?;
+        let follows = self.switches_follow();
+        for (name, column) in Totals::NAMES.into_iter().zip(&self.totals) {
+            if !(follows && name == SWITCHES) {
+                map.serialize_entry(name, column)?;
+            }
+        }
+        if let Some(load) = &self.load {
+            map.serialize_entry(LOAD, load)?;
+        }
+        map.serialize_entry(CREDIT, &self.credit)?;
+        for (name, column) in THROTTLING.into_iter().zip(&self.throttling) {
+            map.serialize_entry(name, column)?;
+        }
+        for (name, words) in SHAPES.into_iter().zip(&self.shapes) {
+            map.serialize_entry(name, words)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Columns {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ColumnsVisitor)
+    }
+}
+
+struct ColumnsVisitor;
+
+impl<'de> Visitor<'de> for ColumnsVisitor {
+    type Value = Columns;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("columns of cgroups")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Columns, A::Error> {
+        let mut columns = Columns::default();
+        let place = |names: &[&str], key: &str| names.iter().position(|name| *name == key);
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            match &*key {
+                IDS => columns.ids = map.next_value::<Steps<'_>>()?.0.into_owned(),
+                LOAD => columns.load = Some(map.next_value()?),
+                CREDIT => columns.credit = map.next_value()?,
+                key => {
+                    if let Some(place) = place(&Totals::NAMES, key) {
+                        columns.totals[place] = map.next_value()?;
+                    } else if let Some(place) = place(&THROTTLING, key) {
+                        columns.throttling[place] = map.next_value()?;
+                    } else if let Some(place) = place(&SHAPES, key) {
+                        columns.shapes[place] = map.next_value()?;
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                }
+            }
+        }
+        Ok(columns)
+    }
+}
+
+/// Ids, each as what it is more than the one before: they ascend, mostly by little.
+struct Steps<'i>(Cow<'i, [CgroupId]>);
+
+impl Serialize for Steps<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let before = std::iter::once(0).chain(self.0.iter().map(|id| id.0));
+        serializer.collect_seq(self.0.iter().zip(before).map(|(id, before)| id.0.wrapping_sub(before).cast_signed()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Steps<'_> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut id = 0u64;
+        let mut ids: Vec<CgroupId> = Vec::new();
+        for step in Vec::<i64>::deserialize(deserializer)? {
+            id = id.wrapping_add_signed(step);
+            ids.push(CgroupId(id));
+        }
+        Ok(Self(Cow::Owned(ids)))
+    }
+}

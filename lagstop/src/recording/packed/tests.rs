@@ -1,0 +1,102 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{Distribution, Tasks, Totals};
+
+fn distribution() -> impl Strategy<Value = Option<Distribution>> {
+    let counts = prop::collection::btree_map(0u8..144, 1u32..5_000, 0..6);
+    prop::option::of(counts.prop_map(|counts| Distribution::from_buckets(counts).unwrap()))
+}
+
+prop_compose! {
+    fn cgroup()(
+        figures in prop::collection::vec(prop::option::of(prop_oneof![Just(0), 0u64..9, any::<u64>()]), Totals::COUNT),
+        follows in any::<bool>(),
+        load in prop::option::of(0u32..99_999),
+        credit in prop::option::of(0u32..99_999),
+        throttling in (prop::option::of(any::<u64>()), prop::option::of(any::<u64>()), prop::option::of(any::<u64>())),
+        shapes in (distribution(), distribution(), distribution()),
+        workload in any::<bool>(),
+    ) -> Cgroup {
+        let mut totals = Totals::from_figures(std::array::from_fn(|n| figures[n]));
+        if follows {
+            totals.switches = totals.voluntary_switches.saturating_add(totals.involuntary_switches);
+        }
+        Cgroup {
+            totals,
+            workload: workload.then(|| Arc::new(Workload { pod: Some("p".into()), ..Workload::default() })),
+            runnable_load: load.map(|load| Tasks(f64::from(load) / 1_024.0)),
+            load_credit: credit.map(|credit| Tasks(f64::from(credit) / 1_024.0)),
+            nr_periods: throttling.0,
+            nr_throttled: throttling.1,
+            throttled_ns: throttling.2.map(Nanos),
+            switch_cost: shapes.0,
+            runq_wait: shapes.1,
+            accept_wait: shapes.2,
+            ..Cgroup::default()
+        }
+    }
+}
+
+pub(in crate::recording) fn interval() -> impl Strategy<Value = Interval> {
+    prop::collection::vec(cgroup(), 0..6).prop_map(|mut cgroups| {
+        for (n, cgroup) in (0..).zip(&mut cgroups) {
+            cgroup.id = CgroupId(n * n + 3);
+            cgroup.path = format!("/a\"\u{1b}{n}").into();
+            cgroup.name = format!("{n}").into();
+        }
+        Interval { duration_ns: Nanos(7_000), switch_cost_way: Some("a".into()), cgroups, ..Interval::default() }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_packed_is_unpacked(interval in interval()) {
+        let mut names = Names::default();
+        names.new_in(&interval);
+        let text = serde_json::to_string(&pack(&interval)).unwrap();
+        let packed: PackedInterval = serde_json::from_str(&text).unwrap();
+        prop_assert_eq!(unpack(packed, &names).unwrap(), interval);
+    }
+}
+
+#[test]
+fn loads_that_follow_from_others_are_left_out() {
+    let totals = Totals { cpu_ns: Nanos(300), runq_wait_ns: Some(Nanos(500)), ..Totals::default() };
+    let load = totals.runnable_load(Nanos(1_000));
+    let cgroup = Cgroup { totals, runnable_load: load, ..Cgroup::default() };
+    let interval = Interval { duration_ns: Nanos(1_000), cgroups: vec![cgroup], ..Interval::default() };
+    let text = serde_json::to_string(&pack(&interval)).unwrap();
+    assert!(!text.contains("runnable_load") && text.contains(r#""cpu_ns":300,"#), "{text}");
+}
+
+#[test]
+fn names_are_said_once_and_again_when_they_change() {
+    let cgroup = |name: &str| Cgroup { id: CgroupId(4), name: name.into(), ..Cgroup::default() };
+    let interval = |name| Interval { cgroups: vec![cgroup(name)], ..Interval::default() };
+    let mut names = Names::default();
+    let said = |names: &mut Names, name| names.new_in(&interval(name)).len();
+    assert_eq!([said(&mut names, "a"), said(&mut names, "a"), said(&mut names, "b")], [1, 0, 1]);
+    names.clear();
+    assert_eq!(said(&mut names, "b"), 1);
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let unpacked = |columns: &str, names: &Names| {
+        let text = serde_json::to_string(&pack(&Interval::default())).unwrap();
+        let text = text.replace(r#""cgroups":{"id":[],"#, &format!(r#""cgroups":{{{columns},"future":[[]],"#));
+        let text = text.replace(r#""voluntary_switches":null,"#, "").replace(r#""runq_wait":null"#, r#""later":null"#);
+        unpack(serde_json::from_str(&text).unwrap(), names)
+    };
+    let mut names = Names::default();
+    assert_eq!(unpacked(r#""id":[5]"#, &names), Err(UnpackError::NoName(CgroupId(5))));
+    names.learn([5, 6].map(|id| Named { id: CgroupId(id), path: "/".into(), name: "/".into(), workload: None }));
+    assert_eq!(unpacked(r#""id":[5,1]"#, &names).unwrap().cgroups.len(), 2);
+    let error = unpacked(r#""id":[5,1],"voluntary_switches":[1,2,3]"#, &names).unwrap_err();
+    assert_eq!(error, UnpackError::Length { column: "voluntary_switches", found: 3, expected: 2 });
+    let error = unpacked(r#""id":[5,1],"runq_wait":"a""#, &names).unwrap_err();
+    assert_eq!(error, UnpackError::Length { column: "runq_wait", found: 1, expected: 2 });
+    let error = unpacked(r#""id":[5,1],"runq_wait":"a A""#, &names).unwrap_err();
+    assert_eq!(error, UnpackError::Shape("A".to_owned()));
+}

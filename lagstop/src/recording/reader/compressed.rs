@@ -1,0 +1,310 @@
+//! Compressed recordings: read chunk by chunk, and within one from its beginning.
+
+mod lines;
+
+use std::{
+    fs::File,
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use self::lines::FrameLines;
+use super::{
+    Part, ReadError,
+    error::Problem,
+    frames::{Frame, Kind, SKIPPABLE_HEADER, frame_at},
+    head::{self, Head},
+    outline::Outline,
+};
+use crate::{
+    model::{Interval, Nanos},
+    recording::{
+        chunk::{INDEX_MAGIC, Index},
+        packed::{Names, PackedInterval, unpack},
+    },
+};
+
+/// Frames of a file at most: a chunk has three, and lasts a minute.
+const MOST_FRAMES: usize = 1 << 20;
+/// The longest index that is read: it has a number for each interval of a chunk.
+const LONGEST_INDEX: u64 = 1 << 20;
+
+/// The intervals of a compressed recording. It takes eight bytes of memory an interval, and what the interval takes that
+/// was asked for last.
+#[derive(Debug)]
+pub(super) struct Compressed {
+    path: PathBuf,
+    file: Arc<File>,
+    longest_line: u64,
+    chunks: Vec<Chunk>,
+    /// When each interval began.
+    starts: Vec<Nanos>,
+    cursor: Option<Cursor>,
+}
+
+/// Lines that are compressed together.
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    frame: Frame,
+    /// Its first interval.
+    first: usize,
+    /// Lines of the recording before it.
+    lines_before: u64,
+    /// Where its intervals are written as one.
+    merged_at: Option<u64>,
+}
+
+/// Where it was read last, to go on from.
+#[derive(Debug)]
+struct Cursor {
+    chunk: usize,
+    /// The interval that comes next.
+    next: usize,
+    names: Names,
+    lines: FrameLines,
+}
+
+impl Compressed {
+    /// Finds all chunks, and takes in what all of a recording must be read for. Frames that no index tells of are read.
+    pub(super) fn open(path: &Path, file: File, longest_line: u64, outline: &mut Outline) -> Result<Self, ReadError> {
+        let error = |source| ReadError::new(path, None, Problem::Read(source));
+        let len = file.metadata().map_err(error)?.len();
+        let mut this = Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            longest_line,
+            chunks: Vec::new(),
+            starts: Vec::new(),
+            cursor: None,
+        };
+        let (mut at, mut lines) = (0, 0);
+        let mut pending: Vec<Frame> = Vec::new();
+        while let Some(frame) = frame_at(&this.file, at, len).map_err(error)? {
+            at = frame.end;
+            match frame.kind {
+                // The first has the header.
+                Kind::Data { .. } if this.chunks.is_empty() => this.scan(frame, &mut lines, outline)?,
+                Kind::Data { .. } => pending.push(frame),
+                Kind::Skippable(INDEX_MAGIC) => match (&pending[..], this.index(frame)) {
+                    (&[data, merged], Some(index)) => {
+                        this.take_in(data, merged, &index, &mut lines, outline)?;
+                        pending.clear();
+                    }
+                    _ => this.scan_all(&mut pending, &mut lines, outline)?,
+                },
+                Kind::Skippable(_) => {}
+                // As a file system may leave it after a power cut.
+                Kind::Unknown => outline.is_cut = true,
+            }
+            if pending.len() + this.chunks.len() > MOST_FRAMES {
+                return Err(ReadError::new(path, None, Problem::TooManyFrames { limit: MOST_FRAMES }));
+            }
+        }
+        this.scan_all(&mut pending, &mut lines, outline)?;
+        Ok(this)
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    pub(super) fn start_of(&self, n: usize) -> Nanos {
+        self.starts[n]
+    }
+
+    /// Its chunks where their intervals are written as one, and parts of others.
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let ends = self.chunks.iter().skip(1).map(|chunk| chunk.first).chain([self.len()]);
+        let parts = |(chunk, end): (&Chunk, usize)| match chunk.merged_at {
+            merged_at @ Some(_) => vec![Part { intervals: chunk.first..end, merged_at }],
+            None => Part::of(chunk.first..end).collect(),
+        };
+        self.chunks.iter().zip(ends).flat_map(parts).filter(|part| !part.intervals.is_empty()).collect()
+    }
+
+    pub(super) fn interval(&mut self, n: usize) -> Result<Interval, ReadError> {
+        let chunk = self.chunks.partition_point(|chunk| chunk.first <= n).saturating_sub(1);
+        // After an error it begins anew.
+        let cursor = self.cursor.take().filter(|cursor| cursor.chunk == chunk && cursor.next <= n);
+        let mut cursor = match cursor {
+            Some(cursor) => cursor,
+            None => self.start(chunk)?,
+        };
+        let read = cursor.read_to(n).map_err(|problem| self.error_in(chunk, &cursor, problem))?;
+        self.cursor = Some(cursor);
+        Ok(read)
+    }
+
+    /// The merged interval of the frame at `at`.
+    pub(super) fn merged(&self, at: u64) -> Result<Interval, ReadError> {
+        let error = |problem| ReadError::new(&self.path, None, problem);
+        let end = self.file.metadata().map_err(|source| error(Problem::Read(source)))?.len();
+        let frame = frame_at(&self.file, at, end).map_err(|source| error(Problem::Read(source)))?;
+        let frame = frame.ok_or_else(|| error(Problem::Changed))?;
+        FrameLines::verify(&self.file, frame).map_err(error)?;
+        let mut lines = FrameLines::open(&self.file, frame, self.longest_line).map_err(error)?;
+        let mut names = Names::default();
+        while let Some(line) = lines.next().map_err(error)? {
+            match kind(line).map_err(error)? {
+                Head::Names => names.learn(super::names(line).map_err(error)?),
+                Head::Merged => return packed(line, &names).map_err(error),
+                _ => {}
+            }
+        }
+        Err(error(Problem::Changed))
+    }
+
+    fn start(&self, chunk: usize) -> Result<Cursor, ReadError> {
+        let Chunk { frame, first, lines_before, merged_at } = self.chunks[chunk];
+        let error = |problem| ReadError::new(&self.path, Some(lines_before + 1), problem);
+        // One without was read over when the recording was opened.
+        if merged_at.is_some() {
+            FrameLines::verify(&self.file, frame).map_err(error)?;
+        }
+        let lines = FrameLines::open(&self.file, frame, self.longest_line).map_err(error)?;
+        Ok(Cursor { chunk, next: first, names: Names::default(), lines })
+    }
+
+    fn error_in(&self, chunk: usize, cursor: &Cursor, problem: Problem) -> ReadError {
+        ReadError::new(&self.path, Some(self.chunks[chunk].lines_before + cursor.lines.number()), problem)
+    }
+
+    /// What an index says. `None` where it cannot be understood: then what it tells of is read.
+    fn index(&self, frame: Frame) -> Option<Index> {
+        let length = frame.end - frame.start - SKIPPABLE_HEADER;
+        let mut json = vec![0; usize::try_from(length.min(LONGEST_INDEX)).ok()?];
+        self.file.read_exact_at(&mut json, frame.start + SKIPPABLE_HEADER).ok()?;
+        serde_json::from_slice(&json).ok()
+    }
+
+    /// Takes in a chunk with an index.
+    fn take_in(
+        &mut self,
+        frame: Frame,
+        merged: Frame,
+        index: &Index,
+        lines: &mut u64,
+        outline: &mut Outline,
+    ) -> Result<(), ReadError> {
+        let error = |problem| ReadError::new(&self.path, Some(index.lines_before), problem);
+        for gap in &index.gaps {
+            outline.gap(gap.clone()).map_err(error)?;
+        }
+        for &start in &index.start_ns {
+            outline.interval(start).map_err(error)?;
+        }
+        let merged_at = Some(merged.start);
+        self.chunks.push(Chunk { frame, first: self.starts.len(), lines_before: index.lines_before, merged_at });
+        self.starts.extend_from_slice(&index.start_ns);
+        *lines = index.lines_before;
+        Ok(())
+    }
+
+    fn scan_all(&mut self, frames: &mut Vec<Frame>, lines: &mut u64, outline: &mut Outline) -> Result<(), ReadError> {
+        frames.drain(..).try_for_each(|frame| self.scan(frame, lines, outline))
+    }
+
+    /// Reads all lines of a frame.
+    fn scan(&mut self, frame: Frame, lines: &mut u64, outline: &mut Outline) -> Result<(), ReadError> {
+        let chunk = Chunk { frame, first: self.starts.len(), lines_before: *lines, merged_at: None };
+        let Self { path, file, longest_line, starts, .. } = self;
+        let mut read = FrameLines::open(file, frame, *longest_line)
+            .map_err(|problem| ReadError::new(path, Some(chunk.lines_before + 1), problem))?;
+        loop {
+            let number = chunk.lines_before + read.number() + 1;
+            let taken = read.next().and_then(|line| {
+                let Some(line) = line else { return Ok(false) };
+                scan_line(line, starts, outline).map(|()| true)
+            });
+            match taken {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(problem) => return Err(ReadError::new(path, Some(number), problem)),
+            }
+        }
+        *lines = chunk.lines_before + read.number();
+        if read.is_cut() {
+            outline.is_cut = true;
+            // Something may be left of a header.
+            if let Some(rest) = read.rest().filter(|_| starts.is_empty()) {
+                outline.parse(rest, false).map_err(|problem| ReadError::new(path, Some(*lines + 1), problem))?;
+            }
+        }
+        self.chunks.push(chunk);
+        Ok(())
+    }
+}
+
+impl Cursor {
+    /// Reads on to interval `n`.
+    fn read_to(&mut self, n: usize) -> Result<Interval, Problem> {
+        while let Some(line) = self.lines.next()? {
+            let head = kind(line)?;
+            match head {
+                Head::Names => self.names.learn(super::names(line)?),
+                Head::Interval(_) | Head::Packed(_) => {
+                    let this = self.next;
+                    self.next += 1;
+                    if this == n && matches!(head, Head::Packed(_)) {
+                        return packed(line, &self.names);
+                    }
+                    if this == n {
+                        return serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error));
+                    }
+                }
+                _ => {}
+            }
+        }
+        Err(Problem::Changed)
+    }
+}
+
+fn scan_line(line: &[u8], starts: &mut Vec<Nanos>, outline: &mut Outline) -> Result<(), Problem> {
+    if line.is_empty() {
+        return Ok(());
+    }
+    let head = match head::skim(line) {
+        Some(head) => Some(head),
+        None => outline.parse(line, true)?,
+    };
+    match head {
+        Some(Head::Interval(start) | Head::Packed(start)) => {
+            outline.interval(start)?;
+            starts.push(start);
+            Ok(())
+        }
+        Some(head) => outline.line(head, line),
+        None => Ok(()),
+    }
+}
+
+fn kind(line: &[u8]) -> Result<Head, Problem> {
+    if line.is_empty() {
+        return Ok(Head::Other);
+    }
+    head::skim(line).map_or_else(|| head::parse(line).map_err(|error| Problem::wrong("line", &error)), Ok)
+}
+
+fn packed(line: &[u8], names: &Names) -> Result<Interval, Problem> {
+    let packed: PackedInterval = serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?;
+    unpack(packed, names).map_err(|error| Problem::unpacked(&error))
+}
+
+/// A part of a file, from its beginning.
+#[derive(Debug)]
+struct Piece {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+
+impl io::Read for Piece {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(buffer.len());
+        let read = self.file.read_at(&mut buffer[..room], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}

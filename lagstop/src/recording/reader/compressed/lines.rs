@@ -1,0 +1,128 @@
+//! The lines of a frame.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, BufRead, BufReader, Read},
+    sync::Arc,
+};
+
+use zstd::stream::read::Decoder;
+
+use super::{Frame, Piece};
+use crate::recording::reader::{error::Problem, frames::Kind};
+
+/// What a frame may want to keep of what it said: zstd's own limit for those that are sent around.
+const LARGEST_WINDOW: u32 = 27;
+/// From this size on, and this many times what it is compressed to, it is no recording, but made to fill the memory or to
+/// take for ever. Recordings are 5 to 40 times.
+const BOMB_BYTES: u64 = 1 << 30;
+const BOMB_RATIO: u64 = 2_000;
+const BUFFER: usize = 128 << 10;
+
+/// Reads the lines of a frame, one after the other.
+pub(super) struct FrameLines {
+    reader: BufReader<Decoder<'static, BufReader<Piece>>>,
+    longest: u64,
+    line: Vec<u8>,
+    number: u64,
+    /// Bytes so far, and those that are suspicious.
+    bytes: u64,
+    suspicious: u64,
+    is_whole: bool,
+    is_cut: bool,
+}
+
+fn decoder(file: &Arc<File>, frame: Frame) -> Result<Decoder<'static, BufReader<Piece>>, Problem> {
+    let piece = Piece { file: Arc::clone(file), at: frame.start, end: frame.end };
+    let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, piece)).map_err(Problem::Read)?;
+    decoder.window_log_max(LARGEST_WINDOW).map_err(Problem::Read)?;
+    Ok(decoder.single_frame())
+}
+
+/// With more bytes than this a frame is no recording's.
+fn suspicious(frame: Frame) -> u64 {
+    BOMB_BYTES.max((frame.end - frame.start).saturating_mul(BOMB_RATIO))
+}
+
+impl fmt::Debug for FrameLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameLines").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl FrameLines {
+    pub(super) fn open(file: &Arc<File>, frame: Frame, longest: u64) -> Result<Self, Problem> {
+        Ok(Self {
+            reader: BufReader::with_capacity(BUFFER, decoder(file, frame)?),
+            longest,
+            line: Vec::new(),
+            number: 0,
+            bytes: 0,
+            suspicious: suspicious(frame),
+            is_whole: frame.kind == Kind::Data { is_whole: true },
+            is_cut: false,
+        })
+    }
+
+    /// Reads a whole frame over: its checksum is at its end, and until then a wrong figure looks like any other.
+    pub(super) fn verify(file: &Arc<File>, frame: Frame) -> Result<(), Problem> {
+        let mut decoder = decoder(file, frame)?;
+        let (mut buffer, mut bytes) = (vec![0; BUFFER], 0);
+        loop {
+            match decoder.read(&mut buffer).map_err(Problem::Damaged)? {
+                0 => return Ok(()),
+                more => bytes += more as u64,
+            }
+            if bytes > suspicious(frame) {
+                return Err(Problem::Bomb);
+            }
+        }
+    }
+
+    /// The next whole line, without its end. `None` at the end, or where the frame was cut off.
+    pub(super) fn next(&mut self) -> Result<Option<&[u8]>, Problem> {
+        self.line.clear();
+        let read = (&mut self.reader).take(self.longest + 1).read_until(b'\n', &mut self.line);
+        match read {
+            // Cut off: what was there before is good.
+            Err(error) if !self.is_whole && error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.is_cut = true;
+                return Ok(None);
+            }
+            Err(error) => return Err(Problem::Damaged(error)),
+            Ok(_) => {}
+        }
+        self.bytes += self.line.len() as u64;
+        if self.line.len() as u64 > self.longest {
+            return Err(Problem::TooLong { limit: self.longest });
+        }
+        if self.bytes > self.suspicious {
+            return Err(Problem::Bomb);
+        }
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        if self.line.last() != Some(&b'\n') && !self.is_whole {
+            self.is_cut = true;
+            return Ok(None);
+        }
+        self.number += 1;
+        Ok(Some(self.line.trim_ascii_end()))
+    }
+
+    /// Lines so far.
+    pub(super) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Was it cut off?
+    pub(super) const fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// What is left of a line that was cut off.
+    pub(super) fn rest(&self) -> Option<&[u8]> {
+        Some(&*self.line).filter(|line| !line.is_empty())
+    }
+}

@@ -1,0 +1,152 @@
+//! Lines made small.
+
+use std::io::{self, Write};
+
+use zstd::stream::write::Encoder;
+
+use super::WriteError;
+use crate::{
+    model::{Interval, Merger, Nanos},
+    recording::{
+        chunk::Index,
+        line::Line,
+        packed::{Names, can_pack, pack},
+    },
+};
+
+/// Of the numbers in columns little can be guessed: higher levels take long and gain next to nothing.
+const LEVEL: i32 = 1;
+
+/// When a chunk is full: what reading one interval in the middle of it may cost.
+const MOST_INTERVALS: usize = 60;
+const MOST_BYTES: usize = 16 << 20;
+
+/// Makes chunks of lines.
+pub(super) struct Compressor {
+    encoder: Option<Encoder<'static, Vec<u8>>>,
+    /// Bytes of lines in the open chunk.
+    bytes: usize,
+    index: Index,
+    names: Names,
+    merger: Merger,
+    load_credit_time: Nanos,
+    lines: u64,
+    line: Vec<u8>,
+}
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compressor").field("lines", &self.lines).finish_non_exhaustive()
+    }
+}
+
+impl Compressor {
+    pub(super) fn new() -> Self {
+        Self {
+            encoder: None,
+            bytes: 0,
+            index: Index::default(),
+            names: Names::default(),
+            merger: Merger::new(Nanos::SECOND),
+            load_credit_time: Nanos::SECOND,
+            lines: 0,
+            line: Vec::new(),
+        }
+    }
+
+    /// What to write for `line`: it can be read as soon as that is written.
+    pub(super) fn compress(&mut self, line: &Line) -> Result<Vec<u8>, WriteError> {
+        match line {
+            Line::Interval(interval) => self.interval(interval),
+            Line::Gap(gap) => {
+                self.index.gaps.push(gap.clone());
+                self.push(line)?;
+                self.flush()
+            }
+            _ => {
+                if let Line::Header { session, .. } = line {
+                    self.load_credit_time = session.load_credit_time_ns;
+                    self.merger = Merger::new(self.load_credit_time);
+                }
+                let mut bytes = self.end_chunk()?;
+                self.lines += 1;
+                bytes.extend(frame(&[line])?);
+                Ok(bytes)
+            }
+        }
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<Vec<u8>, WriteError> {
+        if can_pack(interval) {
+            let cgroups = self.names.new_in(interval);
+            if !cgroups.is_empty() {
+                self.push(&Line::Names { cgroups })?;
+            }
+            self.push(&Line::Packed(Box::new(pack(interval))))?;
+        } else {
+            self.push(&Line::Interval(Box::new(interval.clone())))?;
+        }
+        self.index.start_ns.push(interval.start_ns);
+        self.merger.add(interval);
+        if self.index.start_ns.len() >= MOST_INTERVALS || self.bytes >= MOST_BYTES {
+            self.end_chunk()
+        } else {
+            self.flush()
+        }
+    }
+
+    /// Adds a line to the chunk.
+    fn push(&mut self, line: &Line) -> Result<(), WriteError> {
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line)?;
+        self.line.push(b'\n');
+        self.bytes += self.line.len();
+        self.lines += 1;
+        let encoder = match &mut self.encoder {
+            Some(encoder) => encoder,
+            none => none.insert(encoder()?),
+        };
+        Ok(encoder.write_all(&self.line)?)
+    }
+
+    /// What is compressed so far.
+    fn flush(&mut self) -> Result<Vec<u8>, WriteError> {
+        let Some(encoder) = &mut self.encoder else { return Ok(Vec::new()) };
+        encoder.flush()?;
+        Ok(std::mem::take(encoder.get_mut()))
+    }
+
+    /// Ends the open chunk, if there is one.
+    fn end_chunk(&mut self) -> Result<Vec<u8>, WriteError> {
+        let Some(encoder) = self.encoder.take() else { return Ok(Vec::new()) };
+        let mut bytes = encoder.finish()?;
+        self.names.clear();
+        if let Some(merged) = std::mem::replace(&mut self.merger, Merger::new(self.load_credit_time)).finish() {
+            let names = Line::Names { cgroups: self.names.new_in(&merged) };
+            let merged = Line::Merged(Box::new(pack(&merged)));
+            bytes.extend(frame(&[&names, &merged])?);
+            self.lines += 2;
+            self.names.clear();
+        }
+        bytes.extend(self.index.frame()?);
+        self.index = Index { lines_before: self.lines, ..Index::default() };
+        self.bytes = 0;
+        Ok(bytes)
+    }
+}
+
+fn encoder() -> io::Result<Encoder<'static, Vec<u8>>> {
+    let mut encoder = Encoder::new(Vec::new(), LEVEL)?;
+    encoder.include_checksum(true)?;
+    Ok(encoder)
+}
+
+/// A frame of its own.
+fn frame(lines: &[&Line]) -> Result<Vec<u8>, WriteError> {
+    let mut encoder = encoder()?;
+    for line in lines {
+        serde_json::to_writer(&mut encoder, line)?;
+        encoder.write_all(b"\n")?;
+    }
+    Ok(encoder.finish()?)
+}
