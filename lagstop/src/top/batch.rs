@@ -1,6 +1,9 @@
 //! The table as text, for scripts and `watch`.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use super::{
     column::Column,
@@ -74,7 +77,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
         filter: Filter::parse(&settings.filter).unwrap_or_default(),
         ..Arrangement::default()
     };
-    let rows = arrangement.rows(frame);
+    let rows = arrangement.rows(frame, &mut Arc::default());
     let rows = &rows[..rows.len().min(settings.rows)];
     let names: Vec<String> = rows.iter().map(|row| name(row, frame)).collect();
     let figures: usize = settings.columns.iter().map(|column| usize::from(column.width()) + 1).sum();
@@ -112,7 +115,7 @@ fn name(row: &Row, frame: &Frame) -> String {
     };
     let role = role.map_or(" ", |role| role_mark(role.kind));
     let worst = worst.map_or("  ", severity_mark);
-    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(&row.label))
+    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(row.label()))
 }
 
 fn heading(session: &Session, frame: &Frame) -> String {

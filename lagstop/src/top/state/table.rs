@@ -8,7 +8,7 @@ use crate::top::{
     filter::Filter,
     frame::Frame,
     keymap::{Move, Side},
-    rows::{Arrangement, Row, RowKey},
+    rows::{Arrangement, Forest, Row, RowKey},
     settings::Settings,
     sort::Sort,
 };
@@ -22,6 +22,8 @@ pub(in crate::top) struct Table {
     /// Columns that are out of sight at the left.
     skipped: usize,
     rows: Vec<Row>,
+    /// What the rows of a tree are made from, which stays while the same cgroups are busy.
+    forest: Arc<Forest>,
     /// `None` until the user moves: the first row then, whichever it is.
     selected: Option<RowKey>,
     /// Where the selected row was last: moves start from there while it is idle and has no row.
@@ -46,6 +48,7 @@ impl Table {
             columns: settings.columns.clone(),
             skipped: 0,
             rows: Vec::new(),
+            forest: Arc::default(),
             selected: None,
             cursor: 0,
             top: 0,
@@ -55,7 +58,9 @@ impl Table {
 
     /// Brings the rows into order. The selection stays with its cgroup.
     pub(super) fn arrange(&mut self, frame: &Frame) {
-        self.rows = self.arrangement.rows(frame);
+        // Their memory is that of the new ones.
+        self.rows.clear();
+        self.rows = self.arrangement.rows(frame, &mut self.forest);
         self.cursor = self.selected_row().unwrap_or(self.cursor).min(self.rows.len().saturating_sub(1));
     }
 

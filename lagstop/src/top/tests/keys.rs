@@ -8,7 +8,7 @@ use crate::top::{Outcome, keymap::KEYS, sort::By};
 fn name_of_selection(app: &App) -> Option<String> {
     let table = &app.state().table;
     let row = table.selected_row()?;
-    table.rows_in_sight().find(|(n, _)| *n == row).map(|(_, row)| row.label.to_string())
+    table.rows_in_sight().find(|(n, _)| *n == row).map(|(_, row)| row.label().to_owned())
 }
 
 fn many() -> Interval {
@@ -77,7 +77,7 @@ fn the_selection_stays_in_sight() {
 #[test]
 fn what_has_no_figure_comes_last_either_way() {
     let mut app = showing(interval());
-    let last = |app: &App| app.state().table.rows().last().map(|row| row.label.to_string());
+    let last = |app: &App| app.state().table.rows().last().map(|row| row.label().to_owned());
     assert_eq!(last(&app).as_deref(), Some("ssh.service"));
     press(&mut app, "r");
     assert_eq!(last(&app).as_deref(), Some("ssh.service"));
