@@ -88,7 +88,7 @@ struct ScreenArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// Begin with this view: cgroups, cpus or listeners
+    /// Begin with this view: cgroups, cpus, listeners or alerts
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
 

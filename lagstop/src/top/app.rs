@@ -138,9 +138,9 @@ impl App {
         Ok(())
     }
 
-    /// The cgroup that is looked at closely, with its path.
+    /// The cgroup that is looked at closely, with its path, if that is known.
     pub fn looked_at(&self) -> Option<(CgroupId, Arc<str>)> {
-        self.state.detail().map(|detail| (detail.id, Arc::clone(&detail.path)))
+        self.state.detail().and_then(|detail| Some((detail.id, Arc::clone(detail.path.as_ref()?))))
     }
 
     /// Has an ended stream nothing more to show?
@@ -214,6 +214,10 @@ impl App {
         if let Some((id, n)) = of.filter(|_| self.told != of) {
             let trend = self.timeline.trend(id, n, TREND).map_err(TopError::Timeline)?;
             self.state.on_history(trend, self.timeline.findings(id));
+            // An idle one has a name in what was seen before.
+            if let (None, Some((name, path))) = (self.looked_at(), self.timeline.label(id)) {
+                self.state.on_label(name, path);
+            }
         }
         self.told = of;
         Ok(())
