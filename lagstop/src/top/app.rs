@@ -102,6 +102,11 @@ impl App {
         self.state.on_look(look);
     }
 
+    /// Limits and threads will not be read any more: a fault of lagstop's own.
+    pub fn on_looks_end(&mut self) {
+        self.state.on_looks_end();
+    }
+
     /// Does what `key` asks for.
     ///
     /// # Errors

@@ -85,6 +85,8 @@ pub(super) struct State {
     pub(super) listeners: List<(u32, SocketAddr)>,
     pub(super) alerts: List<(AlertSubject, AlertKind)>,
     detail: Option<Detail>,
+    /// Whether whoever reads limits and threads is gone.
+    looks_ended: bool,
     /// Whether the worst alerts are shown below the view.
     alerts_below: bool,
     overlay: Option<Overlay>,
@@ -111,6 +113,7 @@ impl State {
             listeners: List::default(),
             alerts: List::default(),
             detail: None,
+            looks_ended: false,
             alerts_below: settings.alerts,
             overlay: None,
             overlay_scroll: Scroll::default(),
@@ -173,6 +176,14 @@ impl State {
         let wanted = |detail: &&mut Detail| detail.id == look.id && !(is_held && detail.look.is_some());
         if let Some(detail) = self.detail.as_mut().filter(wanted) {
             detail.look = Some(look);
+        }
+    }
+
+    /// Limits and threads will not be read any more; those that were read are not those of now.
+    pub(super) fn on_looks_end(&mut self) {
+        self.looks_ended = true;
+        if let Some(detail) = &mut self.detail {
+            detail.look = None;
         }
     }
 
@@ -466,6 +477,10 @@ impl State {
 
     pub(super) const fn detail(&self) -> Option<&Detail> {
         self.detail.as_ref()
+    }
+
+    pub(super) const fn looks_ended(&self) -> bool {
+        self.looks_ended
     }
 
     /// Are the worst alerts shown below the view? Not where all are.

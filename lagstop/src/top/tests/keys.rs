@@ -363,3 +363,14 @@ fn the_idle_owner_of_a_listener_is_opened_by_the_name_it_had() {
     let mut app = showing(listening(None, interval()));
     assert!(open(&mut app).contains("not known which cgroup this listener is of"));
 }
+
+#[test]
+fn limits_that_nobody_reads_any_more_are_not_waited_for() {
+    let mut app = showing(interval());
+    drawn(&mut app, 100, 60);
+    app.on_key(Key::Enter).unwrap();
+    assert!(drawn(&mut app, 100, 60).contains("being read…"));
+    app.on_looks_end();
+    let screen = drawn(&mut app, 100, 60);
+    assert!(screen.contains("a fault of lagstop's own") && !screen.contains("being read…"), "{screen}");
+}

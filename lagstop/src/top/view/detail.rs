@@ -273,6 +273,9 @@ impl Page {
                 }
             }
             (None, Mode::Replay) => self.plain("n/a: limits are not in recordings."),
+            (None, Mode::Live) if state.looks_ended() => {
+                self.plain("n/a: what reads limits and threads has died: a fault of lagstop's own. Please report it.");
+            }
             (None, Mode::Live) if detail.path.is_none() => self.plain("n/a: its files are found once it runs."),
             (None, Mode::Live) => self.plain("being read…"),
         }
