@@ -13,6 +13,14 @@ use crate::top::{
     sort::Sort,
 };
 
+/// What the selection stays with.
+#[derive(Debug)]
+struct Selected {
+    key: RowKey,
+    /// The cgroup there may fall idle while what is below it does not, or be made anew.
+    path: Arc<str>,
+}
+
 /// The table of cgroups.
 #[derive(Debug)]
 pub(in crate::top) struct Table {
@@ -25,7 +33,7 @@ pub(in crate::top) struct Table {
     /// What the rows of a tree are made from, which stays while the same cgroups are busy.
     forest: Arc<Forest>,
     /// `None` until the user moves: the first row then, whichever it is.
-    selected: Option<RowKey>,
+    selected: Option<Selected>,
     /// Where the selected row was last: moves start from there while it is idle and has no row.
     cursor: usize,
     /// The first row that is seen.
@@ -106,7 +114,8 @@ impl Table {
 
     pub(super) fn select(&mut self, to: Move) {
         self.cursor = moved(self.selected_row().unwrap_or(self.cursor), to, self.page, self.rows.len());
-        self.selected = self.rows.get(self.cursor).map(|row| row.key.clone()).or_else(|| self.selected.take());
+        let selected = |row: &Row| Selected { key: row.key.clone(), path: Arc::clone(&row.path) };
+        self.selected = self.rows.get(self.cursor).map(selected).or_else(|| self.selected.take());
     }
 
     pub(super) fn fit(&mut self, page: usize) {
@@ -119,7 +128,10 @@ impl Table {
     pub(in crate::top) fn selected_row(&self) -> Option<usize> {
         match &self.selected {
             None => (!self.rows.is_empty()).then_some(0),
-            Some(selected) => self.rows.iter().position(|row| row.key == *selected),
+            Some(Selected { key, path }) => {
+                let at_path = || self.rows.iter().position(|row| !path.is_empty() && row.path == *path);
+                self.rows.iter().position(|row| row.key == *key).or_else(at_path)
+            }
         }
     }
 

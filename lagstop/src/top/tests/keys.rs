@@ -3,7 +3,7 @@
 use ratatui::style::Modifier;
 
 use super::*;
-use crate::top::{Outcome, keymap::KEYS, sort::By};
+use crate::top::{Outcome, keymap::KEYS, rows::RowKey, sort::By};
 
 fn name_of_selection(app: &App) -> Option<String> {
     let table = &app.state().table;
@@ -373,4 +373,21 @@ fn limits_that_nobody_reads_any_more_are_not_waited_for() {
     app.on_looks_end();
     let screen = drawn(&mut app, 100, 60);
     assert!(screen.contains("a fault of lagstop's own") && !screen.contains("being read…"), "{screen}");
+}
+
+#[test]
+fn the_selection_stays_at_its_path_while_the_cgroup_there_is_idle() {
+    let at = |id, path: &str| Cgroup { path: path.into(), ..cgroup(id, path, id) };
+    let busy = || Interval { cgroups: vec![at(5, "/a"), at(6, "/a/b"), at(7, "/a/c"), at(9, "/d")], ..interval() };
+    let mut idle = busy();
+    idle.cgroups.remove(0);
+    let mut app = showing(busy());
+    press(&mut app, "tj");
+    drawn(&mut app, 80, 24);
+    let key = |app: &App| app.state().table.selected_row().map(|row| app.state().table.rows()[row].key.clone());
+    assert_eq!(key(&app), Some(RowKey::Cgroup(CgroupId(5))));
+    app.on_interval(idle).unwrap();
+    assert_eq!(key(&app), Some(RowKey::Path("/a".into())));
+    app.on_interval(busy()).unwrap();
+    assert_eq!(key(&app), Some(RowKey::Cgroup(CgroupId(5))));
 }
