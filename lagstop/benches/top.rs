@@ -200,12 +200,15 @@ fn frames(criterion: &mut Criterion) {
         });
     }
     // What a key costs until it is seen. Twice the same key, or one and its opposite, so that each time there is the same to do.
-    for (what, keys) in [
-        ("sort by the next column", ['s', 's']),
-        ("to the tree and back", ['t', 't']),
-        ("step back and forth", ['[', ']']),
+    for (what, before, keys) in [
+        ("sort by the next column", "", ['s', 's']),
+        ("sort the tree by the next column", "t", ['s', 's']),
+        ("to the tree and back", "", ['t', 't']),
+        ("step back and forth", "", ['[', ']']),
+        ("step back and forth in the tree", "t", ['[', ']']),
     ] {
         let (mut app, mut terminal) = (app(8), terminal());
+        press(&mut app, before);
         group.bench_function(format!("two keys, drawn: {what}"), |bencher| {
             bencher.iter(|| {
                 for key in keys {
@@ -219,7 +222,8 @@ fn frames(criterion: &mut Criterion) {
         });
     }
     let (mut random, names) = (Random(2), Names::new());
-    for (view, keys) in [("flat", ""), ("tree", "t")] {
+    // The tree of the same cgroups, and of cgroups of which others are idle each time.
+    for (view, keys, idle) in [("flat", "", 0), ("tree", "t", 0), ("another tree", "t", 10)] {
         let (mut app, mut terminal) = (app(8), terminal());
         press(&mut app, keys);
         let mut seq = 8;
@@ -227,7 +231,9 @@ fn frames(criterion: &mut Criterion) {
             bencher.iter_batched(
                 || {
                     seq += 1;
-                    interval(&mut random, &names, seq)
+                    let mut interval = interval(&mut random, &names, seq);
+                    interval.cgroups.retain(|_| random.below(100) >= idle);
+                    interval
                 },
                 |interval| {
                     app.on_interval(interval).expect("it is kept");

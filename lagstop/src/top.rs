@@ -121,7 +121,13 @@ async fn show(
                 },
                 Event::Resize => {}
             },
-            Some(look) = look(&mut looks) => app.on_look(look),
+            look = look(&mut looks), if looks.is_some() => match look {
+                Some(look) => app.on_look(look),
+                None => {
+                    looks = None;
+                    app.on_looks_end();
+                }
+            },
             () = tokio::time::sleep_until(turn), if app.stays().is_some() => {
                 app.play()?;
                 turn = later(&app, turn);

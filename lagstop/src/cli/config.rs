@@ -280,6 +280,9 @@ mod tests {
         ] {
             assert!(example().contains(&format!("{key} = ")), "{key}");
         }
+        for key in ["tree", "alerts", "ascii"] {
+            assert!(DOCS.contains(&format!("`--no-{key}`")), "{key}");
+        }
         for (name, meaning) in Settings::column_names() {
             assert!(DOCS.contains(&format!("| `{name}` | {meaning} |")), "{name}");
         }

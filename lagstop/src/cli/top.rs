@@ -79,30 +79,42 @@ struct ScreenArgs {
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     sort: Option<String>,
 
-    /// Show the tree of cgroups, each with the sum of what is below it
-    #[arg(long)]
+    /// Show the tree of cgroups, each with the sum of what is below it; --no-tree for the list
+    #[arg(long, overrides_with = "no_tree")]
     tree: bool,
+
+    /// Show the list of cgroups
+    #[arg(long, overrides_with = "tree", hide = true)]
+    no_tree: bool,
 
     /// Show only cgroups with this text in name, path, namespace, pod or container; a regular expression after /; one of them
     /// after path: ns: pod: container:
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// Begin with this view: cgroups, cpus or listeners
+    /// Begin with this view: cgroups, cpus, listeners or alerts
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
 
-    /// Show the pane of alerts
-    #[arg(long)]
+    /// Show the worst alerts below the view; --no-alerts to hide them
+    #[arg(long, overrides_with = "no_alerts")]
     alerts: bool,
+
+    /// Hide the alerts
+    #[arg(long, overrides_with = "alerts", hide = true)]
+    no_alerts: bool,
 
     /// Colours for a dark or a light background, or none; NO_COLOR means none too
     #[arg(long, value_name = "THEME")]
     theme: Option<String>,
 
-    /// Draw with ASCII characters alone, as is done where the locale is not UTF-8
-    #[arg(long)]
+    /// Draw with ASCII characters alone, as is done where the locale is not UTF-8; --no-ascii for all characters
+    #[arg(long, overrides_with = "no_ascii")]
     ascii: bool,
+
+    /// Draw with all characters
+    #[arg(long, overrides_with = "ascii", hide = true)]
+    no_ascii: bool,
 
     /// How far back one can step
     #[arg(long, value_name = "TIME", value_parser = positive)]
@@ -132,16 +144,17 @@ impl Args {
         if let Some(history) = screen.history {
             settings.set_history(history);
         }
-        if screen.tree {
-            settings.set_tree(true);
+        if let Some(tree) = switched(screen.tree, screen.no_tree) {
+            settings.set_tree(tree);
         }
-        if screen.alerts {
-            settings.set_alerts(true);
+        if let Some(alerts) = switched(screen.alerts, screen.no_alerts) {
+            settings.set_alerts(alerts);
         }
         if let Some(rows) = self.rows {
             settings.set_rows(rows);
         }
-        settings.set_ascii(screen.ascii || config.top.ascii.unwrap_or_else(locale_is_not_utf8));
+        let ascii = switched(screen.ascii, screen.no_ascii).or(config.top.ascii);
+        settings.set_ascii(ascii.unwrap_or_else(locale_is_not_utf8));
         settings.set_thresholds(self.thresholds.over(config.thresholds.0.clone()));
         Ok(settings)
     }
@@ -187,6 +200,15 @@ fn stream(args: &Args, config: &Config) -> Result<Stream, Failure> {
     Ok(args.measure.start_or_read(&config.measure)?)
 }
 
+/// What a flag and its negation say, of which clap keeps the last one given.
+const fn switched(on: bool, off: bool) -> Option<bool> {
+    match (on, off) {
+        (true, _) => Some(true),
+        (false, true) => Some(false),
+        (false, false) => None,
+    }
+}
+
 /// Does the locale say that the terminal takes something else? Where nothing is said, most take UTF-8.
 fn locale_is_not_utf8() -> bool {
     let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -195,4 +217,36 @@ fn locale_is_not_utf8() -> bool {
         let locale = locale.to_lowercase();
         !locale.contains("utf-8") && !locale.contains("utf8")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn settings(flags: &[&str], config: &str) -> String {
+        let command = Command::try_parse_from(["top"].iter().chain(flags)).unwrap();
+        let config: Config = toml::from_str(config).unwrap();
+        format!("{:?}", command.args.settings(&config).unwrap())
+    }
+
+    #[test]
+    fn flags_switch_off_what_the_file_switches_on() {
+        for key in ["tree", "alerts", "ascii"] {
+            let [on, off] = [format!("--{key}"), format!("--no-{key}")];
+            let file = format!("[top]\n{key} = true\n");
+            let with = |flags: &[&str]| settings(flags, &file).contains(&format!("{key}: true"));
+            assert!(with(&[]), "{key}");
+            assert!(!with(&[&off]), "{key}");
+            assert!(with(&[&off, &on]), "the last one wins: {key}");
+            assert!(!with(&[&on, &off]), "the last one wins: {key}");
+        }
+    }
 }

@@ -19,8 +19,11 @@ use crate::{
     recording::Reader,
 };
 
-/// Intervals before the one that is jumped to, that are read for what only several intervals say.
-const WARM_UP: u64 = 30;
+/// Time before the interval that is jumped to, that is read for what only several intervals say: six times as long as roles
+/// remember.
+const WARM_UP: Nanos = Nanos(30 * Nanos::SECOND.0);
+/// Intervals that are read for it at most: there may be fifty in a second.
+const MOST_WARM_UP: u64 = 120;
 /// Intervals ahead up to which all in between are read.
 const AHEAD: u64 = 120;
 /// Intervals of one cgroup's history.
@@ -102,6 +105,11 @@ impl App {
         self.state.on_look(look);
     }
 
+    /// Limits and threads will not be read any more: a fault of lagstop's own.
+    pub fn on_looks_end(&mut self) {
+        self.state.on_looks_end();
+    }
+
     /// Does what `key` asks for.
     ///
     /// # Errors
@@ -138,9 +146,9 @@ impl App {
         Ok(())
     }
 
-    /// The cgroup that is looked at closely, with its path.
+    /// The cgroup that is looked at closely, with its path, if that is known.
     pub fn looked_at(&self) -> Option<(CgroupId, Arc<str>)> {
-        self.state.detail().map(|detail| (detail.id, Arc::clone(&detail.path)))
+        self.state.detail().and_then(|detail| Some((detail.id, Arc::clone(detail.path.as_ref()?))))
     }
 
     /// Has an ended stream nothing more to show?
@@ -196,7 +204,8 @@ impl App {
         let Some(recording) = &mut self.recording else { return Ok(None) };
         // Not far ahead: all in between, so that nothing begins anew.
         let next = self.timeline.kept().map(|(_, last)| last + 1).filter(|next| (*next..next + AHEAD).contains(&n));
-        let first = next.unwrap_or(n.saturating_sub(WARM_UP));
+        let start_of = |n| recording.start_of(usize::try_from(n).unwrap_or(usize::MAX)).ok();
+        let first = next.unwrap_or_else(|| warm_up_from(n, start_of));
         if next.is_none() {
             self.timeline.restart(first);
         }
@@ -214,13 +223,48 @@ impl App {
         if let Some((id, n)) = of.filter(|_| self.told != of) {
             let trend = self.timeline.trend(id, n, TREND).map_err(TopError::Timeline)?;
             self.state.on_history(trend, self.timeline.findings(id));
+            // An idle one has a name in what was seen before.
+            if let (None, Some((name, path))) = (self.looked_at(), self.timeline.label(id)) {
+                self.state.on_label(name, path);
+            }
         }
         self.told = of;
         Ok(())
     }
 }
 
+/// The first interval to read where the `n`th is jumped to. `start_of` gives when an interval began, if that can be read.
+fn warm_up_from(n: u64, mut start_of: impl FnMut(u64) -> Option<Nanos>) -> u64 {
+    let Some(end) = start_of(n) else { return n };
+    let mut first = n;
+    let mut before = Nanos::ZERO;
+    while before < WARM_UP
+        && n - first < MOST_WARM_UP
+        && let Some(earlier) = first.checked_sub(1)
+        && let Some(start) = start_of(earlier)
+    {
+        (first, before) = (earlier, end.minus(start));
+    }
+    first
+}
+
 /// A fault of lagstop's own: what it kept cannot be read back.
 pub(super) fn timeline_error(error: &io::Error) -> String {
     format!("what was seen cannot be kept or read back ({error}): a fault of lagstop's own. Please report it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_reads_as_much_time_whatever_the_length_of_intervals() {
+        let from = |n: u64, millis: u64| warm_up_from(n, |n| Some(Nanos(n * millis * 1_000_000)));
+        assert_eq!(from(500, 1_000), 470);
+        assert_eq!(from(500, 10_000), 497);
+        assert_eq!(from(500, 60_000), 499, "always one");
+        assert_eq!(from(500, 20), 380, "not too many");
+        assert_eq!(from(3, 1_000), 0);
+        assert_eq!(warm_up_from(500, |n| (n > 490).then_some(Nanos::ZERO)), 491, "a damaged line ends it");
+    }
 }

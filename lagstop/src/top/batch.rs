@@ -1,6 +1,9 @@
 //! The table as text, for scripts and `watch`.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
 
 use super::{
     column::Column,
@@ -74,9 +77,11 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
         filter: Filter::parse(&settings.filter).unwrap_or_default(),
         ..Arrangement::default()
     };
-    let rows = arrangement.rows(frame);
+    let rows = arrangement.rows(frame, &mut Arc::default());
     let rows = &rows[..rows.len().min(settings.rows)];
-    let names: Vec<String> = rows.iter().map(|row| name(row, frame)).collect();
+    let plain = |text: String| if settings.ascii { to_ascii(&text) } else { text };
+    // Before they are made to fit: what is wide or without a width becomes one cell.
+    let names: Vec<String> = rows.iter().map(|row| plain(name(row, frame))).collect();
     let figures: usize = settings.columns.iter().map(|column| usize::from(column.width()) + 1).sum();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0).clamp(10, LONGEST_NAME);
     // Where it must fit, names give way, down to what still tells them apart.
@@ -101,7 +106,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
         let cells = &mut settings.columns.iter().map(|column| (cell(column), usize::from(column.width())));
         text.push_str(&line(name, cells));
     }
-    if settings.ascii { to_ascii(&text) } else { text }
+    plain(text)
 }
 
 /// With its marks, and further right the deeper in the tree.
@@ -112,7 +117,7 @@ fn name(row: &Row, frame: &Frame) -> String {
     };
     let role = role.map_or(" ", |role| role_mark(role.kind));
     let worst = worst.map_or("  ", severity_mark);
-    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(&row.label))
+    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(row.label()))
 }
 
 fn heading(session: &Session, frame: &Frame) -> String {
@@ -160,4 +165,64 @@ fn to_ascii(text: &str) -> String {
     text.chars()
         .map(|char| if char.is_ascii() { char.to_string() } else { super::view::ascii_of(char).to_owned() })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::{Alert, AlertKind, AlertSubject, Severity},
+        model::{Cgroup, CgroupId, Totals},
+        top::frame::ActiveAlert,
+    };
+
+    /// The lines of the cgroups with these names, each of which waits longer than it should.
+    fn lines(names: &[&str], settings: &Settings) -> Vec<String> {
+        let cgroup = |(id, name): (u64, &&str)| Cgroup {
+            id: CgroupId(id),
+            path: format!("/{id}").into(),
+            name: (*name).into(),
+            totals: Totals { switches: 1, ..Totals::default() },
+            ..Cgroup::default()
+        };
+        let alert = |id| Alert {
+            subject: AlertSubject::Cgroup(CgroupId(id)),
+            kind: AlertKind::WaitPerCpu,
+            severity: Severity::Critical,
+            value: 9.0,
+        };
+        let active = |id| ActiveAlert { alert: alert(id), since: Nanos::ZERO, is_longer: false };
+        let ids = 1..=names.len() as u64;
+        let interval = Interval {
+            duration_ns: Nanos::SECOND,
+            cgroups: ids.clone().zip(names).map(cgroup).collect(),
+            ..Interval::default()
+        };
+        let frame = Frame::new(0, interval, Default::default(), ids.map(active).collect(), Vec::new());
+        let table = table(&Session::default(), &frame, settings, None);
+        table.lines().skip_while(|line| !line.contains("cgroup ")).skip(1).map(str::to_owned).collect()
+    }
+
+    fn settings(ascii: bool) -> Settings {
+        let mut settings = Settings::default();
+        settings.set_sort("name").unwrap();
+        settings.set_columns(["switches"]).unwrap();
+        settings.set_ascii(ascii);
+        settings
+    }
+
+    #[test]
+    fn marks_and_names_are_words_of_their_own() {
+        assert_eq!(lines(&["web", "database"], &settings(false)), [" !! database      1.0", " !! web           1.0"]);
+    }
+
+    #[test]
+    fn figures_stand_below_each_other_whatever_the_names() {
+        let names = ["web", "日本語.service", "e\u{301}te\u{301}", "µ–…", &"長い名前".repeat(40)];
+        for ascii in [false, true] {
+            let lines = lines(&names, &settings(ascii));
+            assert!(lines.iter().all(|line| width(line) == width(&lines[0])), "{lines:#?}");
+            assert!(!ascii || lines.iter().all(|line| line.is_ascii()), "{lines:#?}");
+        }
+    }
 }

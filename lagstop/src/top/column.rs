@@ -127,9 +127,15 @@ impl Column {
         Self::ALL.iter().copied().find(|column| column.key() == key)
     }
 
-    /// Does it take a distribution to say?
-    pub(super) const fn is_of_distribution(self) -> bool {
-        matches!(self, Self::SwitchP50 | Self::SwitchP99 | Self::RunqWaitP50 | Self::RunqWaitP99)
+    /// The quantile that it shows, and of which durations, where it shows one.
+    pub(super) const fn quantile(self) -> Option<(Durations, f64)> {
+        match self {
+            Self::SwitchP50 => Some((Durations::SwitchCost, 0.5)),
+            Self::SwitchP99 => Some((Durations::SwitchCost, 0.99)),
+            Self::RunqWaitP50 => Some((Durations::RunqWait, 0.5)),
+            Self::RunqWaitP99 => Some((Durations::RunqWait, 0.99)),
+            _ => None,
+        }
     }
 
     /// The alert that it is coloured for.
@@ -167,8 +173,6 @@ impl Column {
                 wait => wait.map(|wait| Figure::Amount(wait.0 as f64 / totals.cpu_ns.0 as f64)).into(),
             },
             Self::RunqWait => Cell::mean(totals.runq_wait_ns, totals.runq_waits),
-            Self::RunqWaitP50 => quantile(cgroup.runq_wait.as_ref(), 0.5),
-            Self::RunqWaitP99 => quantile(cgroup.runq_wait.as_ref(), 0.99),
             Self::Migrations => totals.migrations.map(rate).into(),
             Self::AcceptWait => Cell::mean(totals.accept_wait_ns, totals.accepts),
             Self::Throttled => Cell::share(cgroup.nr_throttled, cgroup.nr_periods),
@@ -177,8 +181,9 @@ impl Column {
             Self::Swap => totals.swap_ns.map(share_of_time).into(),
             Self::Kept => totals.kept_ns.map(share_of_time).into(),
             Self::PickFunction => totals.pick_function_ns.map(share_of_time).into(),
-            Self::SwitchP50 => quantile(cgroup.switch_cost.as_ref(), 0.5),
-            Self::SwitchP99 => quantile(cgroup.switch_cost.as_ref(), 0.99),
+            Self::SwitchP50 | Self::SwitchP99 | Self::RunqWaitP50 | Self::RunqWaitP99 => {
+                self.quantile().map_or(Cell::Nothing, |(durations, share)| Cell::quantile(durations.of(cgroup), share))
+            }
             Self::Voluntary => Cell::Figure(rate(totals.voluntary_switches)),
             Self::Waiting => totals.runq_wait_ns.map(|wait| Figure::Amount(wait.cores(interval.duration_ns).0)).into(),
             Self::CrossLlc => totals.migrations_cross_llc.map(rate).into(),
@@ -190,10 +195,19 @@ impl Column {
     }
 }
 
-fn quantile(distribution: Option<&Distribution>, quantile: f64) -> Cell {
-    match distribution {
-        Some(of) => of.quantile(quantile).map_or(Cell::Nothing, |time| Cell::Figure(Figure::Time(time))),
-        None => Cell::NotMeasured,
+/// What columns show quantiles of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durations {
+    SwitchCost,
+    RunqWait,
+}
+
+impl Durations {
+    pub(super) const fn of(self, cgroup: &Cgroup) -> Option<&Distribution> {
+        match self {
+            Self::SwitchCost => cgroup.switch_cost.as_ref(),
+            Self::RunqWait => cgroup.runq_wait.as_ref(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::model::Nanos;
+use crate::model::{Distribution, Nanos};
 
 /// A figure, with what says how to write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,6 +80,14 @@ impl Cell {
     pub(super) fn mean(total: Option<Nanos>, count: Option<u64>) -> Self {
         match total.zip(count) {
             Some((total, count)) => total.mean(count).map_or(Self::Nothing, |mean| Self::Figure(Figure::Time(mean))),
+            None => Self::NotMeasured,
+        }
+    }
+
+    /// The duration that a share of the durations does not exceed, if they were measured.
+    pub(super) fn quantile(of: Option<&Distribution>, share: f64) -> Self {
+        match of {
+            Some(of) => of.quantile(share).map_or(Self::Nothing, |time| Self::Figure(Figure::Time(time))),
             None => Self::NotMeasured,
         }
     }

@@ -47,14 +47,7 @@ impl Frame {
         let mut worst: HashMap<CgroupId, Severity> = HashMap::new();
         for Alert { subject, kind, severity, .. } in alerts.iter().map(|active| active.alert) {
             // A listener's backlog is its owner's too.
-            let owner = match subject {
-                AlertSubject::Listener(netns, address) => {
-                    let mut listeners = interval.listeners.iter();
-                    listeners.find(|it| (it.netns, it.address) == (netns, address)).and_then(|it| it.cgroup)
-                }
-                AlertSubject::Cgroup(id) => Some(id),
-                AlertSubject::Host => None,
-            };
+            let owner = owner(subject, &interval);
             for subject in [Some(subject), owner.map(AlertSubject::Cgroup)].into_iter().flatten() {
                 severities.entry((subject, kind)).and_modify(|known| *known = severity.max(*known)).or_insert(severity);
             }
@@ -84,8 +77,24 @@ impl Frame {
         self.worst.get(&id).copied()
     }
 
+    /// The cgroup that an alert on `subject` is about, which may be idle.
+    pub(super) fn owner(&self, subject: AlertSubject) -> Option<CgroupId> {
+        owner(subject, &self.interval)
+    }
+
     /// The cgroup, unless it is idle.
     pub(super) fn cgroup(&self, id: CgroupId) -> Option<&Cgroup> {
         self.interval.cgroups.iter().find(|cgroup| cgroup.id == id)
+    }
+}
+
+fn owner(subject: AlertSubject, interval: &Interval) -> Option<CgroupId> {
+    match subject {
+        AlertSubject::Listener(netns, address) => {
+            let mut listeners = interval.listeners.iter();
+            listeners.find(|it| (it.netns, it.address) == (netns, address)).and_then(|it| it.cgroup)
+        }
+        AlertSubject::Cgroup(id) => Some(id),
+        AlertSubject::Host => None,
     }
 }

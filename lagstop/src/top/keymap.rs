@@ -135,6 +135,7 @@ pub(super) enum View {
     Cgroups,
     Cpus,
     Listeners,
+    Alerts,
 }
 
 /// Keys that do the same.
@@ -182,7 +183,12 @@ pub(super) const KEYS: &[Binding] = &[
     ),
     binding(&[Key::Char('x')], Command::Fold, None, "fold or unfold the selected part of the tree"),
     binding(&[Key::Char('c')], Command::Columns, None, "choose columns and their order"),
-    binding(&[Key::Char('a')], Command::Alerts, Some("alerts"), "thresholds that are crossed, and since when"),
+    binding(
+        &[Key::Char('a')],
+        Command::Alerts,
+        Some("alerts"),
+        "below the view: the worst of the thresholds that are crossed, and since when",
+    ),
     binding(
         &[Key::Char(' ')],
         Command::Pause,
@@ -197,6 +203,7 @@ pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('1')], Command::View(View::Cgroups), None, "cgroups"),
     binding(&[Key::Char('2')], Command::View(View::Cpus), None, "CPUs, and which cgroups crowd them"),
     binding(&[Key::Char('3')], Command::View(View::Listeners), None, "listeners and their backlogs"),
+    binding(&[Key::Char('4')], Command::View(View::Alerts), None, "all alerts, and whose they are"),
     binding(&[Key::Char('m')], Command::Hooks, Some("measures"), "how everything is measured, what is not, and why"),
     binding(&[Key::PageUp], Command::Move(Move::PageUp), None, "one page up"),
     binding(&[Key::PageDown], Command::Move(Move::PageDown), None, "one page down"),

@@ -1,8 +1,14 @@
 //! The rows of the table of cgroups: each cgroup by itself, or the tree of them.
 
+mod label;
+mod sum;
 mod tree;
 
-use std::{cell::OnceCell, collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
+
+use label::Label;
+use sum::Sum;
+pub(super) use tree::Forest;
 
 use super::{
     column::Column,
@@ -12,7 +18,7 @@ use super::{
     sort::{By, Rank, Sort},
     text,
 };
-use crate::model::{Cgroup, CgroupId, Distribution, Interval};
+use crate::model::{Cgroup, CgroupId, Interval};
 
 /// What a row stands for, from frame to frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -26,8 +32,7 @@ pub(super) enum RowKey {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: RowKey,
-    /// What it is called; not yet harmless.
-    pub(super) label: Arc<str>,
+    label: Label,
     pub(super) path: Arc<str>,
     pub(super) depth: u16,
     /// Whether what is below it is hidden; `None` where there is nothing below it.
@@ -42,17 +47,6 @@ enum What {
     Sum(Box<Sum>),
 }
 
-/// Several cgroups added up.
-#[derive(Clone, Debug)]
-struct Sum {
-    /// Without distributions.
-    cgroup: Cgroup,
-    /// Positions in the interval.
-    members: Vec<usize>,
-    /// With distributions: merging them takes long, and most rows are never seen.
-    whole: OnceCell<Box<Cgroup>>,
-}
-
 /// What decides which rows there are and how they are ordered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrangement {
@@ -64,13 +58,13 @@ pub(super) struct Arrangement {
 }
 
 impl Arrangement {
-    /// The rows for `frame`.
-    pub(super) fn rows(&self, frame: &Frame) -> Vec<Row> {
+    /// The rows for `frame`. `forest` is the tree of the frame before: that of frames with the same cgroups is the same.
+    pub(super) fn rows(&self, frame: &Frame, forest: &mut Arc<Forest>) -> Vec<Row> {
         let cgroups = &frame.interval.cgroups;
         let shown = |cgroup: &Cgroup| self.filter.as_ref().is_none_or(|filter| filter.matches(cgroup));
         let positions: Vec<usize> = (0..cgroups.len()).filter(|&n| shown(&cgroups[n])).collect();
         if self.tree {
-            return tree::rows(&frame.interval, &positions, self);
+            return tree::rows(&frame.interval, &positions, self, forest);
         }
         let mut ranked: Vec<(Rank<'_>, usize)> = positions
             .into_iter()
@@ -83,7 +77,7 @@ impl Arrangement {
         ranked.sort_unstable_by(|(a, _), (b, _)| self.sort.compare(a, b));
         let row = |(_, n): (Rank<'_>, usize)| Row {
             key: RowKey::Cgroup(cgroups[n].id),
-            label: text::shared_name(&cgroups[n]),
+            label: Label::Name(text::shared_name(&cgroups[n])),
             path: Arc::clone(&cgroups[n].path),
             depth: 0,
             folded: None,
@@ -101,12 +95,16 @@ impl Arrangement {
 }
 
 impl Row {
+    /// What it is called; not yet harmless.
+    pub(super) fn label(&self) -> &str {
+        self.label.text(&self.path)
+    }
+
     /// What `column` says of it.
     pub(super) fn cell(&self, column: Column, interval: &Interval) -> Cell {
         match &self.what {
             What::One(n) => interval.cgroups.get(*n).map_or(Cell::Nothing, |cgroup| column.cell(cgroup, interval)),
-            What::Sum(sum) if column.is_of_distribution() => column.cell(sum.whole(interval), interval),
-            What::Sum(sum) => column.cell(&sum.cgroup, interval),
+            What::Sum(sum) => sum.cell(column, interval),
         }
     }
 
@@ -117,28 +115,10 @@ impl Row {
 
     /// The cgroups that it stands for.
     pub(super) fn members<'a>(&'a self, interval: &'a Interval) -> impl Iterator<Item = &'a Cgroup> {
-        let members = match &self.what {
-            What::One(n) => std::slice::from_ref(n),
-            What::Sum(sum) => &sum.members,
+        let (one, sum) = match &self.what {
+            What::One(n) => (interval.cgroups.get(*n), None),
+            What::Sum(sum) => (None, Some(sum.members(interval))),
         };
-        members.iter().filter_map(|&n| interval.cgroups.get(n))
-    }
-}
-
-impl Sum {
-    fn whole(&self, interval: &Interval) -> &Cgroup {
-        self.whole.get_or_init(|| {
-            let members = || self.members.iter().filter_map(|&n| interval.cgroups.get(n));
-            // What one of them did not measure is not measured in the sum.
-            let merged = |of: fn(&Cgroup) -> Option<&Distribution>| {
-                members().map(of).collect::<Option<Vec<_>>>().map(Distribution::sum)
-            };
-            Box::new(Cgroup {
-                switch_cost: merged(|cgroup| cgroup.switch_cost.as_ref()),
-                runq_wait: merged(|cgroup| cgroup.runq_wait.as_ref()),
-                accept_wait: merged(|cgroup| cgroup.accept_wait.as_ref()),
-                ..self.cgroup.clone()
-            })
-        })
+        one.into_iter().chain(sum.into_iter().flatten())
     }
 }

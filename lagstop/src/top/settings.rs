@@ -120,7 +120,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Starts with this view: `cgroups`, `cpus` or `listeners`.
+    /// Starts with this view: `cgroups`, `cpus`, `listeners` or `alerts`.
     ///
     /// # Errors
     /// When there is no such view.
@@ -129,7 +129,8 @@ impl Settings {
             "cgroups" => View::Cgroups,
             "cpus" => View::Cpus,
             "listeners" => View::Listeners,
-            _ => return Err(format!("there is no view {name}; there are cgroups, cpus and listeners")),
+            "alerts" => View::Alerts,
+            _ => return Err(format!("there is no view {name}; there are cgroups, cpus, listeners and alerts")),
         };
         Ok(())
     }

@@ -1,10 +1,14 @@
 //! What the screen shows, and what keys and frames do to it. Plain data: no terminal, no clock, no files.
 
+mod detail;
+mod list;
 mod picker;
 mod prompt;
 mod scroll;
 mod table;
 
+pub(super) use detail::Detail;
+pub(super) use list::List;
 pub(super) use picker::Picker;
 pub(super) use prompt::Prompt;
 pub(super) use scroll::Scroll;
@@ -13,15 +17,15 @@ pub(super) use table::Table;
 use std::{net::SocketAddr, sync::Arc};
 
 use super::{
-    frame::Frame,
+    frame::{ActiveAlert, Frame},
     keymap::{self, Command, Context, Key, Move, Step, View},
     rows::RowKey,
     settings::Settings,
     timeline::TrendPoint,
 };
 use crate::{
-    diagnosis::{Finding, Span},
-    model::{CgroupId, CloserLook, Listener, Nanos, Session},
+    diagnosis::{AlertKind, AlertSubject, Finding, Span},
+    model::{CloserLook, Listener, Nanos, Session},
 };
 
 /// What the loop does after a key.
@@ -62,21 +66,6 @@ pub(super) enum Mode {
     Replay,
 }
 
-/// The cgroup that is looked at closely.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Detail {
-    pub(super) id: CgroupId,
-    /// What it was called when it was opened: it may be idle later.
-    pub(super) name: String,
-    pub(super) path: Arc<str>,
-    /// Its limits and threads, once they have been read.
-    pub(super) look: Option<CloserLook>,
-    pub(super) trend: Vec<TrendPoint>,
-    pub(super) findings: Vec<Finding>,
-    pub(super) found_over: Option<Span>,
-    pub(super) scroll: Scroll,
-}
-
 /// What the screen shows.
 #[derive(Debug)]
 pub(super) struct State {
@@ -93,17 +82,19 @@ pub(super) struct State {
     view: View,
     pub(super) table: Table,
     pub(super) cpus: Scroll,
-    pub(super) listeners: Scroll,
+    pub(super) listeners: List<(u32, SocketAddr)>,
+    pub(super) alerts: List<(AlertSubject, AlertKind)>,
     detail: Option<Detail>,
-    alerts: bool,
+    /// Whether whoever reads limits and threads is gone.
+    looks_ended: bool,
+    /// Whether the worst alerts are shown below the view.
+    alerts_below: bool,
     overlay: Option<Overlay>,
     overlay_scroll: Scroll,
     prompt: Option<Prompt>,
     picker: Picker,
     /// What went wrong with the last key.
     notice: Option<String>,
-    /// The listener that is selected: it changes its row.
-    listener: Option<(u32, SocketAddr)>,
 }
 
 impl State {
@@ -119,15 +110,16 @@ impl State {
             view: settings.view,
             table: Table::new(settings),
             cpus: Scroll::default(),
-            listeners: Scroll::default(),
+            listeners: List::default(),
+            alerts: List::default(),
             detail: None,
-            alerts: settings.alerts,
+            looks_ended: false,
+            alerts_below: settings.alerts,
             overlay: None,
             overlay_scroll: Scroll::default(),
             prompt: None,
             picker: Picker::new(settings.columns.clone()),
             notice: None,
-            listener: None,
         }
     }
 
@@ -158,10 +150,11 @@ impl State {
             self.running &= !self.ended;
         }
         self.table.arrange(&frame);
-        let place = |wanted| super::listeners::sorted(&frame).iter().position(|it| (it.netns, it.address) == wanted);
-        if let Some(place) = self.listener.and_then(place) {
-            self.listeners.selected = place;
+        if let Some(detail) = &mut self.detail {
+            detail.see(&frame);
         }
+        self.listeners.follow(super::listeners::sorted(&frame).into_iter().map(listener_key));
+        self.alerts.follow(frame.alerts().iter().map(alert_key));
         self.frame = Some(frame);
     }
 
@@ -183,6 +176,21 @@ impl State {
         let wanted = |detail: &&mut Detail| detail.id == look.id && !(is_held && detail.look.is_some());
         if let Some(detail) = self.detail.as_mut().filter(wanted) {
             detail.look = Some(look);
+        }
+    }
+
+    /// Limits and threads will not be read any more; those that were read are not those of now.
+    pub(super) fn on_looks_end(&mut self) {
+        self.looks_ended = true;
+        if let Some(detail) = &mut self.detail {
+            detail.look = None;
+        }
+    }
+
+    /// What the cgroup was called that is looked at.
+    pub(super) fn on_label(&mut self, name: &str, path: &Arc<str>) {
+        if let Some(detail) = &mut self.detail {
+            detail.learn(name, path);
         }
     }
 
@@ -254,7 +262,8 @@ impl State {
             Command::NextView => self.turn_to(match self.view {
                 View::Cgroups => View::Cpus,
                 View::Cpus => View::Listeners,
-                View::Listeners => View::Cgroups,
+                View::Listeners => View::Alerts,
+                View::Alerts => View::Cgroups,
             }),
             Command::NextSort => self.table.sort_by(|sort, columns| sort.next(columns)),
             Command::PreviousSort => self.table.sort_by(|sort, columns| sort.previous(columns)),
@@ -268,7 +277,7 @@ impl State {
                 self.prompt = Some(Prompt::new(self.table.filter_text(), start));
                 self.filter();
             }
-            Command::Alerts => self.alerts = !self.alerts,
+            Command::Alerts => self.alerts_below = !self.alerts_below,
             Command::Columns => self.toggle(Overlay::Columns),
             Command::Help => self.toggle(Overlay::Help),
             Command::Hooks => self.toggle(Overlay::Hooks),
@@ -341,20 +350,20 @@ impl State {
     }
 
     fn go(&mut self, to: Move) {
+        let frame = self.frame.as_ref();
         match (&mut self.detail, self.overlay, self.view) {
             (_, Some(_), _) => self.overlay_scroll.go(to),
             (Some(detail), None, _) => detail.scroll.go(to),
             (None, None, View::Cgroups) => self.table.select(to),
             (None, None, View::Cpus) => self.cpus.go(to),
             (None, None, View::Listeners) => {
-                self.listeners.go(to);
-                self.listener = self.selected_listener().map(|it| (it.netns, it.address));
+                let rows = frame.map(super::listeners::sorted).unwrap_or_default();
+                self.listeners.go(to, rows.into_iter().map(listener_key));
+            }
+            (None, None, View::Alerts) => {
+                self.alerts.go(to, frame.map(Frame::alerts).unwrap_or_default().iter().map(alert_key));
             }
         }
-    }
-
-    fn selected_listener(&self) -> Option<&Listener> {
-        super::listeners::sorted(self.frame.as_ref()?).get(self.listeners.selected).copied()
     }
 
     fn open(&mut self) {
@@ -365,20 +374,27 @@ impl State {
         if self.detail.is_some() {
             return;
         }
-        let selected = match self.view {
-            View::Cgroups => self.table.selected_key(),
+        let Some(frame) = &self.frame else { return };
+        let subject = match self.view {
+            View::Cgroups => match self.table.selected_key() {
+                Some(RowKey::Cgroup(id)) => Some(AlertSubject::Cgroup(id)),
+                Some(RowKey::Path(_)) => return self.table.fold(),
+                None => None,
+            },
             View::Cpus => None,
-            View::Listeners => self.selected_listener().and_then(|it| it.cgroup).map(RowKey::Cgroup),
-        };
-        match (selected, &self.frame) {
-            (Some(RowKey::Cgroup(id)), Some(frame)) => {
-                if let Some(cgroup) = frame.cgroup(id) {
-                    let name = super::text::name(cgroup).to_owned();
-                    self.detail = Some(Detail { id, name, path: Arc::clone(&cgroup.path), ..Detail::default() });
-                }
+            View::Listeners => {
+                let selected = super::listeners::sorted(frame).get(self.listeners.scroll.selected).copied();
+                selected.map(|it| AlertSubject::Listener(it.netns, it.address))
             }
-            (Some(RowKey::Path(_)), _) => self.table.fold(),
-            _ => {}
+            View::Alerts => frame.alerts().get(self.alerts.scroll.selected).map(|active| active.alert.subject),
+        };
+        match subject.map(|subject| (subject, frame.owner(subject))) {
+            Some((_, Some(id))) => self.detail = Some(Detail::new(id, frame)),
+            Some((AlertSubject::Host, None)) => {
+                self.notice = Some("the host's figures are those at the top".to_owned())
+            }
+            Some((_, None)) => self.notice = Some("it is not known which cgroup this listener is of".to_owned()),
+            None => {}
         }
     }
 
@@ -410,7 +426,8 @@ impl State {
             (Some(detail), _) => detail.scroll.fit_lines(seen, lines),
             (None, View::Cgroups) => self.table.fit(seen),
             (None, View::Cpus) => self.cpus.fit_lines(seen, lines),
-            (None, View::Listeners) => self.listeners.fit_rows(seen, lines),
+            (None, View::Listeners) => self.listeners.scroll.fit_rows(seen, lines),
+            (None, View::Alerts) => self.alerts.scroll.fit_rows(seen, lines),
         }
         let (seen, lines) = room.overlay;
         match self.overlay {
@@ -462,8 +479,13 @@ impl State {
         self.detail.as_ref()
     }
 
-    pub(super) const fn shows_alerts(&self) -> bool {
-        self.alerts
+    pub(super) const fn looks_ended(&self) -> bool {
+        self.looks_ended
+    }
+
+    /// Are the worst alerts shown below the view? Not where all are.
+    pub(super) fn shows_alerts_below(&self) -> bool {
+        self.alerts_below && (self.detail.is_some() || self.view != View::Alerts)
     }
 
     pub(super) const fn overlay(&self) -> Option<Overlay> {
@@ -485,4 +507,12 @@ impl State {
     pub(super) const fn picker(&self) -> &Picker {
         &self.picker
     }
+}
+
+fn listener_key(listener: &Listener) -> (u32, SocketAddr) {
+    (listener.netns, listener.address)
+}
+
+fn alert_key(active: &ActiveAlert) -> (AlertSubject, AlertKind) {
+    (active.alert.subject, active.alert.kind)
 }

@@ -14,7 +14,12 @@ const LAST_MOMENT: Duration = Duration::from_secs(253_402_300_799);
 
 /// What `cgroup` is called on the screen; not yet harmless.
 pub(super) fn name(cgroup: &Cgroup) -> &str {
-    match (cgroup.id, &*cgroup.name, &*cgroup.path) {
+    called(cgroup.id, &cgroup.name, &cgroup.path)
+}
+
+/// The same, of what is known of a cgroup that is idle.
+pub(super) fn called<'a>(id: CgroupId, name: &'a str, path: &'a str) -> &'a str {
+    match (id, name, path) {
         (CgroupId::OTHER, ..) => "(other)",
         (_, "", "") => "(no name)",
         (_, "", path) => path,

@@ -9,14 +9,15 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::HashMap, io};
+use std::{collections::HashMap, io, sync::Arc};
 
+use labels::Label;
 pub(super) use pack::TrendPoint;
 use pack::Unpacked;
 pub(super) use ring::Limits;
 use ring::Ring;
 
-use super::{frame::Frame, watch::Watch};
+use super::{frame::Frame, text, watch::Watch};
 use crate::{
     diagnosis::{Finding, Role, Span, Thresholds},
     model::{CgroupId, Interval, Session},
@@ -83,6 +84,12 @@ impl Timeline {
     /// The first and the last that are kept.
     pub(super) fn kept(&self) -> Option<(u64, u64)> {
         self.ring.first().zip(self.ring.last())
+    }
+
+    /// What a cgroup was called when it was busy, and its path, if that is not too long ago.
+    pub(super) fn label(&self, id: CgroupId) -> Option<(&str, &Arc<str>)> {
+        let Label { name, path, .. } = self.ring.label(id)?;
+        Some((text::called(id, name, path), path))
     }
 
     /// The history of one cgroup in at most `count` intervals up to the `n`th.

@@ -67,7 +67,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         Constraint::Length(1),
     ])
     .areas(area);
-    let alerts_height = if state.shows_alerts() { alerts::height(state, body.height) } else { 0 };
+    let alerts_height = if state.shows_alerts_below() { alerts::height(state, body.height) } else { 0 };
     let [body, pane] = Layout::vertical([Constraint::Fill(1), Constraint::Length(alerts_height)]).areas(body);
 
     let detail = detail::Content::new(state, body.width, theme);
@@ -79,6 +79,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         (None, View::Cgroups) => (table::rows(body), 0),
         (None, View::Cpus) => (cpus::rows(body), cpus.as_ref().map_or(0, cpus::Content::len)),
         (None, View::Listeners) => (listeners::rows(body), listeners::len(state)),
+        (None, View::Alerts) => (body.height.into(), alerts::len(state)),
     };
     state.fit(Room { view, overlay: over.as_ref().map_or((0, 0), |over| (over.in_sight(), over.len())) });
 
@@ -95,6 +96,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
             }
         }
         (Some(now), None, View::Listeners) => listeners::draw(frame, body, state, now, theme),
+        (Some(now), None, View::Alerts) => alerts::draw_all(frame, body, state, now, theme),
     }
     if alerts_height > 0 {
         alerts::draw(frame, pane, state, theme);
@@ -175,6 +177,7 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
         (None, View::Cgroups) => table::title(state, area.width),
         (None, View::Cpus) => " CPUs ".to_owned(),
         (None, View::Listeners) => listeners::title(state),
+        (None, View::Alerts) => alerts::title(state),
     };
     frame.render_widget(rule_line(&title, area.width, theme), area);
 }

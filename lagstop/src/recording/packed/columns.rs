@@ -124,7 +124,6 @@ impl Columns {
         }
     }
 
-    #[expect(clippy::type_complexity, reason = "none at all, or one for each cgroup that has one")]
     fn distributions(
         &self,
         column: &'static str,

@@ -416,9 +416,9 @@ fn damage_to_a_compressed_recording_is_told_and_never_read() {
             continue;
         };
         let mut has_fault = false;
-        for n in 0..reader.len() {
+        for (n, expected) in expected.iter().enumerate().take(reader.len()) {
             match reader.interval(n) {
-                Ok(interval) => assert_eq!(interval, expected[n], "{at}"),
+                Ok(interval) => assert_eq!(interval, *expected, "{at}"),
                 Err(error) => {
                     assert!(error.line().is_some(), "{error}");
                     has_fault = true;

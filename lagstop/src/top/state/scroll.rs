@@ -20,6 +20,11 @@ impl Scroll {
         self.selected = moved(self.selected, to, self.page, self.places);
     }
 
+    /// The first row that is seen and the one after the last.
+    pub(in crate::top) fn seen(&self) -> (usize, usize) {
+        (self.top, (self.top + self.page).min(self.places))
+    }
+
     /// Keeps the selected one of `lines` in sight.
     pub(in crate::top) fn fit_rows(&mut self, page: usize, lines: usize) {
         (self.page, self.places) = (page, lines);

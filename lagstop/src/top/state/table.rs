@@ -8,10 +8,18 @@ use crate::top::{
     filter::Filter,
     frame::Frame,
     keymap::{Move, Side},
-    rows::{Arrangement, Row, RowKey},
+    rows::{Arrangement, Forest, Row, RowKey},
     settings::Settings,
     sort::Sort,
 };
+
+/// What the selection stays with.
+#[derive(Debug)]
+struct Selected {
+    key: RowKey,
+    /// The cgroup there may fall idle while what is below it does not, or be made anew.
+    path: Arc<str>,
+}
 
 /// The table of cgroups.
 #[derive(Debug)]
@@ -22,8 +30,10 @@ pub(in crate::top) struct Table {
     /// Columns that are out of sight at the left.
     skipped: usize,
     rows: Vec<Row>,
+    /// What the rows of a tree are made from, which stays while the same cgroups are busy.
+    forest: Arc<Forest>,
     /// `None` until the user moves: the first row then, whichever it is.
-    selected: Option<RowKey>,
+    selected: Option<Selected>,
     /// Where the selected row was last: moves start from there while it is idle and has no row.
     cursor: usize,
     /// The first row that is seen.
@@ -46,6 +56,7 @@ impl Table {
             columns: settings.columns.clone(),
             skipped: 0,
             rows: Vec::new(),
+            forest: Arc::default(),
             selected: None,
             cursor: 0,
             top: 0,
@@ -55,7 +66,9 @@ impl Table {
 
     /// Brings the rows into order. The selection stays with its cgroup.
     pub(super) fn arrange(&mut self, frame: &Frame) {
-        self.rows = self.arrangement.rows(frame);
+        // Their memory is that of the new ones.
+        self.rows.clear();
+        self.rows = self.arrangement.rows(frame, &mut self.forest);
         self.cursor = self.selected_row().unwrap_or(self.cursor).min(self.rows.len().saturating_sub(1));
     }
 
@@ -101,7 +114,8 @@ impl Table {
 
     pub(super) fn select(&mut self, to: Move) {
         self.cursor = moved(self.selected_row().unwrap_or(self.cursor), to, self.page, self.rows.len());
-        self.selected = self.rows.get(self.cursor).map(|row| row.key.clone()).or_else(|| self.selected.take());
+        let selected = |row: &Row| Selected { key: row.key.clone(), path: Arc::clone(&row.path) };
+        self.selected = self.rows.get(self.cursor).map(selected).or_else(|| self.selected.take());
     }
 
     pub(super) fn fit(&mut self, page: usize) {
@@ -114,7 +128,10 @@ impl Table {
     pub(in crate::top) fn selected_row(&self) -> Option<usize> {
         match &self.selected {
             None => (!self.rows.is_empty()).then_some(0),
-            Some(selected) => self.rows.iter().position(|row| row.key == *selected),
+            Some(Selected { key, path }) => {
+                let at_path = || self.rows.iter().position(|row| !path.is_empty() && row.path == *path);
+                self.rows.iter().position(|row| row.key == *key).or_else(at_path)
+            }
         }
     }
 

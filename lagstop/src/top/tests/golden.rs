@@ -73,6 +73,7 @@ fn the_listeners() {
 #[test]
 fn the_alerts() {
     frames("alerts", &Settings::default(), keys("a"));
+    frames("all_alerts", &Settings::default(), keys("4j"));
 }
 
 #[test]

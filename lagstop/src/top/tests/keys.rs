@@ -3,12 +3,12 @@
 use ratatui::style::Modifier;
 
 use super::*;
-use crate::top::{Outcome, keymap::KEYS, sort::By};
+use crate::top::{Outcome, keymap::KEYS, rows::RowKey, sort::By};
 
 fn name_of_selection(app: &App) -> Option<String> {
     let table = &app.state().table;
     let row = table.selected_row()?;
-    table.rows_in_sight().find(|(n, _)| *n == row).map(|(_, row)| row.label.to_string())
+    table.rows_in_sight().find(|(n, _)| *n == row).map(|(_, row)| row.label().to_owned())
 }
 
 fn many() -> Interval {
@@ -77,7 +77,7 @@ fn the_selection_stays_in_sight() {
 #[test]
 fn what_has_no_figure_comes_last_either_way() {
     let mut app = showing(interval());
-    let last = |app: &App| app.state().table.rows().last().map(|row| row.label.to_string());
+    let last = |app: &App| app.state().table.rows().last().map(|row| row.label().to_owned());
     assert_eq!(last(&app).as_deref(), Some("ssh.service"));
     press(&mut app, "r");
     assert_eq!(last(&app).as_deref(), Some("ssh.service"));
@@ -282,4 +282,112 @@ fn a_cgroup_is_opened_and_its_limits_come_later() {
     }
     app.on_key(Key::Esc).unwrap();
     assert_eq!(app.looked_at(), None);
+}
+
+/// Each of them waits longer than it runs, and `busy` most of all.
+fn alarming(busy: u64) -> Interval {
+    let waiting = |mut cgroup: Cgroup| {
+        let wait = if cgroup.id.0 == busy { 40 } else { 2 };
+        cgroup.totals.runq_wait_ns = Some(Nanos(cgroup.totals.cpu_ns.0 * wait));
+        cgroup
+    };
+    Interval { cgroups: many().cgroups.into_iter().map(waiting).collect(), ..interval() }
+}
+
+#[test]
+fn all_alerts_are_reached_and_whose_they_are_is_opened() {
+    let mut app = showing(alarming(150));
+    press(&mut app, "a");
+    let screen = drawn(&mut app, 80, 24);
+    assert!(screen.contains("alerts 1–4 of 198: 4 has all"), "{screen}");
+    press(&mut app, "4");
+    let screen = drawn(&mut app, 80, 24);
+    assert!(screen.contains("alerts 1–17 of 198, the worst first") && !screen.contains("has all"), "{screen}");
+    app.on_key(Key::End).unwrap();
+    let screen = drawn(&mut app, 80, 24);
+    assert!(screen.contains("alerts 182–198 of 198") && screen.contains("service-199"), "{screen}");
+    // What is selected stays so where another one becomes the worst.
+    app.on_interval(alarming(199)).unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("alerts 1–17 of 198"));
+    app.on_key(Key::Enter).unwrap();
+    assert_eq!(app.looked_at().unwrap().0, CgroupId(199));
+    app.on_key(Key::Esc).unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("the worst first"));
+    // The host has nothing to open.
+    let mut app = showing(Interval { cgroups: Vec::new(), ..expensive() });
+    press(&mut app, "4");
+    drawn(&mut app, 80, 24);
+    app.on_key(Key::Enter).unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("the host's figures are those at the top"));
+}
+
+/// The host's overhead crosses a threshold.
+fn expensive() -> Interval {
+    let mut interval = interval();
+    interval.host.totals.pick_ns = Some(Nanos(2_000_000_000));
+    interval
+}
+
+/// A listener of the cgroup `owner`.
+fn listening(owner: Option<u64>, interval: Interval) -> Interval {
+    let address = (std::net::Ipv4Addr::LOCALHOST, 80).into();
+    let listener = crate::model::Listener { cgroup: owner.map(CgroupId), ..crate::model::Listener::new(1, address) };
+    Interval { listeners: vec![listener], ..interval }
+}
+
+#[test]
+fn the_idle_owner_of_a_listener_is_opened_by_the_name_it_had() {
+    let mut idle = listening(Some(22), interval());
+    idle.cgroups.retain(|cgroup| cgroup.id != CgroupId(22));
+    let open = |app: &mut App| {
+        press(app, "3");
+        drawn(app, 80, 24);
+        app.on_key(Key::Enter).unwrap();
+        drawn(app, 80, 24)
+    };
+    let mut app = showing(interval());
+    app.on_interval(idle.clone()).unwrap();
+    let screen = open(&mut app);
+    for text in ["── ssh.service ──", "/22", "It was idle in this interval", "being read…"] {
+        assert!(screen.contains(text), "{text} is not in\n{screen}");
+    }
+    assert_eq!(app.looked_at(), Some((CgroupId(22), "/22".into())));
+    // Never seen before: nobody knows its files.
+    let mut app = showing(idle);
+    let screen = open(&mut app);
+    assert!(screen.contains("── cgroup 22 ──") && screen.contains("Its path is not known"), "{screen}");
+    assert_eq!(app.looked_at(), None);
+    app.on_interval(interval()).unwrap();
+    assert!(drawn(&mut app, 80, 24).contains("── ssh.service ──"), "until it runs");
+    assert!(app.looked_at().is_some());
+    let mut app = showing(listening(None, interval()));
+    assert!(open(&mut app).contains("not known which cgroup this listener is of"));
+}
+
+#[test]
+fn limits_that_nobody_reads_any_more_are_not_waited_for() {
+    let mut app = showing(interval());
+    drawn(&mut app, 100, 60);
+    app.on_key(Key::Enter).unwrap();
+    assert!(drawn(&mut app, 100, 60).contains("being read…"));
+    app.on_looks_end();
+    let screen = drawn(&mut app, 100, 60);
+    assert!(screen.contains("a fault of lagstop's own") && !screen.contains("being read…"), "{screen}");
+}
+
+#[test]
+fn the_selection_stays_at_its_path_while_the_cgroup_there_is_idle() {
+    let at = |id, path: &str| Cgroup { path: path.into(), ..cgroup(id, path, id) };
+    let busy = || Interval { cgroups: vec![at(5, "/a"), at(6, "/a/b"), at(7, "/a/c"), at(9, "/d")], ..interval() };
+    let mut idle = busy();
+    idle.cgroups.remove(0);
+    let mut app = showing(busy());
+    press(&mut app, "tj");
+    drawn(&mut app, 80, 24);
+    let key = |app: &App| app.state().table.selected_row().map(|row| app.state().table.rows()[row].key.clone());
+    assert_eq!(key(&app), Some(RowKey::Cgroup(CgroupId(5))));
+    app.on_interval(idle).unwrap();
+    assert_eq!(key(&app), Some(RowKey::Path("/a".into())));
+    app.on_interval(busy()).unwrap();
+    assert_eq!(key(&app), Some(RowKey::Cgroup(CgroupId(5))));
 }

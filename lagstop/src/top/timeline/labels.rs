@@ -48,6 +48,12 @@ impl Labels {
         self.labels.iter().filter(|(_, (label, _))| label.id == id).map(|(&number, _)| number).collect()
     }
 
+    /// The label that a cgroup had last.
+    pub(super) fn last_of(&self, id: CgroupId) -> Option<&Label> {
+        let of = self.labels.values().filter(|(label, _)| label.id == id);
+        of.max_by_key(|(_, last)| *last).map(|(label, _)| label)
+    }
+
     /// Forgets those that no interval from the `n`th on uses.
     pub(super) fn forget(&mut self, n: u64) {
         self.labels.retain(|_, (_, last)| *last >= n);

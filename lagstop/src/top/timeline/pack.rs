@@ -198,6 +198,11 @@ impl Packer {
         self.labels.of(id)
     }
 
+    /// What was known last of a cgroup.
+    pub(super) fn label(&self, id: CgroupId) -> Option<&Label> {
+        self.labels.last_of(id)
+    }
+
     /// Forgets what only intervals before the `n`th need.
     pub(super) fn forget(&mut self, n: u64) {
         self.labels.forget(n);

@@ -5,7 +5,10 @@ use std::{
     io,
 };
 
-use super::pack::{Packed, Packer, TrendPoint, Unpacked};
+use super::{
+    labels::Label,
+    pack::{Packed, Packer, TrendPoint, Unpacked},
+};
 use crate::{
     diagnosis::Role,
     model::{CgroupId, Interval, Nanos},
@@ -98,6 +101,11 @@ impl Ring {
     /// Overhead of the intervals up to the `n`th.
     pub(super) fn overheads(&self, n: u64) -> Vec<Option<f32>> {
         self.kept.iter().take_while(|kept| kept.n <= n).map(|kept| kept.overhead).collect()
+    }
+
+    /// What was known last of a cgroup.
+    pub(super) fn label(&self, id: CgroupId) -> Option<&Label> {
+        self.packer.label(id)
     }
 
     /// The history of one cgroup in at most `count` intervals up to the `n`th.

@@ -1,8 +1,9 @@
-//! The pane of alerts: which thresholds are crossed, by whom, and since when.
+//! Alerts: which thresholds are crossed, by whom, and since when. The worst of them below any view, or all of them as one.
 
 use ratatui::{
     Frame,
     layout::Rect,
+    style::Style,
     text::{Line, Span},
 };
 
@@ -14,6 +15,7 @@ use crate::{
     top::{
         figure::Figure,
         frame::{self, ActiveAlert},
+        keymap::{Command, View, key_of},
         state::State,
         text::{self, clock_time, fit},
         theme::{Theme, severity_mark},
@@ -22,6 +24,8 @@ use crate::{
 
 /// From this width on there is room for how long an alert has lasted, beside since when.
 const WIDE: usize = 100;
+/// Names are cut down to this before it is left out since when an alert has been one.
+const NARROWEST_NAME: usize = 12;
 
 /// Lines that the pane takes of a view of `body` lines: as many as there are alerts, and no more than a third.
 pub(super) fn height(state: &State, body: u16) -> u16 {
@@ -34,14 +38,45 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &The
     let alerts = now.alerts();
     let room = usize::from(area.height.saturating_sub(1));
     let title = match alerts.len() {
-        0 => " no alert ".to_owned(),
-        1 => " 1 alert ".to_owned(),
-        n if n > room => format!(" {room} of {n} alerts, the worst "),
-        n => format!(" {n} alerts "),
+        n if n > room => format!(" {}: {} has all ", counted(n, (0, room)), key_of(Command::View(View::Alerts))),
+        n => format!(" {} ", counted(n, (0, n))),
     };
     frame.render_widget(rule_line(&title, area.width, theme), Rect { height: 1, ..area });
     for (y, active) in (1..).zip(alerts.iter().take(room)) {
         let line = line(active, now, state, area.width.into(), theme);
+        frame.render_widget(line, Rect { y: area.y + y, height: 1, ..area });
+    }
+}
+
+/// How many alerts the view has.
+pub(super) fn len(state: &State) -> usize {
+    state.frame().map_or(0, |now| now.alerts().len())
+}
+
+/// How many there are, and which of them are seen.
+pub(super) fn title(state: &State) -> String {
+    format!(" {}, the worst first ", counted(len(state), state.alerts.scroll.seen()))
+}
+
+/// `seen` are the first one that is seen and the one after the last.
+fn counted(all: usize, (first, end): (usize, usize)) -> String {
+    match all {
+        0 => "no alert".to_owned(),
+        1 => "1 alert".to_owned(),
+        _ if end - first < all => format!("alerts {}–{end} of {all}", first + 1),
+        _ => format!("{all} alerts"),
+    }
+}
+
+/// All of them.
+pub(super) fn draw_all(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame::Frame, theme: &Theme) {
+    if now.alerts().is_empty() {
+        frame.render_widget(Line::from("No threshold is crossed.").centered(), Rect { height: 1, ..area });
+    }
+    let scroll = &state.alerts.scroll;
+    for (y, (n, active)) in (0..area.height).zip(now.alerts().iter().enumerate().skip(scroll.top)) {
+        let style = if n == scroll.selected { theme.selected() } else { Style::new() };
+        let line = line(active, now, state, area.width.into(), theme).style(style);
         frame.render_widget(line, Rect { y: area.y + y, height: 1, ..area });
     }
 }
@@ -56,8 +91,12 @@ fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, t
         Some(since) => format!("{lasted} {since}"),
         None => lasted,
     };
-    let what = format!("{}  {when}", described(&active.alert));
     let name = subject_name(subject, now);
+    let needed = text::width(&name).min(NARROWEST_NAME);
+    let what = described(&active.alert);
+    // Whose it is matters more than since when.
+    let long = format!("{what}  {when}");
+    let what = if 5 + needed + text::width(&long) <= cells { long } else { what };
     let room = cells.saturating_sub(5 + text::width(&what));
     Line::from(vec![
         Span::styled(severity_mark(severity), theme.severity(severity)),

@@ -92,7 +92,10 @@ impl Page {
     }
 
     fn identity(&mut self, detail: &Detail, now: &frame::Frame) {
-        self.plain(&display_name(&detail.path));
+        match &detail.path {
+            Some(path) => self.plain(&display_name(path)),
+            None => self.plain("Its path is not known: it has been idle all the time."),
+        }
         if let Some(role) = now.roles.get(&detail.id) {
             self.marked(role_mark(role.kind), self.theme.role(role.kind), &role.to_string());
         }
@@ -270,6 +273,10 @@ impl Page {
                 }
             }
             (None, Mode::Replay) => self.plain("n/a: limits are not in recordings."),
+            (None, Mode::Live) if state.looks_ended() => {
+                self.plain("n/a: what reads limits and threads has died: a fault of lagstop's own. Please report it.");
+            }
+            (None, Mode::Live) if detail.path.is_none() => self.plain("n/a: its files are found once it runs."),
             (None, Mode::Live) => self.plain("being read…"),
         }
     }

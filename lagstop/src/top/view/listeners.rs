@@ -75,9 +75,9 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame
     if listeners.is_empty() {
         frame.render_widget(Line::from("Nobody listens on TCP where lagstop can see it.").centered(), line_at(1));
     }
-    let seen = listeners.iter().enumerate().skip(state.listeners.top).take(rows(area));
+    let seen = listeners.iter().enumerate().skip(state.listeners.scroll.top).take(rows(area));
     for (y, (n, listener)) in (1..).zip(seen) {
-        let style = if n == state.listeners.selected { theme.selected() } else { Style::new() };
+        let style = if n == state.listeners.scroll.selected { theme.selected() } else { Style::new() };
         frame.render_widget(line(listener, now, shown, left, theme).style(style), line_at(y));
     }
 }

@@ -143,7 +143,7 @@ fn line(row: &Row, now: &frame::Frame, name_width: usize, columns: &[Column], th
         None if row.depth > 0 => "  ",
         None => "",
     };
-    let name = format!("{}{fold}{}", " ".repeat(indent), display_name(&row.label));
+    let name = format!("{}{fold}{}", " ".repeat(indent), display_name(row.label()));
     spans.push(Span::raw(fit(&name, name_width.saturating_sub(MARKS))));
     for &column in columns {
         let cell = row.cell(column, &now.interval);
