@@ -11,6 +11,7 @@ mod top;
 
 use std::{
     error::Error,
+    ffi::OsString,
     fmt,
     io::{self, IsTerminal, Write},
     path::PathBuf,
@@ -58,11 +59,23 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
+    /// Join a cgroup, wait to be continued, and become a command
+    #[command(name = record::JOIN, hide = true)]
+    JoinAndRun {
+        directory: PathBuf,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
 }
 
 /// Parses the command line and does what it says.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
+    if let Command::JoinAndRun { directory, command } = &cli.command {
+        say(format_args!("lagstop: {}\n", record::join_and_run(directory, command)));
+        // As a shell ends where a command cannot be run.
+        return ExitCode::from(127);
+    }
     if let Some(list) = cli.command.list() {
         return print(&list);
     }
@@ -83,9 +96,9 @@ impl Cli {
         let config = Config::load(self.config.as_deref())?;
         match self.command {
             Command::Top(args) => top::run(&args, &config)?,
-            Command::Record(args) => record::run(args, &config)?,
+            Command::Record(args) => return record::run(args, &config),
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) => {}
+            Command::Check(_) | Command::JoinAndRun { .. } => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -99,6 +112,7 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
+            Self::JoinAndRun { .. } => None,
         }
     }
 }

@@ -5,9 +5,11 @@ mod chunk;
 mod line;
 mod packed;
 mod reader;
+mod time;
 mod writer;
 
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};
-pub use writer::{WriteError, Writer};
+pub use time::{now, time};
+pub use writer::{Chunks, WriteError, Writer};

@@ -31,6 +31,21 @@ impl Endings {
     }
 }
 
+/// SIGUSR1: asks for what is in memory.
+pub(crate) struct Dumps(Signal);
+
+impl Dumps {
+    /// Listens for it from now on, instead of dying of it.
+    pub(crate) fn listen() -> io::Result<Self> {
+        signal(SignalKind::user_defined1()).map(Self)
+    }
+
+    /// Waits for it.
+    pub(crate) async fn wait(&mut self) {
+        self.0.recv().await;
+    }
+}
+
 /// SIGTSTP: what a shell's job control sends.
 pub(crate) struct Stops(Signal);
 

@@ -1,26 +1,44 @@
 //! `lagstop record`
 
+mod clocks;
+mod command;
+mod output;
+mod progress;
+mod ring;
+mod rotation;
+mod sink;
+
 use std::{
-    fs::{self, File},
-    io::{self, IsTerminal},
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    process::ExitCode,
+    time::Duration,
 };
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
+pub(super) use command::{JOIN, join_and_run};
+
+use self::{
+    clocks::Clocks,
+    command::Command,
+    output::{Output, is_compressed},
+    progress::Progress,
+    ring::{Cause, Ring},
+    rotation::{Limit, Rotation, limit},
+    sink::Sink,
+};
 use super::{
     Failure, block_on,
     config::Config,
     listen,
     measure::{MeasureArgs, positive},
-    say,
+    thresholds::ThresholdArgs,
 };
 use crate::{
-    model::{Interval, Session},
-    plain::plain,
-    recording::{Footer, Line, SCHEMA, WriteError, Writer},
-    signals::Endings,
+    diagnosis::{AlertSubject, Thresholds, alerts},
+    model::Interval,
+    recording::{Footer, WriteError},
+    signals::{Dumps, Endings},
     source::Stream,
 };
 
@@ -28,6 +46,14 @@ const EXAMPLES: &str = "\
 Examples:
   lagstop record --duration 30s --output host.jsonl
   lagstop record --interval 100ms --duration 5s | jq '.cgroups[]? | {name, pick_ns, swap_ns}'
+  lagstop record --output host.jsonl.zst          A tenth of the size; all of lagstop reads it
+  lagstop record --output host.jsonl.zst --rotate 1h --keep 24
+                                                  A file an hour, the last day's
+  lagstop record --output host.jsonl.zst --ring 10m
+                                                  Nothing, until kill -USR1 or the host's overhead
+                                                  crosses its threshold: then the ten minutes before
+  lagstop record --output build.jsonl.zst --attach-cmd -- make -j8
+                                                  While a command runs, in a cgroup of its own
 
 docs/recording.md defines every field. Ctrl-C ends a recording: it is whole.";
 
@@ -38,164 +64,204 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = positive)]
     duration: Option<Duration>,
 
-    /// Where to: a file, or - for standard output
+    /// Where to: a file, or - for standard output. What ends in `.zst` is compressed
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
+
+    /// Compress, whatever the file is called
+    #[arg(long)]
+    compress: bool,
 
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
 
+    /// Begin a new file after this time or size (1h, 100MB); the files have the time in their names
+    #[arg(long, value_name = "TIME|SIZE", value_parser = limit, conflicts_with = "ring")]
+    rotate: Option<Limit>,
+
+    /// With --rotate or --ring: keep only that many of the files
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+
+    /// Keep only the last so long in memory, and write them on SIGUSR1 or when a threshold is crossed
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    ring: Option<Duration>,
+
+    /// With --ring: whose threshold it takes to write
+    #[arg(long, value_name = "WHOSE", default_value = "host", requires = "ring")]
+    trigger: Trigger,
+
+    #[command(flatten)]
+    thresholds: ThresholdArgs,
+
+    /// Run COMMAND in a cgroup of its own, record while it runs, and end with its status
+    #[arg(long, requires = "command", conflicts_with_all = ["duration", "ring"])]
+    attach_cmd: bool,
+
+    /// What to run
+    #[arg(last = true, value_name = "COMMAND", requires = "attach_cmd")]
+    command: Vec<std::ffi::OsString>,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
 
-pub(super) fn run(args: Args, config: &Config) -> Result<(), Failure> {
-    let output = Output::open(&args.output, args.force)?;
-    block_on(async move {
+/// What makes a ring be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Trigger {
+    /// The host's overhead
+    Host,
+    /// Any alert that `lagstop top` would show
+    Any,
+    /// SIGUSR1 alone
+    Signal,
+}
+
+impl Trigger {
+    /// Does `interval` set it off?
+    fn is_set_off(self, interval: &Interval, thresholds: &Thresholds) -> bool {
+        let mut alerts = alerts(interval, thresholds).into_iter();
+        match self {
+            Self::Host => alerts.any(|alert| alert.subject == AlertSubject::Host),
+            Self::Any => alerts.next().is_some(),
+            Self::Signal => false,
+        }
+    }
+}
+
+pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
+    let compress = args.compress || is_compressed(&args.output);
+    let to_stdout = args.output == Path::new("-");
+    if to_stdout && (args.rotate.is_some() || args.ring.is_some()) {
+        return Err("--rotate and --ring write several files: name the first with --output".into());
+    }
+    if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
+        return Err("--keep counts the files of --rotate or --ring: give one of them".into());
+    }
+    let output = match (args.rotate, args.ring) {
+        (None, None) => Some(Output::open(&args.output, args.force)?),
+        _ => None,
+    };
+    block_on(async {
         let endings = listen()?;
-        let stream = args.measure.start(args.duration, &config.measure).inspect_err(|_| output.discard())?;
-        record(stream, output.begin()?, endings, &mut Progress::new(&args.output)).await
+        let started = start(&args, config).inspect_err(|_| output.iter().for_each(Output::discard));
+        let (stream, command) = started?;
+        let keep = args.keep.map(|keep| keep as usize);
+        let sink = match (args.rotate, args.ring, output) {
+            (Some(limit), ..) => Sink::Rotation(Rotation::new(&args.output, limit, keep, compress)?.into()),
+            (_, Some(time), _) => Sink::Ring(Ring::new(&args.output, time, keep)?.into()),
+            (.., Some(output)) => {
+                let writer = output.begin()?;
+                Sink::One(if compress { writer.compressed() } else { writer })
+            }
+            (None, None, None) => return Err("there is nowhere to write to".into()),
+        };
+        let recording = Recording {
+            sink,
+            endings,
+            dumps: Dumps::listen()?,
+            trigger: args.trigger,
+            thresholds: args.thresholds.over(config.thresholds.0.clone()),
+            clocks: Clocks::read(),
+            footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
+        };
+        recording.run(stream, &mut Progress::new(&args.output), command).await
     })
 }
 
-/// Where a recording goes. Opened before anything is measured, so that nothing is measured in vain; what it held before
-/// stays until there is something to write.
-enum Output {
-    Stdout,
-    File { file: File, path: PathBuf, is_new: bool },
+/// Starts to measure, and has the command ready to run.
+fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Failure> {
+    let command = args.attach_cmd.then(|| Command::prepare(&args.command)).transpose()?;
+    Ok((args.measure.start(args.duration, &config.measure)?, command))
 }
 
-impl Output {
-    fn open(path: &Path, force: bool) -> Result<Self, Failure> {
-        if path == Path::new("-") {
-            return Ok(Self::Stdout);
+/// A recording that goes on.
+struct Recording {
+    sink: Sink,
+    endings: Endings,
+    dumps: Dumps,
+    trigger: Trigger,
+    thresholds: Thresholds,
+    clocks: Clocks,
+    footer: Footer,
+}
+
+impl Recording {
+    async fn run(
+        mut self,
+        mut stream: Stream,
+        progress: &mut Progress,
+        command: Option<Command>,
+    ) -> Result<ExitCode, Failure> {
+        progress.started(&stream.session);
+        let mut running = command.map(Command::start).transpose()?;
+        let written = self.write_all(&mut stream, progress, &mut running).await;
+        progress.ended(&self.footer);
+        let code = running.map(|running| running.end()).transpose()?.unwrap_or(ExitCode::SUCCESS);
+        match written {
+            Err(error) if matches!(error.downcast_ref(), Some(WriteError::ReaderGone)) => Ok(code),
+            other => other.map(|()| code),
         }
-        let shown = path.display();
-        let before = fs::metadata(path).ok();
-        if before.as_ref().is_some_and(|before| before.is_file() && before.len() > 0) && !force {
-            return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
-        }
-        let file = File::options().write(true).create(true).truncate(false).open(path).map_err(|error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::NotFound => "its directory has to exist",
-                io::ErrorKind::IsADirectory => "name a file in it",
-                _ => "name a file that you may write to",
-            };
-            format!("{shown} cannot be written: {}: {remedy}", plain(&error))
-        })?;
-        Ok(Self::File { file, path: path.to_owned(), is_new: before.is_none() })
     }
 
-    /// Leaves nothing behind that was not there before.
-    fn discard(&self) {
-        if let Self::File { path, is_new: true, .. } = self {
-            let _ = fs::remove_file(path);
-        }
-    }
-
-    /// Empties it. Of no use for what is no regular file.
-    fn begin(self) -> Result<Writer, Failure> {
-        match self {
-            Self::Stdout => Ok(Writer::to_stdout()),
-            Self::File { file, path, .. } => {
-                if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-                    file.set_len(0)
-                        .map_err(|error| format!("{} cannot be overwritten: {}", path.display(), plain(&error)))?;
+    async fn write_all(
+        &mut self,
+        stream: &mut Stream,
+        progress: &mut Progress,
+        running: &mut Option<command::Running>,
+    ) -> Result<(), Failure> {
+        self.sink.begin(&stream.session)?;
+        let mut failure = None;
+        loop {
+            let interval = tokio::select! {
+                interval = stream.intervals.recv() => interval,
+                () = self.endings.wait() => {
+                    "interrupted".clone_into(&mut self.footer.reason);
+                    stream.stop.stop();
+                    continue;
                 }
-                Ok(Writer::to_file(file))
+                () = self.dumps.wait() => {
+                    self.dump(Cause::Signal, progress)?;
+                    continue;
+                }
+                () = command::ended(running) => {
+                    "the command ended".clone_into(&mut self.footer.reason);
+                    stream.stop.stop();
+                    continue;
+                }
+            };
+            match interval {
+                None => break,
+                Some(Ok(interval)) => self.write(interval, progress)?,
+                Some(Err(error)) => {
+                    self.footer.reason = error.to_string();
+                    failure = Some(error);
+                }
             }
         }
+        self.sink.end(&self.footer)?;
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
-}
 
-async fn record(
-    mut stream: Stream,
-    mut writer: Writer,
-    mut endings: Endings,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
-    progress.started(&stream.session);
-    let mut footer = Footer { reason: "duration".to_owned(), ..Footer::default() };
-    let written = write_all(&mut stream, &mut writer, &mut endings, &mut footer, progress).await;
-    progress.ended(&footer);
-    match written {
-        Err(error) if matches!(error.downcast_ref(), Some(WriteError::ReaderGone)) => Ok(()),
-        other => other,
-    }
-}
-
-async fn write_all(
-    stream: &mut Stream,
-    writer: &mut Writer,
-    endings: &mut Endings,
-    footer: &mut Footer,
-    progress: &mut Progress,
-) -> Result<(), Failure> {
-    writer.write(&Line::Header { schema: SCHEMA, session: stream.session.clone() })?;
-    let mut failure = None;
-    loop {
-        let interval = tokio::select! {
-            interval = stream.intervals.recv() => interval,
-            () = endings.wait() => {
-                footer.reason = "interrupted".to_owned();
-                stream.stop.stop();
-                continue;
-            }
-        };
-        match interval {
-            None => break,
-            Some(Ok(interval)) => {
-                footer.intervals += 1;
-                footer.lost.add(&interval.host.lost);
-                progress.interval(&interval, footer.intervals);
-                writer.write(&Line::Interval(Box::new(interval)))?;
-            }
-            Some(Err(error)) => {
-                footer.reason = error.to_string();
-                failure = Some(error);
-            }
+    fn write(&mut self, interval: Interval, progress: &mut Progress) -> Result<(), Failure> {
+        self.footer.intervals += 1;
+        self.footer.lost.add(&interval.host.lost);
+        let gap = self.clocks.gap(interval.start_ns.plus(interval.duration_ns));
+        progress.interval(&interval, self.footer.intervals);
+        let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
+        self.sink.interval(interval)?;
+        if let Some(gap) = gap {
+            progress.gap(&gap);
+            self.sink.gap(gap)?;
         }
-    }
-    footer.ended_at = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    writer.write(&Line::Footer(footer.clone()))?;
-    failure.map_or(Ok(()), |error| Err(error.into()))
-}
-
-/// What the person at the terminal sees while it goes on.
-struct Progress {
-    output: String,
-    /// Only a terminal gets more than a line at the beginning.
-    live: bool,
-}
-
-impl Progress {
-    fn new(output: &Path) -> Self {
-        let to_terminal = output == Path::new("-") && io::stdout().is_terminal();
-        let output = if output == Path::new("-") { "standard output".to_owned() } else { output.display().to_string() };
-        Self { output, live: io::stderr().is_terminal() && !to_terminal }
+        if is_set_off { self.dump(Cause::Threshold, progress) } else { Ok(()) }
     }
 
-    fn started(&self, session: &Session) {
-        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
-        let missing = match missing.join("; ") {
-            none if none.is_empty() => none,
-            some => format!("; not measured: {some}"),
-        };
-        say(format_args!("recording to {} (Ctrl-C ends){missing}\n", self.output));
-    }
-
-    fn interval(&self, interval: &Interval, count: u64) {
-        if self.live {
-            let overhead = interval.host.overhead().map_or("n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
-            let cgroups = interval.cgroups.len();
-            say(format_args!("\r\x1b[K{count} intervals, {cgroups} cgroups, overhead {overhead}"));
+    fn dump(&mut self, why: Cause, progress: &Progress) -> Result<(), Failure> {
+        if let Some(path) = self.sink.dump(why)? {
+            progress.dumped(&path, why);
         }
-    }
-
-    fn ended(&self, footer: &Footer) {
-        if self.live {
-            say(format_args!("\r\x1b[K{} intervals in {}\n", footer.intervals, self.output));
-        }
+        Ok(())
     }
 }

@@ -1,15 +1,16 @@
 //! Writing a recording so that what is in it is always whole lines.
 
-mod compressor;
+mod chunks;
 mod output;
 
 use std::{fs::File, io};
 
 use thiserror::Error;
 
-use self::{compressor::Compressor, output::Output};
+use self::output::Output;
 use super::line::Line;
 use crate::plain::plain;
+pub use chunks::Chunks;
 
 /// Where lines go.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub struct Writer {
 #[derive(Debug)]
 enum Form {
     Plain { line: Vec<u8> },
-    Compressed(Box<Compressor>),
+    Compressed(Box<Chunks>),
 }
 
 /// Why a line could not be written.
@@ -71,7 +72,7 @@ impl Writer {
     /// Packs and compresses what is written from now on, the first line first.
     #[must_use]
     pub fn compressed(self) -> Self {
-        Self { form: Form::Compressed(Box::new(Compressor::new())), ..self }
+        Self { form: Form::Compressed(Box::new(Chunks::new())), ..self }
     }
 
     /// Bytes written so far.
@@ -92,8 +93,8 @@ impl Writer {
                 self.output.append(text)?;
                 self.written += text.len() as u64;
             }
-            Form::Compressed(compressor) => {
-                let bytes = compressor.compress(line)?;
+            Form::Compressed(chunks) => {
+                let bytes = chunks.compress(line)?;
                 self.output.append(&bytes)?;
                 self.written += bytes.len() as u64;
             }

@@ -1,11 +1,12 @@
 //! What holds for all intervals that are measured here.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::{SourceError, beat::nanos};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
     model::{GroupBy, Hook, Place, Session},
+    recording::now,
 };
 
 /// A session of this host, from now on.
@@ -21,7 +22,7 @@ pub(super) fn session(
     let cpus = Cpus::read()?;
     Ok(Session {
         lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_at: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+        started_at: now(),
         hostname,
         boot_id,
         kernel,

@@ -21,8 +21,8 @@ const LEVEL: i32 = 1;
 const MOST_INTERVALS: usize = 60;
 const MOST_BYTES: usize = 16 << 20;
 
-/// Makes chunks of lines.
-pub(super) struct Compressor {
+/// Makes chunks of lines, for whoever writes them somewhere.
+pub struct Chunks {
     encoder: Option<Encoder<'static, Vec<u8>>>,
     /// Bytes of lines in the open chunk.
     bytes: usize,
@@ -34,14 +34,16 @@ pub(super) struct Compressor {
     line: Vec<u8>,
 }
 
-impl std::fmt::Debug for Compressor {
+impl std::fmt::Debug for Chunks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Compressor").field("lines", &self.lines).finish_non_exhaustive()
+        f.debug_struct("Chunks").field("lines", &self.lines).finish_non_exhaustive()
     }
 }
 
-impl Compressor {
-    pub(super) fn new() -> Self {
+impl Chunks {
+    /// Nothing yet.
+    #[expect(clippy::new_without_default, reason = "what begins with a header is no default")]
+    pub fn new() -> Self {
         Self {
             encoder: None,
             bytes: 0,
@@ -55,7 +57,10 @@ impl Compressor {
     }
 
     /// What to write for `line`: it can be read as soon as that is written.
-    pub(super) fn compress(&mut self, line: &Line) -> Result<Vec<u8>, WriteError> {
+    ///
+    /// # Errors
+    /// When the library fails.
+    pub fn compress(&mut self, line: &Line) -> Result<Vec<u8>, WriteError> {
         match line {
             Line::Interval(interval) => self.interval(interval),
             Line::Gap(gap) => {
@@ -116,8 +121,16 @@ impl Compressor {
         Ok(std::mem::take(encoder.get_mut()))
     }
 
-    /// Ends the open chunk, if there is one.
-    fn end_chunk(&mut self) -> Result<Vec<u8>, WriteError> {
+    /// Is no chunk open?
+    pub const fn is_between(&self) -> bool {
+        self.encoder.is_none()
+    }
+
+    /// Ends the open chunk, if there is one, and gives what is left of it to write.
+    ///
+    /// # Errors
+    /// When the library fails.
+    pub fn end_chunk(&mut self) -> Result<Vec<u8>, WriteError> {
         let Some(encoder) = self.encoder.take() else { return Ok(Vec::new()) };
         let mut bytes = encoder.finish()?;
         self.names.clear();

@@ -1,0 +1,63 @@
+//! What the person at the terminal sees while it goes on.
+
+use std::{
+    io::{self, IsTerminal},
+    path::Path,
+};
+
+use super::ring::Cause;
+use crate::{
+    cli::say,
+    model::{Interval, Session},
+    recording::{Footer, Gap},
+};
+
+/// What the person at the terminal sees while it goes on.
+pub(super) struct Progress {
+    output: String,
+    /// Only a terminal gets more than a line at the beginning.
+    live: bool,
+}
+
+impl Progress {
+    pub(super) fn new(output: &Path) -> Self {
+        let to_terminal = output == Path::new("-") && io::stdout().is_terminal();
+        let output = if output == Path::new("-") { "standard output".to_owned() } else { output.display().to_string() };
+        Self { output, live: io::stderr().is_terminal() && !to_terminal }
+    }
+
+    pub(super) fn started(&self, session: &Session) {
+        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
+        let missing = match missing.join("; ") {
+            none if none.is_empty() => none,
+            some => format!("; not measured: {some}"),
+        };
+        say(format_args!("recording to {} (Ctrl-C ends){missing}\n", self.output));
+    }
+
+    pub(super) fn interval(&self, interval: &Interval, count: u64) {
+        if self.live {
+            let overhead = interval.host.overhead().map_or("n/a".to_owned(), |share| format!("{:.2} %", share * 100.0));
+            let cgroups = interval.cgroups.len();
+            say(format_args!("\r\x1b[K{count} intervals, {cgroups} cgroups, overhead {overhead}"));
+        }
+    }
+
+    /// A time of which nothing is known, said also where no terminal is.
+    pub(super) fn gap(&self, gap: &Gap) {
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        say(format_args!("{clear}lagstop: a gap in the recording: {}, {}\n", gap.reason, gap.duration_ns));
+    }
+
+    /// What was in memory is in a file now.
+    pub(super) fn dumped(&self, path: &Path, why: Cause) {
+        let clear = if self.live { "\r\x1b[K" } else { "" };
+        say(format_args!("{clear}{why}: wrote {}\n", path.display()));
+    }
+
+    pub(super) fn ended(&self, footer: &Footer) {
+        if self.live {
+            say(format_args!("\r\x1b[K{} intervals in {}\n", footer.intervals, self.output));
+        }
+    }
+}

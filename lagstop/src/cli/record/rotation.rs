@@ -1,0 +1,179 @@
+//! A recording in several files, one after the other.
+
+use std::{fs::File, path::Path, str::FromStr, time::Duration};
+
+use crate::{
+    cli::{Failure, measure::positive},
+    model::{Interval, Nanos, Session},
+    plain::plain,
+    recording::{Footer, Gap, Line, SCHEMA, WriteError, Writer, now},
+};
+
+mod files;
+
+pub(super) use files::Files;
+
+/// When a file is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Time(Duration),
+    Bytes(u64),
+}
+
+/// A time such as `1h`, or a size such as `100MB`.
+pub(super) fn limit(text: &str) -> Result<Limit, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+    ];
+    for (unit, bytes) in UNITS {
+        if let Some(number) = text.strip_suffix(unit) {
+            let number = u64::from_str(number.trim()).map_err(|error| format!("{error}; write it as 100MB"))?;
+            return match number.checked_mul(bytes) {
+                None | Some(0) => Err("it must be more than nothing, and less than all disks".to_owned()),
+                Some(bytes) => Ok(Limit::Bytes(bytes)),
+            };
+        }
+    }
+    positive(text).map(Limit::Time).map_err(|error| format!("{error}, or a size as 100MB"))
+}
+
+/// Writes each file as a recording of its own.
+pub(super) struct Rotation {
+    files: Files,
+    limit: Limit,
+    compress: bool,
+    session: Session,
+    open: Option<Open>,
+}
+
+/// The file that is written.
+struct Open {
+    writer: Writer,
+    footer: Footer,
+    /// Its first interval, which is number 0 there and begins at 0.
+    seq: u64,
+    start: Nanos,
+}
+
+impl Rotation {
+    pub(super) fn new(base: &Path, limit: Limit, keep: Option<usize>, compress: bool) -> Result<Self, Failure> {
+        Ok(Self { files: Files::new(base, keep)?, limit, compress, session: Session::default(), open: None })
+    }
+
+    pub(super) fn begin(&mut self, session: &Session) {
+        self.session = session.clone();
+    }
+
+    pub(super) fn interval(&mut self, mut interval: Interval) -> Result<(), Failure> {
+        let (seq, start) = (interval.seq, interval.start_ns);
+        let open = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(Open {
+                writer: begin(&mut self.files, &self.session, interval.duration_ns, self.compress)?,
+                footer: Footer::default(),
+                seq,
+                start,
+            }),
+        };
+        interval.seq = seq.saturating_sub(open.seq);
+        interval.start_ns = start.minus(open.start);
+        let end = interval.start_ns.plus(interval.duration_ns);
+        open.footer.intervals += 1;
+        open.footer.lost.add(&interval.host.lost);
+        open.writer.write(&Line::Interval(Box::new(interval)))?;
+        let is_full = match self.limit {
+            Limit::Time(time) => u128::from(end.0) >= time.as_nanos(),
+            Limit::Bytes(bytes) => open.writer.written() >= bytes,
+        };
+        if is_full {
+            self.end("rotated")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), WriteError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.minus(open.start), ..gap }))
+    }
+
+    /// Ends the file that is written.
+    pub(super) fn end(&mut self, reason: &str) -> Result<(), WriteError> {
+        let Some(Open { mut writer, footer, .. }) = self.open.take() else { return Ok(()) };
+        writer.write(&Line::Footer(Footer { ended_at: now(), reason: reason.to_owned(), ..footer }))
+    }
+}
+
+/// Begins a file, whose first interval took `duration` and is over.
+fn begin(files: &mut Files, session: &Session, duration: Nanos, compress: bool) -> Result<Writer, Failure> {
+    let (file, started_at) = files.create(Duration::from_nanos(duration.0))?;
+    let mut writer = writer(file, compress);
+    let session = Session { started_at, ..session.clone() };
+    writer.write(&Line::Header { schema: SCHEMA, session })?;
+    Ok(writer)
+}
+
+fn writer(file: File, compress: bool) -> Writer {
+    let writer = Writer::to_file(file);
+    if compress { writer.compressed() } else { writer }
+}
+
+/// Why a file cannot be made, and what to do.
+fn cannot(path: &Path, what: &str, error: &std::io::Error) -> Failure {
+    format!("{} cannot be {what}: {}: name a place that you may write to", path.display(), plain(error)).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::Reader;
+
+    #[test]
+    fn limits_are_times_or_sizes() {
+        assert_eq!(limit("1h"), Ok(Limit::Time(Duration::from_secs(3_600))));
+        assert_eq!(limit("100MB"), Ok(Limit::Bytes(100_000_000)));
+        assert_eq!(limit("64 MiB"), Ok(Limit::Bytes(64 << 20)));
+        for text in ["0s", "0MB", "MB", "-1MB", "99999999999TB", "soon", ""] {
+            assert!(limit(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_file_is_a_recording_and_the_oldest_go() {
+        let home = tempfile::tempdir().unwrap();
+        let base = home.path().join("host.jsonl.zst");
+        let other = home.path().join("host.notes.jsonl.zst");
+        std::fs::write(&other, "mine").unwrap();
+        let limit = Limit::Time(Duration::from_secs(2));
+        let mut rotation = Rotation::new(&base, limit, Some(2), true).unwrap();
+        rotation.begin(&Session::default());
+        for seq in 0..9 {
+            let interval = Interval {
+                seq,
+                start_ns: Nanos(seq * Nanos::SECOND.0),
+                duration_ns: Nanos::SECOND,
+                ..Interval::default()
+            };
+            rotation.interval(interval).unwrap();
+        }
+        rotation.gap(Gap { start_ns: Nanos(9 * Nanos::SECOND.0), ..Gap::default() }).unwrap();
+        rotation.end("interrupted").unwrap();
+        let mut found: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        found.retain(|path| *path != other);
+        found.sort();
+        assert_eq!(found.len(), 2, "{found:?}");
+        let [mut first, mut last] = [&found[0], &found[1]].map(|path| Reader::open(path).unwrap());
+        assert_eq!((first.len(), last.len()), (2, 1));
+        assert_eq!(first.footer().unwrap().reason, "rotated");
+        assert_eq!(first.interval(1).unwrap().start_ns, Nanos::SECOND);
+        assert_eq!((last.interval(0).unwrap().seq, last.footer().unwrap().intervals), (0, 1));
+        assert_eq!(last.gaps()[0].start_ns, Nanos::SECOND);
+        assert!(other.exists());
+    }
+}
