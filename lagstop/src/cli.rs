@@ -3,6 +3,7 @@
 mod check;
 mod config;
 mod diagnose;
+mod diff;
 mod hooks;
 mod measure;
 mod record;
@@ -33,6 +34,8 @@ Examples:
   lagstop record --duration 30s --output host.jsonl
                                        Half a minute into a file
   lagstop record | jq .host.switches   Intervals for a script
+  lagstop diff before.jsonl after.jsonl
+                                       What changed from one recording to the other
   lagstop check                        What this kernel and these privileges allow
 
 It needs root, or CAP_BPF and CAP_PERFMON. Without, top alone runs, and shows what the kernel's files tell.";
@@ -56,6 +59,8 @@ enum Command {
     Record(record::Args),
     /// Measure for a while, then say what scheduling costs, who pays and who waits
     Diagnose(diagnose::Args),
+    /// Compare two recordings: what changed, and whether that is more than chance
+    Diff(diff::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
 }
@@ -77,15 +82,17 @@ pub fn run() -> ExitCode {
 
 impl Cli {
     fn run(self) -> Result<ExitCode, Failure> {
-        if let Command::Check(args) = &self.command {
-            return check::run(args);
+        match &self.command {
+            Command::Check(args) => return check::run(args),
+            Command::Diff(args) => return diff::run(args),
+            Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
         }
         let config = Config::load(self.config.as_deref())?;
         match self.command {
             Command::Top(args) => top::run(&args, &config)?,
             Command::Record(args) => record::run(args, &config)?,
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) => {}
+            Command::Diff(_) | Command::Check(_) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -98,6 +105,7 @@ impl Command {
             Self::Top(args) => args.measure.list(),
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
+            Self::Diff(_) => None,
             Self::Check(args) => args.hooks.list(),
         }
     }
