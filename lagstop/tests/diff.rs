@@ -64,7 +64,9 @@ fn a_change_is_told_and_can_fail() {
     let (code, text, said) = diff(&[], [before.path(), after.path()]);
     assert_eq!((code, said.as_str()), (Some(0), ""));
     assert!(
-        text.starts_with("On the host, worse: overhead, mean switch cost; less: effective utilisation. Of 12"),
+        text.starts_with(
+            "On the host, worse: overhead, mean switch cost; less: effective utilisation. Cgroups in both: 12, of"
+        ),
         "{text}"
     );
     assert!(text.contains("The second recording was cut off") && !text.contains('\u{1b}'), "{text}");
@@ -87,7 +89,7 @@ fn programs_get_everything() {
     };
     let all = json(&[]);
     assert_eq!(all["schema"], "lagstop.comparison/1");
-    assert_eq!(all["verdict"], "On the host no significant change. Of 12 cgroups in both none changed significantly.");
+    assert_eq!(all["verdict"], "On the host no significant change. Cgroups in both: 12, no significant change.");
     assert_eq!((all["cgroups"].as_array().unwrap().len(), &all["is_worse"]), (12, &false.into()));
     assert_eq!(all["host"][0]["verdict"], "no_significant_change");
     assert_eq!(all, json(&["--seed", "1"]), "it is the same every time");

@@ -47,7 +47,7 @@ pub struct Change {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     #[serde(skip)]
-    less_is_better: bool,
+    pub(super) less_is_better: bool,
 }
 
 /// What the values of a figure count.

@@ -17,3 +17,43 @@ pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidenc
         change.verdict = if is_significant { change.direction() } else { Verdict::NoSignificantChange };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Unit;
+
+    fn change(p: Option<f64>, low: f64) -> Change {
+        Change {
+            name: "mean_wait",
+            label: "mean run-queue wait",
+            unit: Unit::Ns,
+            before: Some(5.0),
+            after: Some(6.0),
+            change: Some(1.0),
+            change_share: Some(0.2),
+            low: Some(low),
+            high: Some(2.0),
+            p,
+            verdict: Verdict::NotEnoughIntervals,
+            missing: None,
+            less_is_better: true,
+        }
+    }
+
+    #[test]
+    fn how_small_is_small_depends_on_how_many_are() {
+        let verdicts = |of: &[(Option<f64>, f64)]| {
+            let mut changes: Vec<Change> = of.iter().map(|&(p, low)| change(p, low)).collect();
+            judge(changes.iter_mut(), 0.95);
+            changes.iter().map(|change| change.verdict).collect::<Vec<_>>()
+        };
+        let (worse, not) = (Verdict::Worse, Verdict::NoSignificantChange);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1)]), [worse]);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.5), -1.0)]), [not, not]);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.03), 0.1)]), [worse, worse]);
+        assert_eq!(verdicts(&[(Some(0.001), -0.1)]), [not], "0 is in the interval");
+        assert_eq!(verdicts(&[(None, 0.1), (Some(0.04), 0.1)]), [Verdict::NotEnoughIntervals, worse]);
+        assert_eq!(verdicts(&[]), []);
+    }
+}

@@ -145,9 +145,9 @@ impl Comparison {
         let Counts { compared, changed, worse, better, .. } = self.counts;
         match (compared, changed) {
             (0, _) => "No cgroup is in both.".to_owned(),
-            (_, 0) => format!("Of {compared} cgroups in both none changed significantly."),
+            (_, 0) => format!("Cgroups in both: {compared}, no significant change."),
             _ => format!(
-                "Of {compared} cgroups in both {changed} changed: {worse} for the worse, {better} for the better."
+                "Cgroups in both: {compared}, of which {changed} changed, {worse} for the worse and {better} for the better."
             ),
         }
     }

@@ -60,12 +60,13 @@ fn percent(share: f64) -> String {
 fn moved(change: &Change) -> Option<String> {
     let moved = change.change?;
     let largest = [Some(moved), change.low, change.high].into_iter().flatten().fold(0.0, |a: f64, b| a.max(b.abs()));
-    if largest == 0.0 {
+    let (size, unit) = scale(change.unit, largest);
+    // Less is what computing makes of nothing.
+    if largest < 5e-7 * size {
         return Some("0".to_owned());
     }
-    let (size, unit) = scale(change.unit, largest);
     // Three figures of the largest, as far as they are worth their room.
-    let digits = (largest / size).max(1e-9).log10().floor();
+    let digits = (largest / size).log10().floor();
     let decimals = (2.0 - digits).clamp(0.0, 6.0) as usize;
     // A change so small that its digits are all 0 has no sign either.
     let number = |value: f64| {
