@@ -3,6 +3,7 @@
 mod check;
 mod config;
 mod diagnose;
+mod diff;
 mod hooks;
 mod measure;
 mod record;
@@ -34,6 +35,8 @@ Examples:
   lagstop record --duration 30s --output host.jsonl
                                        Half a minute into a file
   lagstop record | jq .host.switches   Intervals for a script
+  lagstop diff before.jsonl after.jsonl
+                                       What changed from one recording to the other
   lagstop check                        What this kernel and these privileges allow
 
 It needs root, or CAP_BPF and CAP_PERFMON. Without, top alone runs, and shows what the kernel's files tell.";
@@ -57,12 +60,13 @@ enum Command {
     Record(record::Args),
     /// Measure for a while, then say what scheduling costs, who pays and who waits
     Diagnose(diagnose::Args),
+    /// Compare two recordings: what changed, and whether that is more than chance
+    Diff(diff::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
-    /// Join a cgroup, wait to be continued, and become a command
-    #[command(name = record::JOIN, hide = true)]
-    JoinAndRun {
-        directory: PathBuf,
+    /// Run a command in a cgroup of its own, once continued, and clean up behind it
+    #[command(name = record::KEEP, hide = true)]
+    Keep {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<OsString>,
     },
@@ -71,11 +75,6 @@ enum Command {
 /// Parses the command line and does what it says.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
-    if let Command::JoinAndRun { directory, command } = &cli.command {
-        say(format_args!("lagstop: {}\n", record::join_and_run(directory, command)));
-        // As a shell ends where a command cannot be run.
-        return ExitCode::from(127);
-    }
     if let Some(list) = cli.command.list() {
         return print(&list);
     }
@@ -90,15 +89,18 @@ pub fn run() -> ExitCode {
 
 impl Cli {
     fn run(self) -> Result<ExitCode, Failure> {
-        if let Command::Check(args) = &self.command {
-            return check::run(args);
+        match &self.command {
+            Command::Check(args) => return check::run(args),
+            Command::Keep { command } => return record::keep_command(command),
+            Command::Diff(args) => return diff::run(args),
+            Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
         }
         let config = Config::load(self.config.as_deref())?;
         match self.command {
             Command::Top(args) => top::run(&args, &config)?,
             Command::Record(args) => return record::run(args, &config),
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) | Command::JoinAndRun { .. } => {}
+            Command::Diff(_) | Command::Check(_) | Command::Keep { .. } => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -111,8 +113,9 @@ impl Command {
             Self::Top(args) => args.measure.list(),
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
+            Self::Diff(_) => None,
             Self::Check(args) => args.hooks.list(),
-            Self::JoinAndRun { .. } => None,
+            Self::Keep { .. } => None,
         }
     }
 }

@@ -11,7 +11,6 @@ mod finding;
 pub(crate) mod fixture;
 mod growth;
 mod load_classes;
-mod missing;
 mod observations;
 mod priority;
 mod report;

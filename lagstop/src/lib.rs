@@ -3,6 +3,7 @@
 
 pub mod check;
 pub mod cli;
+pub mod comparison;
 pub mod diagnosis;
 pub mod host;
 pub mod kernel;

@@ -16,7 +16,7 @@ use std::{
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-pub(super) use command::{JOIN, join_and_run};
+pub(super) use command::{KEEP, keep_command};
 
 use self::{
     clocks::Clocks,
@@ -198,7 +198,10 @@ impl Recording {
         let mut running = command.map(Command::start).transpose()?;
         let written = self.write_all(&mut stream, progress, &mut running).await;
         progress.ended(&self.footer);
-        let code = running.map(|running| running.end()).transpose()?.unwrap_or(ExitCode::SUCCESS);
+        let code = match running {
+            Some(running) => running.end().await?,
+            None => ExitCode::SUCCESS,
+        };
         match written {
             Err(error) if matches!(error.downcast_ref(), Some(WriteError::ReaderGone)) => Ok(code),
             other => other.map(|()| code),

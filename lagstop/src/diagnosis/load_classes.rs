@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 use super::{
     Advice, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit, confidence::Basis,
-    missing, observations::Observed, say, shell,
+    observations::Observed, say, shell,
 };
 use crate::model::{CgroupId, Nanos};
 
@@ -175,7 +175,7 @@ impl Judged<'_> {
             return (Severity::NotEnoughData, verdict);
         }
         if self.classed.is_empty() {
-            let why = missing::why(&self.observations.session, "run-queue wait");
+            let why = self.observations.session.why_not("run-queue wait");
             let verdict = if self.has_waits() {
                 "Who waits cannot be said: no cgroup but the root ran, so there is none to compare.".to_owned()
             } else {
@@ -224,7 +224,7 @@ impl Judged<'_> {
     }
 
     fn unmeasured(&self) -> Vec<Figure> {
-        let why = missing::why(&self.observations.session, "run-queue wait");
+        let why = self.observations.session.why_not("run-queue wait");
         vec![Figure::measured::<f64>("wait_per_cpu", "wait per CPU time", None, Unit::Factor, &why)]
     }
 
@@ -265,7 +265,7 @@ impl Judged<'_> {
     }
 
     fn cgroup(&self, c: &Classed<'_>) -> Finding {
-        let no_distribution = missing::why(&self.observations.session, "run-queue wait");
+        let no_distribution = self.observations.session.why_not("run-queue wait");
         let subject = c.observed.subject(c.id);
         let heavy_cpu = say::percent(self.share_of_cpu(&self.heavy));
         let duration = self.observations.span.duration_ns;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Figure, Finding, Observations, Severity, Thresholds, Unit, missing};
+use super::{Figure, Finding, Observations, Severity, Thresholds, Unit};
 use crate::model::{Host, Lost, Nanos, Session};
 
 /// All findings on a recording, and what they rest on.
@@ -92,8 +92,8 @@ impl Observations {
     pub(super) fn summary(&self) -> Vec<Figure> {
         let Some(host) = &self.host else { return Vec::new() };
         let whole = self.whole();
-        let no_cost = missing::why(&self.session, "switch cost");
-        let no_wait = missing::why(&self.session, "run-queue wait");
+        let no_cost = self.session.why_not("switch cost");
+        let no_wait = self.session.why_not("run-queue wait");
         let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
         let seconds = self.span.duration_ns.seconds();
         let mut summary = vec![

@@ -6,7 +6,7 @@ use super::{
     Advice, Figure, Finding, FindingId, Limit, Observations, Sample, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
     growth::{Growth, NoQuiet, quarters},
-    missing, say,
+    say,
 };
 use crate::model::{CgroupId, Nanos, Totals};
 
@@ -19,7 +19,7 @@ const MOSTLY_INVOLUNTARY: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
-    let why_not = missing::why(&observations.session, "switch cost");
+    let why_not = observations.session.why_not("switch cost");
     let growth =
         quarters(&observations.samples, thresholds).map(|(quiet, busy)| (quiet, busy, Growth::between(&quiet, &busy)));
     let severity = severity(observations, &whole, thresholds);
@@ -259,7 +259,7 @@ fn against(
     if whole.wait_ns.is_none() && whole.capacity_ns > 0.0 {
         against.push(format!(
             "Quiet and busy go by CPU time alone, for run-queue wait is {}.",
-            missing::why(&observations.session, "run-queue wait")
+            observations.session.why_not("run-queue wait")
         ));
     }
     let probe = observations.host.as_ref().and_then(|host| host.self_probe_ns).unwrap_or_default().0 as f64;

@@ -4,13 +4,13 @@
 
 use super::{
     Advice, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit, confidence::Basis,
-    missing, say,
+    say,
 };
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
     let cpus = observations.cpus() as f64;
-    let why_not = missing::why(&observations.session, "switch cost");
+    let why_not = observations.session.why_not("switch cost");
     let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
     let perceived = share(whole.busy_ns);
     let overhead = whole.overhead();

@@ -57,4 +57,40 @@ impl Session {
     pub fn missing_hooks(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter().filter(|hook| hook.state == HookState::Off)
     }
+
+    /// Why `measure`, by the name that hooks give it, was not measured.
+    pub fn why_not(&self, measure: &str) -> String {
+        let hooks: Vec<String> = self
+            .missing_hooks()
+            .filter(|hook| hook.measures.contains(measure))
+            .map(|hook| format!("{} ({})", hook.name, hook.detail))
+            .collect();
+        if hooks.is_empty() {
+            format!("{measure} is not in every interval, and no hook is said to be missing")
+        } else {
+            format!("not measured without {}", hooks.join(" and "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hook_that_is_missing_is_named_with_its_reason() {
+        let hook = Hook {
+            name: "sched_entry_tp".to_owned(),
+            state: HookState::Off,
+            way: None,
+            detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
+            measures: "pick cost, kept-running cost, switch cost".to_owned(),
+        };
+        let session = Session { hooks: vec![hook], ..Session::default() };
+        assert_eq!(
+            session.why_not("switch cost"),
+            "not measured without sched_entry_tp (kernel 6.8.0 has no such tracepoint)"
+        );
+        assert!(session.why_not("run-queue wait").contains("no hook is said to be missing"));
+    }
 }

@@ -80,6 +80,12 @@ impl Page {
         }
     }
 
+    /// A line of what stands side by side, each in its colour. It is as wide as it is.
+    pub(super) fn cells(&mut self, cells: &[(Colour, &str)]) {
+        let cells: String = cells.iter().map(|(colour, text)| self.painted(*colour, &clean(text))).collect();
+        self.line(&cells);
+    }
+
     /// A coloured tag, and a paragraph that hangs from it.
     pub(super) fn tagged(&mut self, tag: &str, colour: Colour, text: &str) {
         let tag_width = tag.chars().count() + 1;

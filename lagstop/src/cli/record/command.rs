@@ -1,14 +1,14 @@
 //! A command that is recorded while it runs, in a cgroup of its own.
 //!
-//! It is started before anything is measured, and stopped at once: what measuring gives up, capabilities above all, the
-//! command keeps. It goes on when the first reading was made.
+//! A second process of lagstop's keeps it. That is started before anything is measured, and waits: what measuring gives up,
+//! capabilities above all, the keeper and the command do not. It goes on when the first reading was made.
 
 use std::{
     ffi::OsString,
     fs,
-    os::unix::process::{CommandExt, ExitStatusExt},
-    path::{Path, PathBuf},
-    process::{Child, ExitCode, ExitStatus},
+    os::unix::process::ExitStatusExt,
+    path::PathBuf,
+    process::{Child, Command as Process, ExitCode, ExitStatus},
     thread,
     time::Duration,
 };
@@ -16,45 +16,40 @@ use std::{
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use tokio::sync::oneshot;
 
-use crate::{cli::Failure, host::Hierarchy, model::GroupBy, plain::plain};
+use crate::{
+    cli::{Failure, block_on, listen, say},
+    host::Hierarchy,
+    model::GroupBy,
+    plain::plain,
+};
 
-/// The subcommand that joins a cgroup and then becomes the command.
-pub(in crate::cli) const JOIN: &str = "join-and-run";
-
-/// How long to wait for what is left in the cgroup.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The subcommand of the keeper.
+pub(in crate::cli) const KEEP: &str = "keep-command";
 
 /// A command that is ready to run.
-pub(super) struct Command {
-    child: Child,
-    cgroup: Cgroup,
-}
+pub(super) struct Command(Child);
 
 impl Command {
-    /// Makes a cgroup and a process in it that waits.
+    /// Starts the keeper, which makes the cgroup.
     pub(super) fn prepare(command: &[OsString]) -> Result<Self, Failure> {
-        let cgroup = Cgroup::make()?;
         let myself =
             std::env::current_exe().map_err(|error| format!("lagstop cannot find itself: {}", plain(&error)))?;
-        let mut join = std::process::Command::new(myself);
-        join.arg(JOIN).arg(&cgroup.0).args(command);
-        let child = join.spawn().map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
-        let pid = Pid::from_child(&child);
-        match waitpid(Some(pid), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) if status.stopped() => Ok(Self { child, cgroup }),
-            _ => Err("the command could not be put into a cgroup: see above".into()),
+        let keeper = Process::new(myself).arg(KEEP).args(command).spawn();
+        let keeper = keeper.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
+        match waitpid(Some(Pid::from_child(&keeper)), WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) if status.stopped() => Ok(Self(keeper)),
+            _ => Err("the command has no cgroup, as said above, and was not run".into()),
         }
     }
 
     /// Lets it run.
     pub(super) fn start(mut self) -> Result<Running, Failure> {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::CONT)
+        kill_process(Pid::from_child(&self.0), Signal::CONT)
             .map_err(|error| format!("the command cannot be started: {}", plain(&error.into())))?;
         let (sender, ended) = oneshot::channel();
         // Of no use when nobody listens any more.
-        thread::spawn(move || sender.send(self.child.wait()));
-        Ok(Running { ended: Some(ended), status: None, _cgroup: self.cgroup })
+        thread::spawn(move || sender.send(self.0.wait()));
+        Ok(Running { ended: Some(ended), status: None })
     }
 }
 
@@ -62,18 +57,15 @@ impl Command {
 pub(super) struct Running {
     ended: Option<oneshot::Receiver<std::io::Result<ExitStatus>>>,
     status: Option<ExitStatus>,
-    _cgroup: Cgroup,
 }
 
 impl Running {
-    /// Its exit status, as a shell would give it.
-    pub(super) fn end(mut self) -> Result<ExitCode, Failure> {
+    /// Its exit status.
+    pub(super) async fn end(mut self) -> Result<ExitCode, Failure> {
         if let Some(ended) = self.ended.take() {
-            self.status = ended.blocking_recv().ok().and_then(Result::ok);
+            self.status = ended.await.ok().and_then(Result::ok);
         }
-        let status = self.status.ok_or("it is not known how the command ended")?;
-        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1);
-        Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+        Ok(exit_code(self.status.ok_or("it is not known how the command ended")?))
     }
 }
 
@@ -87,45 +79,89 @@ pub(super) async fn ended(running: &mut Option<Running>) {
     }
 }
 
+/// As a shell would give it.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Makes a cgroup, waits to be continued, runs `command` in it, and removes it. Ends with the command's status.
+pub(in crate::cli) fn keep_command(command: &[OsString]) -> Result<ExitCode, Failure> {
+    let Some((program, arguments)) = command.split_first() else { return Err("there is no command".into()) };
+    let cgroup = Cgroup::make()?;
+    block_on(async {
+        // Ctrl-C is for the command: its keeper is there for what comes after.
+        let mut endings = listen()?;
+        kill_process(getpid(), Signal::STOP).map_err(|error| format!("cannot wait: {}", plain(&error.into())))?;
+        cgroup.join()?;
+        let started = Process::new(program).args(arguments).spawn();
+        cgroup.leave()?;
+        let mut child = match started {
+            Ok(child) => child,
+            Err(error) => {
+                say(format_args!("lagstop: {} cannot be run: {}\n", program.display(), plain(&error)));
+                // As shells have it.
+                return Ok(ExitCode::from(127));
+            }
+        };
+        let pid = Pid::from_child(&child);
+        let (sender, mut ended) = oneshot::channel();
+        thread::spawn(move || sender.send(child.wait()));
+        loop {
+            tokio::select! {
+                status = &mut ended => return Ok(exit_code(status??)),
+                // A terminal sends it to the command as well; kill(1) does not.
+                () = endings.wait() => drop(kill_process(pid, Signal::TERM)),
+            }
+        }
+    })
+}
+
 /// A cgroup that is gone with this.
-struct Cgroup(PathBuf);
+struct Cgroup {
+    mount: PathBuf,
+    directory: PathBuf,
+}
 
 impl Cgroup {
     fn make() -> Result<Self, Failure> {
-        let hierarchy = Hierarchy::find(GroupBy::Scheduler)?;
-        let path = hierarchy.mount.join(format!("lagstop-command-{}", getpid().as_raw_nonzero()));
-        fs::create_dir(&path).map_err(|error| {
-            format!("the cgroup {} cannot be made: {}. Run as root, on the host", path.display(), plain(&error))
+        let mount = Hierarchy::find(GroupBy::Scheduler)?.mount;
+        let directory = mount.join(format!("lagstop-command-{}", getpid().as_raw_nonzero()));
+        fs::create_dir(&directory).map_err(|error| {
+            let path = directory.display();
+            format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
         })?;
-        Ok(Self(path))
+        Ok(Self { mount, directory })
+    }
+
+    /// Moves this process into it.
+    fn join(&self) -> Result<(), Failure> {
+        let joined = fs::write(self.directory.join("cgroup.procs"), "0");
+        joined.map_err(|error| format!("{} cannot be joined: {}", self.directory.display(), plain(&error)).into())
+    }
+
+    /// Moves this process out of it again: it would keep it from going.
+    fn leave(&self) -> Result<(), Failure> {
+        let left = fs::write(self.mount.join("cgroup.procs"), "0");
+        left.map_err(|error| format!("{} cannot be left: {}", self.directory.display(), plain(&error)).into())
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
         const STEP: Duration = Duration::from_millis(20);
-        for _ in 0..PATIENCE.as_millis() / STEP.as_millis() {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
+        const STEPS: u32 = 100;
+        let is_gone = (0..STEPS).any(|_| {
+            fs::remove_dir(&self.directory).is_ok() || {
+                thread::sleep(STEP);
+                false
             }
-            thread::sleep(STEP);
+        });
+        if !is_gone {
+            let path = self.directory.display();
+            say(format_args!(
+                "lagstop: {path} stays: the command left processes in it. Remove it when they have ended\n"
+            ));
         }
-        let path = self.0.display();
-        crate::cli::say(format_args!(
-            "lagstop: {path} is left: the command left processes in it. Remove it when they are gone\n"
-        ));
     }
-}
-
-/// Joins the cgroup in `directory`, waits to be continued, and becomes `command`. Comes back only with an error.
-pub(in crate::cli) fn join_and_run(directory: &Path, command: &[OsString]) -> Failure {
-    if let Err(error) = fs::write(directory.join("cgroup.procs"), "0") {
-        return format!("{} cannot be joined: {}", directory.display(), plain(&error)).into();
-    }
-    if let Err(error) = kill_process(getpid(), Signal::STOP) {
-        return format!("cannot wait: {}", plain(&error.into())).into();
-    }
-    let Some((program, arguments)) = command.split_first() else { return "there is no command".into() };
-    let error = std::process::Command::new(program).args(arguments).exec();
-    format!("{} cannot be run: {}", program.display(), plain(&error)).into()
 }

@@ -1,0 +1,157 @@
+//! `lagstop diff`
+
+use std::{
+    io::{self, IsTerminal},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args as ClapArgs, ValueEnum};
+
+use super::{Failure, print, say, terminal_options};
+use crate::{
+    comparison::{Settings, Side, compare},
+    recording::Reader,
+    report::{changes::json, changes::text, display_name},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lagstop record --duration 2m --output before.jsonl
+  lagstop record --duration 2m --output after.jsonl     After a change of the host
+  lagstop diff before.jsonl after.jsonl
+  lagstop diff --format json before.jsonl after.jsonl | jq '.cgroups[] | select(.changes[].verdict == \"worse\").name'
+  lagstop diff --fail-on worse before.jsonl after.jsonl
+
+Record the same load, each time for a minute or more: the longer, the smaller the changes that are told from chance.
+docs/diff.md says how, and what the verdicts mean.
+Exit code: 0, and with --fail-on worse 3 when anything on the host or in a cgroup got significantly worse.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The recording from before
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+
+    /// The recording from after
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+
+    /// For people or for programs
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+
+    /// List this many cgroups at most, those that changed most first [default: 10; all in JSON]
+    #[arg(long, value_name = "NUMBER")]
+    cgroups: Option<usize>,
+
+    /// List all cgroups
+    #[arg(long, conflicts_with = "cgroups")]
+    all: bool,
+
+    /// How sure to be: the share of intervals that hold the true change
+    #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
+    confidence: f64,
+
+    /// How often to draw each recording anew; more make the intervals a little more exact
+    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().resamples, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    resamples: u32,
+
+    /// What the draws begin with: the same one gives the same answer
+    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().seed)]
+    seed: u64,
+
+    /// Exit with code 3 when this is so
+    #[arg(long, value_name = "WHAT")]
+    fail_on: Option<FailOn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables to read
+    Text,
+    /// One JSON document
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Anything on the host or in a cgroup got significantly worse
+    Worse,
+}
+
+/// What was to fail did.
+const FAILED: u8 = 3;
+/// Cgroups that people are shown unless they ask for more.
+const SHOWN: usize = 10;
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let (before, after) = (read(&args.before)?, read(&args.after)?);
+    let settings = Settings { confidence: args.confidence, resamples: args.resamples, seed: args.seed };
+    let mut comparison = compare(&before, &after, &settings);
+    let most = args.cgroups.or_else(|| (args.format == Format::Text && !args.all).then_some(SHOWN));
+    if let Some(most) = most {
+        comparison.keep(most);
+    }
+    let written = match args.format {
+        Format::Text => text::render(&comparison, terminal_options()),
+        Format::Json => json::render(&comparison)?,
+    };
+    let printed = print(&written);
+    Ok(match args.fail_on {
+        Some(FailOn::Worse) if printed == ExitCode::SUCCESS && comparison.is_worse() => ExitCode::from(FAILED),
+        _ => printed,
+    })
+}
+
+/// Reads a recording, an interval at a time.
+fn read(path: &Path) -> Result<Side, Failure> {
+    /// More often would only take time.
+    const STEPS: usize = 100;
+    let mut reader = Reader::open(path)?;
+    let count = reader.len();
+    let is_whole = reader.footer().is_some() && !reader.is_cut();
+    let mut side = Side::new(reader.session().clone(), count, is_whole);
+    let progress = io::stderr().is_terminal();
+    for n in 0..count {
+        if progress && n % (count / STEPS).max(1) == 0 {
+            let name = path.to_string_lossy();
+            say(format_args!("\r\x1b[Kreading {}: {} %", display_name(&name), n * 100 / count));
+        }
+        let interval = reader.interval(n);
+        if progress && (n + 1 == count || interval.is_err()) {
+            say(format_args!("\r\x1b[K"));
+        }
+        side.add(&interval?);
+    }
+    Ok(side)
+}
+
+/// A share between 0.5 and 1, as in 0.95 or 95%.
+fn confidence(text: &str) -> Result<f64, String> {
+    const LEAST: f64 = 0.5;
+    const MOST: f64 = 0.999;
+    let text = text.trim();
+    let share = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match share {
+        Ok(share) if (LEAST..=MOST).contains(&share) => Ok(share),
+        _ => Err(format!("it must be {LEAST} to {MOST}, as in 0.95 or 95%")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidences_are_shares() {
+        assert_eq!(["0.95", "99 %", "50%"].map(confidence), [Ok(0.95), Ok(0.99), Ok(0.5)]);
+        for text in ["1", "95", "0", "-0.9", "NaN", "inf", "sure", ""] {
+            assert!(confidence(text).is_err(), "{text}");
+        }
+    }
+}

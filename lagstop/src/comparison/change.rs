@@ -1,0 +1,321 @@
+//! What one figure was before and after, and what is to be made of that.
+
+use serde::{Serialize, Serializer};
+
+use super::{
+    Settings, Side,
+    blocks::Blocks,
+    bootstrap::{Confidence, Drawn, Resamples},
+    figure::{Figure, Made, Subject, Way},
+    series::{Amount, Series},
+    side::Ways,
+};
+
+/// One figure before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its name in JSON; stable.
+    pub name: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// What its values count.
+    pub unit: Unit,
+    /// Over all of the first recording. `None` is not measured; `missing` says why.
+    #[serde(serialize_with = "six_figures")]
+    pub before: Option<f64>,
+    /// Over all of the second.
+    #[serde(serialize_with = "six_figures")]
+    pub after: Option<f64>,
+    /// After − before. `None` where they cannot be compared.
+    #[serde(serialize_with = "six_figures")]
+    pub change: Option<f64>,
+    /// As a share of before. `None` where that is 0, too.
+    #[serde(serialize_with = "six_figures")]
+    pub change_share: Option<f64>,
+    /// The lower end of the interval of the change.
+    #[serde(serialize_with = "six_figures")]
+    pub low: Option<f64>,
+    /// Its upper end.
+    #[serde(serialize_with = "six_figures")]
+    pub high: Option<f64>,
+    /// How likely chance alone makes a change this large.
+    #[serde(serialize_with = "six_figures")]
+    pub p: Option<f64>,
+    /// What is to be made of it.
+    pub verdict: Verdict,
+    /// Why there is no change, or no interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    #[serde(skip)]
+    pub(super) less_is_better: bool,
+}
+
+/// What the values of a figure count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Part of a whole; 1 is all of it.
+    Share,
+    /// CPUs kept busy on average.
+    Cores,
+    /// Nanoseconds.
+    Ns,
+    /// Each second.
+    PerSecond,
+    /// How many times as much.
+    Factor,
+}
+
+/// What is to be made of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Significantly more of what there should be less of.
+    Worse,
+    /// Significantly less of it.
+    Better,
+    /// Significantly more of what is neither good nor bad.
+    More,
+    /// Significantly less of it.
+    Less,
+    /// Chance may have done it.
+    NoSignificantChange,
+    /// Too little was recorded to say.
+    NotEnoughIntervals,
+    /// One of the two was not measured, or not like the other.
+    NotComparable,
+}
+
+impl Verdict {
+    /// More than chance.
+    pub const fn is_significant(self) -> bool {
+        matches!(self, Self::Worse | Self::Better | Self::More | Self::Less)
+    }
+
+    /// For people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::More => "more",
+            Self::Less => "less",
+            Self::NoSignificantChange => "no significant change",
+            Self::NotEnoughIntervals => "not enough intervals",
+            Self::NotComparable => "n/a",
+        }
+    }
+}
+
+impl Change {
+    /// Is 0 outside of the interval?
+    pub(super) fn excludes_nothing(&self) -> bool {
+        self.low.zip(self.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    }
+
+    /// The verdict on it where it is significant.
+    pub(super) fn direction(&self) -> Verdict {
+        match (self.change.is_some_and(|change| change > 0.0), self.less_is_better) {
+            (true, true) => Verdict::Worse,
+            (false, true) => Verdict::Better,
+            (true, false) => Verdict::More,
+            (false, false) => Verdict::Less,
+        }
+    }
+}
+
+/// Six significant figures: more than any source has, and the same on every machine.
+fn six_figures<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
+    match *value {
+        Some(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Compares subjects of two recordings.
+pub(super) struct Comparer<'a> {
+    before: Party<'a>,
+    after: Party<'a>,
+    confidence: Confidence,
+}
+
+/// One of the recordings, with its draws.
+struct Party<'a> {
+    side: &'a Side,
+    resamples: Resamples,
+    host: [f64; Amount::OF_HOST],
+    host_draws: Vec<[f64; Amount::OF_HOST]>,
+}
+
+impl<'a> Party<'a> {
+    fn new(side: &'a Side, resamples: Resamples) -> Self {
+        Self { side, host: side.host.sums(), host_draws: resamples.sums(&side.host), resamples }
+    }
+}
+
+/// A subject in one of the recordings.
+struct View<'a, const N: usize> {
+    party: &'a Party<'a>,
+    series: &'a Series<N>,
+    sums: [f64; N],
+    draws: Vec<[f64; N]>,
+}
+
+impl<'a, const N: usize> View<'a, N> {
+    fn new(party: &'a Party<'a>, series: &'a Series<N>) -> Self {
+        Self { party, series, sums: series.sums(), draws: party.resamples.sums(series) }
+    }
+
+    fn figure(&self, made: &Made) -> Option<f64> {
+        ratio(made, &self.sums, &self.party.host)
+    }
+
+    fn drawn(&self, made: &Made) -> Vec<Option<f64>> {
+        self.draws.iter().zip(&self.party.host_draws).map(|(own, host)| ratio(made, own, host)).collect()
+    }
+
+    /// Blocks in which there is something to divide by.
+    fn blocks(&self, made: &Made) -> usize {
+        let whole = made.whole as usize;
+        if whole < N {
+            self.series.blocks().iter().filter(|(_, sums)| sums[whole] > 0.0).count()
+        } else {
+            self.party.side.host.blocks().iter().filter(|(_, sums)| sums[whole] > 0.0).count()
+        }
+    }
+
+    fn is_measured(&self, made: &Made) -> bool {
+        self.series.is_measured(made.part) && self.series.is_measured(made.whole)
+    }
+}
+
+/// What is so of either of the recordings, with the one that it is so of.
+fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
+    match (before, after) {
+        (Some(before), Some(after)) if before == after => Some(before),
+        (Some(before), Some(after)) => Some(format!("before: {before}; after: {after}")),
+        (before, after) => before.map(|why| format!("before: {why}")).or(after.map(|why| format!("after: {why}"))),
+    }
+}
+
+/// The figure that `made` describes, of a subject's sums and the host's. `None` of nothing.
+fn ratio(made: &Made, own: &[f64], host: &[f64]) -> Option<f64> {
+    let sum = |amount: Amount| own.get(amount as usize).or_else(|| host.get(amount as usize)).copied();
+    let whole = sum(made.whole).filter(|whole| *whole > 0.0)?;
+    Some(made.factor * (sum(made.part)? / whole)).filter(|figure| figure.is_finite())
+}
+
+impl<'a> Comparer<'a> {
+    pub(super) fn new(before: (&'a Side, Resamples), after: (&'a Side, Resamples), settings: &Settings) -> Self {
+        Self {
+            before: Party::new(before.0, before.1),
+            after: Party::new(after.0, after.1),
+            confidence: Confidence::of(settings.confidence),
+        }
+    }
+
+    pub(super) const fn sides(&self) -> (&'a Side, &'a Side) {
+        (self.before.side, self.after.side)
+    }
+
+    /// The host's figures, not judged yet.
+    pub(super) fn host(&self) -> Vec<Change> {
+        let (before, after) = self.sides();
+        self.changes(Subject::Host, Figure::OF_HOST, &before.host, &after.host)
+    }
+
+    /// A cgroup's figures, not judged yet.
+    pub(super) fn cgroup(
+        &self,
+        before: &Series<{ Amount::OF_CGROUP }>,
+        after: &Series<{ Amount::OF_CGROUP }>,
+    ) -> Vec<Change> {
+        self.changes(Subject::Cgroup, Figure::OF_CGROUP, before, after)
+    }
+
+    fn changes<const N: usize>(
+        &self,
+        subject: Subject,
+        figures: &[Figure],
+        before: &Series<N>,
+        after: &Series<N>,
+    ) -> Vec<Change> {
+        let (before, after) = (View::new(&self.before, before), View::new(&self.after, after));
+        figures.iter().map(|figure| self.change(&figure.made(subject), &before, &after)).collect()
+    }
+
+    fn change<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Change {
+        let figure = |view: &View<'_, N>| view.figure(made).filter(|_| view.is_measured(made));
+        let mut change = Change {
+            name: made.name,
+            label: made.label,
+            unit: made.unit,
+            before: figure(before),
+            after: figure(after),
+            change: None,
+            change_share: None,
+            low: None,
+            high: None,
+            p: None,
+            verdict: Verdict::NotComparable,
+            missing: self.why_not(made, before, after),
+            less_is_better: made.less_is_better,
+        };
+        let (None, Some(then), Some(now)) = (&change.missing, change.before, change.after) else { return change };
+        change.change = Some(now - then);
+        change.change_share = Some((now - then) / then).filter(|share| share.is_finite());
+        let (drawn_before, drawn_after) = (before.drawn(made), after.drawn(made));
+        let blocks = (before.blocks(made), after.blocks(made));
+        let estimate = self.confidence.estimate(
+            now - then,
+            Drawn { figures: &drawn_before, blocks: blocks.0 },
+            Drawn { figures: &drawn_after, blocks: blocks.1 },
+        );
+        match estimate {
+            Some(estimate) => {
+                (change.low, change.high, change.p) = (Some(estimate.low), Some(estimate.high), Some(estimate.p));
+                change.verdict = Verdict::NoSignificantChange;
+            }
+            None => {
+                change.verdict = Verdict::NotEnoughIntervals;
+                change.missing = Some(format!(
+                    "blocks of intervals with any {}: {} before, {} after; it takes {}",
+                    made.whole.singular(),
+                    blocks.0,
+                    blocks.1,
+                    Blocks::LEAST
+                ));
+            }
+        }
+        change
+    }
+
+    /// Why the two cannot be compared.
+    fn why_not<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Option<String> {
+        let unmeasured =
+            |view: &View<'_, N>| (!view.is_measured(made)).then(|| view.party.side.session.why_not(made.comes_from));
+        let none =
+            |view: &View<'_, N>| view.figure(made).is_none().then(|| format!("there was no {}", made.whole.singular()));
+        on_sides(unmeasured(before), unmeasured(after))
+            .or_else(|| made.way.and_then(|way| self.ways_differ(way)))
+            .or_else(|| on_sides(none(before), none(after)))
+    }
+
+    fn ways_differ(&self, way: Way) -> Option<String> {
+        let (before, after) = (self.before.side.ways(way), self.after.side.ways(way));
+        let mut all: Vec<_> = before.union(after).collect();
+        all.sort_unstable();
+        if all.len() < 2 && !all.contains(&&None) {
+            return None;
+        }
+        let names = |ways: &Ways| {
+            let names: Vec<&str> =
+                ways.iter().map(|way| way.as_deref().unwrap_or("a way that was not recorded")).collect();
+            names.join(" and ")
+        };
+        Some(format!(
+            "measured by {} before and {} after: costs of different ways cannot be compared",
+            names(before),
+            names(after)
+        ))
+    }
+}

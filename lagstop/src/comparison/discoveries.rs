@@ -1,0 +1,59 @@
+//! Which of many changes are more than chance.
+
+use super::change::{Change, Verdict};
+
+/// Judges the changes that were estimated: of those that are called significant, chance made no larger a share, on average, than
+/// `confidence` leaves (Benjamini, Hochberg: Controlling the false discovery rate, 1995). Where nothing changed at all, that
+/// is how likely it is that any is called so.
+pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidence: f64) {
+    let mut changes: Vec<(f64, &mut Change)> = changes.filter_map(|change| Some((change.p?, change))).collect();
+    changes.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
+    let of = changes.len() as f64;
+    let is_small = |place: usize, p: f64| p <= (1.0 - confidence) * (place + 1) as f64 / of;
+    let significant =
+        changes.iter().enumerate().rposition(|(place, (p, _))| is_small(place, *p)).map_or(0, |last| last + 1);
+    for (place, (_, change)) in changes.iter_mut().enumerate() {
+        let is_significant = place < significant && change.excludes_nothing();
+        change.verdict = if is_significant { change.direction() } else { Verdict::NoSignificantChange };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Unit;
+
+    fn change(p: Option<f64>, low: f64) -> Change {
+        Change {
+            name: "mean_wait",
+            label: "mean run-queue wait",
+            unit: Unit::Ns,
+            before: Some(5.0),
+            after: Some(6.0),
+            change: Some(1.0),
+            change_share: Some(0.2),
+            low: Some(low),
+            high: Some(2.0),
+            p,
+            verdict: Verdict::NotEnoughIntervals,
+            missing: None,
+            less_is_better: true,
+        }
+    }
+
+    #[test]
+    fn how_small_is_small_depends_on_how_many_are() {
+        let verdicts = |of: &[(Option<f64>, f64)]| {
+            let mut changes: Vec<Change> = of.iter().map(|&(p, low)| change(p, low)).collect();
+            judge(changes.iter_mut(), 0.95);
+            changes.iter().map(|change| change.verdict).collect::<Vec<_>>()
+        };
+        let (worse, not) = (Verdict::Worse, Verdict::NoSignificantChange);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1)]), [worse]);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.5), -1.0)]), [not, not]);
+        assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.03), 0.1)]), [worse, worse]);
+        assert_eq!(verdicts(&[(Some(0.001), -0.1)]), [not], "0 is in the interval");
+        assert_eq!(verdicts(&[(None, 0.1), (Some(0.04), 0.1)]), [Verdict::NotEnoughIntervals, worse]);
+        assert_eq!(verdicts(&[]), []);
+    }
+}

@@ -1,0 +1,114 @@
+//! What makes a comparison doubtful.
+
+use super::{Change, Side};
+use crate::model::{GroupBy, HookState, Session};
+
+/// A share of lost switches from which they may bend the result.
+const LOST_MATTERS: f64 = 0.01;
+/// A change of utilisation, as a share of what it was, from which the load is another.
+const LOAD_MATTERS: f64 = 0.1;
+
+/// Sentences, the gravest first.
+pub(super) fn doubts(before: &Side, after: &Side, host: &[Change]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    between(&before.session, &after.session, &mut doubts);
+    doubts.extend(load(host));
+    for (side, which) in [(before, "first"), (after, "second")] {
+        within(side, which, &mut doubts);
+    }
+    doubts
+}
+
+fn between(before: &Session, after: &Session, doubts: &mut Vec<String>) {
+    let mut say = |is_so: bool, doubt: &dyn Fn() -> String| {
+        if is_so {
+            doubts.push(doubt());
+        }
+    };
+    let is_same = !before.started_at.is_empty()
+        && (&before.started_at, &before.boot_id, &before.hostname)
+            == (&after.started_at, &after.boot_id, &after.hostname);
+    say(is_same, &|| "Both are the same recording: they say nothing about what chance does.".to_owned());
+    // RFC 3339 of lagstop's own, all in UTC and equally long, is ordered as text.
+    say(before.started_at > after.started_at && !after.started_at.is_empty(), &|| {
+        "The first was recorded after the second: \"before\" and \"after\" may have changed places.".to_owned()
+    });
+    say(before.hostname != after.hostname, &|| {
+        format!("They are of different hosts: {} and {}.", before.hostname, after.hostname)
+    });
+    say(before.kernel != after.kernel, &|| {
+        format!("They are of different kernels: {} and {}.", before.kernel, after.kernel)
+    });
+    say(before.cpus_online != after.cpus_online, &|| {
+        format!("The number of CPUs is another: {} and {}.", before.cpus_online, after.cpus_online)
+    });
+    say(before.group_by != after.group_by, &|| {
+        format!(
+            "Tasks are grouped by another cgroup, {} and {}: cgroups of the same name do not hold the same tasks.",
+            group_by(before.group_by),
+            group_by(after.group_by)
+        )
+    });
+    say(before.interval_ns != after.interval_ns, &|| {
+        format!(
+            "Intervals are of another length, {} and {}: the shorter ones vary more.",
+            before.interval_ns, after.interval_ns
+        )
+    });
+    for (name, then, now) in ways(before, after) {
+        say(true, &|| format!("{name} was measured by {then} before and by {now} after."));
+    }
+}
+
+const fn group_by(what: GroupBy) -> &'static str {
+    match what {
+        GroupBy::Scheduler => "the scheduler's",
+        GroupBy::Leaf => "the leaf",
+    }
+}
+
+/// What was measured in different ways. Of costs the changes themselves say so.
+fn ways<'a>(before: &'a Session, after: &'a Session) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
+    const COSTS: [&str; 2] = ["switch-cost", "pick"];
+    before.hooks.iter().filter(|hook| hook.state == HookState::On && !COSTS.contains(&&*hook.name)).filter_map(|hook| {
+        let other = after.hooks.iter().find(|other| other.name == hook.name && other.state == HookState::On)?;
+        let (then, now) = (hook.way.as_deref()?, other.way.as_deref()?);
+        (then != now).then_some((&*hook.name, then, now))
+    })
+}
+
+fn load(host: &[Change]) -> Option<String> {
+    let utilisation = host.iter().find(|change| change.name == "perceived_utilisation")?;
+    let (then, now) = utilisation.before.zip(utilisation.after)?;
+    let is_another = utilisation.verdict.is_significant() && (now - then).abs() > LOAD_MATTERS * then;
+    is_another.then(|| {
+        format!(
+            "The load is another: the CPUs were {:.1} % used before and {:.1} % after. What comes of that alone is in the \
+             changes.",
+            then * 100.0,
+            now * 100.0
+        )
+    })
+}
+
+fn within(side: &Side, which: &str, doubts: &mut Vec<String>) {
+    if !side.is_whole {
+        doubts.push(format!("The {which} recording was cut off, or still goes on."));
+    }
+    if side.skipped_intervals > 0 {
+        doubts.push(format!("In the {which} recording {} intervals are missing in between.", side.skipped_intervals));
+    }
+    let lost = &side.lost;
+    let without_cost = lost.entries.saturating_add(lost.exits).saturating_add(lost.switches);
+    let switches = side.host.sums()[super::series::Amount::Switches as usize];
+    if without_cost as f64 > LOST_MATTERS * switches {
+        doubts.push(format!(
+            "In the {which} recording {without_cost} switches of {switches:.0} have no cost, or a part of it: costs are too low."
+        ));
+    }
+    if lost.cgroup_overflows > 0 {
+        doubts.push(format!(
+            "In the {which} recording there were too many cgroups to tell apart: some share the row (other)."
+        ));
+    }
+}

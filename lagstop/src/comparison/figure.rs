@@ -1,0 +1,200 @@
+//! The figures that are compared, and of which sums each is the ratio.
+
+use super::{change::Unit, series::Amount};
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Figure {
+    Overhead,
+    MeanSwitchCost,
+    PickFunctionCost,
+    SwitchRate,
+    Cpu,
+    WaitPerCpu,
+    MeanWait,
+    MigrationRate,
+    MeanAcceptWait,
+    PerceivedUtilisation,
+    EffectiveUtilisation,
+}
+
+/// Whose figures are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    Host,
+    Cgroup,
+}
+
+/// What a cost was measured by, which must be the same on both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    SwitchCost,
+    PickFunction,
+}
+
+/// What a figure is made of: `factor` × Σ `part` / Σ `whole`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    /// Its name in JSON; stable.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    pub unit: Unit,
+    pub part: Amount,
+    pub whole: Amount,
+    pub factor: f64,
+    /// What hooks call what it comes from.
+    pub comes_from: &'static str,
+    pub way: Option<Way>,
+    /// Is less of it better? Otherwise it says how much was to be done.
+    pub less_is_better: bool,
+}
+
+impl Figure {
+    pub(super) const OF_HOST: &[Self] = &[
+        Self::Overhead,
+        Self::MeanSwitchCost,
+        Self::PickFunctionCost,
+        Self::SwitchRate,
+        Self::WaitPerCpu,
+        Self::MeanWait,
+        Self::MigrationRate,
+        Self::MeanAcceptWait,
+        Self::PerceivedUtilisation,
+        Self::EffectiveUtilisation,
+    ];
+    pub(super) const OF_CGROUP: &[Self] = &[
+        Self::Overhead,
+        Self::MeanSwitchCost,
+        Self::PickFunctionCost,
+        Self::SwitchRate,
+        Self::Cpu,
+        Self::WaitPerCpu,
+        Self::MeanWait,
+        Self::MigrationRate,
+        Self::MeanAcceptWait,
+    ];
+
+    pub(super) const fn made(self, subject: Subject) -> Made {
+        const PER_SECOND: f64 = 1e9;
+        let work = Made {
+            name: "",
+            label: "",
+            unit: Unit::Share,
+            part: Amount::Busy,
+            whole: Amount::Capacity,
+            factor: 1.0,
+            comes_from: "CPU time",
+            way: None,
+            less_is_better: false,
+        };
+        let price = Made { less_is_better: true, ..work };
+        let cost = Made { comes_from: "switch cost", way: Some(Way::SwitchCost), ..price };
+        match self {
+            Self::Overhead => {
+                let made = Made { name: "overhead", label: "overhead", part: Amount::SwitchCost, ..cost };
+                match subject {
+                    Subject::Host => made,
+                    Subject::Cgroup => Made { unit: Unit::Cores, whole: Amount::Duration, ..made },
+                }
+            }
+            Self::MeanSwitchCost => Made {
+                name: "mean_switch_cost",
+                label: "mean switch cost",
+                unit: Unit::Ns,
+                part: Amount::Switching,
+                whole: Amount::Switches,
+                ..cost
+            },
+            Self::PickFunctionCost => Made {
+                name: "pick_function_cost",
+                label: "pick function",
+                unit: Unit::Ns,
+                part: Amount::PickFunction,
+                whole: Amount::Switches,
+                comes_from: "pick function cost",
+                way: Some(Way::PickFunction),
+                ..price
+            },
+            Self::SwitchRate => Made {
+                name: "switch_rate",
+                label: "switches",
+                unit: Unit::PerSecond,
+                part: Amount::Switches,
+                whole: Amount::Duration,
+                factor: PER_SECOND,
+                comes_from: "switches",
+                ..work
+            },
+            Self::Cpu => Made {
+                name: "cpu",
+                label: "CPU time",
+                unit: Unit::Cores,
+                part: Amount::CpuTime,
+                whole: Amount::Duration,
+                ..work
+            },
+            Self::WaitPerCpu => Made {
+                name: "wait_per_cpu",
+                label: "wait per CPU time",
+                unit: Unit::Factor,
+                part: Amount::RunqWait,
+                whole: Amount::CpuTime,
+                comes_from: "run-queue wait",
+                ..price
+            },
+            Self::MeanWait => Made {
+                name: "mean_wait",
+                label: "mean run-queue wait",
+                unit: Unit::Ns,
+                part: Amount::RunqWait,
+                whole: Amount::RunqWaits,
+                comes_from: "run-queue wait",
+                ..price
+            },
+            Self::MigrationRate => Made {
+                name: "migration_rate",
+                label: "migrations",
+                unit: Unit::PerSecond,
+                part: Amount::Migrations,
+                whole: Amount::Duration,
+                factor: PER_SECOND,
+                comes_from: "migrations",
+                ..price
+            },
+            Self::MeanAcceptWait => Made {
+                name: "mean_accept_wait",
+                label: "mean accept wait",
+                unit: Unit::Ns,
+                part: Amount::AcceptWait,
+                whole: Amount::Accepts,
+                comes_from: "accept wait",
+                ..price
+            },
+            Self::PerceivedUtilisation => {
+                Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
+            }
+            Self::EffectiveUtilisation => Made {
+                name: "effective_utilisation",
+                label: "effective utilisation",
+                part: Amount::Work,
+                comes_from: "switch cost",
+                way: Some(Way::SwitchCost),
+                ..work
+            },
+        }
+    }
+}
+
+impl Amount {
+    /// What a figure divides by.
+    pub(super) const fn singular(self) -> &'static str {
+        match self {
+            Self::Switches => "switch",
+            Self::RunqWaits => "wait",
+            Self::Accepts => "connection",
+            Self::CpuTime => "CPU time",
+            _ => "time",
+        }
+    }
+}

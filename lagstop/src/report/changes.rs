@@ -1,0 +1,5 @@
+//! What changed between two recordings.
+
+mod cells;
+pub mod json;
+pub mod text;
