@@ -5,11 +5,13 @@ mod chunk;
 mod line;
 mod packed;
 mod reader;
+mod schema;
 mod time;
 mod writer;
 
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};
+pub use schema::schema;
 pub use time::{now, time};
 pub use writer::{Chunks, WriteError, Writer};

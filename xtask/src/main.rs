@@ -1,11 +1,13 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
-//! lagstop itself costs, `cargo xtask readme` draws what the README shows, `cargo xtask vmtest` runs the live tests on
+//! lagstop itself costs, `cargo xtask readme` draws what the README shows, `cargo xtask schema`
+//! writes the schema of recordings, `cargo xtask vmtest` runs the live tests on
 //! other kernels.
 
 mod command;
 mod ebpf;
 mod overhead;
 mod readme;
+mod schema;
 mod vmtest;
 mod workspace;
 
@@ -28,6 +30,7 @@ enum Task {
     Ebpf(ebpf::Arguments),
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
+    Schema(schema::Arguments),
     Vmtest(vmtest::Arguments),
 }
 
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         }
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
+        Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Distribution, Nanos, Tasks, Totals};
 
 /// What groups tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupBy {
     /// The cgroup of the `task_group` that the task is in: the one whose run queues it competes in.
@@ -18,7 +19,7 @@ pub enum GroupBy {
 }
 
 /// Identity of a cgroup while it exists: the inode number of its directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct CgroupId(pub u64);
 
@@ -41,7 +42,7 @@ pub struct CgroupLabel {
 }
 
 /// The container that a cgroup is, or that it is inside of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// The Kubernetes namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +79,7 @@ impl Throttling {
 }
 
 /// One cgroup in one interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cgroup {
     /// Its id.
     pub id: CgroupId,

@@ -1,11 +1,12 @@
 //! CPUs in an interval.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CgroupId, Nanos};
 
 /// Where a CPU sits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Its number.
     pub cpu: u32,
@@ -16,7 +17,7 @@ pub struct Place {
 }
 
 /// One CPU in one interval. `None` is what this kernel did not let us measure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// Its number.
     pub cpu: u32,
@@ -39,7 +40,7 @@ pub struct Cpu {
 }
 
 /// A cgroup's part in crowding a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Crowding {
     /// The cgroup.
     pub id: CgroupId,

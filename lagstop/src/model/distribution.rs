@@ -2,12 +2,15 @@
 
 mod untrusted;
 
+use std::borrow::Cow;
+
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
     Histogram,
     serialization::{Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer},
 };
 use lagstop_ebpf::{BUCKETS, bucket_middle, bucket_of};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use thiserror::Error;
 
@@ -214,6 +217,20 @@ impl Distribution {
 /// The duration that stands for a bucket.
 fn middle(bucket: Bucket) -> Nanos {
     Nanos(bucket_middle(bucket.into()))
+}
+
+impl JsonSchema for Distribution {
+    fn schema_name() -> Cow<'static, str> {
+        "Distribution".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "contentEncoding": "base64",
+            "description": "Durations in nanoseconds: base64 of HdrHistogram's V2 compressed encoding.",
+        })
+    }
 }
 
 impl Serialize for Distribution {

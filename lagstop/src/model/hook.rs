@@ -1,9 +1,10 @@
 //! Where the figures come from on this kernel.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Something that is measured, and how, or why not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hook {
     /// What: as `--hooks` calls it.
     pub name: String,
@@ -19,7 +20,7 @@ pub struct Hook {
 }
 
 /// Whether something is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookState {
     /// It is.

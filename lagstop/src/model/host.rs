@@ -1,11 +1,12 @@
 //! The host as a whole in an interval.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Totals, units::ratio};
 
 /// The sums over all cgroups and idle, and what only the host has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Σ cgroups + idle.
     #[serde(flatten)]
@@ -31,7 +32,7 @@ pub struct Host {
 }
 
 /// What the idle tasks cost: waking a CPU up is scheduling too, but nobody's switch away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Idle {
     /// Switches from idle.
     pub switches: u64,
@@ -58,7 +59,7 @@ impl From<&Totals> for Idle {
 }
 
 /// Pressure stall information: time in which some task waited for a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
     /// Time in which at least one task waited.
     pub some_ns: Nanos,
@@ -68,7 +69,7 @@ pub struct Pressure {
 macro_rules! lost {
     ($($(#[$doc:meta])* $field:ident,)+) => {
         /// Things that could not be measured, each counted. All zero is what it should be.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct Lost {
             $($(#[$doc])* pub $field: u64,)+

@@ -5,12 +5,13 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CgroupId, Nanos, Snapshot};
 
 /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ListenerTotals {
     /// Connections that reached ESTABLISHED and waited to be accepted.
     pub established: u64,
@@ -59,7 +60,7 @@ pub struct Traffic {
 }
 
 /// What the kernel counts for a whole network namespace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkNamespace {
     /// Inode number of the network namespace.
     pub netns: u32,
@@ -89,7 +90,7 @@ impl NetworkNamespace {
 }
 
 /// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listener {
     /// Inode number of the network namespace.
     pub netns: u32,

@@ -1,11 +1,12 @@
 //! What holds for all intervals of one stream.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupBy, Hook, HookState, LoadCredits, Nanos, Place};
 
 /// Where and how a stream of intervals was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
     /// Version of the lagstop that measured.
     pub lagstop_version: String,

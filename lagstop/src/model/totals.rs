@@ -1,5 +1,6 @@
 //! What is counted for a cgroup, for idle, and for the host alike.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Nanos, Tasks};
@@ -12,7 +13,7 @@ macro_rules! totals {
     ) => {
         /// Totals of switches, their cost, and waits. In a snapshot they count from when the cgroup was first seen; in
         /// an interval they are the interval's own. `None` is what this kernel did not let us measure.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         pub struct Totals {
             $($(#[$always_doc])* pub $always: $always_type,)+
             $($(#[$maybe_doc])* pub $maybe: Option<$maybe_type>,)+

@@ -1,11 +1,12 @@
 //! Quantities that carry their unit.
 
-use std::{fmt, iter::Sum, ops};
+use std::{borrow::Cow, fmt, iter::Sum, ops};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A length of time, or a point on a clock, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -93,6 +94,20 @@ pub struct Tasks(pub f64);
 pub const KERNEL_LOAD: f64 = 1024.0;
 
 /// In recordings in the kernel's unit: 1024 is one task that is always runnable.
+impl JsonSchema for Tasks {
+    fn schema_name() -> Cow<'static, str> {
+        "Tasks".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "number",
+            "minimum": 0,
+            "description": "Tasks on average, times 1024: the kernel's unit.",
+        })
+    }
+}
+
 impl Serialize for Tasks {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Three decimals: finer than any source of it.

@@ -1,5 +1,6 @@
 //! The lines of a recording.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::packed::{Named, PackedInterval};
@@ -13,7 +14,7 @@ pub const SCHEMA: u32 = 2;
 pub(super) const OLDEST_SCHEMA: u32 = 1;
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
     /// The first.
@@ -42,7 +43,7 @@ pub enum Line {
 }
 
 /// A time in which nothing was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
     /// When it began, on the clock of the intervals.
     pub start_ns: Nanos,
@@ -53,7 +54,7 @@ pub struct Gap {
 }
 
 /// Says that the recording is whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footer {
     /// When it ended, RFC 3339.
     pub ended_at: String,

@@ -6,13 +6,14 @@ mod shape;
 
 use std::{collections::HashMap, sync::Arc};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::columns::Columns;
 use crate::model::{Cgroup, CgroupId, Cpu, Host, Interval, Listener, Nanos, NetworkNamespace, Workload};
 
 /// What a cgroup is called from here on, to the end of the chunk: packed intervals name cgroups by their ids alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
     /// Its id.
     pub id: CgroupId,
@@ -67,7 +68,7 @@ impl Names {
 }
 
 /// An interval whose cgroups are in columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PackedInterval {
     seq: u64,
     start_ns: Nanos,
@@ -146,4 +147,4 @@ pub(super) fn unpack(packed: PackedInterval, names: &Names) -> Result<Interval, 
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -28,8 +28,16 @@ impl Arch {
     pub(super) const fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
-            // Comes with all that a program is linked of, so that no C toolchain for it is needed.
+            // Comes with all that a program is linked of: nothing but a compiler for zstd's C is needed.
             Self::Arm64 => "aarch64-unknown-linux-musl",
+        }
+    }
+
+    /// What compiles C for it, by the variable that says so; nothing where that is the host's own compiler.
+    const fn c_compiler(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::Amd64 => None,
+            Self::Arm64 => Some(("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc")),
         }
     }
 
@@ -53,6 +61,7 @@ impl GuestBinaries {
         cargo
             .current_dir(workspace.root())
             .env("CARGO_ENCODED_RUSTFLAGS", arch.flags())
+            .envs(arch.c_compiler())
             .args(["test", "--no-run", "--quiet", "--locked", "--package", "lagstop", "--test", "live"])
             .args(["--message-format", "json-render-diagnostics", "--target", arch.target(), "--target-dir"])
             .arg(workspace.target().join("vmtest/build"))

@@ -1,7 +1,8 @@
 //! One figure of all cgroups.
 
-use std::{fmt, marker::PhantomData};
+use std::{borrow::Cow, fmt, marker::PhantomData};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{SeqAccess, Visitor, value::U64Deserializer},
@@ -41,6 +42,20 @@ impl<T: Copy + PartialEq> Column<T> {
             Self::Same(value) => *value,
             Self::Each(values) => values.get(n).copied().flatten(),
         }
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Column<T> {
+    fn schema_name() -> Cow<'static, str> {
+        format!("ColumnOf{}", T::schema_name()).into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let value = generator.subschema_for::<Option<T>>();
+        json_schema!({
+            "anyOf": [value, { "type": "array", "items": value }],
+            "description": "A figure of each cgroup, or one that is that of all.",
+        })
     }
 }
 

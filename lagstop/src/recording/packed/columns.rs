@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -155,6 +156,39 @@ impl Columns {
         };
         let number = |column: &Column<u64>, n| column.at(n).unwrap_or_default();
         (0..self.ids.len()).all(|n| number(all, n) == number(voluntary, n).saturating_add(number(involuntary, n)))
+    }
+}
+
+impl JsonSchema for Columns {
+    fn schema_name() -> Cow<'static, str> {
+        "Columns".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut properties = serde_json::Map::new();
+        let ids = json_schema!({
+            "type": "array",
+            "items": { "type": "integer" },
+            "description": "The cgroups' ids, each as what it is more than the one before.",
+        });
+        properties.insert(IDS.to_owned(), ids.into());
+        let counts = generator.subschema_for::<Column<u64>>();
+        for name in Totals::NAMES.into_iter().chain(THROTTLING) {
+            properties.insert(name.to_owned(), counts.clone().into());
+        }
+        let loads = generator.subschema_for::<Column<Tasks>>();
+        for name in [LOAD, CREDIT] {
+            properties.insert(name.to_owned(), loads.clone().into());
+        }
+        let words = json_schema!({
+            "type": ["string", "null"],
+            "pattern": "^((-|(Z*[a-z]([1-9][0-9]*)?)*)( |$))*$",
+            "description": "A word for each cgroup's distribution; null where none was measured.",
+        });
+        for name in SHAPES {
+            properties.insert(name.to_owned(), words.clone().into());
+        }
+        json_schema!({ "type": "object", "properties": properties, "required": [IDS] })
     }
 }
 
