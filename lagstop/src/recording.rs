@@ -2,11 +2,15 @@
 //! `docs/recording.md` defines every field.
 
 mod chunk;
+mod contents;
+mod epoch;
 mod line;
 mod packed;
 mod reader;
 mod writer;
 
+pub use contents::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
+pub use epoch::Epoch;
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};

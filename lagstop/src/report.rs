@@ -1,6 +1,7 @@
 //! Findings, for people and for programs.
 
 pub mod checkup;
+pub mod contents;
 pub mod json;
 mod page;
 pub mod sanitise;

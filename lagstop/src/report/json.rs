@@ -27,7 +27,7 @@ pub fn render(report: &Report) -> Result<String, serde_json::Error> {
 }
 
 /// JSON escapes C0 itself. Other hostile characters can only be inside of strings, where the escape means the same.
-fn escape(json: &str) -> String {
+pub(super) fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {
         if c != '\n' && is_hostile(c) {
