@@ -2,14 +2,17 @@
 
 mod check;
 mod config;
+mod cut;
 mod diagnose;
 mod hooks;
 mod measure;
+mod output_file;
 mod progress;
 mod record;
 mod show;
 mod thresholds;
 mod top;
+mod when;
 
 use std::{
     error::Error,
@@ -63,6 +66,8 @@ enum Command {
     Check(check::Args),
     /// Say what is in a recording
     Show(show::Args),
+    /// Take a time, or some cgroups, out of a recording; or write it in the other form
+    Cut(cut::Args),
 }
 
 /// Parses the command line and does what it says.
@@ -85,6 +90,7 @@ impl Cli {
         match &self.command {
             Command::Check(args) => return check::run(args),
             Command::Show(args) => return show::run(args),
+            Command::Cut(args) => return cut::run(args),
             Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
         }
         let config = Config::load(self.config.as_deref())?;
@@ -92,7 +98,7 @@ impl Cli {
             Command::Top(args) => top::run(&args, &config)?,
             Command::Record(args) => record::run(args, &config)?,
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) | Command::Show(_) => {}
+            Command::Check(_) | Command::Show(_) | Command::Cut(_) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -106,7 +112,7 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Show(_) => None,
+            Self::Show(_) | Self::Cut(_) => None,
         }
     }
 }
@@ -210,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_done_with_recordings_is_documented() {
-        for name in ["show"] {
+        for name in ["show", "cut"] {
             let command = Cli::command();
             let command = command.find_subcommand(name).unwrap();
             assert!(README.contains(&format!("| `lagstop {name} ")), "{name}");

@@ -3,6 +3,8 @@
 
 mod chunk;
 mod contents;
+mod copy;
+mod cut;
 mod epoch;
 mod line;
 mod packed;
@@ -10,6 +12,8 @@ mod reader;
 mod writer;
 
 pub use contents::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
+pub use copy::CopyError;
+pub use cut::{Cut, Wanted};
 pub use epoch::Epoch;
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use packed::{Named, PackedInterval};
