@@ -6,6 +6,7 @@ mod cut;
 mod diagnose;
 mod hooks;
 mod measure;
+mod merge;
 mod output_file;
 mod progress;
 mod record;
@@ -68,6 +69,8 @@ enum Command {
     Show(show::Args),
     /// Take a time, or some cgroups, out of a recording; or write it in the other form
     Cut(cut::Args),
+    /// Make one recording of several, or one of longer intervals
+    Merge(merge::Args),
 }
 
 /// Parses the command line and does what it says.
@@ -91,6 +94,7 @@ impl Cli {
             Command::Check(args) => return check::run(args),
             Command::Show(args) => return show::run(args),
             Command::Cut(args) => return cut::run(args),
+            Command::Merge(args) => return merge::run(args),
             Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
         }
         let config = Config::load(self.config.as_deref())?;
@@ -98,7 +102,7 @@ impl Cli {
             Command::Top(args) => top::run(&args, &config)?,
             Command::Record(args) => record::run(args, &config)?,
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) | Command::Show(_) | Command::Cut(_) => {}
+            Command::Check(_) | Command::Show(_) | Command::Cut(_) | Command::Merge(_) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -112,7 +116,7 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Show(_) | Self::Cut(_) => None,
+            Self::Show(_) | Self::Cut(_) | Self::Merge(_) => None,
         }
     }
 }
@@ -216,7 +220,7 @@ mod tests {
 
     #[test]
     fn what_is_done_with_recordings_is_documented() {
-        for name in ["show", "cut"] {
+        for name in ["show", "cut", "merge"] {
             let command = Cli::command();
             let command = command.find_subcommand(name).unwrap();
             assert!(README.contains(&format!("| `lagstop {name} ")), "{name}");

@@ -33,7 +33,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Where to: a file, compressed if it ends in .zst, or - for standard output
+    /// Where to: a file, compressed if its name ends in .zst, or - for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 

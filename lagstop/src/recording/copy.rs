@@ -1,6 +1,6 @@
 //! What is taken out of recordings, written as one of its own.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use thiserror::Error;
 
@@ -37,6 +37,44 @@ pub enum CopyError {
     /// No cgroup is left.
     #[error("no cgroup in it is called so: `lagstop top --replay` shows what they are called. * stands for anything")]
     NoCgroup,
+    /// They cannot be one.
+    #[error(
+        "{} is {differs} than {}. Merge recordings of one boot of one host that were measured alike",
+        file.display(),
+        other.display()
+    )]
+    Different {
+        /// The one that does not fit.
+        file: PathBuf,
+        /// In what.
+        differs: &'static str,
+        /// The first.
+        other: PathBuf,
+    },
+    /// Two are of the same time.
+    #[error(
+        "{} begins at {begins}, before {} ends at {ends}. Leave one out, or cut it there: lagstop cut --from {ends}",
+        file.display(),
+        other.display()
+    )]
+    Overlap {
+        /// The one that begins later.
+        file: PathBuf,
+        /// RFC 3339.
+        begins: String,
+        /// The one before.
+        other: PathBuf,
+        /// RFC 3339.
+        ends: String,
+    },
+    /// Intervals cannot be made shorter.
+    #[error("intervals are {is} long already, and cannot be made {wanted}. Give a longer --interval")]
+    Shorter {
+        /// What they are.
+        is: Nanos,
+        /// What they should be.
+        wanted: Nanos,
+    },
 }
 
 impl From<WriteError> for CopyError {
