@@ -4,6 +4,7 @@ mod check;
 mod config;
 mod cut;
 mod diagnose;
+mod export;
 mod hooks;
 mod measure;
 mod merge;
@@ -71,6 +72,8 @@ enum Command {
     Cut(cut::Args),
     /// Make one recording of several, or one of longer intervals
     Merge(merge::Args),
+    /// Write a recording as a table, for notebooks, databases and spreadsheets
+    Export(export::Args),
 }
 
 /// Parses the command line and does what it says.
@@ -95,6 +98,7 @@ impl Cli {
             Command::Show(args) => return show::run(args),
             Command::Cut(args) => return cut::run(args),
             Command::Merge(args) => return merge::run(args),
+            Command::Export(args) => return export::run(args),
             Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
         }
         let config = Config::load(self.config.as_deref())?;
@@ -102,7 +106,7 @@ impl Cli {
             Command::Top(args) => top::run(&args, &config)?,
             Command::Record(args) => record::run(args, &config)?,
             Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Check(_) | Command::Show(_) | Command::Cut(_) | Command::Merge(_) => {}
+            Command::Check(_) | Command::Show(_) | Command::Cut(_) | Command::Merge(_) | Command::Export(_) => {}
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -116,7 +120,7 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Show(_) | Self::Cut(_) | Self::Merge(_) => None,
+            Self::Show(_) | Self::Cut(_) | Self::Merge(_) | Self::Export(_) => None,
         }
     }
 }
@@ -220,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_done_with_recordings_is_documented() {
-        for name in ["show", "cut", "merge"] {
+        for name in ["show", "cut", "merge", "export"] {
             let command = Cli::command();
             let command = command.find_subcommand(name).unwrap();
             assert!(README.contains(&format!("| `lagstop {name} ")), "{name}");

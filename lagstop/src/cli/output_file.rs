@@ -71,6 +71,14 @@ impl OutputFile {
         Ok(if is_compressed { writer.compressed() } else { writer })
     }
 
+    /// Writes anything else to it.
+    pub(super) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
+        Ok(match self.file() {
+            None => Box::new(io::stdout()),
+            Some(file) => Box::new(file.try_clone()?),
+        })
+    }
+
     /// The file; `None` is standard output.
     const fn file(&self) -> Option<&File> {
         match &self.place {

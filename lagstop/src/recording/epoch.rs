@@ -12,6 +12,9 @@ pub struct Epoch {
 }
 
 impl Epoch {
+    /// That of a clock that counts since 1970.
+    pub const UNIX: Self = Self { unix: Nanos::ZERO };
+
     /// That of a recording. `None` where its header says no time.
     pub fn of(session: &Session) -> Option<Self> {
         Self::parse(&session.started_at)
