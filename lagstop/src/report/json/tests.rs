@@ -30,6 +30,7 @@ fn a_report_reads_like_this() {
         "cpus_possible": 4,
         "interval_ns": 1000000000,
         "group_by": "scheduler",
+        "load_credit_time_ns": 0,
         "cgroup_mount": "/sys/fs/cgroup",
         "cgroup_version": 2,
         "topology": [],
@@ -46,6 +47,7 @@ fn a_report_reads_like_this() {
       "span": {
         "intervals": 6,
         "duration_ns": 6000000000,
+        "merged_intervals": 0,
         "skipped_intervals": 0
       },
       "summary": [
