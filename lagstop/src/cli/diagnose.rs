@@ -42,7 +42,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", conflicts_with_all = ["duration", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     files: Vec<PathBuf>,
 
-    /// Read every interval of a recording, however long it is, and not a minute of a long one as one
+    /// Read every interval of a recording, however long it is, and not up to sixty of a long one as one
     #[arg(long, requires = "files")]
     full: bool,
 
@@ -96,8 +96,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Cgroups in all intervals, from which on a recording is not read one by one where it has its minutes written: it takes
-/// some seconds.
+/// Cgroups in all intervals, from which on a recording is not read one by one where they are written as longer ones,
+/// too: it takes some seconds.
 const MANY: usize = 1_000_000;
 
 /// Reads a recording: by the intervals that its chunks are written as, where it is long and is not to be read in `full`.

@@ -65,7 +65,7 @@ impl OutputFile {
     pub(super) fn recording(&self) -> Result<Writer, Failure> {
         let writer = match self.file() {
             None => Writer::to_stdout(),
-            Some(file) => Writer::to_file(file.try_clone()?),
+            Some(file) => Writer::to_file(self.again(file)?),
         };
         let is_compressed = self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"));
         Ok(if is_compressed { writer.compressed() } else { writer })
@@ -75,7 +75,14 @@ impl OutputFile {
     pub(super) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
         Ok(match self.file() {
             None => Box::new(io::stdout()),
-            Some(file) => Box::new(file.try_clone()?),
+            Some(file) => Box::new(self.again(file)?),
+        })
+    }
+
+    fn again(&self, file: &File) -> Result<File, Failure> {
+        let shown = self.path.display();
+        file.try_clone().map_err(|error| {
+            format!("{shown} cannot be written: {}: raise the limit of open files", plain(&error)).into()
         })
     }
 
