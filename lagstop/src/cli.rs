@@ -2,13 +2,20 @@
 
 mod check;
 mod config;
+mod cut;
 mod diagnose;
 mod diff;
+mod export;
 mod hooks;
 mod measure;
+mod merge;
+mod output_file;
+mod progress;
 mod record;
+mod show;
 mod thresholds;
 mod top;
+mod when;
 
 use std::{
     error::Error,
@@ -38,8 +45,9 @@ Examples:
   lagstop diff before.jsonl after.jsonl
                                        What changed from one recording to the other
   lagstop check                        What this kernel and these privileges allow
+  lagstop show host.jsonl              What is in a recording
 
-It needs root, or CAP_BPF and CAP_PERFMON. Without, top alone runs, and shows what the kernel's files tell.";
+Measuring needs root, or CAP_BPF and CAP_PERFMON. Without, top alone measures, and shows what the kernel's files tell.";
 
 #[derive(Debug, Parser)]
 #[command(name = "lagstop", version, about = ABOUT, after_help = EXAMPLES)]
@@ -64,6 +72,14 @@ enum Command {
     Diff(diff::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
+    /// Say what is in a recording
+    Show(show::Args),
+    /// Take a time, or some cgroups, out of a recording; or write it in the other form
+    Cut(cut::Args),
+    /// Make one recording of several, or one of longer intervals
+    Merge(merge::Args),
+    /// Write a recording as a table, for notebooks, databases and spreadsheets
+    Export(export::Args),
     /// Run a command in a cgroup of its own, once continued, and clean up behind it
     #[command(name = record::KEEP, hide = true)]
     Keep {
@@ -89,20 +105,20 @@ pub fn run() -> ExitCode {
 
 impl Cli {
     fn run(self) -> Result<ExitCode, Failure> {
-        match &self.command {
-            Command::Check(args) => return check::run(args),
-            Command::Keep { command } => return record::keep_command(command),
-            Command::Diff(args) => return diff::run(args),
-            Command::Top(_) | Command::Record(_) | Command::Diagnose(_) => {}
-        }
-        let config = Config::load(self.config.as_deref())?;
+        // What reads no setting runs whatever is wrong with the file.
+        let config = || Config::load(self.config.as_deref());
         match self.command {
-            Command::Top(args) => top::run(&args, &config)?,
-            Command::Record(args) => return record::run(args, &config),
-            Command::Diagnose(args) => diagnose::run(&args, &config)?,
-            Command::Diff(_) | Command::Check(_) | Command::Keep { .. } => {}
+            Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
+            Command::Record(args) => record::run(args, &config()?),
+            Command::Diagnose(args) => diagnose::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
+            Command::Diff(args) => diff::run(&args),
+            Command::Check(args) => check::run(&args),
+            Command::Show(args) => show::run(&args),
+            Command::Cut(args) => cut::run(&args),
+            Command::Merge(args) => merge::run(&args),
+            Command::Export(args) => export::run(&args),
+            Command::Keep { command } => record::keep_command(&command),
         }
-        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -113,9 +129,8 @@ impl Command {
             Self::Top(args) => args.measure.list(),
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
-            Self::Diff(_) => None,
             Self::Check(args) => args.hooks.list(),
-            Self::Keep { .. } => None,
+            Self::Diff(_) | Self::Show(_) | Self::Cut(_) | Self::Merge(_) | Self::Export(_) | Self::Keep { .. } => None,
         }
     }
 }
@@ -166,4 +181,68 @@ fn say(text: fmt::Arguments<'_>) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_fmt(text);
     let _ = stderr.flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    const TOOLS: &str = include_str!("../../docs/tools.md");
+    const README: &str = include_str!("../../README.md");
+
+    /// The words of a command as a shell tells them apart.
+    fn words(command: &str) -> Vec<String> {
+        let quoted = command.split('\'').enumerate();
+        quoted.fold(vec![String::new()], |mut words, (n, part)| {
+            if n % 2 == 1 {
+                *words.last_mut().unwrap() += part;
+                return words;
+            }
+            for (n, word) in part.split(' ').enumerate() {
+                if n > 0 {
+                    words.push(String::new());
+                }
+                *words.last_mut().unwrap() += word;
+            }
+            words
+        })
+    }
+
+    fn examples(text: &str) -> impl Iterator<Item = &str> {
+        let lines = text.lines().map(str::trim).filter(|line| line.starts_with("lagstop "));
+        // What follows is a pipe, or what it does.
+        lines.map(|line| line.split(" | ").next().unwrap().split("  ").next().unwrap())
+    }
+
+    #[test]
+    fn examples_are_commands_that_there_are() {
+        let mut helps: Vec<String> =
+            Cli::command().get_subcommands().map(|command| command.clone().render_help().to_string()).collect();
+        helps.push(TOOLS.to_owned());
+        let mut tried = 0;
+        for example in helps.iter().flat_map(|text| examples(text)) {
+            let words: Vec<String> = words(example).into_iter().filter(|word| !word.is_empty()).collect();
+            if let Err(error) = Cli::try_parse_from(words) {
+                panic!("{example}: {error}");
+            }
+            tried += 1;
+        }
+        assert!(tried > 10, "{tried}");
+    }
+
+    #[test]
+    fn what_is_done_with_recordings_is_documented() {
+        for name in ["show", "cut", "merge", "export"] {
+            let command = Cli::command();
+            let command = command.find_subcommand(name).unwrap();
+            assert!(README.contains(&format!("| `lagstop {name} ")), "{name}");
+            assert!(TOOLS.contains(&format!("\nlagstop {name} ")), "{name}");
+            for argument in command.get_arguments().filter_map(|argument| argument.get_long()) {
+                let flag = format!("--{argument}");
+                assert!(TOOLS.contains(&flag) || argument == "config", "{name} {flag}");
+            }
+        }
+    }
 }

@@ -5,6 +5,7 @@ pub mod check;
 pub mod cli;
 pub mod comparison;
 pub mod diagnosis;
+pub mod export;
 pub mod host;
 pub mod kernel;
 pub mod model;

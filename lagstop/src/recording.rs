@@ -2,14 +2,24 @@
 //! `docs/recording.md` defines every field.
 
 mod chunk;
+mod contents;
+mod copy;
+mod cut;
+mod epoch;
 mod line;
+mod merge;
 mod packed;
 mod reader;
 mod schema;
 mod time;
 mod writer;
 
+pub use contents::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
+pub use copy::CopyError;
+pub use cut::{Cut, Wanted};
+pub use epoch::Epoch;
 pub use line::{Footer, Gap, Line, SCHEMA};
+pub use merge::Merge;
 pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};
 pub use schema::schema;

@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod checkup;
+pub mod contents;
 pub mod json;
 mod page;
 pub mod sanitise;

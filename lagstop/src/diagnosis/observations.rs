@@ -87,11 +87,12 @@ impl Observations {
     pub fn add(&mut self, interval: &Interval) {
         self.span.intervals += 1;
         self.span.duration_ns = Nanos(self.span.duration_ns.0.saturating_add(interval.duration_ns.0));
+        self.span.merged_intervals = self.span.merged_intervals.saturating_add(interval.merged);
         self.span.skipped_intervals = self
             .span
             .skipped_intervals
             .saturating_add(self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next)));
-        self.next_seq = Some(interval.seq.saturating_add(1));
+        self.next_seq = Some(interval.seq.saturating_add(interval.merged).saturating_add(1));
         self.samples.push(Sample::from(&interval.host));
         match &mut self.host {
             Some(host) => host.add(&interval.host),
@@ -194,6 +195,13 @@ impl Observations {
                 doubts.push(format!("Lost: {} {what}.", say::count(count)));
             }
         }
+        if self.span.merged_intervals > 0 {
+            doubts.push(format!(
+                "{} were merged into {}: what is quiet or busy, light or heavy for a shorter time does not show.",
+                say::plural(self.span.intervals.saturating_add(self.span.merged_intervals), "interval"),
+                say::count(self.span.intervals)
+            ));
+        }
         if self.span.skipped_intervals > 0 {
             doubts.push(format!(
                 "{} of the recording are missing in between.",
@@ -232,7 +240,7 @@ pub(super) const fn is_rated(id: CgroupId) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::fixture;
+    use crate::{diagnosis::fixture, model::merge};
 
     #[test]
     fn missing_lines_of_a_recording_are_counted() {
@@ -242,6 +250,18 @@ mod tests {
         }
         assert_eq!((observations.span.intervals, observations.span.skipped_intervals), (7, 3));
         assert!(observations.common_doubts().iter().any(|doubt| doubt.starts_with("3 intervals")));
+    }
+
+    #[test]
+    fn merged_intervals_are_none_that_are_missing() {
+        let mut observations = Observations::new(fixture::session());
+        for part in fixture::idle(12).chunks(4).take(2) {
+            observations.add(&merge(Nanos::SECOND, part).unwrap());
+        }
+        observations.add(&fixture::idle(12)[9]);
+        let Span { intervals, merged_intervals, skipped_intervals, .. } = observations.span;
+        assert_eq!((intervals, merged_intervals, skipped_intervals), (3, 6, 1));
+        assert!(observations.common_doubts().iter().any(|doubt| doubt.starts_with("9 intervals were merged into 3")));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub struct Span {
     pub intervals: u64,
     /// Their time.
     pub duration_ns: Nanos,
+    /// Intervals that were merged into these before they were looked at: what is shorter than these does not show.
+    pub merged_intervals: u64,
     /// Intervals that are missing in between, by their numbers.
     pub skipped_intervals: u64,
 }
@@ -47,7 +49,8 @@ pub struct OwnCost {
 }
 
 impl Span {
-    pub(super) const NONE: Self = Self { intervals: 0, duration_ns: Nanos::ZERO, skipped_intervals: 0 };
+    pub(super) const NONE: Self =
+        Self { intervals: 0, duration_ns: Nanos::ZERO, merged_intervals: 0, skipped_intervals: 0 };
 }
 
 impl OwnCost {

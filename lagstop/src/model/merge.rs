@@ -97,6 +97,11 @@ impl Merger {
         }
     }
 
+    /// The one long interval, and nothing yet from here on. `None` where none was added.
+    pub fn take(&mut self) -> Option<Interval> {
+        std::mem::replace(self, Self::new(self.load_credit_time)).finish()
+    }
+
     /// The one long interval. `None` where none was added.
     pub fn finish(self) -> Option<Interval> {
         let (seq, start_ns) = self.first?;

@@ -5,7 +5,7 @@ use super::{
     Report,
     page::{Colour, Page},
 };
-use crate::diagnosis::{Figure, Finding, Severity, Subject, Unit};
+use crate::diagnosis::{Figure, Finding, Severity, Span, Subject, Unit};
 
 /// The report for a terminal.
 pub fn render(report: &Report, options: Options) -> String {
@@ -27,11 +27,11 @@ fn heading(page: &mut Page, report: &Report) {
         "",
         Colour::None,
         &format!(
-            "{}, Linux {}, {} CPUs; {} intervals, {} from {}",
+            "{}, Linux {}, {} CPUs; {}, {} from {}",
             or_unknown(&session.hostname),
             or_unknown(&session.kernel),
             session.cpus_online,
-            report.span.intervals,
+            intervals(report.span),
             Unit::Seconds.show(report.span.duration_ns.seconds()),
             or_unknown(&session.started_at)
         ),
@@ -40,6 +40,17 @@ fn heading(page: &mut Page, report: &Report) {
         page.blank();
         figures(page, "  ", &report.summary, &Subject::Host);
     }
+}
+
+/// How many there are, and how finely they were looked at.
+fn intervals(span: Span) -> String {
+    let Span { intervals, merged_intervals, duration_ns, .. } = span;
+    if merged_intervals == 0 {
+        return format!("{intervals} intervals");
+    }
+    let each = duration_ns.seconds() / intervals.max(1) as f64;
+    let all = intervals.saturating_add(merged_intervals);
+    format!("{all} intervals merged into {intervals} of {} each", Unit::Seconds.show(each))
 }
 
 fn or_unknown(text: &str) -> &str {

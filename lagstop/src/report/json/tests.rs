@@ -47,6 +47,7 @@ fn a_report_reads_like_this() {
       "span": {
         "intervals": 6,
         "duration_ns": 6000000000,
+        "merged_intervals": 0,
         "skipped_intervals": 0
       },
       "summary": [

@@ -306,3 +306,10 @@ fn nothing_hostile_gets_through() {
         assert!(text.lines().all(|line| !line.contains(super::super::sanitise::is_hostile)));
     }
 }
+
+#[test]
+fn merged_intervals_are_said_to_be() {
+    let part = crate::model::merge(crate::model::Nanos::SECOND, &fixture::overloaded(40)).unwrap();
+    let report = diagnose(&fixture::session(), &[part], &Thresholds::default());
+    assert!(render(&report, Options::default()).contains("40 intervals merged into 1 of 40.0 s each, 40.0 s from"));
+}

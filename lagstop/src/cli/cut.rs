@@ -1,0 +1,92 @@
+//! `lagstop cut`
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::Args as ClapArgs;
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use super::{
+    Failure,
+    output_file::OutputFile,
+    progress::Progress,
+    when::{When, when},
+};
+use crate::{
+    model::Cgroup,
+    recording::{CopyError, Cut, Reader, Wanted},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lagstop cut host.jsonl --from 10m --to 15m --output incident.jsonl.zst
+  lagstop cut host.jsonl.zst --from 2026-11-21T12:30:00Z --output after.jsonl.zst
+  lagstop cut host.jsonl.zst --from -5m --cgroup '*shop*' --output shop.jsonl
+  lagstop cut host.jsonl --output host.jsonl.zst
+                                       All of it, compressed
+
+Times of day are UTC. docs/tools.md says what becomes of the rest.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+
+    /// Where to: a file, compressed if its name ends in .zst, or - for standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Intervals that began then or later: 10m after the beginning, -5m before the end, or a time of day
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    from: Option<When>,
+
+    /// Intervals that began before, written likewise
+    #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
+    to: Option<When>,
+
+    /// Tell only cgroups apart whose path or name is like this, where * stands for anything; once for each. Others are
+    /// summed as (other)
+    #[arg(long, value_name = "GLOB", value_parser = glob)]
+    cgroup: Vec<Glob>,
+
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+fn glob(text: &str) -> Result<Glob, String> {
+    Glob::new(text).map_err(|error| format!("{}; * stands for anything, ? for one character", error.kind()))
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut reader = Reader::open(&args.file)?;
+    let output = OutputFile::create(&args.output, args.force)?;
+    let mut at = |when: Option<When>| when.map(|when| when.on_clock_of(&mut reader)).transpose();
+    let cut = Cut { from: at(args.from)?, to: at(args.to)?, cgroups: args.selection()? };
+    let mut progress = Progress::new("cutting");
+    match cut.write(&mut reader, &mut output.recording()?, |done, all| progress.step(done, all)) {
+        Ok(()) => output.finish()?,
+        Err(CopyError::ReaderGone) => {}
+        Err(error @ (CopyError::Read(_) | CopyError::Write(_))) => return Err(error.into()),
+        Err(error) => return Err(format!("{}: {error}", args.file.display()).into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// The cgroups that are wanted.
+    fn selection(&self) -> Result<Option<Wanted<impl Fn(&Cgroup) -> bool>>, Failure> {
+        if self.cgroup.is_empty() {
+            return Ok(None);
+        }
+        let globs = self.cgroup.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
+            globs.add(glob.clone());
+            globs
+        });
+        let globs: GlobSet = globs.build()?;
+        let names: Vec<&str> = self.cgroup.iter().map(Glob::glob).collect();
+        let is_wanted = move |cgroup: &Cgroup| globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
+        Ok(Some(Wanted { is_wanted, called: names.join(", ") }))
+    }
+}

@@ -1,0 +1,55 @@
+//! `lagstop merge`
+
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::Args as ClapArgs;
+
+use super::{Failure, measure::positive, output_file::OutputFile, progress::Progress};
+use crate::{
+    model::Nanos,
+    recording::{CopyError, Merge, Reader},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lagstop merge host.1.jsonl.zst host.2.jsonl.zst --output host.jsonl.zst
+  lagstop merge host.jsonl.zst --interval 1m --output minutes.jsonl.zst
+
+The recordings have to be of one boot of one host and measured alike. docs/tools.md says what becomes of the time between
+them, and what longer intervals do not know.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The recordings, in any order
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+
+    /// Where to: a file, compressed if its name ends in .zst, or - for standard output
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Make intervals this long of shorter ones
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    interval: Option<Duration>,
+
+    /// Overwrite the file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut recordings = Vec::with_capacity(args.files.len());
+    for file in &args.files {
+        recordings.push((file.clone(), Reader::open(file)?));
+    }
+    let output = OutputFile::create(&args.output, args.force)?;
+    let interval = args.interval.map(|time| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+    let mut progress = Progress::new("merging");
+    match (Merge { interval }).write(recordings, &mut output.recording()?, |done, all| progress.step(done, all)) {
+        Ok(()) => output.finish()?,
+        Err(CopyError::ReaderGone) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,187 @@
+//! Files that are whole, or as they were before.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+
+use super::Failure;
+use crate::{plain::plain, recording::Writer};
+
+/// Where something goes. What was there before stays until [`Self::finish`].
+pub(super) struct OutputFile {
+    path: PathBuf,
+    place: Place,
+}
+
+enum Place {
+    Stdout,
+    /// A device or a pipe: what is written to it is gone.
+    Direct(File),
+    /// A file without a name: nothing is left of it, whatever happens.
+    Nameless(File),
+    /// A file with another name, where there are no files without.
+    Beside {
+        file: File,
+        path: PathBuf,
+    },
+}
+
+impl OutputFile {
+    /// `-` is standard output. A file that exists is overwritten by `force` alone.
+    pub(super) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self { path: path.to_owned(), place: Place::Stdout });
+        }
+        // What is behind a link is written, not the link.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let shown = path.display();
+        let cannot = |error: &io::Error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::NotFound => "its directory has to exist",
+                io::ErrorKind::IsADirectory => "name a file in it",
+                _ => "name a file that you may write to",
+            };
+            format!("{shown} cannot be written: {}: {remedy}", plain(error))
+        };
+        let before = fs::metadata(&path).ok();
+        if before.as_ref().is_some_and(|before| before.is_file() && before.len() > 0) && !force {
+            return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
+        }
+        let place = if before.is_some_and(|before| !before.is_file()) {
+            let file = File::options().write(true).open(&path).map_err(|error| cannot(&error))?;
+            Place::Direct(file)
+        } else {
+            beside(&path).map_err(|error| cannot(&error))?
+        };
+        Ok(Self { path, place })
+    }
+
+    /// Writes a recording to it, compressed where the name says so.
+    pub(super) fn recording(&self) -> Result<Writer, Failure> {
+        let writer = match self.file() {
+            None => Writer::to_stdout(),
+            Some(file) => Writer::to_file(self.again(file)?),
+        };
+        let is_compressed = self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"));
+        Ok(if is_compressed { writer.compressed() } else { writer })
+    }
+
+    /// Writes anything else to it.
+    pub(super) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
+        Ok(match self.file() {
+            None => Box::new(io::stdout()),
+            Some(file) => Box::new(self.again(file)?),
+        })
+    }
+
+    fn again(&self, file: &File) -> Result<File, Failure> {
+        let shown = self.path.display();
+        file.try_clone().map_err(|error| {
+            format!("{shown} cannot be written: {}: raise the limit of open files", plain(&error)).into()
+        })
+    }
+
+    /// The file; `None` is standard output.
+    const fn file(&self) -> Option<&File> {
+        match &self.place {
+            Place::Stdout => None,
+            Place::Direct(file) | Place::Nameless(file) | Place::Beside { file, .. } => Some(file),
+        }
+    }
+
+    /// Puts what was written into its place.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let moved = match &self.place {
+            Place::Stdout | Place::Direct(_) => Ok(()),
+            Place::Nameless(file) => {
+                let name = hidden(&self.path);
+                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+                rustix::fs::linkat(CWD, from, CWD, &name, AtFlags::SYMLINK_FOLLOW)
+                    .map_err(io::Error::from)
+                    .and_then(|()| fs::rename(&name, &self.path).inspect_err(|_| drop(fs::remove_file(&name))))
+            }
+            Place::Beside { path, .. } => fs::rename(path, &self.path),
+        };
+        moved.map_err(|error| {
+            format!("{} cannot be put in its place: {}: name another", self.path.display(), plain(&error))
+        })?;
+        self.place = Place::Stdout;
+        Ok(())
+    }
+}
+
+/// What was not finished is not wanted.
+impl Drop for OutputFile {
+    fn drop(&mut self) {
+        if let Place::Beside { path, .. } = &self.place {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A file in the same directory.
+fn beside(path: &Path) -> io::Result<Place> {
+    if path.file_name().is_none() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Ok(Place::Nameless(file.into())),
+        // Not every file system has them.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
+            let path = hidden(path);
+            let file = File::options().write(true).create_new(true).open(&path)?;
+            Ok(Place::Beside { file, path })
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A name beside `path` that nothing else has.
+fn hidden(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn what_was_there_stays_until_all_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("out");
+        let written = |force| -> Result<OutputFile, Failure> {
+            let output = OutputFile::create(&path, force)?;
+            output.file().unwrap().write_all(b"new").unwrap();
+            Ok(output)
+        };
+        drop(written(false).unwrap());
+        assert!(!path.exists());
+        fs::write(&path, "old").unwrap();
+        assert!(written(false).err().unwrap().to_string().contains("--force"));
+        drop(written(true).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        written(true).unwrap().finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_what_to_do() {
+        let error = |path: &str| OutputFile::create(Path::new(path), false).err().unwrap().to_string();
+        assert!(error("/not/there").contains("its directory has to exist"));
+        assert!(error("/").contains("name a file in it"), "{}", error("/"));
+        assert!(OutputFile::create(Path::new("/dev/null"), false).unwrap().finish().is_ok());
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a table cannot be written.
+
+use std::io;
+
+use parquet::errors::ParquetError;
+use thiserror::Error;
+
+use crate::{plain::plain, recording::ReadError};
+
+/// Why a table cannot be written.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Who read the output has gone. No fault of anybody's.
+    #[error("nobody reads the output any more")]
+    ReaderGone,
+    /// The output does not take it.
+    #[error("the output cannot be written: {}. Write to where there is room", plain(.0))]
+    Write(io::Error),
+    /// The library refuses.
+    #[error("the table cannot be made: {0}. This is a fault of lagstop's own: please report it")]
+    Library(String),
+}
+
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Self::ReaderGone } else { Self::Write(error) }
+    }
+}
+
+impl From<csv::Error> for ExportError {
+    fn from(error: csv::Error) -> Self {
+        match error.into_kind() {
+            csv::ErrorKind::Io(error) => error.into(),
+            other => Self::Library(format!("{other:?}")),
+        }
+    }
+}
+
+impl From<ParquetError> for ExportError {
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(error) => match error.downcast::<io::Error>() {
+                Ok(error) => (*error).into(),
+                Err(error) => Self::Library(error.to_string()),
+            },
+            other => Self::Library(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What is in a recording, for people and for programs.
+
+use std::time::Duration;
+
+use super::{
+    json::escape,
+    page::{Colour, Options, Page},
+    sanitise::short_name,
+};
+use crate::{
+    model::{Cores, GroupBy, Nanos, Session},
+    recording::{CgroupSum, Contents, Form},
+};
+
+/// Columns of a cgroup's name: what is longer is left out in its middle.
+const LEAST_NAMED: usize = 16;
+const MOST_NAMED: usize = 40;
+
+/// As JSON, readable, one document, ending in a newline; what a terminal would obey is escaped in names.
+///
+/// # Errors
+/// When a figure cannot be written as JSON.
+pub fn to_json(contents: &Contents) -> Result<String, serde_json::Error> {
+    Ok(escape(&serde_json::to_string_pretty(contents)?) + "\n")
+}
+
+/// For a terminal. `file` is what the recording is called.
+pub fn render(file: &str, contents: &Contents, options: Options) -> String {
+    let mut page = Page::new(options);
+    heading(&mut page, file, contents);
+    page.blank();
+    extent(&mut page, contents);
+    gaps(&mut page, contents);
+    let named = (options.width / 2).clamp(LEAST_NAMED, MOST_NAMED);
+    busiest(&mut page, named, "Most CPU time", &contents.by_cpu_time, contents);
+    busiest(&mut page, named, "Highest switch cost", &contents.by_switch_cost, contents);
+    measures(&mut page, &contents.session);
+    page.finish()
+}
+
+fn heading(page: &mut Page, file: &str, contents: &Contents) {
+    let session = &contents.session;
+    match &contents.footer {
+        Some(_) => page.text("", Colour::Green, &format!("{file} is whole")),
+        None => page.text("", Colour::Yellow, &format!("{file} has no end: it was cut off, or still goes on")),
+    }
+    let by = match session.group_by {
+        GroupBy::Scheduler => "the scheduler's groups",
+        GroupBy::Leaf => "cgroup v2 leaves",
+    };
+    page.text(
+        "",
+        Colour::None,
+        &format!(
+            "{}, Linux {}, {} of {} CPUs online; lagstop {}, by {by}",
+            or_unknown(&session.hostname),
+            or_unknown(&session.kernel),
+            session.cpus_online,
+            session.cpus_possible,
+            or_unknown(&session.lagstop_version)
+        ),
+    );
+    if let Some(why) = &session.restricted {
+        page.text("", Colour::Yellow, &format!("Nothing was measured in the kernel: {why}"));
+    }
+}
+
+/// How much there is of it.
+fn extent(page: &mut Page, contents: &Contents) {
+    let Contents { session, intervals, summed_intervals, cgroups, .. } = contents;
+    let to = contents.ended_at.as_deref().map_or_else(String::new, |end| format!(" to {end}"));
+    page.labelled("time", &format!("{}, {}{to}", span(contents.span_ns), or_unknown(&session.started_at)));
+    let missing = match contents.missing_intervals {
+        None => String::new(),
+        Some(0) => ", none missing".to_owned(),
+        Some(missing) => format!(", {missing} missing in between"),
+    };
+    page.labelled("intervals", &format!("{intervals} of {}{missing}", span(session.interval_ns)));
+    let ended = match &contents.footer {
+        Some(footer) => footer.reason.clone(),
+        None if contents.is_cut => "in the middle of a line, which is left out".to_owned(),
+        None => "after a whole line".to_owned(),
+    };
+    page.labelled("ended", &ended);
+    let form = match contents.form {
+        Form::Plain => "plain",
+        Form::Compressed => "compressed",
+    };
+    let each =
+        contents.bytes_per_cgroup.map_or_else(String::new, |each| format!(", {each:.1} B a cgroup and interval"));
+    page.labelled("size", &format!("{}, {form}{each}", size(contents.bytes)));
+    let counted = if cgroups.counted_intervals == *intervals {
+        String::new()
+    } else {
+        format!(", counted in {} intervals", cgroups.counted_intervals)
+    };
+    page.labelled(
+        "cgroups",
+        &format!(
+            "{} ran; at once {} at most, {:.0} on average{counted}",
+            cgroups.ever, cgroups.most_at_once, cgroups.mean_at_once
+        ),
+    );
+    if let Some(host) = &contents.host {
+        let overhead = host.overhead.map_or_else(|| "n/a".to_owned(), percent);
+        let rate = host.task_switches as f64 / host.duration_ns.seconds().max(f64::MIN_POSITIVE);
+        page.labelled(
+            "host",
+            &format!(
+                "overhead {overhead}, {} of all CPUs used, {rate:.0} switches/s",
+                percent(host.perceived_utilisation)
+            ),
+        );
+    }
+    let counted = contents.lost.kinds().into_iter().filter(|&(_, count)| count > 0);
+    let lost: Vec<String> = counted.map(|(what, count)| format!("{count} {}", what.replace('_', " "))).collect();
+    page.labelled("lost", if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }.as_str());
+    if summed_intervals != intervals {
+        let note =
+            format!("It is long: all sums are over {summed_intervals} of its {intervals} intervals, evenly spread.");
+        page.text("    ", Colour::Yellow, &note);
+    }
+}
+
+fn gaps(page: &mut Page, contents: &Contents) {
+    if contents.gaps.is_empty() {
+        return;
+    }
+    page.blank();
+    page.text("", Colour::Bold, "Gaps, of which nothing is known");
+    for dated in &contents.gaps {
+        let began = dated.began_at.clone().unwrap_or_else(|| format!("{} after the start", span(dated.gap.start_ns)));
+        page.hanging("    ", &format!("{began}, {}: {}", span(dated.gap.duration_ns), dated.gap.reason));
+    }
+}
+
+/// A list of cgroups, their names in `named` columns.
+fn busiest(page: &mut Page, named: usize, title: &str, cgroups: &[CgroupSum], contents: &Contents) {
+    let Some(host) = contents.host.as_ref().filter(|_| !cgroups.is_empty()) else { return };
+    page.blank();
+    page.text("", Colour::Bold, title);
+    for cgroup in cgroups {
+        let Cores(cpu) = cgroup.cpu_ns.cores(host.duration_ns);
+        let cost = cgroup.switch_cost_ns.map_or_else(
+            || "n/a".to_owned(),
+            |cost| {
+                let Cores(cores) = cost.cores(host.duration_ns);
+                format!("{cores:.3} cores")
+            },
+        );
+        let name = if cgroup.name.is_empty() { &cgroup.path } else { &cgroup.name };
+        let first = format!("    {:<named$}  ", short_name(name, named));
+        page.hanging(&first, &format!("CPU time {cpu:.2} cores, switch cost {cost}"));
+    }
+}
+
+fn measures(page: &mut Page, session: &Session) {
+    page.blank();
+    page.text("", Colour::Bold, "Measures");
+    for hook in &session.hooks {
+        match &hook.way {
+            Some(way) => page.row("ok    ", Colour::Green, &hook.name, &format!("{way}: {}", hook.detail)),
+            None => {
+                page.row("n/a   ", Colour::Yellow, &hook.name, &hook.detail);
+                page.beside(&format!("lost: {}", hook.measures));
+            }
+        }
+    }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "(unknown)" } else { text }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A time as long as a recording.
+fn span(time: Nanos) -> String {
+    const SHORT: Nanos = Nanos(60 * Nanos::SECOND.0);
+    if time < SHORT {
+        let text = time.to_string();
+        return text.replace(".00", "").replace(".0 ", " ");
+    }
+    humantime::format_duration(Duration::from_secs(time.0 / Nanos::SECOND.0)).to_string()
+}
+
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, f64); 3] = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let unit = UNITS.into_iter().find(|&(_, unit)| bytes as f64 >= unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(name, unit)| format!("{:.1} {name}", bytes as f64 / unit))
+}
+
+#[cfg(test)]
+mod tests;

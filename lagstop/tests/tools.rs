@@ -1,0 +1,112 @@
+//! What is done with recordings, on the command line.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/dense.jsonl");
+
+fn lagstop(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lagstop"));
+    command.args(arguments).env_remove("XDG_CONFIG_HOME").env("HOME", "/nonexistent");
+    command.output().unwrap()
+}
+
+/// What it said on standard output, when it ended well and said nothing on standard error.
+fn done(arguments: &[&str]) -> String {
+    let output = lagstop(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it said on standard error, when it failed.
+fn refused(arguments: &[&str]) -> String {
+    let output = lagstop(arguments);
+    assert!(!output.status.success() && output.stdout.is_empty(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn intervals(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines().filter(|line| line.starts_with(r#"{"kind":"interval""#)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_recording_goes_through_all_of_them() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name).to_str().unwrap().to_owned();
+    let (front, back, whole, plain) = (at("front.jsonl.zst"), at("back.zst"), at("whole.zst"), at("plain.jsonl"));
+    done(&["cut", FIXTURE, "--to", "4s", "--output", &front]);
+    done(&["cut", FIXTURE, "--from", "4s", "--output", &back]);
+    done(&["merge", &back, &front, "--output", &whole]);
+    done(&["cut", &whole, "--output", &plain]);
+    assert_eq!(intervals(Path::new(&plain)), intervals(Path::new(FIXTURE)));
+
+    assert!(done(&["show", &whole]).contains("10 of 1 s, none missing"));
+    let shown: serde_json::Value = serde_json::from_str(&done(&["show", &plain, "--format", "json"])).unwrap();
+    assert_eq!((&shown["intervals"], &shown["footer"]["intervals"]), (&10.into(), &10.into()));
+    let [of_whole, of_fixture] = [&whole, FIXTURE].map(|file| done(&["diagnose", file, "--format", "json"]));
+    let findings = |report: &str| serde_json::from_str::<serde_json::Value>(report).unwrap()["findings"].clone();
+    assert_eq!(findings(&of_whole), findings(&of_fixture));
+    assert_eq!(done(&["export", &whole, "--format", "csv", "--what", "host", "--output", "-"]).lines().count(), 11);
+
+    let some = at("some.zst");
+    done(&["cut", FIXTURE, "--cgroup", "pay/*", "--output", &some]);
+    assert!(done(&["show", &some]).contains("5 ran; at once 5 at most"));
+    let minutes = at("longer.jsonl");
+    done(&["merge", FIXTURE, "--interval", "5s", "--output", &minutes]);
+    assert_eq!(intervals(Path::new(&minutes)).len(), 2);
+}
+
+#[test]
+fn nothing_is_overwritten_and_nothing_is_left_half_way() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("out.jsonl");
+    let path = out.to_str().unwrap();
+    fs::write(&out, "mine").unwrap();
+    for arguments in [
+        &["cut", FIXTURE, "--output", path][..],
+        &["merge", FIXTURE, "--output", path],
+        &["export", FIXTURE, "--format", "parquet", "--output", path],
+    ] {
+        assert!(refused(arguments).contains("overwrite it with --force"), "{arguments:?}");
+    }
+    assert!(refused(&["cut", FIXTURE, "--cgroup", "nobody", "--output", path, "--force"]).contains("no cgroup"));
+    assert!(refused(&["merge", FIXTURE, FIXTURE, "--output", path, "--force"]).contains("Leave one out"));
+    assert_eq!(fs::read_to_string(&out).unwrap(), "mine");
+    done(&["cut", FIXTURE, "--output", path, "--force"]);
+    assert_eq!(intervals(&out).len(), 10);
+    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn mistakes_are_said_with_a_remedy() {
+    assert!(refused(&["show", "/not/there"]).contains("Name a recording"));
+    assert!(refused(&["cut", FIXTURE, "--from", "noon", "--output", "-"]).contains("in UTC"));
+    assert!(
+        refused(&["cut", FIXTURE, "--from", "1h", "--output", "-"]).contains("it goes from 2026-11-21T12:30:32.637Z")
+    );
+    assert!(refused(&["diagnose", FIXTURE, FIXTURE]).contains("one recording at a time"));
+    assert!(refused(&["diagnose", FIXTURE, "--duration", "1m"]).contains("--duration"));
+    assert!(refused(&["merge", FIXTURE, "--interval", "10ms", "--output", "-"]).contains("longer --interval"));
+    for arguments in [&["cut", FIXTURE][..], &["export", FIXTURE, "--format", "csv"]] {
+        let error = refused(&[arguments, &["--output", "/dev/full"]].concat());
+        assert!(error.contains("No space left on device. Write to where there is room"), "{error}");
+    }
+}
+
+#[test]
+fn who_has_read_enough_is_not_told_off() {
+    for arguments in [&["cut", FIXTURE][..], &["export", FIXTURE, "--format", "csv"], &["merge", FIXTURE]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lagstop"));
+        command.args(arguments).args(["--output", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}");
+    }
+}
