@@ -13,7 +13,7 @@ use std::{
 
 use lagstop::{
     model::{Cgroup, Interval},
-    recording::{Footer, Line},
+    recording::{Footer, Line, SCHEMA},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -83,7 +83,7 @@ fn two_hundred() {
     assert!(status.success());
 
     let lines = lines(&output);
-    assert!(matches!(lines.first(), Some(Line::Header { schema: 1, .. })));
+    assert!(matches!(lines.first(), Some(Line::Header { schema: SCHEMA, .. })));
     let intervals = intervals(&lines);
     assert_eq!(footer(&lines).intervals, intervals.len() as u64);
     let named: HashSet<&str> = intervals.iter().flat_map(|i| &i.cgroups).map(|cgroup| &*cgroup.path).collect();
