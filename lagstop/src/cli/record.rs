@@ -139,28 +139,21 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
         return Err("--keep counts the files of --rotate or --ring: give one of them".into());
     }
-    let output = match (args.rotate, args.ring) {
-        (None, None) => Some(Output::open(&args.output, args.force)?),
-        _ => None,
+    let keep = args.keep.map(|keep| keep as usize);
+    // What can be refused is looked at before anything is started.
+    let place = match (args.rotate, args.ring) {
+        (Some(limit), _) => Place::Ready(Sink::Rotation(Rotation::new(&args.output, limit, keep, compress)?.into())),
+        (None, Some(time)) => Place::Ready(Sink::Ring(Ring::new(&args.output, time, keep)?.into())),
+        (None, None) => Place::File(Output::open(&args.output, args.force)?),
     };
     block_on(async {
-        let endings = listen()?;
-        let started = start(&args, config).inspect_err(|_| output.iter().for_each(Output::discard));
-        let (stream, command) = started?;
-        let keep = args.keep.map(|keep| keep as usize);
-        let sink = match (args.rotate, args.ring, output) {
-            (Some(limit), ..) => Sink::Rotation(Rotation::new(&args.output, limit, keep, compress)?.into()),
-            (_, Some(time), _) => Sink::Ring(Ring::new(&args.output, time, keep)?.into()),
-            (.., Some(output)) => {
-                let writer = output.begin()?;
-                Sink::One(if compress { writer.compressed() } else { writer })
-            }
-            (None, None, None) => return Err("there is nowhere to write to".into()),
-        };
+        let (endings, dumps) = (listen()?, Dumps::listen()?);
+        let (stream, command) = start(&args, config).inspect_err(|_| place.discard())?;
+        let sink = place.begin(compress)?;
         let recording = Recording {
             sink,
             endings,
-            dumps: Dumps::listen()?,
+            dumps,
             trigger: args.trigger,
             thresholds: args.thresholds.over(config.thresholds.0.clone()),
             clocks: Clocks::read(),
@@ -168,6 +161,31 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
         };
         recording.run(stream, &mut Progress::new(&args.output), command).await
     })
+}
+
+/// Where a recording goes that has not begun.
+enum Place {
+    Ready(Sink),
+    /// It keeps what it held before until there is something to write.
+    File(Output),
+}
+
+impl Place {
+    fn discard(&self) {
+        if let Self::File(output) = self {
+            output.discard();
+        }
+    }
+
+    fn begin(self, compress: bool) -> Result<Sink, Failure> {
+        match self {
+            Self::Ready(sink) => Ok(sink),
+            Self::File(output) => {
+                let writer = output.begin()?;
+                Ok(Sink::One(if compress { writer.compressed() } else { writer }))
+            }
+        }
+    }
 }
 
 /// Starts to measure, and has the command ready to run.

@@ -7,7 +7,7 @@ use std::{
     ffi::OsString,
     fs,
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command as Process, ExitCode, ExitStatus},
     thread,
     time::Duration,
@@ -26,8 +26,8 @@ use crate::{
 /// The subcommand of the keeper.
 pub(in crate::cli) const KEEP: &str = "keep-command";
 
-/// A command that is ready to run.
-pub(super) struct Command(Child);
+/// A command that is ready to run. Where it is never started, nothing is left of it.
+pub(super) struct Command(Option<Child>);
 
 impl Command {
     /// Starts the keeper, which makes the cgroup.
@@ -37,20 +37,38 @@ impl Command {
         let keeper = Process::new(myself).arg(KEEP).args(command).spawn();
         let keeper = keeper.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
         match waitpid(Some(Pid::from_child(&keeper)), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) if status.stopped() => Ok(Self(keeper)),
+            Ok(Some((_, status))) if status.stopped() => Ok(Self(Some(keeper))),
             _ => Err("the command has no cgroup, as said above, and was not run".into()),
         }
     }
 
     /// Lets it run.
     pub(super) fn start(mut self) -> Result<Running, Failure> {
-        kill_process(Pid::from_child(&self.0), Signal::CONT)
+        let Some(mut keeper) = self.0.take() else { return Err("the command was started already".into()) };
+        kill_process(Pid::from_child(&keeper), Signal::CONT)
             .map_err(|error| format!("the command cannot be started: {}", plain(&error.into())))?;
         let (sender, ended) = oneshot::channel();
         // Of no use when nobody listens any more.
-        thread::spawn(move || sender.send(self.0.wait()));
+        thread::spawn(move || sender.send(keeper.wait()));
         Ok(Running { ended: Some(ended), status: None })
     }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        let Some(mut keeper) = self.0.take() else { return };
+        let pid = Pid::from_child(&keeper);
+        // It is stopped, and cannot clean up itself.
+        let _ = keeper.kill().and_then(|()| keeper.wait());
+        if let Ok(Hierarchy { mount, .. }) = Hierarchy::find(GroupBy::Scheduler) {
+            let _ = fs::remove_dir(directory(&mount, pid));
+        }
+    }
+}
+
+/// Where the cgroup of a keeper's command is.
+fn directory(mount: &Path, keeper: Pid) -> PathBuf {
+    mount.join(format!("lagstop-command-{}", keeper.as_raw_nonzero()))
 }
 
 /// A command that runs.
@@ -126,7 +144,7 @@ struct Cgroup {
 impl Cgroup {
     fn make() -> Result<Self, Failure> {
         let mount = Hierarchy::find(GroupBy::Scheduler)?.mount;
-        let directory = mount.join(format!("lagstop-command-{}", getpid().as_raw_nonzero()));
+        let directory = directory(&mount, getpid());
         fs::create_dir(&directory).map_err(|error| {
             let path = directory.display();
             format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
