@@ -1,6 +1,7 @@
 //! The only code that talks to eBPF: facts → plan → attach → read.
 
 mod answer;
+mod array;
 mod attach;
 mod btf;
 mod capabilities;

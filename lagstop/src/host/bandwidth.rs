@@ -12,8 +12,9 @@ use std::{
 use super::hierarchy::Version;
 use crate::model::{CgroupId, Nanos, Throttling};
 
-/// Readings between two questions whether a cgroup has a quota.
-const ASK_EVERY: u64 = 10;
+/// Most readings between two questions whether a cgroup has a quota. New ones are asked sooner: a quota is mostly set when a
+/// cgroup is made.
+const MOST_READINGS: u64 = 32;
 
 /// What is known about each cgroup's quota.
 #[derive(Debug)]
@@ -25,7 +26,13 @@ pub struct Bandwidth {
 
 #[derive(Debug)]
 struct Known {
+    /// The reading in which it is asked again whether it has a quota.
+    ask_at: u64,
+    /// Readings from that one to the next.
+    patience: u64,
     has_quota: bool,
+    /// The reading in which it was last there.
+    seen_at: u64,
     last: Option<Throttling>,
 }
 
@@ -35,24 +42,41 @@ impl Bandwidth {
         Self { version, readings: 0, known: HashMap::new() }
     }
 
-    /// The throttling of each of `cgroups`, named with their directories. Those that are not named are forgotten.
-    pub fn read(&mut self, cgroups: &HashMap<CgroupId, PathBuf>) -> HashMap<CgroupId, Throttling> {
+    /// Begins a reading. Cgroups that nobody asked for in the last one are forgotten.
+    pub fn begin(&mut self) {
+        let last = self.readings;
+        self.known.retain(|_, known| known.seen_at == last);
         self.readings += 1;
-        self.known.retain(|id, _| cgroups.contains_key(id));
-        let mut all = HashMap::new();
-        for (&id, directory) in cgroups {
-            // Spread out, so that no reading asks everybody.
-            let ask = (self.readings + id.0).is_multiple_of(ASK_EVERY) || !self.known.contains_key(&id);
-            let known = self.known.entry(id).or_insert(Known { has_quota: false, last: None });
+    }
+
+    /// The throttling of a cgroup; `directory` finds where its files are, if that is known.
+    pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
+        let now = self.readings;
+        let known = self.known.entry(id).or_insert_with(|| Known {
+            ask_at: now,
+            patience: 1,
+            has_quota: false,
+            seen_at: now,
+            last: None,
+        });
+        known.seen_at = now;
+        let ask = known.ask_at <= now;
+        if (ask || known.has_quota)
+            && let Some(directory) = directory()
+        {
+            let had_quota = known.has_quota;
             if ask {
-                known.has_quota = has_quota(self.version, directory);
+                known.has_quota = has_quota(self.version, &directory);
+                known.ask_at = now + known.patience;
+                // Spread out, so that no reading asks everybody.
+                known.patience = (known.patience * 2).min(MOST_READINGS - id.0 % (MOST_READINGS / 4));
             }
-            if ask || known.has_quota {
-                known.last = throttling(directory);
+            // Without a quota nothing is counted any more.
+            if known.has_quota || had_quota || known.last.is_none() {
+                known.last = throttling(&directory);
             }
-            all.extend(known.last.map(|last| (id, last)));
         }
-        all
+        known.last
     }
 }
 
@@ -98,20 +122,43 @@ mod tests {
     #[test]
     fn a_cgroup_without_a_quota_is_not_read_every_time() {
         let home = tempfile::tempdir().unwrap();
-        let id = CgroupId(10);
-        let cgroups = HashMap::from([(id, home.path().to_owned())]);
         let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();
         let stat = |n: u64| write("cpu.stat", &format!("nr_periods {n}\nnr_throttled {n}\nthrottled_usec 0\n"));
         let mut bandwidth = Bandwidth::new(Version::V2);
+        let mut read = || {
+            bandwidth.begin();
+            bandwidth.of(CgroupId(10), || Some(home.path().to_owned())).unwrap().nr_periods
+        };
         write("cpu.max", "max 100000\n");
         stat(4);
-        assert_eq!(bandwidth.read(&cgroups)[&id].nr_periods, 4);
+        assert_eq!(read(), 4);
         stat(5);
-        assert_eq!(bandwidth.read(&cgroups)[&id].nr_periods, 4, "not asked again yet");
+        assert_eq!([read(), read(), read()], [4; 3], "nothing is counted without a quota");
         write("cpu.max", "20000 100000\n");
-        let seen: Vec<u64> = (0..ASK_EVERY).map(|_| bandwidth.read(&cgroups)[&id].nr_periods).collect();
-        assert_eq!(seen.last(), Some(&5), "the new quota is noticed in time");
+        let seen: Vec<u64> = (0..MOST_READINGS).map(|_| read()).collect();
+        assert_eq!(
+            (seen[0], seen.last()),
+            (4, Some(&5)),
+            "the new quota is noticed in time, and not asked for each time"
+        );
         stat(6);
-        assert_eq!(bandwidth.read(&cgroups)[&id].nr_periods, 6, "and its figures are read each time");
+        assert_eq!(read(), 6, "and its figures are read each time");
+        write("cpu.max", "max 100000\n");
+        stat(7);
+        let seen: Vec<u64> = (0..MOST_READINGS).map(|_| read()).collect();
+        assert_eq!(seen.last(), Some(&7), "what was counted before the quota went is not lost");
+        stat(8);
+        assert_eq!(read(), 7);
+    }
+
+    #[test]
+    fn one_that_was_not_asked_for_is_forgotten() {
+        let mut bandwidth = Bandwidth::new(Version::V2);
+        bandwidth.begin();
+        assert_eq!(bandwidth.of(CgroupId(10), || None), None);
+        bandwidth.begin();
+        assert_eq!(bandwidth.known.len(), 1);
+        bandwidth.begin();
+        assert_eq!(bandwidth.known.len(), 0);
     }
 }

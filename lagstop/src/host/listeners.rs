@@ -18,8 +18,10 @@ use super::{
 };
 use crate::model::{CgroupId, Listener, NetworkNamespace, Traffic};
 
-/// Readings between two looks for new network namespaces, and between two readings of one without traffic.
+/// Readings between two readings of a network namespace without traffic.
 const LOOK_EVERY: u64 = 10;
+/// Readings between two looks for new ones: that asks every process. One with traffic is found at once.
+const FIND_EVERY: u64 = 60;
 
 /// What is known about who listens.
 ///
@@ -65,9 +67,9 @@ impl Listeners {
     pub fn read(&mut self, traffic: &[Traffic]) -> (Vec<Listener>, Vec<NetworkNamespace>) {
         if self.readings.is_multiple_of(LOOK_EVERY) {
             self.owners.forget();
-            if self.is_everywhere {
-                self.found = find();
-            }
+        }
+        if self.is_everywhere && self.readings.is_multiple_of(FIND_EVERY) {
+            self.found = find();
         }
         self.readings += 1;
         let mut busy: HashMap<u32, Option<u32>> = HashMap::new();

@@ -1,7 +1,9 @@
 //! Does what the plan says.
 
+use std::path::Path;
+
 use aya::{
-    Btf as AyaBtf, Ebpf, EbpfLoader,
+    Btf as AyaBtf, Ebpf, EbpfLoader, Endianness,
     maps::Map as AyaMap,
     programs::{
         BtfTracePoint, FEntry, FExit, KProbe, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun,
@@ -9,11 +11,15 @@ use aya::{
     },
 };
 use bytemuck::{Zeroable, bytes_of};
-use lagstop_ebpf::{self as abi, CpuState, DEFAULT_ROWS, MAX_SHARDS, MAX_TASKS, ROW_FIRST};
+use lagstop_ebpf::{
+    self as abi, AcceptTotals, CpuState, DEFAULT_ROWS, Distributions, MAX_SHARDS, MAX_TASKS, ROW_FIRST, RowTotals,
+};
 
 use super::{
     OBJECT,
     answer::Answer,
+    array::Array,
+    btf::Btf,
     error::{KernelError, chain},
     facts::{Facts, Types},
     map::Map,
@@ -49,11 +55,11 @@ impl Options {
 pub(super) struct Maps {
     pub(super) row_of: Map,
     pub(super) free_rows: Map,
-    pub(super) totals: Map,
-    pub(super) distributions: Map,
-    pub(super) accepts: Map,
+    pub(super) totals: Array<RowTotals>,
+    pub(super) distributions: Array<Distributions>,
+    pub(super) accepts: Array<AcceptTotals>,
     pub(super) lineages: Map,
-    pub(super) cpu: Map,
+    pub(super) cpu: Array<CpuState>,
     pub(super) listeners: Map,
 }
 
@@ -64,7 +70,7 @@ pub(super) struct Maps {
 /// When the kernel refuses the object or what nothing can be measured without.
 pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<Reader, KernelError> {
     let btf = match facts.types {
-        Types::Kernel => Some(AyaBtf::from_sys_fs().map_err(|error| refused_object(&error))?),
+        Types::Kernel => Some(kernel_types()?),
         _ => None,
     };
     // Each turn refuses something that is not tried again.
@@ -75,6 +81,12 @@ pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<R
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
         }
     }
+}
+
+/// The names of the running kernel's types, by which programs are attached.
+fn kernel_types() -> Result<AyaBtf, KernelError> {
+    let names = Btf::read(Path::new(Btf::VMLINUX)).map_err(|error| refused_object(&error))?.names_only();
+    AyaBtf::parse(&names, Endianness::default()).map_err(|error| refused_object(&error))
 }
 
 /// How an attempt ended.
@@ -138,9 +150,9 @@ impl<'a> Attempt<'a> {
                 return Ok(Outcome::Setback(probe.at, error.reason()));
             }
         }
-        let maps = self.maps()?;
+        let mut maps = self.maps()?;
         if !self.clock_only
-            && let Some((at, reason)) = proof::what_does_not_fire(self.plan, &maps.cpu)?
+            && let Some((at, reason)) = proof::what_does_not_fire(self.plan, &mut maps.cpu)?
         {
             return Ok(Outcome::Setback(at, reason));
         }
@@ -204,14 +216,15 @@ impl<'a> Attempt<'a> {
     }
 
     fn maps(&self) -> Result<Maps, KernelError> {
+        let copies = possible_copies()?;
         Ok(Maps {
             row_of: self.map("ROW_OF")?,
             free_rows: self.map("FREE_ROWS")?,
-            totals: self.map("ROW_TOTALS")?,
-            distributions: self.map("DISTRIBUTIONS")?,
-            accepts: self.map("ACCEPTS")?,
+            totals: Array::new(self.map("ROW_TOTALS")?, copies),
+            distributions: Array::new(self.map("DISTRIBUTIONS")?, 1),
+            accepts: Array::new(self.map("ACCEPTS")?, 1),
             lineages: self.map("LINEAGES")?,
-            cpu: self.map("CPU")?,
+            cpu: Array::new(self.map("CPU")?, copies),
             listeners: self.map("LISTENERS")?,
         })
     }
@@ -228,10 +241,10 @@ impl<'a> Attempt<'a> {
 
     /// Fills the maps that the programs only read.
     fn fill(&self, options: &Options, possible: u32) -> Result<(), KernelError> {
-        let maps = self.maps()?;
+        let free_rows = self.map("FREE_ROWS")?;
         // The last one pushed is the first one taken: low rows first, so that reads can stop early.
         for row in (ROW_FIRST..self.rows).rev() {
-            maps.free_rows.push(&row)?;
+            free_rows.push(&row)?;
         }
         let places = self.map("PLACES")?;
         for place in &options.places {
@@ -245,7 +258,7 @@ impl<'a> Attempt<'a> {
             ..CpuState::zeroed()
         };
         let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
-        maps.cpu.set(&0u32, &states)
+        self.map("CPU")?.set(&0u32, &states)
     }
 }
 

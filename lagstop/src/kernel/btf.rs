@@ -36,6 +36,7 @@ mod kind {
     pub(super) const STRUCT: u32 = 4;
     pub(super) const UNION: u32 = 5;
     pub(super) const ENUM: u32 = 6;
+    pub(super) const FWD: u32 = 7;
     pub(super) const TYPEDEF: u32 = 8;
     pub(super) const VOLATILE: u32 = 9;
     pub(super) const CONST: u32 = 10;
@@ -162,6 +163,27 @@ impl Btf {
         let function = self.at(*self.functions.get(name.as_bytes())?)?;
         let prototype = self.at(self.word(function + 8)?)?;
         Some(self.word(prototype + 4)? & 0xffff)
+    }
+
+    /// BTF with the same ids that has but the names of functions and typedefs: what programs are attached by. A full copy
+    /// in aya's form takes 25 MB.
+    pub fn names_only(&self) -> Vec<u8> {
+        let (types_len, strings) = (self.types.len() * 12, &self.data[self.strings.min(self.data.len())..]);
+        let mut thin = Vec::with_capacity(HEADER_LEN + types_len + strings.len());
+        thin.extend_from_slice(&MAGIC.to_le_bytes());
+        thin.extend_from_slice(&[1, 0]);
+        for word in [HEADER_LEN, 0, types_len, types_len, strings.len()] {
+            thin.extend_from_slice(&(word as u32).to_le_bytes());
+        }
+        for &at in &self.types {
+            let at = at as usize;
+            match self.word(at + 4).map(|info| info >> 24 & 0x1f) {
+                Some(kind::FUNC | kind::TYPEDEF) => thin.extend_from_slice(&self.data[at..at + 12]),
+                _ => [0, kind::FWD << 24, 0].iter().for_each(|word| thin.extend_from_slice(&word.to_le_bytes())),
+            }
+        }
+        thin.extend_from_slice(strings);
+        thin
     }
 
     fn by_name(&self, ids: &[u32]) -> HashMap<Box<[u8]>, u32> {
@@ -311,6 +333,15 @@ mod tests {
     }
 
     #[test]
+    fn names_keep_their_ids_in_thin_data() {
+        let whole = Btf::parse(sample()).unwrap();
+        let thin = Btf::parse(whole.names_only()).unwrap();
+        assert_eq!((&thin.functions, &thin.typedefs), (&whole.functions, &whole.typedefs));
+        assert_eq!(thin.types.len(), whole.types.len());
+        assert!(thin.structs.is_empty());
+    }
+
+    #[test]
     fn broken_data_is_refused_or_gives_nothing() {
         let whole = sample();
         for len in 0..whole.len() {
@@ -323,6 +354,7 @@ mod tests {
             data[at] ^= 0xff;
             if let Ok(btf) = Btf::parse(data) {
                 let _ = (btf.offset("outer", "inner.b"), btf.tracepoint_arguments("x"), btf.arguments("b"));
+                let _ = btf.names_only();
             }
         }
         assert!(Btf::parse(b"not BTF at all, but long enough".to_vec()).is_err());

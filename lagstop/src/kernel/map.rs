@@ -12,7 +12,7 @@ use bytemuck::{AnyBitPattern, NoUninit, Pod};
 
 use super::error::KernelError;
 
-/// Most elements asked for at once: bounds the memory of a read.
+/// Most entries of a hash map asked for at once: bounds the memory of a read.
 const CHUNK: u32 = 512;
 
 /// A map, known by its file descriptor.
@@ -24,46 +24,6 @@ pub(super) struct Map {
 impl Map {
     pub(super) fn new(fd: BorrowedFd<'_>) -> Result<Self, KernelError> {
         fd.try_clone_to_owned().map(|fd| Self { fd }).map_err(failed("opened"))
-    }
-
-    /// Calls `each` with every index below `len` and its value. Per-CPU arrays have `copies` values an element, one a
-    /// possible CPU; others one.
-    pub(super) fn read_array<V: AnyBitPattern>(
-        &self,
-        len: u32,
-        copies: usize,
-        mut each: impl FnMut(u32, &[V]),
-    ) -> Result<(), KernelError> {
-        let mut keys = vec![0u32; CHUNK as usize];
-        // SAFETY: `AnyBitPattern` allows zeros.
-        let mut values: Vec<V> = vec![bytemuck::Zeroable::zeroed(); CHUNK as usize * copies];
-        let mut cursor: Option<u32> = None;
-        let mut at = 0;
-        while at < len {
-            let wanted = CHUNK.min(len - at);
-            match self.batch(&mut cursor, &mut keys, &mut values, wanted) {
-                Ok((0, _)) => break,
-                Ok((got, more)) => {
-                    for (index, values) in (at..at + got).zip(values.chunks(copies)) {
-                        each(index, values);
-                    }
-                    at += got;
-                    if !more {
-                        break;
-                    }
-                }
-                // Kernels before 5.13 have no batches for per-CPU arrays.
-                Err(error) if at == 0 && not_supported(&error) => {
-                    for index in 0..len {
-                        self.lookup(&index, &mut values[..copies]).map_err(failed("read"))?;
-                        each(index, &values[..copies]);
-                    }
-                    break;
-                }
-                Err(error) => return Err(failed("read")(error)),
-            }
-        }
-        Ok(())
     }
 
     /// Every key and value of a hash map. One that comes or goes meanwhile may be in it or not.
@@ -91,7 +51,7 @@ impl Map {
     }
 
     /// The value of `key`; `copies` of it where the map is per CPU.
-    fn lookup<K: NoUninit, V: AnyBitPattern>(&self, key: &K, values: &mut [V]) -> io::Result<()> {
+    pub(super) fn lookup<K: NoUninit, V: AnyBitPattern>(&self, key: &K, values: &mut [V]) -> io::Result<()> {
         let mut attr = self.element(key);
         attr.__bindgen_anon_2.__bindgen_anon_1.value = values.as_mut_ptr() as u64;
         // SAFETY: `values` has room for what the map has for a key; the callers see to it.
@@ -141,7 +101,7 @@ impl Map {
     }
 
     /// Reads up to `count` elements after `cursor`. Gives how many, and whether there may be more.
-    fn batch<K, V>(
+    pub(super) fn batch<K, V>(
         &self,
         cursor: &mut Option<u32>,
         keys: &mut [K],
@@ -185,12 +145,13 @@ pub(super) unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn not_supported(error: &io::Error) -> bool {
+/// Has the kernel no such call for this kind of map?
+pub(super) fn not_supported(error: &io::Error) -> bool {
     /// `ENOTSUPP` of the kernel's own, which libc has no name for.
     const ENOTSUPP: i32 = 524;
     matches!(error.raw_os_error(), Some(ENOTSUPP | libc::EINVAL | libc::EOPNOTSUPP))
 }
 
-fn failed(action: &'static str) -> impl Fn(io::Error) -> KernelError {
+pub(super) fn failed(action: &'static str) -> impl Fn(io::Error) -> KernelError {
     move |source| KernelError::Map { action, source }
 }

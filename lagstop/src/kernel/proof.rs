@@ -9,9 +9,8 @@ use std::{
 use lagstop_ebpf::{CpuState, CpuTotals, Lost};
 
 use super::{
-    attach::possible_copies,
+    array::Array,
     error::KernelError,
-    map::Map,
     plan::Plan,
     way::{At, Measure},
 };
@@ -23,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first part of the plan whose programs do not run, with what was seen. Sleeps a little again and again, which are
 /// switches.
-pub(super) fn what_does_not_fire(plan: &Plan, cpus: &Map) -> Result<Option<(At, String)>, KernelError> {
+pub(super) fn what_does_not_fire(plan: &Plan, cpus: &mut Array<CpuState>) -> Result<Option<(At, String)>, KernelError> {
     let started = Instant::now();
     let mut totals = sum(cpus)?;
     while totals.switches < ENOUGH && started.elapsed() < PATIENCE {
@@ -44,9 +43,9 @@ pub(super) fn what_does_not_fire(plan: &Plan, cpus: &Map) -> Result<Option<(At, 
     Ok(at.map(|at| (at, format!("it was attached, and did not fire in {} switches", totals.switches))))
 }
 
-fn sum(cpus: &Map) -> Result<CpuTotals, KernelError> {
+fn sum(cpus: &mut Array<CpuState>) -> Result<CpuTotals, KernelError> {
     let mut sum = CpuTotals::default();
-    cpus.read_array::<CpuState>(1, possible_copies()?, |_, copies| {
+    cpus.read(0..1, |_, copies| {
         for CpuState { totals, .. } in copies {
             // Before the program at the switch was there, the one at the exit found out about switches afterwards.
             sum.switches += totals.switches - totals.lost[Lost::Switches as usize].min(totals.switches);

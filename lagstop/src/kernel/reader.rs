@@ -6,25 +6,22 @@ mod path;
 mod row;
 mod traffic;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use aya::{
     Ebpf,
     programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
-use lagstop_ebpf::{
-    self as abi, AcceptTotals, CpuState, Distributions, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE,
-    ROW_OTHER, RowTotals,
-};
+use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE, ROW_OTHER};
 
 use self::{
     measured::Measured,
     path::path_of,
-    row::{RawRow, Row},
+    row::{Details, Row},
     traffic::{TrafficLog, traffic},
 };
 use super::{
-    attach::{Maps, detach_all, now, possible_copies, program},
+    attach::{Maps, detach_all, now, program},
     error::{KernelError, chain},
     misses,
     plan::Plan,
@@ -61,8 +58,9 @@ pub struct Reader {
     measured: Measured,
     rows: Vec<Row>,
     owners: Owners,
-    copies: usize,
     shards: u32,
+    /// Room for what a run of rows has counted.
+    details: Vec<Details>,
     max_rows: u32,
     epoch: u64,
     attached: bool,
@@ -92,8 +90,8 @@ impl Reader {
             plan,
             rows: Vec::new(),
             owners: Owners::default(),
-            copies: possible_copies()?,
             shards,
+            details: Vec::new(),
             max_rows,
             epoch: Self::FIRST_EPOCH,
             attached: true,
@@ -156,7 +154,8 @@ impl Reader {
         let at = now();
         self.note_owners()?;
         let fixed = [ROW_IDLE, ROW_OTHER];
-        let owned: Vec<u32> = fixed.into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
+        let mut owned: Vec<u32> = fixed.into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
+        owned.sort_unstable();
         self.read_rows(&owned)?;
 
         let mut snapshot = KernelSnapshot {
@@ -221,43 +220,58 @@ impl Reader {
             let path = path_of(&self.maps.lineages.get(row)?);
             self.owners.note(row, CgroupId(id), path.into());
             if let Some(row) = self.rows.get_mut(row as usize) {
-                row.pass_on(self.measured);
+                row.pass_on();
             }
         }
         Ok(())
     }
 
-    /// Reads the rows of `owned`. The others keep what was read of them last: a row that a cgroup got a moment ago, and
-    /// that is not in `owned` yet, must not lose what it has counted since.
+    /// Reads the rows of `owned`, in ascending order. The others keep what was read of them last: a row that a cgroup got a
+    /// moment ago, and that is not in `owned` yet, must not lose what it has counted since.
     fn read_rows(&mut self, owned: &[u32]) -> Result<(), KernelError> {
-        let end = owned.iter().map(|row| row + 1).max().unwrap_or(0);
-        let mut raws: Vec<RawRow> = vec![RawRow::zeroed(); end as usize];
-        let (rows, measured) = (&self.rows, self.measured);
-        self.maps.totals.read_array::<RowTotals>(end, self.copies, |row, copies| {
-            raws[row as usize].add_totals(copies, rows.get(row as usize), measured);
+        let Self { maps, rows, measured, .. } = self;
+        let end = owned.last().map_or(0, |row| row + 1);
+        rows.resize_with(rows.len().max(end as usize), || Row::new(*measured));
+        let mut next = owned.iter().copied().peekable();
+        let mut due = Vec::new();
+        maps.totals.read(0..end, |row, copies| {
+            if next.next_if_eq(&row).is_some() && rows[row as usize].update_totals(copies, *measured) {
+                due.push(row);
+            }
         })?;
-        let shards = self.shards;
-        self.maps.distributions.read_array::<Distributions>(end * shards, 1, |index, value| {
-            raws[(index / shards) as usize].add_distributions(&value[0]);
-        })?;
-        self.maps.accepts.read_array::<AcceptTotals>(end, 1, |row, value| raws[row as usize].accepts = value[0])?;
-
-        self.rows.resize_with(self.rows.len().max(end as usize), || Row::new(measured));
-        for &row in owned {
-            self.rows[row as usize].update(&raws[row as usize], measured);
+        for run in runs(&due) {
+            self.read_details(run)?;
         }
         Ok(())
     }
 
-    fn read_cpus(&self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
+    /// Reads what is counted beside the totals in a run of rows.
+    fn read_details(&mut self, run: Range<u32>) -> Result<(), KernelError> {
+        let Self { maps, rows, details, shards, measured, .. } = self;
+        details.clear();
+        details.resize_with(run.len(), Details::zeroed);
+        maps.distributions.read(run.start * *shards..run.end * *shards, |index, value| {
+            details[(index / *shards - run.start) as usize].add(&value[0]);
+        })?;
+        if measured.accepts {
+            maps.accepts.read(run.clone(), |row, value| details[(row - run.start) as usize].accepts = value[0])?;
+        }
+        for (row, details) in rows[run.start as usize..].iter_mut().zip(details) {
+            row.update_details(details, *measured);
+        }
+        Ok(())
+    }
+
+    fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
         let mut booked = Vec::with_capacity(self.settled.len());
-        self.maps.cpu.read_array::<CpuState>(1, self.copies, |_, copies| {
+        let Self { maps, settled, measured, .. } = self;
+        maps.cpu.read(0..1, |_, copies| {
             for (cpu, state) in (0u32..).zip(copies) {
-                let is_online = self.settled.contains(&cpu);
+                let is_online = settled.contains(&cpu);
                 if is_online {
                     booked.push(state.booked_ns);
                 }
-                snapshot.cpus.push(cpus::totals(state, is_online, self.measured));
+                snapshot.cpus.push(cpus::totals(state, is_online, *measured));
                 snapshot.lost.add(&cpus::lost(state));
             }
         })?;
@@ -276,5 +290,28 @@ impl Reader {
             self.maps.listeners.remove(&key)?;
         }
         Ok(addresses.into_iter().map(|(key, totals)| traffic(key, &totals)).collect())
+    }
+}
+
+/// Most rows whose details are read at once: bounds the memory that takes.
+const LONGEST_RUN: usize = 64;
+
+/// The runs of consecutive numbers in `rows`, which ascend.
+fn runs(rows: &[u32]) -> impl Iterator<Item = Range<u32>> {
+    rows.chunk_by(|a, b| a + 1 == *b)
+        .flat_map(|run| run.chunks(LONGEST_RUN))
+        .map(|run| run[0]..run[0] + run.len() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_consecutive_and_not_too_long() {
+        assert_eq!(runs(&[0, 1, 2, 5, 7, 8]).collect::<Vec<_>>(), [0..3, 5..6, 7..9]);
+        let long: Vec<u32> = (3..3 + LONGEST_RUN as u32 + 2).collect();
+        assert_eq!(runs(&long).collect::<Vec<_>>(), [3..67, 67..69]);
+        assert_eq!(runs(&[]).count(), 0);
     }
 }

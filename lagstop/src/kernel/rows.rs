@@ -61,6 +61,9 @@ impl Owners {
     /// After a read: takes out and gives the rows that are free now. `changed` says whether a row was added to.
     pub(super) fn release(&mut self, changed: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut free = Vec::new();
+        if self.by_row.values().all(|owner| owner.retired.is_none()) {
+            return free;
+        }
         // One that came back in another row keeps both, or what was counted in the first would be gone from its sum.
         let live: HashSet<CgroupId> =
             self.by_row.values().filter(|owner| owner.retired.is_none()).map(|owner| owner.id).collect();

@@ -43,6 +43,12 @@ impl ByCpu {
         self.cpu_ns.len().max(self.runq_wait_ns.as_ref().map_or(0, |waits| waits.len()))
     }
 
+    /// What came on top of `earlier` on the CPU with number `cpu`: CPU time and run-queue wait.
+    pub fn since_on(&self, cpu: usize, earlier: Option<&Self>) -> (Nanos, Option<Nanos>) {
+        let (now, then) = (self.on(cpu), earlier.map_or((Nanos::ZERO, None), |earlier| earlier.on(cpu)));
+        (now.0.minus(then.0), now.1.map(|wait| wait.minus(then.1.unwrap_or_default())))
+    }
+
     /// CPU time and run-queue wait on the CPU with number `cpu`.
     pub fn on(&self, cpu: usize) -> (Nanos, Option<Nanos>) {
         (at(&self.cpu_ns, cpu), self.runq_wait_ns.as_ref().map(|waits| at(waits, cpu)))

@@ -12,13 +12,13 @@ pub(super) struct Crowds {
 }
 
 impl Crowds {
-    /// Takes in what cgroup `id` did on each CPU in the interval.
-    pub(super) fn add(&mut self, id: CgroupId, did: &ByCpu) {
-        if self.by_cpu.len() < did.end() {
-            self.by_cpu.resize_with(did.end(), || Vec::with_capacity(Cpu::CROWD + 1));
+    /// Takes in what cgroup `id` did on each CPU: what it has done by `now` on top of what it had done `before`.
+    pub(super) fn add(&mut self, id: CgroupId, before: Option<&ByCpu>, now: &ByCpu) {
+        if self.by_cpu.len() < now.end() {
+            self.by_cpu.resize_with(now.end(), || Vec::with_capacity(Cpu::CROWD + 1));
         }
-        for (cpu, crowd) in self.by_cpu.iter_mut().enumerate().take(did.end()) {
-            let (cpu_ns, runq_wait_ns) = did.on(cpu);
+        for (cpu, crowd) in self.by_cpu.iter_mut().enumerate().take(now.end()) {
+            let (cpu_ns, runq_wait_ns) = now.since_on(cpu, before);
             let one = Crowding { id, cpu_ns, runq_wait_ns };
             if one.time() == Nanos::ZERO {
                 continue;
@@ -78,11 +78,11 @@ mod tests {
     #[test]
     fn those_with_the_most_time_come_first_and_those_with_none_not_at_all() {
         let mut crowds = Crowds::default();
-        crowds.add(CgroupId::OTHER, &did(&[(1, 1)]));
-        crowds.add(CgroupId(9), &did(&[(0, 0), (0, 5)]));
-        crowds.add(CgroupId(8), &did(&[(4, 0), (5, 0)]));
-        crowds.add(CgroupId(7), &did(&[(0, 3)]));
-        crowds.add(CgroupId(6), &did(&[(1, 0)]));
+        crowds.add(CgroupId::OTHER, None, &did(&[(1, 1)]));
+        crowds.add(CgroupId(9), None, &did(&[(0, 0), (0, 5)]));
+        crowds.add(CgroupId(8), None, &did(&[(4, 0), (5, 0)]));
+        crowds.add(CgroupId(7), None, &did(&[(0, 3)]));
+        crowds.add(CgroupId(6), None, &did(&[(1, 0)]));
         let cpus = crowds.cpus(&[], &[online(0); 3]);
         assert_eq!(cpus.iter().map(ids).collect::<Vec<_>>(), [vec![8, 7, 0], vec![8, 9], vec![]]);
         assert_eq!(cpus[1].crowd[1], Crowding { id: CgroupId(9), cpu_ns: Nanos(0), runq_wait_ns: Some(Nanos(5)) });
@@ -116,7 +116,7 @@ mod tests {
         ) {
             let mut crowds = Crowds::default();
             for (id, group) in (0..).zip(&groups) {
-                crowds.add(CgroupId(id), &did(group));
+                crowds.add(CgroupId(id), None, &did(group));
             }
             for cpu in crowds.cpus(&[], &[online(0); 5]) {
                 let on = |group: &Vec<(u64, u64)>| group.get(cpu.cpu as usize).map_or(0, |(time, wait)| time + wait);

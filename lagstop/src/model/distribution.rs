@@ -68,7 +68,7 @@ impl DistributionSum {
 
     /// What all of them counted.
     pub fn total(&self) -> Distribution {
-        Distribution::from_counts(self.0)
+        Distribution::from_counts(&self.0)
     }
 }
 
@@ -85,13 +85,14 @@ impl Distribution {
             let sum = &mut counts[bucket_of(duration.0)];
             *sum = sum.saturating_add(count);
         }
-        Self::from_counts(counts)
+        Self::from_counts(&counts)
     }
 
     /// From the counts of all buckets.
-    pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
-        let bins = (0..).zip(counts).filter(|&(_, count)| count > 0);
-        Self { bins: bins.collect() }
+    pub fn from_counts(counts: &[u32; BUCKETS]) -> Self {
+        Self {
+            bins: collected((0..).zip(counts).filter(|&(_, &count)| count > 0).map(|(bucket, &count)| (bucket, count))),
+        }
     }
 
     /// From some buckets and their counts. `None` where they do not ascend, or one is none of the [`BUCKETS`].
@@ -127,7 +128,7 @@ impl Distribution {
             let more = count.wrapping_sub(then);
             (more > 0).then_some((value, more))
         });
-        Self { bins: bins.collect() }
+        Self { bins: collected(bins) }
     }
 
     /// Adds what `other` counted.
@@ -212,6 +213,13 @@ impl Distribution {
         });
         Ok(Self::of(durations.collect::<Result<Vec<_>, DistributionError>>()?))
     }
+}
+
+/// `bins`, which ascend, in no more memory than they take. Thousands are made each second: none grows step by step.
+fn collected(bins: impl Iterator<Item = (Bucket, u32)>) -> Vec<(Bucket, u32)> {
+    let mut all = [(0, 0); BUCKETS];
+    let count = all.iter_mut().zip(bins).map(|(place, bin)| *place = bin).count();
+    all[..count].to_vec()
 }
 
 /// The duration that stands for a bucket.

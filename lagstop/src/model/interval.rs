@@ -117,12 +117,11 @@ fn cgroup(
     if before.is_some_and(|before| Arc::ptr_eq(&before.counters, &now.counters)) && !throttled {
         return None;
     }
-    let counters = match before {
-        Some(before) => now.counters.since(&before.counters),
-        None => CgroupCounters::clone(&now.counters),
-    };
-    crowds.add(id, &counters.by_cpu);
-    let totals = counters.totals;
+    let nothing = CgroupCounters::default();
+    let (then, now_counted) = (before.map_or(&nothing, |before| &*before.counters), &*now.counters);
+    crowds.add(id, before.map(|before| &before.counters.by_cpu), &now_counted.by_cpu);
+    let totals = now_counted.totals.since(&then.totals);
+    let [switch_cost, runq_wait, accept_wait] = now_counted.distributions_since(then);
     (throttled || !totals.is_zero()).then(|| Cgroup {
         id,
         path: Arc::clone(&now.label.path),
@@ -134,9 +133,9 @@ fn cgroup(
         nr_periods: throttling.map(|t| t.nr_periods),
         nr_throttled: throttling.map(|t| t.nr_throttled),
         throttled_ns: throttling.map(|t| t.throttled_ns),
-        switch_cost: counters.switch_cost,
-        runq_wait: counters.runq_wait,
-        accept_wait: counters.accept_wait,
+        switch_cost,
+        runq_wait,
+        accept_wait,
     })
 }
 

@@ -62,17 +62,22 @@ impl CgroupCounters {
     /// What came on top of `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let since = |now: &Option<Distribution>, then: &Option<Distribution>| match (now, then) {
+        let [switch_cost, runq_wait, accept_wait] = self.distributions_since(earlier);
+        let (totals, by_cpu) = (self.totals.since(&earlier.totals), self.by_cpu.since(&earlier.by_cpu));
+        Self { totals, switch_cost, runq_wait, accept_wait, by_cpu }
+    }
+
+    /// What came on top of `earlier` in `switch_cost`, `runq_wait` and `accept_wait`.
+    pub fn distributions_since(&self, earlier: &Self) -> [Option<Distribution>; 3] {
+        let pairs = [
+            (&self.switch_cost, &earlier.switch_cost),
+            (&self.runq_wait, &earlier.runq_wait),
+            (&self.accept_wait, &earlier.accept_wait),
+        ];
+        pairs.map(|pair| match pair {
             (Some(now), Some(then)) => Some(now.since(then)),
             (now, _) => now.clone(),
-        };
-        Self {
-            totals: self.totals.since(&earlier.totals),
-            switch_cost: since(&self.switch_cost, &earlier.switch_cost),
-            runq_wait: since(&self.runq_wait, &earlier.runq_wait),
-            accept_wait: since(&self.accept_wait, &earlier.accept_wait),
-            by_cpu: self.by_cpu.since(&earlier.by_cpu),
-        }
+        })
     }
 
     /// Adds `other`, of the same cgroup.

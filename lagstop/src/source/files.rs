@@ -1,8 +1,7 @@
 //! Intervals from the kernel's files alone, where no programs can be attached.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    path::PathBuf,
+    collections::BTreeMap,
     sync::{Arc, mpsc as blocking},
     thread,
     time::Duration,
@@ -20,10 +19,7 @@ use super::{
 use crate::{
     host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Listeners, Names, Owners, ThreadWork, busy, figures},
     kernel::Measure,
-    model::{
-        CgroupCounters, CgroupId, CgroupLabel, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot,
-        Totals,
-    },
+    model::{CgroupCounters, CgroupLabel, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
 };
 
 /// How to read.
@@ -186,16 +182,15 @@ impl Readings for Collector {
         let cpus = cpu_totals(&busy()?, &self.last.cpus);
         let groups = self.hierarchy.groups()?;
         let cpu_times = self.cpu_time.read(&groups);
-        let directories: HashMap<CgroupId, PathBuf> =
-            groups.iter().map(|group| (group.id, group.directory.clone())).collect();
-        let throttling = self.bandwidth.read(&directories);
+        self.bandwidth.begin();
         let mut cgroups = BTreeMap::new();
         for (group, cpu_time) in groups.iter().zip(cpu_times) {
             let did = self.threads.of(group);
             let before = self.last.cgroups.get(&group.id);
             let counters = self.counters(before, did, cpu_time);
             let label = self.label(before, &group.path);
-            cgroups.insert(group.id, CgroupState { label, counters, throttling: throttling.get(&group.id).copied() });
+            let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
+            cgroups.insert(group.id, CgroupState { label, counters, throttling });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;
         let idle = self.threads.nothing();
@@ -238,6 +233,7 @@ fn clock(id: ClockId) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::CgroupId;
 
     #[test]
     fn cpus_keep_their_place_and_never_go_back() {

@@ -147,18 +147,17 @@ impl Collector {
             self.refresh_names();
         }
 
-        let directories: HashMap<CgroupId, PathBuf> = cgroups
-            .iter()
-            .filter(|(id, _)| **id != CgroupId::OTHER)
-            .filter_map(|(&id, (path, _))| Some((id, self.hierarchy.directory(path)?)))
-            .collect();
-        let throttling = self.bandwidth.read(&directories);
+        self.bandwidth.begin();
         self.labels.retain(|id, _| cgroups.contains_key(id));
         let mut states = BTreeMap::new();
         for (id, (path, counters)) in cgroups {
-            let names = &self.names;
+            let (names, hierarchy) = (&self.names, &self.hierarchy);
+            let throttling = match id {
+                CgroupId::OTHER => None,
+                _ => self.bandwidth.of(id, || hierarchy.directory(&path)),
+            };
             let label = self.labels.entry(id).or_insert_with(|| label(names, path)).clone();
-            states.insert(id, CgroupState { label, counters, throttling: throttling.get(&id).copied() });
+            states.insert(id, CgroupState { label, counters, throttling });
         }
         self.retire_gone(&states)?;
 
