@@ -69,14 +69,10 @@ pub(super) struct Maps {
 /// # Errors
 /// When the kernel refuses the object or what nothing can be measured without.
 pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<Reader, KernelError> {
-    let btf = match facts.types {
-        Types::Kernel => Some(kernel_types()?),
-        _ => None,
-    };
     // Each turn refuses something that is not tried again.
     loop {
         let plan = Plan::from_facts(facts, wishes)?;
-        match Attempt::new(facts, &plan, options, btf.as_ref())?.run()? {
+        match Attempt::new(facts, &plan, options)?.run()? {
             Outcome::Attached(reader) => return Ok(*reader),
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
         }
@@ -101,7 +97,8 @@ struct Attempt<'a> {
     ebpf: Ebpf,
     facts: &'a Facts,
     plan: &'a Plan,
-    btf: Option<&'a AyaBtf>,
+    /// Where programs can be attached by types.
+    btf: Option<AyaBtf>,
     clock_only: bool,
     rows: u32,
     shards: u32,
@@ -109,14 +106,16 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Loads the object with what the plan tells the programs.
-    fn new(facts: &'a Facts, plan: &'a Plan, options: &Options, btf: Option<&'a AyaBtf>) -> Result<Self, KernelError> {
+    fn new(facts: &'a Facts, plan: &'a Plan, options: &Options) -> Result<Self, KernelError> {
         let rows = options.max_cgroups.saturating_add(ROW_FIRST);
         let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
         let shards = MAX_SHARDS.min(possible);
         let settings = plan.settings(options, now().0, shards);
         let limit = memlock::raise(&facts.release);
         let ebpf = EbpfLoader::new()
-            .btf(btf)
+            // It has read all of the kernel's types by now. They are let go before any others are read: nothing here is
+            // relocated by them.
+            .btf(None)
             .override_global("OFFSETS", bytes_of(&facts.offsets), true)
             .override_global("SETTINGS", bytes_of(&settings), true)
             .map_max_entries("ROW_OF", rows)
@@ -132,6 +131,10 @@ impl<'a> Attempt<'a> {
                 Some(limit) => KernelError::LockedMemory { limit, why: chain(&error) },
                 None => refused_object(&error),
             })?;
+        let btf = match facts.types {
+            Types::Kernel => Some(kernel_types()?),
+            _ => None,
+        };
         let attempt = Self { ebpf, facts, plan, btf, clock_only: options.clock_only, rows, shards };
         attempt.fill(options, possible)?;
         Ok(attempt)
@@ -172,7 +175,7 @@ impl<'a> Attempt<'a> {
         let Self { ebpf, facts, btf, .. } = self;
         let failed = |error: ProgramError| refused(probe.at.target(), &error);
         let btf = || {
-            btf.ok_or_else(|| KernelError::Refused {
+            btf.as_ref().ok_or_else(|| KernelError::Refused {
                 what: format!("program on {}", probe.at),
                 why: "the kernel shows no types".to_owned(),
             })
