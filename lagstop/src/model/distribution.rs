@@ -47,28 +47,22 @@ pub enum DistributionError {
     Range(String),
 }
 
-/// Adds many distributions up.
-#[derive(Clone, Debug)]
-pub struct DistributionSum([u32; BUCKETS]);
-
-impl Default for DistributionSum {
-    fn default() -> Self {
-        Self([0; BUCKETS])
-    }
-}
+/// Adds many distributions up. It takes no room as long as nothing was counted.
+#[derive(Clone, Debug, Default)]
+pub struct DistributionSum(Option<Box<[u32; BUCKETS]>>);
 
 impl DistributionSum {
     /// Adds one.
     pub fn add(&mut self, distribution: &Distribution) {
         for (bucket, count) in distribution.buckets() {
-            let sum = &mut self.0[usize::from(bucket)];
+            let sum = &mut self.0.get_or_insert_with(|| Box::new([0; BUCKETS]))[usize::from(bucket)];
             *sum = sum.saturating_add(count);
         }
     }
 
     /// What all of them counted.
     pub fn total(&self) -> Distribution {
-        Distribution::from_counts(&self.0)
+        self.0.as_deref().map(Distribution::from_counts).unwrap_or_default()
     }
 }
 

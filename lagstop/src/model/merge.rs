@@ -181,12 +181,12 @@ struct Merging {
     nr_periods: Option<u64>,
     nr_throttled: Option<u64>,
     throttled: Option<u64>,
-    distributions: [Option<Box<DistributionSum>>; 3],
+    distributions: [Option<DistributionSum>; 3],
 }
 
 impl Merging {
     fn new(cgroup: &Cgroup) -> Self {
-        let sum = |of: &Option<Distribution>| of.as_ref().map(|_| Box::default());
+        let sum = |of: &Option<Distribution>| of.as_ref().map(|_| DistributionSum::default());
         Self {
             path: Arc::clone(&cgroup.path),
             name: Arc::clone(&cgroup.name),
@@ -226,7 +226,7 @@ impl Merging {
         for (sum, of_next) in
             self.distributions.iter_mut().zip([&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait])
         {
-            match (sum.as_deref_mut(), of_next) {
+            match (sum.as_mut(), of_next) {
                 (Some(sum), Some(next)) => sum.add(next),
                 (_, None) => *sum = None,
                 (None, Some(_)) => {}
