@@ -183,6 +183,9 @@ struct Recording {
 
 impl Recording {
     async fn run(mut self, mut stream: Stream, command: Option<Command>) -> Result<ExitCode, Failure> {
+        if command.is_some() && self.endings.have_come().await {
+            return Err("interrupted before anything was recorded: the command was not run".into());
+        }
         // What is not recorded from its beginning is not begun.
         self.sink.begin(&stream.session).map_err(|error| self.failure(error))?;
         self.progress.started(&stream.session);
