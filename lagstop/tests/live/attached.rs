@@ -100,8 +100,12 @@ fn status() {
         assert_eq!(recording.reason(), "the command ended");
         let seen = recording.intervals.iter().flat_map(|interval| &interval.cgroups).filter(|seen| *seen.path == *path);
         let cpu_ns: u64 = seen.map(|seen| seen.totals.cpu_ns.0).sum();
-        println!("{path}: {cpu_ns} ns");
-        assert!(cpu_ns > 1_000_000, "{path}: {cpu_ns} ns");
+        println!("{path}: {cpu_ns} ns in {} intervals", recording.intervals.len());
+        if cpu_ns < 1_000_000 {
+            let all = recording.intervals.iter().flat_map(|interval| &interval.cgroups);
+            all.for_each(|seen| println!("{}: {} ns", seen.path, seen.totals.cpu_ns.0));
+            panic!("{path}: {cpu_ns} ns, {:?}", recording.footer);
+        }
         assert!(!directories(GroupBy::Scheduler).iter().any(|left| left.ends_with(&path[1..])), "{path} is left");
     }
     let mut missing = Command::new(lagstop());

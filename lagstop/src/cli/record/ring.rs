@@ -126,6 +126,7 @@ impl Ring {
         let pieces = self.pieces.iter().map(|piece| &piece.bytes[..]);
         file.fill(std::iter::once(&self.header[..]).chain(pieces).chain([&footer[..]]))
             .map_err(|error| cannot(&path, "written", &error))?;
+        self.files.prune()?;
         Ok(path)
     }
 

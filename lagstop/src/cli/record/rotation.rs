@@ -100,6 +100,7 @@ impl Rotation {
         let mut writer = file.recording(self.compress)?;
         let session = Session { started_at: began, ..self.session.clone() };
         writer.write(&Line::Header { schema: SCHEMA, session })?;
+        self.files.prune()?;
         Ok(Open { writer, footer: Footer::default(), seq: first.seq, start: first.start_ns })
     }
 

@@ -78,15 +78,15 @@ impl Files {
                 Err(error) => return Err(cannot(&path, "made", &error)),
                 Ok(file) => {
                     self.made.push(name);
-                    self.prune()?;
                     return Ok(Made { path, file, began: text });
                 }
             }
         }
     }
 
-    /// Takes the oldest away, so that there are no more than are to be kept.
-    fn prune(&mut self) -> Result<(), Failure> {
+    /// Takes the oldest away, so that there are no more than are to be kept. To be done when the new one has something in
+    /// it: where there is no room for it, the old ones are all there is.
+    pub(in crate::cli::record) fn prune(&mut self) -> Result<(), Failure> {
         let Some(keep) = self.keep else { return Ok(()) };
         let entries = fs::read_dir(&self.directory).map_err(|error| cannot(&self.directory, "listed", &error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -133,6 +133,7 @@ mod tests {
             let made = files.make(Duration::from_secs(ago)).unwrap();
             // An empty one would not stay.
             made.file.fill([&b"something"[..]]).unwrap();
+            files.prune().unwrap();
             made.path
         };
         let names = || {
