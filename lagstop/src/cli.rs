@@ -9,7 +9,7 @@ mod export;
 mod hooks;
 mod measure;
 mod merge;
-mod output_file;
+mod output;
 mod progress;
 mod record;
 mod show;
@@ -19,7 +19,6 @@ mod when;
 
 use std::{
     error::Error,
-    ffi::OsString,
     fmt,
     io::{self, IsTerminal, Write},
     path::PathBuf,
@@ -29,6 +28,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 use config::Config;
+use record::keeper;
 
 use crate::{plain::plain, report::text::Options, signals::Endings};
 
@@ -80,12 +80,9 @@ enum Command {
     Merge(merge::Args),
     /// Write a recording as a table, for notebooks, databases and spreadsheets
     Export(export::Args),
-    /// Run a command in a cgroup of its own, once continued, and clean up behind it
-    #[command(name = record::KEEP, hide = true)]
-    Keep {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        command: Vec<OsString>,
-    },
+    /// Run a command in a cgroup of its own, once let go, and clean up behind it
+    #[command(name = keeper::KEEP, hide = true)]
+    Keep(keeper::Args),
 }
 
 /// Parses the command line and does what it says.
@@ -117,7 +114,7 @@ impl Cli {
             Command::Cut(args) => cut::run(&args),
             Command::Merge(args) => merge::run(&args),
             Command::Export(args) => export::run(&args),
-            Command::Keep { command } => record::keep_command(&command),
+            Command::Keep(args) => keeper::run(&args),
         }
     }
 }
@@ -130,7 +127,7 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Diff(_) | Self::Show(_) | Self::Cut(_) | Self::Merge(_) | Self::Export(_) | Self::Keep { .. } => None,
+            Self::Diff(_) | Self::Show(_) | Self::Cut(_) | Self::Merge(_) | Self::Export(_) | Self::Keep(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Signals that ask a program to end or to stop.
 
-use std::io;
+use std::{io, time::Duration};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -28,6 +28,12 @@ impl Endings {
             _ = self.terminate.recv() => {}
             _ = self.hangup.recv() => {}
         }
+    }
+
+    /// Has one of them come already?
+    pub(crate) async fn have_come(&mut self) -> bool {
+        // It is told of when the runtime looks next.
+        tokio::time::timeout(Duration::from_millis(1), self.wait()).await.is_ok()
     }
 }
 

@@ -95,7 +95,12 @@ fn mistakes_are_said_with_a_remedy() {
     assert!(refused(&["merge", FIXTURE, "--interval", "10ms", "--output", "-"]).contains("longer --interval"));
     for arguments in [&["cut", FIXTURE][..], &["export", FIXTURE, "--format", "csv"]] {
         let error = refused(&[arguments, &["--output", "/dev/full"]].concat());
-        assert!(error.contains("No space left on device. Write to where there is room"), "{error}");
+        assert!(
+            error.contains(
+                "the disk is full: No space left on device. Free some space, or write to where there is room"
+            ),
+            "{error}"
+        );
     }
 }
 

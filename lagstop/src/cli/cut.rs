@@ -7,13 +7,13 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{
     Failure,
-    output_file::OutputFile,
+    output::WholeFile,
     progress::Progress,
     when::{When, when},
 };
 use crate::{
     model::Cgroup,
-    recording::{CopyError, Cut, Reader, Wanted},
+    recording::{CopyError, Cut, Reader, Wanted, WriteError},
 };
 
 const EXAMPLES: &str = "\
@@ -61,13 +61,13 @@ fn glob(text: &str) -> Result<Glob, String> {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut reader = Reader::open(&args.file)?;
-    let output = OutputFile::create(&args.output, args.force)?;
+    let output = WholeFile::create(&args.output, args.force)?;
     let mut at = |when: Option<When>| when.map(|when| when.on_clock_of(&mut reader)).transpose();
     let cut = Cut { from: at(args.from)?, to: at(args.to)?, cgroups: args.selection()? };
     let mut progress = Progress::new("cutting");
     match cut.write(&mut reader, &mut output.recording()?, |done, all| progress.step(done, all)) {
         Ok(()) => output.finish()?,
-        Err(CopyError::ReaderGone) => {}
+        Err(CopyError::Write(WriteError::ReaderGone)) => {}
         Err(error @ (CopyError::Read(_) | CopyError::Write(_))) => return Err(error.into()),
         Err(error) => return Err(format!("{}: {error}", args.file.display()).into()),
     }

@@ -2,16 +2,20 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, output_file::OutputFile, progress::Progress};
+use super::{
+    Failure,
+    output::{WholeFile, is_stdout},
+    progress::Progress,
+};
 use crate::{
     export::{self, ExportError, Table},
-    recording::Reader,
+    recording::{Reader, WriteError},
 };
 
 const EXAMPLES: &str = "\
@@ -78,14 +82,14 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         What::Cpus => Table::Cpus,
         What::Listeners => Table::Listeners,
     };
-    if format == export::Format::Parquet && args.output == Path::new("-") && io::stdout().is_terminal() {
+    if format == export::Format::Parquet && is_stdout(&args.output) && io::stdout().is_terminal() {
         return Err("Parquet is nothing to read on a terminal: name a file with --output".into());
     }
-    let output = OutputFile::create(&args.output, args.force)?;
+    let output = WholeFile::create(&args.output, args.force)?;
     let mut progress = Progress::new("exporting");
     match export::export(&mut reader, table, format, output.writer()?, |done, all| progress.step(done, all)) {
         Ok(()) => output.finish()?,
-        Err(ExportError::ReaderGone) => {}
+        Err(ExportError::Write(WriteError::ReaderGone)) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)

@@ -58,12 +58,17 @@ impl MeasureArgs {
         live(self.options(duration, config))
     }
 
+    /// What groups tasks.
+    pub(super) fn group_by(&self, config: &MeasureConfig) -> Grouping {
+        self.group_by.or(config.group_by).unwrap_or(Grouping::Scheduler)
+    }
+
     fn options(&self, duration: Option<Duration>, config: &MeasureConfig) -> LiveOptions {
         let credit_time = self.load_credit_time.or(config.load_credit_time);
         LiveOptions {
             interval: self.interval.or(config.interval).unwrap_or(INTERVAL),
             duration,
-            group_by: self.group_by.or(config.group_by).unwrap_or(Grouping::Scheduler).into(),
+            group_by: self.group_by(config).into(),
             max_cgroups: self
                 .max_cgroups
                 .or(config.max_cgroups.map(|most| most.0))

@@ -4,10 +4,10 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args as ClapArgs;
 
-use super::{Failure, measure::positive, output_file::OutputFile, progress::Progress};
+use super::{Failure, measure::positive, output::WholeFile, progress::Progress};
 use crate::{
     model::Nanos,
-    recording::{CopyError, Merge, Reader},
+    recording::{CopyError, Merge, Reader, WriteError},
 };
 
 const EXAMPLES: &str = "\
@@ -43,12 +43,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     for file in &args.files {
         recordings.push((file.clone(), Reader::open(file)?));
     }
-    let output = OutputFile::create(&args.output, args.force)?;
+    let output = WholeFile::create(&args.output, args.force)?;
     let interval = args.interval.map(|time| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
     let mut progress = Progress::new("merging");
     match (Merge { interval }).write(recordings, &mut output.recording()?, |done, all| progress.step(done, all)) {
         Ok(()) => output.finish()?,
-        Err(CopyError::ReaderGone) => {}
+        Err(CopyError::Write(WriteError::ReaderGone)) => {}
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)

@@ -2,29 +2,24 @@
 
 mod clocks;
 mod command;
-mod output;
+pub(super) mod keeper;
 mod progress;
 mod ring;
 mod rotation;
+mod single;
 mod sink;
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Args as ClapArgs, ValueEnum};
-
-pub(super) use command::{KEEP, keep_command};
 
 use self::{
     clocks::Clocks,
     command::Command,
-    output::{Output, is_compressed},
     progress::Progress,
     ring::{Cause, Ring},
     rotation::{Limit, Rotation, limit},
+    single::Single,
     sink::Sink,
 };
 use super::{
@@ -32,6 +27,7 @@ use super::{
     config::Config,
     listen,
     measure::{MeasureArgs, positive},
+    output::{GrowingFile, is_compressed, is_stdout},
     thresholds::ThresholdArgs,
 };
 use crate::{
@@ -131,25 +127,17 @@ impl Trigger {
 }
 
 pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
-    let compress = args.compress || is_compressed(&args.output);
-    let to_stdout = args.output == Path::new("-");
-    if to_stdout && (args.rotate.is_some() || args.ring.is_some()) {
+    if is_stdout(&args.output) && (args.rotate.is_some() || args.ring.is_some()) {
         return Err("--rotate and --ring write several files: name the first with --output".into());
     }
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
         return Err("--keep counts the files of --rotate or --ring: give one of them".into());
     }
-    let keep = args.keep.map(|keep| keep as usize);
     // What can be refused is looked at before anything is started.
-    let place = match (args.rotate, args.ring) {
-        (Some(limit), _) => Place::Ready(Sink::Rotation(Rotation::new(&args.output, limit, keep, compress)?.into())),
-        (None, Some(time)) => Place::Ready(Sink::Ring(Ring::new(&args.output, time, keep)?.into())),
-        (None, None) => Place::File(Output::open(&args.output, args.force)?),
-    };
+    let sink = sink(&args)?;
     block_on(async {
         let (endings, dumps) = (listen()?, Dumps::listen()?);
-        let (stream, command) = start(&args, config).inspect_err(|_| place.discard())?;
-        let sink = place.begin(compress)?;
+        let (stream, command) = start(&args, config)?;
         let recording = Recording {
             sink,
             endings,
@@ -158,39 +146,26 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
             thresholds: args.thresholds.over(config.thresholds.0.clone()),
             clocks: Clocks::read(),
             footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
+            progress: Progress::new(&args.output),
         };
-        recording.run(stream, &mut Progress::new(&args.output), command).await
+        recording.run(stream, command).await
     })
 }
 
-/// Where a recording goes that has not begun.
-enum Place {
-    Ready(Sink),
-    /// It keeps what it held before until there is something to write.
-    File(Output),
-}
-
-impl Place {
-    fn discard(&self) {
-        if let Self::File(output) = self {
-            output.discard();
-        }
-    }
-
-    fn begin(self, compress: bool) -> Result<Sink, Failure> {
-        match self {
-            Self::Ready(sink) => Ok(sink),
-            Self::File(output) => {
-                let writer = output.begin()?;
-                Ok(Sink::One(if compress { writer.compressed() } else { writer }))
-            }
-        }
-    }
+fn sink(args: &Args) -> Result<Sink, Failure> {
+    let compress = args.compress || is_compressed(&args.output);
+    let keep = args.keep.map(|keep| keep as usize);
+    Ok(match (args.rotate, args.ring) {
+        (Some(limit), _) => Sink::Rotation(Rotation::new(&args.output, limit, keep, compress)?.into()),
+        (None, Some(time)) => Sink::Ring(Ring::new(&args.output, time, keep)?.into()),
+        (None, None) => Sink::Single(Single::new(GrowingFile::open(&args.output, args.force)?, compress)),
+    })
 }
 
 /// Starts to measure, and has the command ready to run.
 fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Failure> {
-    let command = args.attach_cmd.then(|| Command::prepare(&args.command)).transpose()?;
+    let group_by = args.measure.group_by(&config.measure);
+    let command = args.attach_cmd.then(|| Command::prepare(&args.command, group_by)).transpose()?;
     Ok((args.measure.start(args.duration, &config.measure)?, command))
 }
 
@@ -203,36 +178,51 @@ struct Recording {
     thresholds: Thresholds,
     clocks: Clocks,
     footer: Footer,
+    progress: Progress,
 }
 
 impl Recording {
-    async fn run(
-        mut self,
-        mut stream: Stream,
-        progress: &mut Progress,
-        command: Option<Command>,
-    ) -> Result<ExitCode, Failure> {
-        progress.started(&stream.session);
+    async fn run(mut self, mut stream: Stream, command: Option<Command>) -> Result<ExitCode, Failure> {
+        if command.is_some() && self.endings.have_come().await {
+            return Err("interrupted before anything was recorded: the command was not run".into());
+        }
+        // What is not recorded from its beginning is not begun.
+        self.sink.begin(&stream.session).map_err(|error| self.failure(error))?;
+        self.progress.started(&stream.session);
         let mut running = command.map(Command::start).transpose()?;
-        let written = self.write_all(&mut stream, progress, &mut running).await;
-        progress.ended(&self.footer);
-        let code = match running {
-            Some(running) => running.end().await?,
-            None => ExitCode::SUCCESS,
+        let written = self.write_all(&mut stream, &mut running).await;
+        // Nothing is measured any more, whatever the command does.
+        drop(stream);
+        self.progress.ended(&self.footer);
+        let written = match written {
+            Err(error) if matches!(error.downcast_ref(), Some(WriteError::ReaderGone)) => Ok(()),
+            other => other.map_err(|error| self.failure(error)),
         };
-        match written {
-            Err(error) if matches!(error.downcast_ref(), Some(WriteError::ReaderGone)) => Ok(code),
-            other => other.map(|()| code),
+        match (running, written) {
+            (Some(running), Err(error)) if running.goes_on() => {
+                self.progress.failed_while_the_command_runs(&error);
+                running.end().await.map(|_| ExitCode::FAILURE)
+            }
+            (_, Err(error)) => Err(error),
+            (Some(running), Ok(())) => running.end().await,
+            (None, Ok(())) => Ok(ExitCode::SUCCESS),
         }
     }
 
-    async fn write_all(
-        &mut self,
-        stream: &mut Stream,
-        progress: &mut Progress,
-        running: &mut Option<command::Running>,
-    ) -> Result<(), Failure> {
-        self.sink.begin(&stream.session)?;
+    /// Why the recording ends, and what has become of it.
+    fn failure(&self, error: Failure) -> Failure {
+        let output = self.progress.output();
+        match error.downcast_ref() {
+            Some(WriteError::Removed) => format!("{output}: {error}").into(),
+            Some(_) if self.footer.intervals > 0 => {
+                format!("{output}: {error}. What was recorded before is whole").into()
+            }
+            Some(_) => format!("{output}: {error}. Nothing was recorded").into(),
+            None => error,
+        }
+    }
+
+    async fn write_all(&mut self, stream: &mut Stream, running: &mut Option<command::Running>) -> Result<(), Failure> {
         let mut failure = None;
         loop {
             let interval = tokio::select! {
@@ -243,7 +233,7 @@ impl Recording {
                     continue;
                 }
                 () = self.dumps.wait() => {
-                    self.dump(Cause::Signal, progress)?;
+                    self.dump(Cause::Signal);
                     continue;
                 }
                 () = command::ended(running) => {
@@ -254,7 +244,7 @@ impl Recording {
             };
             match interval {
                 None => break,
-                Some(Ok(interval)) => self.write(interval, progress)?,
+                Some(Ok(interval)) => self.write(interval)?,
                 Some(Err(error)) => {
                     self.footer.reason = error.to_string();
                     failure = Some(error);
@@ -265,24 +255,29 @@ impl Recording {
         failure.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    fn write(&mut self, interval: Interval, progress: &mut Progress) -> Result<(), Failure> {
-        self.footer.intervals += 1;
-        self.footer.lost.add(&interval.host.lost);
+    fn write(&mut self, interval: Interval) -> Result<(), Failure> {
         let gap = self.clocks.gap(interval.start_ns.plus(interval.duration_ns));
-        progress.interval(&interval, self.footer.intervals);
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
-        self.sink.interval(interval)?;
-        if let Some(gap) = gap {
-            progress.gap(&gap);
-            self.sink.gap(gap)?;
+        let lost = interval.host.lost;
+        self.progress.interval(&interval, self.footer.intervals + 1);
+        if let Some(gap) = &gap {
+            self.progress.gap(gap);
         }
-        if is_set_off { self.dump(Cause::Threshold, progress) } else { Ok(()) }
-    }
-
-    fn dump(&mut self, why: Cause, progress: &Progress) -> Result<(), Failure> {
-        if let Some(path) = self.sink.dump(why)? {
-            progress.dumped(&path, why);
+        self.sink.interval(interval, gap)?;
+        self.footer.intervals += 1;
+        self.footer.lost.add(&lost);
+        if is_set_off {
+            self.dump(Cause::Threshold);
         }
         Ok(())
+    }
+
+    /// Writes what is in memory. Where that fails, it is still there, and what comes may be wanted no less.
+    fn dump(&mut self, why: Cause) {
+        match self.sink.dump(why) {
+            Ok(Some(path)) => self.progress.dumped(&path, why),
+            Ok(None) => {}
+            Err(error) => self.progress.not_dumped(why, &error),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What one figure was before and after, and what is to be made of that.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::{
     Settings, Side,
@@ -21,25 +21,18 @@ pub struct Change {
     /// What its values count.
     pub unit: Unit,
     /// Over all of the first recording. `None` is not measured; `missing` says why.
-    #[serde(serialize_with = "six_figures")]
     pub before: Option<f64>,
     /// Over all of the second.
-    #[serde(serialize_with = "six_figures")]
     pub after: Option<f64>,
     /// After − before. `None` where they cannot be compared.
-    #[serde(serialize_with = "six_figures")]
     pub change: Option<f64>,
     /// As a share of before. `None` where that is 0, too.
-    #[serde(serialize_with = "six_figures")]
     pub change_share: Option<f64>,
     /// The lower end of the interval of the change.
-    #[serde(serialize_with = "six_figures")]
     pub low: Option<f64>,
     /// Its upper end.
-    #[serde(serialize_with = "six_figures")]
     pub high: Option<f64>,
     /// How likely chance alone makes a change this large.
-    #[serde(serialize_with = "six_figures")]
     pub p: Option<f64>,
     /// What is to be made of it.
     pub verdict: Verdict,
@@ -112,6 +105,15 @@ impl Change {
         self.low.zip(self.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
+    /// As exactly as it is known.
+    fn rounded(mut self) -> Self {
+        let Self { before, after, change, change_share, low, high, p, .. } = &mut self;
+        for value in [before, after, change, change_share, low, high, p] {
+            *value = value.map(six_figures);
+        }
+        self
+    }
+
     /// The verdict on it where it is significant.
     pub(super) fn direction(&self) -> Verdict {
         match (self.change.is_some_and(|change| change > 0.0), self.less_is_better) {
@@ -123,12 +125,9 @@ impl Change {
     }
 }
 
-/// Six significant figures: more than any source has, and the same on every machine.
-fn six_figures<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match *value {
-        Some(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
-        None => serializer.serialize_none(),
-    }
+/// With six significant figures: more than any source has, and the same on every machine.
+fn six_figures(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
 }
 
 /// Compares subjects of two recordings.
@@ -240,7 +239,7 @@ impl<'a> Comparer<'a> {
         after: &Series<N>,
     ) -> Vec<Change> {
         let (before, after) = (View::new(&self.before, before), View::new(&self.after, after));
-        figures.iter().map(|figure| self.change(&figure.made(subject), &before, &after)).collect()
+        figures.iter().map(|figure| self.change(&figure.made(subject), &before, &after).rounded()).collect()
     }
 
     fn change<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Change {

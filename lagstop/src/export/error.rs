@@ -5,7 +5,7 @@ use std::io;
 use parquet::errors::ParquetError;
 use thiserror::Error;
 
-use crate::{plain::plain, recording::ReadError};
+use crate::recording::{ReadError, WriteError};
 
 /// Why a table cannot be written.
 #[derive(Debug, Error)]
@@ -13,12 +13,9 @@ pub enum ExportError {
     /// The recording cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Who read the output has gone. No fault of anybody's.
-    #[error("nobody reads the output any more")]
-    ReaderGone,
     /// The output does not take it.
-    #[error("the output cannot be written: {}. Write to where there is room", plain(.0))]
-    Write(io::Error),
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The library refuses.
     #[error("the table cannot be made: {0}. This is a fault of lagstop's own: please report it")]
     Library(String),
@@ -26,7 +23,7 @@ pub enum ExportError {
 
 impl From<io::Error> for ExportError {
     fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Self::ReaderGone } else { Self::Write(error) }
+        Self::Write(error.into())
     }
 }
 

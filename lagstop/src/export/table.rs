@@ -67,13 +67,17 @@ impl Table {
     }
 }
 
+/// A column for each of the fields, called as the field is.
+macro_rules! columns {
+    ($row:expr, $of:expr; $($kind:ident: $($field:ident)+;)+) => {
+        $($($row.$kind(stringify!($field), $of.$field);)+)+
+    };
+}
+
 /// What every row begins with.
 fn interval(row: &mut Row, epoch: Option<Epoch>, of: &Interval) {
     row.time("time", epoch.map(|epoch| epoch.unix(of.start_ns)));
-    row.count("seq", of.seq);
-    row.nanos("start_ns", of.start_ns);
-    row.nanos("duration_ns", of.duration_ns);
-    row.count("merged", of.merged);
+    columns! { row, of; count: seq; nanos: start_ns duration_ns; count: merged; }
     row.text("switch_cost_way", of.switch_cost_way.clone());
     row.text("pick_function_way", of.pick_function_way.clone());
 }
@@ -85,19 +89,17 @@ fn totals(row: &mut Row, of: &Totals) {
 }
 
 fn cgroup(row: &mut Row, of: &Cgroup) {
-    let part = |part: fn(&Workload) -> &Option<Arc<str>>| of.workload.as_deref().and_then(|w| part(w).clone());
+    type Part = fn(&Workload) -> &Option<Arc<str>>;
+    const PARTS: [(&str, Part); 3] =
+        [("namespace", |all| &all.namespace), ("pod", |all| &all.pod), ("container", |all| &all.container)];
     row.count("id", of.id.0);
     row.text("path", Arc::clone(&of.path));
     row.text("name", Arc::clone(&of.name));
-    row.text("namespace", part(|workload| &workload.namespace));
-    row.text("pod", part(|workload| &workload.pod));
-    row.text("container", part(|workload| &workload.container));
+    for (name, part) in PARTS {
+        row.text(name, of.workload.as_deref().and_then(|workload| part(workload).clone()));
+    }
     totals(row, &of.totals);
-    row.tasks("runnable_load", of.runnable_load);
-    row.tasks("load_credit", of.load_credit);
-    row.count("nr_periods", of.nr_periods);
-    row.count("nr_throttled", of.nr_throttled);
-    row.nanos("throttled_ns", of.throttled_ns);
+    columns! { row, of; tasks: runnable_load load_credit; count: nr_periods nr_throttled; nanos: throttled_ns; }
     row.distribution("switch_cost_", of.switch_cost.as_ref());
     row.distribution("runq_wait_", of.runq_wait.as_ref());
     row.distribution("accept_wait_", of.accept_wait.as_ref());
@@ -106,18 +108,9 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
 fn host(row: &mut Row, of: &Host) {
     totals(row, &of.totals);
     row.prefix("idle_");
-    row.count("switches", of.idle.switches);
-    row.count("schedule_calls", of.idle.schedule_calls);
-    row.nanos("pick_ns", of.idle.pick_ns);
-    row.nanos("kept_ns", of.idle.kept_ns);
-    row.nanos("swap_ns", of.idle.swap_ns);
+    columns! { row, of.idle; count: switches schedule_calls; nanos: pick_ns kept_ns swap_ns; }
     row.prefix("");
-    row.count("cpus_online", of.cpus_online);
-    row.nanos("busy_ns", of.busy_ns);
-    row.nanos("idle_ns", of.idle_ns);
-    row.nanos("steal_ns", of.steal_ns);
-    row.nanos("self_cpu_ns", of.self_cpu_ns);
-    row.nanos("self_probe_ns", of.self_probe_ns);
+    columns! { row, of; count: cpus_online; nanos: busy_ns idle_ns steal_ns self_cpu_ns self_probe_ns; }
     row.nanos("pressure_some_ns", of.pressure.map(|pressure| pressure.some_ns));
     row.prefix("lost_");
     for (name, count) in of.lost.kinds() {
@@ -131,13 +124,10 @@ fn cpu(row: &mut Row, of: &Cpu, place: Option<&Place>) {
     row.count("cpu", u64::from(of.cpu));
     row.count("llc", place.map(|place| place.llc.into()));
     row.count("numa", place.map(|place| place.numa.into()));
-    row.count("switches", of.switches);
-    row.nanos("pick_ns", of.pick_ns);
-    row.nanos("swap_ns", of.swap_ns);
-    row.count("runq_waits", of.runq_waits);
-    row.nanos("runq_wait_ns", of.runq_wait_ns);
-    row.nanos("busy_ns", of.busy_ns);
-    row.nanos("idle_ns", of.idle_ns);
+    columns! {
+        row, of;
+        count: switches; nanos: pick_ns swap_ns; count: runq_waits; nanos: runq_wait_ns busy_ns idle_ns;
+    }
     for (n, prefix) in CROWD.into_iter().enumerate() {
         let one = of.crowd.get(n);
         row.prefix(prefix);
@@ -152,10 +142,7 @@ fn listener(row: &mut Row, of: &Listener, namespace: Option<&NetworkNamespace>) 
     row.count("netns", u64::from(of.netns));
     row.text("address", Arc::<str>::from(of.address.to_string()));
     row.count("cgroup", of.cgroup.map(|cgroup| cgroup.0));
-    row.count("sockets", of.sockets);
-    row.count("backlog", of.backlog);
-    row.count("backlog_capacity", of.backlog_capacity);
-    row.count("drops", of.drops);
+    columns! { row, of; count: sockets backlog backlog_capacity drops; }
     row.count("established", of.totals.map(|totals| totals.established));
     row.count("accepts", of.totals.map(|totals| totals.accepts));
     row.nanos("accept_wait_ns", of.totals.map(|totals| totals.accept_wait_ns));

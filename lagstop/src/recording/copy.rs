@@ -1,14 +1,11 @@
 //! What is taken out of recordings, written as one of its own.
 
-use std::{io, path::PathBuf};
+use std::path::PathBuf;
 
 use thiserror::Error;
 
 use super::{Epoch, Footer, Gap, Line, ReadError, SCHEMA, WriteError, Writer};
-use crate::{
-    model::{Interval, Nanos, Session},
-    plain::plain,
-};
+use crate::model::{Interval, Nanos, Session};
 
 /// Why no recording can be made of others.
 #[derive(Debug, Error)]
@@ -16,15 +13,9 @@ pub enum CopyError {
     /// One cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Who read the output has gone. No fault of anybody's.
-    #[error("nobody reads the output any more")]
-    ReaderGone,
     /// The output does not take it.
-    #[error("the output cannot be written: {}. Write to where there is room", plain(.0))]
-    Write(io::Error),
-    /// A line could not be made.
-    #[error("an interval cannot be put into JSON: {0}")]
-    Encode(serde_json::Error),
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The header says no time.
     #[error(
         "its header says no time at which it began, but {0:?}: what is taken out of it would have none either. \
@@ -75,17 +66,6 @@ pub enum CopyError {
         /// What they should be.
         wanted: Nanos,
     },
-}
-
-impl From<WriteError> for CopyError {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::ReaderGone => Self::ReaderGone,
-            WriteError::DiskFull => Self::Write(io::Error::from_raw_os_error(libc::ENOSPC)),
-            WriteError::Other(error) => Self::Write(error),
-            WriteError::Encode(error) => Self::Encode(error),
-        }
-    }
 }
 
 /// Writes a recording, and keeps what its footer says.

@@ -1,16 +1,15 @@
 //! Writing a recording so that what is in it is always whole lines.
 
 mod chunks;
+mod error;
 mod output;
 
 use std::{fs::File, io};
 
-use thiserror::Error;
-
 use self::output::Output;
 use super::line::Line;
-use crate::plain::plain;
 pub use chunks::Chunks;
+pub use error::WriteError;
 
 /// Where lines go.
 #[derive(Debug)]
@@ -27,33 +26,6 @@ enum Form {
     Compressed(Box<Chunks>),
 }
 
-/// Why a line could not be written.
-#[derive(Debug, Error)]
-pub enum WriteError {
-    /// Who read the output has gone. No fault of anybody's.
-    #[error("nobody reads the output any more")]
-    ReaderGone,
-    /// The disk is full.
-    #[error("the disk is full. What was recorded so far is whole; free some space, or record elsewhere")]
-    DiskFull,
-    /// Anything else.
-    #[error("the output cannot be written: {}. What was recorded so far is whole", plain(.0))]
-    Other(io::Error),
-    /// A line could not be made.
-    #[error("an interval cannot be put into JSON: {0}")]
-    Encode(#[from] serde_json::Error),
-}
-
-impl From<io::Error> for WriteError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::ReaderGone,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
-            _ => Self::Other(error),
-        }
-    }
-}
-
 impl Writer {
     /// Writes to standard output.
     pub fn to_stdout() -> Self {
@@ -62,7 +34,7 @@ impl Writer {
 
     /// Writes to an empty file.
     pub fn to_file(file: File) -> Self {
-        Self::new(Output::File { file, written: 0 })
+        Self::new(Output::file(file))
     }
 
     fn new(output: Output) -> Self {
@@ -114,7 +86,22 @@ mod tests {
     fn a_full_device_is_called_full() {
         let mut writer = Writer::to_file(File::options().write(true).open("/dev/full").unwrap());
         let error = writer.write(&Line::Footer(Footer::default())).unwrap_err();
-        assert!(matches!(error, WriteError::DiskFull), "{error:?}");
+        assert!(matches!(error, WriteError::DiskFull(_)), "{error:?}");
+    }
+
+    #[test]
+    fn a_file_that_was_removed_takes_nothing_more() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("host.jsonl");
+        let mut writer = Writer::to_file(File::create(&path).unwrap());
+        let line = Line::Footer(Footer::default());
+        writer.write(&line).unwrap();
+        fs::rename(&path, home.path().join("moved")).unwrap();
+        writer.write(&line).unwrap();
+        fs::remove_file(home.path().join("moved")).unwrap();
+        assert!(matches!(writer.write(&line), Err(WriteError::Removed)));
+        // One that never had a name has nothing to lose.
+        Writer::to_file(tempfile::tempfile().unwrap()).write(&line).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{
     Test,
     fixture::{Load, TestCgroup, assert_within, eventually},
+    recorder::Recorder,
     terminal::Terminal,
 };
 
@@ -57,18 +58,6 @@ fn footer(lines: &[Line]) -> &Footer {
     }
 }
 
-/// Starts to record, and waits until it does.
-fn record(arguments: &[&str]) -> Child {
-    let mut child = Command::new(lagstop()).arg("record").args(arguments).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    assert!(line.starts_with("recording"), "{line}");
-    // Else it would be told that nobody reads it.
-    thread::spawn(move || stderr.lines().for_each(drop));
-    child
-}
-
 fn two_hundred() {
     const CGROUPS: usize = 200;
     let home = tempfile::tempdir().unwrap();
@@ -79,8 +68,8 @@ fn two_hundred() {
     let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("nap 600000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
-    let status = record(&["--duration", "3s", "--output", output.to_str().unwrap()]).wait().unwrap();
-    assert!(status.success());
+    let (status, said) = Recorder::start(&["--duration", "3s", "--output", output.to_str().unwrap()]).end();
+    assert!(status.success(), "{said}");
 
     let lines = lines(&output);
     assert!(matches!(lines.first(), Some(Line::Header { schema: SCHEMA, .. })));
@@ -118,10 +107,10 @@ fn signals() {
     for signal in [Signal::INT, Signal::TERM] {
         let output = tempfile::NamedTempFile::new().unwrap();
         let path = output.path().to_str().unwrap();
-        let mut child = record(&["--interval", "200ms", "--output", path]);
+        let mut recorder = Recorder::start(&["--interval", "200ms", "--output", path]);
         thread::sleep(Duration::from_millis(700));
-        kill_process(Pid::from_child(&child), signal).unwrap();
-        assert!(child.wait().unwrap().success());
+        recorder.signal(signal);
+        assert!(recorder.end().0.success());
         let lines = lines(output.path());
         assert_eq!(footer(&lines).reason, "interrupted");
         let intervals = intervals(&lines);
@@ -153,11 +142,11 @@ fn reader_goes() {
 
 fn killed() {
     let output = tempfile::NamedTempFile::new().unwrap();
-    let mut child = record(&["--interval", "50ms", "--output", output.path().to_str().unwrap()]);
+    let mut recorder = Recorder::start(&["--interval", "50ms", "--output", output.path().to_str().unwrap()]);
     let text = || fs::read_to_string(output.path()).unwrap();
     eventually("some intervals", || text().lines().count() > 8);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    recorder.signal(Signal::KILL);
+    recorder.end();
     let text = text();
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let lines: Vec<Line> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -174,8 +163,8 @@ fn throttling() {
     load.go();
     thread::sleep(Duration::from_millis(300));
     let (before, started) = (cgroup.throttling(), Instant::now());
-    let mut child = record(&["--duration", "3s", "--interval", "500ms", "--output", output.path().to_str().unwrap()]);
-    child.wait().unwrap();
+    let path = output.path().to_str().unwrap();
+    Recorder::start(&["--duration", "3s", "--interval", "500ms", "--output", path]).end();
     let (after, took) = (cgroup.throttling(), started.elapsed());
     let lines = lines(output.path());
     // An interval before which the cgroup was not seen to run does not know what is new in the kernel's figures.
@@ -209,7 +198,7 @@ fn throttling() {
 fn churn() {
     let output = tempfile::NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
-    let mut child = record(&["--interval", "100ms", "--max-cgroups", "6", "--output", path]);
+    let mut recorder = Recorder::start(&["--interval", "100ms", "--max-cgroups", "6", "--output", path]);
     let mut paths = Vec::new();
     for n in 0..12 {
         let cgroup = TestCgroup::new(&format!("churn{n}"));
@@ -222,8 +211,7 @@ fn churn() {
         // A row is free some readings after its cgroup is gone.
         thread::sleep(Duration::from_millis(300));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success());
+    recorder.interrupt();
     let lines = lines(output.path());
     assert_eq!(footer(&lines).lost.cgroup_overflows, 0);
     for path in paths {

@@ -4,15 +4,20 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod accounting;
+mod attached;
 mod cgroups;
 mod command;
 mod cpus;
+mod disruption;
 mod files;
 mod fixture;
 mod kernel_files;
 mod load;
 mod looks;
+mod outputs;
 mod privileges;
+mod recorder;
+mod rotation;
 mod screen;
 mod sockets;
 mod terminal;
@@ -39,12 +44,16 @@ fn main() -> ExitCode {
     }
     let trials = [
         accounting::TESTS,
+        attached::TESTS,
         cgroups::TESTS,
         command::TESTS,
         cpus::TESTS,
+        disruption::TESTS,
         files::TESTS,
         looks::TESTS,
+        outputs::TESTS,
         privileges::TESTS,
+        rotation::TESTS,
         screen::TESTS,
         sockets::TESTS,
         ways::TESTS,

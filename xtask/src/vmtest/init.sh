@@ -89,7 +89,8 @@ case $CGROUP in
   *) die "no layout of cgroups is called $CGROUP" ;;
 esac
 
-export LAGSTOP_BIN=/bin/lagstop LAGSTOP_TEST_SLOW=1 RUST_BACKTRACE=0
+# Nobody else is here.
+export LAGSTOP_BIN=/bin/lagstop LAGSTOP_TEST_SLOW=1 LAGSTOP_TEST_DISRUPT=1 RUST_BACKTRACE=0
 
 say "kernel $(uname -r)"
 say "check"

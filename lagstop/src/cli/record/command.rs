@@ -1,83 +1,90 @@
 //! A command that is recorded while it runs, in a cgroup of its own.
 //!
-//! A second process of lagstop's keeps it. That is started before anything is measured, and waits: what measuring gives up,
-//! capabilities above all, the keeper and the command do not. It goes on when the first reading was made.
+//! A second process of lagstop's [keeps it](super::keeper). That is started before anything is measured, and waits: what
+//! measuring gives up, capabilities above all, the keeper and the command do not. It goes on when the first reading was made.
 
 use std::{
     ffi::OsString,
-    fs,
-    os::unix::process::ExitStatusExt,
-    path::{Path, PathBuf},
+    io::{self, Read, Write},
+    os::{
+        fd::AsRawFd,
+        unix::{net::UnixStream, process::ExitStatusExt},
+    },
     process::{Child, Command as Process, ExitCode, ExitStatus},
     thread,
-    time::Duration,
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use clap::ValueEnum;
+use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::sync::oneshot;
 
+use super::keeper::KEEP;
 use crate::{
-    cli::{Failure, block_on, listen, say},
-    host::Hierarchy,
-    model::GroupBy,
+    cli::{Failure, measure::Grouping},
     plain::plain,
 };
 
-/// The subcommand of the keeper.
-pub(in crate::cli) const KEEP: &str = "keep-command";
-
 /// A command that is ready to run. Where it is never started, nothing is left of it.
-pub(super) struct Command(Option<Child>);
+pub(super) struct Command {
+    keeper: Child,
+    /// The keeper waits at the other end. `None` once it was let go.
+    socket: Option<UnixStream>,
+}
 
 impl Command {
-    /// Starts the keeper, which makes the cgroup.
-    pub(super) fn prepare(command: &[OsString]) -> Result<Self, Failure> {
+    /// Starts the keeper, which makes a cgroup among those that are told apart.
+    pub(super) fn prepare(command: &[OsString], group_by: Grouping) -> Result<Self, Failure> {
         let myself =
             std::env::current_exe().map_err(|error| format!("lagstop cannot find itself: {}", plain(&error)))?;
-        let keeper = Process::new(myself).arg(KEEP).args(command).spawn();
-        let keeper = keeper.map_err(|error| format!("the command cannot be started: {}", plain(&error)))?;
-        match waitpid(Some(Pid::from_child(&keeper)), WaitOptions::UNTRACED) {
-            Ok(Some((_, status))) if status.stopped() => Ok(Self(Some(keeper))),
-            _ => Err("the command has no cgroup, as said above, and was not run".into()),
-        }
+        let cannot = |error: io::Error| format!("the command cannot be started: {}", plain(&error));
+        let (mut socket, its) = UnixStream::pair().map_err(cannot)?;
+        fcntl_setfd(&its, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
+        let mut keeper = Process::new(myself);
+        keeper.arg(KEEP).arg("--socket").arg(its.as_raw_fd().to_string());
+        let value = group_by.to_possible_value();
+        keeper.args(value.iter().flat_map(|value| ["--group-by", value.get_name()])).arg("--").args(command);
+        let keeper = keeper.spawn().map_err(cannot)?;
+        // Else its end would not be seen.
+        drop(its);
+        let is_ready = socket.read_exact(&mut [0]).is_ok();
+        // Dropped where it is not, it is waited for.
+        let command = Self { keeper, socket: Some(socket) };
+        if is_ready { Ok(command) } else { Err("the command has no cgroup, as said above, and was not run".into()) }
     }
 
     /// Lets it run.
     pub(super) fn start(mut self) -> Result<Running, Failure> {
-        let Some(mut keeper) = self.0.take() else { return Err("the command was started already".into()) };
-        kill_process(Pid::from_child(&keeper), Signal::CONT)
-            .map_err(|error| format!("the command cannot be started: {}", plain(&error.into())))?;
+        if let Some(mut socket) = self.socket.take() {
+            let told = socket.write_all(&[0]);
+            told.map_err(|error| format!("the command cannot be started: its keeper is gone: {}", plain(&error)))?;
+        }
         let (sender, ended) = oneshot::channel();
         // Of no use when nobody listens any more.
-        thread::spawn(move || sender.send(keeper.wait()));
+        thread::spawn(move || sender.send(self.keeper.wait()));
         Ok(Running { ended: Some(ended), status: None })
     }
 }
 
 impl Drop for Command {
     fn drop(&mut self) {
-        let Some(mut keeper) = self.0.take() else { return };
-        let pid = Pid::from_child(&keeper);
-        // It is stopped, and cannot clean up itself.
-        let _ = keeper.kill().and_then(|()| keeper.wait());
-        if let Ok(Hierarchy { mount, .. }) = Hierarchy::find(GroupBy::Scheduler) {
-            let _ = fs::remove_dir(directory(&mount, pid));
+        if self.socket.take().is_some() {
+            let _ = self.keeper.wait();
         }
     }
 }
 
-/// Where the cgroup of a keeper's command is.
-fn directory(mount: &Path, keeper: Pid) -> PathBuf {
-    mount.join(format!("lagstop-command-{}", keeper.as_raw_nonzero()))
-}
-
 /// A command that runs.
 pub(super) struct Running {
-    ended: Option<oneshot::Receiver<std::io::Result<ExitStatus>>>,
+    ended: Option<oneshot::Receiver<io::Result<ExitStatus>>>,
     status: Option<ExitStatus>,
 }
 
 impl Running {
+    /// Has it not ended yet, as far as is known?
+    pub(super) const fn goes_on(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Its exit status.
     pub(super) async fn end(mut self) -> Result<ExitCode, Failure> {
         if let Some(ended) = self.ended.take() {
@@ -98,88 +105,7 @@ pub(super) async fn ended(running: &mut Option<Running>) {
 }
 
 /// As a shell would give it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
-}
-
-/// Makes a cgroup, waits to be continued, runs `command` in it, and removes it. Ends with the command's status.
-pub(in crate::cli) fn keep_command(command: &[OsString]) -> Result<ExitCode, Failure> {
-    let Some((program, arguments)) = command.split_first() else { return Err("there is no command".into()) };
-    let cgroup = Cgroup::make()?;
-    block_on(async {
-        // Ctrl-C is for the command: its keeper is there for what comes after.
-        let mut endings = listen()?;
-        kill_process(getpid(), Signal::STOP).map_err(|error| format!("cannot wait: {}", plain(&error.into())))?;
-        cgroup.join()?;
-        let started = Process::new(program).args(arguments).spawn();
-        cgroup.leave()?;
-        let mut child = match started {
-            Ok(child) => child,
-            Err(error) => {
-                say(format_args!("lagstop: {} cannot be run: {}\n", program.display(), plain(&error)));
-                // As shells have it.
-                return Ok(ExitCode::from(127));
-            }
-        };
-        let pid = Pid::from_child(&child);
-        let (sender, mut ended) = oneshot::channel();
-        thread::spawn(move || sender.send(child.wait()));
-        loop {
-            tokio::select! {
-                status = &mut ended => return Ok(exit_code(status??)),
-                // A terminal sends it to the command as well; kill(1) does not.
-                () = endings.wait() => drop(kill_process(pid, Signal::TERM)),
-            }
-        }
-    })
-}
-
-/// A cgroup that is gone with this.
-struct Cgroup {
-    mount: PathBuf,
-    directory: PathBuf,
-}
-
-impl Cgroup {
-    fn make() -> Result<Self, Failure> {
-        let mount = Hierarchy::find(GroupBy::Scheduler)?.mount;
-        let directory = directory(&mount, getpid());
-        fs::create_dir(&directory).map_err(|error| {
-            let path = directory.display();
-            format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
-        })?;
-        Ok(Self { mount, directory })
-    }
-
-    /// Moves this process into it.
-    fn join(&self) -> Result<(), Failure> {
-        let joined = fs::write(self.directory.join("cgroup.procs"), "0");
-        joined.map_err(|error| format!("{} cannot be joined: {}", self.directory.display(), plain(&error)).into())
-    }
-
-    /// Moves this process out of it again: it would keep it from going.
-    fn leave(&self) -> Result<(), Failure> {
-        let left = fs::write(self.mount.join("cgroup.procs"), "0");
-        left.map_err(|error| format!("{} cannot be left: {}", self.directory.display(), plain(&error)).into())
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        const STEP: Duration = Duration::from_millis(20);
-        const STEPS: u32 = 100;
-        let is_gone = (0..STEPS).any(|_| {
-            fs::remove_dir(&self.directory).is_ok() || {
-                thread::sleep(STEP);
-                false
-            }
-        });
-        if !is_gone {
-            let path = self.directory.display();
-            say(format_args!(
-                "lagstop: {path} stays: the command left processes in it. Remove it when they have ended\n"
-            ));
-        }
-    }
 }

@@ -1,13 +1,14 @@
 //! What the person at the terminal sees while it goes on.
 
 use std::{
+    fmt,
     io::{self, IsTerminal},
     path::Path,
 };
 
 use super::ring::Cause;
 use crate::{
-    cli::say,
+    cli::{Failure, output::is_stdout, say},
     model::{Interval, Session},
     recording::{Footer, Gap},
 };
@@ -21,9 +22,14 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(output: &Path) -> Self {
-        let to_terminal = output == Path::new("-") && io::stdout().is_terminal();
-        let output = if output == Path::new("-") { "standard output".to_owned() } else { output.display().to_string() };
+        let to_terminal = is_stdout(output) && io::stdout().is_terminal();
+        let output = if is_stdout(output) { "standard output".to_owned() } else { output.display().to_string() };
         Self { output, live: io::stderr().is_terminal() && !to_terminal }
+    }
+
+    /// Where it goes, for people.
+    pub(super) fn output(&self) -> &str {
+        &self.output
     }
 
     pub(super) fn started(&self, session: &Session) {
@@ -45,14 +51,28 @@ impl Progress {
 
     /// A time of which nothing is known, said also where no terminal is.
     pub(super) fn gap(&self, gap: &Gap) {
-        let clear = if self.live { "\r\x1b[K" } else { "" };
-        say(format_args!("{clear}lagstop: a gap in the recording: {}, {}\n", gap.reason, gap.duration_ns));
+        self.message(format_args!("lagstop: a gap in the recording: {}, {}", gap.reason, gap.duration_ns));
     }
 
     /// What was in memory is in a file now.
     pub(super) fn dumped(&self, path: &Path, why: Cause) {
+        self.message(format_args!("{why}: wrote {}", path.display()));
+    }
+
+    /// What is in memory could not be written.
+    pub(super) fn not_dumped(&self, why: Cause, error: &Failure) {
+        self.message(format_args!("lagstop: {why}: {error}. What is in memory stays there"));
+    }
+
+    /// The command's output goes on below.
+    pub(super) fn failed_while_the_command_runs(&self, error: &Failure) {
+        self.message(format_args!("lagstop: {error}. Nothing more is recorded; the command goes on"));
+    }
+
+    /// In place of the line of progress.
+    fn message(&self, text: fmt::Arguments<'_>) {
         let clear = if self.live { "\r\x1b[K" } else { "" };
-        say(format_args!("{clear}{why}: wrote {}\n", path.display()));
+        say(format_args!("{clear}{text}\n"));
     }
 
     pub(super) fn ended(&self, footer: &Footer) {

@@ -1,10 +1,15 @@
 //! A recording of what was last, in memory until it is wanted.
 
-use std::{collections::VecDeque, fmt, io::Write, path::Path, path::PathBuf, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use super::rotation::Files;
+use super::rotation::{Files, Made};
 use crate::{
-    cli::Failure,
+    cli::{Failure, output::cannot},
     model::{Interval, Lost, Nanos, Session},
     recording::{Chunks, Footer, Gap, Line, SCHEMA, WriteError, now},
 };
@@ -19,9 +24,12 @@ pub(super) struct Ring {
     pieces: VecDeque<Piece>,
     /// What the youngest piece is made of.
     open: Piece,
-    /// The end of the last interval that was written.
-    written_to: Option<Nanos>,
+    /// Until then, on the clock of the intervals, a threshold writes nothing.
+    rests_until: Nanos,
 }
+
+/// When a threshold tries again what could not be written.
+const RETRY: Nanos = Nanos(10 * Nanos::SECOND.0);
 
 /// What makes a ring be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,24 +65,26 @@ impl Ring {
             header: Vec::new(),
             pieces: VecDeque::new(),
             open: Piece::default(),
-            written_to: None,
+            rests_until: Nanos::ZERO,
         })
     }
 
-    pub(super) fn begin(&mut self, session: &Session) -> Result<(), WriteError> {
+    pub(super) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
+        self.files.check()?;
         self.header = self.chunks.compress(&Line::Header { schema: SCHEMA, session: session.clone() })?;
         Ok(())
     }
 
-    pub(super) fn interval(&mut self, interval: Interval) -> Result<(), WriteError> {
+    pub(super) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), WriteError> {
         self.open.end = interval.start_ns.plus(interval.duration_ns);
         self.open.intervals += 1;
         self.open.lost.add(&interval.host.lost);
         self.push(&Line::Interval(Box::new(interval)))?;
+        if let Some(gap) = gap {
+            self.push(&Line::Gap(gap))?;
+        }
         if self.chunks.is_between() {
-            let end = self.open.end;
-            self.pieces.push_back(std::mem::take(&mut self.open));
-            self.open.end = end;
+            self.close();
         }
         // A piece goes when those behind it are long enough without it.
         while self.pieces.front().is_some_and(|oldest| self.open.end.minus(oldest.end) >= self.time) {
@@ -83,41 +93,48 @@ impl Ring {
         Ok(())
     }
 
-    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), WriteError> {
-        self.push(&Line::Gap(gap))
-    }
-
     fn push(&mut self, line: &Line) -> Result<(), WriteError> {
         let bytes = self.chunks.compress(line)?;
         self.open.bytes.extend_from_slice(&bytes);
         Ok(())
     }
 
-    /// Writes what there is into a new file. Nothing where that would hold mostly what the last one does.
+    /// Writes what there is into a new file. Nothing for a threshold where that would hold mostly what the last one does.
+    /// What could not be written can be asked for again.
     pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
-        let now_at = self.open.end;
-        if self.written_to.is_some_and(|last| now_at.minus(last) < self.time) && why == Cause::Threshold {
+        let now = self.open.end;
+        if why == Cause::Threshold && now < self.rests_until {
             return Ok(None);
         }
-        self.written_to = Some(now_at);
+        let written = self.write(why);
+        self.rests_until = now.plus(if written.is_ok() { self.time } else { self.time.min(RETRY) });
+        written.map(Some)
+    }
+
+    fn write(&mut self, why: Cause) -> Result<PathBuf, Failure> {
         // The open chunk is ended, so that what is written is whole.
         let rest = self.chunks.end_chunk()?;
         self.open.bytes.extend_from_slice(&rest);
-        let end = self.open.end;
-        self.pieces.push_back(std::mem::take(&mut self.open));
-        self.open.end = end;
+        self.close();
 
         let mut lost = Lost::default();
         self.pieces.iter().for_each(|piece| lost.add(&piece.lost));
         let intervals = self.pieces.iter().map(|piece| piece.intervals).sum();
         let footer = Footer { ended_at: now(), intervals, reason: why.to_string(), lost };
         let footer = self.chunks.compress(&Line::Footer(footer))?;
-        let (path, mut file, _) = self.files.create_named(Duration::ZERO)?;
+        let Made { path, file, .. } = self.files.make(Duration::ZERO)?;
         let pieces = self.pieces.iter().map(|piece| &piece.bytes[..]);
-        for bytes in std::iter::once(&self.header[..]).chain(pieces).chain([&footer[..]]) {
-            file.write_all(bytes).map_err(WriteError::from)?;
-        }
-        Ok(Some(path))
+        file.fill(std::iter::once(&self.header[..]).chain(pieces).chain([&footer[..]]))
+            .map_err(|error| cannot(&path, "written", &error))?;
+        self.files.prune()?;
+        Ok(path)
+    }
+
+    /// Begins a new piece.
+    fn close(&mut self) {
+        let end = self.open.end;
+        self.pieces.push_back(std::mem::take(&mut self.open));
+        self.open.end = end;
     }
 }
 
@@ -135,7 +152,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let mut ring = Ring::new(&home.path().join("ring.jsonl.zst"), Duration::from_secs(100), None).unwrap();
         ring.begin(&Session::default()).unwrap();
-        (0..500).for_each(|seq| ring.interval(interval(seq)).unwrap());
+        (0..500).for_each(|seq| ring.interval(interval(seq), None).unwrap());
         let path = ring.dump(Cause::Threshold).unwrap().unwrap();
         let mut reader = Reader::open(&path).unwrap();
         let first = reader.interval(0).unwrap().seq;
@@ -143,10 +160,43 @@ mod tests {
         assert_eq!(reader.interval(reader.len() - 1).unwrap(), interval(499));
         assert_eq!(reader.footer().unwrap().intervals, reader.len() as u64);
         // It goes on.
-        (500..520).for_each(|seq| ring.interval(interval(seq)).unwrap());
+        (500..520).for_each(|seq| ring.interval(interval(seq), None).unwrap());
         assert_eq!(ring.dump(Cause::Threshold).unwrap(), None, "mostly the same");
         let path = ring.dump(Cause::Signal).unwrap().unwrap();
         let mut reader = Reader::open(&path).unwrap();
         assert_eq!(reader.interval(reader.len() - 1).unwrap(), interval(519));
+    }
+
+    #[test]
+    fn gaps_are_where_they_were_found() {
+        let home = tempfile::tempdir().unwrap();
+        let mut ring = Ring::new(&home.path().join("ring.jsonl.zst"), Duration::from_secs(100), None).unwrap();
+        ring.begin(&Session::default()).unwrap();
+        // After each, so also after the last of a chunk.
+        for seq in 0..70 {
+            let gap = Gap { start_ns: Nanos((seq + 1) * Nanos::SECOND.0), ..Gap::default() };
+            ring.interval(interval(seq), Some(gap)).unwrap();
+        }
+        let reader = Reader::open(&ring.dump(Cause::Signal).unwrap().unwrap()).unwrap();
+        assert_eq!((reader.len(), reader.gaps().len()), (70, 70));
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_kept() {
+        let home = tempfile::tempdir().unwrap();
+        let mut ring = Ring::new(&home.path().join("out/ring.jsonl.zst"), Duration::from_secs(100), None);
+        assert!(ring.is_err(), "there is no such directory");
+        std::fs::create_dir(home.path().join("out")).unwrap();
+        ring = Ring::new(&home.path().join("out/ring.jsonl.zst"), Duration::from_secs(100), None);
+        let mut ring = ring.unwrap();
+        ring.begin(&Session::default()).unwrap();
+        (0..5).for_each(|seq| ring.interval(interval(seq), None).unwrap());
+        std::fs::remove_dir(home.path().join("out")).unwrap();
+        assert!(ring.dump(Cause::Threshold).unwrap_err().to_string().contains("its directory has to exist"));
+        std::fs::create_dir(home.path().join("out")).unwrap();
+        assert_eq!(ring.dump(Cause::Threshold).unwrap(), None, "it was tried a moment ago");
+        (5..20).for_each(|seq| ring.interval(interval(seq), None).unwrap());
+        let path = ring.dump(Cause::Threshold).unwrap().unwrap();
+        assert_eq!(Reader::open(&path).unwrap().len(), 20);
     }
 }

@@ -1,17 +1,15 @@
 //! A recording in several files, one after the other.
 
-use std::{fs::File, path::Path, str::FromStr, time::Duration};
+mod files;
 
+use std::{path::Path, str::FromStr, time::Duration};
+
+pub(super) use self::files::{Files, Made};
 use crate::{
     cli::{Failure, measure::positive},
     model::{Interval, Nanos, Session},
-    plain::plain,
     recording::{Footer, Gap, Line, SCHEMA, WriteError, Writer, now},
 };
-
-mod files;
-
-pub(super) use files::Files;
 
 /// When a file is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,20 +65,17 @@ impl Rotation {
         Ok(Self { files: Files::new(base, keep)?, limit, compress, session: Session::default(), open: None })
     }
 
-    pub(super) fn begin(&mut self, session: &Session) {
+    pub(super) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         self.session = session.clone();
+        self.files.check()
     }
 
-    pub(super) fn interval(&mut self, mut interval: Interval) -> Result<(), Failure> {
+    /// Writes an interval, and a gap after it, into the file that is written, or a new one.
+    pub(super) fn interval(&mut self, mut interval: Interval, gap: Option<Gap>) -> Result<(), Failure> {
         let (seq, start) = (interval.seq, interval.start_ns);
-        let open = match &mut self.open {
+        let mut open = match self.open.take() {
             Some(open) => open,
-            none => none.insert(Open {
-                writer: begin(&mut self.files, &self.session, interval.duration_ns, self.compress)?,
-                footer: Footer::default(),
-                seq,
-                start,
-            }),
+            None => self.next(&interval)?,
         };
         interval.seq = seq.saturating_sub(open.seq);
         interval.start_ns = start.minus(open.start);
@@ -88,19 +83,25 @@ impl Rotation {
         open.footer.intervals += 1;
         open.footer.lost.add(&interval.host.lost);
         open.writer.write(&Line::Interval(Box::new(interval)))?;
+        if let Some(gap) = gap {
+            open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.minus(open.start), ..gap }))?;
+        }
         let is_full = match self.limit {
             Limit::Time(time) => u128::from(end.0) >= time.as_nanos(),
             Limit::Bytes(bytes) => open.writer.written() >= bytes,
         };
-        if is_full {
-            self.end("rotated")?;
-        }
-        Ok(())
+        self.open = Some(open);
+        if is_full { Ok(self.end("rotated")?) } else { Ok(()) }
     }
 
-    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), WriteError> {
-        let Some(open) = &mut self.open else { return Ok(()) };
-        open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.minus(open.start), ..gap }))
+    /// Begins a file, with `first` as its first interval, which is over.
+    fn next(&mut self, first: &Interval) -> Result<Open, Failure> {
+        let Made { file, began, .. } = self.files.make(Duration::from_nanos(first.duration_ns.0))?;
+        let mut writer = file.recording(self.compress)?;
+        let session = Session { started_at: began, ..self.session.clone() };
+        writer.write(&Line::Header { schema: SCHEMA, session })?;
+        self.files.prune()?;
+        Ok(Open { writer, footer: Footer::default(), seq: first.seq, start: first.start_ns })
     }
 
     /// Ends the file that is written.
@@ -108,25 +109,6 @@ impl Rotation {
         let Some(Open { mut writer, footer, .. }) = self.open.take() else { return Ok(()) };
         writer.write(&Line::Footer(Footer { ended_at: now(), reason: reason.to_owned(), ..footer }))
     }
-}
-
-/// Begins a file, whose first interval took `duration` and is over.
-fn begin(files: &mut Files, session: &Session, duration: Nanos, compress: bool) -> Result<Writer, Failure> {
-    let (file, started_at) = files.create(Duration::from_nanos(duration.0))?;
-    let mut writer = writer(file, compress);
-    let session = Session { started_at, ..session.clone() };
-    writer.write(&Line::Header { schema: SCHEMA, session })?;
-    Ok(writer)
-}
-
-fn writer(file: File, compress: bool) -> Writer {
-    let writer = Writer::to_file(file);
-    if compress { writer.compressed() } else { writer }
-}
-
-/// Why a file cannot be made, and what to do.
-fn cannot(path: &Path, what: &str, error: &std::io::Error) -> Failure {
-    format!("{} cannot be {what}: {}: name a place that you may write to", path.display(), plain(error)).into()
 }
 
 #[cfg(test)]
@@ -152,7 +134,7 @@ mod tests {
         std::fs::write(&other, "mine").unwrap();
         let limit = Limit::Time(Duration::from_secs(2));
         let mut rotation = Rotation::new(&base, limit, Some(2), true).unwrap();
-        rotation.begin(&Session::default());
+        rotation.begin(&Session::default()).unwrap();
         for seq in 0..9 {
             let interval = Interval {
                 seq,
@@ -160,9 +142,10 @@ mod tests {
                 duration_ns: Nanos::SECOND,
                 ..Interval::default()
             };
-            rotation.interval(interval).unwrap();
+            // Each file is full with its second interval, at whose end nothing is known of a time.
+            let gap = Gap { start_ns: Nanos((seq + 1) * Nanos::SECOND.0), ..Gap::default() };
+            rotation.interval(interval, (seq > 6).then_some(gap)).unwrap();
         }
-        rotation.gap(Gap { start_ns: Nanos(9 * Nanos::SECOND.0), ..Gap::default() }).unwrap();
         rotation.end("interrupted").unwrap();
         let mut found: Vec<_> = std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         found.retain(|path| *path != other);
@@ -173,6 +156,7 @@ mod tests {
         assert_eq!(first.footer().unwrap().reason, "rotated");
         assert_eq!(first.interval(1).unwrap().start_ns, Nanos::SECOND);
         assert_eq!((last.interval(0).unwrap().seq, last.footer().unwrap().intervals), (0, 1));
+        assert_eq!(first.gaps()[0].start_ns, Nanos(2 * Nanos::SECOND.0), "in the file that it was found in");
         assert_eq!(last.gaps()[0].start_ns, Nanos::SECOND);
         assert!(other.exists());
     }

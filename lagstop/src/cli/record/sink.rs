@@ -5,57 +5,46 @@ use std::path::PathBuf;
 use super::{
     Rotation,
     ring::{Cause, Ring},
+    single::Single,
 };
 use crate::{
     cli::Failure,
     model::{Interval, Session},
-    recording::{Footer, Gap, Line, SCHEMA, WriteError, Writer, now},
+    recording::{Footer, Gap, now},
 };
 
 /// One file, several in turn, or memory.
 pub(super) enum Sink {
-    One(Writer),
+    Single(Single),
     Rotation(Box<Rotation>),
     Ring(Box<Ring>),
 }
 
 impl Sink {
     /// Begins a recording.
-    pub(super) fn begin(&mut self, session: &Session) -> Result<(), WriteError> {
+    pub(super) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         match self {
-            Self::One(writer) => writer.write(&Line::Header { schema: SCHEMA, session: session.clone() }),
-            Self::Rotation(rotation) => {
-                rotation.begin(session);
-                Ok(())
-            }
+            Self::Single(single) => single.begin(session),
+            Self::Rotation(rotation) => rotation.begin(session),
             Self::Ring(ring) => ring.begin(session),
         }
     }
 
-    /// Adds the next interval.
-    pub(super) fn interval(&mut self, interval: Interval) -> Result<(), Failure> {
+    /// Adds the next interval, and a time after it of which nothing is known.
+    pub(super) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), Failure> {
         match self {
-            Self::One(writer) => Ok(writer.write(&Line::Interval(Box::new(interval)))?),
-            Self::Rotation(rotation) => rotation.interval(interval),
-            Self::Ring(ring) => Ok(ring.interval(interval)?),
-        }
-    }
-
-    /// Adds a time of which nothing is known.
-    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), WriteError> {
-        match self {
-            Self::One(writer) => writer.write(&Line::Gap(gap)),
-            Self::Rotation(rotation) => rotation.gap(gap),
-            Self::Ring(ring) => ring.gap(gap),
+            Self::Single(single) => Ok(single.interval(interval, gap)?),
+            Self::Rotation(rotation) => rotation.interval(interval, gap),
+            Self::Ring(ring) => Ok(ring.interval(interval, gap)?),
         }
     }
 
     /// Ends the recording.
-    pub(super) fn end(&mut self, footer: &Footer) -> Result<(), WriteError> {
+    pub(super) fn end(&mut self, footer: &Footer) -> Result<(), Failure> {
         let footer = Footer { ended_at: now(), ..footer.clone() };
         match self {
-            Self::One(writer) => writer.write(&Line::Footer(footer)),
-            Self::Rotation(rotation) => rotation.end(&footer.reason),
+            Self::Single(single) => Ok(single.end(footer)?),
+            Self::Rotation(rotation) => Ok(rotation.end(&footer.reason)?),
             // What is in memory was not asked for.
             Self::Ring(_) => Ok(()),
         }
@@ -70,7 +59,7 @@ impl Sink {
     pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
         match self {
             Self::Ring(ring) => ring.dump(why),
-            Self::One(_) | Self::Rotation(_) => Ok(None),
+            Self::Single(_) | Self::Rotation(_) => Ok(None),
         }
     }
 }

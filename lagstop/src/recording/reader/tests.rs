@@ -267,6 +267,32 @@ fn read_all(bytes: &[u8]) {
     }
 }
 
+/// Some bytes that are others, and perhaps an end too early.
+#[derive(Clone, Debug)]
+struct Harm {
+    bytes: Vec<(prop::sample::Index, u8)>,
+    end: Option<prop::sample::Index>,
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    let bytes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4);
+    let end = prop::option::of(any::<prop::sample::Index>());
+    (bytes, end).prop_map(|(bytes, end)| Harm { bytes, end })
+}
+
+impl Harm {
+    fn done_to(self, mut recording: Vec<u8>) -> Vec<u8> {
+        for (at, byte) in self.bytes {
+            let at = at.index(recording.len());
+            recording[at] = byte;
+        }
+        if let Some(end) = self.end {
+            recording.truncate(end.index(recording.len()));
+        }
+        recording
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(
@@ -304,19 +330,8 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_recording_is_an_error_or_less_of_a_recording(
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
-        let mut bytes = text(&whole(&[1, 2])).into_bytes();
-        for (at, byte) in damage {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if let Some(cut) = cut {
-            bytes.truncate(cut.index(bytes.len()));
-        }
-        read_all(&bytes);
+    fn a_damaged_recording_is_an_error_or_less_of_a_recording(harm in harm()) {
+        read_all(&harm.done_to(text(&whole(&[1, 2])).into_bytes()));
     }
 }
 
@@ -448,18 +463,7 @@ fn a_bomb_is_refused() {
 
 proptest! {
     #[test]
-    fn damage_to_a_compressed_recording_never_makes_it_panic(
-        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
-        cut in prop::option::of(any::<prop::sample::Index>()),
-    ) {
-        let mut bytes = fs::read(compressed_lines(&whole(&[1, 2])).path()).unwrap();
-        for (at, byte) in damage {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        if let Some(cut) = cut {
-            bytes.truncate(cut.index(bytes.len()));
-        }
-        read_all(&bytes);
+    fn damage_to_a_compressed_recording_never_makes_it_panic(harm in harm()) {
+        read_all(&harm.done_to(fs::read(compressed_lines(&whole(&[1, 2])).path()).unwrap()));
     }
 }

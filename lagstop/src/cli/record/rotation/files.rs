@@ -1,14 +1,21 @@
 //! Files that are written in turn: `host.jsonl.zst` becomes `host.2026-11-21T15-04-05.123Z.jsonl.zst`.
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
-use super::cannot;
-use crate::{cli::Failure, recording::time};
+use rustix::fs::{Access, access};
+
+use crate::{
+    cli::{
+        Failure,
+        output::{GrowingFile, cannot},
+    },
+    plain::plain,
+    recording::time,
+};
 
 /// Makes files with the time in their names, and takes the oldest away.
 pub(in crate::cli::record) struct Files {
@@ -17,6 +24,16 @@ pub(in crate::cli::record) struct Files {
     /// With the dot.
     extension: String,
     keep: Option<usize>,
+    /// Names of those made so far, in turn.
+    made: Vec<String>,
+}
+
+/// A new file.
+pub(in crate::cli::record) struct Made {
+    pub(in crate::cli::record) path: PathBuf,
+    pub(in crate::cli::record) file: GrowingFile,
+    /// When what is in it began.
+    pub(in crate::cli::record) began: String,
 }
 
 impl Files {
@@ -33,44 +50,57 @@ impl Files {
         }
         let dot = name.get(1..).and_then(|rest| rest.find('.')).map_or(name.len(), |dot| dot + 1);
         let (stem, extension) = name.split_at(dot);
-        Ok(Self { directory, stem: stem.to_owned(), extension: extension.to_owned(), keep })
+        Ok(Self { directory, stem: stem.to_owned(), extension: extension.to_owned(), keep, made: Vec::new() })
     }
 
-    /// A new file for what began `ago`, and when that was.
-    pub(in crate::cli::record) fn create(&mut self, ago: Duration) -> Result<(File, String), Failure> {
-        let (_, file, began) = self.create_named(ago)?;
-        Ok((file, began))
+    /// Can there be new files? To be asked with the privileges that are left when they are made.
+    pub(in crate::cli::record) fn check(&self) -> Result<(), Failure> {
+        access(&self.directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
+            let (directory, error) = (self.directory.display(), plain(&error.into()));
+            format!(
+                "{directory} cannot be written to: {error}: while it measures, lagstop may write only where its user \
+                 may without privileges. Name a directory that belongs to that user"
+            )
+            .into()
+        })
     }
 
-    /// The same, with its path.
-    pub(in crate::cli::record) fn create_named(&mut self, ago: Duration) -> Result<(PathBuf, File, String), Failure> {
+    /// A new file for what began `ago`.
+    pub(in crate::cli::record) fn make(&mut self, ago: Duration) -> Result<Made, Failure> {
         // What is there already is somebody's: the clock may have been set back.
         let mut began = SystemTime::now() - ago;
         loop {
             let text = time(began);
-            let path = self.directory.join(format!("{}.{}{}", self.stem, text.replace(':', "-"), self.extension));
-            match File::options().write(true).create_new(true).open(&path) {
+            let name = format!("{}.{}{}", self.stem, text.replace(':', "-"), self.extension);
+            let path = self.directory.join(&name);
+            match GrowingFile::create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => began += Duration::from_millis(1),
                 Err(error) => return Err(cannot(&path, "made", &error)),
                 Ok(file) => {
-                    self.prune()?;
-                    return Ok((path, file, text));
+                    self.made.push(name);
+                    return Ok(Made { path, file, began: text });
                 }
             }
         }
     }
 
-    /// Takes the oldest away, so that there are no more than are to be kept.
-    fn prune(&self) -> Result<(), Failure> {
+    /// Takes the oldest away, so that there are no more than are to be kept. To be done when the new one has something in
+    /// it: where there is no room for it, the old ones are all there is.
+    pub(in crate::cli::record) fn prune(&mut self) -> Result<(), Failure> {
         let Some(keep) = self.keep else { return Ok(()) };
         let entries = fs::read_dir(&self.directory).map_err(|error| cannot(&self.directory, "listed", &error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut ours: Vec<String> = names.filter(|name| self.is_ours(name)).collect();
-        // As the times in them.
-        ours.sort_unstable();
+        self.made.retain(|made| ours.contains(made));
+        // Those of earlier recordings are as old as the times in their names say. The own ones may have been made while
+        // the clock was set back.
+        ours.sort_by_key(|name| (self.made.iter().position(|made| made == name), name.clone()));
         for name in ours.iter().take(ours.len().saturating_sub(keep)) {
             let path = self.directory.join(name);
-            fs::remove_file(&path).map_err(|error| cannot(&path, "removed", &error))?;
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(&path, "removed", &error)),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -91,6 +121,34 @@ fn is_time(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_clock_may_be_set_back() {
+        let home = tempfile::tempdir().unwrap();
+        let mut files = Files::new(&home.path().join("a.jsonl"), Some(2)).unwrap();
+        for later in ["2090-01-01T00-00-00.000Z", "2091-01-01T00-00-00.000Z"] {
+            fs::write(home.path().join(format!("a.{later}.jsonl")), "of an earlier recording").unwrap();
+        }
+        let mut made = |ago| {
+            let made = files.make(Duration::from_secs(ago)).unwrap();
+            // An empty one would not stay.
+            made.file.fill([&b"something"[..]]).unwrap();
+            files.prune().unwrap();
+            made.path
+        };
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            names.sort();
+            names
+        };
+        let first = made(0);
+        assert_eq!(names().len(), 2);
+        assert!(first.exists());
+        let second = made(3_600);
+        assert_eq!(names(), [second.clone(), first]);
+        let third = made(7_200);
+        assert_eq!(names(), [third, second]);
+    }
 
     #[test]
     fn only_what_it_made_is_its_own() {

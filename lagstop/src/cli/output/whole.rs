@@ -9,11 +9,11 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use super::Failure;
-use crate::{plain::plain, recording::Writer};
+use super::{before, cannot, is_compressed, is_stdout};
+use crate::{cli::Failure, recording::Writer};
 
 /// Where something goes. What was there before stays until [`Self::finish`].
-pub(super) struct OutputFile {
+pub(in crate::cli) struct WholeFile {
     path: PathBuf,
     place: Place,
 }
@@ -31,48 +31,35 @@ enum Place {
     },
 }
 
-impl OutputFile {
+impl WholeFile {
     /// `-` is standard output. A file that exists is overwritten by `force` alone.
-    pub(super) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
-        if path == Path::new("-") {
+    pub(in crate::cli) fn create(path: &Path, force: bool) -> Result<Self, Failure> {
+        if is_stdout(path) {
             return Ok(Self { path: path.to_owned(), place: Place::Stdout });
         }
         // What is behind a link is written, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let shown = path.display();
-        let cannot = |error: &io::Error| {
-            let remedy = match error.kind() {
-                io::ErrorKind::NotFound => "its directory has to exist",
-                io::ErrorKind::IsADirectory => "name a file in it",
-                _ => "name a file that you may write to",
-            };
-            format!("{shown} cannot be written: {}: {remedy}", plain(error))
-        };
-        let before = fs::metadata(&path).ok();
-        if before.as_ref().is_some_and(|before| before.is_file() && before.len() > 0) && !force {
-            return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
-        }
+        let before = before(&path, force)?;
         let place = if before.is_some_and(|before| !before.is_file()) {
-            let file = File::options().write(true).open(&path).map_err(|error| cannot(&error))?;
-            Place::Direct(file)
+            File::options().write(true).open(&path).map(Place::Direct)
         } else {
-            beside(&path).map_err(|error| cannot(&error))?
+            beside(&path)
         };
+        let place = place.map_err(|error| cannot(&path, "written", &error))?;
         Ok(Self { path, place })
     }
 
     /// Writes a recording to it, compressed where the name says so.
-    pub(super) fn recording(&self) -> Result<Writer, Failure> {
+    pub(in crate::cli) fn recording(&self) -> Result<Writer, Failure> {
         let writer = match self.file() {
             None => Writer::to_stdout(),
             Some(file) => Writer::to_file(self.again(file)?),
         };
-        let is_compressed = self.path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"));
-        Ok(if is_compressed { writer.compressed() } else { writer })
+        Ok(if is_compressed(&self.path) { writer.compressed() } else { writer })
     }
 
     /// Writes anything else to it.
-    pub(super) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
+    pub(in crate::cli) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
         Ok(match self.file() {
             None => Box::new(io::stdout()),
             Some(file) => Box::new(self.again(file)?),
@@ -80,10 +67,7 @@ impl OutputFile {
     }
 
     fn again(&self, file: &File) -> Result<File, Failure> {
-        let shown = self.path.display();
-        file.try_clone().map_err(|error| {
-            format!("{shown} cannot be written: {}: raise the limit of open files", plain(&error)).into()
-        })
+        file.try_clone().map_err(|error| cannot(&self.path, "written", &error))
     }
 
     /// The file; `None` is standard output.
@@ -95,7 +79,7 @@ impl OutputFile {
     }
 
     /// Puts what was written into its place.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
+    pub(in crate::cli) fn finish(mut self) -> Result<(), Failure> {
         let moved = match &self.place {
             Place::Stdout | Place::Direct(_) => Ok(()),
             Place::Nameless(file) => {
@@ -107,16 +91,14 @@ impl OutputFile {
             }
             Place::Beside { path, .. } => fs::rename(path, &self.path),
         };
-        moved.map_err(|error| {
-            format!("{} cannot be put in its place: {}: name another", self.path.display(), plain(&error))
-        })?;
+        moved.map_err(|error| cannot(&self.path, "put in its place", &error))?;
         self.place = Place::Stdout;
         Ok(())
     }
 }
 
 /// What was not finished is not wanted.
-impl Drop for OutputFile {
+impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Place::Beside { path, .. } = &self.place {
             let _ = fs::remove_file(path);
@@ -161,8 +143,8 @@ mod tests {
     fn what_was_there_stays_until_all_is_written() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("out");
-        let written = |force| -> Result<OutputFile, Failure> {
-            let output = OutputFile::create(&path, force)?;
+        let written = |force| -> Result<WholeFile, Failure> {
+            let output = WholeFile::create(&path, force)?;
             output.file().unwrap().write_all(b"new").unwrap();
             Ok(output)
         };
@@ -179,9 +161,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_says_what_to_do() {
-        let error = |path: &str| OutputFile::create(Path::new(path), false).err().unwrap().to_string();
+        let error = |path: &str| WholeFile::create(Path::new(path), false).err().unwrap().to_string();
         assert!(error("/not/there").contains("its directory has to exist"));
         assert!(error("/").contains("name a file in it"), "{}", error("/"));
-        assert!(OutputFile::create(Path::new("/dev/null"), false).unwrap().finish().is_ok());
+        assert!(WholeFile::create(Path::new("/dev/null"), false).unwrap().finish().is_ok());
     }
 }

@@ -1,0 +1,109 @@
+//! Files that are good at any time, up to where they were written.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use super::{before, cannot, is_stdout};
+use crate::{cli::Failure, recording::Writer};
+
+/// Where a recording goes while it is made. It is opened before anything is measured, so that nothing is measured in vain;
+/// what it held before stays until there is something to write. Of a file that is new and stays empty, nothing is left.
+pub(in crate::cli) enum GrowingFile {
+    Stdout,
+    File { file: File, path: PathBuf, is_new: bool },
+}
+
+impl GrowingFile {
+    /// `-` is standard output. A file that exists is overwritten by `force` alone.
+    pub(in crate::cli) fn open(path: &Path, force: bool) -> Result<Self, Failure> {
+        if is_stdout(path) {
+            return Ok(Self::Stdout);
+        }
+        let is_new = before(path, force)?.is_none();
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| cannot(path, "written", &error))?;
+        Ok(Self::File { file, path: path.to_owned(), is_new })
+    }
+
+    /// A file that does not exist yet.
+    pub(in crate::cli) fn create(path: &Path) -> io::Result<Self> {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        Ok(Self::File { file, path: path.to_owned(), is_new: true })
+    }
+
+    /// Begins a recording in it, instead of what it held.
+    pub(in crate::cli) fn recording(&self, compress: bool) -> Result<Writer, Failure> {
+        let writer = match self {
+            Self::Stdout => Writer::to_stdout(),
+            Self::File { file, path, .. } => Writer::to_file(
+                empty(file).and_then(|()| file.try_clone()).map_err(|error| cannot(path, "overwritten", &error))?,
+            ),
+        };
+        Ok(if compress { writer.compressed() } else { writer })
+    }
+
+    /// Writes `parts` to it, all or nothing.
+    pub(in crate::cli) fn fill<'a>(&self, parts: impl IntoIterator<Item = &'a [u8]>) -> io::Result<()> {
+        let Self::File { file, .. } = self else { return Ok(()) };
+        let written = parts.into_iter().try_for_each(|part| (&mut &*file).write_all(part));
+        written.inspect_err(|_| drop(empty(file)))
+    }
+}
+
+/// Of no use for what is no regular file.
+fn empty(file: &File) -> io::Result<()> {
+    if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
+}
+
+impl Drop for GrowingFile {
+    fn drop(&mut self) {
+        let Self::File { file, path, is_new: true } = self else { return };
+        if file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::{Footer, Line};
+
+    #[test]
+    fn what_was_there_stays_until_there_is_something_to_write() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("host.jsonl");
+        drop(GrowingFile::open(&path, false).unwrap());
+        assert!(!path.exists(), "it stayed empty");
+        fs::write(&path, "old").unwrap();
+        assert!(GrowingFile::open(&path, false).err().unwrap().to_string().contains("--force"));
+        drop(GrowingFile::open(&path, true).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let file = GrowingFile::open(&path, true).unwrap();
+        file.recording(false).unwrap().write(&Line::Footer(Footer::default())).unwrap();
+        drop(file);
+        assert!(fs::read_to_string(&path).unwrap().starts_with("{\"kind\":\"footer\""));
+    }
+
+    #[test]
+    fn it_is_filled_with_all_or_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("ring.jsonl.zst");
+        let file = GrowingFile::create(&path).unwrap();
+        file.fill([&b"all "[..], b"of it"]).unwrap();
+        assert!(GrowingFile::create(&path).is_err());
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "all of it");
+    }
+
+    #[test]
+    fn what_cannot_be_written_says_what_to_do() {
+        let error = |path: &Path| GrowingFile::open(path, false).err().unwrap().to_string();
+        assert!(error(Path::new("/not/there")).contains("its directory has to exist"));
+        assert!(error(Path::new("/tmp")).contains("name a file in it"));
+        assert!(GrowingFile::open(Path::new("/dev/null"), false).unwrap().recording(true).is_ok());
+    }
+}

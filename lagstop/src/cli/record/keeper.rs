@@ -1,0 +1,152 @@
+//! The process that keeps a command: makes a cgroup, waits to be let go, runs the command in it, and cleans up behind it.
+//!
+//! It waits at a socket, whose other end is closed with the recorder, however that ends. A keeper that was not let go by then
+//! leaves neither process nor cgroup; one that was needs nobody any more, and stays until its command has ended.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::{
+        fd::{FromRawFd, RawFd},
+        unix::{net::UnixStream, process::CommandExt},
+    },
+    path::PathBuf,
+    process::{Command, ExitCode},
+    thread,
+    time::Duration,
+};
+
+use clap::Args as ClapArgs;
+use rustix::{
+    io::{FdFlags, fcntl_setfd},
+    process::{Pid, Signal, kill_process},
+};
+use tokio::sync::oneshot;
+
+use super::command::exit_code;
+use crate::{
+    cli::{Failure, block_on, listen, measure::Grouping, say},
+    host::{Hierarchy, Version},
+    model::GroupBy,
+    plain::plain,
+};
+
+/// The subcommand.
+pub(in crate::cli) const KEEP: &str = "keep-command";
+
+/// What is to be kept.
+#[derive(Clone, Debug, ClapArgs)]
+pub(in crate::cli) struct Args {
+    /// By what groups are told apart: the cgroup is one of these
+    #[arg(long)]
+    group_by: Grouping,
+
+    /// The socket, a file descriptor
+    #[arg(long)]
+    socket: RawFd,
+
+    #[arg(last = true)]
+    command: Vec<OsString>,
+}
+
+pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let Some((program, arguments)) = args.command.split_first() else { return Err("there is no command".into()) };
+    let recorder = socket(args.socket)?;
+    let cgroup = Cgroup::make(args.group_by.into())?;
+    block_on(async {
+        // Ctrl-C is for the command: its keeper is there for what comes after.
+        let mut endings = listen()?;
+        if !is_let_go(recorder) {
+            return Ok(ExitCode::FAILURE);
+        }
+        let mut child = match cgroup.spawn(Command::new(program).args(arguments)) {
+            Ok(child) => child,
+            Err(error) => {
+                let (program, directory) = (program.display(), cgroup.directory.display());
+                say(format_args!("lagstop: {program} cannot be run in {directory}: {}\n", plain(&error)));
+                // As shells have it.
+                return Ok(ExitCode::from(127));
+            }
+        };
+        let pid = Pid::from_child(&child);
+        let (sender, mut ended) = oneshot::channel();
+        thread::spawn(move || sender.send(child.wait()));
+        loop {
+            tokio::select! {
+                status = &mut ended => return Ok(exit_code(status??)),
+                // A terminal sends it to the command as well; kill(1) does not.
+                () = endings.wait() => drop(kill_process(pid, Signal::TERM)),
+            }
+        }
+    })
+}
+
+/// The socket with this number, kept from the command.
+fn socket(number: RawFd) -> Result<UnixStream, Failure> {
+    let link = fs::read_link(format!("/proc/self/fd/{number}"));
+    if number <= 2 || !link.is_ok_and(|link| link.to_string_lossy().starts_with("socket:")) {
+        return Err("there is no recorder: run lagstop record --attach-cmd".into());
+    }
+    // SAFETY: it is open, as just seen, and nothing else in this process knows of it.
+    let socket = unsafe { UnixStream::from_raw_fd(number) };
+    fcntl_setfd(&socket, FdFlags::CLOEXEC).map_err(|error| format!("the recorder: {}", plain(&error.into())))?;
+    Ok(socket)
+}
+
+/// Says that everything is ready, and waits. `false`: the recorder has given up, or is gone.
+fn is_let_go(mut recorder: UnixStream) -> bool {
+    let mut byte = [0];
+    recorder.write_all(&byte).and_then(|()| recorder.read_exact(&mut byte)).is_ok()
+}
+
+/// A cgroup that is gone with this.
+struct Cgroup {
+    directory: PathBuf,
+}
+
+impl Cgroup {
+    fn make(group_by: GroupBy) -> Result<Self, Failure> {
+        let Hierarchy { mount, version, .. } = Hierarchy::find(group_by)?;
+        let directory = mount.join(format!("lagstop-command-{}", std::process::id()));
+        let path = directory.display();
+        fs::create_dir(&directory).map_err(|error| {
+            format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
+        })?;
+        if (group_by, version) == (GroupBy::Scheduler, Version::V2) && !directory.join("cpu.weight").exists() {
+            say(format_args!(
+                "lagstop: the scheduler has no group for {path}, because the controller cpu is not handed down to it: the \
+                 figures of the command are in those of the root. Tell it apart with --group-by leaf, or write +cpu to {}\n",
+                mount.join("cgroup.subtree_control").display()
+            ));
+        }
+        Ok(Self { directory })
+    }
+
+    /// Runs `command` in it.
+    fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
+        let mut processes = File::options().write(true).open(self.directory.join("cgroup.procs"))?;
+        // SAFETY: one system call, on what is open already.
+        unsafe { command.pre_exec(move || processes.write_all(b"0")) };
+        command.spawn()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        const STEP: Duration = Duration::from_millis(20);
+        const STEPS: u32 = 100;
+        let is_gone = (0..STEPS).any(|_| {
+            fs::remove_dir(&self.directory).is_ok() || {
+                thread::sleep(STEP);
+                false
+            }
+        });
+        if !is_gone {
+            let path = self.directory.display();
+            say(format_args!(
+                "lagstop: {path} stays: the command left processes in it. Remove it when they have ended\n"
+            ));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What happens to a machine: CPUs that come and go, and steps of its clock. Others on it would feel that, so these tests
+//! do nothing but where the machine is theirs: in the guests of `cargo xtask vmtest`, or where LAGSTOP_TEST_DISRUPT is set.
+
+use std::{fs, thread, time::Duration};
+
+use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
+
+use crate::{
+    Test,
+    fixture::{eventually, tolerance},
+    recorder::{Recorder, Recording},
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_cpu_that_goes_and_comes_back_is_no_hole_in_a_recording", hotplug),
+    ("a_step_of_the_clock_is_a_gap_in_a_recording", step),
+];
+
+/// Is the machine ours? Says so where it is not.
+fn may_disrupt() -> bool {
+    let may = std::env::var_os("LAGSTOP_TEST_DISRUPT").is_some();
+    if !may {
+        eprintln!("*** SKIPPED: others may be on this machine. LAGSTOP_TEST_DISRUPT=1 runs it all the same ***");
+    }
+    may
+}
+
+/// The second CPU, offline as long as this is there.
+struct Offline;
+
+impl Offline {
+    const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
+
+    fn set(text: &str) -> std::io::Result<()> {
+        fs::write(Self::SWITCH, text)
+    }
+}
+
+impl Drop for Offline {
+    fn drop(&mut self) {
+        // The kernel may be busy with another change for a moment.
+        for _ in 0..100 {
+            if Self::set("1").is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        eprintln!("*** CPU 1 STAYS OFFLINE: echo 1 > {} ***", Self::SWITCH);
+    }
+}
+
+fn hotplug() {
+    if !may_disrupt() {
+        return;
+    }
+    if let Err(error) = Offline::set("1") {
+        eprintln!("*** SKIPPED: {} cannot be written: {error} ***", Offline::SWITCH);
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let output = home.path().join("host.jsonl");
+    let mut recorder = Recorder::start(&["--interval", "100ms", "--output", output.to_str().unwrap()]);
+    let online = |count: u64| {
+        let recording = Recording::read(&output);
+        recording.intervals.iter().rev().take(3).filter(|interval| interval.host.cpus_online == count).count() == 3
+    };
+    let all = lagstop::host::Cpus::read().unwrap().online.len() as u64;
+    eventually("intervals before", || online(all));
+    let offline = Offline;
+    Offline::set("0").unwrap();
+    eventually("intervals without it", || online(all - 1));
+    drop(offline);
+    eventually("intervals with it again", || online(all));
+    recorder.interrupt();
+
+    let recording = Recording::read(&output);
+    recording.is_without_holes();
+    assert_eq!(recording.gaps, 0);
+    let mut alone = 0;
+    for interval in &recording.intervals {
+        let time = interval.cpus.iter().map(|cpu| cpu.busy_ns.0 + cpu.idle_ns.0).sum::<u64>();
+        assert_eq!(time, interval.host.capacity().0);
+        // Where it was there for a part of the interval, so is that part of its time.
+        if interval.cpus.iter().all(|cpu| cpu.cpu != 1) {
+            alone += 1;
+            assert_eq!(interval.host.cpus_online, all - 1);
+            let expected = (interval.duration_ns.0 * (all - 1)) as f64;
+            let off = (time as f64 - expected).abs() / expected;
+            assert!(off <= tolerance(2.0) / 100.0, "{time} ns of the CPUs' time in {}", interval.duration_ns);
+        }
+    }
+    println!("{alone} of {} intervals without it", recording.intervals.len());
+    assert!(alone >= 2);
+}
+
+/// The time of day, put right again by what passed meanwhile.
+struct Wall {
+    stepped_by: i64,
+}
+
+impl Wall {
+    fn step(seconds: i64) -> Self {
+        let wall = Self { stepped_by: seconds };
+        wall.shift(seconds);
+        wall
+    }
+
+    fn shift(&self, seconds: i64) {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+        clock_settime(ClockId::Realtime, Timespec { tv_sec: tv_sec + seconds, tv_nsec }).unwrap();
+    }
+}
+
+impl Drop for Wall {
+    fn drop(&mut self) {
+        self.shift(-self.stepped_by);
+    }
+}
+
+fn step() {
+    if !may_disrupt() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let output = home.path().join("host.jsonl.zst");
+    let mut recorder = Recorder::start(&["--interval", "100ms", "--output", output.to_str().unwrap()]);
+    eventually("an interval before", || !Recording::read(&output).intervals.is_empty());
+    let wall = Wall::step(-3_600);
+    eventually("a gap", || recorder.says("a gap in the recording: the clock was set by -"));
+    drop(wall);
+    eventually("another", || recorder.says("a gap in the recording: the clock was set by +"));
+    recorder.interrupt();
+    let recording = Recording::read(&output);
+    recording.is_without_holes();
+    assert_eq!(recording.gaps, 2);
+}
