@@ -125,7 +125,7 @@ fn fuzz(workspace: &Workspace, programs: &Path, target: Target, seconds: u64) ->
         .arg(format!("-max_total_time={seconds}"))
         .arg(format!("-dict={}", fuzz.join(seeds::DICTIONARY).display()))
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
-        .args(["-print_final_stats=1", "-verbosity=0"])
+        .args(["-print_final_stats=1", "-print_funcs=0", "-verbosity=0"])
         // The first takes what is new.
         .args([found, fuzz.join("corpus").join(target.name())]);
     run_command(&mut command).map_err(|source| FuzzError::Found { target: target.name(), source, artifacts })
