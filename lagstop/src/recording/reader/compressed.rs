@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use self::lines::FrameLines;
+use self::lines::{FrameLines, suspicious};
 use super::{
     Part, ReadError,
     error::Problem,
@@ -39,6 +39,9 @@ const MOST_LINES: u64 = u64::MAX / 2;
 pub(super) struct Compressed {
     path: PathBuf,
     file: Arc<File>,
+    /// Its length when it was opened, and of what was read to open it, not compressed.
+    len: u64,
+    expanded: u64,
     longest_line: u64,
     chunks: Vec<Chunk>,
     /// When each interval began.
@@ -76,6 +79,8 @@ impl Compressed {
         let mut this = Self {
             path: path.to_owned(),
             file: Arc::new(file),
+            len,
+            expanded: 0,
             longest_line,
             chunks: Vec::new(),
             starts: Vec::new(),
@@ -234,6 +239,11 @@ impl Compressed {
             }
         }
         *lines = chunk.lines_before + read.number();
+        // Many frames may do together what one may not.
+        self.expanded = self.expanded.saturating_add(read.bytes());
+        if self.expanded > suspicious(self.len) {
+            return Err(ReadError::new(path, Some(*lines), Problem::Bomb));
+        }
         if read.is_cut() {
             outline.is_cut = true;
             // Something may be left of a header.
