@@ -5,6 +5,7 @@
 
 mod command;
 mod ebpf;
+mod fuzz;
 mod overhead;
 mod readme;
 mod schema;
@@ -28,6 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Ebpf(ebpf::Arguments),
+    Fuzz(fuzz::Arguments),
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
     Schema(schema::Arguments),
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
                 },
             )
         }
+        Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),

@@ -37,10 +37,10 @@ impl ListenerTotals {
 
     /// Adds `other`.
     pub fn add(&mut self, other: &Self) {
-        self.established += other.established;
-        self.accepts += other.accepts;
-        self.accept_wait_ns += other.accept_wait_ns;
-        self.abandoned += other.abandoned;
+        self.established = self.established.saturating_add(other.established);
+        self.accepts = self.accepts.saturating_add(other.accepts);
+        self.accept_wait_ns = self.accept_wait_ns.plus(other.accept_wait_ns);
+        self.abandoned = self.abandoned.saturating_add(other.abandoned);
     }
 }
 
@@ -190,6 +190,19 @@ mod tests {
     fn accepts(listeners: &[Listener]) -> Vec<(String, u64)> {
         let of = |listener: &Listener| (listener.address.to_string(), listener.totals.unwrap().accepts);
         listeners.iter().map(of).collect()
+    }
+
+    #[test]
+    fn totals_end_where_numbers_do() {
+        let most = ListenerTotals {
+            established: u64::MAX,
+            accepts: u64::MAX,
+            accept_wait_ns: Nanos(u64::MAX),
+            abandoned: u64::MAX,
+        };
+        let mut sum = most;
+        sum.add(&most);
+        assert_eq!(sum, most);
     }
 
     #[test]

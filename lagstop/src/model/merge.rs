@@ -19,8 +19,9 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct Merger {
     load_credit_time: Nanos,
-    /// Number and beginning of the first interval, and intervals merged.
+    /// Number and beginning of the first interval.
     first: Option<(u64, Nanos)>,
+    /// Intervals merged beside it.
     merged: u64,
     duration: Nanos,
     ways: [Option<Way>; 2],
@@ -64,7 +65,8 @@ impl Merger {
 
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
-        self.merged += 1 + interval.merged;
+        let beside = u64::from(self.first.is_some());
+        self.merged = self.merged.saturating_add(beside).saturating_add(interval.merged);
         self.first.get_or_insert((interval.seq, interval.start_ns));
         self.duration = self.duration.plus(interval.duration_ns);
         for (way, of_next) in self.ways.iter_mut().zip([&interval.switch_cost_way, &interval.pick_function_way]) {
@@ -137,7 +139,7 @@ impl Merger {
             seq,
             start_ns,
             duration_ns: self.duration,
-            merged: self.merged - 1,
+            merged: self.merged,
             switch_cost_way: switch_cost.way,
             pick_function_way: pick_function.way,
             host,

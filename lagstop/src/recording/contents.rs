@@ -228,7 +228,8 @@ struct Sums {
 impl Sums {
     /// Adds an interval, which may be several merged.
     fn add(&mut self, interval: &Interval) {
-        self.missing += self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next));
+        let missing = self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next));
+        self.missing = self.missing.saturating_add(missing);
         self.next_seq = Some(interval.seq.saturating_add(interval.merged).saturating_add(1));
         self.duration = self.duration.plus(interval.duration_ns);
         match &mut self.host {
@@ -273,5 +274,19 @@ impl Sums {
                 switches: totals.switches,
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_go_back_and_forth_are_summed_as_far_as_numbers_go() {
+        let mut sums = Sums::default();
+        for seq in [0, u64::MAX, 0, u64::MAX] {
+            sums.add(&Interval { seq, ..Interval::default() });
+        }
+        assert_eq!(sums.missing, u64::MAX);
     }
 }

@@ -71,6 +71,14 @@ fn is_near(a: Option<Tasks>, b: Option<Tasks>) -> bool {
     a.zip(b).map_or(a == b, |(a, b)| (a.0 - b.0).abs() <= 1e-9 * a.0.abs().max(1.0))
 }
 
+#[test]
+fn any_number_of_intervals_may_have_been_merged_before() {
+    let of = |merged| Interval { merged, ..Interval::default() };
+    assert_eq!(merge(TIME_CONSTANT, &[of(3), of(0), of(4)]).unwrap().merged, 9);
+    assert_eq!(merge(TIME_CONSTANT, &[of(u64::MAX)]).unwrap().merged, u64::MAX);
+    assert_eq!(merge(TIME_CONSTANT, &[of(1), of(u64::MAX)]).unwrap().merged, u64::MAX);
+}
+
 proptest! {
     #[test]
     fn merged_intervals_are_those_of_less_frequent_readings(steps in steps()) {

@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use self::lines::FrameLines;
+use self::lines::{FrameLines, suspicious};
 use super::{
     Part, ReadError,
     error::Problem,
@@ -30,6 +30,8 @@ use crate::{
 const MOST_FRAMES: usize = 1 << 20;
 /// The longest index that is read: it has a number for each interval of a chunk.
 const LONGEST_INDEX: u64 = 1 << 20;
+/// More lines than any file has: what an index says of them is added to.
+const MOST_LINES: u64 = u64::MAX / 2;
 
 /// The intervals of a compressed recording. It takes eight bytes of memory an interval, and what the interval takes that
 /// was asked for last.
@@ -37,6 +39,9 @@ const LONGEST_INDEX: u64 = 1 << 20;
 pub(super) struct Compressed {
     path: PathBuf,
     file: Arc<File>,
+    /// Its length when it was opened, and of what was read to open it, not compressed.
+    len: u64,
+    expanded: u64,
     longest_line: u64,
     chunks: Vec<Chunk>,
     /// When each interval began.
@@ -74,6 +79,8 @@ impl Compressed {
         let mut this = Self {
             path: path.to_owned(),
             file: Arc::new(file),
+            len,
+            expanded: 0,
             longest_line,
             chunks: Vec::new(),
             starts: Vec::new(),
@@ -132,7 +139,8 @@ impl Compressed {
             Some(cursor) => cursor,
             None => self.start(chunk)?,
         };
-        let read = cursor.read_to(n).map_err(|problem| self.error_in(chunk, &cursor, problem))?;
+        let read = cursor.read_to(n, self.starts[n]).and_then(|found| found.ok_or_else(|| self.not_there(chunk)));
+        let read = read.map_err(|problem| self.error_in(chunk, &cursor, problem))?;
         self.cursor = Some(cursor);
         Ok(read)
     }
@@ -167,6 +175,12 @@ impl Compressed {
         Ok(Cursor { chunk, next: first, names: Names::default(), lines })
     }
 
+    /// What is wrong where an interval is not where it was found when the recording was opened.
+    fn not_there(&self, chunk: usize) -> Problem {
+        // Of a chunk with an index its lines were not read then.
+        if self.chunks[chunk].merged_at.is_some() { Problem::WrongIndex } else { Problem::Changed }
+    }
+
     fn error_in(&self, chunk: usize, cursor: &Cursor, problem: Problem) -> ReadError {
         ReadError::new(&self.path, Some(self.chunks[chunk].lines_before + cursor.lines.number()), problem)
     }
@@ -176,7 +190,7 @@ impl Compressed {
         let length = frame.end - frame.start - SKIPPABLE_HEADER;
         let mut json = vec![0; usize::try_from(length.min(LONGEST_INDEX)).ok()?];
         self.file.read_exact_at(&mut json, frame.start + SKIPPABLE_HEADER).ok()?;
-        serde_json::from_slice(&json).ok()
+        serde_json::from_slice(&json).ok().filter(|index: &Index| index.lines_before <= MOST_LINES)
     }
 
     /// Takes in a chunk with an index.
@@ -225,6 +239,11 @@ impl Compressed {
             }
         }
         *lines = chunk.lines_before + read.number();
+        // Many frames may do together what one may not.
+        self.expanded = self.expanded.saturating_add(read.bytes());
+        if self.expanded > suspicious(self.len) {
+            return Err(ReadError::new(path, Some(*lines), Problem::Bomb));
+        }
         if read.is_cut() {
             outline.is_cut = true;
             // Something may be left of a header.
@@ -238,26 +257,30 @@ impl Compressed {
 }
 
 impl Cursor {
-    /// Reads on to interval `n`.
-    fn read_to(&mut self, n: usize) -> Result<Interval, Problem> {
+    /// Reads on to interval `n`, which begins at `start`. `None` where it does not, or there is none.
+    fn read_to(&mut self, n: usize, start: Nanos) -> Result<Option<Interval>, Problem> {
         while let Some(line) = self.lines.next()? {
             let head = kind(line)?;
             match head {
                 Head::Names => self.names.learn(super::names(line)?),
-                Head::Interval(_) | Head::Packed(_) => {
+                Head::Interval(began) | Head::Packed(began) => {
                     let this = self.next;
                     self.next += 1;
-                    if this == n && matches!(head, Head::Packed(_)) {
-                        return packed(line, &self.names);
+                    if this < n {
+                        continue;
                     }
-                    if this == n {
-                        return serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error));
+                    if began != start {
+                        return Ok(None);
                     }
+                    if matches!(head, Head::Packed(_)) {
+                        return packed(line, &self.names).map(Some);
+                    }
+                    return serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error));
                 }
                 _ => {}
             }
         }
-        Err(Problem::Changed)
+        Ok(None)
     }
 }
 

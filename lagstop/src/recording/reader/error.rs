@@ -89,6 +89,11 @@ pub(super) enum Problem {
     OutOfOrder,
     #[error("the file was changed since it was opened. Open it again")]
     Changed,
+    #[error(
+        "what is in its chunk is not what the index of the chunk tells: they were not written together. Decompress the file, \
+         and read that: zstd -d FILE"
+    )]
+    WrongIndex,
     #[error("there is no interval {n}: it has {count}, counted from 0")]
     NoInterval { n: usize, count: usize },
 }

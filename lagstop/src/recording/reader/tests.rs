@@ -6,7 +6,10 @@ use tempfile::{NamedTempFile, TempDir};
 use super::*;
 use crate::{
     model::{Cgroup, CgroupId, Distribution, Hook, HookState, Totals, merge},
-    recording::{Line, SCHEMA, Writer},
+    recording::{
+        Line, SCHEMA, Writer,
+        chunk::{INDEX_MAGIC, Index},
+    },
 };
 
 fn session() -> Session {
@@ -446,19 +449,56 @@ fn damage_to_a_compressed_recording_is_told_and_never_read() {
     assert!(faults > bytes.len() / 97 / 2, "{faults}");
 }
 
+/// `bytes` with another index in the place of the first.
+fn with_index(bytes: &[u8], index: &Index) -> Vec<u8> {
+    let at = bytes.windows(4).position(|bytes| bytes == INDEX_MAGIC).unwrap();
+    let length = u32::from_le_bytes(*bytes[at + 4..].first_chunk().unwrap()) as usize;
+    [&bytes[..at], &index.frame().unwrap(), &bytes[at + 8 + length..]].concat()
+}
+
+#[test]
+fn an_index_of_other_lines_is_told() {
+    let bytes = fs::read(compressed_lines(&whole(&[1, 2])).path()).unwrap();
+    let of =
+        |starts: &[u64]| Index { lines_before: 1, start_ns: starts.iter().copied().map(Nanos).collect(), gaps: vec![] };
+    for (starts, wrong) in [(&[1, 3][..], 1), (&[1, 2, 3], 2)] {
+        let mut reader = open(with_index(&bytes, &of(starts))).unwrap();
+        assert!(reader.interval(wrong - 1).is_ok());
+        let error = reader.interval(wrong).unwrap_err().to_string();
+        assert!(error.contains("not what the index of the chunk tells"), "{error}");
+    }
+}
+
+#[test]
+fn an_index_that_tells_of_more_lines_than_there_can_be_is_passed_over() {
+    let lines = whole(&[1, 2]);
+    let bytes = fs::read(compressed_lines(&lines).path()).unwrap();
+    let index = Index { lines_before: u64::MAX, start_ns: vec![Nanos(1), Nanos(2)], gaps: Vec::new() };
+    let mut reader = open(with_index(&bytes, &index)).unwrap();
+    assert_eq!(reader.len(), 2);
+    assert_eq!(reader.interval(1).unwrap(), intervals_of(&lines)[1]);
+}
+
+/// A frame of `mebibytes` of blank lines behind `header`.
+fn mebibytes(header: &str, mebibytes: usize) -> Vec<u8> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.write_all(header.as_bytes()).unwrap();
+    let blank = " ".repeat(1 << 20) + "\n";
+    for _ in 0..mebibytes {
+        encoder.write_all(blank.as_bytes()).unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
 #[test]
 fn a_bomb_is_refused() {
     let header = text(&[header()]);
-    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
-    encoder.write_all(header.as_bytes()).unwrap();
-    let remark = format!("{{\"kind\":\"remark\",\"x\":\"{}\"}}\n", " ".repeat(1 << 20));
-    for _ in 0..1_100 {
-        encoder.write_all(remark.as_bytes()).unwrap();
+    let pieces = [mebibytes(&header, 550), mebibytes("", 550)].concat();
+    for bomb in [mebibytes(&header, 1_100), pieces] {
+        assert!(bomb.len() < 1 << 20);
+        let said = said(bomb);
+        assert!(said.contains("made to do harm"), "{said}");
     }
-    let bomb = encoder.finish().unwrap();
-    assert!(bomb.len() < 1 << 20);
-    let said = said(bomb);
-    assert!(said.contains("made to do harm"), "{said}");
 }
 
 proptest! {

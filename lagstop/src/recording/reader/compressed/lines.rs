@@ -40,9 +40,9 @@ fn decoder(file: &Arc<File>, frame: Frame) -> Result<Decoder<'static, BufReader<
     Ok(decoder.single_frame())
 }
 
-/// With more bytes than this a frame is no recording's.
-fn suspicious(frame: Frame) -> u64 {
-    BOMB_BYTES.max((frame.end - frame.start).saturating_mul(BOMB_RATIO))
+/// With more bytes than this it is no recording's, a frame or all of a file, that is compressed to so many.
+pub(super) fn suspicious(compressed: u64) -> u64 {
+    BOMB_BYTES.max(compressed.saturating_mul(BOMB_RATIO))
 }
 
 impl fmt::Debug for FrameLines {
@@ -59,7 +59,7 @@ impl FrameLines {
             line: Vec::new(),
             number: 0,
             bytes: 0,
-            suspicious: suspicious(frame),
+            suspicious: suspicious(frame.end - frame.start),
             is_whole: frame.kind == Kind::Data { is_whole: true },
             is_cut: false,
         })
@@ -74,7 +74,7 @@ impl FrameLines {
                 0 => return Ok(()),
                 more => bytes += more as u64,
             }
-            if bytes > suspicious(frame) {
+            if bytes > suspicious(frame.end - frame.start) {
                 return Err(Problem::Bomb);
             }
         }
@@ -114,6 +114,11 @@ impl FrameLines {
     /// Lines so far.
     pub(super) const fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Bytes so far.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Was it cut off?
