@@ -8,6 +8,7 @@ pub mod diagnosis;
 pub mod export;
 pub mod host;
 pub mod kernel;
+pub mod memory;
 pub mod model;
 mod plain;
 pub mod recording;
