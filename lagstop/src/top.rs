@@ -97,12 +97,15 @@ async fn show(
     // When a recording that plays goes on.
     let mut turn = Instant::now();
     let mut playing = false;
+    let mut is_new = true;
     loop {
         if app.stays().is_some() != playing {
             playing = !playing;
             turn = later(&app, Instant::now());
         }
-        screen.draw(|frame| app.draw(frame))?;
+        if std::mem::replace(&mut is_new, true) {
+            screen.draw(|frame| app.draw(frame))?;
+        }
         let mut suspend = None;
         let before = app.looked_at();
         tokio::select! {
@@ -132,6 +135,8 @@ async fn show(
                 app.play()?;
                 turn = later(&app, turn);
             }
+            // When there is nothing else to do: it gives way to what has come.
+            () = tokio::task::yield_now(), if app.is_behind() => is_new = app.catch_up()?,
             () = stops.wait() => suspend = Some(false),
             () = endings.wait() => return Ok(()),
         }
