@@ -97,12 +97,17 @@ async fn show(
     // When a recording that plays goes on.
     let mut turn = Instant::now();
     let mut playing = false;
+    let mut is_new = true;
+    // When whoever presses keys seems to have arrived.
+    let mut lull = Instant::now();
     loop {
         if app.stays().is_some() != playing {
             playing = !playing;
             turn = later(&app, Instant::now());
         }
-        screen.draw(|frame| app.draw(frame))?;
+        if std::mem::replace(&mut is_new, true) {
+            screen.draw(|frame| app.draw(frame))?;
+        }
         let mut suspend = None;
         let before = app.looked_at();
         tokio::select! {
@@ -114,11 +119,14 @@ async fn show(
                 None => app.on_end(),
             },
             event = input.next() => match event.map_err(TopError::Terminal)? {
-                Event::Key(key) => match app.on_key(key)? {
-                    Outcome::Quit => return Ok(()),
-                    Outcome::Suspend => suspend = Some(true),
-                    Outcome::Redraw | Outcome::Ignored => {}
-                },
+                Event::Key(key) => {
+                    lull = Instant::now() + LULL;
+                    match app.on_key(key)? {
+                        Outcome::Quit => return Ok(()),
+                        Outcome::Suspend => suspend = Some(true),
+                        Outcome::Redraw | Outcome::Ignored => {}
+                    }
+                }
                 Event::Resize => {}
             },
             look = look(&mut looks), if looks.is_some() => match look {
@@ -132,6 +140,7 @@ async fn show(
                 app.play()?;
                 turn = later(&app, turn);
             }
+            () = nothing_else(lull), if app.is_behind() => is_new = app.catch_up()?,
             () = stops.wait() => suspend = Some(false),
             () = endings.wait() => return Ok(()),
         }
@@ -142,6 +151,15 @@ async fn show(
             screen.suspend(with_group).map_err(TopError::Terminal)?;
         }
     }
+}
+
+/// Keys that follow on each other faster than this are one movement.
+const LULL: Duration = Duration::from_millis(150);
+
+/// When nothing else is to be done: not before `lull`, and after all that has come.
+async fn nothing_else(lull: Instant) {
+    tokio::time::sleep_until(lull).await;
+    tokio::task::yield_now().await;
 }
 
 /// When the interval that is shown from `since` on has been shown for long enough.

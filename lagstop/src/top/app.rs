@@ -1,6 +1,6 @@
 //! The screen without a terminal: a state, what was seen, and who fetches the one from the other.
 
-use std::{io, sync::Arc};
+use std::{io, ops::Range, sync::Arc};
 
 use ratatui::Frame as Canvas;
 
@@ -11,7 +11,7 @@ use super::{
     settings::Settings,
     state::{Action, Mode, State},
     theme::Theme,
-    timeline::Timeline,
+    timeline::{Limits, Timeline},
     view::{self, Look},
 };
 use crate::{
@@ -26,6 +26,8 @@ const WARM_UP: Nanos = Nanos(30 * Nanos::SECOND.0);
 const MOST_WARM_UP: u64 = 120;
 /// Intervals ahead up to which all in between are read.
 const AHEAD: u64 = 120;
+/// Bytes of a recording that are kept: what is in the file can be read again.
+const KEPT_OF_RECORDING: usize = 24 << 20;
 /// Intervals of one cgroup's history.
 const TREND: usize = 240;
 
@@ -35,6 +37,8 @@ pub struct App {
     state: State,
     timeline: Timeline,
     recording: Option<Reader>,
+    /// Intervals of the recording that are still to be read, up to the one that is shown.
+    behind: Range<u64>,
     look: Look,
     /// Of whom, and up to which interval, the history is shown.
     told: Option<(CgroupId, u64)>,
@@ -75,10 +79,15 @@ impl App {
 
     fn new(session: &Session, settings: &Settings, mode: Mode) -> Self {
         let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
+        let history = match mode {
+            Mode::Live => settings.history,
+            Mode::Replay => Limits { bytes: settings.history.bytes.min(KEPT_OF_RECORDING), ..settings.history },
+        };
         Self {
             state: State::new(session.clone(), mode, settings),
-            timeline: Timeline::new(session, &settings.thresholds, settings.history),
+            timeline: Timeline::new(session, &settings.thresholds, history),
             recording: None,
+            behind: 0..0,
             look: Look { theme: Theme::from_environment(settings.palette), ascii: settings.ascii },
             told: None,
         }
@@ -146,6 +155,44 @@ impl App {
         Ok(())
     }
 
+    /// Shows the `n`th interval of a recording, counted from 0.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn go_to(&mut self, n: u64) -> Result<(), TopError> {
+        self.show(n)?;
+        self.tell()
+    }
+
+    /// Is something still to be read that led up to the interval that is shown? Until then it is shown as if all began with it.
+    pub fn is_behind(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// Reads the next of what led up to the interval that is shown. Gives whether there is more to be seen now.
+    ///
+    /// # Errors
+    /// When it cannot be kept: a fault of lagstop's own.
+    pub fn catch_up(&mut self) -> Result<bool, TopError> {
+        let (Some(n), Some(recording)) = (self.behind.next(), &mut self.recording) else { return Ok(false) };
+        match recording.interval(place(n)) {
+            Ok(interval) => {
+                let frame = self.timeline.push(interval).map_err(TopError::Timeline)?;
+                if self.is_behind() {
+                    return Ok(false);
+                }
+                self.state.show(frame);
+            }
+            Err(error) => {
+                self.state.complain(error.to_string());
+                // Nothing leads over it.
+                self.timeline.restart(n + 1);
+            }
+        }
+        self.tell()?;
+        Ok(true)
+    }
+
     /// The cgroup that is looked at closely, with its path, if that is known.
     pub fn looked_at(&self) -> Option<(CgroupId, Arc<str>)> {
         self.state.detail().and_then(|detail| Some((detail.id, Arc::clone(detail.path.as_ref()?))))
@@ -184,9 +231,10 @@ impl App {
             Some(mut frame) => {
                 // A recording has the distributions that are no longer kept.
                 if let Some(recording) = self.recording.as_mut().filter(|_| !frame.has_shapes) {
-                    frame.interval = recording.interval(usize::try_from(n).unwrap_or(usize::MAX))?;
+                    frame.interval = recording.interval(place(n))?;
                     frame.has_shapes = true;
                 }
+                self.behind = 0..0;
                 frame
             }
             None => match self.read(n)? {
@@ -199,26 +247,32 @@ impl App {
         Ok(())
     }
 
-    /// Reads the `n`th interval of the recording, and those before it that it takes to understand it.
+    /// Reads the `n`th interval of the recording. Those before it that it takes to understand it can be many: they are read
+    /// when there is time.
     fn read(&mut self, n: u64) -> Result<Option<Frame>, TopError> {
         let Some(recording) = &mut self.recording else { return Ok(None) };
+        let interval = recording.interval(place(n))?;
         // Not far ahead: all in between, so that nothing begins anew.
         let next = self.timeline.kept().map(|(_, last)| last + 1).filter(|next| (*next..next + AHEAD).contains(&n));
-        let start_of = |n| recording.start_of(usize::try_from(n).unwrap_or(usize::MAX)).ok();
-        let first = next.unwrap_or_else(|| warm_up_from(n, start_of));
+        let first = next.unwrap_or_else(|| warm_up_from(n, |n| recording.start_of(place(n)).ok()));
         if next.is_none() {
             self.timeline.restart(first);
         }
-        let mut frame = None;
-        for n in first..=n {
-            let interval = recording.interval(usize::try_from(n).unwrap_or(usize::MAX))?;
-            frame = Some(self.timeline.push(interval).map_err(TopError::Timeline)?);
+        if first == n {
+            self.behind = 0..0;
+            return self.timeline.push(interval).map(Some).map_err(TopError::Timeline);
         }
-        Ok(frame)
+        self.behind = first..n + 1;
+        Ok(Some(self.timeline.glance(n, interval)))
     }
 
     /// Tells the state the past of the cgroup that is looked at, where it has not been told yet.
     fn tell(&mut self) -> Result<(), TopError> {
+        if self.is_behind() {
+            self.state.forget_history();
+            self.told = None;
+            return Ok(());
+        }
         let of = self.state.detail().map(|detail| detail.id).zip(self.state.shown());
         if let Some((id, n)) = of.filter(|_| self.told != of) {
             let trend = self.timeline.trend(id, n, TREND).map_err(TopError::Timeline)?;
@@ -231,6 +285,11 @@ impl App {
         self.told = of;
         Ok(())
     }
+}
+
+/// An interval by its number, for the recording.
+fn place(n: u64) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
 }
 
 /// The first interval to read where the `n`th is jumped to. `start_of` gives when an interval began, if that can be read.

@@ -201,6 +201,13 @@ impl State {
         }
     }
 
+    /// What the past says of it is not known for now.
+    pub(super) fn forget_history(&mut self) {
+        if let Some(detail) = &mut self.detail {
+            (detail.trend, detail.findings, detail.found_over) = (Vec::new(), Vec::new(), None);
+        }
+    }
+
     /// The next interval while a recording plays, and how long it took.
     pub(super) fn next_to_play(&self) -> Option<(u64, Nanos)> {
         let frame = self.frame.as_ref().filter(|_| self.mode == Mode::Replay && self.running)?;

@@ -17,8 +17,10 @@ use crate::{
 };
 
 /// A recording of a crowded host: pods of several namespaces, a server that accepts late, a quota, a hostile name.
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/dense.jsonl");
+
 fn recording() -> Reader {
-    Reader::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/dense.jsonl")).unwrap()
+    Reader::open(Path::new(RECORDING)).unwrap()
 }
 
 /// That recording at its last interval but one.

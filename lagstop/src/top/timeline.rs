@@ -57,6 +57,15 @@ impl Timeline {
         Ok(self.frame_of(n, interval, roles))
     }
 
+    /// The frame that shows `interval`, the `n`th, as if all began with it. It is not taken in.
+    pub(super) fn glance(&self, n: u64, interval: Interval) -> Frame {
+        let mut watch = Watch::new(&self.session, &self.thresholds, n);
+        let roles = watch.advance(n, &interval);
+        let alerts = watch.alerts(n, &interval, |_| None);
+        let overhead = interval.host.overhead().map(|overhead| overhead as f32);
+        Frame::new(n, interval, roles, alerts, vec![overhead])
+    }
+
     /// Starts anew at the `n`th interval: what is kept does not lead up to it.
     pub(super) fn restart(&mut self, n: u64) {
         self.watch = Watch::new(&self.session, &self.thresholds, n);

@@ -59,6 +59,8 @@ struct Chunk {
     lines_before: u64,
     /// Where its intervals are written as one.
     merged_at: Option<u64>,
+    /// Has it been read to its end, where its checksum is?
+    is_verified: bool,
 }
 
 /// Where it was read last, to go on from.
@@ -140,9 +142,16 @@ impl Compressed {
             None => self.start(chunk)?,
         };
         let read = cursor.read_to(n, self.starts[n]).and_then(|found| found.ok_or_else(|| self.not_there(chunk)));
-        let read = read.map_err(|problem| self.error_in(chunk, &cursor, problem))?;
-        self.cursor = Some(cursor);
-        Ok(read)
+        if self.chunks[chunk].is_verified {
+            let read = read.map_err(|problem| self.error_in(chunk, &cursor, problem))?;
+            self.cursor = Some(cursor);
+            return Ok(read);
+        }
+        // At once with the first that is read of it: somebody may be waiting for that one, and want no other.
+        let lines_before = self.chunks[chunk].lines_before;
+        cursor.lines.finish().map_err(|problem| ReadError::new(&self.path, Some(lines_before + 1), problem))?;
+        self.chunks[chunk].is_verified = true;
+        read.map_err(|problem| self.error_in(chunk, &cursor, problem))
     }
 
     /// The merged interval of the frame at `at`.
@@ -151,27 +160,16 @@ impl Compressed {
         let end = self.file.metadata().map_err(|source| error(Problem::Read(source)))?.len();
         let frame = frame_at(&self.file, at, end).map_err(|source| error(Problem::Read(source)))?;
         let frame = frame.ok_or_else(|| error(Problem::Changed))?;
-        FrameLines::verify(&self.file, frame).map_err(error)?;
         let mut lines = FrameLines::open(&self.file, frame, self.longest_line).map_err(error)?;
-        let mut names = Names::default();
-        while let Some(line) = lines.next().map_err(error)? {
-            match kind(line).map_err(error)? {
-                Head::Names => names.learn(super::names(line).map_err(error)?),
-                Head::Merged => return packed(line, &names).map_err(error),
-                _ => {}
-            }
-        }
-        Err(error(Problem::Changed))
+        let merged = read_merged(&mut lines);
+        lines.finish().map_err(error)?;
+        merged.map_err(error)
     }
 
     fn start(&self, chunk: usize) -> Result<Cursor, ReadError> {
-        let Chunk { frame, first, lines_before, merged_at } = self.chunks[chunk];
-        let error = |problem| ReadError::new(&self.path, Some(lines_before + 1), problem);
-        // One without was read over when the recording was opened.
-        if merged_at.is_some() {
-            FrameLines::verify(&self.file, frame).map_err(error)?;
-        }
-        let lines = FrameLines::open(&self.file, frame, self.longest_line).map_err(error)?;
+        let Chunk { frame, first, lines_before, .. } = self.chunks[chunk];
+        let lines = FrameLines::open(&self.file, frame, self.longest_line)
+            .map_err(|problem| ReadError::new(&self.path, Some(lines_before + 1), problem))?;
         Ok(Cursor { chunk, next: first, names: Names::default(), lines })
     }
 
@@ -209,8 +207,13 @@ impl Compressed {
         for &start in &index.start_ns {
             outline.interval(start).map_err(error)?;
         }
-        let merged_at = Some(merged.start);
-        self.chunks.push(Chunk { frame, first: self.starts.len(), lines_before: index.lines_before, merged_at });
+        self.chunks.push(Chunk {
+            frame,
+            first: self.starts.len(),
+            lines_before: index.lines_before,
+            merged_at: Some(merged.start),
+            is_verified: false,
+        });
         self.starts.extend_from_slice(&index.start_ns);
         *lines = index.lines_before;
         Ok(())
@@ -222,7 +225,9 @@ impl Compressed {
 
     /// Reads all lines of a frame.
     fn scan(&mut self, frame: Frame, lines: &mut u64, outline: &mut Outline) -> Result<(), ReadError> {
-        let chunk = Chunk { frame, first: self.starts.len(), lines_before: *lines, merged_at: None };
+        // It is being read to its end.
+        let is_verified = true;
+        let chunk = Chunk { frame, first: self.starts.len(), lines_before: *lines, merged_at: None, is_verified };
         let Self { path, file, longest_line, starts, .. } = self;
         let mut read = FrameLines::open(file, frame, *longest_line)
             .map_err(|problem| ReadError::new(path, Some(chunk.lines_before + 1), problem))?;
@@ -282,6 +287,19 @@ impl Cursor {
         }
         Ok(None)
     }
+}
+
+/// The merged interval of a frame.
+fn read_merged(lines: &mut FrameLines) -> Result<Interval, Problem> {
+    let mut names = Names::default();
+    while let Some(line) = lines.next()? {
+        match kind(line)? {
+            Head::Names => names.learn(super::names(line)?),
+            Head::Merged => return packed(line, &names),
+            _ => {}
+        }
+    }
+    Err(Problem::Changed)
 }
 
 fn scan_line(line: &[u8], starts: &mut Vec<Nanos>, outline: &mut Outline) -> Result<(), Problem> {

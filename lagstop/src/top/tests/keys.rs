@@ -125,6 +125,65 @@ fn a_recording_is_stepped_through_and_played() {
     assert!(drawn(&mut app, 80, 24).contains("PLAYING 1/10"), "from the start again");
 }
 
+/// Reads all that led up to what is shown.
+fn catch_up(app: &mut App) {
+    while app.is_behind() {
+        app.catch_up().unwrap();
+    }
+}
+
+#[test]
+fn a_jump_shows_at_once_and_learns_afterwards_what_led_to_it() {
+    let mut stepped = App::replay(recording(), &Settings::default()).unwrap();
+    press(&mut stepped, "]]]]]]]]]");
+    let mut jumped = App::replay(recording(), &Settings::default()).unwrap();
+    press(&mut jumped, "}");
+    assert!(jumped.is_behind() && drawn(&mut jumped, 160, 45).contains("END 10/10"));
+    // One cgroup's past is not told before it is known.
+    jumped.on_key(Key::Enter).unwrap();
+    assert!(jumped.state().detail().unwrap().trend.is_empty());
+    catch_up(&mut jumped);
+    stepped.on_key(Key::Enter).unwrap();
+    assert_eq!(jumped.state().detail().unwrap().trend.len(), 10);
+    assert_eq!(drawn(&mut jumped, 160, 45), drawn(&mut stepped, 160, 45));
+    for app in [&mut jumped, &mut stepped] {
+        app.on_key(Key::Esc).unwrap();
+    }
+    assert_eq!(drawn(&mut jumped, 160, 45), drawn(&mut stepped, 160, 45));
+}
+
+#[test]
+fn who_goes_on_before_all_is_read_gets_there_too() {
+    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    press(&mut app, "}");
+    app.catch_up().unwrap();
+    press(&mut app, "[[");
+    assert!(app.is_behind() && drawn(&mut app, 80, 24).contains("REPLAY 8/10"));
+    press(&mut app, "{");
+    assert!(!app.is_behind(), "what was read is kept");
+    press(&mut app, "}[");
+    catch_up(&mut app);
+    let mut stepped = App::replay(recording(), &Settings::default()).unwrap();
+    press(&mut stepped, "]]]]]]]]");
+    assert_eq!(drawn(&mut app, 160, 45), drawn(&mut stepped, 160, 45));
+}
+
+#[test]
+fn a_damaged_interval_on_the_way_is_told_and_passed_over() {
+    let fixture = std::fs::read_to_string(RECORDING).unwrap();
+    let mut lines: Vec<String> = fixture.lines().map(str::to_owned).collect();
+    lines[5] = lines[5].replacen(r#""host":{"#, r#""host":{"switches":"many","#, 1);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), lines.join("\n")).unwrap();
+    let mut app = App::replay(Reader::open(file.path()).unwrap(), &Settings::default()).unwrap();
+    press(&mut app, "}");
+    catch_up(&mut app);
+    let screen = drawn(&mut app, 160, 45);
+    assert!(screen.contains("END 10/10") && screen.contains("line 6"), "{screen}");
+    press(&mut app, "[");
+    assert!(drawn(&mut app, 160, 45).contains("REPLAY 9/10"));
+}
+
 #[test]
 fn what_is_stepped_back_to_is_what_was_shown() {
     let mut app = App::replay(recording(), &Settings::default()).unwrap();

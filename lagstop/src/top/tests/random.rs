@@ -14,6 +14,7 @@ enum Happening {
     Key(Key),
     Interval(Box<Interval>),
     End,
+    CatchUp,
     Size(u16, u16),
 }
 
@@ -55,6 +56,7 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         1 => any::<char>().prop_map(|char| Happening::Key(Key::Char(char))),
         2 => any_interval().prop_map(|interval| Happening::Interval(Box::new(interval))),
         1 => Just(Happening::End),
+        2 => Just(Happening::CatchUp),
         2 => (1u16..200, 1u16..60).prop_map(|(width, height)| Happening::Size(width, height)),
     ];
     prop::collection::vec(happening, 0..30)
@@ -68,6 +70,7 @@ fn after(mut app: App, happenings: Vec<Happening>) -> Option<String> {
             Happening::Key(key) => drop(app.on_key(key).unwrap()),
             Happening::Interval(interval) => app.on_interval(*interval).unwrap(),
             Happening::End => app.on_end(),
+            Happening::CatchUp => drop(app.catch_up().unwrap()),
             Happening::Size(width, height) => size = (width, height),
         }
         let backend = draw(&mut app, size.0, size.1);
@@ -89,7 +92,7 @@ proptest! {
 
     #[test]
     fn nothing_that_happens_breaks_a_replay(happenings in happenings()) {
-        let keys = happenings.into_iter().filter(|it| matches!(it, Happening::Key(_) | Happening::Size(..))).collect();
+        let keys = happenings.into_iter().filter(|it| matches!(it, Happening::Key(_) | Happening::CatchUp | Happening::Size(..))).collect();
         prop_assert_eq!(after(replay(&Settings::default()), keys), None);
     }
 }

@@ -33,13 +33,6 @@ pub(super) struct FrameLines {
     is_cut: bool,
 }
 
-fn decoder(file: &Arc<File>, frame: Frame) -> Result<Decoder<'static, BufReader<Piece>>, Problem> {
-    let piece = Piece { file: Arc::clone(file), at: frame.start, end: frame.end };
-    let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, piece)).map_err(Problem::Read)?;
-    decoder.window_log_max(LARGEST_WINDOW).map_err(Problem::Read)?;
-    Ok(decoder.single_frame())
-}
-
 /// With more bytes than this it is no recording's, a frame or all of a file, that is compressed to so many.
 pub(super) fn suspicious(compressed: u64) -> u64 {
     BOMB_BYTES.max(compressed.saturating_mul(BOMB_RATIO))
@@ -53,8 +46,11 @@ impl fmt::Debug for FrameLines {
 
 impl FrameLines {
     pub(super) fn open(file: &Arc<File>, frame: Frame, longest: u64) -> Result<Self, Problem> {
+        let piece = Piece { file: Arc::clone(file), at: frame.start, end: frame.end };
+        let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, piece)).map_err(Problem::Read)?;
+        decoder.window_log_max(LARGEST_WINDOW).map_err(Problem::Read)?;
         Ok(Self {
-            reader: BufReader::with_capacity(BUFFER, decoder(file, frame)?),
+            reader: BufReader::with_capacity(BUFFER, decoder.single_frame()),
             longest,
             line: Vec::new(),
             number: 0,
@@ -63,21 +59,6 @@ impl FrameLines {
             is_whole: frame.kind == Kind::Data { is_whole: true },
             is_cut: false,
         })
-    }
-
-    /// Reads a whole frame over: its checksum is at its end, and until then a wrong figure looks like any other.
-    pub(super) fn verify(file: &Arc<File>, frame: Frame) -> Result<(), Problem> {
-        let mut decoder = decoder(file, frame)?;
-        let (mut buffer, mut bytes) = (vec![0; BUFFER], 0);
-        loop {
-            match decoder.read(&mut buffer).map_err(Problem::Damaged)? {
-                0 => return Ok(()),
-                more => bytes += more as u64,
-            }
-            if bytes > suspicious(frame.end - frame.start) {
-                return Err(Problem::Bomb);
-            }
-        }
     }
 
     /// The next whole line, without its end. `None` at the end, or where the frame was cut off.
@@ -109,6 +90,26 @@ impl FrameLines {
         }
         self.number += 1;
         Ok(Some(self.line.trim_ascii_end()))
+    }
+
+    /// Goes over what is left of a whole frame: its checksum is at its end, and until then a wrong figure looks like any
+    /// other.
+    pub(super) fn finish(&mut self) -> Result<(), Problem> {
+        loop {
+            let more = match self.reader.fill_buf() {
+                Ok(bytes) => bytes.len(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Problem::Damaged(error)),
+            };
+            if more == 0 {
+                return Ok(());
+            }
+            self.reader.consume(more);
+            self.bytes += more as u64;
+            if self.bytes > self.suspicious {
+                return Err(Problem::Bomb);
+            }
+        }
     }
 
     /// Lines so far.

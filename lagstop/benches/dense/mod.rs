@@ -1,0 +1,194 @@
+//! A dense host that is made up: the same in each run.
+
+use std::{fs, net::Ipv4Addr, sync::Arc};
+
+use lagstop::model::{
+    Bucket, Cgroup, CgroupId, Cpu, Crowding, Distribution, Host, Interval, Listener, ListenerTotals, Nanos, Place,
+    Session, Tasks, Totals,
+};
+use lagstop_ebpf::bucket_of;
+
+/// The cgroups of a dense host.
+pub(crate) const CGROUPS: u64 = 2_500;
+
+/// Cgroups that are all busy, on one CPU for some 22 of them, a listener for some 12.
+pub(crate) struct DenseHost {
+    random: Random,
+    names: Vec<(Arc<str>, Arc<str>)>,
+    cpus: u32,
+    listeners: u16,
+    seq: u64,
+}
+
+impl DenseHost {
+    /// One that looks like others of the same `seed`.
+    pub(crate) fn new(cgroups: u64, seed: u64) -> Self {
+        let name = |n: u64| {
+            let pod = n / 2;
+            let path =
+                format!("/kubepods.slice/kubepods-burstable.slice/pod{pod:08x}.slice/cri-containerd-{n:064x}.scope");
+            (path.into(), format!("namespace-{}/function-{pod:08x}/container-{n}", pod % 40).into())
+        };
+        Self {
+            random: Random(seed),
+            names: (0..cgroups).map(name).collect(),
+            cpus: (cgroups * 112 / CGROUPS) as u32,
+            listeners: (cgroups * 2 / 25) as u16,
+            seq: 0,
+        }
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        Session {
+            hostname: "dense".to_owned(),
+            started_at: "2026-01-01T00:00:00Z".to_owned(),
+            interval_ns: Nanos::SECOND,
+            topology: (0..self.cpus).map(|cpu| Place { cpu, llc: cpu / 8 * 8, numa: cpu / 56 }).collect(),
+            ..Session::default()
+        }
+    }
+
+    /// The next second.
+    pub(crate) fn interval(&mut self) -> Interval {
+        let cgroups: Vec<Cgroup> = (0..self.names.len()).map(|n| self.cgroup(n)).collect();
+        let mut totals = Totals { pick_ns: Some(Nanos(0)), swap_ns: Some(Nanos(0)), ..cgroups[0].totals };
+        cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
+        let seq = self.seq;
+        self.seq += 1;
+        Interval {
+            seq,
+            start_ns: Nanos(seq * Nanos::SECOND.0),
+            duration_ns: Nanos::SECOND,
+            switch_cost_way: Some("tracepoints".into()),
+            host: Host {
+                totals,
+                cpus_online: self.cpus.into(),
+                busy_ns: Nanos(u64::from(self.cpus) * 900_000_000),
+                idle_ns: Nanos(u64::from(self.cpus) * 100_000_000),
+                ..Host::default()
+            },
+            cgroups,
+            cpus: (0..self.cpus).map(|n| self.cpu(n)).collect(),
+            listeners: (0..self.listeners).map(|n| self.listener(n)).collect(),
+            ..Interval::default()
+        }
+    }
+
+    fn cgroup(&mut self, n: usize) -> Cgroup {
+        let random = &mut self.random;
+        let switches = 20 + random.below(40);
+        let voluntary = random.below(switches);
+        let cpu = Nanos(1_000_000 + random.below(40_000_000));
+        let wait = Nanos(random.below(60_000_000));
+        let (path, name) = &self.names[n];
+        Cgroup {
+            id: CgroupId(1_000 + n as u64),
+            path: Arc::clone(path),
+            name: Arc::clone(name),
+            totals: Totals {
+                switches,
+                voluntary_switches: voluntary,
+                involuntary_switches: switches - voluntary,
+                cross_cgroup_switches: Some(random.below(switches)),
+                cpu_ns: cpu,
+                threads: 1 + random.below(8),
+                schedule_calls: Some(switches + random.below(9)),
+                pick_ns: Some(Nanos(switches * (2_000 + random.below(3_000)))),
+                kept_ns: Some(Nanos(random.below(20_000))),
+                swap_ns: Some(Nanos(switches * (1_000 + random.below(1_000)))),
+                pick_function_ns: Some(Nanos(switches * (500 + random.below(800)))),
+                runq_waits: Some(switches),
+                runq_wait_ns: Some(wait),
+                migrations: Some(random.below(6)),
+                migrations_cross_llc: Some(random.below(2)),
+                migrations_cross_numa: Some(0),
+                accepts: Some(0),
+                accept_wait_ns: Some(Nanos(0)),
+            },
+            runnable_load: Some(Tasks((cpu + wait).cores(Nanos::SECOND).0)),
+            load_credit: Some(Tasks(random.below(100_000) as f64 / 1e6)),
+            switch_cost: Some(random.durations(switches, Nanos(4_000))),
+            runq_wait: Some(random.durations(switches, Nanos(200_000))),
+            accept_wait: Some(Distribution::default()),
+            ..Cgroup::default()
+        }
+    }
+
+    fn any_cgroup(&mut self) -> CgroupId {
+        CgroupId(1_000 + self.random.below(self.names.len() as u64))
+    }
+
+    fn cpu(&mut self, cpu: u32) -> Cpu {
+        let crowding = |_| Crowding {
+            id: self.any_cgroup(),
+            cpu_ns: Nanos(self.random.below(90_000_000)),
+            runq_wait_ns: Some(Nanos(self.random.below(90_000_000))),
+        };
+        let crowd = (0..3).map(crowding).collect();
+        let random = &mut self.random;
+        Cpu {
+            cpu,
+            switches: Some(random.below(2_000)),
+            pick_ns: Some(Nanos(random.below(9_000_000))),
+            swap_ns: Some(Nanos(random.below(4_000_000))),
+            runq_waits: Some(random.below(2_000)),
+            runq_wait_ns: Some(Nanos(random.below(900_000_000))),
+            busy_ns: Nanos(900_000_000),
+            idle_ns: Nanos(100_000_000),
+            crowd,
+        }
+    }
+
+    fn listener(&mut self, port: u16) -> Listener {
+        Listener {
+            cgroup: Some(self.any_cgroup()),
+            sockets: Some(1),
+            backlog: Some(self.random.below(20)),
+            backlog_capacity: Some(129),
+            drops: Some(0),
+            totals: Some(ListenerTotals { accepts: self.random.below(50), ..ListenerTotals::default() }),
+            ..Listener::new(1, (Ipv4Addr::LOCALHOST, 2_000 + port).into())
+        }
+    }
+}
+
+/// Numbers that look random and are the same in each run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    /// `count` durations in some ten buckets around that of `middle`, more or less as a normal distribution has them.
+    fn durations(&mut self, count: u64, middle: Nanos) -> Distribution {
+        const SHARES: [u64; 13] = [1, 2, 4, 7, 11, 14, 16, 14, 11, 7, 4, 2, 1];
+        let all: u64 = SHARES.iter().sum();
+        let mut left = count;
+        let mut counts = SHARES.map(|share| {
+            let about = (count * share * (60 + self.below(80)) / 100 + self.below(all)) / all;
+            let this = about.min(left);
+            left -= this;
+            this as u32
+        });
+        counts[SHARES.len() / 2] += left as u32;
+        let first = (bucket_of(middle.0) - SHARES.len() / 2) as Bucket + self.below(3) as Bucket;
+        Distribution::from_buckets((first..).zip(counts).filter(|(_, count)| *count > 0)).unwrap_or_default()
+    }
+}
+
+/// A size of this process as `/proc` has it: `VmRSS`, `VmHWM`.
+pub(crate) fn resident_mib(process: &str, which: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(which)?.strip_prefix(':'))?;
+    line.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kib| kib / 1_024)
+}
