@@ -124,6 +124,9 @@ impl Btf {
                     _ => 0,
                 };
         }
+        if at > end {
+            return Err(BtfError::Malformed("its last type is cut off"));
+        }
         btf.data = data;
         btf.structs = btf.by_name(&structs);
         btf.typedefs = btf.by_name(&typedefs);
@@ -358,5 +361,9 @@ mod tests {
             }
         }
         assert!(Btf::parse(b"not BTF at all, but long enough".to_vec()).is_err());
+        let mut cut = blob(&[(1, kind::FUNC << 24, 0, &[])], b"");
+        cut.truncate(cut.len() - 4);
+        cut[12..16].copy_from_slice(&8u32.to_le_bytes());
+        assert!(Btf::parse(cut).is_err(), "the last type has no end");
     }
 }
