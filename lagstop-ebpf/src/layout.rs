@@ -13,6 +13,8 @@ pub const ROW_FIRST: u32 = 2;
 
 /// Rows, the two fixed ones included, unless user space asks for another number.
 pub const DEFAULT_ROWS: u32 = 2_502;
+/// Rows whose totals are in one element of their map: user space reads them many at a time, and each element has its price.
+pub const ROWS_A_PAGE: u32 = 16;
 
 /// Copies of every distribution, at most. CPUs share a copy in blocks, so that neighbours write to the same memory; one
 /// copy a CPU would take 320 MB on 112 CPUs.
@@ -188,6 +190,14 @@ pub struct RowTotals {
     pub threads: u64,
 }
 
+/// Totals of consecutive rows on one CPU.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct TotalsPage {
+    /// By the row's remainder.
+    pub rows: [RowTotals; ROWS_A_PAGE as usize],
+}
+
 /// What is known about the task on a CPU, the `__schedule()` call in flight there, and the CPU's own totals.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
@@ -228,6 +238,8 @@ pub struct CpuState {
     pub shard: u64,
     /// 1 when the table of rows was found full; user space clears it.
     pub rows_full: u64,
+    /// Rows that were given to cgroups here.
+    pub claims: u64,
     /// 1 when the table of tasks was found full; every reading clears it.
     pub tasks_full: u64,
     /// What happened on this CPU since the programs were attached.

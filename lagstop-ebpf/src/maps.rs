@@ -8,7 +8,7 @@ use aya_ebpf::{
 };
 use lagstop_ebpf::{
     AcceptTotals, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, Lineage, ListenerKey, ListenerTotals, MAX_LISTENERS,
-    MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, RowTotals, TaskState,
+    MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, ROWS_A_PAGE, TaskState, TotalsPage,
 };
 
 const ROWS: usize = DEFAULT_ROWS as usize;
@@ -21,9 +21,9 @@ pub(crate) static ROW_OF: HashMap<u64, u32, ROWS> = HashMap::new();
 #[btf_map]
 pub(crate) static FREE_ROWS: Stack<u32, ROWS> = Stack::new();
 
-/// Totals by row.
+/// Totals by page of rows.
 #[btf_map]
-pub(crate) static ROW_TOTALS: PerCpuArray<RowTotals, ROWS> = PerCpuArray::new();
+pub(crate) static ROW_TOTALS: PerCpuArray<TotalsPage, { ROWS.div_ceil(ROWS_A_PAGE as usize) }> = PerCpuArray::new();
 
 /// Distributions by row and shard: row · shards + shard.
 #[btf_map]

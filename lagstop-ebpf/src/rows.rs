@@ -4,6 +4,7 @@ use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_
 use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, TaskState};
 
 use crate::{
+    atomic,
     kernel::{Cgroup, Group, Pointer, Task, constant, probe_field, probe_read},
     maps::{FREE_ROWS, LINEAGES, ROW_OF},
 };
@@ -89,6 +90,8 @@ fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
     };
     write_lineage(row, cgroup, id);
     if ROW_OF.insert(id, row, u64::from(BPF_NOEXIST)).is_ok() {
+        // In this order: who sees the count finds the row.
+        atomic::add(&mut cpu.claims, 1);
         return row;
     }
     // Another CPU was faster with the same cgroup, or the map refused.

@@ -1,6 +1,8 @@
 //! Spells on the CPU: from a switch to a task until the switch away from it.
 
-use lagstop_ebpf::{CpuState, Lost, ROW_IDLE, ROW_OTHER, RowTotals, TaskState, WAITS_SCHED_INFO, WAITS_WAKEUPS};
+use lagstop_ebpf::{
+    CpuState, Lost, ROW_IDLE, ROW_OTHER, ROWS_A_PAGE, RowTotals, TaskState, WAITS_SCHED_INFO, WAITS_WAKEUPS,
+};
 
 use crate::{
     kernel::{Seen, Task, constant},
@@ -24,8 +26,10 @@ pub(crate) enum Arrival {
 /// Every caller runs with interrupts off, or writes to fields that no interrupt does.
 #[inline(always)]
 pub(crate) fn totals_of(row: u32) -> Option<&'static mut RowTotals> {
+    // Or the compiler would go on to the row before it asks whether there is a page, which the verifier forbids.
+    let page = core::hint::black_box(ROW_TOTALS.get_ptr_mut(row / ROWS_A_PAGE)?);
     // SAFETY: this CPU's own value.
-    ROW_TOTALS.get_ptr_mut(row).map(|totals| unsafe { &mut *totals })
+    Some(unsafe { &mut (*page).rows[(row % ROWS_A_PAGE) as usize] })
 }
 
 /// How a task left the CPU.

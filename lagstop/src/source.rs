@@ -2,6 +2,7 @@
 
 mod beat;
 mod files;
+mod labels;
 mod live;
 mod looks;
 mod recorded;

@@ -82,7 +82,8 @@ fn accepted(sock: Pointer) {
         lose(Lost::Listeners);
     }
     let Some(cpu) = CPU.get_ptr_mut(0) else { return };
-    // SAFETY: this CPU's own value. Another task's accept may come between: the slow path writes to one field, and only 1.
+    // SAFETY: this CPU's own value. Another task's accept may come between: the slow path writes to one field, and only
+    // 1, and adds to another atomically.
     let row = find(unsafe { &mut *cpu }, cgroup, id);
     if let Some(totals) = ACCEPTS.get_ptr_mut(row) {
         // SAFETY: a value of the map, only added to atomically.

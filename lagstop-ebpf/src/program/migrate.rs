@@ -3,8 +3,9 @@
 use super::tracepoint;
 use crate::{
     kernel::Arguments,
-    maps::{CPU, PLACES, ROW_TOTALS},
+    maps::{CPU, PLACES},
     rows::find,
+    spells::totals_of,
 };
 
 tracepoint!("sched_migrate_task": migrate, migrate_raw => migrates);
@@ -24,9 +25,7 @@ fn migrates(arguments: Arguments) {
     let cpu = unsafe { &mut *cpu };
     let cgroup = task.group().cgroup();
     let row = find(cpu, cgroup, cgroup.id());
-    let Some(totals) = ROW_TOTALS.get_ptr_mut(row) else { return };
-    // SAFETY: as above.
-    let totals = unsafe { &mut *totals };
+    let Some(totals) = totals_of(row) else { return };
     totals.migrations += 1;
     if let (Some(from), Some(to)) = (PLACES.get(origin), PLACES.get(destination)) {
         totals.migrations_cross_llc += u64::from(from.llc != to.llc);

@@ -7,7 +7,8 @@ use crate::{kernel::Task, maps::CPU, rows::Membership, spells};
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
 /// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date. Gives
-/// the process id of the running task, by which user space can tell whether the fields are where it thinks.
+/// how many rows were given to cgroups there; where the epoch is 0, which never begins, the process id of the running task,
+/// by which user space can tell whether the fields are where it thinks.
 ///
 /// Declared by hand: aya's macro has raw tracepoints give 0.
 #[unsafe(no_mangle)]
@@ -44,5 +45,5 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
     if has_free_rows != 0 {
         cpu.rows_full = 0;
     }
-    current.tgid() as i32
+    if epoch == 0 { current.tgid() as i32 } else { cpu.claims as i32 }
 }

@@ -1,20 +1,22 @@
 //! CPU bandwidth control: who has a quota, and who used it up.
 //!
 //! Reading a file of every cgroup each second is what makes other tools dear on dense hosts. Only a cgroup with a quota
-//! can be throttled, so only theirs is read each time; the others are asked every now and then whether they have one.
+//! can be throttled, and only one that runs uses it up: the files of idle ones are left alone, those of the others are read
+//! each time where there is a quota, and are asked every now and then whether there is one.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use super::hierarchy::Version;
-use crate::model::{CgroupId, Nanos, Throttling};
+use crate::model::{CgroupCounters, CgroupId, CgroupState, Nanos, Throttling};
 
-/// Most readings between two questions whether a cgroup has a quota. New ones are asked sooner: a quota is mostly set when a
-/// cgroup is made.
-const MOST_READINGS: u64 = 32;
+/// Most readings between two questions whether a cgroup that runs has a quota. One that was just found is asked a second
+/// time at once: container runtimes put a process into a new cgroup, and set its quota then.
+const MOST_READINGS: u64 = 60;
 
 /// What is known about each cgroup's quota.
 #[derive(Debug)]
@@ -22,59 +24,73 @@ pub struct Bandwidth {
     version: Version,
     readings: u64,
     known: HashMap<CgroupId, Known>,
+    /// Those whose figures were on the move in the last reading: a throttled one does not run, and is not at rest either.
+    moving: HashSet<CgroupId>,
 }
 
 #[derive(Debug)]
 struct Known {
     /// The reading in which it is asked again whether it has a quota.
     ask_at: u64,
-    /// Readings from that one to the next.
-    patience: u64,
     has_quota: bool,
-    /// The reading in which it was last there.
-    seen_at: u64,
     last: Option<Throttling>,
 }
 
 impl Bandwidth {
     /// Nothing known yet.
     pub fn new(version: Version) -> Self {
-        Self { version, readings: 0, known: HashMap::new() }
+        Self { version, readings: 0, known: HashMap::new(), moving: HashSet::new() }
     }
 
-    /// Begins a reading. Cgroups that nobody asked for in the last one are forgotten.
+    /// Begins a reading.
     pub fn begin(&mut self) {
-        let last = self.readings;
-        self.known.retain(|_, known| known.seen_at == last);
         self.readings += 1;
     }
 
-    /// The throttling of a cgroup; `directory` finds where its files are, if that is known.
-    pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
+    /// Forgets those that are not `there` any more.
+    pub fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
+        self.known.retain(|&id, _| there(id));
+        self.moving.retain(|&id| there(id));
+    }
+
+    /// The throttling of a cgroup whose state was `before` and whose counters are `counters` now; `directory` finds where
+    /// its files are, if that is known.
+    pub fn of(
+        &mut self,
+        id: CgroupId,
+        before: Option<&CgroupState>,
+        counters: &Arc<CgroupCounters>,
+        directory: impl FnOnce() -> Option<PathBuf>,
+    ) -> Option<Throttling> {
+        if let Some(before) = before
+            && before.stands_at(counters)
+            && !self.moving.contains(&id)
+        {
+            return before.throttling;
+        }
         let now = self.readings;
-        let known = self.known.entry(id).or_insert_with(|| Known {
-            ask_at: now,
-            patience: 1,
-            has_quota: false,
-            seen_at: now,
-            last: None,
-        });
-        known.seen_at = now;
+        let is_new = !self.known.contains_key(&id);
+        let known = self.known.entry(id).or_insert(Known { ask_at: now, has_quota: false, last: None });
         let ask = known.ask_at <= now;
+        let last = known.last;
         if (ask || known.has_quota)
             && let Some(directory) = directory()
         {
             let had_quota = known.has_quota;
             if ask {
                 known.has_quota = has_quota(self.version, &directory);
-                known.ask_at = now + known.patience;
                 // Spread out, so that no reading asks everybody.
-                known.patience = (known.patience * 2).min(MOST_READINGS - id.0 % (MOST_READINGS / 4));
+                known.ask_at = now + if is_new { 1 } else { MOST_READINGS - id.turn(MOST_READINGS / 2) };
             }
             // Without a quota nothing is counted any more.
             if known.has_quota || had_quota || known.last.is_none() {
                 known.last = throttling(&directory);
             }
+        }
+        if known.last == last {
+            self.moving.remove(&id);
+        } else {
+            self.moving.insert(id);
         }
         known.last
     }
@@ -119,46 +135,105 @@ mod tests {
         assert_eq!(parse("usage_usec 99\nuser_usec 1\n"), None, "the root has no bandwidth control");
     }
 
+    /// A cgroup's files, and what is read of them.
+    struct Group {
+        home: tempfile::TempDir,
+        bandwidth: Bandwidth,
+        last: CgroupState,
+    }
+
+    impl Group {
+        fn new(quota: &str) -> Self {
+            let bandwidth = Bandwidth::new(Version::V2);
+            let group = Self { home: tempfile::tempdir().unwrap(), bandwidth, last: CgroupState::default() };
+            group.write("cpu.max", quota);
+            group
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.home.path().join(name), text).unwrap();
+        }
+
+        fn count(&self, n: u64) {
+            self.write("cpu.stat", &format!("nr_periods {n}\nnr_throttled {n}\nthrottled_usec 0\n"));
+        }
+
+        fn read(&mut self, ran: bool) -> u64 {
+            self.bandwidth.begin();
+            let directory = || Some(self.home.path().to_owned());
+            let counters = if ran { Arc::default() } else { Arc::clone(&self.last.counters) };
+            let throttling = self.bandwidth.of(CgroupId(10), Some(&self.last), &counters, directory);
+            self.last = CgroupState { counters, throttling, ..CgroupState::default() };
+            throttling.unwrap().nr_periods
+        }
+
+        /// What is read until a change of the quota must have been noticed.
+        fn read_on(&mut self) -> Vec<u64> {
+            (0..MOST_READINGS).map(|_| self.read(true)).collect()
+        }
+    }
+
+    const NONE: &str = "max 100000\n";
+    const SOME: &str = "20000 100000\n";
+
     #[test]
     fn a_cgroup_without_a_quota_is_not_read_every_time() {
-        let home = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| fs::write(home.path().join(name), text).unwrap();
-        let stat = |n: u64| write("cpu.stat", &format!("nr_periods {n}\nnr_throttled {n}\nthrottled_usec 0\n"));
-        let mut bandwidth = Bandwidth::new(Version::V2);
-        let mut read = || {
-            bandwidth.begin();
-            bandwidth.of(CgroupId(10), || Some(home.path().to_owned())).unwrap().nr_periods
-        };
-        write("cpu.max", "max 100000\n");
-        stat(4);
-        assert_eq!(read(), 4);
-        stat(5);
-        assert_eq!([read(), read(), read()], [4; 3], "nothing is counted without a quota");
-        write("cpu.max", "20000 100000\n");
-        let seen: Vec<u64> = (0..MOST_READINGS).map(|_| read()).collect();
+        let mut group = Group::new(NONE);
+        group.count(4);
+        assert_eq!(group.read(true), 4);
+        group.count(5);
+        assert_eq!(
+            [group.read(true), group.read(true), group.read(true)],
+            [4; 3],
+            "nothing is counted without a quota"
+        );
+        group.write("cpu.max", SOME);
+        let seen = group.read_on();
         assert_eq!(
             (seen[0], seen.last()),
             (4, Some(&5)),
             "the new quota is noticed in time, and not asked for each time"
         );
-        stat(6);
-        assert_eq!(read(), 6, "and its figures are read each time");
-        write("cpu.max", "max 100000\n");
-        stat(7);
-        let seen: Vec<u64> = (0..MOST_READINGS).map(|_| read()).collect();
-        assert_eq!(seen.last(), Some(&7), "what was counted before the quota went is not lost");
-        stat(8);
-        assert_eq!(read(), 7);
+        group.count(6);
+        assert_eq!(group.read(true), 6, "and its figures are read each time");
+        group.write("cpu.max", NONE);
+        group.count(7);
+        assert_eq!(group.read_on().last(), Some(&7), "what was counted before the quota went is not lost");
+        group.count(8);
+        assert_eq!(group.read(true), 7);
     }
 
     #[test]
-    fn one_that_was_not_asked_for_is_forgotten() {
-        let mut bandwidth = Bandwidth::new(Version::V2);
-        bandwidth.begin();
-        assert_eq!(bandwidth.of(CgroupId(10), || None), None);
-        bandwidth.begin();
-        assert_eq!(bandwidth.known.len(), 1);
-        bandwidth.begin();
-        assert_eq!(bandwidth.known.len(), 0);
+    fn the_files_of_one_at_rest_are_left_alone() {
+        let mut group = Group::new(SOME);
+        group.count(1);
+        assert_eq!(group.read(true), 1);
+        group.count(2);
+        assert_eq!(group.read(false), 2, "it is throttled: the period ends without it");
+        assert_eq!(group.read(false), 2);
+        group.count(3);
+        assert_eq!([group.read(false), group.read(false)], [2; 2], "at rest");
+        assert_eq!(group.read(true), 3);
+    }
+
+    #[test]
+    fn a_quota_that_is_set_after_the_first_process_came_is_noticed_at_once() {
+        let mut group = Group::new(NONE);
+        group.count(1);
+        group.read(true);
+        group.write("cpu.max", SOME);
+        group.count(2);
+        assert_eq!(group.read(true), 2);
+    }
+
+    #[test]
+    fn one_that_is_gone_is_forgotten() {
+        let mut group = Group::new(SOME);
+        group.count(1);
+        group.read(true);
+        group.bandwidth.keep(|_| true);
+        assert_eq!((group.bandwidth.known.len(), group.bandwidth.moving.len()), (1, 1));
+        group.bandwidth.keep(|_| false);
+        assert_eq!((group.bandwidth.known.len(), group.bandwidth.moving.len()), (0, 0));
     }
 }

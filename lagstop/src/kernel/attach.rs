@@ -12,7 +12,8 @@ use aya::{
 };
 use bytemuck::{Zeroable, bytes_of};
 use lagstop_ebpf::{
-    self as abi, AcceptTotals, CpuState, DEFAULT_ROWS, Distributions, MAX_SHARDS, MAX_TASKS, ROW_FIRST, RowTotals,
+    self as abi, AcceptTotals, CpuState, DEFAULT_ROWS, Distributions, MAX_SHARDS, MAX_TASKS, ROW_FIRST, ROWS_A_PAGE,
+    TotalsPage,
 };
 
 use super::{
@@ -55,7 +56,7 @@ impl Options {
 pub(super) struct Maps {
     pub(super) row_of: Map,
     pub(super) free_rows: Map,
-    pub(super) totals: Array<RowTotals>,
+    pub(super) totals: Array<TotalsPage>,
     pub(super) distributions: Array<Distributions>,
     pub(super) accepts: Array<AcceptTotals>,
     pub(super) lineages: Map,
@@ -120,7 +121,7 @@ impl<'a> Attempt<'a> {
             .override_global("SETTINGS", bytes_of(&settings), true)
             .map_max_entries("ROW_OF", rows)
             .map_max_entries("FREE_ROWS", rows)
-            .map_max_entries("ROW_TOTALS", rows)
+            .map_max_entries("ROW_TOTALS", rows.div_ceil(ROWS_A_PAGE))
             .map_max_entries("DISTRIBUTIONS", rows * shards)
             .map_max_entries("ACCEPTS", rows)
             .map_max_entries("LINEAGES", rows)

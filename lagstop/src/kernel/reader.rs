@@ -12,7 +12,7 @@ use aya::{
     Ebpf,
     programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
-use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE, ROW_OTHER};
+use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE, ROW_OTHER, ROWS_A_PAGE};
 
 use self::{
     measured::Measured,
@@ -66,6 +66,10 @@ pub struct Reader {
     attached: bool,
     /// CPUs that were settled the last time.
     settled: Vec<u32>,
+    /// Rows that had been given out on them.
+    claims: u32,
+    /// Of those, the ones that were new in the last reading.
+    new_owners: u32,
     traffic: TrafficLog,
     cost: ProbeCost,
 }
@@ -96,6 +100,8 @@ impl Reader {
             epoch: Self::FIRST_EPOCH,
             attached: true,
             settled: Vec::new(),
+            claims: 0,
+            new_owners: 0,
             traffic: TrafficLog::default(),
             cost,
         })
@@ -130,6 +136,12 @@ impl Reader {
         detach_all(&mut self.ebpf)
     }
 
+    /// Readings for which the free rows last, if as many are given out in each as in the last.
+    pub fn free_rows_last(&self) -> u64 {
+        let free = self.max_rows.saturating_sub(self.owners.count() + ROW_FIRST);
+        if free > 0 && self.new_owners == 0 { u64::MAX } else { u64::from(free / self.new_owners.max(1)) }
+    }
+
     /// Takes back the rows of cgroups that are gone. They stay in snapshots until their rows are free.
     ///
     /// # Errors
@@ -148,33 +160,22 @@ impl Reader {
     /// # Errors
     /// When a map cannot be read.
     pub fn snapshot(&mut self, online: &[u32]) -> Result<KernelSnapshot, KernelError> {
-        if self.attached {
-            self.settle(online)?;
-        }
+        let gave_rows = self.attached && self.settle(online)?;
         let at = now();
-        self.note_owners()?;
-        let fixed = [ROW_IDLE, ROW_OTHER];
-        let mut owned: Vec<u32> = fixed.into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
-        owned.sort_unstable();
+        self.new_owners = 0;
+        if gave_rows || !self.attached {
+            self.note_owners()?;
+        }
+        let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
         self.read_rows(&owned)?;
 
         let mut snapshot = KernelSnapshot {
             at,
             idle: self.rows[ROW_IDLE as usize].counters.totals,
+            cgroups: self.cgroups(),
             traffic: self.read_traffic()?,
             ..KernelSnapshot::default()
         };
-        snapshot
-            .cgroups
-            .insert(CgroupId::OTHER, ("(other)".into(), Arc::clone(&self.rows[ROW_OTHER as usize].counters)));
-        for (row, owner) in self.owners.iter() {
-            let counters = &self.rows[row as usize].counters;
-            let entry = snapshot.cgroups.entry(owner.id);
-            // A straggler may have given a cgroup that is being taken back a second row.
-            entry
-                .and_modify(|(_, all)| Arc::make_mut(all).add(counters))
-                .or_insert_with(|| (Arc::clone(&owner.path), Arc::clone(counters)));
-        }
         self.read_cpus(&mut snapshot)?;
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
         let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.switches).sum();
@@ -188,18 +189,23 @@ impl Reader {
         Ok(snapshot)
     }
 
-    /// Books the running tasks' time on every CPU and starts the next epoch.
-    fn settle(&mut self, online: &[u32]) -> Result<(), KernelError> {
+    /// Books the running tasks' time on every CPU and starts the next epoch. Gives whether rows may have been given out
+    /// since the last time.
+    fn settle(&mut self, online: &[u32]) -> Result<bool, KernelError> {
         self.epoch += 1;
         let has_free_rows = self.owners.count() + ROW_FIRST < self.max_rows;
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         let mut settled = Vec::with_capacity(online.len());
+        let mut claims = 0u32;
         for &cpu in online {
             let restart = !self.settled.is_empty() && !self.settled.contains(&cpu);
             let mut args = [0; 12];
             args[..3].copy_from_slice(&[self.epoch, has_free_rows.into(), restart.into()]);
             match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
-                Ok(_) => settled.push(cpu),
+                Ok(result) => {
+                    settled.push(cpu);
+                    claims = claims.wrapping_add(result.return_value);
+                }
                 // Went offline just now: it runs nothing that could be booked.
                 Err(error) if chain(&error).contains("No such device or address") => {}
                 Err(error) => {
@@ -207,8 +213,10 @@ impl Reader {
                 }
             }
         }
-        self.settled = settled;
-        Ok(())
+        // One that has gone offline meanwhile may have given some out before.
+        let gave_rows = claims != self.claims || settled != self.settled;
+        (self.claims, self.settled) = (claims, settled);
+        Ok(gave_rows)
     }
 
     fn note_owners(&mut self) -> Result<(), KernelError> {
@@ -219,6 +227,7 @@ impl Reader {
             }
             let path = path_of(&self.maps.lineages.get(row)?);
             self.owners.note(row, CgroupId(id), path.into());
+            self.new_owners += 1;
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.pass_on();
             }
@@ -226,7 +235,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads the rows of `owned`, in ascending order. The others keep what was read of them last: a row that a cgroup got a
+    /// Reads the rows of `owned`, which ascend. The others keep what was read of them last: a row that a cgroup got a
     /// moment ago, and that is not in `owned` yet, must not lose what it has counted since.
     fn read_rows(&mut self, owned: &[u32]) -> Result<(), KernelError> {
         let Self { maps, rows, measured, .. } = self;
@@ -234,9 +243,11 @@ impl Reader {
         rows.resize_with(rows.len().max(end as usize), || Row::new(*measured));
         let mut next = owned.iter().copied().peekable();
         let mut due = Vec::new();
-        maps.totals.read(0..end, |row, copies| {
-            if next.next_if_eq(&row).is_some() && rows[row as usize].update_totals(copies, *measured) {
-                due.push(row);
+        maps.totals.read(0..end.div_ceil(ROWS_A_PAGE), |page, copies| {
+            while let Some(row) = next.next_if(|row| row / ROWS_A_PAGE == page) {
+                if rows[row as usize].update_totals(copies, (row % ROWS_A_PAGE) as usize, *measured) {
+                    due.push(row);
+                }
             }
         })?;
         for run in runs(&due) {
@@ -260,6 +271,24 @@ impl Reader {
             row.update_details(details, *measured);
         }
         Ok(())
+    }
+
+    /// What the rows say of those who own them.
+    fn cgroups(&self) -> BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)> {
+        let counters = |row: u32| Arc::clone(&self.rows[row as usize].counters);
+        let other = (CgroupId::OTHER, ("(other)".into(), counters(ROW_OTHER)));
+        let owned = self.owners.iter().map(|(row, owner)| (owner.id, (Arc::clone(&owner.path), counters(row))));
+        let mut all: Vec<_> = std::iter::once(other).chain(owned).collect();
+        all.sort_by_key(|(id, _)| *id);
+        // A straggler may have given a cgroup that is being taken back a second row.
+        all.dedup_by(|(id, (_, more)), (first, (_, sum))| {
+            let same = id == first;
+            if same {
+                Arc::make_mut(sum).add(more);
+            }
+            same
+        });
+        all.into_iter().collect()
     }
 
     fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {

@@ -3,10 +3,7 @@
 //! A row changes hands only after it has been out of the kernel's table, and unchanged, for two whole reads: `settle`
 //! runs on every CPU in each, after which none remembers the row as its running task's.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use crate::model::CgroupId;
 
@@ -25,33 +22,37 @@ pub(super) struct Owner {
 /// The owners of all rows.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    by_row: HashMap<u32, Owner>,
+    /// By row: low ones are given out first.
+    by_row: Vec<Option<Owner>>,
 }
 
 impl Owners {
     /// Is it known that `row` belongs to `id`?
     pub(super) fn has(&self, row: u32, id: CgroupId) -> bool {
-        self.by_row.get(&row).is_some_and(|owner| owner.id == id)
+        self.by_row.get(row as usize).is_some_and(|owner| owner.as_ref().is_some_and(|owner| owner.id == id))
     }
 
     /// Notes that `row` belongs to `id`, from now on.
     pub(super) fn note(&mut self, row: u32, id: CgroupId, path: Arc<str>) {
-        self.by_row.insert(row, Owner { id, path, retired: None });
+        let row = row as usize;
+        self.by_row.resize(self.by_row.len().max(row + 1), None);
+        self.by_row[row] = Some(Owner { id, path, retired: None });
     }
 
     /// Rows that are not free.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.by_row.len()).unwrap_or(u32::MAX)
+        self.iter().count() as u32
     }
 
+    /// The owners, by ascending row.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Owner)> {
-        self.by_row.iter().map(|(&row, owner)| (row, owner))
+        (0..).zip(&self.by_row).filter_map(|(row, owner)| Some((row, owner.as_ref()?)))
     }
 
     /// Begins to take the rows of `id` back. Gives whether it had any that was not being taken back already.
     pub(super) fn retire(&mut self, id: CgroupId) -> bool {
         let mut any = false;
-        for owner in self.by_row.values_mut().filter(|owner| owner.id == id && owner.retired.is_none()) {
+        for owner in self.by_row.iter_mut().flatten().filter(|owner| owner.id == id && owner.retired.is_none()) {
             owner.retired = Some(0);
             any = true;
         }
@@ -61,22 +62,21 @@ impl Owners {
     /// After a read: takes out and gives the rows that are free now. `changed` says whether a row was added to.
     pub(super) fn release(&mut self, changed: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut free = Vec::new();
-        if self.by_row.values().all(|owner| owner.retired.is_none()) {
+        if self.iter().all(|(_, owner)| owner.retired.is_none()) {
             return free;
         }
         // One that came back in another row keeps both, or what was counted in the first would be gone from its sum.
         let live: HashSet<CgroupId> =
-            self.by_row.values().filter(|owner| owner.retired.is_none()).map(|owner| owner.id).collect();
-        self.by_row.retain(|&row, owner| {
-            let Some(quiet) = owner.retired.as_mut().filter(|_| !live.contains(&owner.id)) else { return true };
+            self.iter().filter(|(_, owner)| owner.retired.is_none()).map(|(_, owner)| owner.id).collect();
+        for (row, slot) in (0..).zip(&mut self.by_row) {
+            let retired = slot.as_mut().filter(|owner| !live.contains(&owner.id));
+            let Some(quiet) = retired.and_then(|owner| owner.retired.as_mut()) else { continue };
             *quiet = if changed(row) { 0 } else { *quiet + 1 };
-            let released = *quiet >= QUIET_READS;
-            if released {
+            if *quiet >= QUIET_READS {
+                *slot = None;
                 free.push(row);
             }
-            !released
-        });
-        free.sort_unstable();
+        }
         free
     }
 }

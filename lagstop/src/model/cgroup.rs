@@ -28,6 +28,13 @@ impl CgroupId {
     pub const OTHER: Self = Self(0);
     /// The root of every hierarchy.
     pub const ROOT: Self = Self(1);
+
+    /// One of the numbers below `of`, by which work for cgroups is spread evenly. Ids are often a fixed step apart: a
+    /// remainder would not do.
+    pub const fn turn(self, of: u64) -> u64 {
+        // Fibonacci hashing: 2^64 divided by the golden ratio.
+        ((self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * of) >> 32
+    }
 }
 
 /// What a cgroup is called.
@@ -109,4 +116,18 @@ pub struct Cgroup {
     pub runq_wait: Option<Distribution>,
     /// Each accept wait.
     pub accept_wait: Option<Distribution>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_even_whatever_the_step_of_the_ids() {
+        for step in 1..=64 {
+            let mut taken = [0; 60];
+            (1..=2_500).for_each(|n| taken[CgroupId(n * step).turn(60) as usize] += 1);
+            assert!(taken.iter().all(|taken| (21..=63).contains(taken)), "{step}: {taken:?}");
+        }
+    }
 }

@@ -114,7 +114,7 @@ fn cgroup(
     let throttling = now.throttling.zip(before.and_then(|before| before.throttling));
     let throttling: Option<Throttling> = throttling.map(|(now, before)| now.since(&before));
     let throttled = throttling.is_some_and(|throttling| throttling.nr_throttled > 0);
-    if before.is_some_and(|before| Arc::ptr_eq(&before.counters, &now.counters)) && !throttled {
+    if before.is_some_and(|before| before.stands_at(&now.counters)) && !throttled {
         return None;
     }
     let nothing = CgroupCounters::default();

@@ -36,11 +36,18 @@ pub struct Snapshot {
 #[derive(Clone, Debug, Default)]
 pub struct CgroupState {
     /// What it is called.
-    pub label: CgroupLabel,
+    pub label: Arc<CgroupLabel>,
     /// What was counted since it was first seen. Shared with the snapshot before where nothing was added.
     pub counters: Arc<CgroupCounters>,
     /// `None` where the cgroup's files could not be read.
     pub throttling: Option<Throttling>,
+}
+
+impl CgroupState {
+    /// Was nothing added since, so that its counters are still these?
+    pub fn stands_at(&self, counters: &Arc<CgroupCounters>) -> bool {
+        Arc::ptr_eq(&self.counters, counters)
+    }
 }
 
 /// What was counted for a cgroup.

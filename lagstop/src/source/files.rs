@@ -13,13 +13,14 @@ use tokio::sync::mpsc;
 use super::{
     Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
-    live::{LOOK_EVERY, label},
+    labels::Labels,
+    live::LOOK_EVERY,
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Listeners, Names, Owners, ThreadWork, busy, figures},
+    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Listeners, Owners, ThreadWork, busy, figures},
     kernel::Measure,
-    model::{CgroupCounters, CgroupLabel, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
+    model::{CgroupCounters, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
 };
 
 /// How to read.
@@ -64,7 +65,7 @@ struct Collector {
     threads: ThreadWork,
     bandwidth: Bandwidth,
     listeners: Listeners,
-    names: Names,
+    labels: Labels,
     last: Snapshot,
     readings: u64,
     /// CPU time that the last reading took.
@@ -81,7 +82,7 @@ impl Collector {
             // To enter other network namespaces takes privileges.
             listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
             hierarchy,
-            names: Names::read(),
+            labels: Labels::read(),
             last: Snapshot::default(),
             readings: 0,
             took: Duration::ZERO,
@@ -149,23 +150,6 @@ impl Collector {
             _ => Arc::new(CgroupCounters { totals, ..CgroupCounters::default() }),
         }
     }
-
-    fn label(&self, before: Option<&CgroupState>, path: &str) -> CgroupLabel {
-        match before {
-            Some(before) if *before.label.path == *path => before.label.clone(),
-            _ => label(&self.names, path.into()),
-        }
-    }
-
-    fn refresh_names(&mut self) {
-        let names = Names::read();
-        if names != self.names {
-            self.names = names;
-            for state in self.last.cgroups.values_mut() {
-                state.label = label(&self.names, Arc::clone(&state.label.path));
-            }
-        }
-    }
 }
 
 const WITHOUT_THE_ENDED: &str = "without what threads did that ended between two readings";
@@ -175,7 +159,8 @@ impl Readings for Collector {
         let began = clock(ClockId::ThreadCPUTime);
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) {
-            self.refresh_names();
+            self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
+            self.labels.refresh(&mut self.last);
         }
         self.threads.begin();
         let at = Nanos(clock(ClockId::Monotonic).as_nanos() as u64);
@@ -188,8 +173,8 @@ impl Readings for Collector {
             let did = self.threads.of(group);
             let before = self.last.cgroups.get(&group.id);
             let counters = self.counters(before, did, cpu_time);
-            let label = self.label(before, &group.path);
-            let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
+            let label = self.labels.of(before, &*group.path);
+            let throttling = self.bandwidth.of(group.id, before, &counters, || Some(group.directory.clone()));
             cgroups.insert(group.id, CgroupState { label, counters, throttling });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;

@@ -1,24 +1,19 @@
 //! Intervals of the running kernel.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    path::PathBuf,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use tokio::sync::mpsc;
 
 use super::{
     Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
+    labels::Labels,
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Listeners, Names, Owners, figures},
+    host::{Bandwidth, Cpus, Hierarchy, Listeners, Owners, figures},
     kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
-    model::{CgroupId, CgroupLabel, CgroupState, GroupBy, Place, Snapshot},
+    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
 
 /// How to measure.
@@ -47,8 +42,10 @@ impl LiveOptions {
     pub const DEFAULT_MAX_CGROUPS: u32 = Options::DEFAULT_MAX_CGROUPS;
 }
 
-/// Readings between two looks for cgroups that are gone, and for new names of containers.
+/// Readings between two looks for new names of containers.
 pub(super) const LOOK_EVERY: u64 = 10;
+/// Readings between two questions whether an idle cgroup is still there: at least, and at most.
+const ASK_EVERY: (u64, u64) = (4, 60);
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
 
@@ -95,11 +92,8 @@ struct Collector {
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
     listeners: Listeners,
-    names: Names,
-    labels: HashMap<CgroupId, CgroupLabel>,
+    labels: Labels,
     last: Snapshot,
-    /// Cgroups in which nothing happened between the last two readings.
-    idle: HashSet<CgroupId>,
     readings: u64,
 }
 
@@ -126,10 +120,8 @@ impl Collector {
             bandwidth: Bandwidth::new(hierarchy.version),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
-            names: Names::read(),
-            labels: HashMap::new(),
+            labels: Labels::read(),
             last: Snapshot::default(),
-            idle: HashSet::new(),
             readings: 0,
         };
         collector.last = collector.snapshot()?;
@@ -144,23 +136,11 @@ impl Collector {
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) {
-            self.refresh_names();
+            self.look_around();
         }
 
-        self.bandwidth.begin();
-        self.labels.retain(|id, _| cgroups.contains_key(id));
-        let mut states = BTreeMap::new();
-        for (id, (path, counters)) in cgroups {
-            let (names, hierarchy) = (&self.names, &self.hierarchy);
-            let throttling = match id {
-                CgroupId::OTHER => None,
-                _ => self.bandwidth.of(id, || hierarchy.directory(&path)),
-            };
-            let label = self.labels.entry(id).or_insert_with(|| label(names, path)).clone();
-            states.insert(id, CgroupState { label, counters, throttling });
-        }
-        self.retire_gone(&states)?;
-
+        let cgroups = self.states(cgroups);
+        self.retire_gone(&cgroups)?;
         let (listening, network_namespaces) = self.listeners.read(&traffic);
         let mut host = figures(cpus.online.len() as u64)?;
         host.lost = lost;
@@ -170,7 +150,7 @@ impl Collector {
             switch_cost_way: self.reader.way(Measure::SwitchCost).map(Arc::from),
             pick_function_way: self.reader.way(Measure::Pick).map(Arc::from),
             idle,
-            cgroups: states,
+            cgroups,
             cpus: cpu_totals,
             listening,
             network_namespaces,
@@ -179,34 +159,43 @@ impl Collector {
         })
     }
 
-    /// Gives back the rows of cgroups that do not exist any more. One that has just fallen idle is looked at at once,
-    /// the others now and then.
-    fn retire_gone(&mut self, states: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
-        let look_at_all = self.readings.is_multiple_of(LOOK_EVERY);
-        let unchanged = |id: &CgroupId, now: &CgroupState| {
-            self.last.cgroups.get(id).is_some_and(|then| Arc::ptr_eq(&then.counters, &now.counters))
+    /// What is known of the cgroups beside what was counted.
+    fn states(
+        &mut self,
+        counted: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
+    ) -> BTreeMap<CgroupId, CgroupState> {
+        let Self { bandwidth, hierarchy, labels, last, .. } = self;
+        bandwidth.begin();
+        let state = |(id, (path, counters)): (CgroupId, (Arc<str>, _))| {
+            let before = last.cgroups.get(&id);
+            let throttling = match id {
+                CgroupId::OTHER => None,
+                _ => bandwidth.of(id, before, &counters, || hierarchy.directory(&path)),
+            };
+            (id, CgroupState { label: labels.of(before, path), counters, throttling })
         };
+        counted.into_iter().map(state).collect()
+    }
+
+    /// Gives back the rows of cgroups that do not exist any more. Only idle ones can be gone; each of them is asked twice
+    /// while the free rows last.
+    fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
+        let every = (self.reader.free_rows_last() / 2).clamp(ASK_EVERY.0, ASK_EVERY.1);
         let permanent = [CgroupId::OTHER, CgroupId::ROOT];
-        let idle: HashSet<CgroupId> = states
-            .iter()
-            .filter(|(id, now)| !permanent.contains(id) && unchanged(id, now))
-            .map(|(&id, _)| id)
-            .collect();
-        let suspects = idle.iter().filter(|id| look_at_all || !self.idle.contains(id));
-        let gone: Vec<CgroupId> = suspects
-            .filter(|id| states.get(id).is_some_and(|state| self.hierarchy.is_gone(**id, &state.label.path)))
-            .copied()
-            .collect();
-        self.idle = idle;
+        let is_gone = |id: &CgroupId, now: &CgroupState| {
+            id.turn(every) == self.readings % every
+                && !permanent.contains(id)
+                && self.last.cgroups.get(id).is_some_and(|then| then.stands_at(&now.counters))
+                && self.hierarchy.is_gone(*id, &now.label.path)
+        };
+        let gone: Vec<CgroupId> = cgroups.iter().filter(|(id, now)| is_gone(id, now)).map(|(&id, _)| id).collect();
         Ok(self.reader.retire(gone)?)
     }
 
-    fn refresh_names(&mut self) {
-        let names = Names::read();
-        if names != self.names {
-            self.names = names;
-            self.labels.clear();
-        }
+    /// Does what is worth it only now and then.
+    fn look_around(&mut self) {
+        self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
+        self.labels.refresh(&mut self.last);
     }
 }
 
@@ -218,8 +207,4 @@ impl Readings for Collector {
     fn last(&mut self) -> &mut Snapshot {
         &mut self.last
     }
-}
-
-pub(super) fn label(names: &Names, path: Arc<str>) -> CgroupLabel {
-    CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::Zeroable;
-use lagstop_ebpf::{AcceptTotals, BUCKETS, Distributions, RowTotals};
+use lagstop_ebpf::{AcceptTotals, BUCKETS, Distributions, RowTotals, TotalsPage};
 
 use super::measured::Measured;
 use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals};
@@ -36,8 +36,10 @@ pub(super) struct Row {
     /// Its totals when they were last read, and what they were on each CPU.
     totals: RowTotals,
     by_cpu: ByCpu,
-    /// Whether that read added to them.
-    grew: bool,
+    /// Whether its details have to be read once more: they are counted at other moments than the totals.
+    is_behind: bool,
+    /// What they lacked when that was done: it will not come any more.
+    lost: u64,
     /// All that has ever been counted in it.
     all: Arc<CgroupCounters>,
     /// What had been counted when its owner got it, where it had another one before.
@@ -51,28 +53,32 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(measured: Measured) -> Self {
         let totals = RowTotals::zeroed();
-        let by_cpu = by_cpu(&[], measured);
+        let by_cpu = by_cpu(&[], 0, measured);
         let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), measured));
-        Self { totals, by_cpu, grew: false, counters: Arc::clone(&all), all, base: None, changed: false }
+        Self { totals, by_cpu, is_behind: false, lost: 0, counters: Arc::clone(&all), all, base: None, changed: false }
     }
 
-    /// Takes in the copies of its totals, one a CPU. Gives whether its details have to be read too: they are counted at
-    /// other moments than the totals, and may follow one read later.
-    pub(super) fn update_totals(&mut self, copies: &[RowTotals], measured: Measured) -> bool {
+    /// Takes in the copies of its totals, one a CPU: those at `slot` of `pages`. Gives whether its details have to be read
+    /// too.
+    pub(super) fn update_totals(&mut self, pages: &[TotalsPage], slot: usize, measured: Measured) -> bool {
         let mut totals = RowTotals::zeroed();
-        copies.iter().for_each(|copy| add(&mut totals, copy));
+        pages.iter().for_each(|page| add(&mut totals, &page.rows[slot]));
         let grows = totals != self.totals;
         if grows {
             self.totals = totals;
-            self.by_cpu = by_cpu(copies, measured);
+            self.by_cpu = by_cpu(pages, slot, measured);
         }
         self.changed = false;
-        std::mem::replace(&mut self.grew, grows) || grows
+        std::mem::replace(&mut self.is_behind, grows) || grows
     }
 
     /// Takes in its details, read after its totals.
     pub(super) fn update_details(&mut self, details: &Details, measured: Measured) {
         let all = counters(&self.totals, self.by_cpu.clone(), details, measured);
+        match missing(&all) {
+            missing if self.is_behind => self.is_behind = missing > self.lost,
+            missing => self.lost = missing,
+        }
         self.changed = *self.all != all;
         if self.changed {
             self.all = Arc::new(all);
@@ -91,8 +97,9 @@ impl Row {
 }
 
 /// What the copies of a row's totals, one a CPU, say of each CPU.
-fn by_cpu(copies: &[RowTotals], measured: Measured) -> ByCpu {
-    ByCpu::of(copies, |copy| (Nanos(copy.cpu_ns), Nanos(copy.runq_wait_ns)), measured.waits)
+fn by_cpu(pages: &[TotalsPage], slot: usize, measured: Measured) -> ByCpu {
+    let figures = |page: &TotalsPage| (Nanos(page.rows[slot].cpu_ns), Nanos(page.rows[slot].runq_wait_ns));
+    ByCpu::of(pages, figures, measured.waits)
 }
 
 fn add(sum: &mut RowTotals, copy: &RowTotals) {
@@ -101,6 +108,15 @@ fn add(sum: &mut RowTotals, copy: &RowTotals) {
     for (sum, copy) in sum.iter_mut().zip(copy) {
         *sum = sum.wrapping_add(*copy);
     }
+}
+
+/// Switches and waits that are in the totals and in no distribution.
+fn missing(counters: &CgroupCounters) -> u64 {
+    let CgroupCounters { totals, switch_cost, runq_wait, .. } = counters;
+    let of = |counted: u64, distribution: &Option<Distribution>| {
+        distribution.as_ref().map_or(0, |distribution| counted.saturating_sub(distribution.count()))
+    };
+    of(totals.switches, switch_cost) + of(totals.runq_waits.unwrap_or(0), runq_wait)
 }
 
 /// What was counted, with `None` for what is not measured.
@@ -139,17 +155,25 @@ fn counters(totals: &RowTotals, by_cpu: ByCpu, details: &Details, measured: Meas
 mod tests {
     use super::*;
 
+    const SLOT: usize = 3;
     const ALL: Measured = Measured { swap: true, waits: true, ..Measured::NOTHING };
 
     /// Reads CPU time and run-queue wait on each CPU, and one wait for each nanosecond of it.
     fn read(row: &mut Row, cpus: &[(u64, u64)]) -> bool {
-        let copies: Vec<RowTotals> = cpus
-            .iter()
-            .map(|&(cpu_ns, runq_wait_ns)| RowTotals { cpu_ns, runq_wait_ns, ..RowTotals::zeroed() })
-            .collect();
+        read_with(row, cpus, cpus.iter().map(|cpu| cpu.1 as u32).sum())
+    }
+
+    /// The same with `waits` of the waits in the distribution.
+    fn read_with(row: &mut Row, cpus: &[(u64, u64)], waits: u32) -> bool {
+        let page = |&(cpu_ns, runq_wait_ns): &(u64, u64)| {
+            let mut page = TotalsPage::zeroed();
+            page.rows[SLOT] = RowTotals { cpu_ns, runq_wait_ns, runq_waits: runq_wait_ns, ..RowTotals::zeroed() };
+            page
+        };
+        let pages: Vec<TotalsPage> = cpus.iter().map(page).collect();
         let mut details = Details::zeroed();
-        details.runq_wait[7] = cpus.iter().map(|cpu| cpu.1 as u32).sum();
-        let due = row.update_totals(&copies, ALL);
+        details.runq_wait[7] = waits;
+        let due = row.update_totals(&pages, SLOT, ALL);
         if due {
             row.update_details(&details, ALL);
         }
@@ -180,11 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn details_are_read_once_more_after_the_totals_have_come_to_rest() {
+    fn details_that_are_behind_are_read_once_more() {
         let mut row = Row::new(ALL);
-        let reads = [[(5, 1)], [(5, 1)], [(5, 1)], [(6, 1)]];
-        let seen = reads.map(|cpus| (read(&mut row, &cpus), row.changed));
-        assert_eq!(seen, [(true, true), (true, false), (false, false), (true, true)]);
+        let mut seen = |waited: u64, waits: u32| (read_with(&mut row, &[(5, waited)], waits), row.changed);
+        assert_eq!([seen(1, 1), seen(1, 1)], [(true, true), (false, false)], "whole at once");
+        assert_eq!([seen(2, 1), seen(2, 2), seen(2, 2)], [(true, true), (true, true), (false, false)], "it follows");
+        assert_eq!([seen(3, 2), seen(3, 2), seen(3, 2)], [(true, true), (true, false), (false, false)], "it was lost,");
+        assert_eq!([seen(4, 3), seen(4, 3)], [(true, true), (false, false)], "and is not waited for again");
     }
 
     #[test]
