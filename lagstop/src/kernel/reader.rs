@@ -68,8 +68,6 @@ pub struct Reader {
     settled: Vec<u32>,
     /// Rows that had been given out on them.
     claims: u32,
-    /// Of those, the ones that were new in the last reading.
-    new_owners: u32,
     traffic: TrafficLog,
     cost: ProbeCost,
 }
@@ -101,7 +99,6 @@ impl Reader {
             attached: true,
             settled: Vec::new(),
             claims: 0,
-            new_owners: 0,
             traffic: TrafficLog::default(),
             cost,
         })
@@ -136,10 +133,9 @@ impl Reader {
         detach_all(&mut self.ebpf)
     }
 
-    /// Readings for which the free rows last, if as many are given out in each as in the last.
-    pub fn free_rows_last(&self) -> u64 {
-        let free = self.max_rows.saturating_sub(self.owners.count() + ROW_FIRST);
-        if free > 0 && self.new_owners == 0 { u64::MAX } else { u64::from(free / self.new_owners.max(1)) }
+    /// Has more than half of the rows been given out? From then on those of cgroups that are gone are missed.
+    pub fn is_crowded(&self) -> bool {
+        self.owners.count() > self.max_rows / 2
     }
 
     /// Takes back the rows of cgroups that are gone. They stay in snapshots until their rows are free.
@@ -162,7 +158,6 @@ impl Reader {
     pub fn snapshot(&mut self, online: &[u32]) -> Result<KernelSnapshot, KernelError> {
         let gave_rows = self.attached && self.settle(online)?;
         let at = now();
-        self.new_owners = 0;
         if gave_rows || !self.attached {
             self.note_owners()?;
         }
@@ -227,7 +222,6 @@ impl Reader {
             }
             let path = path_of(&self.maps.lineages.get(row)?);
             self.owners.note(row, CgroupId(id), path.into());
-            self.new_owners += 1;
             if let Some(row) = self.rows.get_mut(row as usize) {
                 row.pass_on();
             }

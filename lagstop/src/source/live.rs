@@ -44,8 +44,10 @@ impl LiveOptions {
 
 /// Readings between two looks for new names of containers.
 pub(super) const LOOK_EVERY: u64 = 10;
-/// Readings between two questions whether an idle cgroup is still there: at least, and at most.
-const ASK_EVERY: (u64, u64) = (4, 60);
+/// Readings between two questions whether an idle cgroup is still there, while there are rows enough.
+const ASK_EVERY: u64 = 60;
+/// Most cgroups that are asked in a reading: each takes microseconds.
+const MOST_ASKED: u64 = 250;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
 
@@ -177,10 +179,10 @@ impl Collector {
         counted.into_iter().map(state).collect()
     }
 
-    /// Gives back the rows of cgroups that do not exist any more. Only idle ones can be gone; each of them is asked twice
-    /// while the free rows last.
+    /// Gives back the rows of cgroups that do not exist any more. Only idle ones can be gone; they are asked in turn.
     fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
-        let every = (self.reader.free_rows_last() / 2).clamp(ASK_EVERY.0, ASK_EVERY.1);
+        let at_least = (cgroups.len() as u64).div_ceil(MOST_ASKED);
+        let every = if self.reader.is_crowded() { at_least } else { at_least.max(ASK_EVERY) };
         let permanent = [CgroupId::OTHER, CgroupId::ROOT];
         let is_gone = |id: &CgroupId, now: &CgroupState| {
             id.turn(every) == self.readings % every
