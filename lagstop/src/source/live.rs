@@ -46,8 +46,8 @@ impl LiveOptions {
 pub(super) const LOOK_EVERY: u64 = 10;
 /// Readings between two questions whether an idle cgroup is still there, while there are rows enough.
 const ASK_EVERY: u64 = 60;
-/// Most cgroups that are asked in a reading: each takes microseconds.
-const MOST_ASKED: u64 = 250;
+/// Most cgroups that are asked in a reading: each takes ten microseconds.
+const MOST_ASKED: u64 = 100;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
 
