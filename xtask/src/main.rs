@@ -1,13 +1,14 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
-//! lagstop itself costs, `cargo xtask readme` draws what the README shows, `cargo xtask schema`
-//! writes the schema of recordings, `cargo xtask vmtest` runs the live tests on
-//! other kernels.
+//! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
+//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels.
 
 mod command;
 mod ebpf;
 mod fuzz;
+mod machine;
 mod overhead;
 mod readme;
+mod recorder;
 mod schema;
 mod vmtest;
 mod workspace;
@@ -32,6 +33,9 @@ enum Task {
     Fuzz(fuzz::Arguments),
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
+    Recorder(recorder::Arguments),
+    #[command(hide = true)]
+    Nap(recorder::Nap),
     Schema(schema::Arguments),
     Vmtest(vmtest::Arguments),
 }
@@ -53,6 +57,8 @@ fn main() -> ExitCode {
         Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
+        Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
+        Task::Nap(nap) => nap.run(),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }

@@ -3,16 +3,16 @@
 mod bench;
 mod error;
 mod load;
-mod machine;
 mod memory;
 mod report;
 mod stats;
+mod tools;
 
 use error::Error;
 use load::{Load, Running};
 use report::{Report, Round};
 
-use crate::{command, workspace::Workspace};
+use crate::{command, machine, workspace::Workspace};
 
 /// Measure what lagstop adds to a context switch, and the kernel memory that its maps take.
 ///
@@ -45,7 +45,7 @@ enum Format {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
-    machine::require_root_and_tools()?;
+    tools::require_root_and_tools()?;
     let maps = memory::of_object(&workspace.object())?;
     let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;

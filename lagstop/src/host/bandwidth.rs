@@ -1,21 +1,20 @@
 //! CPU bandwidth control: who has a quota, and who used it up.
 //!
 //! Reading a file of every cgroup each second is what makes other tools dear on dense hosts. Only a cgroup with a quota
-//! can be throttled, and only one that runs uses it up: the files of idle ones are left alone, those of the others are read
-//! each time where there is a quota, and are asked every now and then whether there is one.
+//! can be throttled, so only theirs is read each time; the others are asked every now and then whether they have one. Whether
+//! it ran itself says nothing: a quota is used up by those inside of it, too.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use super::hierarchy::Version;
-use crate::model::{CgroupCounters, CgroupId, CgroupState, Nanos, Throttling};
+use crate::model::{CgroupId, Nanos, Throttling};
 
-/// Most readings between two questions whether a cgroup that runs has a quota. One that was just found is asked a second
-/// time at once: container runtimes put a process into a new cgroup, and set its quota then.
+/// Most readings between two questions whether a cgroup has a quota. New ones are asked sooner: a quota is mostly set when a
+/// cgroup is made.
 const MOST_READINGS: u64 = 60;
 
 /// What is known about each cgroup's quota.
@@ -24,14 +23,14 @@ pub struct Bandwidth {
     version: Version,
     readings: u64,
     known: HashMap<CgroupId, Known>,
-    /// Those whose figures were on the move in the last reading: a throttled one does not run, and is not at rest either.
-    moving: HashSet<CgroupId>,
 }
 
 #[derive(Debug)]
 struct Known {
     /// The reading in which it is asked again whether it has a quota.
     ask_at: u64,
+    /// Readings from that one to the next.
+    patience: u64,
     has_quota: bool,
     last: Option<Throttling>,
 }
@@ -39,7 +38,7 @@ struct Known {
 impl Bandwidth {
     /// Nothing known yet.
     pub fn new(version: Version) -> Self {
-        Self { version, readings: 0, known: HashMap::new(), moving: HashSet::new() }
+        Self { version, readings: 0, known: HashMap::new() }
     }
 
     /// Begins a reading.
@@ -50,49 +49,32 @@ impl Bandwidth {
     /// Forgets those that are not `there` any more.
     pub fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
         self.known.retain(|&id, _| there(id));
-        self.moving.retain(|&id| there(id));
     }
 
-    /// The throttling of a cgroup whose state was `before` and whose counters are `counters` now; `directory` finds where
-    /// its files are, if that is known.
-    pub fn of(
-        &mut self,
-        id: CgroupId,
-        before: Option<&CgroupState>,
-        counters: &Arc<CgroupCounters>,
-        directory: impl FnOnce() -> Option<PathBuf>,
-    ) -> Option<Throttling> {
-        if let Some(before) = before
-            && before.stands_at(counters)
-            && !self.moving.contains(&id)
-        {
-            return before.throttling;
-        }
+    /// The throttling of a cgroup; `directory` finds where its files are, if that is known. `None` also where a quota is
+    /// found that has been there for longer than since the last reading: what it counted is not the interval's alone.
+    pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
-        let is_new = !self.known.contains_key(&id);
-        let known = self.known.entry(id).or_insert(Known { ask_at: now, has_quota: false, last: None });
+        let Self { version, known, .. } = self;
+        let known = known.entry(id).or_insert(Known { ask_at: now, patience: 0, has_quota: false, last: None });
         let ask = known.ask_at <= now;
-        let last = known.last;
-        if (ask || known.has_quota)
-            && let Some(directory) = directory()
-        {
-            let had_quota = known.has_quota;
-            if ask {
-                known.has_quota = has_quota(self.version, &directory);
-                // Spread out, so that no reading asks everybody.
-                known.ask_at = now + if is_new { 1 } else { MOST_READINGS - id.turn(MOST_READINGS / 2) };
-            }
-            // Without a quota nothing is counted any more.
-            if known.has_quota || had_quota || known.last.is_none() {
-                known.last = throttling(&directory);
-            }
+        if !ask && !known.has_quota {
+            return known.last;
         }
-        if known.last == last {
-            self.moving.remove(&id);
-        } else {
-            self.moving.insert(id);
+        let Some(directory) = directory() else { return known.last };
+        let had_quota = known.has_quota;
+        let since = known.patience;
+        if ask {
+            known.has_quota = has_quota(*version, &directory);
+            // Spread out, so that no reading asks everybody.
+            known.patience = (known.patience * 2).clamp(1, MOST_READINGS - id.turn(MOST_READINGS / 2));
+            known.ask_at = now + known.patience;
         }
-        known.last
+        // Without a quota nothing is counted any more.
+        if known.has_quota || had_quota || known.last.is_none() {
+            known.last = throttling(&directory);
+        }
+        known.last.filter(|_| had_quota || !known.has_quota || since <= 1)
     }
 }
 
@@ -139,13 +121,11 @@ mod tests {
     struct Group {
         home: tempfile::TempDir,
         bandwidth: Bandwidth,
-        last: CgroupState,
     }
 
     impl Group {
         fn new(quota: &str) -> Self {
-            let bandwidth = Bandwidth::new(Version::V2);
-            let group = Self { home: tempfile::tempdir().unwrap(), bandwidth, last: CgroupState::default() };
+            let group = Self { home: tempfile::tempdir().unwrap(), bandwidth: Bandwidth::new(Version::V2) };
             group.write("cpu.max", quota);
             group
         }
@@ -158,18 +138,16 @@ mod tests {
             self.write("cpu.stat", &format!("nr_periods {n}\nnr_throttled {n}\nthrottled_usec 0\n"));
         }
 
-        fn read(&mut self, ran: bool) -> u64 {
+        fn read(&mut self) -> Option<u64> {
             self.bandwidth.begin();
-            let directory = || Some(self.home.path().to_owned());
-            let counters = if ran { Arc::default() } else { Arc::clone(&self.last.counters) };
-            let throttling = self.bandwidth.of(CgroupId(10), Some(&self.last), &counters, directory);
-            self.last = CgroupState { counters, throttling, ..CgroupState::default() };
-            throttling.unwrap().nr_periods
+            self.bandwidth
+                .of(CgroupId(10), || Some(self.home.path().to_owned()))
+                .map(|throttling| throttling.nr_periods)
         }
 
         /// What is read until a change of the quota must have been noticed.
-        fn read_on(&mut self) -> Vec<u64> {
-            (0..MOST_READINGS).map(|_| self.read(true)).collect()
+        fn read_on(&mut self) -> Vec<Option<u64>> {
+            (0..MOST_READINGS * 2).map(|_| self.read()).collect()
         }
     }
 
@@ -180,60 +158,42 @@ mod tests {
     fn a_cgroup_without_a_quota_is_not_read_every_time() {
         let mut group = Group::new(NONE);
         group.count(4);
-        assert_eq!(group.read(true), 4);
+        assert_eq!(group.read(), Some(4));
         group.count(5);
-        assert_eq!(
-            [group.read(true), group.read(true), group.read(true)],
-            [4; 3],
-            "nothing is counted without a quota"
-        );
+        assert_eq!([group.read(), group.read(), group.read()], [Some(4); 3], "nothing is counted without a quota");
+        group.read_on();
         group.write("cpu.max", SOME);
         let seen = group.read_on();
-        assert_eq!(
-            (seen[0], seen.last()),
-            (4, Some(&5)),
-            "the new quota is noticed in time, and not asked for each time"
-        );
+        let noticed = seen.iter().position(Option::is_none).unwrap();
+        assert!((1..MOST_READINGS as usize).contains(&noticed), "{noticed}: not asked for each time");
+        assert_eq!(seen[noticed - 1..=noticed + 1], [Some(4), None, Some(5)], "what it counted until then is nobody's");
         group.count(6);
-        assert_eq!(group.read(true), 6, "and its figures are read each time");
+        assert_eq!(group.read(), Some(6), "and its figures are read each time");
         group.write("cpu.max", NONE);
         group.count(7);
-        assert_eq!(group.read_on().last(), Some(&7), "what was counted before the quota went is not lost");
+        assert_eq!(group.read_on().last(), Some(&Some(7)), "what was counted before the quota went is not lost");
         group.count(8);
-        assert_eq!(group.read(true), 7);
-    }
-
-    #[test]
-    fn the_files_of_one_at_rest_are_left_alone() {
-        let mut group = Group::new(SOME);
-        group.count(1);
-        assert_eq!(group.read(true), 1);
-        group.count(2);
-        assert_eq!(group.read(false), 2, "it is throttled: the period ends without it");
-        assert_eq!(group.read(false), 2);
-        group.count(3);
-        assert_eq!([group.read(false), group.read(false)], [2; 2], "at rest");
-        assert_eq!(group.read(true), 3);
+        assert_eq!(group.read(), Some(7));
     }
 
     #[test]
     fn a_quota_that_is_set_after_the_first_process_came_is_noticed_at_once() {
         let mut group = Group::new(NONE);
         group.count(1);
-        group.read(true);
+        group.read();
         group.write("cpu.max", SOME);
         group.count(2);
-        assert_eq!(group.read(true), 2);
+        assert_eq!(group.read(), Some(2));
     }
 
     #[test]
     fn one_that_is_gone_is_forgotten() {
         let mut group = Group::new(SOME);
         group.count(1);
-        group.read(true);
+        group.read();
         group.bandwidth.keep(|_| true);
-        assert_eq!((group.bandwidth.known.len(), group.bandwidth.moving.len()), (1, 1));
+        assert_eq!(group.bandwidth.known.len(), 1);
         group.bandwidth.keep(|_| false);
-        assert_eq!((group.bandwidth.known.len(), group.bandwidth.moving.len()), (0, 0));
+        assert_eq!(group.bandwidth.known.len(), 0);
     }
 }

@@ -66,8 +66,12 @@ pub struct Reader {
     attached: bool,
     /// CPUs that were settled the last time.
     settled: Vec<u32>,
-    /// Rows that had been given out on them.
+    /// Rows that had been given out on them,
     claims: u32,
+    /// and on all CPUs, those that are offline too.
+    all_claims: u64,
+    /// Some of these are to be looked for.
+    has_new_rows: bool,
     traffic: TrafficLog,
     cost: ProbeCost,
 }
@@ -99,6 +103,8 @@ impl Reader {
             attached: true,
             settled: Vec::new(),
             claims: 0,
+            all_claims: 0,
+            has_new_rows: false,
             traffic: TrafficLog::default(),
             cost,
         })
@@ -156,9 +162,11 @@ impl Reader {
     /// # Errors
     /// When a map cannot be read.
     pub fn snapshot(&mut self, online: &[u32]) -> Result<KernelSnapshot, KernelError> {
-        let gave_rows = self.attached && self.settle(online)?;
+        if self.attached {
+            self.settle(online)?;
+        }
         let at = now();
-        if gave_rows || !self.attached {
+        if std::mem::take(&mut self.has_new_rows) || !self.attached {
             self.note_owners()?;
         }
         let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
@@ -184,9 +192,8 @@ impl Reader {
         Ok(snapshot)
     }
 
-    /// Books the running tasks' time on every CPU and starts the next epoch. Gives whether rows may have been given out
-    /// since the last time.
-    fn settle(&mut self, online: &[u32]) -> Result<bool, KernelError> {
+    /// Books the running tasks' time on every CPU and starts the next epoch.
+    fn settle(&mut self, online: &[u32]) -> Result<(), KernelError> {
         self.epoch += 1;
         let has_free_rows = self.owners.count() + ROW_FIRST < self.max_rows;
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
@@ -208,10 +215,9 @@ impl Reader {
                 }
             }
         }
-        // One that has gone offline meanwhile may have given some out before.
-        let gave_rows = claims != self.claims || settled != self.settled;
+        self.has_new_rows |= claims != self.claims || settled != self.settled;
         (self.claims, self.settled) = (claims, settled);
-        Ok(gave_rows)
+        Ok(())
     }
 
     fn note_owners(&mut self) -> Result<(), KernelError> {
@@ -287,6 +293,7 @@ impl Reader {
 
     fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
         let mut booked = Vec::with_capacity(self.settled.len());
+        let mut claims = 0u64;
         let Self { maps, settled, measured, .. } = self;
         maps.cpu.read(0..1, |_, copies| {
             for (cpu, state) in (0u32..).zip(copies) {
@@ -296,8 +303,12 @@ impl Reader {
                 }
                 snapshot.cpus.push(cpus::totals(state, is_online, *measured));
                 snapshot.lost.add(&cpus::lost(state));
+                claims = claims.wrapping_add(state.claims);
             }
         })?;
+        // A CPU may have come and gone between two readings.
+        self.has_new_rows |= claims != self.all_claims;
+        self.all_claims = claims;
         // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.
         if let Some(mean) = Nanos(booked.iter().sum()).mean(booked.len() as u64) {
             snapshot.at = mean;

@@ -122,7 +122,9 @@ fn cgroup(
     crowds.add(id, before.map(|before| &before.counters.by_cpu), &now_counted.by_cpu);
     let totals = now_counted.totals.since(&then.totals);
     let [switch_cost, runq_wait, accept_wait] = now_counted.distributions_since(then);
-    (throttled || !totals.is_zero()).then(|| Cgroup {
+    // A cost or a wait may be told later than the switch that it belongs to.
+    let is_late = || [&switch_cost, &runq_wait, &accept_wait].into_iter().flatten().any(|late| late.count() > 0);
+    (throttled || !totals.is_zero() || is_late()).then(|| Cgroup {
         id,
         path: Arc::clone(&now.label.path),
         name: Arc::clone(&now.label.name),

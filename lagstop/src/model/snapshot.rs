@@ -46,7 +46,8 @@ pub struct CgroupState {
 impl CgroupState {
     /// Was nothing added since, so that its counters are still these?
     pub fn stands_at(&self, counters: &Arc<CgroupCounters>) -> bool {
-        Arc::ptr_eq(&self.counters, counters)
+        // Those of a cgroup with two rows are added up anew each time.
+        Arc::ptr_eq(&self.counters, counters) || self.counters == *counters
     }
 }
 

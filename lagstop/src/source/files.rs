@@ -174,7 +174,7 @@ impl Readings for Collector {
             let before = self.last.cgroups.get(&group.id);
             let counters = self.counters(before, did, cpu_time);
             let label = self.labels.of(before, &*group.path);
-            let throttling = self.bandwidth.of(group.id, before, &counters, || Some(group.directory.clone()));
+            let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
             cgroups.insert(group.id, CgroupState { label, counters, throttling });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;

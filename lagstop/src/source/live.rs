@@ -1,6 +1,13 @@
 //! Intervals of the running kernel.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    ops::Bound,
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
 
 use tokio::sync::mpsc;
 
@@ -44,10 +51,10 @@ impl LiveOptions {
 
 /// Readings between two looks for new names of containers.
 pub(super) const LOOK_EVERY: u64 = 10;
-/// Readings between two questions whether an idle cgroup is still there, while there are rows enough.
-const ASK_EVERY: u64 = 60;
-/// Most cgroups that are asked in a reading: each takes ten microseconds.
-const MOST_ASKED: u64 = 100;
+/// Readings in which every cgroup that stands still is asked once whether it is still there, while there are rows enough.
+const ROUND: usize = 60;
+/// Cgroups that are asked in a reading where rows are few: each takes ten microseconds.
+const MOST_ASKED: usize = 100;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
 
@@ -96,6 +103,10 @@ struct Collector {
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
+    /// Those that ran between the last two readings.
+    ran: HashSet<CgroupId>,
+    /// The one that was asked last in its turn whether it is still there.
+    asked: CgroupId,
     readings: u64,
 }
 
@@ -124,6 +135,8 @@ impl Collector {
             hierarchy,
             labels: Labels::read(),
             last: Snapshot::default(),
+            ran: HashSet::new(),
+            asked: CgroupId::OTHER,
             readings: 0,
         };
         collector.last = collector.snapshot()?;
@@ -172,25 +185,39 @@ impl Collector {
             let before = last.cgroups.get(&id);
             let throttling = match id {
                 CgroupId::OTHER => None,
-                _ => bandwidth.of(id, before, &counters, || hierarchy.directory(&path)),
+                _ => bandwidth.of(id, || hierarchy.directory(&path)),
             };
             (id, CgroupState { label: labels.of(before, path), counters, throttling })
         };
         counted.into_iter().map(state).collect()
     }
 
-    /// Gives back the rows of cgroups that do not exist any more. Only idle ones can be gone; they are asked in turn.
+    /// Gives back the rows of cgroups that do not exist any more. Only those that stand still can be gone; each is asked in
+    /// its turn, and where rows are few, those first that have just come to rest.
     fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
-        let at_least = (cgroups.len() as u64).div_ceil(MOST_ASKED);
-        let every = if self.reader.is_crowded() { at_least } else { at_least.max(ASK_EVERY) };
-        let permanent = [CgroupId::OTHER, CgroupId::ROOT];
-        let is_gone = |id: &CgroupId, now: &CgroupState| {
-            id.turn(every) == self.readings % every
-                && !permanent.contains(id)
-                && self.last.cgroups.get(id).is_some_and(|then| then.stands_at(&now.counters))
-                && self.hierarchy.is_gone(*id, &now.label.path)
+        let stands = |id: &CgroupId, now: &CgroupState| {
+            let before = self.last.cgroups.get(id);
+            before.is_some_and(|before| before.stands_at(&now.counters))
         };
-        let gone: Vec<CgroupId> = cgroups.iter().filter(|(id, now)| is_gone(id, now)).map(|(&id, _)| id).collect();
+        let may_be_gone =
+            |(id, now): &(&CgroupId, &CgroupState)| ![CgroupId::OTHER, CgroupId::ROOT].contains(id) && stands(id, now);
+        let in_turn = cgroups
+            .range((Bound::Excluded(self.asked), Bound::Unbounded))
+            .chain(cgroups.range(..=self.asked))
+            .filter(may_be_gone);
+        let mut suspects: Vec<(&CgroupId, &CgroupState)> = Vec::new();
+        let mut count = cgroups.len().div_ceil(ROUND);
+        if self.reader.is_crowded() {
+            let at_rest = self.ran.iter().filter_map(|id| cgroups.get_key_value(id)).filter(may_be_gone);
+            suspects.extend(at_rest.take(MOST_ASKED));
+            count = count.max(MOST_ASKED - suspects.len());
+        }
+        suspects.extend(in_turn.take(count));
+        let asked = suspects.last().map_or(self.asked, |(id, _)| **id);
+        let is_gone = |(id, state): &(&CgroupId, &CgroupState)| self.hierarchy.is_gone(**id, &state.label.path);
+        let gone: Vec<CgroupId> = suspects.into_iter().filter(is_gone).map(|(&id, _)| id).collect();
+        self.ran = cgroups.iter().filter(|(id, now)| !stands(id, now)).map(|(&id, _)| id).collect();
+        self.asked = asked;
         Ok(self.reader.retire(gone)?)
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{machine::Machine, memory::Memory, stats::Summary};
+use super::{memory::Memory, stats::Summary};
+use crate::machine::Machine;
 
 /// What lagstop may add to a switch, in nanoseconds. It must also add less than the bpftrace script.
 const BUDGET_NS: f64 = 400.0;

@@ -1,0 +1,34 @@
+//! Why the recorder's cost could not be measured.
+
+use std::{io, process::ExitStatus};
+
+use lagstop::{host::HostError, recording::ReadError};
+
+use crate::command::CommandError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("making cgroups and loading eBPF programs take root: run `sudo -E cargo xtask recorder`")]
+    NotRoot,
+    #[error("{what}: {source}")]
+    File { what: String, source: io::Error },
+    #[error("{0} says nothing of the recorder")]
+    Proc(String),
+    #[error("the recorder ended with an error ({0}); what it said is above")]
+    Recorder(ExitStatus),
+    #[error("a budget is overrun: see above")]
+    OverBudget,
+    #[error(transparent)]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Recording(#[from] ReadError),
+    #[error(transparent)]
+    Command(#[from] CommandError),
+}
+
+impl Error {
+    pub(super) fn file(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        |source| Self::File { what, source }
+    }
+}

@@ -1,0 +1,91 @@
+//! The recorder's process, and what the kernel says it took.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use lagstop::recording::Reader;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::error::Error;
+
+/// A recorder at work. It is ended on every way out.
+pub(super) struct Recorder(Child);
+
+impl Recorder {
+    pub(super) fn start(lagstop: &Path, output: &Path) -> Result<Self, Error> {
+        let mut command = Command::new(lagstop);
+        command.args(["record", "--interval", "1s", "--duration", "10m", "--output"]).arg(output);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        child.map(Self).map_err(Error::file(lagstop.display().to_string()))
+    }
+
+    fn read(&self, file: &str) -> Result<(String, String), Error> {
+        let path = format!("/proc/{}/{file}", self.0.id());
+        let text = fs::read_to_string(&path).map_err(Error::file(&path))?;
+        Ok((path, text))
+    }
+
+    /// CPU time that all of its threads have used, `utime` and `stime` of proc_pid_stat(5).
+    pub(super) fn cpu_time(&self) -> Result<Duration, Error> {
+        let (path, text) = self.read("stat")?;
+        ticks(&text)
+            .map(|ticks| Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+            .ok_or(Error::Proc(path))
+    }
+
+    /// The most memory that it ever had, in KiB.
+    pub(super) fn most_memory(&self) -> Result<u64, Error> {
+        let (path, text) = self.read("status")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).ok_or(Error::Proc(path))
+    }
+
+    /// Has it finish its file.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        kill_process(Pid::from_child(&self.0), Signal::INT)
+            .map_err(|error| Error::file("the recorder")(error.into()))?;
+        let status = self.0.wait().map_err(Error::file("the recorder"))?;
+        if status.success() { Ok(()) } else { Err(Error::Recorder(status)) }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// The two figures after the eleven that follow the program's name, which may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut figures = stat.rsplit_once(')')?.1.split_whitespace().skip(11).map(str::parse::<u64>);
+    Some(figures.next()?.ok()? + figures.next()?.ok()?)
+}
+
+/// Cgroups in an interval of the recording on average, without the first ones.
+pub(super) fn running(recording: &Path, skipped: usize) -> Result<usize, Error> {
+    let mut reader = Reader::open(recording)?;
+    let (mut all, mut intervals) = (0, 0);
+    for n in skipped..reader.len() {
+        all += reader.interval(n)?.cgroups.len();
+        intervals += 1;
+    }
+    Ok(all / intervals.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_may_be_called_anything() {
+        assert_eq!(ticks("7 (a) 1 2) S 1 2 3 4 5 6 7 8 9 10 30 12 13\n"), Some(42));
+        assert_eq!(ticks("7 (a) S 1 2\n"), None);
+    }
+}
