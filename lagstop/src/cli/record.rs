@@ -42,7 +42,7 @@ const EXAMPLES: &str = "\
 Examples:
   lagstop record --duration 30s --output host.jsonl
   lagstop record --interval 100ms --duration 5s | jq '.cgroups[]? | {name, pick_ns, swap_ns}'
-  lagstop record --output host.jsonl.zst          A tenth of the size; all of lagstop reads it
+  lagstop record --output host.jsonl.zst          A twentieth of the size; all of lagstop reads it
   lagstop record --output host.jsonl.zst --rotate 1h --keep 24
                                                   A file an hour, the last day's
   lagstop record --output host.jsonl.zst --ring 10m

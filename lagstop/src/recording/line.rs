@@ -45,7 +45,7 @@ pub enum Line {
 /// A time in which nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
-    /// When it began, on the clock of the intervals.
+    /// When it was found, on the clock of the intervals.
     pub start_ns: Nanos,
     /// How long it was.
     pub duration_ns: Nanos,

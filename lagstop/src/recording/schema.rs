@@ -39,10 +39,10 @@ mod tests {
         let mut kinds = 0;
         for entry in fs::read_dir(fixtures).unwrap() {
             let path = entry.unwrap().path();
-            if path.extension().is_none_or(|extension| extension != "jsonl") {
-                continue;
-            }
-            for line in lines(&fs::read_to_string(&path).unwrap()) {
+            let bytes = fs::read(&path).unwrap();
+            let is_compressed = path.extension().is_some_and(|extension| extension == "zst");
+            let bytes = if is_compressed { zstd::stream::decode_all(&*bytes).unwrap() } else { bytes };
+            for line in lines(&String::from_utf8(bytes).unwrap()) {
                 let error = validator().validate(&line).err().map(|error| error.to_string());
                 assert_eq!(error, None, "{}: {}", path.display(), line["kind"]);
                 kinds += 1;

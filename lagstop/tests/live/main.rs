@@ -42,6 +42,13 @@ fn main() -> ExitCode {
     if let (Some(why), false) = (&why_not, arguments.list) {
         eprintln!("\n*** LIVE TESTS SKIPPED: {why}. Nothing below says that lagstop measures right. ***\n");
     }
+    if !disruption::may_disrupt() && !arguments.list {
+        eprintln!("*** SKIPPED: others may be on this machine. LAGSTOP_TEST_DISRUPT=1 tries what they would feel ***");
+    }
+    let is_ignored = |test: &str| {
+        why_not.is_some()
+            || !disruption::may_disrupt() && disruption::TESTS.iter().any(|(disruptive, _)| *disruptive == test)
+    };
     let trials = [
         accounting::TESTS,
         attached::TESTS,
@@ -65,7 +72,7 @@ fn main() -> ExitCode {
             test();
             Ok::<(), Failed>(())
         };
-        Trial::test(name, run).with_ignored_flag(why_not.is_some())
+        Trial::test(name, run).with_ignored_flag(is_ignored(name))
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }

@@ -18,7 +18,7 @@ pub(super) struct Recorder(Child);
 impl Recorder {
     pub(super) fn start(lagstop: &Path, output: &Path) -> Result<Self, Error> {
         let mut command = Command::new(lagstop);
-        command.args(["record", "--interval", "1s", "--duration", "10m", "--output"]).arg(output);
+        command.args(["record", "--interval", "1s", "--duration", "10m", "--force", "--output"]).arg(output);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         child.map(Self).map_err(Error::file(lagstop.display().to_string()))
     }
