@@ -53,7 +53,7 @@ impl LiveOptions {
 pub(super) const LOOK_EVERY: u64 = 10;
 /// Readings in which every cgroup that stands still is asked once whether it is still there, while there are rows enough.
 const ROUND: usize = 60;
-/// Cgroups that are asked in a reading where rows are few: each takes ten microseconds.
+/// Cgroups that are asked in a reading where many come to rest, or rows are few: each takes ten microseconds.
 const MOST_ASKED: usize = 100;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
@@ -192,8 +192,8 @@ impl Collector {
         counted.into_iter().map(state).collect()
     }
 
-    /// Gives back the rows of cgroups that do not exist any more. Only those that stand still can be gone; each is asked in
-    /// its turn, and where rows are few, those first that have just come to rest.
+    /// Gives back the rows of cgroups that do not exist any more. Only those that stand still can be gone: those first
+    /// that have just come to rest, and then each in its turn, more of them at a time where rows are few.
     fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
         let stands = |id: &CgroupId, now: &CgroupState| {
             let before = self.last.cgroups.get(id);
@@ -205,14 +205,11 @@ impl Collector {
             .range((Bound::Excluded(self.asked), Bound::Unbounded))
             .chain(cgroups.range(..=self.asked))
             .filter(may_be_gone);
-        let mut suspects: Vec<(&CgroupId, &CgroupState)> = Vec::new();
-        let mut count = cgroups.len().div_ceil(ROUND);
-        if self.reader.is_crowded() {
-            let at_rest = self.ran.iter().filter_map(|id| cgroups.get_key_value(id)).filter(may_be_gone);
-            suspects.extend(at_rest.take(MOST_ASKED));
-            count = count.max(MOST_ASKED - suspects.len());
-        }
-        suspects.extend(in_turn.take(count));
+        let at_rest = self.ran.iter().filter_map(|id| cgroups.get_key_value(id)).filter(may_be_gone);
+        let mut suspects: Vec<(&CgroupId, &CgroupState)> = at_rest.take(MOST_ASKED).collect();
+        let few = cgroups.len().div_ceil(ROUND);
+        let more = if self.reader.is_crowded() { few.max(MOST_ASKED - suspects.len()) } else { few };
+        suspects.extend(in_turn.take(more));
         let asked = suspects.last().map_or(self.asked, |(id, _)| **id);
         let is_gone = |(id, state): &(&CgroupId, &CgroupState)| self.hierarchy.is_gone(**id, &state.label.path);
         let gone: Vec<CgroupId> = suspects.into_iter().filter(is_gone).map(|(&id, _)| id).collect();
