@@ -170,7 +170,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{ByCpu, CpuTotals, Tasks};
+    use crate::model::{ByCpu, CpuTotals, Distribution, Tasks};
 
     fn totals(switches: u64, pick: u64, cpu: u64, wait: u64) -> Totals {
         Totals {
@@ -209,6 +209,24 @@ mod tests {
         let seen: Vec<_> = interval.cgroups.iter().map(|c| (c.id.0, c.totals.switches)).collect();
         assert_eq!(seen, [(5, 5), (7, 3)]);
         assert_eq!(interval.cgroups[0].runnable_load, Some(Tasks(1e-6)));
+    }
+
+    #[test]
+    fn a_wait_that_is_told_late_is_not_lost() {
+        let with = |waits: u32| CgroupState {
+            counters: Arc::new(CgroupCounters {
+                runq_wait: Some(Distribution::of([(Nanos(5_000), waits)])),
+                ..CgroupCounters::default()
+            }),
+            ..CgroupState::default()
+        };
+        let snapshot = |waits| Snapshot { cgroups: [(CgroupId(5), with(waits))].into(), ..Snapshot::default() };
+        let waits = |before, after| {
+            let interval =
+                Interval::between(0, Nanos::ZERO, &snapshot(before), &snapshot(after), &mut LoadCredits::default());
+            interval.cgroups.iter().filter_map(|cgroup| Some(cgroup.runq_wait.as_ref()?.count())).collect::<Vec<_>>()
+        };
+        assert_eq!((waits(3, 4), waits(4, 4)), (vec![1], vec![]));
     }
 
     #[test]
