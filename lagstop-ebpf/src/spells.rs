@@ -54,10 +54,16 @@ pub(crate) fn end(cpu: &mut CpuState, totals: &mut RowTotals, row: u32, seen: Se
         Departure::Involuntary
     };
     cpu.totals.switches += 1;
+    count_if_other(cpu, row);
+    departure
+}
+
+/// Counts what was booked under `(other)`, and would have had a row of its own.
+#[inline(always)]
+pub(crate) fn count_if_other(cpu: &mut CpuState, row: u32) {
     if row == ROW_OTHER {
         cpu.totals.lost[Lost::Rows as usize] += 1;
     }
-    departure
 }
 
 /// Books the time since the last booking: to the row as the kernel booked it to the task, to the CPU by the clock.

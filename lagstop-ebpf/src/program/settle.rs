@@ -25,6 +25,9 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
     if restart != 0 {
         cpu.task = 0;
     }
+    if has_free_rows != 0 {
+        cpu.rows_full = 0;
+    }
     let is_known = cpu.task == current.address();
     if cpu.task == 0 || is_known {
         // Looked up anew, so that no address is trusted for longer than an interval.
@@ -35,6 +38,7 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
         } else if let Some(totals) = spells::totals_of(of.row) {
             spells::count_thread(cpu, totals, of.row, current);
             spells::book(cpu, totals, of.row, current.seen().runtime_ns, now);
+            spells::count_if_other(cpu, of.row);
             spells::belongs(cpu, of);
         }
     }
@@ -42,8 +46,5 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
 
     cpu.epoch = epoch;
     cpu.tasks_full = 0;
-    if has_free_rows != 0 {
-        cpu.rows_full = 0;
-    }
     if epoch == 0 { current.tgid() as i32 } else { cpu.claims as i32 }
 }

@@ -42,6 +42,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
         tracefs(facts),
         pressure(surroundings),
         socket_diagnostics(surroundings),
+        names_of_pods(surroundings),
     ];
     if let Trial::Failed(error) = trial {
         all.push(missed(
@@ -328,6 +329,23 @@ fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
             format!("listening sockets cannot be listed: {why}"),
             "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
             &["modprobe tcp_diag", "a kernel with CONFIG_INET_DIAG"],
+        ),
+    }
+}
+
+fn names_of_pods(surroundings: &Surroundings) -> Requirement {
+    const NAME: &str = "names of pods";
+    match &surroundings.names_pods {
+        None => satisfied(NAME, "there are no pods here"),
+        Some(Ok(())) => satisfied(NAME, "/var/log/containers"),
+        Some(Err(why)) => missed(
+            NAME,
+            format!("/var/log/containers: {why}"),
+            "names of pods and their containers: they are called by their ids",
+            &[
+                "in a container: -v /var/log/containers:/var/log/containers:ro",
+                "in Kubernetes: a hostPath volume on /var/log/containers",
+            ],
         ),
     }
 }

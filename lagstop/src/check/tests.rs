@@ -30,6 +30,7 @@ fn surroundings() -> Surroundings {
         }),
         has_pressure: true,
         lists_listeners: Ok(()),
+        names_pods: Some(Ok(())),
     }
 }
 
@@ -109,6 +110,15 @@ fn a_kernel_that_lists_no_sockets_degrades() {
     let mut surroundings = surroundings();
     surroundings.lists_listeners = Err("No such file or directory".to_owned());
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["socket diagnostics"]));
+}
+
+#[test]
+fn pods_without_names_degrade_and_a_host_without_pods_does_not() {
+    let mut surroundings = surroundings();
+    surroundings.names_pods = Some(Err("No such file or directory".to_owned()));
+    assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["names of pods"]));
+    surroundings.names_pods = None;
+    assert_eq!(verdict(facts(), &surroundings), (Verdict::Full, vec![]));
 }
 
 #[test]

@@ -189,7 +189,10 @@ impl Observations {
             (host.lost.entries, "switches without pick cost, for their entry was not seen"),
             (host.lost.switches, "switches without cost, for the kernel did not show them"),
             (host.lost.task_states, "tasks without room for their state, so waits may be short"),
-            (host.lost.cgroup_overflows, "switches and moves booked under (other), for the table of cgroups was full"),
+            (
+                host.lost.cgroup_overflows,
+                "times that something was booked under (other), for the table of cgroups was full",
+            ),
         ] {
             if count > 0 {
                 doubts.push(format!("Lost: {} {what}.", say::count(count)));

@@ -1,6 +1,6 @@
 //! What people call a cgroup: the systemd unit, the container, the pod.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, fs, io, path::Path};
 
 use crate::model::Workload;
 
@@ -19,14 +19,18 @@ pub struct Names {
 }
 
 impl Names {
-    /// Reads the kubelet's links; knows nothing where there are none.
-    pub fn read() -> Self {
+    /// Reads the kubelet's links.
+    ///
+    /// # Errors
+    ///
+    /// Where their directory cannot be read, as where there is no kubelet.
+    pub fn read() -> io::Result<Self> {
         let mut names = Self::default();
-        for entry in fs::read_dir(CONTAINER_LOGS).into_iter().flatten().flatten() {
+        for entry in fs::read_dir(CONTAINER_LOGS)?.flatten() {
             let target = fs::read_link(entry.path()).unwrap_or_default();
             names.learn(&entry.file_name().to_string_lossy(), &target);
         }
-        names
+        Ok(names)
     }
 
     /// A link is called `<pod>_<namespace>_<container>-<container id>.log` and leads to

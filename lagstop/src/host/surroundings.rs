@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Hierarchy, Identity, Version, sock_diag};
+use super::{Hierarchy, Identity, Names, Version, sock_diag};
 use crate::{model::GroupBy, plain::plain};
 
 /// What of the host this process can see.
@@ -16,6 +16,8 @@ pub struct Surroundings {
     pub has_pressure: bool,
     /// Whether the kernel lists the sockets that listen; or why not.
     pub lists_listeners: Result<(), String>,
+    /// Whether the pods that run here have names. `None` where there are no pods; an error says why there are no names.
+    pub names_pods: Option<Result<(), String>>,
 }
 
 /// The hierarchy that the scheduler groups by.
@@ -35,13 +37,21 @@ pub struct Seen {
 impl Surroundings {
     /// Looks around.
     pub fn look() -> Self {
+        let hierarchy = Hierarchy::find(GroupBy::Scheduler);
+        let has_pods = hierarchy.as_ref().is_ok_and(has_pods);
         Self {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
-            hierarchy: Hierarchy::find(GroupBy::Scheduler).map(|found| Seen::from(&found)).map_err(|e| e.to_string()),
+            names_pods: has_pods.then(|| Names::read().map(drop).map_err(|error| plain(&error))),
+            hierarchy: hierarchy.map(|found| Seen::from(&found)).map_err(|error| error.to_string()),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
             lists_listeners: sock_diag::listening().map(drop).map_err(|error| plain(&error)),
         }
     }
+}
+
+/// Whether the kubelet has made its cgroup: `kubepods`, or `kubepods.slice` with systemd.
+fn has_pods(hierarchy: &Hierarchy) -> bool {
+    ["kubepods", "kubepods.slice"].iter().any(|name| hierarchy.mount.join(name).is_dir())
 }
 
 impl From<&Hierarchy> for Seen {

@@ -103,7 +103,8 @@ lost! {
     switches,
     /// Times a task had no room for its state: its run-queue wait may be short.
     task_states,
-    /// Switches booked under `(other)`, because the table of cgroups was full.
+    /// Switches booked under `(other)`, and tasks that ran for it at a reading, because the table of cgroups was
+    /// full.
     cgroup_overflows,
     /// Connections not followed, because too many were waiting.
     connections,

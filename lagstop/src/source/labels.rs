@@ -16,7 +16,7 @@ pub(super) struct Labels {
 impl Labels {
     /// With the names that are known now.
     pub(super) fn read() -> Self {
-        Self { names: Names::read() }
+        Self { names: Names::read().unwrap_or_default() }
     }
 
     /// The label of the cgroup at `path`, whose state was `before`.
@@ -32,7 +32,7 @@ impl Labels {
 
     /// Reads the names anew. Where there are others, the labels in `last` get them.
     pub(super) fn refresh(&mut self, last: &mut Snapshot) {
-        let names = Names::read();
+        let names = Names::read().unwrap_or_default();
         if names != self.names {
             self.names = names;
             for state in last.cgroups.values_mut() {

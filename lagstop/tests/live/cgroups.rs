@@ -62,7 +62,10 @@ fn surplus() {
     let snapshot = probes.snapshot();
     let other = &snapshot.cgroups[&CgroupId::OTHER].1.totals;
     assert!(other.switches > 0);
-    assert_eq!(snapshot.lost.cgroup_overflows, other.switches);
+    // Each switch, and whoever ran for it at one of the readings: the first, and the one just now.
+    let at_readings = snapshot.lost.cgroup_overflows.checked_sub(other.switches);
+    let most = 2 * snapshot.cpus.len() as u64;
+    assert!(at_readings.is_some_and(|n| n <= most), "{} of {}", snapshot.lost.cgroup_overflows, other.switches);
     assert!(snapshot.cgroups.len() <= 4, "three and (other)");
     let root = CgroupId::ROOT;
     let ours = |id: &CgroupId| *id == CgroupId::OTHER || cgroups.iter().any(|cgroup| cgroup.id() == *id);

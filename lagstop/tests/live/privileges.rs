@@ -19,12 +19,15 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took", file_capabilities),
     ("root_gives_up_what_only_attaching_took", root),
     ("check_says_how_top_would_run", check),
+    ("check_says_what_a_container_lacks", container),
 ];
 
 pub(crate) const NOBODY: u32 = 65_534;
 /// Numbers of capabilities, include/uapi/linux/capability.h.
 const CAP_DAC_READ_SEARCH: u32 = 2;
 const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_PTRACE: u32 = 19;
+const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_RESOURCE: u32 = 24;
 const CAP_PERFMON: u32 = 38;
 const CAP_BPF: u32 = 39;
@@ -44,10 +47,11 @@ fn in_bounding_set(capability: u32) -> bool {
     u64::from_str_radix(set.trim(), 16).unwrap() >> capability & 1 == 1
 }
 
-/// Records for a moment, and gives the effective capabilities of its threads meanwhile, and the intervals.
-fn record(command: &mut Command) -> (Vec<u64>, usize) {
+/// Records for a moment with `options`, and gives the effective capabilities of its threads meanwhile, and the intervals.
+fn record(command: &mut Command, options: &[&str]) -> (Vec<u64>, usize) {
     let mut child = command
         .args(["record", "--duration", "2s", "--interval", "200ms"])
+        .args(options)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -90,7 +94,7 @@ fn file_capabilities() {
         given.push(CAP_SYS_RESOURCE);
     }
     setcap(&program, &given);
-    let (held, intervals) = record(Command::new(&program).uid(NOBODY).gid(NOBODY));
+    let (held, intervals) = record(Command::new(&program).uid(NOBODY).gid(NOBODY), &[]);
     println!("{held:x?}, {intervals} intervals");
     assert!(intervals >= 5 && held.len() >= 4, "{intervals} intervals, {held:?}");
     for set in held {
@@ -99,22 +103,40 @@ fn file_capabilities() {
     }
 }
 
+/// Since 5.19 maps are read through their mappings and descriptors without CAP_BPF, whatever `unprivileged_bpf_disabled`.
+fn is_bpf_needed_to_read() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or_default());
+    (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 19)
+}
+
 fn root() {
-    let (held, intervals) = record(&mut Command::new(lagstop()));
+    let holds = |sets: &[u64], capability: u32| sets.iter().all(|set| set >> capability & 1 == 1);
+    let lacks = |sets: &[u64], capability: u32| sets.iter().all(|set| set >> capability & 1 == 0);
+
+    let (held, intervals) = record(&mut Command::new(lagstop()), &[]);
+    println!("{held:x?}");
     assert!(intervals >= 5, "{intervals}");
-    for set in held {
-        assert_eq!(set & (1 << CAP_PERFMON | 1 << CAP_NET_ADMIN), 0, "{set:x}");
-    }
+    assert!(lacks(&held, CAP_PERFMON) && lacks(&held, CAP_NET_ADMIN), "{held:x?}");
+    assert!(is_bpf_needed_to_read() || lacks(&held, CAP_BPF), "{held:x?}");
+    // Containers listen in network namespaces of their own, which are entered time and again.
+    assert!(holds(&held, CAP_SYS_ADMIN) && holds(&held, CAP_SYS_PTRACE), "{held:x?}");
+
+    let (held, _) = record(&mut Command::new(lagstop()), &["--hooks", "accept=off"]);
+    println!("{held:x?} without accept waits");
+    assert!(lacks(&held, CAP_SYS_ADMIN) && lacks(&held, CAP_SYS_PTRACE), "{held:x?}");
+}
+
+/// Runs `lagstop check`: its exit status, and what it found.
+fn run_check(command: &mut Command) -> (i32, serde_json::Value) {
+    let Output { status, stdout, stderr } = command.args(["check", "--format", "json"]).output().unwrap();
+    let found =
+        serde_json::from_slice(&stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&stderr)));
+    (status.code().unwrap(), found)
 }
 
 fn check() {
-    let run = |command: &mut Command| -> (i32, serde_json::Value) {
-        let Output { status, stdout, stderr } = command.args(["check", "--format", "json"]).output().unwrap();
-        let found = serde_json::from_slice(&stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&stderr)));
-        (status.code().unwrap(), found)
-    };
-    let (code, found) = run(&mut Command::new(lagstop()));
+    let (code, found) = run_check(&mut Command::new(lagstop()));
     let not_measured = found["measures"].as_array().unwrap().iter().filter(|measure| measure["way"].is_null()).count();
     let expected = match found["verdict"].as_str().unwrap() {
         "full" => 0,
@@ -125,8 +147,33 @@ fn check() {
     assert!(not_measured == 0 || code == 3, "{found}");
 
     let home = tempfile::tempdir().unwrap();
-    let (code, found) = run(Command::new(copy(&lagstop(), &home)).uid(NOBODY).gid(NOBODY));
+    let (code, found) = run_check(Command::new(copy(&lagstop(), &home)).uid(NOBODY).gid(NOBODY));
     assert_eq!((code, found["tried"].as_bool(), found["verdict"].as_str()), (4, Some(false), Some("unusable")));
     // What the kernel has can be told all the same.
     assert_eq!(found["measures"][0]["way"], "sched_switch");
+}
+
+/// With namespaces of its own, as a container has them, what is out of sight is said; with the host's user namespace gone
+/// nothing is measured, and that is said.
+fn container() {
+    let check = |namespaces: &[&str]| {
+        let mut command = Command::new("unshare");
+        let (code, found) = run_check(command.args(namespaces).args(["--fork", "--mount-proc"]).arg(lagstop()));
+        let state = |name: &str| {
+            let all = found["requirements"].as_array().unwrap();
+            all.iter().find(|one| one["name"] == name).unwrap_or_else(|| panic!("{name}: {found}"))["state"].clone()
+        };
+        let states =
+            ["the host's processes", "the host's privileges"].map(|name| state(name).as_str().unwrap().to_owned());
+        (code, found["verdict"].as_str().unwrap().to_owned(), found["tried"].as_bool().unwrap(), states)
+    };
+    let missed = |processes: &str, privileges: &str| [processes.to_owned(), privileges.to_owned()];
+
+    let (code, verdict, tried, states) = check(&["--pid"]);
+    assert_eq!((code, verdict.as_str(), tried), (3, "degraded", true));
+    assert_eq!(states, missed("missed", "satisfied"));
+
+    let (code, verdict, tried, states) = check(&["--pid", "--user", "--map-root-user"]);
+    assert_eq!((code, verdict.as_str(), tried), (4, "unusable", false));
+    assert_eq!(states, missed("missed", "missed"));
 }

@@ -82,6 +82,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program_on_kernel("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took"),
     program_on_kernel("root_gives_up_what_only_attaching_took"),
     program_on_kernel("check_says_how_top_would_run"),
+    on_a_host("check_says_what_a_container_lacks"),
     program("what_files_tell_a_user_agrees_with_proc"),
     program("what_files_tell_of_leaves_agrees_with_proc"),
     program("top_shows_a_user_what_files_tell"),
