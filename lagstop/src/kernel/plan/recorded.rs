@@ -21,6 +21,7 @@ const EXPECTED: &[(&str, &str, &str)] = &[
     ("5.10", "fentry:schedule", "fentry:pick_next_task_fair"),
     ("6.1", "fentry:schedule", "fentry:pick_next_task_fair"),
     ("6.12", "fentry:schedule", "fentry:pick_next_task_fair"),
+    ("6.12-arm64", "fentry:schedule", "fentry:pick_next_task_fair"),
     ("6.16", "tracepoints", "fentry:pick_next_task_fair"),
     ("6.17", "tracepoints", "fentry:pick_next_task_fair"),
     ("6.18", "tracepoints", "fentry:pick_next_task_fair"),
