@@ -107,7 +107,7 @@ impl Cli {
         match self.command {
             Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Record(args) => record::run(args, &config()?),
-            Command::Diagnose(args) => diagnose::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
+            Command::Diagnose(args) => diagnose::run(&args, &config()?),
             Command::Diff(args) => diff::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Show(args) => show::run(&args),

@@ -10,7 +10,6 @@ mod doubts;
 mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
-mod random;
 mod result;
 mod series;
 mod side;
@@ -25,8 +24,9 @@ pub use side::Side;
 
 use bootstrap::Resamples;
 use change::Comparer;
-use random::Random;
 use serde::Serialize;
+
+use crate::random::Random;
 
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -4,30 +4,53 @@
 //! do. "No problem found" and "not enough data" are findings too.
 
 mod alert;
+mod asked;
+mod backlog;
 mod confidence;
+mod cost_curve;
+mod cpuset_plan;
+mod density;
+mod explain;
 mod figure;
 mod finding;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod fleet;
 mod growth;
-mod load_classes;
+mod history;
+mod lags_candidates;
+mod migrations;
 mod observations;
+mod overcommitted_threads;
+mod pictures;
+mod planned;
 mod priority;
+mod quota_without_cpuset;
 mod report;
 mod sample;
 mod say;
 mod scheduling_overhead;
 mod setting;
 mod shell;
+mod single;
 mod thresholds;
 mod utilisation;
+mod wait_causes;
 
 pub use alert::{Alert, AlertKind, AlertSubject, alerts};
 pub use confidence::{Confidence, Level};
+pub use cost_curve::CostCurve;
+pub use cpuset_plan::{CpusetPlan, Request, Strictness};
+pub use density::Density;
+pub use explain::{Explained, Explanation, Input};
 pub use figure::{Figure, Unit, Value};
-pub use finding::{Advice, Finding, FindingId, Severity, Subject};
+pub use finding::{Advice, Candidate, CandidateClass, Finding, Rule, Severity, Subject};
+pub use fleet::{Fleet, FleetFigures, FleetHost};
 pub use growth::Growth;
+pub use history::Moment;
 pub use observations::Observations;
+pub use pictures::Pictures;
+pub use planned::{Planned, PlannedCgroup};
 pub use priority::{Priorities, Role, RoleKind};
 pub use report::{OwnCost, Report, Span};
 pub use sample::Sample;
@@ -55,6 +78,8 @@ mod tests {
     };
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
         /// Recordings come from elsewhere: any figure may be in them.
         #[test]
         fn no_recording_is_too_strange(figures in prop::collection::vec(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()], 12)) {
@@ -87,6 +112,21 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_concluded_from_nothing() {
+        for intervals in fixture::without_content() {
+            let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
+            let written = text::render(&report, text::Options::default()) + &json::render(&report).unwrap();
+            for none in ["NaN", "inf "] {
+                let line = written.lines().find(|line| line.contains(none));
+                assert_eq!(line, None);
+            }
+            let single = |finding: &&Finding| finding.subject != Subject::Host && finding.severity >= Severity::Warning;
+            let about: Vec<_> = report.findings.iter().filter(single).map(|finding| &finding.verdict).collect();
+            assert!(about.is_empty(), "{about:?}");
+        }
+    }
+
+    #[test]
     fn an_idle_host_has_no_problem() {
         let report = diagnose(&fixture::session(), &fixture::idle(60), &Thresholds::default());
         assert!(
@@ -103,9 +143,9 @@ mod tests {
         assert_eq!(report.worst(), Severity::Critical);
         for finding in &report.findings {
             assert!(finding.verdict.ends_with('.'), "{}", finding.verdict);
-            assert!(!finding.evidence.is_empty(), "{}", finding.verdict);
+            assert!(!finding.measured.is_empty(), "{}", finding.verdict);
             assert!(!finding.confidence.why.is_empty(), "{}", finding.verdict);
-            for figure in &finding.evidence {
+            for figure in &finding.measured {
                 assert!(figure.value.is_some() != figure.missing.is_some(), "{figure:?}");
             }
         }

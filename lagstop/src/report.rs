@@ -3,8 +3,13 @@
 pub mod changes;
 pub mod checkup;
 pub mod contents;
+pub mod explanation;
+pub mod fleet;
+pub mod html;
 pub mod json;
+pub mod markdown;
 mod page;
+pub mod plan;
 pub mod sanitise;
 pub mod text;
 

@@ -90,7 +90,6 @@ fn mistakes_are_said_with_a_remedy() {
     assert!(
         refused(&["cut", FIXTURE, "--from", "1h", "--output", "-"]).contains("it goes from 2026-11-21T12:30:32.637Z")
     );
-    assert!(refused(&["diagnose", FIXTURE, FIXTURE]).contains("one recording at a time"));
     assert!(refused(&["diagnose", FIXTURE, "--duration", "1m"]).contains("--duration"));
     assert!(refused(&["merge", FIXTURE, "--interval", "10ms", "--output", "-"]).contains("longer --interval"));
     for arguments in [&["cut", FIXTURE][..], &["export", FIXTURE, "--format", "csv"]] {
@@ -114,4 +113,57 @@ fn who_has_read_enough_is_not_told_off() {
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}");
     }
+}
+
+fn report(arguments: &[&str]) -> serde_json::Value {
+    serde_json::from_str(&done(&[&["diagnose", "--format", "json"], arguments].concat())).unwrap()
+}
+
+#[test]
+fn a_diagnosis_comes_in_every_form() {
+    for (format, begins) in [("text", ""), ("markdown", "# node-17: "), ("json", "{"), ("html", "<!doctype html>")] {
+        let written = done(&["diagnose", FIXTURE, "--format", format]);
+        assert!(written.starts_with(begins) && written.contains("scheduling_overhead"), "{format}: {written}");
+    }
+    let explained = done(&["diagnose", FIXTURE, "--explain", "scheduling_overhead"]);
+    for part in ["overhead = ", "(switching_ns + kept_ns) / capacity_ns", "capacity_ns", "arXiv 2508.15703"] {
+        assert!(explained.contains(part), "{part}: {explained}");
+    }
+    assert!(done(&["diagnose", FIXTURE, "--plan", "cpuset"]).contains("No cgroup needs a CPU set"));
+    assert!(refused(&["diagnose", FIXTURE, "--explain", "overheads"]).contains("scheduling_overhead"));
+}
+
+#[test]
+fn a_pipeline_is_told_how_bad_it_is() {
+    let code = |arguments: &[&str]| lagstop(&[&["diagnose", FIXTURE], arguments].concat()).status.code();
+    let critical = ["--threshold", "overhead_critical=0"];
+    assert_eq!(code(&critical), Some(0), "nobody asked");
+    for least in ["warning", "critical"] {
+        assert_eq!(code(&[&critical[..], &["--fail-on", least]].concat()), Some(3), "{least}");
+    }
+}
+
+#[test]
+fn recordings_of_several_hosts_are_a_fleet_and_of_one_host_are_one() {
+    let one = report(&[FIXTURE]);
+    let twice = report(&[FIXTURE, FIXTURE]);
+    let intervals = |report: &serde_json::Value| report["span"]["intervals"].as_u64().unwrap();
+    assert_eq!((intervals(&twice), twice["schema"].as_str()), (2 * intervals(&one), Some("lagstop.report/2")));
+    assert_eq!(twice["span"]["skipped_intervals"], 0);
+
+    let home = tempfile::tempdir().unwrap();
+    let other = home.path().join("other.jsonl");
+    fs::write(&other, fs::read_to_string(FIXTURE).unwrap().replacen("node-17", "node-18", 1)).unwrap();
+    let other = other.to_str().unwrap();
+    let fleet = report(&[other, FIXTURE]);
+    assert_eq!(fleet["schema"], "lagstop.fleet/1");
+    let names: Vec<_> =
+        fleet["hosts"].as_array().unwrap().iter().map(|host| &host["report"]["session"]["hostname"]).collect();
+    assert_eq!(names, ["node-17", "node-18"]);
+    assert_eq!(fleet["total"]["cpus"], 4);
+    for (format, shows) in [("text", "cores lost"), ("markdown", "| node"), ("html", "<svg")] {
+        let written = done(&["diagnose", other, FIXTURE, "--format", format]);
+        assert!(written.contains(shows) && written.contains("node-18"), "{format}: {written}");
+    }
+    assert!(refused(&["diagnose", other, FIXTURE, "--plan", "cpuset"]).contains("one host"));
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the published schema of recordings, made from the types that they are written from.
+//! `cargo xtask schema`: the published schemas of recordings and reports, made from the types that they are written from.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::workspace::Workspace;
 
-/// Write docs/recording.schema.json
+/// Write docs/recording.schema.json, docs/report.schema.json and docs/fleet.schema.json
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Write nothing; fail where something would change
@@ -31,16 +31,21 @@ pub(crate) enum SchemaError {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), SchemaError> {
-    let path = workspace.root().join("docs/recording.schema.json");
-    let text = format!("{:#}\n", lagstop::recording::schema());
-    if arguments.check {
-        match fs::read_to_string(&path) {
-            Ok(found) if found == text => Ok(()),
-            _ => Err(SchemaError::OutOfDate(path)),
+    let schemas = [
+        ("recording", lagstop::recording::schema()),
+        ("report", lagstop::report::json::schema()),
+        ("fleet", lagstop::report::fleet::schema()),
+    ];
+    for (name, schema) in schemas {
+        let path = workspace.root().join(format!("docs/{name}.schema.json"));
+        let text = format!("{schema:#}\n");
+        if !arguments.check {
+            fs::write(&path, text).map_err(|source| SchemaError::File { path, source })?;
+        } else if fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+            return Err(SchemaError::OutOfDate(path));
         }
-    } else {
-        fs::write(&path, text).map_err(|source| SchemaError::File { path, source })
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -48,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_schema_is_that_of_the_types() {
+    fn the_published_schemas_are_those_of_the_types() {
         run(&Workspace::here(), &Arguments { check: true }).unwrap();
     }
 }

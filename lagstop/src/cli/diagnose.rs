@@ -2,11 +2,15 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
+    process::ExitCode,
     time::Duration,
 };
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::{
+    Args as ClapArgs, ValueEnum,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 
 use super::{
     Failure, block_on,
@@ -18,10 +22,10 @@ use super::{
     thresholds::ThresholdArgs,
 };
 use crate::{
-    diagnosis::Observations,
+    diagnosis::{Explanation, Fleet, FleetHost, Observations, Rule, Severity, Strictness, Thresholds},
     plain::plain,
     recording::{ReadError, Reader},
-    report::{json, text},
+    report::{explanation, fleet, html, json, markdown, plan, text},
     signals::Endings,
     source::Stream,
 };
@@ -31,6 +35,13 @@ Examples:
   lagstop diagnose
   lagstop diagnose --duration 5m --threshold overhead_warn=3% --format json
   lagstop diagnose host.jsonl.zst           What a recording says, without measuring
+  lagstop diagnose --format markdown > report.md
+                                            For a ticket; html is a page with pictures
+  lagstop diagnose host.jsonl.zst --explain lags_candidates
+                                            How the figures of a finding came about
+  lagstop diagnose node-*.jsonl.zst         One report on many hosts: where advice pays most
+  lagstop diagnose --plan cpuset            Which CPUs cgroups with a quota should have
+  lagstop diagnose --fail-on warning        For a pipeline: exit code 3 when something is wrong
 
 Measure while the host is as busy as when it hurts, and as quiet as it gets: the report compares the two.
 docs/diagnose.md says how each verdict comes about. Ctrl-C ends the measurement early, and reports.";
@@ -38,7 +49,7 @@ docs/diagnose.md says how each verdict comes about. Ctrl-C ends the measurement 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// A recording to read instead of measuring
+    /// Recordings to read instead of measuring; those of several hosts give one report on all of them
     #[arg(value_name = "FILE", conflicts_with_all = ["duration", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     files: Vec<PathBuf>,
 
@@ -50,9 +61,25 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
     duration: Duration,
 
-    /// For people or for programs
+    /// How to write the report
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+
+    /// End with exit code 3 when a finding is at least so bad
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<FailOn>,
+
+    /// Instead of the report, say how the figures of a finding came about: inputs, formula and source
+    #[arg(long, value_name = "FINDING", value_parser = rule(), conflicts_with = "plan")]
+    explain: Option<Rule>,
+
+    /// Instead of the report, plan CPU sets for cgroups whose quota is less than the CPUs that they see
+    #[arg(long, value_name = "WHAT")]
+    plan: Option<Plan>,
+
+    /// What a plan does where the CPUs do not suffice
+    #[arg(long, value_name = "POLICY", default_value = "principle-hard", requires = "plan")]
+    plan_policy: PlanPolicy,
 
     #[command(flatten)]
     thresholds: ThresholdArgs,
@@ -63,37 +90,149 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A report to read
+    /// A report to read in a terminal
     Text,
+    /// The same for a ticket or a wiki
+    Markdown,
     /// One JSON document
     Json,
+    /// One page for a browser, with pictures
+    Html,
 }
 
-pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    let observations = match &args.files[..] {
-        [] => block_on(async {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Worth acting on
+    Warning,
+    /// Act on it
+    Critical,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Plan {
+    /// Which CPUs each cgroup should have
+    Cpuset,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PlanPolicy {
+    /// A cgroup that cannot have CPUs of its own gets none
+    PrincipleHard,
+    /// It gets parts of more CPUs than it may use
+    BestEffort,
+}
+
+/// A finding is as bad as --fail-on asks for.
+const FAILED: u8 = 3;
+
+/// The findings by their names.
+fn rule() -> impl TypedValueParser<Value = Rule> {
+    PossibleValuesParser::new(Rule::ALL.map(Rule::name))
+        .map(|name| Rule::ALL.into_iter().find(|rule| rule.name() == name).unwrap_or(Rule::SchedulingOverhead))
+}
+
+pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
+    let hosts = match &args.files[..] {
+        [] => vec![block_on(async {
             let mut endings = listen()?;
             let stream = args.measure.start(Some(args.duration), &config.measure)?;
             observe(stream, &mut endings, args.duration).await
-        })?,
-        [file] => read(file, args.full)?,
-        _ => {
-            return Err("diagnose reads one recording at a time. Name one; those of one boot of one host can be made \
-                        one with lagstop merge"
-                .into());
-        }
+        })?],
+        files => read_all(files, args.full)?,
     };
-    let report = observations.diagnose(&args.thresholds.over(config.thresholds.0.clone()));
-    let written = match args.format {
-        Format::Text => text::render(&report, terminal_options()),
-        Format::Json => json::render(&report)?,
+    let thresholds = args.thresholds.over(config.thresholds.0.clone());
+    let (written, worst) = match &hosts[..] {
+        [host] => of_host(args, host, &thresholds)?,
+        hosts => of_fleet(args, hosts, &thresholds)?,
     };
     match io::stdout().write_all(written.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| {
-            format!("the report cannot be written: {}. Send it to where there is room", plain(&error)).into()
-        }),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("the report cannot be written: {}. Send it to where there is room", plain(&error)).into())
+        }
+        _ => Ok(args.exit_code(worst)),
     }
+}
+
+impl Args {
+    fn exit_code(&self, worst: Severity) -> ExitCode {
+        let is_bad = self.fail_on.is_some_and(|least| match least {
+            FailOn::Warning => worst >= Severity::Warning,
+            FailOn::Critical => worst >= Severity::Critical,
+        });
+        if is_bad { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
+    }
+}
+
+/// What was asked for of one host, and the worst that was found there.
+fn of_host(args: &Args, host: &Observations, thresholds: &Thresholds) -> Result<(String, Severity), Failure> {
+    let report = host.diagnose(thresholds);
+    let as_json = args.format == Format::Json;
+    let written = if args.plan.is_some() {
+        let strictness = match args.plan_policy {
+            PlanPolicy::PrincipleHard => Strictness::PrincipleHard,
+            PlanPolicy::BestEffort => Strictness::BestEffort,
+        };
+        let plan = host.plan_cpusets(thresholds, strictness);
+        if as_json { json::document(&plan)? } else { plan::render(&plan, terminal_options()) }
+    } else if let Some(rule) = args.explain {
+        let findings = report.findings.iter().filter(|finding| finding.rule == rule);
+        let explanations: Vec<Explanation> = findings.map(|finding| host.explain(finding)).collect();
+        if as_json { json::document(&explanations)? } else { explanation::render(&explanations, terminal_options()) }
+    } else {
+        match args.format {
+            Format::Text => text::render(&report, terminal_options()),
+            Format::Markdown => markdown::render(&report),
+            Format::Json => json::render(&report)?,
+            Format::Html => html::render(&report, &host.pictures(&report.findings)),
+        }
+    };
+    Ok((written, report.worst()))
+}
+
+/// The same of several hosts.
+fn of_fleet(args: &Args, hosts: &[Observations], thresholds: &Thresholds) -> Result<(String, Severity), Failure> {
+    if args.plan.is_some() || args.explain.is_some() {
+        return Err(
+            "--plan and --explain are about one host, and these recordings are of several: name those of one".into()
+        );
+    }
+    let fleet = Fleet::new(hosts.iter().map(|host| host.diagnose(thresholds)).collect());
+    let written = match args.format {
+        Format::Text => fleet::text(&fleet, terminal_options()),
+        Format::Markdown => fleet::markdown(&fleet),
+        Format::Json => fleet::json(&fleet)?,
+        Format::Html => {
+            let of = |host: &FleetHost| {
+                let session = &host.report.session;
+                let observed = hosts.iter().find(|other| other.session() == session);
+                observed.map(|observed| observed.pictures(&host.report.findings)).unwrap_or_default()
+            };
+            html::render_fleet(&fleet, &fleet.hosts.iter().map(of).collect::<Vec<_>>())
+        }
+    };
+    Ok((written, fleet.worst()))
+}
+
+/// Reads recordings: those of one boot of one host, in the order of time, are one.
+fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure> {
+    let mut readers: Vec<Reader> = files.iter().map(|file| Reader::open(file)).collect::<Result<_, _>>()?;
+    readers.sort_by(|a, b| a.session().started_at.cmp(&b.session().started_at));
+    let mut hosts: Vec<Observations> = Vec::new();
+    for mut reader in readers {
+        let is_of = |host: &&mut Observations| {
+            let (a, b) = (host.session(), reader.session());
+            (&a.hostname, &a.boot_id) == (&b.hostname, &b.boot_id)
+        };
+        match hosts.iter_mut().find(is_of) {
+            Some(host) => read(&mut reader, full, host)?,
+            None => {
+                let mut host = Observations::new(reader.session().clone());
+                read(&mut reader, full, &mut host)?;
+                hosts.push(host);
+            }
+        }
+    }
+    Ok(hosts)
 }
 
 /// Cgroups in all intervals, from which on a recording is not read one by one where they are written as longer ones,
@@ -101,12 +240,11 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 const MANY: usize = 1_000_000;
 
 /// Reads a recording: by the intervals that its chunks are written as, where it is long and is not to be read in `full`.
-fn read(file: &Path, full: bool) -> Result<Observations, Failure> {
-    let mut reader = Reader::open(file)?;
-    let mut observations = Observations::new(reader.session().clone());
+fn read(reader: &mut Reader, full: bool, observations: &mut Observations) -> Result<(), Failure> {
+    observations.begin();
     let mut progress = Progress::new("reading");
     let (intervals, parts) = (reader.len(), reader.parts());
-    if !full && is_long(&mut reader)? {
+    if !full && is_long(reader)? {
         say(format_args!(
             "reading {intervals} intervals as {parts} merged ones, for there are many; --full reads them one by one\n"
         ));
@@ -120,7 +258,7 @@ fn read(file: &Path, full: bool) -> Result<Observations, Failure> {
             progress.step(n + 1, intervals);
         }
     }
-    Ok(observations)
+    Ok(())
 }
 
 /// Are there many cgroups in many intervals, going by the one in the middle; and is there a shorter way?

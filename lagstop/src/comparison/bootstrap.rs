@@ -2,10 +2,10 @@
 
 use super::{
     blocks::Blocks,
-    random::Random,
     series::Series,
     student::{self, NORMAL},
 };
+use crate::random::Random;
 
 /// How often each block was drawn, in each of many draws of as many blocks as there are. All cgroups and the host share the
 /// draws: what happened at the same time stays together.

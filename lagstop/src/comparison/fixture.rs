@@ -1,7 +1,10 @@
 //! Intervals to test with, that vary as real ones do: by chance, and each like the one before.
 
-use super::{Side, random::Random};
-use crate::model::{Cgroup, CgroupId, Hook, HookState, Host, Idle, Interval, Nanos, Session, Totals};
+use super::Side;
+use crate::{
+    model::{Cgroup, CgroupId, Hook, HookState, Host, Idle, Interval, Nanos, Session, Totals},
+    random::Random,
+};
 
 pub(crate) const CPUS: u64 = 4;
 

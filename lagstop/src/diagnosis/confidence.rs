@@ -1,11 +1,12 @@
 //! How sure a finding is.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::say;
 
 /// How sure a finding is, and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Confidence {
     /// How sure.
     pub level: Level,
@@ -14,7 +15,7 @@ pub struct Confidence {
 }
 
 /// How sure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Could well be chance.
@@ -62,6 +63,14 @@ impl Level {
             Self::High => Self::Medium,
             Self::Medium | Self::Low => Self::Low,
         }
+    }
+}
+
+impl Confidence {
+    /// One step less sure, and why.
+    #[must_use]
+    pub(super) fn lowered(self, why: &str) -> Self {
+        Self { level: self.level.lower(), why: format!("{}; {why}", self.why) }
     }
 }
 

@@ -1,12 +1,15 @@
 //! A figure with its unit.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use super::{Subject, say};
 use crate::model::Nanos;
 
 /// What was measured, or why it could not be.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
     /// Its name in JSON; stable.
     pub name: &'static str,
@@ -37,7 +40,7 @@ pub enum Value {
 }
 
 /// What a value counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Part of a whole; 1 is all of it.
@@ -95,6 +98,16 @@ impl Serialize for Value {
             Self::Whole(value) => serializer.serialize_u64(value),
             Self::Real(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
         }
+    }
+}
+
+impl JsonSchema for Value {
+    fn schema_name() -> Cow<'static, str> {
+        "Value".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "description": "A number, in the unit that goes with it." })
     }
 }
 

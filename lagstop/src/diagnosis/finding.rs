@@ -1,17 +1,18 @@
 //! What a rule finds.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::SocketAddr, sync::Arc};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Confidence, Figure, Threshold};
-use crate::model::CgroupId;
+use super::{Confidence, Figure, Threshold, Value};
+use crate::model::{CgroupId, Nanos};
 
 /// What a rule found, and everything that it takes to judge it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The rule.
-    pub id: FindingId,
+    pub rule: Rule,
     /// How bad it is.
     pub severity: Severity,
     /// Whom it is about.
@@ -19,33 +20,46 @@ pub struct Finding {
     /// What was found, in one sentence.
     pub verdict: String,
     /// What was measured.
-    pub evidence: Vec<Figure>,
+    pub measured: Vec<Figure>,
     /// What it was held against.
-    pub thresholds: Vec<Threshold>,
+    pub threshold: Vec<Threshold>,
     /// How sure it is.
     pub confidence: Confidence,
     /// What speaks against it, one sentence each.
     pub against: Vec<String>,
     /// What to do, the most promising first.
     pub advice: Vec<Advice>,
+    /// Every cgroup that a rule compared, for programs: people are shown a few of them in `measured`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Candidate>,
 }
 
 /// The rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum FindingId {
+pub enum Rule {
     /// What scheduling itself costs.
     SchedulingOverhead,
     /// How much of the CPU time that looks used is work.
     Utilisation,
-    /// Who is light, who is heavy, and who waits.
-    LoadClasses,
-    /// A light cgroup that waits long.
-    LightWaits,
+    /// Who is light and waits, who is heavy, and what would come of the light going first.
+    LagsCandidates,
+    /// How many active cgroups the host bears.
+    Density,
+    /// Tasks that are moved from CPU to CPU too often.
+    Migrations,
+    /// Connections that wait to be accepted.
+    Backlog,
+    /// More runnable threads than CPUs that they get.
+    OvercommittedThreads,
+    /// A quota below the CPUs that are seen, and run into.
+    QuotaWithoutCpuset,
+    /// Contended, throttled or stolen from.
+    WaitCauses,
 }
 
 /// How bad it is. Ordered from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// No problem found.
@@ -61,7 +75,7 @@ pub enum Severity {
 }
 
 /// Whom a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Subject {
     /// The host.
@@ -75,10 +89,54 @@ pub enum Subject {
         /// What people call it.
         name: Arc<str>,
     },
+    /// A listening TCP address.
+    Listener {
+        /// Inode number of its network namespace.
+        netns: u32,
+        /// Address and port.
+        address: SocketAddr,
+        /// Inode number of the directory of the cgroup that accepts. `None` where it is not known.
+        id: Option<CgroupId>,
+        /// Its path.
+        path: Option<Arc<str>>,
+    },
+}
+
+/// A cgroup that takes part in the comparison of light and heavy ones.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Candidate {
+    /// Which.
+    #[serde(flatten)]
+    pub cgroup: Subject,
+    /// Light or heavy.
+    pub class: CandidateClass,
+    /// Light, and waits long for others: it would gain from going first.
+    pub waits_long: bool,
+    /// Mean Load Credit while it was runnable, in tasks.
+    pub load_credit: Value,
+    /// CPU time, in cores.
+    pub cpu: Value,
+    /// Run-queue wait for each second of CPU time. `None` where it had none.
+    pub wait_per_cpu: Option<Value>,
+    /// 99th percentile of its run-queue waits. `None` where there is no distribution.
+    pub wait_p99_ns: Option<Nanos>,
+    /// What is left of its wait with the lightest first, as simulated: 1 is no change. `None` where it was not simulated, or
+    /// does not wait there.
+    pub wait_left: Option<Value>,
+}
+
+/// Below or above the fair share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateClass {
+    /// Below it for more than half of the time in which it was runnable.
+    Light,
+    /// All others.
+    Heavy,
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What, and what it costs.
     pub text: String,
@@ -119,23 +177,63 @@ impl Severity {
     }
 }
 
-/// The name in JSON.
-impl fmt::Display for FindingId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
+impl Rule {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::SchedulingOverhead => "scheduling_overhead",
             Self::Utilisation => "utilisation",
-            Self::LoadClasses => "load_classes",
-            Self::LightWaits => "light_waits",
-        })
+            Self::LagsCandidates => "lags_candidates",
+            Self::WaitCauses => "wait_causes",
+            Self::Density => "density",
+            Self::Migrations => "migrations",
+            Self::OvercommittedThreads => "overcommitted_threads",
+            Self::QuotaWithoutCpuset => "quota_without_cpuset",
+            Self::Backlog => "backlog",
+        }
+    }
+
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::SchedulingOverhead,
+        Self::Utilisation,
+        Self::LagsCandidates,
+        Self::WaitCauses,
+        Self::Density,
+        Self::Migrations,
+        Self::OvercommittedThreads,
+        Self::QuotaWithoutCpuset,
+        Self::Backlog,
+    ];
+}
+
+/// The name in JSON.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
 }
 
-/// "host", or what people call the cgroup.
+impl Subject {
+    /// So that it can be found on the host: with path and inode number, or network namespace.
+    pub fn exactly(&self) -> String {
+        match self {
+            Self::Host => "host".to_owned(),
+            Self::Cgroup { path, id, .. } => format!("cgroup {path} (inode {})", id.0),
+            Self::Listener { netns, address, path, .. } => {
+                let cgroup = path.as_ref().map(|path| format!(", cgroup {path}")).unwrap_or_default();
+                format!("listener {address} (network namespace {netns}{cgroup})")
+            }
+        }
+    }
+}
+
+/// "host", what people call the cgroup, or the address.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Host => f.pad("host"),
+            Self::Listener { address, .. } => f.pad(&address.to_string()),
             Self::Cgroup { id: CgroupId::OTHER, .. } => f.pad("(other)"),
             Self::Cgroup { name, path, id } => match (&**name, &**path) {
                 ("", "") => f.pad(&format!("cgroup {}", id.0)),

@@ -1,7 +1,9 @@
 //! Intervals to test with.
 
+use super::{Finding, Rule, Severity, Thresholds, diagnose};
 use crate::model::{
-    Cgroup, CgroupId, Distribution, Hook, HookState, Host, Idle, Interval, Lost, Nanos, Session, Tasks, Totals,
+    Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Listener, ListenerTotals,
+    Lost, Nanos, Session, Tasks, Totals,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -76,7 +78,11 @@ fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us, credit): 
 }
 
 fn interval(seq: u64, cgroups: &[Of]) -> Interval {
-    let cgroups: Vec<Cgroup> = cgroups.iter().map(cgroup).collect();
+    interval_of(seq, cgroups.iter().map(cgroup).collect())
+}
+
+/// A second in which these cgroups ran.
+pub(crate) fn interval_of(seq: u64, cgroups: Vec<Cgroup>) -> Interval {
     let idle = Totals {
         switches: 1_000,
         pick_ns: Some(Nanos(1_000_000)),
@@ -103,7 +109,7 @@ fn interval(seq: u64, cgroups: &[Of]) -> Interval {
             idle: Idle::from(&idle),
             cpus_online: CPUS,
             busy_ns: Nanos(busy),
-            idle_ns: Nanos(CPUS * SECOND - busy),
+            idle_ns: Nanos((CPUS * SECOND).saturating_sub(busy)),
             steal_ns: Some(Nanos(0)),
             self_cpu_ns: Nanos(2_000_000),
             self_probe_ns: Some(Nanos(9_000_000)),
@@ -114,6 +120,78 @@ fn interval(seq: u64, cgroups: &[Of]) -> Interval {
         listeners: Vec::new(),
         ..Interval::default()
     }
+}
+
+/// A minute of the same second, in which one cgroup ran: `change` makes it what it is to be.
+pub(crate) fn minute_of(change: impl Fn(&mut Cgroup)) -> Vec<Interval> {
+    let mut one = cgroup(&Of(30, "pool", 4_000, 3_000, 1_000, 2_000, 500, 2.0));
+    change(&mut one);
+    (0..60).map(|seq| interval_of(seq, vec![one.clone()])).collect()
+}
+
+/// What `rule` finds.
+pub(crate) fn findings_of(rule: Rule, intervals: &[Interval]) -> Vec<Finding> {
+    let report = diagnose(&session(), intervals, &Thresholds::default());
+    report.findings.into_iter().filter(|finding| finding.rule == rule).collect()
+}
+
+/// What `rule` finds worth acting on: whom it is about, and how bad it is.
+pub(crate) fn problems_of(rule: Rule, intervals: &[Interval]) -> Vec<(String, Severity)> {
+    let bad = findings_of(rule, intervals).into_iter().filter(|finding| finding.severity >= Severity::Warning);
+    bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
+}
+
+/// Recordings that nothing should be concluded from: nothing, one interval, intervals without time, CPUs or anything that
+/// happened, with a gap, and with nothing measured.
+pub(crate) fn without_content() -> Vec<Vec<Interval>> {
+    let loaded = overloaded(60);
+    let with = |change: fn(&mut Interval)| {
+        let mut all = loaded.clone();
+        all.iter_mut().for_each(change);
+        all
+    };
+    vec![
+        Vec::new(),
+        loaded[59..].to_vec(),
+        vec![Interval::default(); 60],
+        with(|interval| interval.duration_ns = Nanos::ZERO),
+        with(|interval| (interval.host.cpus_online, interval.host.busy_ns, interval.host.idle_ns) = Default::default()),
+        with(|interval| interval.cgroups.iter_mut().for_each(|cgroup| cgroup.totals = Totals::default())),
+        with(|interval| interval.seq *= u64::MAX / 100),
+    ]
+}
+
+/// One cgroup with all that the rules on single ones look for, and a listener; the number of cgroups grows.
+pub(crate) fn full_of_problems() -> Vec<Interval> {
+    (0..60)
+        .map(|seq| {
+            let mut pool = cgroup(&Of(30, "pool", 40_000, 3_000, 1_000, 2_000, 2_000, 4.0));
+            (pool.totals.migrations, pool.totals.threads) = (Some(9_000), 12);
+            (pool.totals.migrations_cross_llc, pool.totals.migrations_cross_numa) = (Some(4_000), Some(10));
+            (pool.nr_periods, pool.nr_throttled, pool.quota_ns) = (Some(10), Some(5), Some(Nanos(1_000_000_000)));
+            let crowd =
+                vec![Crowding { id: pool.id, cpu_ns: pool.totals.cpu_ns, runq_wait_ns: pool.totals.runq_wait_ns }];
+            let cpus = vec![Cpu { busy_ns: pool.totals.cpu_ns, crowd, ..Cpu::default() }];
+            let totals = ListenerTotals {
+                established: 500 + seq,
+                accepts: 500,
+                accept_wait_ns: Nanos(10_000_000_000),
+                abandoned: 1,
+            };
+            let listener = Listener {
+                cgroup: Some(pool.id),
+                backlog: Some(10),
+                backlog_capacity: Some(10),
+                drops: Some(3),
+                totals: Some(totals),
+                ..Listener::new(7, ([127, 0, 0, 1], 8_080).into())
+            };
+            let others =
+                (0..seq / 4 + 1).map(|n| cgroup(&Of(100 + n, "job", 400, 3_000, 200 - 2 * n.min(60), 200, 500, 0.2)));
+            let cgroups = others.chain([pool]).collect();
+            Interval { cpus, listeners: vec![listener], ..interval_of(seq, cgroups) }
+        })
+        .collect()
 }
 
 /// Next to nothing happens.

@@ -1,11 +1,19 @@
 //! What the rules look at: a recording, added up as it goes by.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod cgroup;
+mod listener;
+
+use std::collections::BTreeMap;
+
+pub(super) use cgroup::Observed;
+pub(super) use listener::{Address, ObservedListener};
 
 use super::{
-    Finding, OwnCost, Report, Sample, Span, Subject, Thresholds, load_classes, scheduling_overhead, utilisation,
+    Density, OwnCost, Report, Sample, Span, Thresholds, asked::Asked, backlog, density, history::History,
+    lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, say, scheduling_overhead, utilisation,
+    wait_causes,
 };
-use crate::model::{Cgroup, CgroupId, Distribution, Host, Interval, Nanos, Session, Totals};
+use crate::model::{CgroupId, Host, Interval, Nanos, Session, Totals};
 
 /// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
 #[derive(Clone, Debug)]
@@ -16,66 +24,49 @@ pub struct Observations {
     pub(super) host: Option<Host>,
     /// Each interval of the host.
     pub(super) samples: Vec<Sample>,
+    /// The same, with how many cgroups ran, of those in which costs were measured.
+    pub(super) densities: Vec<Density>,
     pub(super) cgroups: BTreeMap<CgroupId, Observed>,
+    /// What they asked of the CPUs.
+    pub(super) asked: Asked,
+    pub(super) history: History,
+    /// CPUs that were online in the last interval that says which.
+    cpu_numbers: Vec<u32>,
+    pub(super) listeners: BTreeMap<Address, ObservedListener>,
+    /// Connections that found the accept queue of some listener full, by network namespace. `None` where that was never
+    /// known.
+    pub(super) overflows: BTreeMap<u32, Option<u64>>,
     next_seq: Option<u64>,
-}
-
-/// One cgroup, added up.
-#[derive(Clone, Debug)]
-pub(super) struct Observed {
-    pub path: Arc<str>,
-    pub name: Arc<str>,
-    pub totals: Totals,
-    pub runq_wait: Option<Distribution>,
-    /// Time of the intervals in which it had a Load Credit.
-    pub rated_ns: f64,
-    /// Of that, in which the credit was below its fair share.
-    pub light_ns: f64,
-    /// Integral of its credit, in tasks × ns.
-    pub credit_ns: f64,
-    /// Enforcement periods, and those with the quota used up.
-    pub periods: u64,
-    pub throttled: u64,
-}
-
-impl Observed {
-    fn new(cgroup: &Cgroup) -> Self {
-        Self {
-            path: Arc::clone(&cgroup.path),
-            name: Arc::clone(&cgroup.name),
-            totals: cgroup.totals,
-            runq_wait: cgroup.runq_wait.clone(),
-            rated_ns: 0.0,
-            light_ns: 0.0,
-            credit_ns: 0.0,
-            periods: 0,
-            throttled: 0,
-        }
-    }
-
-    fn add(&mut self, cgroup: &Cgroup) {
-        self.totals.add(&cgroup.totals);
-        match (&mut self.runq_wait, &cgroup.runq_wait) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            // An interval in which it waited for nothing may come without a distribution.
-            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
-            (_, None) => {}
-        }
-        // Names are found out late: the last one known is the best.
-        if !cgroup.name.is_empty() {
-            self.name = Arc::clone(&cgroup.name);
-        }
-    }
-
-    pub(super) fn subject(&self, id: CgroupId) -> Subject {
-        Subject::Cgroup { id, path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
-    }
 }
 
 impl Observations {
     /// Of a stream that was measured like this.
-    pub const fn new(session: Session) -> Self {
-        Self { session, span: Span::NONE, host: None, samples: Vec::new(), cgroups: BTreeMap::new(), next_seq: None }
+    pub fn new(session: Session) -> Self {
+        Self {
+            session,
+            span: Span::NONE,
+            host: None,
+            samples: Vec::new(),
+            densities: Vec::new(),
+            cgroups: BTreeMap::new(),
+            asked: Asked::default(),
+            history: History::default(),
+            cpu_numbers: Vec::new(),
+            listeners: BTreeMap::new(),
+            overflows: BTreeMap::new(),
+            next_seq: None,
+        }
+    }
+
+    /// How it was measured.
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Begins with another recording of the same host, whose intervals count anew.
+    pub fn begin(&mut self) {
+        self.next_seq = None;
+        self.history.begin();
     }
 
     /// How much there is of it.
@@ -94,6 +85,7 @@ impl Observations {
             .saturating_add(self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next)));
         self.next_seq = Some(interval.seq.saturating_add(interval.merged).saturating_add(1));
         self.samples.push(Sample::from(&interval.host));
+        self.densities.extend(Density::of(interval));
         match &mut self.host {
             Some(host) => host.add(&interval.host),
             None => self.host = Some(interval.host.clone()),
@@ -104,11 +96,25 @@ impl Observations {
                 .and_modify(|observed| observed.add(cgroup))
                 .or_insert_with(|| Observed::new(cgroup));
         }
+        self.asked.add(interval);
+        self.history.add(interval);
+        if !interval.cpus.is_empty() {
+            self.cpu_numbers = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
+        }
         self.rate(interval);
+        self.blame(interval);
+        for listener in &interval.listeners {
+            self.listeners.entry((listener.netns, listener.address)).or_default().add(listener, interval.duration_ns);
+        }
+        for namespace in &interval.network_namespaces {
+            let known = self.overflows.entry(namespace.netns).or_default();
+            if let Some(more) = namespace.listen_overflows {
+                *known = Some(known.unwrap_or_default().saturating_add(more));
+            }
+        }
         for cgroup in &interval.cgroups {
             if let Some(observed) = self.cgroups.get_mut(&cgroup.id) {
-                observed.periods = observed.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
-                observed.throttled = observed.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
+                observed.limit(cgroup);
             }
         }
     }
@@ -126,12 +132,33 @@ impl Observations {
         }
     }
 
+    /// Who waited behind whom is not known; but while a cgroup waits on a CPU, somebody runs there: itself with the part
+    /// that it has of the CPU's busy time. Of the cgroups that crowd a CPU most, which is where this matters.
+    fn blame(&mut self, interval: &Interval) {
+        for cpu in &interval.cpus {
+            let busy = cpu.busy_ns.0 as f64;
+            for one in &cpu.crowd {
+                if let (Some(observed), Some(wait)) = (self.cgroups.get_mut(&one.id), one.runq_wait_ns) {
+                    let own = (one.cpu_ns.0 as f64 / busy).min(1.0);
+                    observed.behind_itself_ns += if own.is_finite() { wait.0 as f64 * own } else { 0.0 };
+                }
+            }
+        }
+    }
+
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
-        let mut findings: Vec<Finding> = Vec::new();
-        findings.push(scheduling_overhead::judge(self, thresholds));
-        findings.push(utilisation::judge(self, thresholds));
-        findings.extend(load_classes::judge(self, thresholds));
+        let mut findings = vec![
+            scheduling_overhead::judge(self, thresholds),
+            utilisation::judge(self, thresholds),
+            lags_candidates::judge(self, thresholds),
+            wait_causes::judge(self, thresholds),
+            density::judge(self, thresholds),
+        ];
+        findings.extend(migrations::judge(self, thresholds));
+        findings.extend(overcommitted_threads::judge(self, thresholds));
+        findings.extend(quota_without_cpuset::judge(self, thresholds));
+        findings.extend(backlog::judge(self, thresholds));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let host = self.host.clone().unwrap_or_default();
         Report {
@@ -145,9 +172,26 @@ impl Observations {
         }
     }
 
+    /// Why there is too little for any verdict: too few intervals, or no time in them. `None` where it suffices.
+    pub(super) fn too_short(&self, thresholds: &Thresholds) -> Option<String> {
+        let (intervals, needed) = (self.span.intervals, thresholds.min_intervals);
+        if intervals < needed {
+            let needed = say::plural(needed, "interval");
+            return Some(format!("it takes {needed} at least, and there are {intervals}"));
+        }
+        let has_time = self.span.duration_ns > Nanos::ZERO && self.whole().capacity_ns > 0.0 && self.cpus() > 0;
+        (!has_time).then(|| "there is no time in the intervals, or no CPU had any".to_owned())
+    }
+
     /// CPUs: those online at the end of the last interval.
     pub(super) fn cpus(&self) -> u64 {
         self.host.as_ref().map_or(self.session.cpus_online, |host| host.cpus_online)
+    }
+
+    /// Their numbers; counted from 0 where the recording does not say.
+    pub(super) fn cpu_numbers(&self) -> Vec<u32> {
+        let count = u32::try_from(self.cpus()).unwrap_or(0).min(1 << 16);
+        if self.cpu_numbers.len() as u64 == self.cpus() { self.cpu_numbers.clone() } else { (0..count).collect() }
     }
 
     /// The host added up.
@@ -165,7 +209,6 @@ impl Observations {
 
     /// What may bend every figure here.
     pub(super) fn common_doubts(&self) -> Vec<String> {
-        use super::say;
         let Some(host) = &self.host else { return Vec::new() };
         let mut doubts = Vec::new();
         let capacity = self.whole().capacity_ns;

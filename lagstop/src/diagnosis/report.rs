@@ -1,12 +1,13 @@
 //! All findings on a recording, and what they rest on.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Figure, Finding, Observations, Severity, Thresholds, Unit};
 use crate::model::{Host, Lost, Nanos, Session};
 
 /// All findings on a recording, and what they rest on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Report {
     /// Where and how it was measured.
     pub session: Session,
@@ -25,7 +26,7 @@ pub struct Report {
 }
 
 /// How much of a recording there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Span {
     /// Intervals in it.
     pub intervals: u64,
@@ -38,7 +39,7 @@ pub struct Span {
 }
 
 /// What measuring cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct OwnCost {
     /// CPU time of the lagstop process.
     pub self_cpu_ns: Nanos,
@@ -68,6 +69,13 @@ impl Report {
     /// The worst severity of all findings.
     pub fn worst(&self) -> Severity {
         self.findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::NotEnoughData)
+    }
+
+    /// What could not be measured, in a sentence.
+    pub fn what_was_lost(&self) -> String {
+        let kinds = self.lost.kinds().into_iter().filter(|&(_, count)| count > 0);
+        let counted: Vec<String> = kinds.map(|(what, count)| format!("{count} {}", what.replace('_', " "))).collect();
+        if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) }
     }
 
     /// All findings in a line.

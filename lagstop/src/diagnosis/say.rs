@@ -1,8 +1,14 @@
 //! Numbers as people write them.
 
+/// What is no number: it was divided by nothing.
+const NONE: &str = "n/a";
+
 /// A share in percent, with as many decimals as it needs to be told from its neighbours.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
+    if !percent.is_finite() {
+        return NONE.to_owned();
+    }
     if percent > 0.0 && percent < 0.005 {
         return "< 0.01 %".to_owned();
     }
@@ -22,6 +28,9 @@ pub(super) fn points(difference: f64) -> String {
 
 /// About three figures; thousands and millions by letter.
 pub(super) fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
     if value > 0.0 && value < 0.0005 {
         return "< 0.001".to_owned();
     }
@@ -51,12 +60,30 @@ pub(super) fn plural(value: u64, one: &str) -> String {
     format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
 }
 
+/// "12.3 times".
+pub(super) fn times(factor: f64) -> String {
+    format!("{} times", number(factor))
+}
+
+/// `text` with a capital, and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// A name that came from outside, told apart from the sentence around it.
+pub(super) fn quoted(name: &str) -> String {
+    format!("“{name}”")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn numbers_are_short() {
+        assert_eq!((percent(f64::NAN), number(f64::INFINITY)), (NONE.to_owned(), NONE.to_owned()));
         assert_eq!((percent(1e-6), number(1e-6)), ("< 0.01 %".to_owned(), "< 0.001".to_owned()));
         assert_eq!([0.0, 0.00042, 0.0512, 0.25, 1.0].map(percent), ["0 %", "0.04 %", "5.1 %", "25.0 %", "100 %"]);
         assert_eq!(

@@ -3,10 +3,10 @@
 //! CFS-LAGS paper (arXiv 2508.15703, §3): overhead is the time in the core scheduler as a share of CPU time.
 
 use super::{
-    Advice, Figure, Finding, FindingId, Limit, Observations, Sample, Severity, Subject, Thresholds, Unit,
+    Advice, Figure, Finding, Limit, Observations, Rule, Sample, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
     growth::{Growth, NoQuiet, quarters},
-    say,
+    say, shell,
 };
 use crate::model::{CgroupId, Nanos, Totals};
 
@@ -31,21 +31,21 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         (_, Some(overhead)) => verdict(observations, severity, overhead, &whole, growth.as_ref().ok(), thresholds),
     };
     let tasks = observations.tasks().unwrap_or_default();
-    let mut evidence = costs(observations, &whole, &tasks, &why_not);
+    let mut measured = costs(observations, &whole, &tasks, &why_not);
     if let Ok((quiet, busy, growth)) = &growth {
-        evidence.extend(compared(quiet, busy, growth.as_ref()));
+        measured.extend(compared(quiet, busy, growth.as_ref()));
     }
-    evidence.extend(payers(observations));
+    measured.extend(payers(observations));
     let limits =
         [Limit::OverheadWarn, Limit::OverheadCritical, Limit::MeanSwitchCostWarn, Limit::MeanSwitchCostCritical];
     let agreeing = (severity != Severity::NotEnoughData).then(|| agreeing(observations, severity, thresholds));
     Finding {
-        id: FindingId::SchedulingOverhead,
+        rule: Rule::SchedulingOverhead,
         severity,
         subject: Subject::Host,
         verdict,
-        evidence,
-        thresholds: limits.map(|limit| thresholds.state(limit)).into(),
+        measured,
+        threshold: limits.map(|limit| thresholds.state(limit)).into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: whole.switches,
@@ -60,6 +60,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         } else {
             Vec::new()
         },
+        cgroups: Vec::new(),
     }
 }
 
@@ -296,7 +297,7 @@ fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, t
          more hosts or CPUs, and turn the cpu controller off below cgroups that need no weights or limits inside: \
          each level with it is one more run queue to put back and pick from. See which levels there are:",
     )
-    .command("find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +");
+    .command(shell::list_levels(&observations.session));
     match by_rate {
         Some(share) if share >= MOSTLY => vec![fewer, cheaper],
         Some(share) if share <= 1.0 - MOSTLY => vec![cheaper, fewer],
@@ -322,11 +323,11 @@ mod tests {
 
     fn judged(intervals: &[crate::model::Interval]) -> Finding {
         let report = diagnose(&fixture::session(), intervals, &Thresholds::default());
-        report.findings.into_iter().find(|f| f.id == FindingId::SchedulingOverhead).unwrap()
+        report.findings.into_iter().find(|f| f.rule == Rule::SchedulingOverhead).unwrap()
     }
 
     fn value(finding: &Finding, name: &str) -> f64 {
-        finding.evidence.iter().find(|f| f.name == name).and_then(|f| f.value).unwrap().as_f64()
+        finding.measured.iter().find(|f| f.name == name).and_then(|f| f.value).unwrap().as_f64()
     }
 
     #[test]
@@ -342,7 +343,7 @@ mod tests {
     #[test]
     fn payers_are_named_with_their_share() {
         let finding = judged(&fixture::overloaded(40));
-        let payers: Vec<&Figure> = finding.evidence.iter().filter(|f| f.name == "payer").collect();
+        let payers: Vec<&Figure> = finding.measured.iter().filter(|f| f.name == "payer").collect();
         assert!(!payers.is_empty() && payers.len() <= TOP);
         assert!(payers.is_sorted_by(|a, b| a.value.unwrap().as_f64() >= b.value.unwrap().as_f64()));
         assert!(payers.iter().all(|f| f.of.is_some()));

@@ -1,5 +1,6 @@
 //! What figures are held against.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Severity, Unit, Value, setting::Setting};
@@ -9,7 +10,7 @@ use crate::model::Nanos;
 macro_rules! thresholds {
     ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr,)+) => {
         /// What figures are held against. The defaults say where they come from: [`Limit::source`].
-        #[derive(Clone, Debug, PartialEq, Serialize)]
+        #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         pub struct Thresholds {
             $($(#[doc = $doc])+ pub $name: $type,)+
         }
@@ -72,10 +73,24 @@ thresholds! {
     light_wait_per_cpu: f64 = 1.0,
     /// 99th percentile of a light cgroup's run-queue waits that is long.
     light_wait_p99: Nanos = Nanos(10_000_000),
+    /// Part of the light cgroups' wait that must be predicted to go for it to be worth putting them first.
+    light_gain: f64 = 0.2,
+    /// How much longer heavy cgroups may take, as a part of the time they take now, for light ones to go first.
+    heavy_tolerance: f64 = 0.1,
     /// Run-queue wait per CPU time of any cgroup that is long.
     wait_per_cpu_warn: f64 = 1.0,
     /// The same, critical.
     wait_per_cpu_critical: f64 = 4.0,
+    /// Runnable threads of a cgroup for each CPU that it gets that are too many.
+    threads_overcommit_warn: f64 = 2.0,
+    /// How far below the host's CPUs a quota must be, as a share of them, for a cgroup to see more than it gets.
+    quota_gap: f64 = 0.25,
+    /// Share of all CPU time taken by a hypervisor that is worth acting on.
+    steal_warn: f64 = 0.05,
+    /// The same, critical.
+    steal_critical: f64 = 0.2,
+    /// Mean wait of connections to be accepted that is long.
+    accept_wait_warn: Nanos = Nanos(10_000_000),
     /// Migrations per second of CPU time of a cgroup that are many.
     migrations_warn: f64 = 1_000.0,
     /// Part of a listener's backlog in use that is worth acting on.
@@ -121,10 +136,34 @@ pub enum Limit {
     LightWaitPerCpu,
     /// [`Thresholds::light_wait_p99`]
     LightWaitP99,
+    /// [`Thresholds::light_gain`]
+    LightGain,
+    /// [`Thresholds::heavy_tolerance`]
+    HeavyTolerance,
+    /// [`Thresholds::migrations_warn`]
+    Migrations,
+    /// [`Thresholds::threads_overcommit_warn`]
+    ThreadsOvercommit,
+    /// [`Thresholds::throttled_warn`]
+    ThrottledWarn,
+    /// [`Thresholds::throttled_critical`]
+    ThrottledCritical,
+    /// [`Thresholds::quota_gap`]
+    QuotaGap,
+    /// [`Thresholds::steal_warn`]
+    StealWarn,
+    /// [`Thresholds::steal_critical`]
+    StealCritical,
+    /// [`Thresholds::accept_wait_warn`]
+    AcceptWait,
+    /// [`Thresholds::backlog_warn`]
+    BacklogWarn,
+    /// [`Thresholds::backlog_critical`]
+    BacklogCritical,
 }
 
 /// A threshold as a finding states it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Threshold {
     /// Its name in [`Thresholds`].
     pub name: &'static str,
@@ -153,6 +192,18 @@ impl Limit {
             Self::LightCredit => "light_credit",
             Self::LightWaitPerCpu => "light_wait_per_cpu",
             Self::LightWaitP99 => "light_wait_p99",
+            Self::LightGain => "light_gain",
+            Self::HeavyTolerance => "heavy_tolerance",
+            Self::Migrations => "migrations_warn",
+            Self::ThreadsOvercommit => "threads_overcommit_warn",
+            Self::ThrottledWarn => "throttled_warn",
+            Self::ThrottledCritical => "throttled_critical",
+            Self::QuotaGap => "quota_gap",
+            Self::StealWarn => "steal_warn",
+            Self::StealCritical => "steal_critical",
+            Self::AcceptWait => "accept_wait_warn",
+            Self::BacklogWarn => "backlog_warn",
+            Self::BacklogCritical => "backlog_critical",
         }
     }
 
@@ -182,6 +233,23 @@ impl Limit {
             Self::LightCredit => "lagstop's own choice: with less between them, who goes first hardly matters",
             Self::LightWaitPerCpu => "lagstop's own choice: waiting as long as running doubles every response",
             Self::LightWaitP99 => "lagstop's own choice: a few time slices, and the least that users may notice",
+            Self::LightGain => "lagstop's own choice: less is within what the simulation is off",
+            Self::HeavyTolerance => {
+                "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the latency \
+                 target of the others is missed"
+            }
+            Self::Migrations => "lagstop's own choice: each thousand is a warm cache left for each millisecond of work",
+            Self::ThreadsOvercommit => {
+                "lagstop's own choice; the thesis on oversubscribed pools (004) has one active thread for each CPU got"
+            }
+            Self::ThrottledWarn => "lagstop's own choice: one period in twenty",
+            Self::ThrottledCritical => "lagstop's own choice: one period in four",
+            Self::QuotaGap => "lagstop's own choice: with less between them, pools are hardly too large",
+            Self::StealWarn => "lagstop's own choice: one CPU in twenty",
+            Self::StealCritical => "lagstop's own choice: one CPU in five",
+            Self::AcceptWait => "lagstop's own choice: the least that users may notice",
+            Self::BacklogWarn => "lagstop's own choice: a burst twice as large would not fit in",
+            Self::BacklogCritical => "the kernel refuses connections from here on",
         }
     }
 }
@@ -203,6 +271,18 @@ impl Thresholds {
             Limit::LightCredit => share(self.light_credit, Severity::Warning),
             Limit::LightWaitPerCpu => (self.light_wait_per_cpu.into(), Unit::Factor, Severity::Warning),
             Limit::LightWaitP99 => ns(self.light_wait_p99, Severity::Warning),
+            Limit::LightGain => share(self.light_gain, Severity::Warning),
+            Limit::HeavyTolerance => share(self.heavy_tolerance, Severity::Warning),
+            Limit::Migrations => (self.migrations_warn.into(), Unit::PerSecond, Severity::Warning),
+            Limit::ThreadsOvercommit => (self.threads_overcommit_warn.into(), Unit::Factor, Severity::Warning),
+            Limit::ThrottledWarn => share(self.throttled_warn, Severity::Warning),
+            Limit::ThrottledCritical => share(self.throttled_critical, Severity::Critical),
+            Limit::QuotaGap => share(self.quota_gap, Severity::Warning),
+            Limit::StealWarn => share(self.steal_warn, Severity::Warning),
+            Limit::StealCritical => share(self.steal_critical, Severity::Critical),
+            Limit::AcceptWait => ns(self.accept_wait_warn, Severity::Warning),
+            Limit::BacklogWarn => share(self.backlog_warn, Severity::Warning),
+            Limit::BacklogCritical => share(self.backlog_critical, Severity::Critical),
         }
     }
 

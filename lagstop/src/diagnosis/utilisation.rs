@@ -3,8 +3,7 @@
 //! CFS-LAGS paper (arXiv 2508.15703, §5.1): a cluster whose functions needed 60 cores looked as if it used 120 under CFS.
 
 use super::{
-    Advice, Figure, Finding, FindingId, Limit, Observations, Severity, Subject, Thresholds, Unit, confidence::Basis,
-    say,
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis, say,
 };
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
@@ -85,11 +84,11 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         Vec::new()
     };
     Finding {
-        id: FindingId::Utilisation,
+        rule: Rule::Utilisation,
         severity,
         subject: Subject::Host,
         verdict,
-        evidence: vec![
+        measured: vec![
             Figure::new("perceived_utilisation", "perceived utilisation", perceived, Unit::Share)
                 .note("of the time of all CPUs that was not idle: what other tools show"),
             Figure::measured("effective_utilisation", "effective utilisation", effective, Unit::Share, &why_not)
@@ -112,7 +111,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             )
             .note("100 % is twice as much used as worked"),
         ],
-        thresholds: [Limit::UtilisationGapWarn, Limit::UtilisationGapCritical, Limit::FullUtilisation]
+        threshold: [Limit::UtilisationGapWarn, Limit::UtilisationGapCritical, Limit::FullUtilisation]
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: Basis {
@@ -125,6 +124,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         .confidence(),
         against,
         advice,
+        cgroups: Vec::new(),
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     fn judged(intervals: &[crate::model::Interval], session: &crate::model::Session) -> Finding {
         let report = diagnose(session, intervals, &Thresholds::default());
-        report.findings.into_iter().find(|f| f.id == FindingId::Utilisation).unwrap()
+        report.findings.into_iter().find(|f| f.rule == Rule::Utilisation).unwrap()
     }
 
     #[test]

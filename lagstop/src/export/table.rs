@@ -99,7 +99,7 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
         row.text(name, of.workload.as_deref().and_then(|workload| part(workload).clone()));
     }
     totals(row, &of.totals);
-    columns! { row, of; tasks: runnable_load load_credit; count: nr_periods nr_throttled; nanos: throttled_ns; }
+    columns! { row, of; tasks: runnable_load load_credit; count: nr_periods nr_throttled; nanos: throttled_ns quota_ns; }
     row.distribution("switch_cost_", of.switch_cost.as_ref());
     row.distribution("runq_wait_", of.runq_wait.as_ref());
     row.distribution("accept_wait_", of.accept_wait.as_ref());

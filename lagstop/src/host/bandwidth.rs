@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::hierarchy::Version;
+use super::{hierarchy::Version, limits};
 use crate::model::{CgroupId, Nanos, Throttling};
 
 /// Most readings between two questions whether a cgroup has a quota. New ones are asked sooner: a quota is mostly set when a
@@ -31,7 +31,7 @@ struct Known {
     ask_at: u64,
     /// Readings from that one to the next.
     patience: u64,
-    has_quota: bool,
+    quota: Option<Nanos>,
     last: Option<Throttling>,
 }
 
@@ -56,38 +56,31 @@ impl Bandwidth {
     pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
         let Self { version, known, .. } = self;
-        let known = known.entry(id).or_insert(Known { ask_at: now, patience: 0, has_quota: false, last: None });
+        let known = known.entry(id).or_insert(Known { ask_at: now, patience: 0, quota: None, last: None });
         let ask = known.ask_at <= now;
-        if !ask && !known.has_quota {
+        if !ask && known.quota.is_none() {
             return known.last;
         }
         let Some(directory) = directory() else { return known.last };
-        let had_quota = known.has_quota;
+        let had_quota = known.quota.is_some();
         let since = known.patience;
         if ask {
-            known.has_quota = has_quota(*version, &directory);
+            known.quota = limits::quota(*version, &directory).and_then(|quota| quota.per_second());
             // Spread out, so that no reading asks everybody.
             known.patience = (known.patience * 2).clamp(1, MOST_READINGS - id.turn(MOST_READINGS / 2));
             known.ask_at = now + known.patience;
         }
         // Without a quota nothing is counted any more.
-        if known.has_quota || had_quota || known.last.is_none() {
-            known.last = throttling(&directory);
+        if known.quota.is_some() || had_quota || known.last.is_none() {
+            known.last = throttling(&directory, known.quota);
         }
-        known.last.filter(|_| had_quota || !known.has_quota || since <= 1)
-    }
-}
-
-fn has_quota(version: Version, directory: &Path) -> bool {
-    match version {
-        Version::V1 => fs::read_to_string(directory.join("cpu.cfs_quota_us")).is_ok_and(|text| !text.starts_with('-')),
-        Version::V2 => fs::read_to_string(directory.join("cpu.max")).is_ok_and(|text| !text.starts_with("max")),
+        known.last.filter(|_| had_quota || known.quota.is_none() || since <= 1)
     }
 }
 
 /// `None` where the cgroup is gone, or has no bandwidth control.
-fn throttling(directory: &Path) -> Option<Throttling> {
-    parse(&fs::read_to_string(directory.join("cpu.stat")).ok()?)
+fn throttling(directory: &Path, quota: Option<Nanos>) -> Option<Throttling> {
+    Some(Throttling { quota_ns: quota, ..parse(&fs::read_to_string(directory.join("cpu.stat")).ok()?)? })
 }
 
 /// `cpu.stat`: `throttled_usec` in v2, `throttled_time` in nanoseconds in v1.
@@ -101,6 +94,7 @@ fn parse(text: &str) -> Option<Throttling> {
         nr_periods: field("nr_periods")?,
         nr_throttled: field("nr_throttled")?,
         throttled_ns: Nanos(throttled?),
+        quota_ns: None,
     })
 }
 
@@ -110,7 +104,7 @@ mod tests {
 
     #[test]
     fn both_versions_of_cpu_stat_are_read() {
-        let expected = Some(Throttling { nr_periods: 5, nr_throttled: 3, throttled_ns: Nanos(2_000) });
+        let expected = Some(Throttling { nr_periods: 5, nr_throttled: 3, throttled_ns: Nanos(2_000), quota_ns: None });
         let v2 = "usage_usec 99\nuser_usec 1\nnr_periods 5\nnr_throttled 3\nthrottled_usec 2\nnr_bursts 0\n";
         assert_eq!(parse(v2), expected);
         assert_eq!(parse("nr_periods 5\nnr_throttled 3\nthrottled_time 2000\n"), expected);

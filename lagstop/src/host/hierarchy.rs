@@ -117,6 +117,23 @@ impl Hierarchy {
         }
     }
 
+    /// Files of the `cpu` controller that cgroups below the root have, by name, in order. Empty where there is no such cgroup.
+    pub fn cpu_files(&self) -> Vec<String> {
+        let directories = fs::read_dir(&self.mount).into_iter().flatten().flatten().map(|entry| entry.path());
+        let Some(group) = directories.into_iter().find(|path| path.join("cpu.stat").exists() && self.has_group(path))
+        else {
+            return Vec::new();
+        };
+        let names = fs::read_dir(group)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok());
+        let mut files: Vec<String> = names.filter(|name| name.starts_with("cpu.")).collect();
+        files.sort_unstable();
+        files
+    }
+
     /// Opens a cgroup's directory by its id alone. Needs CAP_DAC_READ_SEARCH.
     pub(super) fn open(&self, id: CgroupId) -> io::Result<OwnedFd> {
         open_by_id(&self.mount, id)

@@ -24,19 +24,25 @@ const fn default_weight(version: Version) -> u64 {
 /// What the `cpu` controller says.
 fn of_directory(version: Version, directory: &Path) -> Limits {
     let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
-    let (quota, weight) = match version {
-        Version::V1 => {
-            let quota = file("cpu.cfs_quota_us").zip(file("cpu.cfs_period_us"));
-            (quota.and_then(|(quota, period)| quota_v1(&quota, &period)), file("cpu.shares"))
-        }
-        Version::V2 => (file("cpu.max").and_then(|text| quota_v2(&text)), file("cpu.weight")),
+    let weight = match version {
+        Version::V1 => file("cpu.shares"),
+        Version::V2 => file("cpu.weight"),
     };
     Limits {
-        quota,
+        quota: quota(version, directory),
         weight: weight.as_deref().and_then(number),
         default_weight: default_weight(version),
         idle: file("cpu.idle").and_then(|text| number::<i64>(&text)).map(|idle| idle != 0),
         cpus: None,
+    }
+}
+
+/// The quota of the cgroup in `directory`. `None` where it has no such file.
+pub(super) fn quota(version: Version, directory: &Path) -> Option<Quota> {
+    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    match version {
+        Version::V1 => quota_v1(&file("cpu.cfs_quota_us")?, &file("cpu.cfs_period_us")?),
+        Version::V2 => quota_v2(&file("cpu.max")?),
     }
 }
 

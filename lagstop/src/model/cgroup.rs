@@ -71,6 +71,8 @@ pub struct Throttling {
     pub nr_throttled: u64,
     /// Time its run queues were throttled, summed over CPUs.
     pub throttled_ns: Nanos,
+    /// CPU time that it may use in each second. `None` without a quota.
+    pub quota_ns: Option<Nanos>,
 }
 
 impl Throttling {
@@ -81,6 +83,7 @@ impl Throttling {
             nr_periods: self.nr_periods.saturating_sub(earlier.nr_periods),
             nr_throttled: self.nr_throttled.saturating_sub(earlier.nr_throttled),
             throttled_ns: self.throttled_ns.minus(earlier.throttled_ns),
+            quota_ns: self.quota_ns,
         }
     }
 }
@@ -110,6 +113,10 @@ pub struct Cgroup {
     pub nr_throttled: Option<u64>,
     /// Time throttled, summed over CPUs.
     pub throttled_ns: Option<Nanos>,
+    /// CPU time that it may use in each second, at the end of the interval. `None` without a quota of its own, or where
+    /// that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_ns: Option<Nanos>,
     /// Cost of each switch away.
     pub switch_cost: Option<Distribution>,
     /// Each wait on a run queue.

@@ -40,6 +40,15 @@ pub struct Quota {
     pub period_ns: Nanos,
 }
 
+impl Quota {
+    /// CPU time in each second. `None` where it is unlimited.
+    pub fn per_second(&self) -> Option<Nanos> {
+        let quota = u128::from(self.quota_ns?.0) * u128::from(Nanos::SECOND.0);
+        let rate = quota.checked_div(u128::from(self.period_ns.0))?;
+        Some(Nanos(u64::try_from(rate).unwrap_or(u64::MAX)))
+    }
+}
+
 /// A thread. Its figures are those since the look before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {

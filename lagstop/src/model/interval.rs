@@ -135,6 +135,7 @@ fn cgroup(
         nr_periods: throttling.map(|t| t.nr_periods),
         nr_throttled: throttling.map(|t| t.nr_throttled),
         throttled_ns: throttling.map(|t| t.throttled_ns),
+        quota_ns: now.throttling.and_then(|now| now.quota_ns),
         switch_cost,
         runq_wait,
         accept_wait,
@@ -233,7 +234,7 @@ mod tests {
     fn throttling_without_an_earlier_reading_is_unknown() {
         let mut before = snapshot(0, Totals::default(), &[(5, totals(1, 0, 0, 0))]);
         let mut after = snapshot(1, Totals::default(), &[(5, totals(2, 0, 0, 0))]);
-        let reading = |n| Some(Throttling { nr_periods: n, nr_throttled: n, throttled_ns: Nanos(n) });
+        let reading = |n| Some(Throttling { nr_periods: n, nr_throttled: n, throttled_ns: Nanos(n), quota_ns: None });
         after.cgroups.get_mut(&CgroupId(5)).unwrap().throttling = reading(30);
         let unknown = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
         assert_eq!(unknown.cgroups[0].nr_throttled, None);

@@ -183,6 +183,8 @@ struct Merging {
     nr_periods: Option<u64>,
     nr_throttled: Option<u64>,
     throttled: Option<u64>,
+    /// As at its end.
+    quota: Option<Nanos>,
     distributions: [Option<DistributionSum>; 3],
 }
 
@@ -201,6 +203,7 @@ impl Merging {
             nr_periods: None,
             nr_throttled: None,
             throttled: None,
+            quota: None,
             distributions: [&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait].map(sum),
         }
     }
@@ -225,6 +228,7 @@ impl Merging {
         self.nr_periods = known(self.nr_periods, cgroup.nr_periods);
         self.nr_throttled = known(self.nr_throttled, cgroup.nr_throttled);
         self.throttled = known(self.throttled, cgroup.throttled_ns.map(|time| time.0));
+        self.quota = cgroup.quota_ns;
         for (sum, of_next) in
             self.distributions.iter_mut().zip([&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait])
         {
@@ -256,6 +260,7 @@ impl Merging {
             nr_periods: self.nr_periods,
             nr_throttled: self.nr_throttled,
             throttled_ns: self.throttled.map(Nanos),
+            quota_ns: self.quota,
             switch_cost,
             runq_wait,
             accept_wait,

@@ -35,6 +35,13 @@ pub struct Session {
     /// Version of its interface: 1 or 2.
     #[serde(default = "version_2")]
     pub cgroup_version: u8,
+    /// Files of the `cpu` controller that a cgroup below the root has, such as `cpu.idle`. Empty where it was not recorded.
+    #[serde(default)]
+    pub cpu_files: Vec<String>,
+    /// The scheduler that is loaded (`sched_ext`), empty for none. `None` where the kernel cannot load any, or it was not
+    /// recorded.
+    #[serde(default)]
+    pub sched_ext: Option<String>,
     /// Where the CPUs sit that may ever be online.
     #[serde(default)]
     pub topology: Vec<Place>,

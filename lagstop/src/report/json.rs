@@ -1,16 +1,21 @@
 //! Findings as JSON.
 
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 
 use super::{Report, sanitise::is_hostile};
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
-pub const SCHEMA: &str = "lagstop.report/1";
+pub const SCHEMA: &str = "lagstop.report/2";
 
-#[derive(Serialize)]
+/// A report of `lagstop diagnose`.
+#[derive(Serialize, JsonSchema)]
 struct Document<'a> {
+    /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
+    /// All findings in a line.
     verdict: String,
+    /// How bad the worst of them is.
     severity: crate::diagnosis::Severity,
     #[serde(flatten)]
     report: &'a Report,
@@ -22,8 +27,27 @@ struct Document<'a> {
 /// # Errors
 /// When a figure cannot be written as JSON.
 pub fn render(report: &Report) -> Result<String, serde_json::Error> {
-    let document = Document { schema: SCHEMA, verdict: report.verdict(), severity: report.worst(), report };
-    Ok(escape(&serde_json::to_string_pretty(&document)?) + "\n")
+    document(&Document { schema: SCHEMA, verdict: report.verdict(), severity: report.worst(), report })
+}
+
+/// The JSON Schema of a report. Published as `docs/report.schema.json`.
+pub fn schema() -> serde_json::Value {
+    schema_of::<Document<'_>>("A report of lagstop diagnose")
+}
+
+/// The JSON Schema of what is written as a `T`.
+pub(super) fn schema_of<T: JsonSchema>(title: &str) -> serde_json::Value {
+    let mut schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    schema.to_value()
+}
+
+/// Anything as such a document.
+///
+/// # Errors
+/// As [`render`].
+pub fn document(of: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(escape(&serde_json::to_string_pretty(of)?) + "\n")
 }
 
 /// JSON escapes C0 itself. Other hostile characters can only be inside of strings, where the escape means the same.

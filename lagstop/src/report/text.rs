@@ -66,13 +66,13 @@ fn write_finding(page: &mut Page, finding: &Finding) {
         Severity::Critical => Colour::Red,
     };
     page.tagged(&format!("[{}]", finding.severity.word()), colour, &finding.verdict);
-    let subject = match &finding.subject {
-        Subject::Host => "host".to_owned(),
-        Subject::Cgroup { path, id, .. } => format!("cgroup {path} (inode {})", id.0),
-    };
-    page.text("  ", Colour::Dim, &format!("{}, {subject}", finding.id));
-    figures(page, "    ", &finding.evidence, &finding.subject);
-    for threshold in &finding.thresholds {
+    page.text("  ", Colour::Dim, &format!("{}, {}", finding.rule, finding.subject.exactly()));
+    // What is fine is said in a line; --explain says the rest.
+    if finding.severity <= Severity::NotEnoughData {
+        return;
+    }
+    figures(page, "    ", &finding.measured, &finding.subject);
+    for threshold in &finding.threshold {
         let value = threshold.unit.show(threshold.value);
         let name = threshold.name;
         page.labelled("threshold", &format!("{name} {value}: {}", threshold.source));
@@ -131,16 +131,7 @@ fn footer(page: &mut Page, report: &Report) {
         Colour::Dim,
         &format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
     );
-    let counted: Vec<String> = report
-        .lost
-        .kinds()
-        .into_iter()
-        .filter(|&(_, count)| count > 0)
-        .map(|(what, count)| format!("{count} {}", what.replace('_', " ")))
-        .collect();
-    let lost =
-        if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) };
-    page.text("", Colour::Dim, &lost);
+    page.text("", Colour::Dim, &report.what_was_lost());
     let ways: Vec<String> = report
         .session
         .hooks

@@ -1,6 +1,6 @@
 //! What holds for all intervals that are measured here.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use super::{SourceError, beat::nanos};
 use crate::{
@@ -36,8 +36,18 @@ pub(super) fn session(
             Version::V1 => 1,
             Version::V2 => 2,
         },
+        cpu_files: hierarchy.cpu_files(),
+        sched_ext: sched_ext(),
         topology,
         restricted: None,
         hooks,
     })
+}
+
+/// The scheduler that is loaded, empty for none; `None` where the kernel cannot load any.
+fn sched_ext() -> Option<String> {
+    let read = |file: &str| fs::read_to_string(Path::new("/sys/kernel/sched_ext").join(file));
+    let state = read("state").ok()?;
+    let name = || read("root/ops").map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned());
+    Some(if state.trim() == "disabled" { String::new() } else { name() })
 }

@@ -257,8 +257,8 @@ fn diagnosis() {
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let ids: Vec<&str> = report["findings"].as_array().unwrap().iter().map(|f| f["id"].as_str().unwrap()).collect();
-    for id in ["scheduling_overhead", "utilisation", "load_classes"] {
+    let ids: Vec<&str> = report["findings"].as_array().unwrap().iter().map(|f| f["rule"].as_str().unwrap()).collect();
+    for id in ["scheduling_overhead", "utilisation", "lags_candidates", "wait_causes"] {
         assert!(ids.contains(&id), "{ids:?}");
     }
     assert!(report["span"]["intervals"].as_u64().unwrap() >= 7);

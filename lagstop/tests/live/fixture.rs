@@ -161,6 +161,14 @@ impl TestCgroup {
         }
     }
 
+    /// Gives it the least weight there is.
+    pub(crate) fn make_it_light(&self) {
+        let directory = self.below(&self.mounts.cpu);
+        let (file, least) =
+            if directory.join("cpu.weight").exists() { ("cpu.weight", "1") } else { ("cpu.shares", "2") };
+        fs::write(directory.join(file), least).unwrap();
+    }
+
     /// Gives it three times the weight of others. Its weight then, and what it is by default, in the units of this version.
     pub(crate) fn triple_its_weight(&self) -> (u64, u64) {
         let directory = self.below(&self.mounts.cpu);

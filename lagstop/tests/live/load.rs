@@ -47,7 +47,10 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["nap"] => nap(WORK),
         ["nap", ms] => nap(Duration::from_millis(ms.parse().unwrap())),
         // Changes CPUs all the time.
-        ["wander"] => wander(),
+        ["wander"] => wander(WORK),
+        ["wander", ms] => wander(Duration::from_millis(ms.parse().unwrap())),
+        // Runs for a moment now and then.
+        ["sparse", ms] => sparse(Duration::from_millis(ms.parse().unwrap())),
         // Threads that run without a pause.
         ["threads", count] => threads(count.parse().unwrap(), WORK),
         ["threads", count, ms] => threads(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
@@ -64,6 +67,13 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["pong", pipes] => pong(pipes),
         // Accepts connections only some time after they were made.
         ["serve", count, ms] => serve(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
+        // Accepts one connection after the other, and is busy with each for a while.
+        ["serve-busily", port, work, ms] => serve_busily(
+            port.parse().unwrap(),
+            Duration::from_millis(work.parse().unwrap()),
+            Duration::from_millis(ms.parse().unwrap()),
+        ),
+        ["connect", port, ms] => connect_to(port.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
         ["abandon", count] => abandon(count.parse().unwrap()),
         // Watches all cgroups through the kernel's files, until a line comes.
         ["watch", group_by] => watch(group_by),
@@ -116,10 +126,19 @@ fn pin(cpu: usize) {
     sched_setaffinity(None, &set).unwrap();
 }
 
-fn wander() {
+fn sparse(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        spin(Duration::from_millis(5));
+        // Each at a pace of its own, or they would keep step.
+        thread::sleep(Duration::from_millis(400 + u64::from(std::process::id() % 200)));
+    }
+}
+
+fn wander(time: Duration) {
     let start = Instant::now();
     for turn in 0.. {
-        if start.elapsed() > WORK {
+        if start.elapsed() > time {
             break;
         }
         pin(turn % 2);
@@ -187,6 +206,27 @@ fn serve(count: usize, wait: Duration) {
         drop((client, server));
     }
     say(&waited.as_nanos().to_string());
+}
+
+/// Makes 100 connections a second, as long as they are let in.
+fn connect_to(port: u16, time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        let connected = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
+        thread::sleep(Duration::from_millis(10));
+        drop(connected);
+    }
+}
+
+/// Accepts one connection after the other, and sleeps for `work` with each.
+fn serve_busily(port: u16, work: Duration, time: Duration) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    let start = Instant::now();
+    while start.elapsed() < time {
+        let connection = listener.accept().unwrap();
+        thread::sleep(work);
+        drop(connection);
+    }
 }
 
 /// Makes connections that nobody accepts, and ends them.

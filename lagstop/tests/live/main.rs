@@ -10,6 +10,7 @@ mod command;
 mod cpus;
 mod disruption;
 mod files;
+mod findings;
 mod fixture;
 mod kernel_files;
 mod load;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         cpus::TESTS,
         disruption::TESTS,
         files::TESTS,
+        findings::TESTS,
         looks::TESTS,
         outputs::TESTS,
         privileges::TESTS,

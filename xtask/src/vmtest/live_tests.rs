@@ -12,7 +12,7 @@ pub(super) struct LiveTest {
     pub(super) measures: &'static [&'static str],
     /// Do the quick runs leave it out?
     pub(super) is_left_out: bool,
-    /// Does it take programs that the guests do not have?
+    /// Does it take programs that the guests do not have, or times that are a real machine's?
     pub(super) is_for_hosts: bool,
 }
 
@@ -31,7 +31,7 @@ const fn program(name: &'static str) -> LiveTest {
     LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: false }
 }
 
-/// A test that takes programs which the guests do not have.
+/// A test that takes programs which the guests do not have, or times that are a real machine's.
 const fn on_a_host(name: &'static str) -> LiveTest {
     LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: true }
 }
@@ -97,6 +97,14 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("top_gives_the_terminal_back_when_something_panics"),
     program("top_prints_tables_for_scripts"),
     program("diagnose_reports_on_the_running_host"),
+    on_a_host("diagnose_finds_nothing_wrong_on_an_idle_host"),
+    on_a_host("diagnose_finds_a_pool_that_is_too_large"),
+    on_a_host("diagnose_finds_a_cgroup_that_is_throttled"),
+    on_a_host("diagnose_finds_a_pool_that_runs_into_its_quota"),
+    on_a_host("diagnose_finds_a_pool_that_migrates"),
+    on_a_host("diagnose_finds_a_listener_whose_server_is_busy"),
+    on_a_host("diagnose_finds_a_listener_whose_server_waits_for_a_cpu"),
+    on_a_host("diagnose_finds_light_cgroups_behind_heavy_ones"),
     program("a_refused_recording_leaves_files_as_they_were"),
     program("a_standard_error_that_nobody_reads_is_no_matter"),
     program("a_recording_rotates_by_time_and_keeps_the_last_files"),

@@ -16,7 +16,7 @@ const IDS: &str = "id";
 const LOAD: &str = "runnable_load";
 const CREDIT: &str = "load_credit";
 /// Figures that a cgroup's own files tell.
-const THROTTLING: [&str; 3] = ["nr_periods", "nr_throttled", "throttled_ns"];
+const THROTTLING: [&str; 4] = ["nr_periods", "nr_throttled", "throttled_ns", "quota_ns"];
 const SHAPES: [&str; 3] = ["switch_cost", "runq_wait", "accept_wait"];
 /// It is the sum of two others.
 const SWITCHES: &str = "switches";
@@ -34,7 +34,7 @@ pub(super) struct Columns {
     /// `None` where it is the one that is computed.
     load: Option<Column<Tasks>>,
     credit: Column<Tasks>,
-    throttling: [Column<u64>; 3],
+    throttling: [Column<u64>; 4],
     /// The words of all cgroups. `None` where none was measured.
     shapes: [Option<String>; 3],
 }
@@ -66,6 +66,7 @@ impl Columns {
                 of(|cgroup| cgroup.nr_periods),
                 of(|cgroup| cgroup.nr_throttled),
                 of(|cgroup| cgroup.throttled_ns.map(|time| time.0)),
+                of(|cgroup| cgroup.quota_ns.map(|time| time.0)),
             ],
             shapes: [
                 shapes(|cgroup| cgroup.switch_cost.as_ref()),
@@ -106,6 +107,7 @@ impl Columns {
                 nr_periods: self.throttling[0].at(n),
                 nr_throttled: self.throttling[1].at(n),
                 throttled_ns: self.throttling[2].at(n).map(Nanos),
+                quota_ns: self.throttling[3].at(n).map(Nanos),
                 switch_cost: shape(0),
                 runq_wait: shape(1),
                 accept_wait: shape(2),

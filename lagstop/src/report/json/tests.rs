@@ -17,9 +17,9 @@ fn a_report_reads_like_this() {
     report.findings.truncate(1);
     insta::assert_snapshot!(render(&report).unwrap(), @r#"
     {
-      "schema": "lagstop.report/1",
-      "verdict": "No problem found.",
-      "severity": "ok",
+      "schema": "lagstop.report/2",
+      "verdict": "1 question without enough data.",
+      "severity": "not_enough_data",
       "session": {
         "lagstop_version": "0.1.0",
         "started_at": "2026-08-03T10:00:00Z",
@@ -33,6 +33,8 @@ fn a_report_reads_like_this() {
         "load_credit_time_ns": 0,
         "cgroup_mount": "/sys/fs/cgroup",
         "cgroup_version": 2,
+        "cpu_files": [],
+        "sched_ext": null,
         "topology": [],
         "hooks": [
           {
@@ -103,120 +105,21 @@ fn a_report_reads_like_this() {
       ],
       "findings": [
         {
-          "id": "scheduling_overhead",
-          "severity": "ok",
+          "rule": "density",
+          "severity": "not_enough_data",
           "subject": {
             "kind": "host"
           },
-          "verdict": "No problem found: scheduling took 0.01 % of the time of all CPUs (< 0.001 of 4 cores).",
-          "evidence": [
-            {
-              "name": "overhead",
-              "label": "overhead",
-              "value": 0.00010404,
-              "unit": "share",
-              "note": "of the time of all CPUs"
-            },
-            {
-              "name": "mean_switch_cost",
-              "label": "mean switch cost",
-              "value": 2040,
-              "unit": "ns",
-              "note": "pick + swap, calls that switched"
-            },
-            {
-              "name": "switch_rate",
-              "label": "switches",
-              "value": 200.0,
-              "unit": "per_second",
-              "note": "50.0/s per CPU"
-            },
-            {
-              "name": "kept_running",
-              "label": "calls that kept the task",
-              "value": 2.04e-6,
-              "unit": "share",
-              "note": "part of the overhead"
-            },
-            {
-              "name": "cross_cgroup",
-              "label": "switches between cgroups",
-              "value": 0.8,
-              "unit": "share",
-              "note": "of all switches"
-            },
-            {
-              "name": "involuntary",
-              "label": "involuntary switches",
-              "value": 0.75,
-              "unit": "share",
-              "note": "of all switches"
-            },
-            {
-              "name": "payer",
-              "label": "pays",
-              "of": {
-                "kind": "cgroup",
-                "id": 10,
-                "path": "/apps.slice/cron",
-                "name": "cron"
-              },
-              "value": 0.588235,
-              "unit": "share",
-              "note": "< 0.001 cores of it by 120/s, 2.00 µs each"
-            },
-            {
-              "name": "payer",
-              "label": "pays",
-              "of": {
-                "kind": "cgroup",
-                "id": 11,
-                "path": "/apps.slice/sshd",
-                "name": "sshd"
-              },
-              "value": 0.411765,
-              "unit": "share",
-              "note": "< 0.001 cores of it by 80.0/s, 2.10 µs each"
-            }
-          ],
-          "thresholds": [
-            {
-              "name": "overhead_warn",
-              "value": 0.05,
-              "unit": "share",
-              "severity": "warning",
-              "source": "default; CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at peak throughput"
-            },
-            {
-              "name": "overhead_critical",
-              "value": 0.1,
-              "unit": "share",
-              "severity": "critical",
-              "source": "default; CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %"
-            },
-            {
-              "name": "mean_switch_cost_warn",
-              "value": 10000,
-              "unit": "ns",
-              "severity": "info",
-              "source": "default; CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts"
-            },
-            {
-              "name": "mean_switch_cost_critical",
-              "value": 20000,
-              "unit": "ns",
-              "severity": "critical",
-              "source": "default; CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host"
-            }
-          ],
+          "verdict": "How many cgroups this host bears cannot be said: it takes 24 intervals at least, and there are 6.",
+          "measured": [],
+          "threshold": [],
           "confidence": {
             "level": "low",
-            "why": "6 intervals, 1200 switches; 6 of 6 intervals alone support it"
+            "why": "6 intervals, 1200 switches"
           },
           "against": [
-            "The paper's percentages cannot be reproduced from its own raw data, so the thresholds are starting points: this host's own quiet cost is the better measure.",
-            "No quiet time to compare with: 6 intervals with switches are too few to split by load.",
-            "lagstop's own programs ran for 54.0 ms, part of it within the 2.50 ms that are called overhead."
+            "That more or less was to do at the time shows as work, too: the peak is of this load, not of the host alone.",
+            "Cgroups count alike, however much they ask for."
           ],
           "advice": []
         }
@@ -234,8 +137,15 @@ fn a_report_reads_like_this() {
         "light_credit": 0.5,
         "light_wait_per_cpu": 1.0,
         "light_wait_p99": 10000000,
+        "light_gain": 0.2,
+        "heavy_tolerance": 0.1,
         "wait_per_cpu_warn": 1.0,
         "wait_per_cpu_critical": 4.0,
+        "threads_overcommit_warn": 2.0,
+        "quota_gap": 0.25,
+        "steal_warn": 0.05,
+        "steal_critical": 0.2,
+        "accept_wait_warn": 10000000,
         "migrations_warn": 1000.0,
         "backlog_warn": 0.5,
         "backlog_critical": 1.0,
@@ -265,4 +175,18 @@ fn a_report_reads_like_this() {
       }
     }
     "#);
+}
+
+#[test]
+fn what_is_written_fits_the_schema() {
+    let mut recordings = fixture::without_content();
+    recordings.extend([fixture::overloaded(60), fixture::without_cost(60), fixture::full_of_problems()]);
+    let schema = jsonschema::validator_for(&schema()).unwrap();
+    for intervals in recordings {
+        let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
+        let written: serde_json::Value = serde_json::from_str(&render(&report).unwrap()).unwrap();
+        assert_eq!(schema.validate(&written).err().map(|error| error.to_string()), None);
+    }
+    let wrong = serde_json::json!({ "schema": SCHEMA, "verdict": "", "severity": "bad" });
+    assert!(!schema.is_valid(&wrong));
 }

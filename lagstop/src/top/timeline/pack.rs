@@ -93,6 +93,7 @@ impl Packer {
         figures.push(&column(&|cgroup| cgroup.nr_periods));
         figures.push(&column(&|cgroup| cgroup.nr_throttled));
         figures.push(&column(&|cgroup| cgroup.throttled_ns.map(|time| time.0)));
+        figures.push(&column(&|cgroup| cgroup.quota_ns.map(|time| time.0)));
         let role = |cgroup: &Cgroup| roles.get(&cgroup.id);
         figures.push(&column(&|cgroup| role(cgroup).map(|role| u64::from(role.kind == RoleKind::Gains))));
         figures.push(&column(&|cgroup| scaled(role(cgroup).map(|role| role.wait_per_cpu), FACTOR_UNIT)));
@@ -124,7 +125,7 @@ impl Packer {
         let mut figures = Reading::open(&packed.figures)?;
         let totals: Vec<Vec<u16>> = (0..Totals::COUNT).map(|_| figures.pull(count)).collect::<Result<_, _>>()?;
         let mut next = || figures.pull(count);
-        let (loads, periods, throttled, throttled_ns) = (next()?, next()?, next()?, next()?);
+        let (loads, periods, throttled, throttled_ns, quotas) = (next()?, next()?, next()?, next()?, next()?);
         let (kinds, waits, tails) = (next()?, next()?, next()?);
         let some = |code: u16| (code != NONE).then(|| decode(code));
         let mut distributions = match &packed.shapes {
@@ -165,6 +166,7 @@ impl Packer {
                 nr_periods: some(periods[n]),
                 nr_throttled: some(throttled[n]),
                 throttled_ns: some(throttled_ns[n]).map(Nanos),
+                quota_ns: some(quotas[n]).map(Nanos),
                 switch_cost,
                 runq_wait,
                 accept_wait,

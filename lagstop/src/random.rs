@@ -2,18 +2,18 @@
 
 /// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
     /// Streams of one seed have nothing to do with each other.
-    pub(super) const fn new(seed: u64, stream: u64) -> Self {
+    pub(crate) const fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed);
         random.0 = random.next() ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93);
         random.0 = random.next();
         random
     }
 
-    pub(super) const fn next(&mut self) -> u64 {
+    pub(crate) const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,8 +22,19 @@ impl Random {
     }
 
     /// One of 0 to `count` − 1; 0 where there is none. That some are likelier by `count` / 2⁶⁴ does not show.
-    pub(super) fn below(&mut self, count: usize) -> usize {
+    pub(crate) fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.next()) * count as u128) >> 64) as usize
+    }
+
+    /// Between 0 and 1, and neither of them.
+    pub(crate) const fn unit(&mut self) -> f64 {
+        // The upper 52 bits, and half a step: exact in a double.
+        ((self.next() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
+    }
+
+    /// Exponentially distributed, with mean 1.
+    pub(crate) fn exponential(&mut self) -> f64 {
+        -self.unit().ln()
     }
 }
 
@@ -44,5 +55,15 @@ mod tests {
         (0..70_000).for_each(|_| counts[random.below(7)] += 1);
         assert!(counts.iter().all(|count| (9_600..10_400).contains(count)), "{counts:?}");
         assert_eq!(random.below(0), 0);
+    }
+
+    #[test]
+    fn times_between_rare_events_have_the_mean_and_the_spread_of_theirs() {
+        let mut random = Random::new(3, 4);
+        let times: Vec<f64> = (0..100_000).map(|_| random.exponential()).collect();
+        let mean = |of: &dyn Fn(f64) -> f64| times.iter().map(|&time| of(time)).sum::<f64>() / times.len() as f64;
+        assert!((mean(&|time| time) - 1.0).abs() < 0.02 && (mean(&|time| time * time) - 2.0).abs() < 0.1);
+        let units: Vec<f64> = (0..100_000).map(|_| random.unit()).collect();
+        assert!(units.iter().all(|&unit| unit > 0.0 && unit < 1.0));
     }
 }

@@ -1,0 +1,359 @@
+//! Rule: listeners whose connections wait to be accepted, and for what: for a CPU, or for a worker.
+//!
+//! Thesis on accept backlogs (002). It took the rate of departures for that of service, which gives the same wait whatever the
+//! server does; here service is timed while connections are waiting, so that whoever accepts is busy.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
+    confidence::Basis,
+    observations::{Address, ObservedListener},
+    say, single,
+};
+use crate::{model::Nanos, queueing::Station};
+
+/// From this part of the time on in which connections wait, a task of the acceptor's cgroup waits for a CPU meanwhile.
+const STARVED: f64 = 0.5;
+/// How busy servers should be at most.
+const UTILISATION: f64 = 0.8;
+/// A model that is off by more than this factor from what was measured does not apply.
+const APPLIES: f64 = 2.0;
+/// Largest backlog that the formula is asked about: it takes time by its length.
+const LARGEST: u64 = 100_000;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let found = observations.listeners.iter().filter_map(|(&address, observed)| {
+        let queue = Queue::of(observations, address, observed)?;
+        let severity = queue.severity(observations, thresholds)?;
+        let wait = queue.wait.map_or(0.0, |wait| wait.seconds());
+        Some((severity as u8 as f64 * 1e6 + wait, finding(observations, thresholds, address, &queue, severity)))
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// What was measured of a listener's queue.
+struct Queue<'a> {
+    observed: &'a ObservedListener,
+    accepts: u64,
+    abandoned: u64,
+    /// Connections that came in a second, and how unevenly.
+    arrivals: Option<(f64, f64)>,
+    /// Mean accept wait.
+    wait: Option<Nanos>,
+    /// Part of the backlog that was in use at the worst.
+    used: Option<f64>,
+    /// Tasks of the cgroup that accepts waiting for a CPU, on average.
+    starved: Option<f64>,
+    overflows: Option<u64>,
+}
+
+/// What a formula says, beside what was measured.
+struct Model {
+    station: Station,
+    finite: Option<Nanos>,
+    loss: Option<f64>,
+    general: Option<Nanos>,
+}
+
+impl<'a> Queue<'a> {
+    /// `None` where nothing came, and nothing waited.
+    fn of(observations: &Observations, (netns, _): Address, observed: &'a ObservedListener) -> Option<Self> {
+        let totals = observed.totals.unwrap_or_default();
+        let deepest = observed.deepest.unwrap_or_default();
+        (totals.established > 0 || deepest > 0).then_some(())?;
+        let acceptor = observed.cgroup.and_then(|id| observations.cgroups.get(&id));
+        let starved =
+            acceptor.and_then(|acceptor| Some(acceptor.totals.runq_wait_ns?.cores(observations.span.duration_ns).0));
+        Some(Self {
+            observed,
+            accepts: totals.accepts,
+            abandoned: totals.abandoned,
+            arrivals: observed.arrivals(),
+            wait: observed.mean_wait(),
+            used: observed.capacity.filter(|&capacity| capacity > 0).map(|capacity| deepest as f64 / capacity as f64),
+            starved,
+            overflows: observations.overflows.get(&netns).copied().flatten(),
+        })
+    }
+
+    /// `None` where there is no problem.
+    fn severity(&self, observations: &Observations, thresholds: &Thresholds) -> Option<Severity> {
+        observations.too_short(thresholds).is_none().then_some(())?;
+        let used = self.used.unwrap_or_default();
+        let waits =
+            self.accepts >= thresholds.min_waits && self.wait.is_some_and(|wait| wait >= thresholds.accept_wait_warn);
+        if used >= thresholds.backlog_critical {
+            Some(Severity::Critical)
+        } else if used >= thresholds.backlog_warn || waits {
+            Some(Severity::Warning)
+        } else {
+            None
+        }
+    }
+
+    /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits.
+    fn pending(&self) -> Option<f64> {
+        let (rate, _) = self.arrivals?;
+        Some((rate * self.wait?.seconds()).min(1.0))
+    }
+
+    fn is_starved(&self) -> bool {
+        self.starved.zip(self.pending()).is_some_and(|(starved, pending)| pending > 0.0 && starved >= STARVED * pending)
+    }
+
+    /// Connections that are served in a second while there are any to serve. `None` where that never was for long.
+    fn service_rate(&self) -> Option<f64> {
+        Some(self.observed.busy_accepts as f64 / self.observed.busy_seconds)
+            .filter(|rate| rate.is_finite() && *rate > 0.0)
+    }
+
+    /// All who accept, taken as one that is as fast as they are together: how many they are is not known.
+    fn model(&self) -> Option<Model> {
+        let (rate, dispersion) = self.arrivals?;
+        let station = Station::new(rate, self.service_rate()?, 1)?;
+        let ns = |seconds: f64| Nanos((seconds * 1e9) as u64);
+        let room = self.observed.capacity.filter(|&capacity| capacity < LARGEST);
+        let finite = room.and_then(|room| station.finite(u32::try_from(room + 1).ok()?));
+        Some(Model {
+            finite: finite.map(|finite| ns(finite.wait)),
+            loss: finite.map(|finite| finite.loss),
+            general: station.wait(dispersion, 1.0).map(ns),
+            station,
+        })
+    }
+
+    /// Connections waiting as measured, less the arrivals × their wait: Little's law has it 0.
+    fn residual(&self) -> Option<f64> {
+        let (rate, _) = self.arrivals?;
+        Some(self.observed.mean_backlog()? - rate * self.wait?.seconds())
+    }
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (netns, address): Address,
+    queue: &Queue<'_>,
+    severity: Severity,
+) -> Finding {
+    let acceptor = queue.observed.cgroup.and_then(|id| Some((id, observations.cgroups.get(&id)?)));
+    let cgroup = acceptor.map(|(id, observed)| observed.subject(id));
+    let path = acceptor.map(|(_, observed)| std::sync::Arc::clone(&observed.path));
+    let subject = Subject::Listener { netns, address, id: queue.observed.cgroup, path };
+    let model = queue.model();
+    let waits =
+        queue.wait.map_or_else(|| "for a time that was not measured".to_owned(), |wait| format!("{wait} on average"));
+    let used =
+        queue.used.map(|used| format!(", and its backlog was up to {} full", say::percent(used))).unwrap_or_default();
+    let why = match (queue.wait, queue.is_starved()) {
+        (None, _) => "",
+        (_, true) => ": whoever accepts waits for a CPU",
+        (_, false) => ": whoever accepts has a CPU, and is busy with something else",
+    };
+    Finding {
+        rule: Rule::Backlog,
+        severity,
+        verdict: format!("Connections to {subject} wait {waits} to be accepted{used}{why}."),
+        measured: measured(observations, queue, model.as_ref()),
+        threshold: [Limit::AcceptWait, Limit::BacklogWarn, Limit::BacklogCritical]
+            .map(|limit| thresholds.state(limit))
+            .into(),
+        confidence: basis(observations, queue.accepts).confidence(),
+        against: against(queue, model.as_ref()),
+        advice: advice(queue, model.as_ref(), cgroup.as_ref()),
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model>) -> Vec<Figure> {
+    let seconds = observations.span.duration_ns.seconds();
+    let unwatched = observations.session.why_not("accept wait");
+    let never_busy = "connections were never waiting throughout an interval, so that service was not timed";
+    let too_many = "more come than are served: the queue fills, whatever its length";
+    vec![
+        Figure::measured("accept_wait", "mean accept wait", queue.wait, Unit::Ns, &unwatched),
+        Figure::measured("arrivals", "connections", queue.arrivals.map(|(rate, _)| rate), Unit::PerSecond, &unwatched),
+        Figure::new("accepts", "accepted", queue.accepts as f64 / seconds, Unit::PerSecond),
+        Figure::new("abandoned", "given up before they were accepted", queue.abandoned, Unit::Count),
+        Figure::measured(
+            "backlog_used",
+            "most of the backlog in use",
+            queue.used,
+            Unit::Share,
+            "its sockets could not be listed",
+        )
+        .note(queue.observed.capacity.map(|capacity| format!("of {capacity}")).unwrap_or_default()),
+        Figure::measured(
+            "backlog",
+            "waiting on average",
+            queue.observed.mean_backlog(),
+            Unit::Count,
+            "its sockets could not be listed",
+        )
+        .note("at the ends of intervals"),
+        Figure::measured("drops", "dropped", queue.observed.drops, Unit::Count, "its sockets could not be listed")
+            .note("for whatever reason: a full backlog is one"),
+        Figure::measured(
+            "overflows",
+            "overflows of its network namespace",
+            queue.overflows,
+            Unit::Count,
+            "the kernel does not say",
+        )
+        .note("of all its listeners"),
+        Figure::measured(
+            "starved",
+            "its tasks waiting for a CPU",
+            queue.starved,
+            Unit::Tasks,
+            "whose it is, is not known",
+        )
+        .note("of the cgroup that accepts"),
+        Figure::measured("service_rate", "served while any wait", queue.service_rate(), Unit::PerSecond, never_busy),
+        Figure::measured(
+            "utilisation",
+            "utilisation of those that accept",
+            model.map(|model| model.station.utilisation()),
+            Unit::Share,
+            never_busy,
+        )
+        .note("ρ = λ/μ, μ from busy time alone"),
+        Figure::measured(
+            "wait_mmck",
+            "accept wait by M/M/1/K",
+            model.and_then(|model| model.finite),
+            Unit::Ns,
+            never_busy,
+        )
+        .note(
+            model
+                .and_then(|model| model.loss)
+                .map(|loss| format!("{} find it full", say::percent(loss)))
+                .unwrap_or_default(),
+        ),
+        Figure::measured(
+            "wait_ggc",
+            "accept wait by G/G/1",
+            model.and_then(|model| model.general),
+            Unit::Ns,
+            if model.is_some() { too_many } else { never_busy },
+        )
+        .note(
+            queue
+                .arrivals
+                .map(|(_, dispersion)| {
+                    format!("Allen–Cunneen, arrivals {} as uneven as by chance", Unit::Factor.show(dispersion))
+                })
+                .unwrap_or_default(),
+        ),
+        Figure::measured(
+            "residual",
+            "Little's law, residual",
+            queue.residual(),
+            Unit::Count,
+            "not all of it was measured",
+        )
+        .note("waiting as listed − arrivals × wait"),
+    ]
+}
+
+fn against(queue: &Queue<'_>, model: Option<&Model>) -> Vec<String> {
+    let mut against = vec![
+        "Run-queue wait is that of all tasks in the cgroup, of which those that accept may be few.".to_owned(),
+        "Connections are counted from when they are established: with TCP_DEFER_ACCEPT that is when their first data comes."
+            .to_owned(),
+    ];
+    if let Some((wait, modelled)) = queue.wait.zip(model.and_then(|model| model.general.or(model.finite))) {
+        let off = modelled.0.max(1) as f64 / wait.0.max(1) as f64;
+        if !(1.0 / APPLIES..=APPLIES).contains(&off) {
+            against.push(format!(
+                "The model does not apply here: it has {modelled} where {wait} were measured, so what it recommends is a start at \
+                 best."
+            ));
+        }
+    }
+    against
+}
+
+fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) -> Vec<Advice> {
+    let whose = cgroup.map_or_else(|| "the cgroup that accepts".to_owned(), ToString::to_string);
+    let mut advice = Vec::new();
+    if queue.is_starved() {
+        advice.push(Advice::new(format!(
+            "Get {whose} the CPU sooner: more workers would only wait as well. The findings lags_candidates and wait_causes say \
+             what it waits behind."
+        )));
+    } else {
+        let more = model.map(|model| model.station.utilisation() / UTILISATION).filter(|more| *more > 1.0);
+        advice.push(Advice::new(match more {
+            Some(more) => format!(
+                "More workers in {whose}: {} as many would be busy {} of the time.",
+                Unit::Factor.show(more),
+                say::percent(UTILISATION)
+            ),
+            None => format!(
+                "Look at what the workers of {whose} do before they accept again: they have the CPU. More of them, or accepting in \
+                 a thread of its own, helps where each waits for something else."
+            ),
+        }));
+    }
+    if queue.used.is_some_and(|used| used >= 1.0) {
+        let room = queue.observed.capacity.unwrap_or_default().saturating_mul(2);
+        let room = room.checked_next_power_of_two().unwrap_or(room);
+        let is_growing = model.is_some_and(|model| model.station.utilisation() >= 1.0);
+        advice.push(if is_growing {
+            Advice::new("A longer backlog would only make the wait longer: more come than are served.")
+        } else {
+            Advice::new(format!(
+                "A backlog of {room}, so that bursts fit in: the second argument of listen(2), and no more than this limit."
+            ))
+            .command(format!("sudo sysctl net.core.somaxconn={}", room.max(4_096)))
+        });
+    }
+    advice
+}
+
+fn basis(observations: &Observations, accepts: u64) -> Basis {
+    let lost = observations.host.as_ref().map(|host| host.lost).unwrap_or_default();
+    Basis {
+        intervals: observations.span.intervals,
+        samples: accepts,
+        samples_are: "accepted connections",
+        agreeing: None,
+        lost: lost.connections.saturating_add(lost.accepts).saturating_add(lost.listener_overflows),
+    }
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let listeners = observations.listeners.len() as u64;
+    let accepts = observations
+        .listeners
+        .values()
+        .filter_map(|listener| Some(listener.totals?.accepts))
+        .fold(0, u64::saturating_add);
+    let watched = observations.listeners.values().any(|listener| listener.totals.is_some());
+    let (severity, verdict) = match observations.too_short(thresholds) {
+        Some(too_short) => (Severity::NotEnoughData, format!("Whether connections wait cannot be said: {too_short}.")),
+        None if listeners > 0
+            && !watched
+            && observations.listeners.values().all(|listener| listener.deepest.is_none()) =>
+        {
+            let why = observations.session.why_not("accept wait");
+            (Severity::NotEnoughData, format!("Whether connections wait cannot be said: accept wait is {why}."))
+        }
+        None => (
+            Severity::Ok,
+            format!("No connection waits long to be accepted at any of {}.", say::plural(listeners, "listener")),
+        ),
+    };
+    single::healthy(
+        Rule::Backlog,
+        (severity, verdict),
+        vec![Figure::new("accepts", "accepted connections", accepts, Unit::Count)],
+        thresholds.state(Limit::AcceptWait),
+        basis(observations, accepts).confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,179 @@
+//! The formulas.
+
+use crate::diagnosis::Rule;
+
+const COUNTED: &str = "counted";
+const LAGS: &str = "CFS-LAGS paper, arXiv 2508.15703";
+const SIMULATED: &str = "trace-driven simulation: docs/diagnose.md";
+const DRAWN: &str = "bootstrap over intervals: docs/diagnose.md";
+const LMDI: &str = "LMDI: B. W. Ang, Energy Policy 33, 2005";
+
+type Formula = (&'static str, &'static str, &'static str);
+
+/// Name, formula, source.
+const fn table(rule: Rule) -> &'static [Formula] {
+    match rule {
+        Rule::SchedulingOverhead => &[
+            ("overhead", "(switching_ns + kept_ns) / capacity_ns", LAGS),
+            ("mean_switch_cost", "switching_ns / switches", LAGS),
+            ("switch_rate", "switches / duration_ns", COUNTED),
+            ("kept_running", "kept_ns / capacity_ns", COUNTED),
+            ("cross_cgroup", "cross_cgroup_switches / switches", COUNTED),
+            ("involuntary", "involuntary_switches / switches", COUNTED),
+            (
+                "quiet_overhead",
+                "overhead in the quarter of the intervals with the least (busy_ns + runq_wait_ns) / capacity_ns",
+                COUNTED,
+            ),
+            ("busy_overhead", "overhead in the quarter with the most", COUNTED),
+            ("quiet_mean_switch_cost", "mean_switch_cost in the quiet quarter", COUNTED),
+            ("busy_mean_switch_cost", "mean_switch_cost in the busy quarter", COUNTED),
+            (
+                "growth_by_rate",
+                "L · ln(r1 / r0), L = (O1 − O0) / ln(O1 / O0), O = r · c, of quiet (0) and busy (1) quarter",
+                LMDI,
+            ),
+            ("growth_by_cost", "L · ln(c1 / c0)", LMDI),
+            ("growth_by_kept", "kept_running in the busy quarter − in the quiet one", LMDI),
+            ("growth_factor", "O1 / O0", LMDI),
+            ("payer", "switch cost of the cgroup / switch cost of all cgroups", COUNTED),
+        ],
+        Rule::Utilisation => &[
+            ("perceived_utilisation", "busy_ns / capacity_ns", LAGS),
+            ("effective_utilisation", "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS),
+            ("cores_lost", "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS),
+            ("share_of_used", "(switching_ns + kept_ns) / busy_ns", LAGS),
+            ("gap", "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", LAGS),
+        ],
+        Rule::LagsCandidates => &[
+            ("waiting_per_cpu", "Σ run-queue wait of the cgroups compared / capacity_ns", COUNTED),
+            ("wait_per_cpu", "Σ run-queue wait / Σ CPU time, of the cgroups compared", COUNTED),
+            ("light", "cgroups whose Load Credit was below the mean of all for more than half of the time", LAGS),
+            ("light_wait", "Σ run-queue wait / Σ CPU time, of the light", COUNTED),
+            ("heavy", "the other cgroups", LAGS),
+            ("heavy_wait", "Σ run-queue wait / Σ CPU time, of the heavy", COUNTED),
+            ("simulation_error", "waits simulated with processor sharing / waits measured − 1", SIMULATED),
+            ("light_gain", "1 − waits of the light, lightest first / with processor sharing", SIMULATED),
+            (
+                "light_gain_model",
+                "1 − W_first / W_shared; preemptive-resume priority, processor sharing: ρ/(1 − ρ)·E[S]",
+                "Kleinrock, Queueing Systems II, §3.6",
+            ),
+            (
+                "heavy_time",
+                "(CPU time + wait) / CPU time of the heavy, lightest first / with processor sharing − 1",
+                SIMULATED,
+            ),
+            ("wait_gain", "1 − waits of all, lightest first / with processor sharing", SIMULATED),
+            ("queue_length", "(busy_ns + runq_wait_ns · (1 − wait_gain)) / capacity_ns", SIMULATED),
+            (
+                "switches_change",
+                "(voluntary_switches + involuntary_switches · time that tasks take turns, after / before + preemptions) / switches − 1",
+                SIMULATED,
+            ),
+            (
+                "overhead_change",
+                "overhead · (1 + switches_change) · cost(queue_length) / cost(now) − overhead; cost by this host's own curve",
+                SIMULATED,
+            ),
+            ("cores_freed", "−overhead_change · cpus_online", SIMULATED),
+            (
+                "static_first",
+                "1, 2, 4, … of the lightest, as long as the heavy take no more than heavy_tolerance longer",
+                LAGS,
+            ),
+            ("heaviest", "mean Load Credit of the cgroup while it was runnable", LAGS),
+            ("light_waiting_most", "mean Load Credit of the cgroup while it was runnable", LAGS),
+        ],
+        Rule::WaitCauses => &[
+            ("behind_others", "runq_wait_ns / duration_ns − behind_itself − in_throttled", COUNTED),
+            (
+                "behind_itself",
+                "Σ wait of a cgroup on a CPU · its CPU time there / busy time there / duration_ns",
+                "an estimate: docs/diagnose.md",
+            ),
+            ("in_throttled", "Σ run-queue wait of throttled cgroups / duration_ns", COUNTED),
+            ("steal", "steal_ns / (capacity_ns + steal_ns)", COUNTED),
+            ("throttled", "nr_throttled / nr_periods of the cgroup", COUNTED),
+        ],
+        Rule::Density => &[
+            ("peak", "active cgroups where (busy_ns − overhead) / capacity_ns is largest, of six densities", LAGS),
+            ("peak_from", "5th percentile of the peak in draws of the intervals", DRAWN),
+            ("peak_to", "95th percentile", DRAWN),
+            ("peak_per_cpu", "peak / cpus_online", LAGS),
+            ("now", "mean of active cgroups in the last quarter of the intervals", COUNTED),
+            ("at_density", "mean of active cgroups in a sixth of the intervals", COUNTED),
+        ],
+        Rule::Migrations => &[
+            ("migrations_per_cpu_second", "migrations / cpu_ns", COUNTED),
+            ("migrations", "migrations / duration_ns", COUNTED),
+            ("migrations_per_wakeup", "migrations / voluntary_switches", COUNTED),
+            ("cross_llc", "migrations_cross_llc / migrations", COUNTED),
+            ("cross_numa", "migrations_cross_numa / migrations", COUNTED),
+            ("threads", "most_threads", COUNTED),
+            ("runnable", "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED),
+        ],
+        Rule::OvercommittedThreads => &[
+            ("overcommit", "runnable / active", "thesis on oversubscribed thread pools (004)"),
+            ("runnable", "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED),
+            (
+                "active",
+                "ceil(min(cpu_ns / Σ cpu_ns · cpus_online, quota_ns per second))",
+                "thesis on oversubscribed thread pools (004), O = 1",
+            ),
+            ("threads", "most_threads", COUNTED),
+            ("waiting", "runq_wait_ns / duration_ns", COUNTED),
+            ("self_inflicted", "behind_itself_ns / runq_wait_ns", "an estimate: docs/diagnose.md"),
+            ("quota", "quota_ns per second", COUNTED),
+            ("runnable_per_cpu", "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED),
+        ],
+        Rule::QuotaWithoutCpuset => &[
+            ("throttled", "nr_throttled / nr_periods", "WYSIWYG paper (003)"),
+            ("quota", "quota_ns per second", COUNTED),
+            ("cpus", "cpus_online", COUNTED),
+            ("threads", "most_threads", COUNTED),
+            ("runnable", "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED),
+            ("cpu", "cpu_ns / duration_ns", COUNTED),
+            ("quotas", "cgroups with a quota of their own", COUNTED),
+        ],
+        Rule::Backlog => &[
+            ("accept_wait", "accept_wait_ns / accepts", "thesis on accept backlogs (002)"),
+            ("arrivals", "established / duration_ns", COUNTED),
+            ("accepts", "accepts / duration_ns", COUNTED),
+            ("abandoned", "abandoned", COUNTED),
+            ("backlog_used", "deepest / backlog_capacity", COUNTED),
+            ("backlog", "mean of the connections waiting at the ends of intervals", COUNTED),
+            ("drops", "drops", COUNTED),
+            ("overflows", "ListenOverflows of the network namespace", COUNTED),
+            ("starved", "run-queue wait of the cgroup that accepts / duration_ns", COUNTED),
+            (
+                "service_rate",
+                "busy_accepts / busy_seconds",
+                "from busy time, never from throughput: thesis on accept backlogs (002)",
+            ),
+            ("utilisation", "ρ = arrivals / service_rate", "one server as fast as all that accept together"),
+            (
+                "wait_mmck",
+                "Lq / (λ·(1 − P_K)) of M/M/1/K, K = backlog_capacity + 1",
+                "Kleinrock, Queueing Systems I, §3.6",
+            ),
+            (
+                "wait_ggc",
+                "C(1, ρ) / (μ − λ) · (c_a² + 1) / 2",
+                "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² taken as 1",
+            ),
+            ("residual", "backlog − arrivals · accept_wait", "Little's law"),
+        ],
+    }
+}
+
+/// Formula and source of a rule's figure.
+pub(super) fn of(rule: Rule, figure: &str) -> Option<(&'static str, &'static str)> {
+    table(rule).iter().find(|(name, ..)| *name == figure).map(|&(_, formula, source)| (formula, source))
+}
+
+/// All there are.
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = (Rule, &'static str)> {
+    Rule::ALL.into_iter().flat_map(|rule| table(rule).iter().map(move |&(name, ..)| (rule, name)))
+}

@@ -1,0 +1,97 @@
+//! What goes into formulas.
+
+use super::Input;
+use crate::{
+    diagnosis::{
+        Figure, Observations, Subject, Unit,
+        figure::Value,
+        observations::{Observed, ObservedListener},
+    },
+    model::Totals,
+};
+
+const SWITCHES: &str = "tracepoint sched_switch: switches, voluntary_switches, involuntary_switches";
+const COSTS: &str = "entry and exit of __schedule(): pick_ns, swap_ns, kept_ns";
+const WAITS: &str = "task_struct.sched_info: runq_waits, runq_wait_ns";
+const RUNTIME: &str = "se.sum_exec_runtime: cpu_ns";
+const CLOCK: &str = "the clock from switch to switch: busy_ns, idle_ns";
+const MOVES: &str = "tracepoint sched_migrate_task: migrations";
+const FILES: &str = "cpu.stat and cpu.max of the cgroup: nr_periods, nr_throttled, quota_ns";
+const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
+const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
+
+/// All that is known of `subject` and that formulas speak of.
+pub(super) fn of(observations: &Observations, subject: &Subject) -> Vec<Input> {
+    let mut inputs = vec![input("duration_ns", observations.span.duration_ns, Unit::Ns, "CLOCK_MONOTONIC")];
+    inputs.push(input("cpus_online", observations.cpus(), Unit::Count, "/sys/devices/system/cpu/online"));
+    match subject {
+        Subject::Host => host(observations, &mut inputs),
+        Subject::Cgroup { id, .. } => inputs.extend(observations.cgroups.get(id).into_iter().flat_map(cgroup)),
+        Subject::Listener { netns, address, .. } => {
+            inputs.extend(observations.listeners.get(&(*netns, *address)).into_iter().flat_map(listener));
+        }
+    }
+    inputs
+}
+
+fn input(name: &'static str, value: impl Into<Value>, unit: Unit, source: &'static str) -> Input {
+    Input { figure: Figure::new(name, name, value, unit), source }
+}
+
+fn known<V: Into<Value>>(name: &'static str, value: Option<V>, unit: Unit, source: &'static str) -> Input {
+    Input { figure: Figure::measured(name, name, value, unit, "not measured"), source }
+}
+
+fn host(observations: &Observations, inputs: &mut Vec<Input>) {
+    let whole = observations.whole();
+    let ns = |time: f64| time as u64;
+    inputs.extend([
+        input("capacity_ns", ns(whole.capacity_ns), Unit::Ns, CLOCK),
+        input("busy_ns", ns(whole.busy_ns), Unit::Ns, CLOCK),
+        known("switching_ns", whole.switching_ns.map(ns), Unit::Ns, COSTS),
+        known("kept_ns", whole.kept_ns.map(ns), Unit::Ns, COSTS),
+        known("steal_ns", observations.host.as_ref().and_then(|host| host.steal_ns), Unit::Ns, "/proc/stat: steal_ns"),
+    ]);
+    inputs.extend(observations.tasks().iter().flat_map(totals));
+}
+
+fn cgroup(observed: &Observed) -> Vec<Input> {
+    let mut inputs = totals(&observed.totals);
+    inputs.extend([
+        input("nr_periods", observed.periods, Unit::Count, FILES),
+        input("nr_throttled", observed.throttled, Unit::Count, FILES),
+        known("quota_ns", observed.quota_ns, Unit::Ns, FILES),
+        input("most_threads", observed.most_threads, Unit::Count, "tasks seen running in an interval: threads"),
+        input("behind_itself_ns", observed.behind_itself_ns as u64, Unit::Ns, "cpus.crowd, cpus.busy_ns"),
+    ]);
+    inputs
+}
+
+fn totals(totals: &Totals) -> Vec<Input> {
+    vec![
+        input("switches", totals.switches, Unit::Count, SWITCHES),
+        input("voluntary_switches", totals.voluntary_switches, Unit::Count, SWITCHES),
+        input("involuntary_switches", totals.involuntary_switches, Unit::Count, SWITCHES),
+        known("cross_cgroup_switches", totals.cross_cgroup_switches, Unit::Count, SWITCHES),
+        input("cpu_ns", totals.cpu_ns, Unit::Ns, RUNTIME),
+        known("runq_wait_ns", totals.runq_wait_ns, Unit::Ns, WAITS),
+        known("migrations", totals.migrations, Unit::Count, MOVES),
+        known("migrations_cross_llc", totals.migrations_cross_llc, Unit::Count, MOVES),
+        known("migrations_cross_numa", totals.migrations_cross_numa, Unit::Count, MOVES),
+    ]
+}
+
+fn listener(observed: &ObservedListener) -> Vec<Input> {
+    let totals = observed.totals;
+    vec![
+        known("established", totals.map(|totals| totals.established), Unit::Count, TCP),
+        known("accepts", totals.map(|totals| totals.accepts), Unit::Count, TCP),
+        known("accept_wait_ns", totals.map(|totals| totals.accept_wait_ns), Unit::Ns, TCP),
+        known("abandoned", totals.map(|totals| totals.abandoned), Unit::Count, TCP),
+        input("busy_accepts", observed.busy_accepts, Unit::Count, TCP),
+        input("busy_seconds", observed.busy_seconds, Unit::Seconds, SOCKETS),
+        known("deepest", observed.deepest, Unit::Count, SOCKETS),
+        known("backlog_capacity", observed.capacity, Unit::Count, SOCKETS),
+        known("drops", observed.drops, Unit::Count, SOCKETS),
+    ]
+}

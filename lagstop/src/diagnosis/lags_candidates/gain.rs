@@ -1,0 +1,140 @@
+//! What putting the light cgroups first would do to the host: the simulation's answer, carried over to what was measured.
+
+use super::prediction::{After, Prediction};
+use crate::diagnosis::{Figure, Observations, Unit, cost_curve::CostCurve, say};
+
+/// What would change, each figure with its measured counterpart. Waits are carried over by what is left of them in the
+/// simulation, so that where it is off as a whole that cancels out.
+#[derive(Clone, Debug)]
+pub(super) struct Gain {
+    /// Part of the light cgroups' wait that would go.
+    pub(super) of_light: f64,
+    /// Part of all wait that would go.
+    pub(super) of_all: f64,
+    /// How much longer the heavy ones would take, as a part of the time they take now; below 0 where they take less.
+    pub(super) heavy_time: f64,
+    /// Tasks on a CPU, running ones included: as measured, and with the light first.
+    pub(super) queue: (f64, f64),
+    /// Switches a second: as measured, and with the light first. `None` where there are none.
+    pub(super) switches: Option<(f64, f64)>,
+    /// Overhead, as a share of all CPU time: as measured, and with the light first. `None` where costs were not measured.
+    pub(super) overhead: Option<(f64, f64)>,
+    /// Cores that it would free.
+    pub(super) cores: Option<f64>,
+    /// The host was never measured with so short a queue.
+    pub(super) is_beyond_curve: bool,
+}
+
+impl Gain {
+    /// Of the policy that `after` is of.
+    pub(super) fn of(prediction: &Prediction, after: &After, observations: &Observations) -> Self {
+        let now = &prediction.status_quo;
+        let gone = |before: f64, after: f64| if before > 0.0 { 1.0 - after / before } else { 0.0 };
+        let of_all = gone(now.all, after.waits.all);
+        let whole = observations.whole();
+        let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
+        let wait = whole.wait_ns.unwrap_or_default();
+        let queue = (per_cpu(whole.busy_ns + wait), per_cpu(whole.busy_ns + wait * (1.0 - of_all)));
+        let switches = switches(after, observations);
+        let curve = CostCurve::of(&observations.samples);
+        let overhead = || {
+            let (before, after) = switches?;
+            let curve = curve.as_ref()?;
+            let cost = curve.at(queue.1) / curve.at(queue.0);
+            let overhead = whole.overhead()?;
+            // Calls that kept the task are as many as before to each switch, and as dear.
+            Some((overhead, overhead * cost * after / before)).filter(|(_, after)| after.is_finite())
+        };
+        let overhead = overhead();
+        Self {
+            of_light: gone(now.light, after.waits.light),
+            of_all,
+            heavy_time: if after.heavy_time.is_finite() { after.heavy_time - 1.0 } else { 0.0 },
+            queue,
+            switches,
+            overhead,
+            cores: overhead.map(|(before, after)| (before - after) * observations.cpus() as f64),
+            is_beyond_curve: curve.is_some_and(|curve| !curve.covers(queue.1)),
+        }
+    }
+}
+
+/// Tasks fall asleep as often as before. They take turns in what is left of the time in which they did, at the pace that was
+/// measured; and going first means taking a CPU away.
+fn switches(after: &After, observations: &Observations) -> Option<(f64, f64)> {
+    let tasks = observations.tasks()?;
+    let seconds = observations.span.duration_ns.seconds();
+    let (voluntary, involuntary) =
+        (tasks.voluntary_switches as f64 / seconds, tasks.involuntary_switches as f64 / seconds);
+    let shared = if after.shared.is_finite() { after.shared } else { 1.0 };
+    let then = voluntary + involuntary * shared + after.preemptions;
+    let now = voluntary + involuntary;
+    (now > 0.0 && then.is_finite()).then_some((now, then))
+}
+
+/// For the finding.
+pub(super) fn figures(prediction: &Prediction, gain: &Gain) -> Vec<Figure> {
+    let first = prediction.static_first.as_ref();
+    let waiting = |before: f64, after: f64| format!("{} instead of {} tasks", say::number(after), say::number(before));
+    let change = |change: Option<(f64, f64)>| change.map(|(before, after)| after / before - 1.0);
+    let of = |unit: Unit, change: Option<(f64, f64)>| {
+        change.map_or_else(String::new, |(before, after)| {
+            format!("{} instead of {}", unit.show(after), unit.show(before))
+        })
+    };
+    let (measured, now) = (&prediction.measured, &prediction.status_quo);
+    vec![
+        Figure::new("simulation_error", "simulation against measurement", prediction.error(), Unit::Share).note(format!(
+            "all waits, simulated as it is: {}; {} bursts in {}",
+            waiting(measured.all, now.all),
+            say::count(prediction.bursts),
+            Unit::Seconds.show(prediction.seconds)
+        )),
+        Figure::new("light_gain", "light cgroups' wait spared", gain.of_light, Unit::Share).note(format!(
+            "lightest Load Credit first, simulated: {}",
+            waiting(now.light, prediction.lightest_first.waits.light)
+        )),
+        Figure::measured(
+            "light_gain_model",
+            "the same by formula",
+            prediction.model.map(|left| 1.0 - left),
+            Unit::Share,
+            "more is asked than can be served, which the formula has no answer for",
+        )
+        .note("preemptive priority against processor sharing, one CPU's part of the load"),
+        Figure::new("heavy_time", "heavy cgroups' time for their work", gain.heavy_time, Unit::Share)
+            .note("waits included; below 0 they are done sooner"),
+        Figure::new("wait_gain", "all wait spared", gain.of_all, Unit::Share)
+            .note(waiting(now.all, prediction.lightest_first.waits.all)),
+        Figure::new("queue_length", "tasks per CPU with the lightest first", gain.queue.1, Unit::Tasks)
+            .note(format!("running ones included; {} now", Unit::Tasks.show(gain.queue.0))),
+        Figure::measured("switches_change", "change of switches", change(gain.switches), Unit::Share, "there are none")
+            .note(of(Unit::PerSecond, gain.switches)),
+        Figure::measured(
+            "overhead_change",
+            "change of overhead",
+            gain.overhead.map(|(before, after)| after - before),
+            Unit::SharePoints,
+            "switch costs were not measured in enough intervals",
+        )
+        .note(of(Unit::Share, gain.overhead)),
+        Figure::measured(
+            "cores_freed",
+            "cores freed",
+            gain.cores,
+            Unit::Cores,
+            "switch costs were not measured in enough intervals",
+        ),
+        Figure::new("static_first", "light cgroups that can go first", first.map_or(0, |first| first.first.len() as u64), Unit::Count)
+            .note(first.map_or_else(
+                || "all the time, without heavy ones taking too long: none".to_owned(),
+                |first| {
+                    format!(
+                        "all the time, the lightest of them: spares all light ones {} of their wait, heavy ones take {} as long",
+                        say::percent(1.0 - first.after.waits.light / now.light),
+                        Unit::Factor.show(first.after.heavy_time)
+                    )
+                },
+            )),
+    ]
+}

@@ -1,0 +1,151 @@
+//! Rule: cgroups whose tasks are moved from CPU to CPU too often.
+//!
+//! Thesis on accept backlogs and schedulers (§6): the same requests were served with 22 migrations a second by 2.5 workers
+//! and with 58 by 17.5: too many workers multiply migrations, and each leaves a warm cache behind.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    confidence::Basis,
+    observations::{Observed, is_rated},
+    say, single,
+};
+use crate::model::{CgroupId, Totals};
+
+/// From this share of moves on, leaving a cache behind is what they mostly do.
+const MOSTLY_ACROSS: f64 = 0.2;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let found = observations.cgroups.iter().filter(|(id, _)| is_rated(**id)).filter_map(|(&id, observed)| {
+        let moves = Moves::of(&observed.totals, thresholds)?;
+        let is_bad = observations.span.intervals >= thresholds.min_intervals
+            && moves.per_cpu_second >= thresholds.migrations_warn;
+        is_bad.then(|| (moves.per_second(observations), finding(observations, thresholds, (id, observed), &moves)))
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// How often a cgroup's tasks are moved.
+struct Moves {
+    count: u64,
+    /// In each second of its CPU time.
+    per_cpu_second: f64,
+    /// For each time that one of its tasks fell asleep, and so was woken.
+    per_wakeup: f64,
+    /// Share of them to another last-level cache, and to another NUMA node.
+    across: Option<(f64, f64)>,
+}
+
+impl Moves {
+    /// `None` where there are too few to judge, or they were not measured.
+    fn of(totals: &Totals, thresholds: &Thresholds) -> Option<Self> {
+        let count = totals.migrations.filter(|&count| count >= thresholds.min_switches)?;
+        let share = |part: u64| part as f64 / count as f64;
+        Some(Self {
+            count,
+            per_cpu_second: count as f64 / totals.cpu_ns.seconds(),
+            per_wakeup: count as f64 / totals.voluntary_switches.max(1) as f64,
+            across: totals
+                .migrations_cross_llc
+                .zip(totals.migrations_cross_numa)
+                .map(|(llc, numa)| (share(llc), share(numa))),
+        })
+        .filter(|moves| moves.per_cpu_second.is_finite())
+    }
+
+    fn per_second(&self, observations: &Observations) -> f64 {
+        self.count as f64 / observations.span.duration_ns.seconds()
+    }
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (id, observed): (CgroupId, &Observed),
+    moves: &Moves,
+) -> Finding {
+    let subject = observed.subject(id);
+    let threads = observed.most_threads;
+    let runnable = observed.runnable(observations);
+    let across = moves.across.filter(|(llc, _)| *llc >= MOSTLY_ACROSS);
+    let unmeasured = observations.session.why_not("migrations");
+    Finding {
+        rule: Rule::Migrations,
+        severity: Severity::Warning,
+        verdict: format!(
+            "Tasks of {subject} are moved to another CPU {} in each second of CPU time{}.",
+            say::times(moves.per_cpu_second),
+            across.map_or_else(String::new, |(llc, _)| format!(
+                ", {} of the time away from their cache",
+                say::percent(llc)
+            ))
+        ),
+        measured: vec![
+            Figure::new("migrations_per_cpu_second", "migrations per second of CPU time", moves.per_cpu_second, Unit::PerSecond),
+            Figure::new("migrations", "migrations", moves.per_second(observations), Unit::PerSecond),
+            Figure::new("migrations_per_wakeup", "migrations per wakeup", moves.per_wakeup, Unit::Factor)
+                .note("of times that its tasks fell asleep"),
+            Figure::measured("cross_llc", "to another last-level cache", moves.across.map(|(llc, _)| llc), Unit::Share, &unmeasured),
+            Figure::measured("cross_numa", "to another NUMA node", moves.across.map(|(_, numa)| numa), Unit::Share, &unmeasured),
+            Figure::new("threads", "threads", threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("runnable", "runnable on average", runnable, Unit::Tasks),
+        ],
+        threshold: vec![thresholds.state(Limit::Migrations)],
+        confidence: basis(observations, moves.count).confidence(),
+        against: vec![
+            "A wakeup on an idle CPU is a migration too, and often the better choice: what it costs is not measured here, \
+             only how often it happens."
+                .to_owned(),
+        ],
+        advice: vec![Advice::new(format!(
+            "Fewer threads that take turns: {threads} ran, of which {} were runnable at a time. A pool of about as many as are \
+             runnable, or a CPU set for the cgroup (lagstop diagnose --plan cpuset), keeps them where their data is.",
+            say::number(runnable)
+        ))],
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn basis(observations: &Observations, migrations: u64) -> Basis {
+    Basis {
+        intervals: observations.span.intervals,
+        samples: migrations,
+        samples_are: "migrations",
+        agreeing: None,
+        lost: observations.host.as_ref().map_or(0, |host| host.lost.missed_runs),
+    }
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let totals = observations.tasks().unwrap_or_default();
+    let per_cpu_second = totals.migrations.map(|count| count as f64 / totals.cpu_ns.seconds());
+    let (severity, verdict) = match (observations.too_short(thresholds), totals.migrations) {
+        (Some(too_short), _) => {
+            (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: {too_short}."))
+        }
+        (None, None) => {
+            let why = observations.session.why_not("migrations");
+            (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: migrations are {why}."))
+        }
+        (None, Some(_)) => (Severity::Ok, "No cgroup's tasks are moved from CPU to CPU too often.".to_owned()),
+    };
+    single::healthy(
+        Rule::Migrations,
+        (severity, verdict),
+        vec![
+            Figure::measured(
+                "migrations_per_cpu_second",
+                "migrations per second of CPU time",
+                per_cpu_second,
+                Unit::PerSecond,
+                &observations.session.why_not("migrations"),
+            )
+            .note("of all cgroups"),
+        ],
+        thresholds.state(Limit::Migrations),
+        basis(observations, totals.migrations.unwrap_or_default()).confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

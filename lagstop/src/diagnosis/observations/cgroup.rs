@@ -1,0 +1,99 @@
+//! A cgroup over a recording.
+
+use std::sync::Arc;
+
+use crate::{
+    diagnosis::{Observations, Subject},
+    model::{Cgroup, CgroupId, Distribution, Nanos, Totals},
+};
+
+/// One cgroup, added up.
+#[derive(Clone, Debug)]
+pub(in crate::diagnosis) struct Observed {
+    pub path: Arc<str>,
+    pub name: Arc<str>,
+    pub totals: Totals,
+    pub runq_wait: Option<Distribution>,
+    /// Time of the intervals in which it had a Load Credit.
+    pub rated_ns: f64,
+    /// Of that, in which the credit was below its fair share.
+    pub light_ns: f64,
+    /// Integral of its credit, in tasks × ns.
+    pub credit_ns: f64,
+    /// Enforcement periods, and those with the quota used up.
+    pub periods: u64,
+    pub throttled: u64,
+    /// CPU time that it may use in each second, as last known.
+    pub quota_ns: Option<Nanos>,
+    /// The most of its tasks that were seen running in one interval.
+    pub most_threads: u64,
+    /// Run-queue wait, in nanoseconds, behind its own tasks: the least that it can have been.
+    pub behind_itself_ns: f64,
+}
+
+impl Observed {
+    pub(super) fn new(cgroup: &Cgroup) -> Self {
+        Self {
+            path: Arc::clone(&cgroup.path),
+            name: Arc::clone(&cgroup.name),
+            totals: cgroup.totals,
+            runq_wait: cgroup.runq_wait.clone(),
+            rated_ns: 0.0,
+            light_ns: 0.0,
+            credit_ns: 0.0,
+            periods: 0,
+            throttled: 0,
+            quota_ns: None,
+            most_threads: 0,
+            behind_itself_ns: 0.0,
+        }
+    }
+
+    /// From this share of its periods on, a quota explains waits.
+    pub(in crate::diagnosis) const THROTTLED_MATTERS: f64 = 0.01;
+
+    /// Share of its periods in which its quota was used up. `None` without a quota.
+    pub(in crate::diagnosis) fn throttled_share(&self) -> Option<f64> {
+        (self.periods > 0).then(|| self.throttled as f64 / self.periods as f64)
+    }
+
+    /// The part of its wait that was behind its own tasks, at least. 0 where it did not wait.
+    pub(in crate::diagnosis) fn self_inflicted(&self) -> f64 {
+        let wait = self.totals.runq_wait_ns.unwrap_or_default().0 as f64;
+        if wait > 0.0 { (self.behind_itself_ns / wait).min(1.0) } else { 0.0 }
+    }
+
+    /// Adds the next interval that it is in.
+    pub(super) fn add(&mut self, cgroup: &Cgroup) {
+        self.totals.add(&cgroup.totals);
+        match (&mut self.runq_wait, &cgroup.runq_wait) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            // An interval in which it waited for nothing may come without a distribution.
+            (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
+            (_, None) => {}
+        }
+        // Names are found out late: the last one known is the best.
+        if !cgroup.name.is_empty() {
+            self.name = Arc::clone(&cgroup.name);
+        }
+    }
+
+    /// What its files told in an interval.
+    pub(super) fn limit(&mut self, cgroup: &Cgroup) {
+        self.periods = self.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
+        self.throttled = self.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
+        self.quota_ns = cgroup.quota_ns;
+        self.most_threads = self.most_threads.max(cgroup.totals.threads);
+    }
+
+    /// Tasks that were runnable on average over all of the recording.
+    pub(in crate::diagnosis) fn runnable(&self, observations: &Observations) -> f64 {
+        let time = self.totals.cpu_ns.plus(self.totals.runq_wait_ns.unwrap_or_default());
+        time.cores(observations.span.duration_ns).0
+    }
+
+    /// As a finding names it.
+    pub(in crate::diagnosis) fn subject(&self, id: CgroupId) -> Subject {
+        Subject::Cgroup { id, path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
+    }
+}

@@ -1,0 +1,151 @@
+//! Rule: cgroups with more runnable threads than CPUs they get.
+//!
+//! Thesis on oversubscribed thread pools (004): a pool should have as many active threads as
+//! `ceil(O · cpu_self / cpu_all · CPUs)`, O = 1: what it really gets of the host; and no more than its quota.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    confidence::Basis,
+    observations::{Observed, is_rated},
+    say, single,
+};
+use crate::model::CgroupId;
+
+/// From this part of its wait on, a cgroup waits for itself.
+const MOSTLY_ITSELF: f64 = 0.5;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let all = observations.tasks().map_or(0.0, |totals| totals.cpu_ns.0 as f64);
+    let found = observations.cgroups.iter().filter(|(id, _)| is_rated(**id)).filter_map(|(&id, observed)| {
+        let pool = Pool::of(observations, observed, all)?;
+        let is_bad = observations.too_short(thresholds).is_none()
+            && pool.waits >= thresholds.min_waits
+            && pool.overcommit() >= thresholds.threads_overcommit_warn
+            && pool.self_inflicted >= MOSTLY_ITSELF;
+        is_bad.then(|| (pool.waiting, finding(observations, thresholds, (id, observed), &pool)))
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// A cgroup's threads against the CPUs that they get.
+struct Pool {
+    /// Runnable, and of them waiting, on average.
+    runnable: f64,
+    waiting: f64,
+    waits: u64,
+    /// CPUs that it gets: a whole number, its quota at most.
+    active: u64,
+    quota: Option<f64>,
+    threads: u64,
+    self_inflicted: f64,
+}
+
+impl Pool {
+    /// `None` where waits were not measured.
+    fn of(observations: &Observations, observed: &Observed, all_cpu: f64) -> Option<Self> {
+        let wait = observed.totals.runq_wait_ns?;
+        let share = observed.totals.cpu_ns.0 as f64 / all_cpu;
+        let quota = observed.quota_ns.map(|quota| quota.seconds());
+        let cpus = observations.cpus() as f64;
+        let gets = (share * cpus).min(quota.unwrap_or(f64::INFINITY));
+        Some(Self {
+            runnable: observed.runnable(observations),
+            waiting: wait.cores(observations.span.duration_ns).0,
+            waits: observed.totals.runq_waits.unwrap_or_default(),
+            active: if gets.is_finite() { gets.ceil().max(1.0) as u64 } else { 1 },
+            quota,
+            threads: observed.most_threads,
+            self_inflicted: observed.self_inflicted(),
+        })
+    }
+
+    fn overcommit(&self) -> f64 {
+        self.runnable / self.active as f64
+    }
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (id, observed): (CgroupId, &Observed),
+    pool: &Pool,
+) -> Finding {
+    let subject = observed.subject(id);
+    Finding {
+        rule: Rule::OvercommittedThreads,
+        severity: Severity::Warning,
+        verdict: format!(
+            "{subject} keeps {} threads runnable on the {} that it gets: they wait for each other.",
+            say::number(pool.runnable),
+            say::plural(pool.active, "CPU"),
+        ),
+        measured: vec![
+            Figure::new("overcommit", "runnable threads per CPU that it gets", pool.overcommit(), Unit::Factor),
+            Figure::new("runnable", "runnable on average", pool.runnable, Unit::Tasks),
+            Figure::new("active", "threads that can be active", pool.active, Unit::Count)
+                .note("its share of all CPU time × CPUs, and no more than its quota, rounded up"),
+            Figure::new("threads", "threads", pool.threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("waiting", "waiting on average", pool.waiting, Unit::Tasks),
+            Figure::new("self_inflicted", "wait behind its own threads", pool.self_inflicted, Unit::Share)
+                .note("at least; by its part of the busy time of the CPUs that it waited on"),
+            Figure::measured("quota", "quota", pool.quota, Unit::Cores, "it has none of its own, or it was not recorded"),
+        ],
+        threshold: vec![thresholds.state(Limit::ThreadsOvercommit)],
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: pool.waits,
+            samples_are: "waits",
+            agreeing: None,
+            lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
+        }
+        .confidence(),
+        against: vec![
+            "Threads that do different work are no pool: fewer of them may not be possible.".to_owned(),
+            "What it gets now is not what it would get with fewer threads where others compete: their number is no weight, \
+             though, where each cgroup has its own group."
+                .to_owned(),
+        ],
+        advice: vec![Advice::new(format!(
+            "Let its pool have about {} threads: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, worker_processes or \
+             whatever its runtime has for it. Others do not gain by it unless they share its CPUs; it does, by every switch it \
+             spares.",
+            pool.active
+        ))],
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
+    let (severity, verdict) = match (observations.too_short(thresholds), waits) {
+        (Some(too_short), _) => {
+            (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: {too_short}."))
+        }
+        (None, None) => {
+            let why = observations.session.why_not("run-queue wait");
+            (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: run-queue wait is {why}."))
+        }
+        (None, Some(_)) => {
+            (Severity::Ok, "No cgroup has many more runnable threads than CPUs that it gets.".to_owned())
+        }
+    };
+    let whole = observations.whole();
+    single::healthy(
+        Rule::OvercommittedThreads,
+        (severity, verdict),
+        vec![Figure::new("runnable_per_cpu", "runnable tasks per CPU", whole.load_per_cpu(), Unit::Tasks)],
+        thresholds.state(Limit::ThreadsOvercommit),
+        Basis {
+            intervals: observations.span.intervals,
+            samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
+            samples_are: "waits",
+            agreeing: None,
+            lost: 0,
+        }
+        .confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

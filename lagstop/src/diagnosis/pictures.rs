@@ -1,0 +1,52 @@
+//! What pictures of a recording show.
+
+use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Rule, Subject};
+
+/// Buckets of waits and how many waits there were in each.
+type Waits = Vec<(f64, f64)>;
+
+/// What pictures of a recording show.
+#[derive(Clone, Debug, Default)]
+pub struct Pictures {
+    /// The host over time.
+    pub moments: Vec<Moment>,
+    /// Runnable tasks per CPU, and the mean cost of a switch in nanoseconds, of each interval.
+    pub costs: Vec<(f64, f64)>,
+    /// What the intervals make of that. `None` where costs were not measured.
+    pub curve: Option<CostCurve>,
+    /// Load Credit in tasks, wait per CPU time, class, and whether it waits long, of each cgroup that was compared.
+    pub cgroups: Vec<(f64, f64, CandidateClass, bool)>,
+    /// Run-queue waits of light cgroups, in nanoseconds, and how many there were: as measured, and with the lightest first.
+    pub light_waits: Option<(Waits, Waits)>,
+}
+
+impl Observations {
+    /// What pictures show, beside `findings`.
+    pub fn pictures(&self, findings: &[Finding]) -> Pictures {
+        let candidates =
+            || findings.iter().filter(|finding| finding.rule == Rule::LagsCandidates).flat_map(|it| &it.cgroups);
+        let cgroups = candidates()
+            .filter_map(|one| Some((one.load_credit.as_f64(), one.wait_per_cpu?.as_f64(), one.class, one.waits_long)));
+        let mut before = Waits::new();
+        let mut after = Waits::new();
+        for one in candidates().filter(|one| one.class == CandidateClass::Light) {
+            let Subject::Cgroup { id, .. } = one.cgroup else { continue };
+            let waits = self.cgroups.get(&id).and_then(|observed| observed.runq_wait.as_ref());
+            let (Some(waits), Some(left)) = (waits, one.wait_left) else { continue };
+            for (wait, count) in waits.bins() {
+                let (wait, count) = (wait.0 as f64, f64::from(count));
+                before.push((wait, count));
+                // Each of its waits is taken to shrink alike: the simulation knows their sum.
+                after.push((wait * left.as_f64(), count));
+            }
+        }
+        let costs = self.samples.iter().filter(|sample| sample.capacity_ns > 0.0);
+        Pictures {
+            moments: self.history.moments().to_vec(),
+            costs: costs.filter_map(|sample| Some((sample.load_per_cpu(), sample.mean_cost_ns()?))).collect(),
+            curve: CostCurve::of(&self.samples),
+            cgroups: cgroups.collect(),
+            light_waits: (!before.is_empty()).then_some((before, after)),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The CPUs of this host for the cgroups that were measured, with the commands.
+
+use serde::Serialize;
+
+use super::{
+    CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, Unit, Value, cpuset_plan::plan,
+    observations::is_rated, quota_without_cpuset::violations, shell,
+};
+
+/// Which CPUs each cgroup should have, and how to give it them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Planned {
+    /// What is done where they do not suffice.
+    pub strictness: Strictness,
+    /// CPUs of one cgroup alone (P1), as the kernel writes lists.
+    pub exclusive: String,
+    /// CPUs of which a cgroup of class C1 has a part (P2).
+    pub parts: String,
+    /// CPUs of all others (P3).
+    pub pool: String,
+    /// Those of class C1 first.
+    pub cgroups: Vec<PlannedCgroup>,
+}
+
+/// A cgroup in a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedCgroup {
+    /// Which.
+    #[serde(flatten)]
+    pub cgroup: Subject,
+    /// Class C1: it must see no more CPUs than it gets.
+    pub is_sensitive: bool,
+    /// Its quota in cores. `None` without one.
+    pub quota: Option<Value>,
+    /// Its CPUs, as the kernel writes lists. `None` where the plan has none for it.
+    pub cpus: Option<String>,
+    /// What gives it them, for a POSIX shell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl Observations {
+    /// Plans CPU sets for the cgroups that ran: of class C1 are those with a quota below the CPUs that they see, and that run
+    /// into it with more threads (003, §IV). Cgroups that hold one of these inside stay as they are: its CPUs are theirs.
+    pub fn plan_cpusets(&self, thresholds: &Thresholds, strictness: Strictness) -> Planned {
+        let sensitive: Vec<_> = violations(self, thresholds).into_iter().map(|(id, ..)| id).collect();
+        let paths: Vec<String> =
+            sensitive.iter().filter_map(|id| Some(format!("{}/", self.cgroups.get(id)?.path))).collect();
+        let holds_one =
+            |path: &str| paths.iter().any(|inner| inner.starts_with(&format!("{}/", path.trim_end_matches('/'))));
+        let mut members: Vec<_> = self
+            .cgroups
+            .iter()
+            .filter(|(id, observed)| is_rated(**id) && (sensitive.contains(id) || !holds_one(&observed.path)))
+            .map(|(&id, observed)| (!sensitive.contains(&id), id, observed))
+            .collect();
+        members.sort_by_key(|&(is_other, id, _)| (is_other, id));
+        let quota = |quota: crate::model::Nanos| quota.0 / 1_000_000;
+        let requests: Vec<Request> = members
+            .iter()
+            .map(|(is_other, _, observed)| Request {
+                millicores: observed.quota_ns.map(quota),
+                is_sensitive: !is_other,
+            })
+            .collect();
+        let CpusetPlan { cpus, exclusive, parts, pool } = plan(&self.cpu_numbers(), &requests, strictness);
+        let cgroups = members.iter().zip(cpus).map(|(&(is_other, id, observed), cpus)| {
+            let cpus = cpus.map(|cpus| list(&cpus));
+            PlannedCgroup {
+                cgroup: observed.subject(id),
+                is_sensitive: !is_other,
+                quota: observed.quota_ns.map(|quota| quota.seconds().into()),
+                command: cpus.as_ref().map(|cpus| shell::cpuset(&self.session, id, &observed.path, cpus)),
+                cpus,
+            }
+        });
+        Planned {
+            strictness,
+            cgroups: cgroups.collect(),
+            exclusive: list(&exclusive),
+            parts: list(&parts),
+            pool: list(&pool),
+        }
+    }
+}
+
+impl PlannedCgroup {
+    /// Its quota, for people.
+    pub fn quota(&self) -> String {
+        self.quota.map_or_else(|| "no quota".to_owned(), |quota| Unit::Cores.show(quota))
+    }
+}
+
+/// Numbers as the kernel writes them: `0-2,5`.
+fn list(cpus: &[u32]) -> String {
+    let mut cpus = cpus.to_vec();
+    cpus.sort_unstable();
+    let runs = cpus.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((run.first()?, run.last()?)));
+    let shown: Vec<String> =
+        runs.map(|(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") }).collect();
+    shown.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::fixture;
+
+    fn planned(strictness: Strictness) -> Planned {
+        let mut observations = Observations::new(fixture::session());
+        fixture::full_of_problems().iter().for_each(|interval| observations.add(interval));
+        observations.plan_cpusets(&Thresholds::default(), strictness)
+    }
+
+    #[test]
+    fn lists_are_as_the_kernel_writes_them() {
+        assert_eq!([list(&[]), list(&[3]), list(&[7, 0, 1, 2, 5, 6])], ["", "3", "0-2,5-7"]);
+    }
+
+    #[test]
+    fn a_cgroup_that_runs_into_its_quota_gets_cpus_of_its_own() {
+        let plan = planned(Strictness::PrincipleHard);
+        let pool = &plan.cgroups[0];
+        assert_eq!(
+            (pool.cgroup.to_string(), pool.is_sensitive, pool.quota()),
+            ("pool".to_owned(), true, "1.00 cores".to_owned())
+        );
+        assert_eq!(pool.cpus.as_deref(), Some("0"));
+        assert_eq!(pool.command.as_deref(), Some("echo 0 | sudo tee /sys/fs/cgroup/apps.slice/pool/cpuset.cpus"));
+        assert_eq!((plan.exclusive.as_str(), plan.pool.as_str()), ("0", "1-3"));
+        assert!(plan.cgroups[1..].iter().all(|job| job.cpus.as_deref() == Some("1-3") && !job.is_sensitive));
+        assert_eq!(plan.cgroups.len(), 16);
+    }
+}

@@ -1,0 +1,164 @@
+//! Rule: cgroups whose quota is less than the CPUs that they see, and who run into it for that.
+//!
+//! WYSIWYG paper (003): a runtime sizes its pools by the CPUs that it sees. Where a quota gives it fewer, its threads use the
+//! quota up early in each period, and all of them stop until the next. Such a cgroup is of class C1: it is better off with a
+//! CPU set of its own size.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    confidence::Basis,
+    observations::{Observed, is_rated},
+    say, single,
+};
+use crate::model::CgroupId;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let found = violations(observations, thresholds).into_iter().map(|(id, observed, violation)| {
+        (violation.throttled, finding(observations, thresholds, (id, observed), &violation))
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// The cgroups of class C1.
+pub(super) fn violations<'a>(
+    observations: &'a Observations,
+    thresholds: &Thresholds,
+) -> Vec<(CgroupId, &'a Observed, Violation)> {
+    if observations.too_short(thresholds).is_some() {
+        return Vec::new();
+    }
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+    rated
+        .filter_map(|(&id, observed)| {
+            let violation = Violation::of(observations, observed)?;
+            violation.is_one(observations, thresholds).then_some((id, observed, violation))
+        })
+        .collect()
+}
+
+/// A quota and how it is used.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Violation {
+    /// In cores.
+    pub(super) quota: f64,
+    /// Share of the periods in which it was used up.
+    throttled: f64,
+    periods: u64,
+    /// Its own threads, runnable on average, and the most that ran.
+    runnable: f64,
+    threads: u64,
+}
+
+impl Violation {
+    /// `None` without a quota that was enforced.
+    fn of(observations: &Observations, observed: &Observed) -> Option<Self> {
+        Some(Self {
+            quota: observed.quota_ns?.seconds(),
+            throttled: observed.throttled_share()?,
+            periods: observed.periods,
+            runnable: observed.runnable(observations),
+            threads: observed.most_threads,
+        })
+    }
+
+    fn is_one(&self, observations: &Observations, thresholds: &Thresholds) -> bool {
+        self.throttled >= thresholds.throttled_warn
+            && self.quota <= observations.cpus() as f64 * (1.0 - thresholds.quota_gap)
+            && self.threads as f64 > self.quota
+            && self.threads > 1
+    }
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (id, observed): (CgroupId, &Observed),
+    violation: &Violation,
+) -> Finding {
+    let subject = observed.subject(id);
+    let cpus = observations.cpus();
+    let cores = violation.quota.ceil().max(1.0) as u64;
+    let severity =
+        if violation.throttled >= thresholds.throttled_critical { Severity::Critical } else { Severity::Warning };
+    Finding {
+        rule: Rule::QuotaWithoutCpuset,
+        severity,
+        verdict: format!(
+            "{subject} may use {} and sees {cpus} CPUs: its {} threads used the quota up in {} of its periods, and then all of \
+             them stop.",
+            Unit::Cores.show(violation.quota),
+            violation.threads,
+            say::percent(violation.throttled),
+        ),
+        measured: vec![
+            Figure::new("throttled", "periods with the quota used up", violation.throttled, Unit::Share)
+                .note(format!("of {}", say::count(violation.periods))),
+            Figure::new("quota", "quota", violation.quota, Unit::Cores),
+            Figure::new("cpus", "CPUs that it sees", cpus, Unit::Count)
+                .note("those of the host: whether it has a CPU set is not recorded"),
+            Figure::new("threads", "threads", violation.threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("runnable", "runnable on average", violation.runnable, Unit::Tasks),
+            Figure::new("cpu", "CPU time", observed.totals.cpu_ns.cores(observations.span.duration_ns).0, Unit::Cores),
+        ],
+        threshold: [Limit::ThrottledWarn, Limit::ThrottledCritical, Limit::QuotaGap]
+            .map(|limit| thresholds.state(limit))
+            .into(),
+        confidence: basis(observations, violation.periods).confidence(),
+        against: vec![
+            "With a CPU set of its own it cannot use CPUs that others leave idle; a quota lets it, in bursts.".to_owned(),
+            "Where its threads do sleep most of the time, more quota alone cures it.".to_owned(),
+        ],
+        advice: vec![
+            Advice::new(format!(
+                "Give it {} instead of a share of all: it then sees what it gets, and sizes its pools by it. This plans it for \
+                 all such cgroups of the host:",
+                say::plural(cores, "CPU")
+            ))
+            .command("sudo lagstop diagnose --plan cpuset"),
+            Advice::new(format!(
+                "Or tell its runtime that it has {}: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS and the like.",
+                say::plural(cores, "CPU")
+            )),
+        ],
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn basis(observations: &Observations, periods: u64) -> Basis {
+    Basis {
+        intervals: observations.span.intervals,
+        samples: periods.saturating_mul(100),
+        samples_are: "periods × 100",
+        agreeing: None,
+        lost: 0,
+    }
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let quotas = observations.cgroups.values().filter(|observed| observed.quota_ns.is_some()).count() as u64;
+    let periods = observations.cgroups.values().map(|observed| observed.periods).fold(0, u64::saturating_add);
+    let (severity, verdict) = match observations.too_short(thresholds) {
+        Some(too_short) => {
+            (Severity::NotEnoughData, format!("Whether quotas are too small cannot be said: {too_short}."))
+        }
+        None if quotas == 0 => (Severity::Ok, "No cgroup with a quota of its own ran.".to_owned()),
+        None => (
+            Severity::Ok,
+            format!(
+                "Of {} with a quota none runs into it with more threads than it may use.",
+                say::plural(quotas, "cgroup")
+            ),
+        ),
+    };
+    single::healthy(
+        Rule::QuotaWithoutCpuset,
+        (severity, verdict),
+        vec![Figure::new("quotas", "cgroups with a quota", quotas, Unit::Count)],
+        thresholds.state(Limit::ThrottledWarn),
+        basis(observations, periods).confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

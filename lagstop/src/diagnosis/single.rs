@@ -1,0 +1,44 @@
+//! Findings of single cgroups and listeners.
+
+use super::{Confidence, Figure, Finding, Rule, Severity, Subject, Threshold, Thresholds, say};
+
+/// The worst of `found`, each with how bad it is, and no more than are asked for; where there are none, `healthy`.
+pub(super) fn worst(
+    mut found: Vec<(f64, Finding)>,
+    thresholds: &Thresholds,
+    healthy: impl FnOnce() -> Finding,
+) -> Vec<Finding> {
+    if found.is_empty() {
+        return vec![healthy()];
+    }
+    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    let most = thresholds.max_cgroup_findings.max(1);
+    let hidden = found.len().saturating_sub(most) as u64;
+    let mut findings: Vec<Finding> = found.into_iter().take(most).map(|(_, finding)| finding).collect();
+    if let Some(last) = findings.last_mut().filter(|_| hidden > 0) {
+        last.against.insert(0, format!("{} more like it have no finding of their own here.", say::count(hidden)));
+    }
+    findings
+}
+
+/// One of the host: that there is none of a single one, or that it cannot be said.
+pub(super) fn healthy(
+    rule: Rule,
+    (severity, verdict): (Severity, String),
+    measured: Vec<Figure>,
+    threshold: Threshold,
+    confidence: Confidence,
+) -> Finding {
+    Finding {
+        rule,
+        severity,
+        subject: Subject::Host,
+        verdict,
+        measured,
+        threshold: vec![threshold],
+        confidence,
+        against: Vec::new(),
+        advice: Vec::new(),
+        cgroups: Vec::new(),
+    }
+}

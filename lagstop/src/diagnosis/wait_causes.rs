@@ -1,0 +1,211 @@
+//! Rule: whether those that wait are contended, throttled or stolen from, before a neighbour is blamed.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
+    confidence::Basis,
+    observations::{Observed, is_rated},
+    say, shell,
+};
+use crate::model::CgroupId;
+
+/// Throttled cgroups that are named.
+const TOP: usize = 5;
+/// Throttled cgroups that a command is written out for.
+const COMMANDS: usize = 3;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let causes = Causes::of(observations, thresholds);
+    let (severity, verdict) = causes.verdict(observations, thresholds);
+    Finding {
+        rule: Rule::WaitCauses,
+        severity,
+        subject: Subject::Host,
+        verdict,
+        measured: causes.measured(observations),
+        threshold: [
+            Limit::ContendedWait,
+            Limit::ThrottledWarn,
+            Limit::ThrottledCritical,
+            Limit::StealWarn,
+            Limit::StealCritical,
+        ]
+        .map(|limit| thresholds.state(limit))
+        .into(),
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
+            samples_are: "waits",
+            agreeing: None,
+            lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
+        }
+        .confidence(),
+        against: vec![
+            "While a quota is used up tasks wait on a run queue that is stopped: how much of a throttled cgroup's wait that is \
+             cannot be told."
+                .to_owned(),
+            "Who runs while a cgroup waits is known of the three that crowd each CPU most: waits behind itself are at least \
+             what is shown."
+                .to_owned(),
+        ],
+        advice: if severity >= Severity::Warning { causes.advice(observations, thresholds) } else { Vec::new() },
+        cgroups: Vec::new(),
+    }
+}
+
+/// What tasks wait for.
+struct Causes<'a> {
+    /// Tasks waiting on average: behind others, behind their own cgroup's, and in cgroups that are throttled. `None` where
+    /// waits were not measured.
+    waiting: Option<Waiting>,
+    /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
+    steal: Option<f64>,
+    /// Cgroups that used their quota up often, the worst first, with the share of their periods.
+    throttled: Vec<(CgroupId, &'a Observed, f64)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Waiting {
+    others: f64,
+    itself: f64,
+    throttled: f64,
+}
+
+impl Waiting {
+    fn all(&self) -> f64 {
+        self.others + self.itself + self.throttled
+    }
+}
+
+impl<'a> Causes<'a> {
+    fn of(observations: &'a Observations, thresholds: &Thresholds) -> Self {
+        let is_throttled = |observed: &Observed| {
+            observed.throttled_share().filter(|&share| share >= thresholds.throttled_warn && observed.throttled > 1)
+        };
+        let mut throttled: Vec<(CgroupId, &Observed, f64)> = observations
+            .cgroups
+            .iter()
+            .filter(|(id, _)| is_rated(**id))
+            .filter_map(|(&id, observed)| Some((id, observed, is_throttled(observed)?)))
+            .collect();
+        throttled.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+
+        let duration = observations.span.duration_ns.0 as f64;
+        let mut waiting = Waiting::default();
+        for observed in observations.cgroups.values() {
+            let wait = observed.totals.runq_wait_ns.unwrap_or_default().0 as f64 / duration;
+            let itself = wait * observed.self_inflicted();
+            if is_throttled(observed).is_some() {
+                waiting.throttled += wait;
+            } else {
+                waiting.itself += itself;
+                waiting.others += wait - itself;
+            }
+        }
+        let host = observations.host.as_ref();
+        let capacity = observations.whole().capacity_ns;
+        Self {
+            waiting: host.and_then(|host| host.totals.runq_wait_ns).map(|_| waiting),
+            steal: host
+                .and_then(|host| host.steal_ns)
+                .map(|steal| steal.0 as f64 / (capacity + steal.0 as f64).max(1.0)),
+            throttled,
+        }
+    }
+
+    fn verdict(&self, observations: &Observations, thresholds: &Thresholds) -> (Severity, String) {
+        if let Some(too_short) = observations.too_short(thresholds) {
+            return (Severity::NotEnoughData, format!("What tasks wait for cannot be said: {too_short}."));
+        }
+        let Some(waiting) = self.waiting else {
+            let why = observations.session.why_not("run-queue wait");
+            return (Severity::NotEnoughData, format!("What tasks wait for cannot be said: run-queue wait is {why}."));
+        };
+        let mut severity = Severity::Ok;
+        let mut parts = Vec::new();
+        if let Some(steal) = self.steal.filter(|&steal| steal >= thresholds.steal_warn) {
+            severity = if steal >= thresholds.steal_critical { Severity::Critical } else { Severity::Warning };
+            parts.push(format!("a hypervisor took {} of the time of all CPUs", say::percent(steal)));
+        }
+        if let [(.., worst), ..] = self.throttled[..] {
+            let step = if worst >= thresholds.throttled_critical { Severity::Critical } else { Severity::Warning };
+            severity = severity.max(step);
+            let count = self.throttled.len() as u64;
+            parts.push(format!(
+                "{} stopped by {} own quota in up to {} of the periods",
+                if count == 1 { "1 cgroup was".to_owned() } else { format!("{} cgroups were", say::count(count)) },
+                if count == 1 { "its" } else { "their" },
+                say::percent(worst),
+            ));
+        }
+        let per_cpu = waiting.all() / (observations.cpus() as f64).max(1.0);
+        if per_cpu >= thresholds.contended_wait {
+            severity = severity.max(Severity::Info);
+            let share = |part: f64| say::percent(part / waiting.all());
+            parts.push(format!(
+                "of {} tasks waiting on average, {} wait behind other cgroups, {} behind their own and {} in throttled ones",
+                say::number(waiting.all()),
+                share(waiting.others),
+                share(waiting.itself),
+                share(waiting.throttled),
+            ));
+        }
+        match parts.split_first() {
+            None => (Severity::Ok, "Nobody waits for a CPU, is stopped by a quota, or is stolen from.".to_owned()),
+            Some(_) => (severity, say::sentence(&parts.join("; "))),
+        }
+    }
+
+    fn measured(&self, observations: &Observations) -> Vec<Figure> {
+        let why = observations.session.why_not("run-queue wait");
+        let waiting = |name, label, part: fn(Waiting) -> f64| {
+            Figure::measured(name, label, self.waiting.map(part), Unit::Tasks, &why)
+        };
+        let mut figures = vec![
+            waiting("behind_others", "waiting behind other cgroups", |waiting| waiting.others),
+            waiting("behind_itself", "waiting behind their own", |waiting| waiting.itself),
+            waiting("in_throttled", "waiting in throttled cgroups", |waiting| waiting.throttled),
+            Figure::measured("steal", "taken by a hypervisor", self.steal, Unit::Share, "the kernel does not say")
+                .note("of the time of all CPUs"),
+        ];
+        figures.extend(self.throttled.iter().take(TOP).map(|&(id, observed, share)| {
+            let quota = observed.quota_ns.map(|quota| format!(", quota {}", Unit::Cores.show(quota.seconds())));
+            Figure::new("throttled", "throttled", share, Unit::Share).of(observed.subject(id)).note(format!(
+                "of {} periods{}",
+                say::count(observed.periods),
+                quota.unwrap_or_default()
+            ))
+        }));
+        figures
+    }
+
+    fn advice(&self, observations: &Observations, thresholds: &Thresholds) -> Vec<Advice> {
+        let session = &observations.session;
+        let mut advice: Vec<Advice> = self
+            .throttled
+            .iter()
+            .take(COMMANDS)
+            .map(|&(id, observed, _)| {
+                let text = format!(
+                    "Raise the quota of {}, if it is to get more: no priority over its neighbours helps it. This doubles it.",
+                    observed.subject(id)
+                );
+                match observed.quota_ns.map(|quota| shell::quota(session, quota.seconds() * 2.0)) {
+                    Some((file, value)) => {
+                        Advice::new(text).command(shell::write(session, id, &observed.path, file, &value))
+                    }
+                    None => Advice::new(text),
+                }
+            })
+            .collect();
+        if self.steal.is_some_and(|steal| steal >= thresholds.steal_warn) {
+            advice.push(Advice::new(
+                "What a hypervisor takes no scheduler here gives back: ask for CPUs that are not shared, or move to a host that \
+                 is less full.",
+            ));
+        }
+        advice
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Findings as one page for a browser: with pictures, without scripts, and without anything from a network.
+
+mod charts;
+mod style;
+
+use std::fmt::Write as _;
+
+use super::{Report, sanitise::display_name};
+use crate::diagnosis::{Figure, Finding, Fleet, Pictures, Severity, Subject, Unit};
+
+/// The page. Names cannot be anything but text in it; what a browser would run it is told not to.
+pub fn render(report: &Report, pictures: &Pictures) -> String {
+    let mut page = Page(String::new());
+    page.begin(&format!("{}: {}", report.session.hostname, report.verdict()));
+    page.host(report, pictures);
+    page.end()
+}
+
+/// The page on several hosts: the ranking, and each of them with its pictures, in the fleet's order.
+pub fn render_fleet(fleet: &Fleet, pictures: &[Pictures]) -> String {
+    let mut page = Page(String::new());
+    let (verdict, rows) = super::fleet::table(fleet);
+    page.begin(&verdict);
+    page.element("h1", "", &verdict);
+    page.add("<table>\n");
+    for row in rows {
+        page.add("<tr>");
+        for (column, cell) in row.iter().enumerate() {
+            let class = if column == 0 { "" } else { " class=\"value\"" };
+            page.add(&format!("<td{class}>{}</td>", text(cell)));
+        }
+        page.add("</tr>\n");
+    }
+    page.add("</table>\n");
+    for (host, pictures) in fleet.hosts.iter().zip(pictures) {
+        page.host(&host.report, pictures);
+    }
+    page.end()
+}
+
+struct Page(String);
+
+impl Page {
+    fn begin(&mut self, title: &str) {
+        self.add(&format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>{}</title>\n<style>{}</style>\n</head>\n<body>\n",
+            text(title),
+            style::SHEET
+        ));
+    }
+
+    fn host(&mut self, report: &Report, pictures: &Pictures) {
+        let session = &report.session;
+        self.element("h1", "", &session.hostname);
+        self.element("p", &format!("verdict {}", class(report.worst())), &report.verdict());
+        self.element(
+            "p",
+            "",
+            &format!(
+                "Linux {}, {} CPUs; {} intervals, {} from {}.",
+                session.kernel,
+                session.cpus_online,
+                report.span.intervals,
+                Unit::Seconds.show(report.span.duration_ns.seconds()),
+                session.started_at
+            ),
+        );
+        self.figures(&report.summary, &Subject::Host);
+        for (heading, says, picture) in charts::all(pictures) {
+            self.add("<figure>\n");
+            self.element("figcaption", "", heading);
+            self.add(&picture);
+            self.element("p", "note", says);
+            self.add("</figure>\n");
+        }
+        report.findings.iter().for_each(|finding| self.finding(finding));
+        self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.what_was_lost()));
+    }
+
+    fn end(mut self) -> String {
+        self.add("</body>\n</html>\n");
+        self.0
+    }
+
+    fn add(&mut self, html: &str) {
+        self.0 += html;
+    }
+
+    /// An element with nothing but text.
+    fn element(&mut self, name: &str, class: &str, content: &str) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.0, "<{name}{class}>{}</{name}>", text(content));
+    }
+
+    fn finding(&mut self, finding: &Finding) {
+        let is_bad = finding.severity >= Severity::Info;
+        let open = if is_bad { " open" } else { "" };
+        let _ = write!(
+            self.0,
+            "<details class=\"finding {}\"{open}>\n<summary><b>{}</b> {}</summary>\n",
+            class(finding.severity),
+            finding.severity.word(),
+            text(&finding.verdict)
+        );
+        let subject = finding.subject.exactly();
+        let confidence = &finding.confidence;
+        let about = format!("{}, {subject}. Confidence {}: {}.", finding.rule, confidence.level.word(), confidence.why);
+        self.element("p", "note", &about);
+        self.figures(&finding.measured, &finding.subject);
+        if !finding.advice.is_empty() {
+            self.element("h3", "", "What to do");
+            for advice in &finding.advice {
+                self.element("p", "", &advice.text);
+                advice.command.iter().for_each(|command| self.element("pre", "", command));
+            }
+        }
+        let threshold =
+            |it: &crate::diagnosis::Threshold| format!("{} {}: {}", it.name, it.unit.show(it.value), it.source);
+        self.list("What speaks against it", finding.against.iter().cloned());
+        self.list("Thresholds", finding.threshold.iter().map(threshold));
+        self.add("</details>\n");
+    }
+
+    fn list(&mut self, heading: &str, items: impl ExactSizeIterator<Item = String>) {
+        if items.len() == 0 {
+            return;
+        }
+        self.element("h3", "", heading);
+        self.add("<ul>\n");
+        items.for_each(|item| self.element("li", "", &item));
+        self.add("</ul>\n");
+    }
+
+    fn figures(&mut self, figures: &[Figure], subject: &Subject) {
+        if figures.is_empty() {
+            return;
+        }
+        self.add("<table>\n");
+        for figure in figures {
+            let whose = match &figure.of {
+                Some(of) if of != subject => format!(": {of}"),
+                _ => String::new(),
+            };
+            let note = figure.missing.as_ref().or(figure.note.as_ref()).map_or("", String::as_str);
+            let _ = writeln!(
+                self.0,
+                "<tr><td>{}</td><td class=\"value\">{}</td><td class=\"note\">{}</td></tr>",
+                text(&format!("{}{whose}", figure.label)),
+                text(&figure.shown()),
+                text(note)
+            );
+        }
+        self.add("</table>\n");
+    }
+}
+
+const fn class(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Ok => "ok",
+        Severity::NotEnoughData => "unknown",
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+/// `text` that is nothing but text, in an element and in an attribute.
+fn text(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in display_name(text).chars() {
+        match c {
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '&' => escaped += "&amp;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+use crate::{
+    diagnosis::{Observations, Thresholds, fixture},
+    model::Interval,
+};
+
+fn page(intervals: &[Interval]) -> String {
+    let mut observations = Observations::new(fixture::session());
+    intervals.iter().for_each(|interval| observations.add(interval));
+    let report = observations.diagnose(&Thresholds::default());
+    render(&report, &observations.pictures(&report.findings))
+}
+
+/// Everything that could run, load or leave the page.
+fn is_harmless(page: &str) {
+    let lower = page.to_lowercase();
+    for bad in ["<script", "javascript:", "onerror", "onload", "<img", "<iframe", "<a ", "url(", "@import", "src="] {
+        assert!(!lower.contains(bad), "{bad}");
+    }
+    // The namespace is a name, and no address that anything is got from.
+    assert_eq!(
+        lower.matches("http").count(),
+        lower.matches("xmlns=\"http://www.w3.org/2000/svg\"").count() + 1,
+        "http-equiv"
+    );
+}
+
+#[test]
+fn a_full_report_has_all_pictures() {
+    let page = page(&fixture::full_of_problems());
+    assert_eq!(page.matches("<svg").count(), 6);
+    for heading in
+        ["Overhead over time", "Cost of a switch", "Light and heavy", "Run-queue waits", "CPUs over time", "Backlog"]
+    {
+        assert!(page.contains(heading), "{heading}");
+    }
+    assert!(page.contains("currentColor") && !page.contains("#010203"));
+    is_harmless(&page);
+}
+
+#[test]
+fn without_content_there_is_a_page_without_pictures() {
+    for intervals in fixture::without_content() {
+        let page = page(&intervals);
+        assert!(page.ends_with("</html>\n") && !page.contains("NaN") && !page.contains("\"inf"), "{page}");
+    }
+    assert_eq!(page(&[]).matches("<svg").count(), 0);
+}
+
+#[test]
+fn a_hostile_name_is_nothing_but_text() {
+    let mut intervals = fixture::full_of_problems();
+    for cgroup in intervals.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+        cgroup.name = "</td><script>alert(1)</script><img src=x onerror='alert(2)'>".into();
+        cgroup.path = "/\"><svg/onload=alert(3)>".into();
+    }
+    let page = page(&intervals);
+    let shown =
+        page.replace("&lt;script&gt;", "").replace("&lt;img src=x onerror=&#39;", "").replace("&lt;svg/onload=", "");
+    is_harmless(&shown.replace("&lt;/script&gt;", ""));
+    assert_eq!(page.matches("<svg").count(), 6, "ours");
+    assert_eq!(text("a\"b'c&d\u{1b}"), "a&quot;b&#39;c&amp;d\u{fffd}");
+}

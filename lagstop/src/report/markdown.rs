@@ -1,0 +1,129 @@
+//! Findings for a ticket or a wiki: GitHub's Markdown, which others read too.
+
+use std::fmt::Write as _;
+
+use super::{Report, sanitise::display_name};
+use crate::diagnosis::{Figure, Finding, Severity, Subject, Unit};
+
+/// The report. Names cannot be anything but text in it.
+pub fn render(report: &Report) -> String {
+    let mut page = Page(String::new());
+    let session = &report.session;
+    page.line(&format!("# {}: {}", text(&session.hostname), text(&report.verdict())));
+    page.line(&format!(
+        "Linux {}, {} CPUs; {} intervals, {} from {}.",
+        text(&session.kernel),
+        session.cpus_online,
+        report.span.intervals,
+        Unit::Seconds.show(report.span.duration_ns.seconds()),
+        text(&session.started_at)
+    ));
+    if !report.summary.is_empty() {
+        page.figures(&report.summary, &Subject::Host);
+    }
+    let (bad, fine): (Vec<&Finding>, Vec<&Finding>) =
+        report.findings.iter().partition(|finding| finding.severity >= Severity::Info);
+    bad.into_iter().for_each(|finding| page.finding(finding));
+    if !fine.is_empty() {
+        page.line("## No problem, or not enough data");
+        let lines: Vec<String> = fine
+            .into_iter()
+            .map(|finding| format!("- **{}**, `{}`: {}", finding.severity.word(), finding.rule, text(&finding.verdict)))
+            .collect();
+        page.line(&lines.join("\n"));
+    }
+    page.line(&format!("---\n\nlagstop {}. {}", text(&session.lagstop_version), report.what_was_lost()));
+    page.0
+}
+
+/// Paragraphs so far.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, text: &str) {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0 += text;
+        self.0.push('\n');
+    }
+
+    fn finding(&mut self, finding: &Finding) {
+        self.line(&format!("## {}: {}", finding.severity.word(), text(&finding.verdict)));
+        let subject = text(&finding.subject.exactly());
+        self.line(&format!(
+            "`{}`, {subject}. Confidence {}: {}.",
+            finding.rule,
+            finding.confidence.level.word(),
+            text(&finding.confidence.why)
+        ));
+        self.figures(&finding.measured, &finding.subject);
+        let item = |what: String| format!("- {what}");
+        let thresholds: Vec<String> = finding
+            .threshold
+            .iter()
+            .map(|it| item(format!("`{}` {}: {}", it.name, it.unit.show(it.value), text(&it.source))))
+            .collect();
+        let against: Vec<String> = finding.against.iter().map(|doubt| item(text(doubt))).collect();
+        for (heading, items) in [("Thresholds", thresholds), ("What speaks against it", against)] {
+            if !items.is_empty() {
+                self.line(&format!("<details><summary>{heading}</summary>\n\n{}\n\n</details>", items.join("\n")));
+            }
+        }
+        if !finding.advice.is_empty() {
+            self.line("**What to do**");
+            for advice in &finding.advice {
+                self.line(&item(text(&advice.text)));
+                if let Some(command) = &advice.command {
+                    self.block(command);
+                }
+            }
+        }
+    }
+
+    /// A command, inside of an item. The fence is longer than any in it.
+    fn block(&mut self, command: &str) {
+        let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+        let fence = "`".repeat(longest.max(2) + 1);
+        self.line(&format!("  {fence}sh\n  {}\n  {fence}", display_name(command)));
+    }
+
+    fn figures(&mut self, figures: &[Figure], subject: &Subject) {
+        if figures.is_empty() {
+            return;
+        }
+        let mut table = "| | | |\n| --- | ---: | --- |".to_owned();
+        for figure in figures {
+            let whose = match &figure.of {
+                Some(of) if of != subject => format!(": {}", text(&of.to_string())),
+                _ => String::new(),
+            };
+            let note = figure.missing.as_ref().or(figure.note.as_ref()).map(|note| text(note)).unwrap_or_default();
+            // Writing to a string cannot fail.
+            let _ = write!(table, "\n| {}{whose} | {} | {note} |", figure.label, figure.shown());
+        }
+        self.line(&table);
+    }
+}
+
+/// `text` that is nothing but text: what Markdown or HTML would take for its own is escaped.
+pub(super) fn text(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in display_name(text).chars() {
+        match c {
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '&' => escaped += "&amp;",
+            // The others only mean something at the beginning of a line, or in pairs that these begin.
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests;

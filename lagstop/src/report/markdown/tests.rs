@@ -1,0 +1,225 @@
+use super::*;
+use crate::diagnosis::{Thresholds, diagnose, fixture};
+
+#[test]
+fn an_overloaded_host_is_a_ticket() {
+    let report = diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default());
+    insta::assert_snapshot!(render(&report), @r#"
+    # node-7: 1 critical finding, 2 warnings, 1 thing worth knowing.
+
+    Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z.
+
+    | | | |
+    | --- | ---: | --- |
+    | scheduling overhead | 10.6 % | of the time of all CPUs |
+    | mean switch cost | 13.0 µs |  |
+    | switches | 32.0 k/s |  |
+    | perceived utilisation | 60.0 % |  |
+    | effective utilisation | 49.4 % |  |
+    | runnable tasks per CPU | 3.68 tasks |  |
+    | cgroups that ran | 4 |  |
+    | taken by a hypervisor | 0 % |  |
+
+    ## CRITICAL: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4 cores), in its busy times 45.1 times what it takes when quiet, because there were more switches (59.6 % of the growth) and each got dearer (40.4 %).
+
+    `scheduling_overhead`, host. Confidence medium: 40 intervals, 1.28 M switches; 20 of 40 intervals alone support it.
+
+    | | | |
+    | --- | ---: | --- |
+    | overhead | 10.6 % | of the time of all CPUs |
+    | mean switch cost | 13.0 µs | pick + swap, calls that switched |
+    | switches | 32.0 k/s | 8000/s per CPU |
+    | calls that kept the task | 0.2 % | part of the overhead |
+    | switches between cgroups | 80.0 % | of all switches |
+    | involuntary switches | 75.0 % | of all switches |
+    | overhead, quietest quarter | 0.5 % | at 0.26 tasks runnable per CPU: 1500/s per CPU, 3.00 µs each |
+    | overhead, busiest quarter | 20.7 % | at 7.09 tasks runnable per CPU: 14.5 k/s per CPU, 14.0 µs each |
+    | quiet mean switch cost | 3.00 µs |  |
+    | busy mean switch cost | 14.0 µs |  |
+    | growth by more switches | +11.82 points | × 9.67 as many |
+    | growth by dearer switches | +8.03 points | × 4.67 as dear |
+    | growth by calls that kept | +0.40 points |  |
+    | growth of switch cost | × 45.1 | the product of the two |
+    | pays: batch | 58.8 % | 0.25 cores of it by 19.0 k/s, 12.8 µs each |
+    | pays: train | 21.7 % | 0.092 cores of it by 6000/s, 15.0 µs each |
+    | pays: web | 14.8 % | 0.063 cores of it by 5500/s, 11.2 µs each |
+    | pays: api�\[2J | 4.7 % | 0.020 cores of it by 1500/s, 13.0 µs each |
+
+    <details><summary>Thresholds</summary>
+
+    - `overhead_warn` 5.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at peak throughput
+    - `overhead_critical` 10.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %
+    - `mean_switch_cost_warn` 10.0 µs: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts
+    - `mean_switch_cost_critical` 20.0 µs: default; CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host
+
+    </details>
+
+    <details><summary>What speaks against it</summary>
+
+    - The paper's percentages cannot be reproduced from its own raw data, so the thresholds are starting points: this host's own quiet cost is the better measure.
+    - lagstop's own programs ran for 360 ms, part of it within the 16.9 s that are called overhead.
+
+    </details>
+
+    **What to do**
+
+    - Fewer switches: most are preemptions, so longer time slices help. This doubles the base slice; tasks that wait for a CPU then wait longer. Halve it again to undo.
+
+      ```sh
+      sudo sh -c 'n=$(cat /sys/kernel/debug/sched/base_slice_ns) && echo $((2 * n)) > /sys/kernel/debug/sched/base_slice_ns'
+      ```
+
+    - Cheaper switches: fewer runnable cgroups per CPU, or fewer levels of them. Spread the cgroups that pay most over more hosts or CPUs, and turn the cpu controller off below cgroups that need no weights or limits inside: each level with it is one more run queue to put back and pick from. See which levels there are:
+
+      ```sh
+      find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
+      ```
+
+    ## WARNING: 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the CPUs look 60.0 % used, and 49.4 % of their time is the tasks' own work.
+
+    `utilisation`, host. Confidence medium: 40 intervals, 1.28 M switches; 20 of 40 intervals alone support it.
+
+    | | | |
+    | --- | ---: | --- |
+    | perceived utilisation | 60.0 % | of the time of all CPUs that was not idle: what other tools show |
+    | effective utilisation | 49.4 % | of it, the tasks' own work |
+    | lost to scheduling | 0.42 cores | of 4 cores |
+    | share of what looks used | 17.6 % |  |
+    | gap: scheduling per work | 21.4 % | 100 % is twice as much used as worked |
+
+    <details><summary>Thresholds</summary>
+
+    - `utilisation_gap_warn` 10.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1): a gap of about 10 % is what its scheduler leaves
+    - `utilisation_gap_critical` 25.0 %: default; lagstop's own choice: the paper's cluster reached 100 % (arXiv 2508.15703, §5.1)
+    - `full_utilisation` 45.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %
+
+    </details>
+
+    <details><summary>What speaks against it</summary>
+
+    - Time that tasks spend in caches and TLBs that a switch left cold counts as work: the true gap is wider.
+    - Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling by where they struck.
+
+    </details>
+
+    **What to do**
+
+    - Do not add work because other tools show room, and do not buy CPUs because they show none: 0.42 cores come back when scheduling is brought down. See the finding scheduling\_overhead for how.
+
+    ## WARNING: 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.0 % of their wait; the heavy ones would take 3.4 % less time.
+
+    `lags_candidates`, host. Confidence low: 40 intervals, 422 k waits; simulated as it is, waits come out 47.9 % of the measured; what is predicted is a direction at best.
+
+    | | | |
+    | --- | ---: | --- |
+    | tasks waiting per CPU | 3.08 tasks |  |
+    | wait per CPU time | × 5.13 | of all cgroups compared |
+    | light cgroups | 2 | 12.5 % of the CPU time |
+    | their wait per CPU time | × 2.35 | 1.31 ms each on average |
+    | heavy cgroups | 2 | 87.5 % of the CPU time |
+    | their wait per CPU time | × 5.53 | 1.16 ms each on average |
+    | simulation against measurement | -52.1 % | all waits, simulated as it is: 5.90 instead of 12.3 tasks; 30.0 k bursts in 3.75 s |
+    | light cgroups' wait spared | 99.0 % | lightest Load Credit first, simulated: 0.003 instead of 0.33 tasks |
+    | the same by formula | 94.6 % | preemptive priority against processor sharing, one CPU's part of the load |
+    | heavy cgroups' time for their work | -3.4 % | waits included; below 0 they are done sooner |
+    | all wait spared | 10.0 % | 5.31 instead of 5.90 tasks |
+    | tasks per CPU with the lightest first | 3.37 tasks | running ones included; 3.68 tasks now |
+    | change of switches | -11.8 % | 28.2 k/s instead of 32.0 k/s |
+    | change of overhead | -1.79 points | 8.8 % instead of 10.6 % |
+    | cores freed | 0.072 cores |  |
+    | light cgroups that can go first | 2 | all the time, the lightest of them: spares all light ones 99.9 % of their wait, heavy ones take × 1.01 as long |
+    | heavy: train | 10.0 tasks | Load Credit; 10.4 % of the CPU time, waited × 19.2 its own, p99 wait 1.18 ms; 5.5 % of it left with the lightest first |
+    | heavy: batch | 8.45 tasks | Load Credit; 77.1 % of the CPU time, waited × 3.68 its own, p99 wait 1.44 ms; 102 % of it left with the lightest first |
+    | light, waiting most: web | 0.90 tasks | Load Credit; 8.3 % of the CPU time, waited × 2.77 its own, p99 wait 18.9 ms; 1.7 % of it left with the lightest first |
+    | light, waiting most: api�\[2J | 0.50 tasks | Load Credit; 4.2 % of the CPU time, waited × 1.50 its own, p99 wait 15.7 ms; 0 % of it left with the lightest first |
+
+    <details><summary>Thresholds</summary>
+
+    - `contended_wait` 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
+    - `light_credit` 50.0 %: default; lagstop's own choice: with less between them, who goes first hardly matters
+    - `light_wait_per_cpu` × 1.00: default; lagstop's own choice: waiting as long as running doubles every response
+    - `light_wait_p99` 10.0 ms: default; lagstop's own choice: a few time slices, and the least that users may notice
+    - `light_gain` 20.0 %: default; lagstop's own choice: less is within what the simulation is off
+    - `heavy_tolerance` 10.0 %: default; lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the latency target of the others is missed
+
+    </details>
+
+    <details><summary>What speaks against it</summary>
+
+    - Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.
+    - The fair share assumes equal weights (cpu.weight 100) on one level: others are entitled to another share.
+    - The simulation knows how much was asked for, not when: times between arrivals and of service are drawn at random, quotas, CPU sets and affinities are left out, and nobody asks for more because it is served sooner.
+
+    </details>
+
+    **What to do**
+
+    - Give web twice the default weight, and see whether its wait falls: the heavier cgroups pay for it. Writing 100 undoes it, where it was not set before.
+
+      ```sh
+      echo 200 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight
+      ```
+
+    - Give api�\[2J twice the default weight, and see whether its wait falls: the heavier cgroups pay for it. Writing 100 undoes it, where it was not set before.
+
+      ```sh
+      sudo find /sys/fs/cgroup -xdev -type d -inum 22 -exec sh -c 'echo "200" > "$1/cpu.weight"' sh {} \;
+      ```
+
+    - CFS-LAGS-static of the paper, SCHED\_RR for the light ones by chrt, is the last resort: a real-time task that loops takes up to 95 % of a CPU from everybody else, and only sched\_rt\_runtime\_us is between it and the rest.
+
+    ## INFO: Of 12.3 tasks waiting on average, 100 % wait behind other cgroups, 0 % behind their own and 0 % in throttled ones.
+
+    `wait_causes`, host. Confidence high: 40 intervals, 422 k waits.
+
+    | | | |
+    | --- | ---: | --- |
+    | waiting behind other cgroups | 12.3 tasks |  |
+    | waiting behind their own | 0 tasks |  |
+    | waiting in throttled cgroups | 0 tasks |  |
+    | taken by a hypervisor | 0 % | of the time of all CPUs |
+
+    <details><summary>Thresholds</summary>
+
+    - `contended_wait` 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
+    - `throttled_warn` 5.0 %: default; lagstop's own choice: one period in twenty
+    - `throttled_critical` 25.0 %: default; lagstop's own choice: one period in four
+    - `steal_warn` 5.0 %: default; lagstop's own choice: one CPU in twenty
+    - `steal_critical` 20.0 %: default; lagstop's own choice: one CPU in five
+
+    </details>
+
+    <details><summary>What speaks against it</summary>
+
+    - While a quota is used up tasks wait on a run queue that is stopped: how much of a throttled cgroup's wait that is cannot be told.
+    - Who runs while a cgroup waits is known of the three that crowd each CPU most: waits behind itself are at least what is shown.
+
+    </details>
+
+    ## No problem, or not enough data
+
+    - **OK**, `density`: The host did most with the most cgroups that were active, 4: its peak was not reached.
+    - **OK**, `migrations`: No cgroup's tasks are moved from CPU to CPU too often.
+    - **OK**, `overcommitted_threads`: No cgroup has many more runnable threads than CPUs that it gets.
+    - **OK**, `quota_without_cpuset`: No cgroup with a quota of its own ran.
+    - **OK**, `backlog`: No connection waits long to be accepted at any of 0 listeners.
+
+    ---
+
+    lagstop 0.1.0. Nothing was lost.
+    "#);
+}
+
+#[test]
+fn a_name_is_nothing_but_text() {
+    assert_eq!(text("<script>alert(1)</script>"), "&lt;script&gt;alert(1)&lt;/script&gt;");
+    assert_eq!(text("[a](javascript:1) **b** `c` @all #1"), r"\[a\](javascript:1) \*\*b\*\* \`c\` \@all \#1");
+    assert_eq!(text("a\nb\u{202e}"), "a\u{fffd}b\u{fffd}");
+}
+
+#[test]
+fn a_command_cannot_leave_its_block() {
+    let mut page = Page(String::new());
+    page.block("echo ```` | tee");
+    assert_eq!(page.0, "  `````sh\n  echo ```` | tee\n  `````\n");
+}

@@ -1,0 +1,238 @@
+//! What the cgroups ask of the CPUs.
+
+use crate::model::{Cgroup, Nanos};
+
+/// From this part of the time on that its tasks were runnable, one that hardly ever slept is taken for one that never does.
+const ALWAYS: f64 = 0.9;
+
+/// What was asked of a host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// CPUs that serve.
+    pub cpus: usize,
+    /// Cgroups, which are numbered from 0.
+    pub groups: usize,
+    /// What they asked for, one stretch of time after the other.
+    pub steps: Vec<Step>,
+}
+
+/// What was asked in a stretch of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// How long it is, in seconds.
+    pub duration: f64,
+    /// Who asked, by ascending number, and for what.
+    pub demands: Vec<(usize, Demand)>,
+}
+
+/// What a cgroup asks for in a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Its Load Credit.
+    pub credit: f64,
+    /// Tasks that can be runnable at once.
+    pub tasks: u32,
+    /// Bursts of all of them, from waking up until falling asleep. 0 where they never sleep.
+    pub bursts: u32,
+    /// CPU time of a burst on average, in seconds.
+    pub service: f64,
+    /// What its tasks were measured to wait, in seconds in all.
+    pub waited: f64,
+}
+
+impl Trace {
+    /// CPUs that are simulated at most, and tasks that never sleep on each of them: what asks for more is no recording of a
+    /// host.
+    const MOST_CPUS: usize = 4_096;
+    const MOST_TASKS: u64 = 2_000;
+    /// Steps that are kept, however many bursts they have.
+    const FEWEST_STEPS: usize = 8;
+
+    /// All bursts in it.
+    pub fn bursts(&self) -> u64 {
+        self.steps.iter().map(Step::bursts).fold(0, u64::saturating_add)
+    }
+
+    /// How long it is, in seconds.
+    pub fn duration(&self) -> f64 {
+        self.steps.iter().map(|step| step.duration).sum()
+    }
+
+    /// What was measured to wait, in seconds, by the cgroups' number.
+    pub fn measured_waits(&self) -> Vec<f64> {
+        let mut waits = vec![0.0; self.groups];
+        for (group, demand) in self.steps.iter().flat_map(|step| &step.demands) {
+            waits[*group] += demand.waited;
+        }
+        waits
+    }
+
+    /// Whether anything can be simulated: there are CPUs that something is asked of, and neither they nor the tasks are too
+    /// many.
+    pub fn is_sound(&self) -> bool {
+        let fits = |step: &Step| step.tasks_awake() <= Self::MOST_TASKS;
+        let asks = self.steps.iter().any(|step| !step.demands.is_empty() && step.duration > 0.0);
+        (1..=Self::MOST_CPUS).contains(&self.cpus) && asks && self.steps.iter().all(fits)
+    }
+
+    /// The same with so many bursts at most: steps spread over all of it, and where a few of them have more already, the
+    /// first part of each.
+    #[must_use]
+    pub fn shortened(&self, most_bursts: u64) -> Self {
+        let work = self.steps.iter().map(Step::work).fold(0, u64::saturating_add);
+        let many = work.div_ceil(most_bursts.max(1)).max(1);
+        let stride = (self.steps.len() / Self::FEWEST_STEPS).clamp(1, usize::try_from(many).unwrap_or(usize::MAX));
+        let steps: Vec<&Step> = self.steps.iter().step_by(stride).collect();
+        let bursts = steps.iter().map(|step| step.bursts()).fold(0, u64::saturating_add);
+        let part = (most_bursts as f64 / bursts.max(1) as f64).min(1.0);
+        let shorten = |step: &Step| Step {
+            duration: step.duration * part,
+            demands: step.demands.iter().map(|&(group, demand)| (group, demand.part(part))).collect(),
+        };
+        Self { steps: steps.into_iter().map(shorten).collect(), ..*self }
+    }
+}
+
+impl Step {
+    fn bursts(&self) -> u64 {
+        self.demands.iter().map(|(_, demand)| u64::from(demand.bursts)).sum()
+    }
+
+    /// What it takes to simulate: a task that never sleeps is put on a CPU once.
+    fn work(&self) -> u64 {
+        self.bursts().saturating_add(self.tasks_awake())
+    }
+
+    /// Tasks that never sleep.
+    fn tasks_awake(&self) -> u64 {
+        self.demands.iter().filter(|(_, demand)| demand.never_sleeps()).map(|(_, demand)| u64::from(demand.tasks)).sum()
+    }
+}
+
+impl Demand {
+    /// What `cgroup` asked for in an interval of this duration. `None` where it did not run, or where waits were not
+    /// measured.
+    pub fn of(cgroup: &Cgroup, duration: Nanos) -> Option<Self> {
+        let totals = &cgroup.totals;
+        let (cpu, wait) = (totals.cpu_ns.seconds(), totals.runq_wait_ns?.seconds());
+        if cpu <= 0.0 || duration == Nanos::ZERO {
+            return None;
+        }
+        let credit = cgroup.load_credit.map_or(0.0, |credit| credit.0);
+        let load = (cpu + wait) / duration.seconds();
+        let slept = totals.voluntary_switches as f64;
+        let tasks = load.ceil().max(1.0).max(slept.min(totals.threads as f64));
+        let (bursts, service) = if slept < tasks && load >= ALWAYS * tasks {
+            (0, 0.0)
+        } else {
+            let bursts = slept.max(tasks);
+            (whole(bursts), cpu / bursts)
+        };
+        Some(Self { credit, tasks: whole(tasks), bursts, service, waited: wait })
+    }
+
+    /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
+    fn part(self, part: f64) -> Self {
+        let waited = self.waited * part;
+        if self.never_sleeps() {
+            return Self { waited, ..self };
+        }
+        let bursts = (f64::from(self.bursts) * part).round().max(1.0);
+        let service = self.service * f64::from(self.bursts) * part / bursts;
+        Self { bursts: whole(bursts), service, waited, ..self }
+    }
+
+    /// Does it always want to run?
+    pub const fn never_sleeps(&self) -> bool {
+        self.bursts == 0
+    }
+}
+
+fn whole(number: f64) -> u32 {
+    number.clamp(1.0, f64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Tasks, Totals};
+
+    fn cgroup(cpu_ms: u64, wait_ms: u64, slept: u64, threads: u64) -> Cgroup {
+        let totals = Totals {
+            cpu_ns: Nanos(cpu_ms * 1_000_000),
+            runq_wait_ns: Some(Nanos(wait_ms * 1_000_000)),
+            voluntary_switches: slept,
+            threads,
+            ..Totals::default()
+        };
+        Cgroup { totals, load_credit: Some(Tasks(0.5)), ..Cgroup::default() }
+    }
+
+    fn of(cpu_ms: u64, wait_ms: u64, slept: u64, threads: u64) -> Demand {
+        Demand::of(&cgroup(cpu_ms, wait_ms, slept, threads), Nanos::SECOND).unwrap()
+    }
+
+    #[test]
+    fn tasks_that_sleep_ask_in_bursts() {
+        assert_eq!(of(200, 100, 100, 4), Demand { credit: 0.5, tasks: 4, bursts: 100, service: 0.002, waited: 0.1 });
+    }
+
+    #[test]
+    fn tasks_that_never_sleep_are_as_many_as_were_runnable() {
+        let demand = of(900, 1_050, 0, 2);
+        assert!(demand.never_sleeps());
+        assert_eq!(demand.tasks, 2);
+        assert!(!of(300, 100, 0, 1).never_sleeps(), "it came, ran and went");
+    }
+
+    #[test]
+    fn a_shortened_trace_asks_for_as_much_in_a_shorter_time() {
+        let demands = [of(500, 0, 1_000, 8), of(30, 10, 2, 1), of(900, 1_050, 0, 2)];
+        let step = Step { duration: 1.0, demands: demands.into_iter().enumerate().collect() };
+        let trace = Trace { cpus: 2, groups: 3, steps: vec![step.clone(), step] };
+        assert_eq!((trace.bursts(), trace.shortened(u64::MAX)), (2_004, trace.clone()));
+        let short = trace.shortened(100);
+        // 50 of the first in each step, and one of the second.
+        assert_eq!(short.bursts(), 102);
+        for (long, short) in trace.steps.iter().zip(&short.steps) {
+            for ((_, long_demand), (_, short_demand)) in long.demands.iter().zip(&short.demands) {
+                assert_eq!((long_demand.tasks, long_demand.credit), (short_demand.tasks, short_demand.credit));
+                let load = |step: &Step, demand: &Demand| f64::from(demand.bursts) * demand.service / step.duration;
+                assert!((load(long, long_demand) - load(short, short_demand)).abs() < 1e-9);
+                let waits = |step: &Step, demand: &Demand| demand.waited / step.duration;
+                assert!((waits(long, long_demand) - waits(short, short_demand)).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn of_many_steps_some_go_before_any_is_cut() {
+        let step = Step { duration: 1.0, demands: vec![(0, of(500, 0, 100, 8))] };
+        let trace = Trace { cpus: 1, groups: 1, steps: vec![step; 64] };
+        let short = trace.shortened(3_200);
+        assert_eq!((short.steps.len(), short.bursts(), short.duration()), (32, 3_200, 32.0));
+        let shorter = trace.shortened(80);
+        assert_eq!((shorter.steps.len(), shorter.bursts()), (8, 80));
+    }
+
+    #[test]
+    fn what_no_host_asks_for_is_not_simulated() {
+        let asks = |cpus, demand| {
+            let step = Step { duration: 1.0, demands: vec![(0, demand)] };
+            Trace { cpus, groups: 1, steps: vec![step] }.is_sound()
+        };
+        assert!(asks(2, of(900, 1_050, 0, 2)));
+        assert!(!asks(0, of(900, 1_050, 0, 2)) && !asks(1 << 40, of(900, 1_050, 0, 2)));
+        assert!(!asks(2, of(900, 1_000 * 60_000, 0, 2)), "60,000 tasks");
+        assert!(!Trace { cpus: 2, ..Trace::default() }.is_sound());
+    }
+
+    #[test]
+    fn who_did_not_run_asks_for_nothing() {
+        assert_eq!(Demand::of(&Cgroup::default(), Nanos::SECOND), None);
+        let mut unmeasured = cgroup(1, 1, 1, 1);
+        unmeasured.totals.runq_wait_ns = None;
+        assert_eq!(Demand::of(&unmeasured, Nanos::SECOND), None);
+        assert_eq!(Demand::of(&cgroup(1, 1, 1, 1), Nanos::ZERO), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! What `lagstop diagnose` finds on a host with something wrong: that, and nothing else.
+
+use std::{collections::BTreeSet, net::TcpListener, process::Command};
+
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{Load, TestCgroup},
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("diagnose_finds_nothing_wrong_on_an_idle_host", idle),
+    ("diagnose_finds_a_pool_that_is_too_large", hot_pool),
+    ("diagnose_finds_a_cgroup_that_is_throttled", throttled),
+    ("diagnose_finds_a_pool_that_runs_into_its_quota", limited_pool),
+    ("diagnose_finds_a_pool_that_migrates", migrating),
+    ("diagnose_finds_a_listener_whose_server_is_busy", busy_server),
+    ("diagnose_finds_a_listener_whose_server_waits_for_a_cpu", starved_server),
+    ("diagnose_finds_light_cgroups_behind_heavy_ones", skewed),
+];
+
+/// Time that loads work, longer than is measured.
+const MS: u32 = 9_000;
+
+/// What is wrong, by rule and cgroup (or "host"), while `loads` work.
+fn problems(loads: &mut [Load]) -> BTreeSet<(String, String)> {
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(Load::go);
+    let report = diagnose(&[
+        ["--duration", "6s"],
+        ["--interval", "400ms"],
+        // In so short a time those that run now and then wait only now and then.
+        ["--threshold", "min_waits=20"],
+        // What a hypervisor takes is nothing that a test can help.
+        ["--threshold", "steal_warn=1"],
+        ["--threshold", "steal_critical=1"],
+    ]);
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().for_each(|finding| println!("{} {}: {}", finding["severity"], finding["rule"], finding["verdict"]));
+    let bad =
+        findings.iter().filter(|finding| ["warning", "critical"].contains(&finding["severity"].as_str().unwrap()));
+    let problems = bad.map(|finding| {
+        let path = finding["subject"]["path"].as_str().unwrap_or("host");
+        (finding["rule"].as_str().unwrap().to_owned(), path.to_owned())
+    });
+    problems.collect()
+}
+
+fn diagnose(options: &[[&str; 2]]) -> serde_json::Value {
+    let options = options.as_flattened();
+    let output = Command::new(lagstop()).args(["diagnose", "--format", "json"]).args(options).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn expected<'a>(problems: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeSet<(String, String)> {
+    problems.into_iter().map(|(rule, whom)| (rule.to_owned(), whom.to_owned())).collect()
+}
+
+fn idle() {
+    assert_eq!(problems(&mut []), expected([]));
+}
+
+fn hot_pool() {
+    let pool = TestCgroup::new("pool");
+    let mut loads = [pool.start(&format!("threads 8 {MS}"))];
+    assert_eq!(problems(&mut loads), expected([("overcommitted_threads", &*pool.path)]));
+}
+
+fn throttled() {
+    let cgroup = TestCgroup::new("throttled");
+    cgroup.limit_to_half_a_cpu();
+    let mut loads = [cgroup.start(&format!("spin {MS}"))];
+    assert_eq!(problems(&mut loads), expected([("wait_causes", "host")]));
+}
+
+fn limited_pool() {
+    let pool = TestCgroup::new("limited");
+    pool.limit_to_half_a_cpu();
+    let mut loads = [pool.start(&format!("threads 4 {MS}"))];
+    let found = problems(&mut loads);
+    assert!(
+        found.is_superset(&expected([("wait_causes", "host"), ("quota_without_cpuset", &*pool.path)])),
+        "{found:?}"
+    );
+}
+
+fn migrating() {
+    let pool = TestCgroup::new("wanderer");
+    let mut loads = [pool.start(&format!("wander {MS}"))];
+    assert_eq!(problems(&mut loads), expected([("migrations", &*pool.path)]));
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn busy_server() {
+    let (server, client, port) = (TestCgroup::new("server"), TestCgroup::new("client"), free_port());
+    let mut loads =
+        [server.start(&format!("serve-busily {port} 20 {MS}")), client.start(&format!("connect {port} {MS}"))];
+    assert_eq!(problems(&mut loads), expected([("backlog", &*server.path)]));
+}
+
+fn starved_server() {
+    let (server, client, port) = (TestCgroup::new("starved"), TestCgroup::new("client"), free_port());
+    let crowd = TestCgroup::new("crowd");
+    server.make_it_light();
+    let mut loads = [
+        server.start(&format!("serve-busily {port} 0 {MS}")),
+        client.start(&format!("connect {port} {MS}")),
+        crowd.start(&format!("threads 2 {MS}")),
+    ];
+    // It is a light cgroup behind a heavy one, too.
+    let found = problems(&mut loads);
+    assert!(found.contains(&("backlog".to_owned(), server.path.clone())), "{found:?}");
+    assert!(found.iter().all(|(rule, _)| ["backlog", "lags_candidates"].contains(&&**rule)), "{found:?}");
+}
+
+fn skewed() {
+    // lagstop itself starts slowly here.
+    const MS: u32 = 20_000;
+    let heavy: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("heavy{n}"))).collect();
+    let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
+    let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
+    loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
+    assert_eq!(problems(&mut loads), expected([("lags_candidates", "host")]));
+}
