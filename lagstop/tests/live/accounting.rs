@@ -300,6 +300,7 @@ fn threads() {
 /// The papers' effect: the same tasks, once in one cgroup, once in a cgroup each.
 fn density() {
     const TASKS: usize = 60;
+    const ROUNDS: usize = 3;
     let mean = |cgroups: &[TestCgroup]| {
         let mut probes = Probes::with(&Setup { max_cgroups: Some(500), ..Setup::default() });
         let mut loads: Vec<Load> = cgroups.iter().cycle().take(TASKS).map(|cgroup| cgroup.start("nap 2000")).collect();
@@ -314,11 +315,18 @@ fn density() {
         }
         totals.mean_switch_cost().unwrap()
     };
-    let crowd = TestCgroup::new("crowd");
-    let together = mean(std::slice::from_ref(&crowd));
-    drop(crowd);
-    let apart: Vec<TestCgroup> = (0..TASKS).map(|n| TestCgroup::new(&format!("apart{n}"))).collect();
-    let apart = mean(&apart);
+    // What others do on the machine makes switches dearer, never cheaper: the cheapest of some turns is the least disturbed.
+    let cheapest = (0..ROUNDS).map(|round| {
+        let crowd = TestCgroup::new("crowd");
+        let together = mean(std::slice::from_ref(&crowd));
+        drop(crowd);
+        let apart: Vec<TestCgroup> = (0..TASKS).map(|n| TestCgroup::new(&format!("apart{n}"))).collect();
+        let apart = mean(&apart);
+        println!("round {round}: {together} and {apart}");
+        (together, apart)
+    });
+    let (together, apart) =
+        cheapest.reduce(|least, next| (least.0.min(next.0), least.1.min(next.1))).unwrap_or_default();
     println!("{TASKS} tasks: {together} a switch in one cgroup, {apart} in {TASKS}");
     // An emulated machine shows what happens, not how long it takes.
     assert!(is_slow() || apart > together, "{apart} against {together}");
