@@ -128,7 +128,7 @@ const FAILED: u8 = 3;
 /// The findings by their names.
 fn rule() -> impl TypedValueParser<Value = Rule> {
     PossibleValuesParser::new(Rule::ALL.map(Rule::name))
-        .map(|name| Rule::ALL.into_iter().find(|rule| rule.name() == name).unwrap_or(Rule::SchedulingOverhead))
+        .try_map(|name| Rule::ALL.into_iter().find(|rule| rule.name() == name).ok_or("no finding is called so"))
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {

@@ -25,7 +25,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec
         let queue = Queue::of(observations, address, observed)?;
         let severity = queue.severity(observations, thresholds)?;
         let wait = queue.wait.map_or(0.0, |wait| wait.seconds());
-        Some((severity as u8 as f64 * 1e6 + wait, finding(observations, thresholds, address, &queue, severity)))
+        Some((wait, finding(observations, thresholds, address, &queue, severity)))
     });
     single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
 }

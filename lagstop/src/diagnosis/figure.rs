@@ -147,6 +147,19 @@ impl Figure {
         self
     }
 
+    /// Its name for people, in a list of figures of `subject`.
+    pub fn label_beside(&self, subject: &Subject) -> String {
+        match &self.of {
+            Some(of) if of != subject => format!("{}: {of}", self.label),
+            _ => self.label.to_owned(),
+        }
+    }
+
+    /// What stands beside it: why there is no value, or what helps to read it.
+    pub fn remark(&self) -> &str {
+        self.missing.as_ref().or(self.note.as_ref()).map_or("", String::as_str)
+    }
+
     /// The value as people write it; `n/a` where it was not measured.
     pub fn shown(&self) -> String {
         self.value.map_or_else(|| "n/a".to_owned(), |value| self.unit.show(value))

@@ -157,7 +157,8 @@ impl<'a> Judged<'a> {
             Some(gain) => (
                 Severity::Warning,
                 format!(
-                    "{found}. Going first would spare the light ones {} of their wait; the heavy ones would take {} {}.",
+                    "{found}. {} would spare the light ones {} of their wait; the heavy ones would take {} {}.",
+                    if self.is_far_off() { "By a simulation that is far off here, going first" } else { "Going first" },
                     say::percent(gain.of_light),
                     say::percent(gain.heavy_time.abs()),
                     if gain.heavy_time >= 0.0 { "longer" } else { "less time" }
@@ -165,6 +166,13 @@ impl<'a> Judged<'a> {
             ),
             None => (Severity::Warning, format!("{found}. What going first would do cannot be simulated.")),
         }
+    }
+
+    /// Does the simulation not reproduce what was measured?
+    fn is_far_off(&self) -> bool {
+        // No number at all is as bad.
+        let is_near = |prediction: &Prediction| prediction.error().abs() <= FAR_OFF;
+        !self.prediction.as_ref().is_none_or(is_near)
     }
 
     fn has_waits(&self) -> bool {
@@ -196,14 +204,7 @@ impl<'a> Judged<'a> {
         };
         let confidence = basis.confidence();
         let Some(prediction) = &self.prediction else { return confidence };
-        let error = prediction.error();
-        let found = format!("simulated as it is, waits come out {} of the measured", say::percent(1.0 + error));
-        match error.abs() {
-            error if error <= OFF => confidence,
-            error if error <= FAR_OFF => confidence.lowered(&found),
-            // No number at all, too.
-            _ => confidence.lowered(&found).lowered("what is predicted is a direction at best"),
-        }
+        held_against(confidence, prediction.error())
     }
 
     fn measured(&self, gain: Option<&Gain>) -> Vec<Figure> {
@@ -305,6 +306,17 @@ impl<'a> Judged<'a> {
                 say::count(count)
             )
         })
+    }
+}
+
+/// How sure a prediction is where the simulation of what was measured is off by `error`.
+fn held_against(confidence: Confidence, error: f64) -> Confidence {
+    let found = format!("simulated as it is, waits come out {} of the measured", say::percent(1.0 + error));
+    match error.abs() {
+        error if error <= OFF => confidence,
+        error if error <= FAR_OFF => confidence.lowered(&found),
+        // No number at all, too.
+        _ => confidence.lowered(&found).lowered("what is predicted is a direction at best"),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::{Confidence, Figure, Finding, Rule, Severity, Subject, Threshold, Thresholds, say};
 
-/// The worst of `found`, each with how bad it is, and no more than are asked for; where there are none, `healthy`.
+/// The worst of `found`, by severity and then by the number beside each, and no more than are asked for; where there are
+/// none, `healthy`.
 pub(super) fn worst(
     mut found: Vec<(f64, Finding)>,
     thresholds: &Thresholds,
@@ -11,7 +12,7 @@ pub(super) fn worst(
     if found.is_empty() {
         return vec![healthy()];
     }
-    found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    found.sort_by(|(a, one), (b, other)| other.severity.cmp(&one.severity).then(b.total_cmp(a)));
     let most = thresholds.max_cgroup_findings.max(1);
     let hidden = found.len().saturating_sub(most) as u64;
     let mut findings: Vec<Finding> = found.into_iter().take(most).map(|(_, finding)| finding).collect();

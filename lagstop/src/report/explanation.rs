@@ -19,8 +19,9 @@ pub fn render(explanations: &[Explanation], options: Options) -> String {
             page.text("  ", Colour::Bold, &format!("{}{whose} = {}", explained.figure.name, explained.figure.shown()));
             page.labelled("formula", explained.formula);
             page.labelled("source", explained.source);
-            if let Some(note) = explained.figure.missing.as_ref().or(explained.figure.note.as_ref()) {
-                page.labelled("note", note);
+            let remark = explained.figure.remark();
+            if !remark.is_empty() {
+                page.labelled("note", remark);
             }
         }
         if !explanation.inputs.is_empty() {

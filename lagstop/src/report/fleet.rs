@@ -23,7 +23,7 @@ fn verdict(fleet: &Fleet) -> String {
     let mut verdict =
         format!("{hosts} hosts lose {lost} of {} to scheduling", Unit::Cores.show(fleet.total.cpus as f64));
     if fleet.unmeasured > 0 {
-        let _ = write!(verdict, " ({} of them were not measured)", fleet.unmeasured);
+        let _ = write!(verdict, " ({} of them not measured)", fleet.unmeasured);
     }
     match fleet.pays_most() {
         Some(host) => {
@@ -169,8 +169,8 @@ mod tests {
     #[test]
     fn a_fleet_reads_like_this() {
         insta::assert_snapshot!(text(&fleet(), Options::default()), @"
-        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them were not measured); lightest first
-        would free 0.059 cores of them, most on busy: 0.059 cores.
+        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured); lightest first would
+        free 0.059 cores of them, most on busy: 0.059 cores.
 
         host           CPUs  overhead     cores lost      waiting  light spared  cores freed
         busy              4    10.6 %     0.42 cores   12.3 tasks        99.1 %  0.059 cores
@@ -185,15 +185,17 @@ mod tests {
             WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the
                         CPUs look 60.0 % used, and 49.4 % of their time is the tasks' own work.
             WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.1 %
-                        of their wait; the heavy ones would take 3.6 % less time.
+                        used 87.5 % of the cgroups' CPU time. By a simulation that is far off here, going
+                        first would spare the light ones 99.1 % of their wait; the heavy ones would take 3.6
+                        % less time.
 
         quiet: 1 question without enough data.
 
         blind�[2J|<b>: 1 warning, 1 thing worth knowing, 3 questions without enough data.
             WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.1 %
-                        of their wait; the heavy ones would take 3.6 % less time.
+                        used 87.5 % of the cgroups' CPU time. By a simulation that is far off here, going
+                        first would spare the light ones 99.1 % of their wait; the heavy ones would take 3.6
+                        % less time.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");

@@ -141,17 +141,12 @@ impl Page {
         }
         self.add("<table>\n");
         for figure in figures {
-            let whose = match &figure.of {
-                Some(of) if of != subject => format!(": {of}"),
-                _ => String::new(),
-            };
-            let note = figure.missing.as_ref().or(figure.note.as_ref()).map_or("", String::as_str);
             let _ = writeln!(
                 self.0,
                 "<tr><td>{}</td><td class=\"value\">{}</td><td class=\"note\">{}</td></tr>",
-                text(&format!("{}{whose}", figure.label)),
+                text(&figure.label_beside(subject)),
                 text(&figure.shown()),
-                text(note)
+                text(figure.remark())
             );
         }
         self.add("</table>\n");

@@ -94,13 +94,9 @@ impl Page {
         }
         let mut table = "| | | |\n| --- | ---: | --- |".to_owned();
         for figure in figures {
-            let whose = match &figure.of {
-                Some(of) if of != subject => format!(": {}", text(&of.to_string())),
-                _ => String::new(),
-            };
-            let note = figure.missing.as_ref().or(figure.note.as_ref()).map(|note| text(note)).unwrap_or_default();
+            let (label, remark) = (text(&figure.label_beside(subject)), text(figure.remark()));
             // Writing to a string cannot fail.
-            let _ = write!(table, "\n| {}{whose} | {} | {note} |", figure.label, figure.shown());
+            let _ = write!(table, "\n| {label} | {} | {remark} |", figure.shown());
         }
         self.line(&table);
     }

@@ -97,10 +97,7 @@ fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject)
     let rows: Vec<(String, String, String)> = figures
         .iter()
         .map(|figure| {
-            let label = match &figure.of {
-                Some(of) if of != subject => format!("{}: {of}", figure.label),
-                _ => figure.label.to_owned(),
-            };
+            let label = figure.label_beside(subject);
             let note = match &figure.missing {
                 // Once is enough.
                 Some(why) if said == Some(why) => "for the same reason".to_owned(),

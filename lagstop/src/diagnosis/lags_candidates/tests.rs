@@ -89,13 +89,16 @@ fn who_waits_for_itself_is_not_put_first() {
 }
 
 #[test]
-fn a_simulation_that_is_far_off_lowers_the_confidence() {
-    let mut all = fixture::overloaded(400);
-    let sure = found(&all).confidence;
-    for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
-        cgroup.totals.runq_wait_ns = cgroup.totals.runq_wait_ns.map(|wait| Nanos(wait.0 * 50));
+fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_said_to_be() {
+    use crate::diagnosis::Level::{High, Low, Medium};
+    let sure = Confidence { level: High, why: "60 intervals".to_owned() };
+    for (error, expected) in
+        [(0.0, High), (0.25, High), (-0.25, High), (0.26, Medium), (-0.5, Medium), (0.51, Low), (f64::NAN, Low)]
+    {
+        assert_eq!(held_against(sure.clone(), error).level, expected, "{error}");
     }
-    let off = found(&all).confidence;
-    assert!(off.why.contains("simulated as it is, waits come out"), "{}", off.why);
-    assert!(off.level <= sure.level);
+    assert!(held_against(sure, -0.4).why.ends_with("60.0 % of the measured"));
+    // Its waits are made up, and twice as long as the simulation has them.
+    let finding = found(&fixture::overloaded(40));
+    assert!(finding.verdict.contains("By a simulation that is far off here"), "{}", finding.verdict);
 }

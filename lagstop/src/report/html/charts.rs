@@ -2,7 +2,10 @@
 
 use std::{error::Error, ops::Range};
 
-use plotters::{coord::Shift, prelude::*};
+use plotters::{
+    coord::{Shift, ranged1d::ValueFormatter},
+    prelude::*,
+};
 
 use crate::diagnosis::{CandidateClass, Moment, Pictures};
 
@@ -101,6 +104,26 @@ fn font() -> TextStyle<'static> {
     ("sans-serif", 13).into_font().color(&INK)
 }
 
+/// Axes that say what they count, and faint lines across.
+fn axes<X, Y>(chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>, x: &str, y: &str) -> Drawn
+where
+    X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(INK.mix(0.15))
+        .axis_style(INK.mix(0.5))
+        .label_style(font())
+        .x_desc(x)
+        .y_desc(y)
+        .x_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| short(*value))
+        .draw()?;
+    Ok(())
+}
+
 /// A line chart over time: a moment's figure from its begin to its end.
 fn over_time(area: &Area<'_>, moments: &[Moment], unit: &str, lines: &[(RGBColor, Vec<Option<f64>>)]) -> Drawn {
     let highest = lines.iter().flat_map(|(_, values)| values).flatten().copied().fold(0.0, f64::max);
@@ -175,17 +198,7 @@ fn cost(area: &Area<'_>, pictures: &Pictures) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..most(|point| point.0), 0.0..most(|point| point.1))?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.15))
-        .axis_style(INK.mix(0.5))
-        .label_style(font())
-        .x_desc("runnable tasks per CPU")
-        .y_desc("µs a switch")
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
-        .draw()?;
+    axes(&mut chart, "runnable tasks per CPU", "µs a switch")?;
     chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, BLUE.mix(0.6).filled())))?;
     if let Some(curve) = &pictures.curve {
         let points = curve.points().iter().map(|&(load, ns)| (load, ns / 1e3));
@@ -203,17 +216,7 @@ fn classes(area: &Area<'_>, pictures: &Pictures) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d((LEAST..most(|it| it.0)).log_scale(), (LEAST..most(|it| it.1)).log_scale())?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.15))
-        .axis_style(INK.mix(0.5))
-        .label_style(font())
-        .x_desc("Load Credit, tasks")
-        .y_desc("wait per CPU time")
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
-        .draw()?;
+    axes(&mut chart, "Load Credit, tasks", "wait per CPU time")?;
     let dots = pictures.cgroups.iter().filter(|it| it.0.is_finite() && it.1.is_finite());
     chart.draw_series(dots.map(|&(credit, wait, class, waits_long)| {
         let colour = if class == CandidateClass::Light { BLUE } else { ORANGE };
@@ -231,17 +234,7 @@ fn waits(area: &Area<'_>, pictures: &Pictures) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d((LEAST..longest * 1.1).log_scale(), 0.0..100.0)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.15))
-        .axis_style(INK.mix(0.5))
-        .label_style(font())
-        .x_desc("ms")
-        .y_desc("% of waits")
-        .x_label_formatter(&|value| short(*value))
-        .y_label_formatter(&|value| short(*value))
-        .draw()?;
+    axes(&mut chart, "ms", "% of waits")?;
     for (waits, colour) in [(before, BLUE), (after, ORANGE)] {
         let mut waits = waits.clone();
         waits.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -106,7 +106,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     - Do not add work because other tools show room, and do not buy CPUs because they show none: 0.42 cores come back when scheduling is brought down. See the finding scheduling\_overhead for how.
 
-    ## WARNING: 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.0 % of their wait; the heavy ones would take 3.4 % less time.
+    ## WARNING: 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the cgroups' CPU time. By a simulation that is far off here, going first would spare the light ones 99.0 % of their wait; the heavy ones would take 3.4 % less time.
 
     `lags_candidates`, host. Confidence low: 40 intervals, 422 k waits; simulated as it is, waits come out 47.9 % of the measured; what is predicted is a direction at best.
 

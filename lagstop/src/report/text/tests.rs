@@ -91,8 +91,8 @@ fn an_overloaded_host_reads_like_this() {
                     scheduling_overhead for how.
 
     [WARNING] 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the
-    cgroups' CPU time. Going first would spare the light ones 99.0 % of their wait; the heavy ones would
-    take 3.4 % less time.
+    cgroups' CPU time. By a simulation that is far off here, going first would spare the light ones 99.0
+    % of their wait; the heavy ones would take 3.4 % less time.
       lags_candidates, host
         tasks waiting per CPU                 3.08 tasks
         wait per CPU time                         × 5.13  of all cgroups compared
