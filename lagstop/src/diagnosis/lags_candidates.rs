@@ -18,7 +18,7 @@ use prediction::{Kind, Prediction};
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
-    Unit, confidence::Basis, observations::Observed, say,
+    Unit, confidence::Basis, cost_curve::CostCurve, observations::Observed, say,
 };
 use crate::model::Nanos;
 
@@ -71,7 +71,8 @@ impl<'a> Judged<'a> {
         }
         lightest.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
         let lightest: Vec<usize> = lightest.into_iter().map(|(number, _)| number).collect();
-        prediction::predict(asked.trace(), &kinds, &lightest, self.thresholds.heavy_tolerance)
+        let curve = CostCurve::of(&self.observations.samples);
+        prediction::predict(asked.trace(), &kinds, &lightest, self.thresholds.heavy_tolerance, curve.as_ref())
     }
 
     fn has_enough(&self) -> bool {

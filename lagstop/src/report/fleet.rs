@@ -170,13 +170,13 @@ mod tests {
     fn a_fleet_reads_like_this() {
         insta::assert_snapshot!(text(&fleet(), Options::default()), @"
         3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured); lightest first would
-        free 0.059 cores of them, most on busy: 0.059 cores.
+        free 0.038 cores of them, most on busy: 0.038 cores.
 
         host           CPUs  overhead     cores lost      waiting  light spared  cores freed
-        busy              4    10.6 %     0.42 cores   12.3 tasks        99.1 %  0.059 cores
+        busy              4    10.6 %     0.42 cores   12.3 tasks        99.0 %  0.038 cores
         quiet             4    0.01 %  < 0.001 cores  0.001 tasks             –            –
         blind�[2J|<b>     4       n/a            n/a   12.3 tasks        99.1 %            –
-        all              12     5.3 %     0.42 cores   24.6 tasks             –  0.059 cores
+        all              12     5.3 %     0.42 cores   24.6 tasks             –  0.038 cores
 
         busy: 1 critical finding, 2 warnings, 1 thing worth knowing.
             CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
@@ -185,17 +185,15 @@ mod tests {
             WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the
                         CPUs look 60.0 % used, and 49.4 % of their time is the tasks' own work.
             WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. By a simulation that is far off here, going
-                        first would spare the light ones 99.1 % of their wait; the heavy ones would take 3.6
-                        % less time.
+                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.0 %
+                        of their wait; the heavy ones would take 10.2 % less time.
 
         quiet: 1 question without enough data.
 
         blind�[2J|<b>: 1 warning, 1 thing worth knowing, 3 questions without enough data.
             WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. By a simulation that is far off here, going
-                        first would spare the light ones 99.1 % of their wait; the heavy ones would take 3.6
-                        % less time.
+                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.1 %
+                        of their wait; the heavy ones would take 9.7 % less time.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");

@@ -1,6 +1,6 @@
 //! What the cgroups ask of the CPUs.
 
-use crate::model::{Cgroup, Nanos};
+use crate::model::{Cgroup, CgroupId, Nanos};
 
 /// From this part of the time on that its tasks were runnable, one that hardly ever slept is taken for one that never does.
 const ALWAYS: f64 = 0.9;
@@ -34,10 +34,16 @@ pub struct Demand {
     pub tasks: u32,
     /// Bursts of all of them, from waking up until falling asleep. 0 where they never sleep.
     pub bursts: u32,
-    /// CPU time of a burst on average, in seconds.
+    /// CPU time of a burst on average, in seconds, without what switches cost.
     pub service: f64,
+    /// Time that its tasks slept, in seconds in all.
+    pub slept: f64,
     /// What its tasks were measured to wait, in seconds in all.
     pub waited: f64,
+    /// How often a CPU was taken away from one of its tasks.
+    pub taken: f64,
+    /// Each of its tasks shares a CPU as if it were a cgroup, as the root's do.
+    pub is_many: bool,
 }
 
 impl Trace {
@@ -65,6 +71,11 @@ impl Trace {
             waits[*group] += demand.waited;
         }
         waits
+    }
+
+    /// How often a CPU was taken away from a task.
+    pub(super) fn taken(&self) -> f64 {
+        self.steps.iter().flat_map(|step| &step.demands).map(|(_, demand)| demand.taken).sum()
     }
 
     /// Whether anything can be simulated: there are CPUs that something is asked of, and neither they nor the tasks are too
@@ -120,26 +131,30 @@ impl Demand {
         }
         let credit = cgroup.load_credit.map_or(0.0, |credit| credit.0);
         let load = (cpu + wait) / duration.seconds();
-        let slept = totals.voluntary_switches as f64;
-        let tasks = load.ceil().max(1.0).max(slept.min(totals.threads as f64));
-        let (bursts, service) = if slept < tasks && load >= ALWAYS * tasks {
+        let fell_asleep = totals.voluntary_switches as f64;
+        let tasks = load.ceil().max(1.0).max(fell_asleep.min(totals.threads as f64));
+        let (bursts, service) = if fell_asleep < tasks && load >= ALWAYS * tasks {
             (0, 0.0)
         } else {
-            let bursts = slept.max(tasks);
-            (whole(bursts), cpu / bursts)
+            let cost = totals.switch_cost().unwrap_or_default().seconds();
+            let bursts = fell_asleep.max(tasks);
+            (whole(bursts), (cpu - cost).max(0.0) / bursts)
         };
-        Some(Self { credit, tasks: whole(tasks), bursts, service, waited: wait })
+        let slept = (tasks - load).max(0.0) * duration.seconds();
+        let taken = totals.involuntary_switches as f64;
+        let is_many = matches!(cgroup.id, CgroupId::ROOT | CgroupId::OTHER);
+        Some(Self { credit, tasks: whole(tasks), bursts, service, slept, waited: wait, taken, is_many })
     }
 
     /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
     fn part(self, part: f64) -> Self {
-        let waited = self.waited * part;
+        let shorter = Self { slept: self.slept * part, waited: self.waited * part, taken: self.taken * part, ..self };
         if self.never_sleeps() {
-            return Self { waited, ..self };
+            return shorter;
         }
         let bursts = (f64::from(self.bursts) * part).round().max(1.0);
         let service = self.service * f64::from(self.bursts) * part / bursts;
-        Self { bursts: whole(bursts), service, waited, ..self }
+        Self { bursts: whole(bursts), service, ..shorter }
     }
 
     /// Does it always want to run?
@@ -165,7 +180,7 @@ mod tests {
             threads,
             ..Totals::default()
         };
-        Cgroup { totals, load_credit: Some(Tasks(0.5)), ..Cgroup::default() }
+        Cgroup { id: CgroupId(7), totals, load_credit: Some(Tasks(0.5)), ..Cgroup::default() }
     }
 
     fn of(cpu_ms: u64, wait_ms: u64, slept: u64, threads: u64) -> Demand {
@@ -174,7 +189,19 @@ mod tests {
 
     #[test]
     fn tasks_that_sleep_ask_in_bursts() {
-        assert_eq!(of(200, 100, 100, 4), Demand { credit: 0.5, tasks: 4, bursts: 100, service: 0.002, waited: 0.1 });
+        let expected = Demand {
+            credit: 0.5,
+            tasks: 4,
+            bursts: 100,
+            service: 0.002,
+            slept: 3.7,
+            waited: 0.1,
+            taken: 0.0,
+            is_many: false,
+        };
+        assert_eq!(of(200, 100, 100, 4), expected);
+        let root = Cgroup { id: CgroupId::ROOT, ..cgroup(200, 100, 100, 4) };
+        assert!(Demand::of(&root, Nanos::SECOND).unwrap().is_many);
     }
 
     #[test]

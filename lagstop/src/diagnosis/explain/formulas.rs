@@ -61,19 +61,19 @@ const fn table(rule: Rule) -> &'static [Formula] {
             ),
             (
                 "heavy_time",
-                "(CPU time + wait) / CPU time of the heavy, lightest first / with processor sharing − 1",
+                "(CPU time + wait) / CPU time without switches of the heavy, lightest first / with processor sharing − 1",
                 SIMULATED,
             ),
             ("wait_gain", "1 − waits of all, lightest first / with processor sharing", SIMULATED),
             ("queue_length", "(busy_ns + runq_wait_ns · (1 − wait_gain)) / capacity_ns", SIMULATED),
             (
                 "switches_change",
-                "(voluntary_switches + involuntary_switches · time that tasks take turns, after / before + preemptions) / switches − 1",
+                "switches simulated with the lightest first / with processor sharing − 1; as often as measured while tasks take turns",
                 SIMULATED,
             ),
             (
                 "overhead_change",
-                "overhead · (1 + switches_change) · cost(queue_length) / cost(now) − overhead; cost by this host's own curve",
+                "overhead · (switch costs simulated with the lightest first / with processor sharing − 1); costs by this host's own curve",
                 SIMULATED,
             ),
             ("cores_freed", "−overhead_change · cpus_online", SIMULATED),

@@ -78,8 +78,8 @@ pub(super) fn doubts(prediction: Option<&Prediction>, gain: Option<&Gain>) -> Ve
     ];
     if prediction.is_some() {
         doubts.push(
-            "The simulation knows how much was asked for, not when: times between arrivals and of service are drawn at \
-             random, quotas, CPU sets and affinities are left out, and nobody asks for more because it is served sooner."
+            "The simulation knows how much was asked for, not when: when tasks wake up and for how long they run is drawn at \
+             random; quotas, weights, CPU sets and affinities are left out, and nobody does more because it is done sooner."
                 .to_owned(),
         );
     }

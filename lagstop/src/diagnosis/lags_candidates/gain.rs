@@ -35,17 +35,9 @@ impl Gain {
         let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
         let wait = whole.wait_ns.unwrap_or_default();
         let queue = (per_cpu(whole.busy_ns + wait), per_cpu(whole.busy_ns + wait * (1.0 - of_all)));
-        let switches = switches(after, observations);
-        let curve = CostCurve::of(&observations.samples);
-        let overhead = || {
-            let (before, after) = switches?;
-            let curve = curve.as_ref()?;
-            let cost = curve.at(queue.1) / curve.at(queue.0);
-            let overhead = whole.overhead()?;
-            // Calls that kept the task are as many as before to each switch, and as dear.
-            Some((overhead, overhead * cost * after / before)).filter(|(_, after)| after.is_finite())
-        };
-        let overhead = overhead();
+        let changed = |(before, part): (f64, f64)| (before * part).is_finite().then_some((before, before * part));
+        let switches = switches(observations).and_then(|now| changed((now, after.switches)));
+        let overhead = whole.overhead().and_then(|now| changed((now, after.overhead)));
         Self {
             of_light: gone(now.light, after.waits.light),
             of_all,
@@ -54,22 +46,16 @@ impl Gain {
             switches,
             overhead,
             cores: overhead.map(|(before, after)| (before - after) * observations.cpus() as f64),
-            is_beyond_curve: curve.is_some_and(|curve| !curve.covers(queue.1)),
+            is_beyond_curve: CostCurve::of(&observations.samples).is_some_and(|curve| !curve.covers(queue.1)),
         }
     }
 }
 
-/// Tasks fall asleep as often as before. They take turns in what is left of the time in which they did, at the pace that was
-/// measured; and going first means taking a CPU away.
-fn switches(after: &After, observations: &Observations) -> Option<(f64, f64)> {
+/// Of the cgroups, each second.
+fn switches(observations: &Observations) -> Option<f64> {
     let tasks = observations.tasks()?;
-    let seconds = observations.span.duration_ns.seconds();
-    let (voluntary, involuntary) =
-        (tasks.voluntary_switches as f64 / seconds, tasks.involuntary_switches as f64 / seconds);
-    let shared = if after.shared.is_finite() { after.shared } else { 1.0 };
-    let then = voluntary + involuntary * shared + after.preemptions;
-    let now = voluntary + involuntary;
-    (now > 0.0 && then.is_finite()).then_some((now, then))
+    let switches = tasks.voluntary_switches.saturating_add(tasks.involuntary_switches);
+    Some(switches as f64 / observations.span.duration_ns.seconds()).filter(|&switches| switches > 0.0)
 }
 
 /// For the finding.

@@ -1,8 +1,9 @@
 //! What would become of the waits if light cgroups went first: simulated, and by a formula beside it.
 
 use crate::{
+    diagnosis::cost_curve::CostCurve,
     queueing::{self, Class as Jobs},
-    simulation::{Outcome, Policy, Trace, run},
+    simulation::{Outcome, Policy, Switching, Trace, run},
 };
 
 /// What every simulation here draws its times with: the same recording gives the same report.
@@ -56,10 +57,10 @@ pub(super) struct After {
     pub(super) heavy_time: f64,
     /// What is left of each cgroup's wait, by its number: 1 is no change. `None` of one that did not wait.
     pub(super) of_group: Vec<Option<f64>>,
-    /// Times that a task takes a CPU away from others, each second.
-    pub(super) preemptions: f64,
-    /// Time in which tasks take turns: 1 is no change.
-    pub(super) shared: f64,
+    /// Switches: 1 is no change.
+    pub(super) switches: f64,
+    /// What they cost: 1 is no change. No number where costs were not measured.
+    pub(super) overhead: f64,
 }
 
 /// Some cgroups first.
@@ -78,8 +79,15 @@ impl Prediction {
 }
 
 /// Predicts from `trace`, whose cgroups are of `kinds` by their number; the light ones are put first in the order of
-/// `lightest`, for as long as heavy ones take no more than `tolerance` longer. `None` where nothing can be simulated.
-pub(super) fn predict(trace: &Trace, kinds: &[Kind], lightest: &[usize], tolerance: f64) -> Option<Prediction> {
+/// `lightest`, for as long as heavy ones take no more than `tolerance` longer. Switches cost what `curve` says. `None` where
+/// nothing can be simulated.
+pub(super) fn predict(
+    trace: &Trace,
+    kinds: &[Kind],
+    lightest: &[usize],
+    tolerance: f64,
+    curve: Option<&CostCurve>,
+) -> Option<Prediction> {
     trace.is_sound().then_some(())?;
     let trace = &trace.shortened(most_bursts(trace));
     let seconds = trace.duration();
@@ -89,9 +97,10 @@ pub(super) fn predict(trace: &Trace, kinds: &[Kind], lightest: &[usize], toleran
         Waits { light, heavy, all: light + heavy + sum(Kind::Unrated) }
     };
     let measured = trace.measured_waits();
-    let now = run(trace, Policy::Sharing, SEED);
+    let switching = switching(trace, curve);
+    let now = run(trace, &switching, Policy::Sharing, SEED);
     let after = |policy: Policy<'_>| {
-        let outcome = run(trace, policy, SEED);
+        let outcome = run(trace, &switching, policy, SEED);
         let left = |(before, after): (&crate::simulation::Served, &crate::simulation::Served)| {
             (before.wait > 0.0).then(|| after.wait / before.wait)
         };
@@ -99,8 +108,8 @@ pub(super) fn predict(trace: &Trace, kinds: &[Kind], lightest: &[usize], toleran
             waits: waits(&|group| outcome.groups[group].wait),
             heavy_time: heavy_time(&outcome, kinds) / heavy_time(&now, kinds),
             of_group: now.groups.iter().zip(&outcome.groups).map(left).collect(),
-            preemptions: outcome.preemptions as f64 / seconds,
-            shared: outcome.shared / now.shared,
+            switches: outcome.switches / now.switches,
+            overhead: outcome.switching / now.switching,
         }
     };
     Some(Prediction {
@@ -112,6 +121,13 @@ pub(super) fn predict(trace: &Trace, kinds: &[Kind], lightest: &[usize], toleran
         static_first: put_first(trace.groups, lightest, tolerance, &after),
         model: model(trace, kinds),
     })
+}
+
+/// What switches take by this host's own costs, as often as tasks were measured to give way to each other.
+fn switching(trace: &Trace, curve: Option<&CostCurve>) -> Switching {
+    let costs = Switching::new(f64::INFINITY, |tasks| curve.map_or(0.0, |curve| curve.at(tasks) * 1e-9));
+    let shared = run(trace, &costs, Policy::Sharing, SEED).shared;
+    costs.in_turns_as_measured(trace, shared)
 }
 
 /// As many of the lightest as heavy cgroups bear: none of them, 1, 2, 4 and so on.
@@ -134,11 +150,10 @@ fn put_first(groups: usize, lightest: &[usize], tolerance: f64, after: &dyn Fn(P
     best
 }
 
-/// Time that heavy cgroups take for each second of CPU time.
+/// Time that heavy cgroups take for each second of work.
 fn heavy_time(outcome: &Outcome, kinds: &[Kind]) -> f64 {
     let heavy = || outcome.groups.iter().zip(kinds).filter(|(_, kind)| **kind == Kind::Heavy).map(|(served, _)| served);
-    let (cpu, wait) = (heavy().map(|served| served.cpu).sum::<f64>(), heavy().map(|served| served.wait).sum::<f64>());
-    (cpu + wait) / cpu
+    heavy().map(|served| served.cpu + served.wait).sum::<f64>() / heavy().map(|served| served.work).sum::<f64>()
 }
 
 fn most_bursts(trace: &Trace) -> u64 {
@@ -173,35 +188,37 @@ mod tests {
     use super::*;
     use crate::simulation::{Demand, Step};
 
+    /// In a second.
+    fn demand(credit: f64, tasks: u32, bursts: u32, service: f64, waited: f64) -> Demand {
+        let slept = f64::from(tasks) - f64::from(bursts) * service - waited;
+        Demand { credit, tasks, bursts, service, slept, waited, taken: 0.0, is_many: false }
+    }
+
     /// The CFS-LAGS paper's mix (§3, §4): 12 CPUs; many functions that hardly ever run, and a few that always want to.
     fn skewed(light: usize, heavy: usize) -> (Trace, Vec<Kind>) {
-        let demand = |group: usize| {
-            if group < light {
-                Demand { credit: 0.1, tasks: 4, bursts: 10, service: 0.007, waited: 0.1 }
-            } else {
-                Demand { credit: 2.0, tasks: 12, bursts: 25, service: 0.02, waited: 2.0 }
-            }
+        let of = |group: usize| {
+            if group < light { demand(0.1, 4, 10, 0.007, 0.1) } else { demand(2.0, 12, 25, 0.02, 2.0) }
         };
         let groups = light + heavy;
-        let step = Step { duration: 1.0, demands: (0..groups).map(|group| (group, demand(group))).collect() };
+        let step = Step { duration: 1.0, demands: (0..groups).map(|group| (group, of(group))).collect() };
         let kinds = (0..groups).map(|group| if group < light { Kind::Light } else { Kind::Heavy }).collect();
         (Trace { cpus: 12, groups, steps: vec![step; 20] }, kinds)
     }
 
     fn predicted((trace, kinds): &(Trace, Vec<Kind>), tolerance: f64) -> Prediction {
         let lightest: Vec<usize> = (0..trace.groups).filter(|&group| kinds[group] == Kind::Light).collect();
-        predict(trace, kinds, &lightest, tolerance).unwrap()
+        predict(trace, kinds, &lightest, tolerance, None).unwrap()
     }
 
     #[test]
     fn of_equals_nobody_gains() {
         let (mut trace, kinds) = skewed(20, 9);
-        for (_, demand) in trace.steps.iter_mut().flat_map(|step| &mut step.demands) {
-            *demand = Demand { credit: 1.0, tasks: 12, bursts: 22, service: 0.02, waited: 1.0 };
+        for (_, asked) in trace.steps.iter_mut().flat_map(|step| &mut step.demands) {
+            *asked = demand(1.0, 12, 22, 0.02, 1.0);
         }
         let prediction = predicted(&(trace, kinds), 0.1);
         assert_eq!(prediction.lightest_first.waits, prediction.status_quo);
-        assert_eq!((prediction.lightest_first.heavy_time, prediction.lightest_first.shared), (1.0, 1.0));
+        assert_eq!((prediction.lightest_first.heavy_time, prediction.lightest_first.switches), (1.0, 1.0));
     }
 
     #[test]
@@ -219,8 +236,8 @@ mod tests {
     /// Of many cgroups with little each, so that sharing by cgroup is sharing by task, which the formula has.
     #[test]
     fn the_formula_agrees_with_the_simulation_of_one_cpu() {
-        let light = Demand { credit: 0.1, tasks: 100, bursts: 10, service: 0.001, waited: 0.1 };
-        let heavy = Demand { credit: 0.9, tasks: 100, bursts: 2, service: 0.01, waited: 0.1 };
+        let light = demand(0.1, 10, 10, 0.001, 0.1);
+        let heavy = demand(0.9, 10, 2, 0.01, 0.1);
         let demands = (0..50).map(|group| (group, if group < 20 { light } else { heavy })).collect();
         let trace = Trace { cpus: 1, groups: 50, steps: vec![Step { duration: 1.0, demands }; 100] };
         let kinds = (0..50).map(|group| if group < 20 { Kind::Light } else { Kind::Heavy }).collect();
@@ -233,7 +250,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_simulated_is_not_predicted() {
-        assert!(predict(&Trace::default(), &[], &[], 0.1).is_none());
+        assert!(predict(&Trace::default(), &[], &[], 0.1, None).is_none());
         let (mut trace, kinds) = skewed(2, 1);
         trace.steps[0].demands[0].1.bursts = 0;
         assert_eq!(predicted(&(trace, kinds), 0.1).model, None, "one never sleeps");

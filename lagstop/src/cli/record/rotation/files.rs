@@ -99,7 +99,8 @@ impl Files {
             let path = self.directory.join(name);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(&path, "removed", &error)),
-                _ => {}
+                // A new one may get its name.
+                _ => self.made.retain(|made| made != name),
             }
         }
         Ok(())
@@ -148,6 +149,11 @@ mod tests {
         assert_eq!(names(), [second.clone(), first]);
         let third = made(7_200);
         assert_eq!(names(), [third, second]);
+        // Within a millisecond names come back.
+        for _ in 0..9 {
+            let last = made(10_000);
+            assert!(last.exists());
+        }
     }
 
     #[test]
