@@ -182,7 +182,7 @@ fn what_was_not_measured_is_missing_with_the_reason() {
     assert!(migrations.before.is_some() && migrations.after.is_none() && migrations.verdict == Verdict::NotComparable);
     assert_eq!(
         missing(&comparison, "migration_rate"),
-        "after: migrations is not in every interval, and no hook is said to be missing"
+        "after: not in every interval, although no hook is said to be missing"
     );
     assert!(missing(&comparison, "mean_accept_wait").contains("not measured without accept (tcp_set_state"));
     let cgroup = of(&comparison.cgroups[0].changes, "migration_rate");

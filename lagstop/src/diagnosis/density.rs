@@ -138,6 +138,9 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let points = &observations.densities;
     let found = match observations.too_short(thresholds) {
         Some(too_short) => Err(too_short),
+        None if points.is_empty() && observations.samples.iter().all(|sample| sample.overhead().is_some()) => {
+            Err("no cgroup but the root ran".to_owned())
+        }
         None if points.is_empty() => Err(format!("switch cost is {}", observations.session.why_not("switch cost"))),
         None => Peak::find(points),
     };

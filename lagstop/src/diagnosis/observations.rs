@@ -9,9 +9,9 @@ pub(super) use cgroup::Observed;
 pub(super) use listener::{Address, ObservedListener};
 
 use super::{
-    Density, OwnCost, Report, Sample, Span, Thresholds, asked::Asked, backlog, density, history::History,
-    lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, say, scheduling_overhead, utilisation,
-    wait_causes,
+    Density, Finding, OwnCost, Report, Sample, Span, Subject, Thresholds, asked::Asked, backlog, density,
+    history::History, lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, say,
+    scheduling_overhead, utilisation, wait_causes,
 };
 use crate::model::{CgroupId, Host, Interval, Nanos, Session, Totals};
 
@@ -155,9 +155,7 @@ impl Observations {
             wait_causes::judge(self, thresholds),
             density::judge(self, thresholds),
         ];
-        findings.extend(migrations::judge(self, thresholds));
-        findings.extend(overcommitted_threads::judge(self, thresholds));
-        findings.extend(quota_without_cpuset::judge(self, thresholds));
+        findings.extend(self.of_cgroups(thresholds));
         findings.extend(backlog::judge(self, thresholds));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let host = self.host.clone().unwrap_or_default();
@@ -170,6 +168,22 @@ impl Observations {
             own_cost: OwnCost::of(&host, self.span.duration_ns),
             lost: host.lost,
         }
+    }
+
+    /// Applies the rules that judge cgroups one by one.
+    fn of_cgroups(&self, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
+        let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
+        rules.into_iter().flat_map(|judge| judge(self, thresholds))
+    }
+
+    /// What the rules find about one cgroup.
+    pub fn about(&self, id: CgroupId, thresholds: &Thresholds) -> Vec<Finding> {
+        // Everybody's, not only the first of the worst.
+        let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
+        let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == id);
+        let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        findings
     }
 
     /// Why there is too little for any verdict: too few intervals, or no time in them. `None` where it suffices.

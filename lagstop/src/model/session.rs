@@ -74,7 +74,7 @@ impl Session {
             .map(|hook| format!("{} ({})", hook.name, hook.detail))
             .collect();
         if hooks.is_empty() {
-            format!("{measure} is not in every interval, and no hook is said to be missing")
+            "not in every interval, although no hook is said to be missing".to_owned()
         } else {
             format!("not measured without {}", hooks.join(" and "))
         }

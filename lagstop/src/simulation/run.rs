@@ -28,8 +28,9 @@ pub struct Outcome {
 /// What became of one, in seconds of all its tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Served {
-    /// CPU time that it got, and of that, what was not taken by switches.
+    /// CPU time that it got.
     pub cpu: f64,
+    /// Of that, what was not taken by switches.
     pub work: f64,
     /// Time that its tasks were runnable without it.
     pub wait: f64,

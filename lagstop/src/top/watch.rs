@@ -4,9 +4,7 @@ use std::collections::HashMap;
 
 use super::frame::ActiveAlert;
 use crate::{
-    diagnosis::{
-        Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Subject, Thresholds, alerts,
-    },
+    diagnosis::{Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Thresholds, alerts},
     model::{CgroupId, Interval, Nanos, Session},
 };
 
@@ -75,11 +73,8 @@ impl Watch {
 
     /// What the rules find about one cgroup, and over how much.
     pub(super) fn findings(&self, id: CgroupId) -> (Vec<Finding>, Span) {
-        // Everybody's, not only the first of the worst.
-        let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..self.thresholds.clone() };
-        let report = self.observed[0].diagnose(&thresholds);
-        let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == id);
-        (report.findings.into_iter().filter(about).collect(), report.span)
+        let observed = &self.observed[0];
+        (observed.about(id, &self.thresholds), observed.span())
     }
 
     /// Forgets alerts that ended before the `n`th interval.
