@@ -1,5 +1,6 @@
 //! The command line: one file a subcommand.
 
+mod bench;
 mod check;
 mod config;
 mod cut;
@@ -70,6 +71,8 @@ enum Command {
     Diagnose(diagnose::Args),
     /// Compare two recordings: what changed, and whether that is more than chance
     Diff(diff::Args),
+    /// Put functions in cgroups of their own under load, and measure what the scheduler takes (CFS-LAGS paper, §3.1)
+    Bench(bench::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
     /// Say what is in a recording
@@ -83,6 +86,9 @@ enum Command {
     /// Run a command in a cgroup of its own, once let go, and clean up behind it
     #[command(name = keeper::KEEP, hide = true)]
     Keep(keeper::Args),
+    /// Serve the requests of a benchmark
+    #[command(name = crate::bench::FUNCTION, hide = true)]
+    Function,
 }
 
 /// Parses the command line and does what it says.
@@ -115,6 +121,8 @@ impl Cli {
             Command::Merge(args) => merge::run(&args),
             Command::Export(args) => export::run(&args),
             Command::Keep(args) => keeper::run(&args),
+            Command::Bench(args) => bench::run(&args),
+            Command::Function => Ok(crate::bench::function::serve().map(|()| ExitCode::SUCCESS)?),
         }
     }
 }
@@ -127,7 +135,14 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Diff(_) | Self::Show(_) | Self::Cut(_) | Self::Merge(_) | Self::Export(_) | Self::Keep(_) => None,
+            Self::Diff(_)
+            | Self::Show(_)
+            | Self::Cut(_)
+            | Self::Merge(_)
+            | Self::Export(_)
+            | Self::Keep(_)
+            | Self::Bench(_)
+            | Self::Function => None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! lagstop measures what the scheduler itself costs on a densely packed Linux host: per cgroup, who pays, who causes it,
 //! and what helps.
 
+pub mod bench;
 pub mod check;
 pub mod cli;
 pub mod comparison;

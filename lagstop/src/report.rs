@@ -1,5 +1,6 @@
 //! Findings, for people and for programs.
 
+pub mod bench;
 pub mod changes;
 pub mod checkup;
 pub mod contents;

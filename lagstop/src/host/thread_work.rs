@@ -13,6 +13,7 @@ use super::{
     figures::clock_tick,
     groups::Group,
     hierarchy::Version,
+    process::starttime,
     schedstat::{self, Schedstat},
 };
 use crate::model::{Nanos, Totals};
@@ -219,13 +220,7 @@ fn parse_status(status: &[u8]) -> Option<(u64, u64)> {
 /// When it was born, in clock ticks since boot.
 fn born(tid: u32) -> io::Result<u64> {
     // The file of the same name one level up adds up the whole process, each time.
-    parse_stat(&fs::read(format!("/proc/{tid}/task/{tid}/stat"))?).ok_or_else(|| io::ErrorKind::InvalidData.into())
-}
-
-/// `<tid> (<name>) …`: the 22nd field, proc_pid_stat(5). The name can hold anything, brackets included.
-fn parse_stat(stat: &[u8]) -> Option<u64> {
-    let after = stat.rsplit(|byte| *byte == b')').next()?;
-    str::from_utf8(after).ok()?.split_whitespace().nth(19)?.parse().ok()
+    starttime(&fs::read(format!("/proc/{tid}/task/{tid}/stat"))?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
@@ -305,8 +300,8 @@ mod tests {
     fn names_may_hold_anything() {
         let after = (3..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
         let stat = [b"7 (a) R 1 (\xff) ".as_slice(), after.as_bytes()].concat();
-        assert_eq!(parse_stat(&stat), Some(22));
-        assert_eq!(parse_stat(b"7 (a) R"), None);
+        assert_eq!(starttime(&stat), Some(22));
+        assert_eq!(starttime(b"7 (a) R"), None);
         let status =
             b"Name:\tvoluntary_ctxt_switches:\xff\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(parse_status(status), Some((12, 3)));

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     hierarchy::{Hierarchy, Version},
+    process::starttime,
     schedstat::{self, Schedstat},
 };
 use crate::{
@@ -82,11 +83,11 @@ impl Reading {
     }
 }
 
-/// `<tid> (<name>) …`: the name, which can hold brackets, and the 22nd field, proc_pid_stat(5).
+/// `<tid> (<name>) …`: the name, which can hold brackets, and when it began.
 fn parse(stat: &str) -> Option<(String, u64)> {
-    let (before, after) = stat.rsplit_once(')')?;
+    let (before, _) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
-    Some((name.to_owned(), after.split_whitespace().nth(19)?.parse().ok()?))
+    Some((name.to_owned(), starttime(stat.as_bytes())?))
 }
 
 /// Their ids, in no order.

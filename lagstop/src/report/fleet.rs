@@ -74,19 +74,7 @@ pub fn text(fleet: &Fleet, options: Options) -> String {
     let mut page = Page::new(options);
     page.text("", Colour::Bold, &verdict(fleet));
     page.blank();
-    let rows = rows(fleet);
-    let width = |column: usize| {
-        rows.iter().map(|row| row[column].chars().count()).chain([HEADINGS[column].len()]).max().unwrap_or(0)
-    };
-    let line = |row: &[String; 7]| {
-        let cell = |(column, cell): (usize, &String)| {
-            let width = width(column);
-            if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        };
-        row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
-    };
-    page.cells(&[(Colour::Dim, &line(&HEADINGS.map(str::to_owned)))]);
-    rows.iter().for_each(|row| page.cells(&[(Colour::None, &line(row))]));
+    page.table(&HEADINGS, &rows(fleet).into_iter().map(Vec::from).collect::<Vec<_>>());
     for host in &fleet.hosts {
         page.blank();
         page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict()));

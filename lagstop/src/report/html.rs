@@ -1,9 +1,12 @@
 //! Findings as one page for a browser: with pictures, without scripts, and without anything from a network.
 
+mod bench;
 mod charts;
 mod style;
 
 use std::fmt::Write as _;
+
+pub use bench::render_bench;
 
 use super::{Report, sanitise::display_name};
 use crate::diagnosis::{Figure, Finding, Fleet, Pictures, Severity, Subject, Unit};
@@ -22,16 +25,7 @@ pub fn render_fleet(fleet: &Fleet, pictures: &[Pictures]) -> String {
     let (verdict, rows) = super::fleet::table(fleet);
     page.begin(&verdict);
     page.element("h1", "", &verdict);
-    page.add("<table>\n");
-    for row in rows {
-        page.add("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let class = if column == 0 { "" } else { " class=\"value\"" };
-            page.add(&format!("<td{class}>{}</td>", text(cell)));
-        }
-        page.add("</tr>\n");
-    }
-    page.add("</table>\n");
+    page.table(rows.iter().map(<[String; 7]>::as_slice));
     for (host, pictures) in fleet.hosts.iter().zip(pictures) {
         page.host(&host.report, pictures);
     }
@@ -69,15 +63,31 @@ impl Page {
             ),
         );
         self.figures(&report.summary, &Subject::Host);
-        for (heading, says, picture) in charts::all(pictures) {
-            self.add("<figure>\n");
-            self.element("figcaption", "", heading);
-            self.add(&picture);
-            self.element("p", "note", says);
-            self.add("</figure>\n");
-        }
+        charts::all(pictures).iter().for_each(|(heading, says, picture)| self.picture(heading, says, picture));
         report.findings.iter().for_each(|finding| self.finding(finding));
         self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.what_was_lost()));
+    }
+
+    fn picture(&mut self, heading: &str, says: &str, picture: &str) {
+        self.add("<figure>\n");
+        self.element("figcaption", "", heading);
+        self.add(picture);
+        self.element("p", "note", says);
+        self.add("</figure>\n");
+    }
+
+    /// Words in the first column, numbers in the others.
+    fn table<'r>(&mut self, rows: impl IntoIterator<Item = &'r [String]>) {
+        self.add("<table>\n");
+        for row in rows {
+            self.add("<tr>");
+            for (column, cell) in row.iter().enumerate() {
+                let class = if column == 0 { "" } else { " class=\"value\"" };
+                self.add(&format!("<td{class}>{}</td>", text(cell)));
+            }
+            self.add("</tr>\n");
+        }
+        self.add("</table>\n");
     }
 
     fn end(mut self) -> String {

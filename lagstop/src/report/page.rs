@@ -86,6 +86,26 @@ impl Page {
         self.line(&cells);
     }
 
+    /// A table, as wide as it is: the first column is words, the others are numbers.
+    pub(super) fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) {
+        let width = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+        let line = |row: &mut dyn Iterator<Item = &str>| {
+            let cell = |(column, (cell, &width)): (usize, (&str, &usize))| {
+                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+            };
+            row.zip(&widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
+        };
+        self.cells(&[(Colour::Dim, &line(&mut headings.iter().copied()))]);
+        for row in rows {
+            let row = line(&mut row.iter().map(String::as_str));
+            self.cells(&[(Colour::None, &row)]);
+        }
+    }
+
     /// A coloured tag, and a paragraph that hangs from it.
     pub(super) fn tagged(&mut self, tag: &str, colour: Colour, text: &str) {
         let tag_width = tag.chars().count() + 1;

@@ -5,6 +5,7 @@
 
 mod accounting;
 mod attached;
+mod benchmark;
 mod cgroups;
 mod command;
 mod cpus;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
     let trials = [
         accounting::TESTS,
         attached::TESTS,
+        benchmark::TESTS,
         cgroups::TESTS,
         command::TESTS,
         cpus::TESTS,

@@ -5,16 +5,14 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
-    io::{self, Read, Write},
+    fs,
+    io::{Read, Write},
     os::{
         fd::{FromRawFd, RawFd},
-        unix::{net::UnixStream, process::CommandExt},
+        unix::net::UnixStream,
     },
-    path::PathBuf,
     process::{Command, ExitCode},
     thread,
-    time::Duration,
 };
 
 use clap::Args as ClapArgs;
@@ -27,7 +25,7 @@ use tokio::sync::oneshot;
 use super::command::exit_code;
 use crate::{
     cli::{Failure, block_on, listen, measure::Grouping, say},
-    host::{Hierarchy, Version},
+    host::{Hierarchy, OwnCgroup, Version},
     model::GroupBy,
     plain::plain,
 };
@@ -60,10 +58,10 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
         if !is_let_go(recorder) {
             return Ok(ExitCode::FAILURE);
         }
-        let mut child = match cgroup.spawn(Command::new(program).args(arguments)) {
+        let mut child = match cgroup.0.spawn(Command::new(program).args(arguments)) {
             Ok(child) => child,
             Err(error) => {
-                let (program, directory) = (program.display(), cgroup.directory.display());
+                let (program, directory) = (program.display(), cgroup.0.directory().display());
                 say(format_args!("lagstop: {program} cannot be run in {directory}: {}\n", plain(&error)));
                 // As shells have it.
                 return Ok(ExitCode::from(127));
@@ -100,17 +98,15 @@ fn is_let_go(mut recorder: UnixStream) -> bool {
     recorder.write_all(&byte).and_then(|()| recorder.read_exact(&mut byte)).is_ok()
 }
 
-/// A cgroup that is gone with this.
-struct Cgroup {
-    directory: PathBuf,
-}
+/// The command's cgroup, which is gone with this.
+struct Cgroup(OwnCgroup);
 
 impl Cgroup {
     fn make(group_by: GroupBy) -> Result<Self, Failure> {
         let Hierarchy { mount, version, .. } = Hierarchy::find(group_by)?;
         let directory = mount.join(format!("lagstop-command-{}", std::process::id()));
         let path = directory.display();
-        fs::create_dir(&directory).map_err(|error| {
+        let cgroup = OwnCgroup::make(directory.clone(), "command").map_err(|error| {
             format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
         })?;
         if (group_by, version) == (GroupBy::Scheduler, Version::V2) && !directory.join("cpu.weight").exists() {
@@ -120,30 +116,14 @@ impl Cgroup {
                 mount.join("cgroup.subtree_control").display()
             ));
         }
-        Ok(Self { directory })
-    }
-
-    /// Runs `command` in it.
-    fn spawn(&self, command: &mut Command) -> io::Result<std::process::Child> {
-        let mut processes = File::options().write(true).open(self.directory.join("cgroup.procs"))?;
-        // SAFETY: one system call, on what is open already.
-        unsafe { command.pre_exec(move || processes.write_all(b"0")) };
-        command.spawn()
+        Ok(Self(cgroup))
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        const STEP: Duration = Duration::from_millis(20);
-        const STEPS: u32 = 100;
-        let is_gone = (0..STEPS).any(|_| {
-            fs::remove_dir(&self.directory).is_ok() || {
-                thread::sleep(STEP);
-                false
-            }
-        });
-        if !is_gone {
-            let path = self.directory.display();
+        if !self.0.remove() {
+            let path = self.0.directory().display();
             say(format_args!(
                 "lagstop: {path} stays: the command left processes in it. Remove it when they have ended\n"
             ));

@@ -9,18 +9,19 @@ use plotters::{
 
 use crate::diagnosis::{CandidateClass, Moment, Pictures};
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn Error>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Drawn = Result<(), Box<dyn Error>>;
 
 const WIDTH: u32 = 960;
-const HEIGHT: u32 = 300;
+pub(super) const HEIGHT: u32 = 300;
 /// Stands for the page's text colour, which plotters has no name for.
-const INK: RGBColor = RGBColor(1, 2, 3);
+pub(super) const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
 /// Told apart by who sees colours badly as well, on white and on black.
 const BLUE: RGBColor = RGBColor(58, 134, 214);
 const ORANGE: RGBColor = RGBColor(221, 124, 28);
-const SERIES: [RGBColor; 5] = [BLUE, ORANGE, RGBColor(27, 158, 119), RGBColor(199, 84, 160), RGBColor(140, 140, 60)];
+pub(super) const SERIES: [RGBColor; 5] =
+    [BLUE, ORANGE, RGBColor(27, 158, 119), RGBColor(199, 84, 160), RGBColor(140, 140, 60)];
 /// Listeners that are drawn at most.
 const LISTENERS: usize = SERIES.len();
 /// What a logarithmic axis begins with where there is nothing: no cgroup has so little.
@@ -89,7 +90,7 @@ pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, &'static str, Strin
         .collect()
 }
 
-fn picture(draw: &dyn Fn(&Area<'_>) -> Drawn, height: u32) -> Option<String> {
+pub(super) fn picture(draw: &dyn Fn(&Area<'_>) -> Drawn, height: u32) -> Option<String> {
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
@@ -100,12 +101,12 @@ fn picture(draw: &dyn Fn(&Area<'_>) -> Drawn, height: u32) -> Option<String> {
     Some(svg.replace(INK_WRITTEN, "currentColor"))
 }
 
-fn font() -> TextStyle<'static> {
+pub(super) fn font() -> TextStyle<'static> {
     ("sans-serif", 13).into_font().color(&INK)
 }
 
 /// Axes that say what they count, and faint lines across.
-fn axes<X, Y>(chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>, x: &str, y: &str) -> Drawn
+pub(super) fn axes<X, Y>(chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>, x: &str, y: &str) -> Drawn
 where
     X: Ranged<ValueType = f64> + ValueFormatter<f64>,
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
@@ -162,16 +163,17 @@ fn span(moments: &[Moment]) -> Range<f64> {
     begins..ends.max(begins + 1e-3)
 }
 
-fn room_above(highest: f64) -> f64 {
+pub(super) fn room_above(highest: f64) -> f64 {
     if highest > 0.0 && highest.is_finite() { highest * 1.1 } else { 1.0 }
 }
 
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value.abs() {
         large if large >= 1e6 => format!("{:.1}M", value / 1e6),
         large if large >= 1e3 => format!("{:.1}k", value / 1e3),
         large if large >= 10.0 || large == 0.0 => format!("{value:.0}"),
-        large if large >= 0.1 => format!("{value:.1}"),
+        large if large >= 1.0 => format!("{value:.1}"),
+        large if large >= 0.1 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
 }

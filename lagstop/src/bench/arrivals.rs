@@ -1,0 +1,190 @@
+//! When requests come, in open loops.
+
+use super::{Settings, Trace, Workload};
+use crate::random::Random;
+
+/// Bands of equally many functions that ask for ever more (paper, Fig. 2), and how many times as much as the one before.
+const BANDS: usize = 10;
+const STEP: f64 = 2.0;
+/// Most requests a second of a function whose requests come at random (§5.2.1).
+const MOST_AT_RANDOM: f64 = 5.0;
+/// Seconds in which much more comes than on average: the tail of Pareto's distribution, and where it is cut off.
+const SHAPE: f64 = 1.5;
+const MOST_OF_MEAN: f64 = 20.0;
+
+/// What a function asks for on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Requests a second; in closed loops `None`, as many as it can.
+    pub rate: Option<f64>,
+    /// Asks for less than the functions do on average.
+    pub is_light: bool,
+}
+
+/// What each of so many functions asks for.
+pub fn demands(settings: &Settings, functions: u32) -> Vec<Demand> {
+    let count = functions as usize;
+    let mean = settings.demand / settings.work.as_secs_f64();
+    let rates: Vec<f64> = match settings.workload {
+        workload if workload.is_closed() => return vec![Demand { rate: None, is_light: false }; count],
+        _ if !settings.traces.is_empty() => {
+            let of = |trace: &Trace| trace.0.iter().map(|&n| f64::from(n)).sum::<f64>() / trace.0.len().max(1) as f64;
+            (0..count).map(|function| of(&settings.traces[function % settings.traces.len()])).collect()
+        }
+        Workload::Azure => {
+            // Fewer functions than bands are spread over them.
+            let band = |function: usize| {
+                if count < BANDS { (2 * function + 1) * BANDS / (2 * count) } else { function % BANDS }
+            };
+            let weights: Vec<f64> = (0..count).map(|function| STEP.powi(band(function) as i32)).collect();
+            let sum: f64 = weights.iter().sum();
+            weights.into_iter().map(|weight| mean * count as f64 * weight / sum).collect()
+        }
+        _ => {
+            let mut random = Random::new(settings.seed, u64::from(functions));
+            (0..count).map(|_| MOST_AT_RANDOM * random.unit()).collect()
+        }
+    };
+    let fair = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    rates.into_iter().map(|rate| Demand { rate: Some(rate), is_light: rate < fair }).collect()
+}
+
+/// When requests come within `seconds`, in ascending order.
+pub(super) fn arrivals(
+    workload: Workload,
+    rate: f64,
+    trace: Option<&Trace>,
+    seconds: f64,
+    random: &mut Random,
+) -> Vec<f64> {
+    let mut times = Vec::new();
+    // Each function is at another place of the trace.
+    let place = trace.map_or(0, |trace| random.below(trace.0.len()) as u64);
+    if workload == Workload::Random && trace.is_none() {
+        let mut at = random.exponential() / rate;
+        while at < seconds {
+            times.push(at);
+            at += random.exponential() / rate;
+        }
+        return times;
+    }
+    for second in 0..seconds.ceil() as u64 {
+        let count = match trace {
+            Some(trace) => trace.at(place + second),
+            None => heavy_tailed(rate, random),
+        };
+        times.extend((0..count).map(|_| second as f64 + random.unit()));
+    }
+    times.retain(|&at| at < seconds);
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+/// Requests of a second, so many on average, with a heavy tail.
+fn heavy_tailed(mean: f64, random: &mut Random) -> u32 {
+    let least = mean * (SHAPE - 1.0) / SHAPE;
+    // What is cut off is made up for.
+    let most = MOST_OF_MEAN * mean;
+    let kept = 1.0 - (least / most).powf(SHAPE - 1.0) / SHAPE;
+    let count = (least * random.unit().powf(-1.0 / SHAPE)).min(most) / kept;
+    let whole = count.floor();
+    // NaN and what is less than nothing are 0.
+    whole as u32 + u32::from(random.unit() < count - whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn settings(workload: Workload) -> Settings {
+        Settings {
+            workload,
+            densities: vec![1],
+            rounds: 1,
+            duration: Duration::from_secs(10),
+            warm_up: Duration::ZERO,
+            work: Duration::from_millis(40),
+            latency_target: Duration::from_millis(100),
+            demand: 0.1,
+            depth: 0,
+            base: "bench".to_owned(),
+            seed: 7,
+            traces: Vec::new(),
+        }
+    }
+
+    fn rates(settings: &Settings, functions: u32) -> Vec<f64> {
+        demands(settings, functions).into_iter().map(|demand| demand.rate.unwrap()).collect()
+    }
+
+    #[test]
+    fn bands_are_skewed_and_ask_for_as_much_in_all() {
+        for functions in [2, 4, 10, 38, 228] {
+            let rates = rates(&settings(Workload::Azure), functions);
+            let mean = rates.iter().sum::<f64>() / f64::from(functions);
+            assert!((mean - 2.5).abs() < 1e-9, "{functions}: 0.1 CPUs are 2.5 requests of 40 ms, not {mean}");
+            assert!(rates.iter().copied().fold(0.0, f64::max) > 1.5 * mean, "{rates:?}");
+        }
+        let demands = demands(&settings(Workload::Azure), 100);
+        let light = demands.iter().filter(|demand| demand.is_light).count();
+        assert_eq!(light, 70, "those of the upper three bands are above the mean");
+    }
+
+    #[test]
+    fn random_rates_are_even_from_none_to_five() {
+        let rates = rates(&settings(Workload::Random), 2_000);
+        let mean = rates.iter().sum::<f64>() / 2_000.0;
+        assert!((mean - 2.5).abs() < 0.1 && rates.iter().all(|&rate| rate > 0.0 && rate < 5.0), "{mean}");
+    }
+
+    #[test]
+    fn closed_loops_have_no_rate() {
+        for workload in [Workload::Resctl, Workload::Parallel, Workload::Mix] {
+            assert!(demands(&settings(workload), 3).iter().all(|demand| demand.rate.is_none() && !demand.is_light));
+        }
+    }
+
+    #[test]
+    fn requests_are_as_many_as_asked_for_and_the_same_for_one_seed() {
+        for (workload, rate) in [(Workload::Azure, 3.0), (Workload::Azure, 0.05), (Workload::Random, 3.0)] {
+            let of = |seed| arrivals(workload, rate, None, 20_000.0, &mut Random::new(seed, 1));
+            let times = of(1);
+            let mean = times.len() as f64 / 20_000.0;
+            assert!((mean / rate - 1.0).abs() < 0.08, "{workload:?}: {mean} instead of {rate}");
+            assert!(times.is_sorted() && times.iter().all(|&at| (0.0..20_000.0).contains(&at)));
+            assert_eq!(times, of(1));
+            assert_ne!(times, of(2));
+        }
+    }
+
+    #[test]
+    fn seconds_of_azure_differ_far_more_than_random_ones() {
+        let spread = |workload| {
+            let times = arrivals(workload, 5.0, None, 10_000.0, &mut Random::new(3, 1));
+            let mut counts = vec![0.0; 10_000];
+            times.iter().for_each(|&at| counts[at as usize] += 1.0);
+            let mean = counts.iter().sum::<f64>() / 10_000.0;
+            counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 10_000.0 / mean
+        };
+        assert!((spread(Workload::Random) - 1.0).abs() < 0.1, "Poisson");
+        assert!(spread(Workload::Azure) > 3.0);
+    }
+
+    #[test]
+    fn a_trace_is_followed() {
+        let trace = Trace(vec![2, 0, 5]);
+        let times = arrivals(Workload::Azure, 9.0, Some(&trace), 6.0, &mut Random::new(1, 1));
+        assert_eq!(times.len(), 14, "both times through it");
+        let mut settings = settings(Workload::Azure);
+        settings.traces = vec![trace, Trace(vec![10])];
+        assert_eq!(rates(&settings, 3), [7.0 / 3.0, 10.0, 7.0 / 3.0]);
+    }
+
+    #[test]
+    fn nothing_asked_for_is_nothing() {
+        assert!(arrivals(Workload::Azure, 0.0, None, 100.0, &mut Random::new(1, 1)).is_empty());
+        assert!(arrivals(Workload::Random, 0.0, None, 100.0, &mut Random::new(1, 1)).is_empty());
+    }
+}

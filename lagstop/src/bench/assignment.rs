@@ -1,0 +1,51 @@
+//! What a function is told to do.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Demand, Settings, Speed, Trace, Workload};
+
+/// What a function is told to do, as a line of JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Which one it is.
+    pub function: u32,
+    /// How requests come.
+    pub workload: Workload,
+    /// Requests a second, in open loops.
+    pub rate: Option<f64>,
+    /// Requests of each second, instead of made-up ones.
+    pub trace: Option<Trace>,
+    /// What requests are drawn with.
+    pub seed: u64,
+    /// How fast the CPU is.
+    pub speed: Speed,
+    /// CPU time of a request.
+    pub work: Duration,
+    /// Latency that closed loops are tuned to.
+    pub latency_target: Duration,
+    /// How long it runs before it is measured, and then.
+    pub warm_up: Duration,
+    /// How long it is measured.
+    pub duration: Duration,
+}
+
+impl Assignment {
+    /// That of the function with this number.
+    pub fn new(settings: &Settings, function: u32, demand: Demand, speed: Speed) -> Self {
+        let traces = &settings.traces;
+        Self {
+            function,
+            workload: settings.workload,
+            rate: demand.rate,
+            trace: (!traces.is_empty()).then(|| traces[function as usize % traces.len()].clone()),
+            seed: settings.seed,
+            speed,
+            work: settings.work,
+            latency_target: settings.latency_target,
+            warm_up: settings.warm_up,
+            duration: settings.duration,
+        }
+    }
+}

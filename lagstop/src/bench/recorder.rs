@@ -1,0 +1,89 @@
+//! What the host does meanwhile: `lagstop record`, in a process of its own.
+
+use std::{
+    io::{self, BufRead, BufReader, Read},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{model::Interval, recording::Line};
+
+/// `lagstop record`, which runs.
+pub(super) struct Recorder {
+    child: Child,
+    lines: Receiver<(Instant, Line)>,
+}
+
+impl Recorder {
+    /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    const INTERVAL: &str = "500ms";
+
+    /// Starts it, for so many cgroups, and waits until it measures.
+    pub(super) fn start(cgroups: u32) -> io::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["record", "--interval", Self::INTERVAL, "--max-cgroups", &cgroups.to_string()]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (sender, lines) = channel();
+        if let Some(stdout) = child.stdout.take() {
+            thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    let Ok(line) = serde_json::from_str(&line) else { break };
+                    if sender.send((Instant::now(), line)).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let mut this = Self { child, lines };
+        match this.lines.recv_timeout(Self::PATIENCE) {
+            Ok((_, Line::Header { .. })) => Ok(this),
+            _ => Err(io::Error::other(this.last_words())),
+        }
+    }
+
+    /// Ends it. Gives what it said was wrong.
+    fn last_words(&mut self) -> String {
+        let _ = self.child.kill();
+        let mut said = String::new();
+        self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+        match said.trim() {
+            "" => "lagstop record did not start to measure".to_owned(),
+            said => said.trim_start_matches("lagstop: ").to_owned(),
+        }
+    }
+
+    /// The intervals from `begins` until `ends`, for which it waits.
+    pub(super) fn intervals(&self, begins: Instant, ends: Instant) -> Vec<Interval> {
+        let mut intervals = Vec::new();
+        loop {
+            let left = (ends + Self::PATIENCE).saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok((came, Line::Interval(interval))) => {
+                    let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
+                    if came > ends {
+                        break;
+                    }
+                    if began.is_some_and(|began| began >= begins) {
+                        intervals.push(*interval);
+                    }
+                }
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        intervals
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let _ = self.child.wait();
+    }
+}

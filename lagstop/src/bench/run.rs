@@ -1,0 +1,315 @@
+//! From cgroup to result.
+
+use std::{
+    collections::HashMap,
+    io::{self, BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use super::{
+    Assignment, Bench, Demand, Host, Latency, Point, Settings, Speed, Tally, demands, function, leavings::PURPOSE,
+    point::Side, recorder::Recorder,
+};
+use crate::{
+    host::{Hierarchy, OwnCgroup, Version},
+    model::{self, Interval, Nanos},
+    plain::plain,
+};
+
+/// What ends a benchmark before its time.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// Cgroups cannot be made.
+    #[error("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(source))]
+    Cgroup {
+        /// Where.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is one of that name.
+    #[error("{0} is there already, and is not a benchmark's that has ended: name another with --base")]
+    Taken(String),
+    /// The scheduler would have no groups for functions.
+    #[error(
+        "the scheduler has no group for {0}, because the controller cpu is not handed down to it: write +cpu to \
+         cgroup.subtree_control of the cgroups above it"
+    )]
+    NoGroup(String),
+    /// A function cannot be started, or ended before its time.
+    #[error("function {function} {what}: {}", plain(source))]
+    Function {
+        /// Which one.
+        function: u32,
+        /// What it did not do.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The host cannot be measured.
+    #[error("the host cannot be measured: {}", plain(.0))]
+    Recorder(io::Error),
+    /// It was asked to stop.
+    #[error("stopped: nothing is left of it")]
+    Stopped,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Which run this is, from 0 on, and how many there will be.
+    pub run: usize,
+    /// How many there will be.
+    pub runs: usize,
+    /// Functions in it.
+    pub functions: u32,
+    /// How long all of it will take from here.
+    pub left: Duration,
+}
+
+/// Runs all of it, for as long as `stop` is not set; tells `progress` now and then how far it is.
+///
+/// # Errors
+/// See [`BenchError`]. Nothing is left of it then.
+pub fn run(
+    settings: &Settings,
+    hierarchy: &Hierarchy,
+    host: Host,
+    progress: &mut dyn FnMut(Progress),
+    stop: &Arc<AtomicBool>,
+) -> Result<Bench, BenchError> {
+    let speed = Speed::calibrate();
+    let cpus = host.cpus;
+    let mut bench = Bench::new(settings, host);
+    let each = settings.warm_up + settings.duration + Settings::IN_TIME;
+    let plan: Vec<(u32, u32)> = (0..settings.rounds)
+        .flat_map(|round| settings.densities.iter().map(move |&density| (round, density)))
+        .collect();
+    for (run, &(round, density)) in plan.iter().enumerate() {
+        let functions = density.saturating_mul(cpus);
+        let mut tell = |elapsed: Duration| {
+            let runs = u32::try_from(plan.len() - run).unwrap_or(u32::MAX);
+            progress(Progress {
+                run,
+                runs: plan.len(),
+                functions,
+                left: each.saturating_mul(runs).saturating_sub(elapsed),
+            });
+        };
+        let deployment = Deployment::put_up(settings, hierarchy, functions, speed, stop)?;
+        let mut point = deployment.measure(settings, &mut tell)?;
+        (point.density, point.round) = (density, round);
+        bench.points.push(point);
+    }
+    Ok(bench)
+}
+
+/// Functions in their cgroups. All of it is gone with this.
+struct Deployment {
+    base: OwnCgroup,
+    /// Those inside of it, each after the one that it is in.
+    inner: Vec<OwnCgroup>,
+    functions: Vec<Function>,
+    stop: Arc<AtomicBool>,
+}
+
+struct Function {
+    demand: Demand,
+    /// Its path in the hierarchy.
+    path: String,
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Deployment {
+    fn put_up(
+        settings: &Settings,
+        hierarchy: &Hierarchy,
+        functions: u32,
+        speed: Speed,
+        stop: &Arc<AtomicBool>,
+    ) -> Result<Self, BenchError> {
+        let directory = hierarchy.mount.join(&settings.base);
+        let cannot = |path: &std::path::Path, source| BenchError::Cgroup { path: path.display().to_string(), source };
+        let base = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => BenchError::Taken(directory.display().to_string()),
+            _ => cannot(&directory, error),
+        })?;
+        let mut this = Self { base, inner: Vec::new(), functions: Vec::new(), stop: Arc::clone(stop) };
+        if hierarchy.version == Version::V2 && !directory.join("cpu.weight").exists() {
+            return Err(BenchError::NoGroup(directory.display().to_string()));
+        }
+        for level in 0..settings.depth {
+            let above = this.inner.last().unwrap_or(&this.base);
+            above.hand_down_cpu(hierarchy).map_err(|error| cannot(above.directory(), error))?;
+            let inner =
+                above.child(&format!("level-{level}"), PURPOSE).map_err(|error| cannot(above.directory(), error))?;
+            this.inner.push(inner);
+        }
+        let above = this.inner.last().unwrap_or(&this.base);
+        above.hand_down_cpu(hierarchy).map_err(|error| cannot(above.directory(), error))?;
+        let above = above.directory().to_owned();
+        for (number, demand) in (0..functions).zip(demands(settings, functions)) {
+            this.refuse_when_stopped()?;
+            let directory = above.join(format!("func-{number}"));
+            let cgroup = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| cannot(&directory, error))?;
+            this.inner.push(cgroup);
+            let wrong = |what| move |source| BenchError::Function { function: number, what, source };
+            let function = this.start(hierarchy, demand).map_err(wrong("cannot be started"))?;
+            this.functions.push(function);
+            let assignment = Assignment::new(settings, number, demand, speed);
+            this.tell(number, &assignment).map_err(wrong("cannot be told what to do"))?;
+        }
+        for number in 0..functions {
+            let wrong = |source| BenchError::Function { function: number, what: "is not ready", source };
+            match this.hear(number).map_err(wrong)? {
+                line if line == function::READY => {}
+                _ => return Err(wrong(io::ErrorKind::InvalidData.into())),
+            }
+        }
+        Ok(this)
+    }
+
+    /// Starts a function in the cgroup that was made last.
+    fn start(&self, hierarchy: &Hierarchy, demand: Demand) -> io::Result<Function> {
+        let cgroup = self.inner.last().unwrap_or(&self.base);
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(FUNCTION).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = cgroup.spawn(&mut command)?;
+        let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
+        let path = cgroup.directory().strip_prefix(&hierarchy.mount).unwrap_or(cgroup.directory());
+        Ok(Function { demand, path: format!("/{}", path.display()), child, stdin, stdout: BufReader::new(stdout) })
+    }
+
+    fn tell(&mut self, function: u32, assignment: &Assignment) -> io::Result<()> {
+        let line = serde_json::to_string(assignment)?;
+        self.functions[function as usize].say(&line)
+    }
+
+    fn hear(&mut self, function: u32) -> io::Result<String> {
+        self.functions[function as usize].hear()
+    }
+
+    fn refuse_when_stopped(&self) -> Result<(), BenchError> {
+        if self.stop.load(Ordering::Relaxed) { Err(BenchError::Stopped) } else { Ok(()) }
+    }
+
+    /// Lets them run, and measures.
+    fn measure(mut self, settings: &Settings, tell: &mut dyn FnMut(Duration)) -> Result<Point, BenchError> {
+        let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
+        self.refuse_when_stopped()?;
+        // Whatever else runs has its cgroups, too.
+        let recorder = Recorder::start(count.saturating_add(ROOM)).map_err(BenchError::Recorder)?;
+        let started = Instant::now();
+        for (number, function) in (0..).zip(&mut self.functions) {
+            let wrong = |source| BenchError::Function { function: number, what: "cannot be let go", source };
+            function.say("go").map_err(wrong)?;
+        }
+        let begins = Instant::now() + settings.warm_up;
+        let ends = begins + settings.duration;
+        while Instant::now() < ends + Settings::IN_TIME {
+            self.refuse_when_stopped()?;
+            tell(started.elapsed());
+            thread::sleep(STEP);
+        }
+        let intervals = recorder.intervals(begins, ends);
+        if intervals.is_empty() {
+            return Err(BenchError::Recorder(io::Error::other("lagstop record wrote no interval in time")));
+        }
+        let mut tallies = Vec::new();
+        for (number, function) in (0..).zip(&mut self.functions) {
+            let heard = function.hear().and_then(|line| Ok(serde_json::from_str::<Tally>(&line)?));
+            let wrong =
+                |source| BenchError::Function { function: number, what: "does not say what it got done", source };
+            tallies.push(heard.map_err(wrong)?);
+        }
+        Ok(self.point(settings, &tallies, &intervals))
+    }
+
+    fn point(&self, settings: &Settings, tallies: &[Tally], intervals: &[Interval]) -> Point {
+        let mut host = model::Host::default();
+        if let Some((first, others)) = intervals.split_first() {
+            host = first.host.clone();
+            others.iter().for_each(|interval| host.add(&interval.host));
+        }
+        let mut all = Tally::default();
+        tallies.iter().for_each(|tally| all.merge(tally));
+        let seconds = settings.duration.as_secs_f64();
+        let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
+        let mut point = Point::new(0, count, 0, seconds, &all, &host);
+        if !settings.workload.is_closed() {
+            point.light = Some(self.side(true, tallies, intervals));
+            point.heavy = Some(self.side(false, tallies, intervals));
+        }
+        point
+    }
+
+    fn side(&self, is_light: bool, tallies: &[Tally], intervals: &[Interval]) -> Side {
+        let mut sum = Tally::default();
+        let mut paths = HashMap::new();
+        for (function, tally) in self.functions.iter().zip(tallies).filter(|(it, _)| it.demand.is_light == is_light) {
+            sum.merge(tally);
+            paths.insert(function.path.as_str(), ());
+        }
+        let time: f64 = intervals.iter().map(|interval| interval.duration_ns.seconds()).sum();
+        let of = intervals.iter().flat_map(|interval| &interval.cgroups).filter(|it| paths.contains_key(&*it.path));
+        let (mut cpu, mut wait) = (Nanos::ZERO, Some(Nanos::ZERO));
+        for cgroup in of {
+            cpu = cpu.plus(cgroup.totals.cpu_ns);
+            wait = wait.zip(cgroup.totals.runq_wait_ns).map(|(sum, more)| sum.plus(more));
+        }
+        let mean = |sum: Nanos| if time > 0.0 { sum.seconds() / time } else { 0.0 };
+        Side {
+            functions: u32::try_from(paths.len()).unwrap_or(u32::MAX),
+            offered: sum.offered,
+            latency: Latency::from(&sum.latencies),
+            cpu: mean(cpu),
+            waiting: wait.map(mean),
+        }
+    }
+}
+
+/// The subcommand that a function is.
+pub const FUNCTION: &str = "bench-function";
+/// Cgroups of others that are measured as well.
+const ROOM: u32 = 1_000;
+const STEP: Duration = Duration::from_millis(100);
+
+impl Function {
+    fn say(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.stdin, "{line}")?;
+        self.stdin.flush()
+    }
+
+    fn hear(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        match self.stdout.read_line(&mut line)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(line.trim_end().to_owned()),
+        }
+    }
+}
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        self.base.kill();
+        for function in &mut self.functions {
+            let _ = function.child.kill();
+            let _ = function.child.wait();
+        }
+        // From within.
+        for cgroup in self.inner.iter().rev().chain([&self.base]) {
+            // What stays the next benchmark sweeps.
+            let _ = cgroup.remove();
+        }
+    }
+}

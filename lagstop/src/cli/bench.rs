@@ -1,0 +1,101 @@
+//! `lagstop bench`
+
+mod arguments;
+mod preflight;
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+pub(super) use arguments::Args;
+
+use super::{Failure, block_on, listen, say, terminal_options};
+use crate::{
+    bench::{self, Bench, Progress},
+    host::{Hierarchy, Version},
+    model::GroupBy,
+    plain::plain,
+    report,
+};
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let settings = args.settings()?;
+    let hierarchy = Hierarchy::find(GroupBy::Scheduler)?;
+    let host = here(&hierarchy);
+    // What can be refused is looked at before anything is started.
+    let outputs = args.outputs()?;
+    preflight::check(&settings, host.cpus, args.force())?;
+    let swept = bench::sweep(&hierarchy).map_err(|error| format!("cgroups cannot be looked at: {}", plain(&error)))?;
+    for left in swept {
+        say(format_args!("lagstop: removed {}, which a benchmark that was killed had left\n", left.display()));
+    }
+    let bench = block_on(async {
+        let mut endings = listen()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let mut running =
+            tokio::task::spawn_blocking(move || bench::run(&settings, &hierarchy, host, &mut tell(), &seen));
+        loop {
+            tokio::select! {
+                ended = &mut running => return Ok(ended??),
+                () = endings.wait() => stop.store(true, Ordering::Relaxed),
+            }
+        }
+    });
+    clear();
+    let bench = bench?;
+    for (output, render) in outputs {
+        output.writer()?.write_all(render(&bench)?.as_bytes())?;
+        output.finish()?;
+    }
+    io::stdout().write_all(report::bench::text(&bench, terminal_options()).as_bytes()).or_else(|error| match error
+        .kind()
+    {
+        io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(format!("the report cannot be written: {}", plain(&error))),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a result is written to a file.
+type Render = fn(&Bench) -> Result<String, Failure>;
+
+fn here(hierarchy: &Hierarchy) -> bench::Host {
+    let uname = rustix::system::uname();
+    let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    bench::Host {
+        hostname: text(uname.nodename()),
+        kernel: text(uname.release()),
+        cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
+        cgroup_version: match hierarchy.version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        },
+    }
+}
+
+/// Where somebody looks, how far it is.
+fn tell() -> impl FnMut(Progress) + Send {
+    let is_live = io::stderr().is_terminal();
+    let mut last = None;
+    move |progress: Progress| {
+        let Progress { run, runs, functions, left } = progress;
+        let left = left.as_secs();
+        if is_live && last.replace((run, left)) != Some((run, left)) {
+            let (minutes, seconds) = (left / 60, left % 60);
+            say(format_args!("\r\x1b[Krun {} of {runs}: {functions} functions; {minutes}:{seconds:02} left", run + 1));
+        }
+    }
+}
+
+fn clear() {
+    if io::stderr().is_terminal() {
+        say(format_args!("\r\x1b[K"));
+    }
+}

@@ -1,0 +1,263 @@
+//! A benchmark, for people and for programs.
+
+use super::{
+    json,
+    page::{Colour, Options, Page},
+};
+use crate::{
+    bench::{Bench, Latency, Point},
+    diagnosis::Unit,
+    model::Nanos,
+};
+
+const HEADINGS: [&str; 13] = [
+    "functions",
+    "per CPU",
+    "offered",
+    "in time",
+    "p50",
+    "p95",
+    "overhead",
+    "pick",
+    "swap",
+    "switches",
+    "waiting",
+    "perceived",
+    "effective",
+];
+
+/// In one sentence.
+pub(super) fn verdict(bench: &Bench) -> String {
+    let host = &bench.host;
+    let runs = bench.points.len();
+    format!(
+        "{} on {}: {} CPUs, Linux {}, cgroup v{}; {runs} run{} with seed {}",
+        bench.workload.name(),
+        host.hostname,
+        host.cpus,
+        host.kernel,
+        host.cgroup_version,
+        if runs == 1 { "" } else { "s" },
+        bench.seed
+    )
+}
+
+fn shown(value: Option<f64>, unit: Unit) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+}
+
+fn time(time: Option<Nanos>) -> String {
+    time.map_or_else(|| "n/a".to_owned(), |time| time.to_string())
+}
+
+/// A run, cell by cell.
+fn cells(point: &Point) -> Vec<String> {
+    vec![
+        point.functions.to_string(),
+        point.density.to_string(),
+        Unit::PerSecond.show(point.offered as f64 / point.seconds),
+        Unit::PerSecond.show(point.throughput),
+        time(point.latency.p50_ns),
+        time(point.latency.p95_ns),
+        shown(point.overhead, Unit::Share),
+        shown(point.pick_ns, Unit::Ns),
+        shown(point.swap_ns, Unit::Ns),
+        Unit::PerSecond.show(point.switches_per_second),
+        shown(point.waiting, Unit::Tasks),
+        Unit::Share.show(point.perceived_utilisation),
+        shown(point.effective_utilisation, Unit::Share),
+    ]
+}
+
+/// Headings and runs.
+pub(super) fn table(bench: &Bench) -> Vec<Vec<String>> {
+    let headings = HEADINGS.map(str::to_owned).into();
+    std::iter::once(headings).chain(bench.points.iter().map(cells)).collect()
+}
+
+/// For a terminal.
+pub fn text(bench: &Bench, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.text("", Colour::Bold, &format!("{}.", verdict(bench)));
+    page.blank();
+    page.table(&HEADINGS, &bench.points.iter().map(cells).collect::<Vec<_>>());
+    if bench.points.iter().any(|point| point.light.is_some()) {
+        page.blank();
+        let headings =
+            ["functions", "light p50", "light p95", "light waiting", "heavy p50", "heavy p95", "heavy waiting"];
+        page.table(&headings, &bench.points.iter().map(sides).collect::<Vec<_>>());
+    }
+    page.blank();
+    page.text(
+        "",
+        Colour::Dim,
+        "In time: served within a second. Waiting: tasks on run queues, on average. docs/benchmark.md says how to read it.",
+    );
+    page.finish()
+}
+
+fn sides(point: &Point) -> Vec<String> {
+    let mut cells = vec![point.functions.to_string()];
+    for side in [&point.light, &point.heavy] {
+        let Latency { p50_ns, p95_ns, .. } = side.as_ref().map(|side| side.latency).unwrap_or_default();
+        let waiting = side.as_ref().and_then(|side| side.waiting);
+        cells.extend([time(p50_ns), time(p95_ns), shown(waiting, Unit::Tasks)]);
+    }
+    cells
+}
+
+/// For programs.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn json(bench: &Bench) -> Result<String, serde_json::Error> {
+    json::document(bench)
+}
+
+/// What [`json`] writes, as a JSON Schema.
+pub fn schema() -> serde_json::Value {
+    json::schema_of::<Bench>(Bench::SCHEMA)
+}
+
+/// For spreadsheets: a row a run. What was not measured is empty.
+///
+/// # Errors
+/// When it cannot be written as text.
+pub fn csv(bench: &Bench) -> Result<String, Box<dyn std::error::Error>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record([
+        "workload",
+        "round",
+        "density",
+        "functions",
+        "seconds",
+        "offered",
+        "in_time",
+        "unfinished",
+        "throughput",
+        "p50_ns",
+        "p95_ns",
+        "p99_ns",
+        "light_p50_ns",
+        "light_p95_ns",
+        "light_waiting",
+        "heavy_p50_ns",
+        "heavy_p95_ns",
+        "heavy_waiting",
+        "overhead",
+        "pick_ns",
+        "swap_ns",
+        "switches_per_second",
+        "waiting",
+        "perceived_utilisation",
+        "effective_utilisation",
+    ])?;
+    let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+    let ns = |time: Option<Nanos>| time.map(|time| time.0.to_string()).unwrap_or_default();
+    for point in &bench.points {
+        let mut row = vec![bench.workload.name().to_owned()];
+        row.extend([point.round, point.density, point.functions].map(|count| count.to_string()));
+        row.push(point.seconds.to_string());
+        row.extend([point.offered, point.in_time, point.unfinished].map(|count| count.to_string()));
+        row.push(point.throughput.to_string());
+        row.extend([point.latency.p50_ns, point.latency.p95_ns, point.latency.p99_ns].map(ns));
+        for side in [&point.light, &point.heavy] {
+            let latency = side.as_ref().map(|side| side.latency).unwrap_or_default();
+            row.extend([ns(latency.p50_ns), ns(latency.p95_ns), real(side.as_ref().and_then(|side| side.waiting))]);
+        }
+        row.extend([point.overhead, point.pick_ns, point.swap_ns].map(real));
+        row.push(point.switches_per_second.to_string());
+        row.push(real(point.waiting));
+        row.push(point.perceived_utilisation.to_string());
+        row.push(real(point.effective_utilisation));
+        writer.write_record(row)?;
+    }
+    Ok(String::from_utf8(writer.into_inner()?)?)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::bench::{Host, Latencies, Settings, Side, Workload};
+
+    /// Made-up runs at densities of 1 and 9, the second without costs, on a host with a hostile name.
+    pub(in crate::report) fn example() -> Bench {
+        let settings = Settings {
+            workload: Workload::Azure,
+            densities: vec![1, 9],
+            rounds: 1,
+            duration: Duration::from_secs(10),
+            warm_up: Duration::from_secs(1),
+            work: Duration::from_millis(40),
+            latency_target: Duration::from_millis(100),
+            demand: 0.1,
+            depth: 0,
+            base: "lagstop-bench".to_owned(),
+            seed: 7,
+            traces: Vec::new(),
+        };
+        let host = Host {
+            hostname: "<script>alert(1)</script>\u{1b}[2J".to_owned(),
+            kernel: "6.12".to_owned(),
+            cpus: 2,
+            cgroup_version: 2,
+        };
+        let mut bench = Bench::new(&settings, host);
+        for (density, is_measured) in [(1, true), (9, false)] {
+            let mut latencies = Latencies::default();
+            (1..=100).for_each(|n| latencies.add(Nanos(n * u64::from(density) * 10_000_000)));
+            let cost = |ns: f64| is_measured.then_some(ns);
+            let latency = Latency::from(&latencies);
+            let side = Side { functions: density, offered: 50, latency, cpu: 0.5, waiting: cost(1.5) };
+            bench.points.push(Point {
+                density,
+                functions: 2 * density,
+                seconds: 10.0,
+                offered: 100,
+                in_time: 90,
+                unfinished: 3,
+                throughput: 9.0,
+                latency,
+                light: Some(side.clone()),
+                heavy: Some(side),
+                overhead: cost(0.012),
+                pick_ns: cost(3_000.0),
+                swap_ns: cost(1_500.0),
+                switches_per_second: 1_234.0,
+                waiting: cost(3.0),
+                perceived_utilisation: 0.9,
+                effective_utilisation: cost(0.888),
+                latencies,
+                ..Point::default()
+            });
+        }
+        bench
+    }
+
+    #[test]
+    fn a_benchmark_reads_like_this() {
+        insta::assert_snapshot!(text(&example(), Options { width: 160, colour: false }));
+    }
+
+    #[test]
+    fn what_is_written_fits_the_schema() {
+        let written: serde_json::Value = serde_json::from_str(&json(&example()).unwrap()).unwrap();
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&written).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(written["points"][1]["overhead"], serde_json::Value::Null, "not measured is not 0");
+    }
+
+    #[test]
+    fn a_table_has_a_row_a_run() {
+        let table = csv(&example()).unwrap();
+        let mut reader = csv::Reader::from_reader(table.as_bytes());
+        let headings = reader.headers().unwrap().clone();
+        let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+        let cell = |row: usize, name: &str| rows[row].get(headings.iter().position(|it| it == name).unwrap()).unwrap();
+        assert_eq!(rows.len(), 2);
+        assert_eq!((cell(0, "overhead"), cell(1, "overhead"), cell(1, "functions")), ("0.012", "", "18"));
+    }
+}

@@ -1,0 +1,152 @@
+//! `lagstop bench`: what it does to the host, and that nothing is left of it.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::Duration,
+};
+
+use lagstop::{host::Hierarchy, model::GroupBy};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{TestCgroup, eventually},
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_benchmark_is_measured_and_the_same_seed_gives_the_same_requests", measured),
+    ("functions_are_in_cgroups_of_their_own_as_deep_as_asked_for", deep),
+    ("an_interrupted_benchmark_leaves_nothing", interrupted),
+    ("what_a_killed_benchmark_left_the_next_one_sweeps", killed),
+    ("a_benchmark_keeps_off_cgroups_that_it_did_not_make", taken),
+    ("a_busy_host_is_not_for_benchmarks", busy),
+];
+
+fn bench(arguments: &[&str]) -> Command {
+    // In version 2 the controller is handed down to one, and so to all.
+    drop(TestCgroup::new("hands-down"));
+    let mut command = Command::new(lagstop());
+    command.args(["bench", "--base", BASE, "--warm-up", "300ms"]).args(arguments);
+    command
+}
+
+const BASE: &str = "lagstop-test-bench";
+
+fn base() -> PathBuf {
+    Hierarchy::find(GroupBy::Scheduler).unwrap().mount.join(BASE)
+}
+
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!base().exists());
+    output
+}
+
+/// A benchmark that is running its functions, and their processes.
+fn running(arguments: &[&str]) -> (Child, Vec<Pid>) {
+    let child = bench(arguments).args(["--duration", "60s", "--force"]).stdout(Stdio::null()).spawn().unwrap();
+    let mut functions = Vec::new();
+    eventually("its functions", || {
+        functions = processes();
+        functions.len() >= 2
+    });
+    (child, functions)
+}
+
+fn processes() -> Vec<Pid> {
+    let directories = fs::read_dir(base()).into_iter().flatten().flatten().map(|entry| entry.path());
+    let procs = directories.filter_map(|directory| fs::read_to_string(directory.join("cgroup.procs")).ok());
+    procs
+        .flat_map(|procs| procs.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>())
+        .collect()
+}
+
+fn are_gone(processes: &[Pid]) -> bool {
+    processes.iter().all(|&pid| rustix::process::test_kill_process(pid).is_err())
+}
+
+fn measured() {
+    let points = |seed: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        let arguments =
+            ["--workload", "random", "--work", "5ms", "--sweep", "2,5", "--duration", "2s", "--force", "--seed", seed];
+        run(bench(&arguments).args(["--json", path]));
+        let bench: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        bench["points"].as_array().unwrap().clone()
+    };
+    let first = points("7");
+    let offered = |points: &[Value]| points.iter().map(|point| point["offered"].as_u64().unwrap()).collect::<Vec<_>>();
+    assert_eq!(offered(&first), offered(&points("7")));
+    assert_ne!(offered(&first), offered(&points("8")), "another seed");
+    let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+    for (point, density) in first.iter().zip([2, 5]) {
+        let number = |name: &str| point[name].as_f64().unwrap();
+        assert_eq!(point["functions"].as_u64().unwrap(), density * cpus);
+        assert!(number("offered") > 0.0 && number("unfinished") == 0.0, "{point}");
+        // A request is 5 ms of CPU time: latencies are no less, and the functions' CPU time is what they asked for.
+        assert!(point["latency"]["p50_ns"].as_f64().unwrap() >= 4e6, "{point}");
+        let cpu: f64 = ["light", "heavy"].iter().map(|side| point[side]["cpu"].as_f64().unwrap()).sum();
+        let asked = number("offered") * 0.005 / number("seconds");
+        assert!(cpu > 0.6 * asked && cpu < 2.0 * asked, "{cpu} cores, and {asked} were asked for");
+        assert!(number("switches_per_second") > 0.0 && number("perceived_utilisation") > 0.0);
+    }
+}
+
+fn deep() {
+    let mut command = bench(&["--sweep", "1", "--depth", "2", "--force", "--duration", "60s"]);
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    let inner = base().join("level-0/level-1");
+    let func = inner.join("func-0");
+    eventually("a function", || fs::read_to_string(func.join("cgroup.procs")).is_ok_and(|procs| !procs.is_empty()));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(!child.wait().unwrap().success());
+    assert!(!base().exists());
+}
+
+fn interrupted() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (mut child, functions) = running(&["--sweep", "2"]);
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        assert!(!child.wait().unwrap().success());
+        assert!(!base().exists() && are_gone(&functions));
+    }
+}
+
+fn killed() {
+    let (mut child, functions) = running(&["--sweep", "2"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the end of the functions", || are_gone(&functions));
+    assert!(base().exists(), "nobody was there to clean up");
+    let output = run(&mut bench(&["--sweep", "1", "--duration", "1s", "--force"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(BASE) && said.contains("had left"), "{said}");
+}
+
+fn taken() {
+    let mine = TestCgroup::new("not-a-bench");
+    let name = mine.path.trim_start_matches('/');
+    let output = Command::new(lagstop()).args(["bench", "--base", name, "--sweep", "1", "--force"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("is there already"), "{said}");
+    assert!(Hierarchy::find(GroupBy::Scheduler).unwrap().directory(&mine.path).unwrap().exists());
+}
+
+fn busy() {
+    let cgroup = TestCgroup::new("busy");
+    let mut loads: Vec<_> =
+        (0..std::thread::available_parallelism().unwrap().get()).map(|_| cgroup.start("spin 20000")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(|load| load.go());
+    std::thread::sleep(Duration::from_millis(200));
+    let output = bench(&["--sweep", "1", "--duration", "1s"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("% busy already") && said.contains("--force"), "{said}");
+    assert!(!base().exists());
+}
