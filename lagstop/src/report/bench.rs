@@ -114,7 +114,7 @@ pub fn json(bench: &Bench) -> Result<String, serde_json::Error> {
     json::document(bench)
 }
 
-/// What [`json`] writes, as a JSON Schema.
+/// What [`json()`] writes, as a JSON Schema.
 pub fn schema() -> serde_json::Value {
     json::schema_of::<Bench>(Bench::SCHEMA)
 }
