@@ -11,7 +11,6 @@ pub mod function;
 mod latencies;
 mod leavings;
 mod point;
-mod recorder;
 mod run;
 mod settings;
 mod tally;

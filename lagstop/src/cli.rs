@@ -16,6 +16,7 @@ mod record;
 mod show;
 mod thresholds;
 mod top;
+mod trial;
 mod when;
 
 use std::{
@@ -73,6 +74,8 @@ enum Command {
     Diff(diff::Args),
     /// Put functions in cgroups of their own under load, and measure what the scheduler takes (CFS-LAGS paper, §3.1)
     Bench(bench::Args),
+    /// Try a recommendation, measure what it does, and put everything back
+    Trial(trial::Args),
     /// Say what this kernel and these privileges allow, what is missing, and how to get it
     Check(check::Args),
     /// Say what is in a recording
@@ -86,6 +89,9 @@ enum Command {
     /// Run a command in a cgroup of its own, once let go, and clean up behind it
     #[command(name = keeper::KEEP, hide = true)]
     Keep(keeper::Args),
+    /// Put back what a trial has changed, once that is gone
+    #[command(name = crate::trial::watchdog::WATCHDOG, hide = true)]
+    Watchdog(trial::JournalArgs),
     /// Serve the requests of a benchmark
     #[command(name = crate::bench::FUNCTION, hide = true)]
     Function,
@@ -122,6 +128,8 @@ impl Cli {
             Command::Export(args) => export::run(&args),
             Command::Keep(args) => keeper::run(&args),
             Command::Bench(args) => bench::run(&args),
+            Command::Trial(args) => trial::run(&args),
+            Command::Watchdog(args) => trial::watch(&args),
             Command::Function => Ok(crate::bench::function::serve().map(|()| ExitCode::SUCCESS)?),
         }
     }
@@ -142,6 +150,8 @@ impl Command {
             | Self::Export(_)
             | Self::Keep(_)
             | Self::Bench(_)
+            | Self::Trial(_)
+            | Self::Watchdog(_)
             | Self::Function => None,
         }
     }

@@ -13,7 +13,7 @@ pub(crate) mod fixture;
 mod result;
 mod series;
 mod side;
-mod student;
+pub(crate) mod student;
 #[cfg(test)]
 mod tests;
 

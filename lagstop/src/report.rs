@@ -13,6 +13,7 @@ mod page;
 pub mod plan;
 pub mod sanitise;
 pub mod text;
+pub mod trial;
 
 pub use sanitise::display_name;
 

@@ -16,12 +16,13 @@ use thiserror::Error;
 
 use super::{
     Assignment, Bench, Demand, Host, Latency, Point, Settings, Speed, Tally, demands, function, leavings::PURPOSE,
-    point::Side, recorder::Recorder,
+    point::Side,
 };
 use crate::{
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, Interval, Nanos},
     plain::plain,
+    recorder::Recorder,
 };
 
 /// What ends a benchmark before its time.

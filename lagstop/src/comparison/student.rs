@@ -10,7 +10,7 @@ pub(super) fn two_sided(t: f64, freedom: f64) -> f64 {
 }
 
 /// How many spreads chance alone exceeds, to either side, with probability `p`.
-pub(super) fn quantile(p: f64, freedom: f64) -> f64 {
+pub(crate) fn quantile(p: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while two_sided(high, freedom) > p && high < 1e9 {
         high *= 2.0;

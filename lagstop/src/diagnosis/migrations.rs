@@ -64,7 +64,7 @@ fn finding(
     moves: &Moves,
 ) -> Finding {
     let subject = observed.subject(id);
-    let threads = observed.most_threads;
+    let threads = observed.threads();
     let runnable = observed.runnable(observations);
     let across = moves.across.filter(|(llc, _)| *llc >= MOSTLY_ACROSS);
     let unmeasured = observations.session.why_not("migrations");
@@ -86,7 +86,7 @@ fn finding(
                 .note("of times that its tasks fell asleep"),
             Figure::measured("cross_llc", "to another last-level cache", moves.across.map(|(llc, _)| llc), Unit::Share, &unmeasured),
             Figure::measured("cross_numa", "to another NUMA node", moves.across.map(|(_, numa)| numa), Unit::Share, &unmeasured),
-            Figure::new("threads", "threads", threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("threads", "threads", threads, Unit::Count).note("that run in an interval, on average"),
             Figure::new("runnable", "runnable on average", runnable, Unit::Tasks),
         ],
         threshold: vec![thresholds.state(Limit::Migrations)],

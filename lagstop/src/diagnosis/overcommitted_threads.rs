@@ -54,7 +54,7 @@ impl Pool {
             waits: observed.totals.runq_waits.unwrap_or_default(),
             active: if gets.is_finite() { gets.ceil().max(1.0) as u64 } else { 1 },
             quota,
-            threads: observed.most_threads,
+            threads: observed.threads(),
             self_inflicted: observed.self_inflicted(),
         })
     }
@@ -84,7 +84,7 @@ fn finding(
             Figure::new("runnable", "runnable on average", pool.runnable, Unit::Tasks),
             Figure::new("active", "threads that can be active", pool.active, Unit::Count)
                 .note("its share of all CPU time × CPUs, and no more than its quota, rounded up"),
-            Figure::new("threads", "threads", pool.threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("threads", "threads", pool.threads, Unit::Count).note("that run in an interval, on average"),
             Figure::new("waiting", "waiting on average", pool.waiting, Unit::Tasks),
             Figure::new("self_inflicted", "wait behind its own threads", pool.self_inflicted, Unit::Share)
                 .note("at least; by its part of the busy time of the CPUs that it waited on"),

@@ -44,7 +44,7 @@ pub(super) struct Violation {
     /// Share of the periods in which it was used up.
     throttled: f64,
     periods: u64,
-    /// Its own threads, runnable on average, and the most that ran.
+    /// Its own threads, runnable on average, and how many run in an interval.
     runnable: f64,
     threads: u64,
 }
@@ -57,7 +57,7 @@ impl Violation {
             throttled: observed.throttled_share()?,
             periods: observed.periods,
             runnable: observed.runnable(observations),
-            threads: observed.most_threads,
+            threads: observed.threads(),
         })
     }
 
@@ -96,7 +96,7 @@ fn finding(
             Figure::new("quota", "quota", violation.quota, Unit::Cores),
             Figure::new("cpus", "CPUs that it sees", cpus, Unit::Count)
                 .note("those of the host: whether it has a CPU set is not recorded"),
-            Figure::new("threads", "threads", violation.threads, Unit::Count).note("the most that ran in one interval"),
+            Figure::new("threads", "threads", violation.threads, Unit::Count).note("that run in an interval, on average"),
             Figure::new("runnable", "runnable on average", violation.runnable, Unit::Tasks),
             Figure::new("cpu", "CPU time", observed.totals.cpu_ns.cores(observations.span.duration_ns).0, Unit::Cores),
         ],

@@ -67,7 +67,7 @@ impl Hierarchy {
 
     /// One in a directory of a test.
     #[cfg(test)]
-    pub(super) fn at(version: Version, mount: &Path, group_by: GroupBy) -> Self {
+    pub(crate) fn at(version: Version, mount: &Path, group_by: GroupBy) -> Self {
         Self { version, mount: mount.to_owned(), root: "/".to_owned(), group_by }
     }
 

@@ -23,6 +23,7 @@ mod rotation;
 mod screen;
 mod sockets;
 mod terminal;
+mod trying;
 mod ways;
 
 use std::process::ExitCode;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         rotation::TESTS,
         screen::TESTS,
         sockets::TESTS,
+        trying::TESTS,
         ways::TESTS,
     ]
     .concat()

@@ -61,7 +61,7 @@ fn cgroup(observed: &Observed) -> Vec<Input> {
         input("nr_periods", observed.periods, Unit::Count, FILES),
         input("nr_throttled", observed.throttled, Unit::Count, FILES),
         known("quota_ns", observed.quota_ns, Unit::Ns, FILES),
-        input("most_threads", observed.most_threads, Unit::Count, "tasks seen running in an interval: threads"),
+        input("threads", observed.threads(), Unit::Count, "tasks seen running in an interval, on average: threads"),
         input("behind_itself_ns", observed.behind_itself_ns as u64, Unit::Ns, "cpus.crowd, cpus.busy_ns"),
     ]);
     inputs

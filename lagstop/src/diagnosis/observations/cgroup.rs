@@ -25,8 +25,8 @@ pub(in crate::diagnosis) struct Observed {
     pub throttled: u64,
     /// CPU time that it may use in each second, as last known.
     pub quota_ns: Option<Nanos>,
-    /// The most of its tasks that were seen running in one interval.
-    pub most_threads: u64,
+    /// Its tasks that were seen running in an interval: their sum over all intervals in which any was, and how many these are.
+    threads: (u64, u64),
     /// Run-queue wait, in nanoseconds, behind its own tasks: the least that it can have been.
     pub behind_itself_ns: f64,
 }
@@ -44,7 +44,7 @@ impl Observed {
             periods: 0,
             throttled: 0,
             quota_ns: None,
-            most_threads: 0,
+            threads: (0, 0),
             behind_itself_ns: 0.0,
         }
     }
@@ -83,7 +83,15 @@ impl Observed {
         self.periods = self.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
         self.throttled = self.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
         self.quota_ns = cgroup.quota_ns;
-        self.most_threads = self.most_threads.max(cgroup.totals.threads);
+        let (sum, intervals) = self.threads;
+        let ran = cgroup.totals.threads;
+        self.threads = (sum.saturating_add(ran), intervals + u64::from(ran > 0));
+    }
+
+    /// Its tasks that run in an interval, on average: the most there are would count those that come and go.
+    pub(in crate::diagnosis) fn threads(&self) -> u64 {
+        let (sum, intervals) = self.threads;
+        (sum as f64 / intervals.max(1) as f64).round() as u64
     }
 
     /// Tasks that were runnable on average over all of the recording.

@@ -3,19 +3,24 @@
 use std::{
     io::{self, BufRead, BufReader, Read},
     process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{model::Interval, recording::Line};
+use crate::{
+    model::{Interval, Session},
+    recording::Line,
+};
 
 /// `lagstop record`, which runs.
-pub(super) struct Recorder {
+#[derive(Debug)]
+pub(crate) struct Recorder {
     child: Child,
     lines: Receiver<(Instant, Line)>,
+    session: Session,
 }
 
 impl Recorder {
@@ -24,7 +29,7 @@ impl Recorder {
     const INTERVAL: &str = "500ms";
 
     /// Starts it, for so many cgroups, and waits until it measures.
-    pub(super) fn start(cgroups: u32) -> io::Result<Self> {
+    pub(crate) fn start(cgroups: u32) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["record", "--interval", Self::INTERVAL, "--max-cgroups", &cgroups.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -40,9 +45,12 @@ impl Recorder {
                 }
             });
         }
-        let mut this = Self { child, lines };
+        let mut this = Self { child, lines, session: Session::default() };
         match this.lines.recv_timeout(Self::PATIENCE) {
-            Ok((_, Line::Header { .. })) => Ok(this),
+            Ok((_, Line::Header { session, .. })) => {
+                this.session = session;
+                Ok(this)
+            }
             _ => Err(io::Error::other(this.last_words())),
         }
     }
@@ -58,23 +66,34 @@ impl Recorder {
         }
     }
 
-    /// The intervals from `begins` until `ends`, for which it waits.
-    pub(super) fn intervals(&self, begins: Instant, ends: Instant) -> Vec<Interval> {
-        let mut intervals = Vec::new();
+    /// How it measures.
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The next interval, and when it came. `None` where none comes within `patience`.
+    pub(crate) fn next(&self, patience: Duration) -> Option<(Instant, Interval)> {
+        let until = Instant::now() + patience;
         loop {
-            let left = (ends + Self::PATIENCE).saturating_duration_since(Instant::now());
-            match self.lines.recv_timeout(left) {
-                Ok((came, Line::Interval(interval))) => {
-                    let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
-                    if came > ends {
-                        break;
-                    }
-                    if began.is_some_and(|began| began >= begins) {
-                        intervals.push(*interval);
-                    }
-                }
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok((came, Line::Interval(interval))) => return Some((came, *interval)),
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// The intervals from `begins` until `ends`, for which it waits.
+    pub(crate) fn intervals(&self, begins: Instant, ends: Instant) -> Vec<Interval> {
+        let mut intervals = Vec::new();
+        while let Some((came, interval)) = self.next((ends + Self::PATIENCE).saturating_duration_since(Instant::now()))
+        {
+            if came > ends {
+                break;
+            }
+            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
+            if began.is_some_and(|began| began >= begins) {
+                intervals.push(interval);
             }
         }
         intervals

@@ -1,0 +1,240 @@
+//! `lagstop trial`
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use clap::{Args as ClapArgs, ValueEnum};
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use super::{Failure, block_on, listen, measure::positive, say, terminal_options};
+use crate::{
+    host::Hierarchy,
+    model::GroupBy,
+    plain::plain,
+    report,
+    trial::{self, Event, Journal, Kernel, Outcome, Policy, Prepared, Restored, Settings, watchdog},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo lagstop trial --policy weight            What it would change. Nothing is changed
+  sudo lagstop trial --policy weight --apply    A minute with and without in turn; then all is as it was
+  sudo lagstop trial --policy idle --for 2m --light '/apps.slice/web*' --apply
+                                                For these, instead of those that diagnose names
+  sudo lagstop trial --restore                  Put back what an interrupted trial has changed
+
+Whatever happens to lagstop or to the terminal, a second process puts everything back. docs/trial.md says how it
+is measured.";
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// What to try
+    #[arg(long, value_enum, required_unless_present = "restore")]
+    policy: Option<Policy>,
+
+    /// How long it is measured, with it and without
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
+    duration: Duration,
+
+    /// How long it is measured with it, or without, at a time [default: a thirteenth, 2s at least]
+    #[arg(long, value_name = "TIME", value_parser = long_enough)]
+    block: Option<Duration>,
+
+    /// How long it is measured before, to see who is light and who is heavy
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = long_enough)]
+    before: Duration,
+
+    /// Cgroups that are to go first, by path; several may be given
+    #[arg(long, value_name = "GLOB", value_parser = glob, conflicts_with = "from_diagnose")]
+    light: Vec<Glob>,
+
+    /// Those that diagnose finds to be light and to wait long are to go first: as without --light
+    #[arg(long)]
+    from_diagnose: bool,
+
+    /// CPU time that every cgroup gets that wants to run, in cores: else the trial ends
+    #[arg(long, value_name = "CORES", default_value = "0.01", value_parser = share)]
+    floor: f64,
+
+    /// For how long a cgroup may get less than its floor
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
+    patience: Duration,
+
+    /// Change it: without, it is only said what would be changed
+    #[arg(long)]
+    apply: bool,
+
+    /// Put back what an interrupted trial has changed
+    #[arg(long, conflicts_with_all = ["policy", "apply"])]
+    restore: bool,
+
+    /// For people, or for programs
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    #[command(flatten)]
+    journal: JournalArgs,
+}
+
+/// Where the journal is.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct JournalArgs {
+    /// Where it is written down what is to be put back
+    #[arg(long, value_name = "FILE", default_value = Journal::PATH, hide = true)]
+    journal: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let path = &args.journal.journal;
+    if args.restore {
+        return say_restored(&Journal::restore(path)?);
+    }
+    let Some(policy) = args.policy else { return Err("name a policy".into()) };
+    let settings = args.settings(policy)?;
+    let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
+    if args.apply {
+        // Before anything is waited for.
+        Journal::begin(path, policy)?.end();
+    }
+    policy.warning().inspect(|warning| say(format_args!("lagstop: {policy}: {warning}\n")));
+    let is_apply = args.apply;
+    let result = block_on(async {
+        let mut endings = listen()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let mut running = tokio::task::spawn_blocking(move || {
+            let tell = &mut tell();
+            let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
+            if is_apply {
+                trial::run(&settings, &kernel, prepared, tell, &seen).map(Tried::Outcome)
+            } else {
+                Ok(Tried::Plan(Box::new(prepared)))
+            }
+        });
+        loop {
+            tokio::select! {
+                ended = &mut running => return Ok(ended??),
+                () = endings.wait() => stop.store(true, Ordering::Relaxed),
+            }
+        }
+    });
+    if io::stderr().is_terminal() {
+        say(format_args!("\r\x1b[K"));
+    }
+    let tried = result?;
+    let written = match (&tried, args.format) {
+        (Tried::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, terminal_options()),
+        (Tried::Plan(prepared), Format::Json) => report::trial::plan_json(policy, prepared)?,
+        (Tried::Outcome(outcome), Format::Text) => report::trial::text(outcome, terminal_options()),
+        (Tried::Outcome(outcome), Format::Json) => report::trial::json(outcome)?,
+    };
+    match io::stdout().write_all(written.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("the report cannot be written: {}", plain(&error)).into())
+        }
+        _ => Ok(tried.exit_code()),
+    }
+}
+
+/// What there is to say.
+enum Tried {
+    Plan(Box<Prepared>),
+    Outcome(Outcome),
+}
+
+/// A trial ended before its time.
+const ENDED: u8 = 3;
+
+impl Tried {
+    fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Outcome(outcome) if !outcome.not_undone.is_empty() => ExitCode::FAILURE,
+            Self::Outcome(outcome) if outcome.ended.is_some() => ExitCode::from(ENDED),
+            _ => ExitCode::SUCCESS,
+        }
+    }
+}
+
+impl Args {
+    fn settings(&self, policy: Policy) -> Result<Settings, Failure> {
+        let mut light = GlobSetBuilder::new();
+        for glob in &self.light {
+            light.add(glob.clone());
+        }
+        let light: GlobSet = light.build()?;
+        let block = self.block.unwrap_or_else(|| (self.duration / 13).max(Duration::from_secs(2)));
+        Ok(Settings {
+            policy,
+            duration: self.duration,
+            block,
+            before: self.before,
+            light: (!self.light.is_empty()).then_some(light),
+            floor: self.floor,
+            patience: self.patience,
+            journal: self.journal.journal.clone(),
+        })
+    }
+}
+
+/// `lagstop trial-watchdog`
+pub(super) fn watch(args: &JournalArgs) -> Result<ExitCode, Failure> {
+    match watchdog::watch(&args.journal) {
+        Ok(None) => Ok(ExitCode::SUCCESS),
+        Ok(Some(restored)) => say_restored(&restored),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn say_restored(restored: &Restored) -> Result<ExitCode, Failure> {
+    say(format_args!("lagstop: {} changes of a trial are put back\n", restored.undone));
+    for why in &restored.failed {
+        say(format_args!("lagstop: {why}\n"));
+    }
+    Ok(if restored.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Where somebody looks, how far it is.
+fn tell() -> impl FnMut(Event) {
+    let is_live = io::stderr().is_terminal();
+    let mut last = None;
+    move |event| {
+        let (what, left) = match event {
+            Event::Before { left } => ("before", left),
+            Event::Block { is_with: true, left } => ("with", left),
+            Event::Block { is_with: false, left } => ("without", left),
+        };
+        let left = left.as_secs();
+        if is_live && last.replace((what, left)) != Some((what, left)) {
+            say(format_args!("\r\x1b[Kmeasuring {what}; {}:{:02} left", left / 60, left % 60));
+        }
+    }
+}
+
+fn long_enough(text: &str) -> Result<Duration, String> {
+    let time = positive(text)?;
+    if time < Duration::from_secs(2) { Err("it must be at least 2s".to_owned()) } else { Ok(time) }
+}
+
+fn glob(text: &str) -> Result<Glob, String> {
+    Glob::new(text).map_err(|error| error.to_string())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share: f64 = text.parse().map_err(|_| "it is a number such as 0.01".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("it must be from 0 to 1".to_owned()) }
+}

@@ -1,0 +1,143 @@
+//! A trial, for people and for programs.
+
+use serde::Serialize;
+
+use super::{
+    json,
+    page::{Colour, Options, Page},
+};
+use crate::{
+    diagnosis::Unit,
+    trial::{Change, Figure, Group, Outcome, Policy, Prepared},
+};
+
+/// Cgroups and changes of a kind that are shown to people.
+const TOP: usize = 8;
+
+/// What would be changed.
+pub fn plan(policy: Policy, prepared: &Prepared, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.text("", Colour::Bold, &format!("{policy} would be tried like this. Nothing was changed: --apply does it."));
+    page.blank();
+    side(&mut page, "go first", &prepared.sides.light);
+    side(&mut page, "pay", &prepared.sides.heavy);
+    page.blank();
+    page.text("", Colour::None, &prepared.finding.verdict);
+    page.blank();
+    let (threads, others): (Vec<&Change>, Vec<&Change>) =
+        prepared.changes.iter().partition(|change| matches!(change, Change::Thread { .. }));
+    for change in others.iter().take(TOP).chain(threads.iter().take(TOP)) {
+        page.text("  ", Colour::Cyan, &change.to_string());
+    }
+    let shown = others.len().min(TOP) + threads.len().min(TOP);
+    if prepared.changes.len() > shown {
+        page.text(
+            "  ",
+            Colour::Dim,
+            &format!("and {} more, which --format json lists", prepared.changes.len() - shown),
+        );
+    }
+    page.finish()
+}
+
+fn side(page: &mut Page, what: &str, groups: &[Group]) {
+    let shown = groups.iter().take(TOP).map(|group| group.path.as_str()).collect::<Vec<_>>().join(", ");
+    let more = groups.len().saturating_sub(TOP);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    page.labelled(what, &format!("{}: {shown}{more}", groups.len()));
+}
+
+/// What would be changed, for programs.
+#[derive(Serialize)]
+struct Plan<'a> {
+    schema: &'static str,
+    policy: Policy,
+    light: Vec<&'a str>,
+    heavy: Vec<&'a str>,
+    changes: &'a [Change],
+}
+
+/// The same for programs.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn plan_json(policy: Policy, prepared: &Prepared) -> Result<String, serde_json::Error> {
+    let paths = |groups: &'_ [Group]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
+    let (light, heavy) = (paths(&prepared.sides.light), paths(&prepared.sides.heavy));
+    json::document(&Plan {
+        schema: "lagstop.trial-plan/1",
+        policy,
+        light: light.iter().map(String::as_str).collect(),
+        heavy: heavy.iter().map(String::as_str).collect(),
+        changes: &prepared.changes,
+    })
+}
+
+/// What came of it, for a terminal.
+pub fn text(outcome: &Outcome, options: Options) -> String {
+    let mut page = Page::new(options);
+    let Outcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
+    page.text("", Colour::Bold, &format!("{policy} on {}, Linux {}.", outcome.hostname, outcome.kernel));
+    page.text(
+        "",
+        Colour::None,
+        &format!(
+            "{} cgroups first, {} pay; {pairs} blocks of {block_seconds} s with it, each between two without.",
+            light.len(),
+            heavy.len()
+        ),
+    );
+    if let Some(why) = &outcome.ended {
+        page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
+    }
+    page.blank();
+    let headings = ["", "without", "with", "change", "95 % confidence", "predicted"];
+    page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
+    page.blank();
+    if outcome.not_undone.is_empty() {
+        page.text("", Colour::Green, "Everything is as it was before.");
+    } else {
+        page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
+        outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
+    }
+    page.text(
+        "",
+        Colour::Dim,
+        "Predicted: of lightest Load Credit first, from the time before. docs/trial.md says how to read it.",
+    );
+    page.finish()
+}
+
+fn cells(figure: &Figure) -> Vec<String> {
+    let or = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "n/a".to_owned(), show);
+    let shown = |value| match figure.unit {
+        Unit::Seconds => or(value, &|seconds| Unit::Ns.show(seconds * 1e9)),
+        unit => or(value, &|value| unit.show(value)),
+    };
+    let percent = |value: f64| format!("{:+.1} %", value * 100.0);
+    let interval = figure
+        .low
+        .zip(figure.high)
+        .map_or_else(|| "n/a".to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high)));
+    vec![
+        figure.label.to_owned(),
+        shown(figure.without),
+        shown(figure.with),
+        or(figure.change, &percent),
+        interval,
+        figure.predicted.map_or_else(String::new, percent),
+    ]
+}
+
+/// What came of it, for programs.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn json(outcome: &Outcome) -> Result<String, serde_json::Error> {
+    json::document(outcome)
+}
+
+/// What [`json()`] writes, as a JSON Schema.
+pub fn schema() -> serde_json::Value {
+    json::schema_of::<Outcome>(Outcome::SCHEMA)
+}

@@ -1,0 +1,189 @@
+//! What can be tried.
+
+mod dynamic;
+mod static_priority;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use dynamic::Dynamic;
+
+use super::{Attr, Change, Group, Sides};
+use crate::host::{Hierarchy, Version};
+
+/// What can be tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// SCHED_RR for the light ones (CFS-LAGS-static, §4.1)
+    LagsStatic,
+    /// Weights by Load Credit: the lighter, the more
+    Weight,
+    /// cpu.idle for the heaviest: they run when nobody else wants to
+    Idle,
+    /// Short slices for the light ones and long ones for the heavy (Linux 6.12 and later)
+    Slice,
+    /// Latency-Aware Group Scheduling, where the kernel has it (cpu.latency_awareness)
+    KernelLags,
+    /// cpu.idle for whoever is heavy by Load Credit now, ranked anew in each interval
+    LagsDynamic,
+}
+
+/// What the kernel has.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    hierarchy: Hierarchy,
+    /// How a thread is scheduled that nobody has changed.
+    born: Attr,
+    /// Has each task a slice of its own?
+    has_slices: bool,
+}
+
+/// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
+const SHORT: u64 = 500_000;
+const LONG: u64 = 20_000_000;
+/// Weights go up by no more than this, and down.
+const MOST: f64 = 10.0;
+const LEAST: f64 = 0.25;
+/// The heaviest that have this part of the heavy ones' Load Credit are idle.
+const PART: f64 = 0.5;
+
+impl Policy {
+    /// As on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LagsStatic => "lags-static",
+            Self::Weight => "weight",
+            Self::Idle => "idle",
+            Self::Slice => "slice",
+            Self::KernelLags => "kernel-lags",
+            Self::LagsDynamic => "lags-dynamic",
+        }
+    }
+
+    /// What it changes at first, in turn.
+    ///
+    /// # Errors
+    /// Why this kernel, or these cgroups, are not for it.
+    pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+        if sides.light.is_empty() || sides.heavy.is_empty() {
+            return Err("it takes cgroups that are to go first and others that pay, and there are not both".to_owned());
+        }
+        match self {
+            Self::LagsStatic => static_priority::changes(sides, kernel),
+            Self::Weight => weights(sides, kernel),
+            Self::Idle => {
+                let mut left = PART * sides.heavy.iter().map(|group| group.credit).sum::<f64>();
+                let heaviest = sides.heavy.iter().take_while(|group| {
+                    let is_one = left > 0.0;
+                    left -= group.credit;
+                    is_one
+                });
+                heaviest.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
+            }
+            Self::LagsDynamic => sides
+                .heavy
+                .iter()
+                .map(|group| idle(group, kernel))
+                .collect::<Result<Vec<_>, _>>()
+                .map(|all| all.concat()),
+            Self::Slice if !kernel.has_slices => {
+                Err("this kernel has no slices of tasks: they came with Linux 6.12".to_owned())
+            }
+            Self::Slice => {
+                let of = |group: &Group, runtime: u64| {
+                    Change::threads(&group.directory, kernel.born, |attr| Attr { runtime, ..attr })
+                };
+                let light = sides.light.iter().flat_map(|group| of(group, SHORT));
+                Ok(light.chain(sides.heavy.iter().flat_map(|group| of(group, LONG))).collect())
+            }
+            Self::KernelLags => {
+                let file = |group: &Group| {
+                    Change::file(&group.directory, "cpu.latency_awareness", 1).ok_or_else(|| {
+                        "this kernel has no cpu.latency_awareness: it takes the patch of the CFS-LAGS paper".to_owned()
+                    })
+                };
+                sides.all().map(file).collect()
+            }
+        }
+    }
+
+    /// What to know before it is tried.
+    pub const fn warning(self) -> Option<&'static str> {
+        match self {
+            Self::LagsStatic => Some(
+                "real-time tasks that loop take all of a CPU that their budget allows: everything else on it waits meanwhile",
+            ),
+            Self::Idle | Self::LagsDynamic => Some(
+                "idle cgroups get next to nothing while others want to run: the trial ends where one gets less than its floor",
+            ),
+            Self::Weight | Self::Slice | Self::KernelLags => None,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl Kernel {
+    /// The running one's, whose cgroups are in `hierarchy`.
+    pub fn here(hierarchy: Hierarchy) -> Self {
+        // A thread of lagstop's is as nobody changed it. Asking for a slice of 0 asks for the usual one.
+        let own = Attr::of(0).unwrap_or_default();
+        Self { hierarchy, born: Attr { policy: Attr::OTHER, nice: 0, runtime: 0, ..own }, has_slices: own.runtime > 0 }
+    }
+
+    /// The file with a cgroup's weight, and what one of default weight says.
+    const fn weight(&self) -> (&'static str, f64) {
+        match self.hierarchy.version {
+            Version::V1 => ("cpu.shares", 1024.0),
+            Version::V2 => ("cpu.weight", 100.0),
+        }
+    }
+
+    /// Where cgroups are.
+    pub fn hierarchy(&self) -> &Hierarchy {
+        &self.hierarchy
+    }
+}
+
+fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+    let (file, _) = kernel.weight();
+    let fair = sides.fair();
+    let change = |group: &Group| {
+        let factor = (fair / group.credit).clamp(LEAST, MOST);
+        let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
+            return Err(format!("{} has no {file}", group.path));
+        };
+        let now: f64 = before.parse().map_err(|_| format!("{} of {} is {before}", file, group.path))?;
+        let factor = if factor.is_nan() { 1.0 } else { factor };
+        let after = (now * factor).round().max(2.0).to_string();
+        Ok(Change::File { directory, inode, file, before, after })
+    };
+    sides.all().map(change).collect()
+}
+
+/// What makes a cgroup idle. Its weight is lost by that: it is put back behind it.
+fn idle(group: &Group, kernel: &Kernel) -> Result<Vec<Change>, String> {
+    let (file, _) = kernel.weight();
+    let weight = Change::file(&group.directory, file, "").map(|change| match change {
+        Change::File { directory, inode, file, before, .. } => {
+            Change::File { directory, inode, file, after: before.clone(), before }
+        }
+        other => other,
+    });
+    let idle = Change::file(&group.directory, "cpu.idle", 1);
+    weight
+        .zip(idle)
+        .map(|(weight, idle)| vec![weight, idle])
+        .ok_or_else(|| format!("{} has no cpu.idle: it came with Linux 5.15", group.path))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! Light and heavy by Load Credit, ranked anew in each interval (CFS-LAGS, §4.2, from outside of the kernel).
+
+use std::collections::HashMap;
+
+use super::{Change, Kernel, Sides, idle};
+use crate::model::{CgroupId, Interval};
+
+/// Who is light becomes heavy above so much of the fair share, and light again below so much of it: else those at the border
+/// would go to and fro.
+const HEAVY_ABOVE: f64 = 1.2;
+const LIGHT_BELOW: f64 = 0.8;
+
+/// Who is heavy now.
+#[derive(Clone, Debug)]
+pub struct Dynamic {
+    sides: Sides,
+    /// What made them idle.
+    heavy: HashMap<CgroupId, Vec<Change>>,
+}
+
+impl Dynamic {
+    /// The heavy side is idle already.
+    pub fn new(sides: &Sides, kernel: &Kernel) -> Self {
+        let made = sides.heavy.iter().filter_map(|group| Some((group.id, idle(group, kernel).ok()?)));
+        Self { sides: sides.clone(), heavy: made.collect() }
+    }
+
+    /// What is to be changed after an interval.
+    pub fn changes(&mut self, interval: &Interval, kernel: &Kernel) -> Vec<Change> {
+        let ranked: HashMap<CgroupId, f64> =
+            interval.cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0))).collect();
+        let ours = || self.sides.all().filter_map(|group| Some((group, *ranked.get(&group.id)?)));
+        let count = ours().count();
+        let fair = ours().map(|(_, credit)| credit).sum::<f64>() / count.max(1) as f64;
+        let mut changes = Vec::new();
+        for (group, credit) in ours() {
+            let is_heavy = self.heavy.contains_key(&group.id);
+            if !is_heavy && credit > HEAVY_ABOVE * fair {
+                let Ok(made) = idle(group, kernel) else { continue };
+                changes.extend(made.iter().cloned());
+                self.heavy.insert(group.id, made);
+            } else if is_heavy && credit < LIGHT_BELOW * fair {
+                let made = self.heavy.remove(&group.id).unwrap_or_default();
+                changes.extend(made.into_iter().rev().map(reversed));
+            }
+        }
+        changes
+    }
+}
+
+/// What undoes a change, as a change.
+fn reversed(change: Change) -> Change {
+    match change {
+        Change::File { directory, inode, file, before, after } => {
+            Change::File { directory, inode, file, before: after, after: before }
+        }
+        other => other,
+    }
+}

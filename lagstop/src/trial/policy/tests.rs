@@ -1,0 +1,123 @@
+use std::{fs, path::Path};
+
+use super::*;
+use crate::model::{Cgroup, CgroupId, GroupBy, Interval, Tasks};
+
+/// A hierarchy of version 2 in a directory, with cgroups of so much Load Credit.
+fn host(credits: &[(&str, f64)]) -> (tempfile::TempDir, Kernel, Sides) {
+    let home = tempfile::tempdir().unwrap();
+    let mut sides = Sides::default();
+    let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len().max(1) as f64;
+    for (id, &(name, credit)) in (10..).zip(credits) {
+        let directory = home.path().join(name);
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("cpu.weight"), "100\n").unwrap();
+        fs::write(directory.join("cpu.idle"), "0\n").unwrap();
+        let group = Group { id: CgroupId(id), path: format!("/{name}"), directory, credit };
+        if credit < fair { sides.light.push(group) } else { sides.heavy.push(group) }
+    }
+    let kernel = Kernel::here(Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler));
+    (home, kernel, sides.sorted())
+}
+
+fn says(home: &Path, name: &str, file: &str) -> String {
+    fs::read_to_string(home.join(name).join(file)).unwrap().trim().to_owned()
+}
+
+fn make(changes: &[Change]) {
+    changes.iter().for_each(|change| change.make().unwrap());
+}
+
+const MIX: &[(&str, f64)] = &[("web", 0.1), ("api", 0.5), ("batch", 4.0), ("train", 3.4)];
+
+#[test]
+fn weights_go_by_load_credit_within_limits() {
+    let (home, kernel, sides) = host(MIX);
+    let changes = Policy::Weight.changes(&sides, &kernel).unwrap();
+    make(&changes);
+    // The fair share is 2 tasks.
+    let weights = ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.weight"));
+    assert_eq!(weights, ["1000", "400", "50", "59"]);
+    changes.iter().rev().for_each(|change| change.undo().unwrap());
+    assert!(MIX.iter().all(|(name, _)| says(home.path(), name, "cpu.weight") == "100"));
+}
+
+#[test]
+fn the_heaviest_are_idle_and_their_weight_is_kept() {
+    let (home, kernel, sides) = host(MIX);
+    let changes = Policy::Idle.changes(&sides, &kernel).unwrap();
+    make(&changes);
+    let idle = ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.idle"));
+    assert_eq!(idle, ["0", "0", "1", "0"], "it has more than half of what is heavy");
+    // The kernel forgets the weight of a cgroup that becomes idle: it is written behind it.
+    fs::write(home.path().join("batch/cpu.weight"), "1").unwrap();
+    changes.iter().rev().for_each(|change| change.undo().unwrap());
+    assert_eq!(
+        (says(home.path(), "batch", "cpu.idle"), says(home.path(), "batch", "cpu.weight")),
+        ("0".into(), "100".into())
+    );
+}
+
+#[test]
+fn what_the_kernel_has_not_is_said() {
+    let (home, kernel, sides) = host(MIX);
+    assert!(Policy::KernelLags.changes(&sides, &kernel).unwrap_err().contains("cpu.latency_awareness"));
+    let without = Kernel { has_slices: false, ..kernel.clone() };
+    assert!(Policy::Slice.changes(&sides, &without).unwrap_err().contains("6.12"));
+    fs::remove_file(home.path().join("train/cpu.idle")).unwrap();
+    assert!(Policy::LagsDynamic.changes(&sides, &kernel).unwrap_err().contains("/train has no cpu.idle"));
+    for (name, _) in MIX {
+        fs::write(home.path().join(name).join("cpu.latency_awareness"), "0").unwrap();
+    }
+    assert_eq!(Policy::KernelLags.changes(&sides, &kernel).unwrap().len(), 4);
+}
+
+#[test]
+fn it_takes_both_light_and_heavy() {
+    let (_home, kernel, sides) = host(MIX);
+    for sides in [Sides { light: vec![], ..sides.clone() }, Sides { heavy: vec![], ..sides }] {
+        for policy in Policy::value_variants() {
+            assert!(policy.changes(&sides, &kernel).unwrap_err().contains("there are not both"), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn real_time_budgets_are_given_from_above() {
+    let (home, kernel, sides) = host(MIX);
+    fs::write(home.path().join("cpu.rt_runtime_us"), "950000\n").unwrap();
+    for (name, _) in MIX {
+        fs::write(home.path().join(name).join("cpu.rt_runtime_us"), "0\n").unwrap();
+    }
+    make(&Policy::LagsStatic.changes(&sides, &kernel).unwrap());
+    let budgets = ["web", "api", "batch"].map(|name| says(home.path(), name, "cpu.rt_runtime_us"));
+    assert_eq!(budgets, ["427500", "427500", "0"], "nine tenths of what the root has");
+    fs::write(home.path().join("cpu.rt_runtime_us"), "0\n").unwrap();
+    assert!(Policy::LagsStatic.changes(&sides, &kernel).unwrap_err().contains("no real-time budget"));
+}
+
+#[test]
+fn the_dynamic_one_follows_load_credit_but_not_every_wiggle() {
+    let (home, kernel, sides) = host(MIX);
+    let mut dynamic = Dynamic::new(&sides, &kernel);
+    let mut made = Policy::LagsDynamic.changes(&sides, &kernel).unwrap();
+    make(&made);
+    let idle = || ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.idle")).join("");
+    assert_eq!(idle(), "0011");
+    let interval = |credits: [f64; 4]| {
+        let cgroup = |(id, credit)| Cgroup { id: CgroupId(id), load_credit: Some(Tasks(credit)), ..Cgroup::default() };
+        Interval { cgroups: (10..).zip(credits).map(cgroup).collect(), ..Interval::default() }
+    };
+    let mut step = |credits| {
+        let changes = dynamic.changes(&interval(credits), &kernel);
+        make(&changes);
+        made.extend(changes);
+        idle()
+    };
+    assert_eq!(step([2.1, 2.0, 2.0, 1.9]), "0011", "at the border nobody changes sides");
+    assert_eq!(step([6.0, 0.5, 4.0, 0.5]), "1010");
+    assert_eq!(step([0.0, 0.0, 0.0, 0.0]), "1010", "nobody ran");
+    made.iter().rev().for_each(|change| change.undo().unwrap());
+    assert_eq!(idle(), "0000");
+    assert!(MIX.iter().all(|(name, _)| says(home.path(), name, "cpu.weight") == "100"));
+}
