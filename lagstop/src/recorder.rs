@@ -82,22 +82,6 @@ impl Recorder {
             }
         }
     }
-
-    /// The intervals from `begins` until `ends`, for which it waits.
-    pub(crate) fn intervals(&self, begins: Instant, ends: Instant) -> Vec<Interval> {
-        let mut intervals = Vec::new();
-        while let Some((came, interval)) = self.next((ends + Self::PATIENCE).saturating_duration_since(Instant::now()))
-        {
-            if came > ends {
-                break;
-            }
-            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
-            if began.is_some_and(|began| began >= begins) {
-                intervals.push(interval);
-            }
-        }
-        intervals
-    }
 }
 
 impl Drop for Recorder {

@@ -102,6 +102,7 @@ mod tests {
         Settings {
             workload,
             densities: vec![1],
+            policies: Vec::new(),
             rounds: 1,
             duration: Duration::from_secs(10),
             warm_up: Duration::ZERO,

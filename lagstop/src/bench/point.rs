@@ -4,7 +4,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Latencies, Settings, Tally, Workload};
-use crate::model::{self, Nanos};
+use crate::{
+    model::{self, Nanos},
+    trial::Policy,
+};
 
 /// A whole benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -51,6 +54,8 @@ pub struct Point {
     pub density: u32,
     /// Functions.
     pub functions: u32,
+    /// What was changed about scheduling. `None`: nothing.
+    pub policy: Option<Policy>,
     /// Which round it belongs to, from 0 on.
     pub round: u32,
     /// How long it was measured, in seconds.
@@ -162,6 +167,7 @@ impl Point {
         Self {
             density,
             functions,
+            policy: None,
             round,
             seconds,
             offered: tally.offered,

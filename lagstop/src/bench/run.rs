@@ -1,14 +1,14 @@
 //! From cgroup to result.
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     io::{self, BufRead, BufReader, Write},
+    os::unix::fs::MetadataExt,
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -20,9 +20,10 @@ use super::{
 };
 use crate::{
     host::{Hierarchy, OwnCgroup, Version},
-    model::{self, Interval, Nanos},
+    model::{self, CgroupId, Interval, Nanos},
     plain::plain,
     recorder::Recorder,
+    trial::{Change, Dynamic, Group, Kernel, Policy, Sides},
 };
 
 /// What ends a benchmark before its time.
@@ -58,6 +59,14 @@ pub enum BenchError {
     /// The host cannot be measured.
     #[error("the host cannot be measured: {}", plain(.0))]
     Recorder(io::Error),
+    /// A change to scheduling cannot be made.
+    #[error("{policy} cannot be tried: {why}")]
+    Policy {
+        /// Which.
+        policy: Policy,
+        /// Why not.
+        why: String,
+    },
     /// It was asked to stop.
     #[error("stopped: nothing is left of it")]
     Stopped,
@@ -91,10 +100,8 @@ pub fn run(
     let cpus = host.cpus;
     let mut bench = Bench::new(settings, host);
     let each = settings.warm_up + settings.duration + Settings::IN_TIME;
-    let plan: Vec<(u32, u32)> = (0..settings.rounds)
-        .flat_map(|round| settings.densities.iter().map(move |&density| (round, density)))
-        .collect();
-    for (run, &(round, density)) in plan.iter().enumerate() {
+    let plan = plan(settings);
+    for (run, &(round, density, policy)) in plan.iter().enumerate() {
         let functions = density.saturating_mul(cpus);
         let mut tell = |elapsed: Duration| {
             let runs = u32::try_from(plan.len() - run).unwrap_or(u32::MAX);
@@ -106,11 +113,24 @@ pub fn run(
             });
         };
         let deployment = Deployment::put_up(settings, hierarchy, functions, speed, stop)?;
-        let mut point = deployment.measure(settings, &mut tell)?;
-        (point.density, point.round) = (density, round);
+        let mut point = deployment.measure(settings, policy, &Kernel::here(hierarchy.clone()), &mut tell)?;
+        (point.density, point.round, point.policy) = (density, round, policy);
         bench.points.push(point);
     }
     Ok(bench)
+}
+
+/// Round, density and policy of each run: policies take turns, so that what changes on its own is shared by all of them.
+fn plan(settings: &Settings) -> Vec<(u32, u32, Option<Policy>)> {
+    let none = [None];
+    let policies = if settings.policies.is_empty() { &none[..] } else { &settings.policies[..] };
+    let mut plan = Vec::new();
+    for round in 0..settings.rounds {
+        for &density in &settings.densities {
+            plan.extend(policies.iter().map(|&policy| (round, density, policy)));
+        }
+    }
+    plan
 }
 
 /// Functions in their cgroups. All of it is gone with this.
@@ -124,8 +144,8 @@ struct Deployment {
 
 struct Function {
     demand: Demand,
-    /// Its path in the hierarchy.
-    path: String,
+    /// Its cgroup; the Load Credit is what it asks for on average.
+    group: Group,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -165,7 +185,7 @@ impl Deployment {
             let cgroup = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| cannot(&directory, error))?;
             this.inner.push(cgroup);
             let wrong = |what| move |source| BenchError::Function { function: number, what, source };
-            let function = this.start(hierarchy, demand).map_err(wrong("cannot be started"))?;
+            let function = this.start(hierarchy, demand, settings.work).map_err(wrong("cannot be started"))?;
             this.functions.push(function);
             let assignment = Assignment::new(settings, number, demand, speed);
             this.tell(number, &assignment).map_err(wrong("cannot be told what to do"))?;
@@ -181,14 +201,21 @@ impl Deployment {
     }
 
     /// Starts a function in the cgroup that was made last.
-    fn start(&self, hierarchy: &Hierarchy, demand: Demand) -> io::Result<Function> {
+    fn start(&self, hierarchy: &Hierarchy, demand: Demand, work: Duration) -> io::Result<Function> {
         let cgroup = self.inner.last().unwrap_or(&self.base);
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(FUNCTION).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = cgroup.spawn(&mut command)?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
-        let path = cgroup.directory().strip_prefix(&hierarchy.mount).unwrap_or(cgroup.directory());
-        Ok(Function { demand, path: format!("/{}", path.display()), child, stdin, stdout: BufReader::new(stdout) })
+        let directory = cgroup.directory().to_owned();
+        let path = directory.strip_prefix(&hierarchy.mount).unwrap_or(&directory);
+        let group = Group {
+            id: CgroupId(directory.metadata()?.ino()),
+            path: format!("/{}", path.display()),
+            credit: demand.rate.unwrap_or_default() * work.as_secs_f64(),
+            directory,
+        };
+        Ok(Function { demand, group, child, stdin, stdout: BufReader::new(stdout) })
     }
 
     fn tell(&mut self, function: u32, assignment: &Assignment) -> io::Result<()> {
@@ -205,11 +232,23 @@ impl Deployment {
     }
 
     /// Lets them run, and measures.
-    fn measure(mut self, settings: &Settings, tell: &mut dyn FnMut(Duration)) -> Result<Point, BenchError> {
+    fn measure(
+        mut self,
+        settings: &Settings,
+        policy: Option<Policy>,
+        kernel: &Kernel,
+        tell: &mut dyn FnMut(Duration),
+    ) -> Result<Point, BenchError> {
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         self.refuse_when_stopped()?;
         // Whatever else runs has its cgroups, too.
         let recorder = Recorder::start(count.saturating_add(ROOM)).map_err(BenchError::Recorder)?;
+        let sides = self.sides();
+        let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
+        if let Some(policy) = policy {
+            let changes = policy.changes(&sides, kernel).map_err(|why| BenchError::Policy { policy, why })?;
+            make(policy, changes)?;
+        }
         let started = Instant::now();
         for (number, function) in (0..).zip(&mut self.functions) {
             let wrong = |source| BenchError::Function { function: number, what: "cannot be let go", source };
@@ -217,12 +256,19 @@ impl Deployment {
         }
         let begins = Instant::now() + settings.warm_up;
         let ends = begins + settings.duration;
+        let mut intervals = Vec::new();
         while Instant::now() < ends + Settings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
-            thread::sleep(STEP);
+            let Some((came, interval)) = recorder.next(STEP) else { continue };
+            if let Some((dynamic, policy)) = dynamic.as_mut().zip(policy) {
+                make(policy, dynamic.changes(&interval, kernel))?;
+            }
+            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
+            if began.is_some_and(|began| began >= begins) && came <= ends {
+                intervals.push(interval);
+            }
         }
-        let intervals = recorder.intervals(begins, ends);
         if intervals.is_empty() {
             return Err(BenchError::Recorder(io::Error::other("lagstop record wrote no interval in time")));
         }
@@ -254,15 +300,24 @@ impl Deployment {
         point
     }
 
+    /// Who asks for less than the mean, and the others.
+    fn sides(&self) -> Sides {
+        let of = |is_light: bool| {
+            let functions = self.functions.iter().filter(move |function| function.demand.is_light == is_light);
+            functions.map(|function| function.group.clone()).collect()
+        };
+        Sides { light: of(true), heavy: of(false) }.sorted()
+    }
+
     fn side(&self, is_light: bool, tallies: &[Tally], intervals: &[Interval]) -> Side {
         let mut sum = Tally::default();
-        let mut paths = HashMap::new();
+        let mut ids = HashSet::new();
         for (function, tally) in self.functions.iter().zip(tallies).filter(|(it, _)| it.demand.is_light == is_light) {
             sum.merge(tally);
-            paths.insert(function.path.as_str(), ());
+            ids.insert(function.group.id);
         }
         let time: f64 = intervals.iter().map(|interval| interval.duration_ns.seconds()).sum();
-        let of = intervals.iter().flat_map(|interval| &interval.cgroups).filter(|it| paths.contains_key(&*it.path));
+        let of = intervals.iter().flat_map(|interval| &interval.cgroups).filter(|it| ids.contains(&it.id));
         let (mut cpu, mut wait) = (Nanos::ZERO, Some(Nanos::ZERO));
         for cgroup in of {
             cpu = cpu.plus(cgroup.totals.cpu_ns);
@@ -270,13 +325,22 @@ impl Deployment {
         }
         let mean = |sum: Nanos| if time > 0.0 { sum.seconds() / time } else { 0.0 };
         Side {
-            functions: u32::try_from(paths.len()).unwrap_or(u32::MAX),
+            functions: u32::try_from(ids.len()).unwrap_or(u32::MAX),
             offered: sum.offered,
             latency: Latency::from(&sum.latencies),
             cpu: mean(cpu),
             waiting: wait.map(mean),
         }
     }
+}
+
+/// Makes changes. There is nothing to undo: the cgroups go, and what is in them.
+fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
+    for change in changes {
+        let made = change.make();
+        made.map_err(|error| BenchError::Policy { policy, why: format!("{change}: {}", plain(&error)) })?;
+    }
+    Ok(())
 }
 
 /// The subcommand that a function is.

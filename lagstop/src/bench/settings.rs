@@ -6,6 +6,8 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::trial::Policy;
+
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +49,9 @@ pub struct Settings {
     pub workload: Workload,
     /// Functions per CPU, one run each.
     pub densities: Vec<u32>,
+    /// Which changes to scheduling are tried, one run each; `None` is none. As many runs as there are, and one where there are
+    /// none.
+    pub policies: Vec<Option<Policy>>,
     /// How often the whole sweep is done.
     pub rounds: u32,
     /// How long a run is measured.
@@ -79,7 +84,8 @@ impl Settings {
 
     /// How long all of it takes, but for starting and cleaning up.
     pub fn takes(&self) -> Duration {
-        let runs = u32::try_from(self.densities.len()).unwrap_or(u32::MAX).saturating_mul(self.rounds);
+        let runs = self.densities.len().saturating_mul(self.policies.len().max(1));
+        let runs = u32::try_from(runs).unwrap_or(u32::MAX).saturating_mul(self.rounds);
         (self.warm_up + self.duration + Self::IN_TIME).saturating_mul(runs)
     }
 }

@@ -121,7 +121,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let tell = &mut tell();
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
             if is_apply {
-                trial::run(&settings, &kernel, prepared, tell, &seen).map(Tried::Outcome)
+                trial::run(&settings, &kernel, prepared, tell, &seen).map(|outcome| Tried::Outcome(Box::new(outcome)))
             } else {
                 Ok(Tried::Plan(Box::new(prepared)))
             }
@@ -154,7 +154,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// What there is to say.
 enum Tried {
     Plan(Box<Prepared>),
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
 }
 
 /// A trial ended before its time.

@@ -8,9 +8,11 @@ use crate::{
     bench::{Bench, Latency, Point},
     diagnosis::Unit,
     model::Nanos,
+    trial::Policy,
 };
 
-const HEADINGS: [&str; 13] = [
+const HEADINGS: [&str; 14] = [
+    "policy",
     "functions",
     "per CPU",
     "offered",
@@ -50,9 +52,15 @@ fn time(time: Option<Nanos>) -> String {
     time.map_or_else(|| "n/a".to_owned(), |time| time.to_string())
 }
 
+/// What was tried.
+pub(super) fn policy(point: &Point) -> &'static str {
+    point.policy.map_or("none", Policy::name)
+}
+
 /// A run, cell by cell.
 fn cells(point: &Point) -> Vec<String> {
     vec![
+        policy(point).to_owned(),
         point.functions.to_string(),
         point.density.to_string(),
         Unit::PerSecond.show(point.offered as f64 / point.seconds),
@@ -83,8 +91,16 @@ pub fn text(bench: &Bench, options: Options) -> String {
     page.table(&HEADINGS, &bench.points.iter().map(cells).collect::<Vec<_>>());
     if bench.points.iter().any(|point| point.light.is_some()) {
         page.blank();
-        let headings =
-            ["functions", "light p50", "light p95", "light waiting", "heavy p50", "heavy p95", "heavy waiting"];
+        let headings = [
+            "policy",
+            "functions",
+            "light p50",
+            "light p95",
+            "light waiting",
+            "heavy p50",
+            "heavy p95",
+            "heavy waiting",
+        ];
         page.table(&headings, &bench.points.iter().map(sides).collect::<Vec<_>>());
     }
     page.blank();
@@ -97,7 +113,7 @@ pub fn text(bench: &Bench, options: Options) -> String {
 }
 
 fn sides(point: &Point) -> Vec<String> {
-    let mut cells = vec![point.functions.to_string()];
+    let mut cells = vec![policy(point).to_owned(), point.functions.to_string()];
     for side in [&point.light, &point.heavy] {
         let Latency { p50_ns, p95_ns, .. } = side.as_ref().map(|side| side.latency).unwrap_or_default();
         let waiting = side.as_ref().and_then(|side| side.waiting);
@@ -127,6 +143,7 @@ pub fn csv(bench: &Bench) -> Result<String, Box<dyn std::error::Error>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record([
         "workload",
+        "policy",
         "round",
         "density",
         "functions",
@@ -155,7 +172,7 @@ pub fn csv(bench: &Bench) -> Result<String, Box<dyn std::error::Error>> {
     let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let ns = |time: Option<Nanos>| time.map(|time| time.0.to_string()).unwrap_or_default();
     for point in &bench.points {
-        let mut row = vec![bench.workload.name().to_owned()];
+        let mut row = vec![bench.workload.name().to_owned(), policy(point).to_owned()];
         row.extend([point.round, point.density, point.functions].map(|count| count.to_string()));
         row.push(point.seconds.to_string());
         row.extend([point.offered, point.in_time, point.unfinished].map(|count| count.to_string()));
@@ -187,6 +204,7 @@ pub(super) mod tests {
         let settings = Settings {
             workload: Workload::Azure,
             densities: vec![1, 9],
+            policies: Vec::new(),
             rounds: 1,
             duration: Duration::from_secs(10),
             warm_up: Duration::from_secs(1),

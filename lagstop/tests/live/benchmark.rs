@@ -20,6 +20,7 @@ use crate::{
 pub(crate) const TESTS: &[Test] = &[
     ("a_benchmark_is_measured_and_the_same_seed_gives_the_same_requests", measured),
     ("functions_are_in_cgroups_of_their_own_as_deep_as_asked_for", deep),
+    ("policies_take_turns_on_the_same_requests", policies),
     ("an_interrupted_benchmark_leaves_nothing", interrupted),
     ("what_a_killed_benchmark_left_the_next_one_sweeps", killed),
     ("a_benchmark_keeps_off_cgroups_that_it_did_not_make", taken),
@@ -96,6 +97,21 @@ fn measured() {
         assert!(cpu > 0.6 * asked && cpu < 2.0 * asked, "{cpu} cores, and {asked} were asked for");
         assert!(number("switches_per_second") > 0.0 && number("perceived_utilisation") > 0.0);
     }
+}
+
+fn policies() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let mut command = bench(&["--sweep", "5", "--rounds", "2", "--duration", "1s", "--work", "2ms", "--force"]);
+    run(command.args(["--policy", "none", "--policy", "weight", "--json", path]));
+    let result: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let points = result["points"].as_array().unwrap();
+    let of = |name: &str| points.iter().map(|point| point[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("policy"), [Value::Null, "weight".into(), Value::Null, "weight".into()]);
+    let offered = of("offered");
+    assert!(offered.iter().all(|count| *count == offered[0] && count.as_u64() > Some(0)), "{offered:?}");
+    let closed = bench(&["--workload", "resctl", "--policy", "weight", "--force"]).output().unwrap();
+    assert!(!closed.status.success() && String::from_utf8_lossy(&closed.stderr).contains("azure or random"));
 }
 
 fn deep() {

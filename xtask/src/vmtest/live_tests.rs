@@ -107,6 +107,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     on_a_host("diagnose_finds_light_cgroups_behind_heavy_ones"),
     program("a_benchmark_is_measured_and_the_same_seed_gives_the_same_requests"),
     program("functions_are_in_cgroups_of_their_own_as_deep_as_asked_for"),
+    program("policies_take_turns_on_the_same_requests"),
     program("an_interrupted_benchmark_leaves_nothing"),
     program("what_a_killed_benchmark_left_the_next_one_sweeps"),
     program("a_benchmark_keeps_off_cgroups_that_it_did_not_make"),

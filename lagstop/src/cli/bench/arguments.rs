@@ -2,13 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
 use super::Render;
 use crate::{
     bench::{Settings, Trace, Workload},
     cli::{Failure, measure::positive, output::WholeFile},
     report::{bench, html},
+    trial::Policy,
 };
 
 const EXAMPLES: &str = "\
@@ -18,6 +19,8 @@ Examples:
                                          As in the paper, with its pictures
   sudo lagstop bench --sweep 9 --duration 60s --json before.json
                                          One density, for a script
+  sudo lagstop bench --sweep 9 --rounds 5 --policy none --policy weight --policy idle
+                                         What changes to scheduling do, on the same requests
 
 Each function is a process in a cgroup of its own below lagstop-bench. Ctrl-C leaves nothing behind.
 docs/benchmark.md says how to read it, and how it maps to the paper.";
@@ -33,6 +36,10 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,5,9,13,19",
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     sweep: Vec<u32>,
+
+    /// A change to scheduling to try, as `lagstop trial` has it, or none; several take turns on the same requests
+    #[arg(long, value_name = "NAME", value_parser = policy)]
+    policy: Vec<Tried>,
 
     /// How often the whole sweep is done, one after the other
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -101,7 +108,16 @@ impl Args {
         if !self.trace.is_empty() && self.workload != Workload::Azure {
             return Err("--trace is for --workload azure, which follows it".into());
         }
+        let policies: Vec<Option<Policy>> = self.policy.iter().map(|tried| tried.0).collect();
+        if self.workload.is_closed() && policies.iter().any(Option::is_some) {
+            return Err(
+                "policies tell light functions from heavy ones, and in closed loops all are alike: use --workload \
+                        azure or random"
+                    .into(),
+            );
+        }
         Ok(Settings {
+            policies,
             workload: self.workload,
             densities: self.sweep.clone(),
             rounds: self.rounds,
@@ -127,6 +143,18 @@ impl Args {
         let asked = forms.into_iter().filter_map(|(file, render)| Some((file.as_ref()?, render)));
         asked.map(|(file, render)| Ok((WholeFile::create(file, self.force)?, render))).collect()
     }
+}
+
+/// A change to scheduling, or none.
+#[derive(Clone, Copy, Debug)]
+struct Tried(Option<Policy>);
+
+fn policy(text: &str) -> Result<Tried, String> {
+    if text == "none" {
+        return Ok(Tried(None));
+    }
+    let names = Policy::value_variants().iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
+    Policy::from_str(text, false).map(|policy| Tried(Some(policy))).map_err(|_| format!("there are none, {names}"))
 }
 
 fn at_least_a_second(text: &str) -> Result<Duration, String> {
@@ -162,5 +190,7 @@ mod tests {
         assert!(name("").is_err() && name("../x").is_err() && name("a/b").is_err() && name(".").is_err());
         assert!(name("my-bench_2").is_ok());
         assert!(at_least_a_second("999ms").is_err());
+        assert!(policy("nonsense").unwrap_err().contains("none, lags-static, weight"));
+        assert!(policy("none").unwrap().0.is_none() && policy("lags-static").unwrap().0 == Some(Policy::LagsStatic));
     }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bench::{Bench, Point},
     model::Nanos,
-    report::bench::{table, verdict},
+    report::bench::{policy, table, verdict},
 };
 
 /// Steps of a distribution.
@@ -28,50 +28,50 @@ pub fn render_bench(bench: &Bench) -> String {
     page.element("h1", "", &format!("{verdict}."));
     page.table(table(bench).iter().map(Vec::as_slice));
     let ms = |time: Option<Nanos>| time.map(|time| time.0 as f64 / 1e6);
-    let pictures: [(&str, &str, &str, Vec<Line>); 5] = [
+    let pictures: [(&str, &str, &str, Vec<Vec<Line>>); 5] = [
         (
             "Requests served in time (Fig. 3a, 9)",
             "Requests served within a second, each second: up to a peak, then fewer as more functions share the CPUs.",
             "requests/s",
             vec![
-                line(bench, "in time", |point| Some(point.throughput)),
-                line(bench, "offered", |point| Some(point.offered as f64 / point.seconds)),
+                lines(bench, "in time", |point| Some(point.throughput)),
+                lines(bench, "offered", |point| Some(point.offered as f64 / point.seconds)),
             ],
         ),
         (
             "Scheduling overhead (Fig. 3b, 10)",
             "Part of the time of all CPUs that switching takes.",
             "%",
-            vec![line(bench, "overhead", |point| point.overhead.map(|share| share * 100.0))],
+            vec![lines(bench, "overhead", |point| point.overhead.map(|share| share * 100.0))],
         ),
         (
             "Cost of a switch (Fig. 3c, 10)",
             "Mean time from entering the scheduler to the switch (pick), and from there to leaving it (swap).",
             "µs",
             vec![
-                line(bench, "switch", |point| point.switch_cost_ns().map(|ns| ns / 1e3)),
-                line(bench, "pick", |point| point.pick_ns.map(|ns| ns / 1e3)),
-                line(bench, "swap", |point| point.swap_ns.map(|ns| ns / 1e3)),
+                lines(bench, "switch", |point| point.switch_cost_ns().map(|ns| ns / 1e3)),
+                lines(bench, "pick", |point| point.pick_ns.map(|ns| ns / 1e3)),
+                lines(bench, "swap", |point| point.swap_ns.map(|ns| ns / 1e3)),
             ],
         ),
         (
             "Switches (Fig. 10)",
             "Each second, on all CPUs.",
             "switches/s",
-            vec![line(bench, "switches", |point| Some(point.switches_per_second))],
+            vec![lines(bench, "switches", |point| Some(point.switches_per_second))],
         ),
         (
             "Latency (Fig. 9)",
             "From when a request came until it was served. Those that were not served by the end count as far as they had come.",
             "ms",
             vec![
-                line(bench, "p50", |point| ms(point.latency.p50_ns)),
-                line(bench, "p95", |point| ms(point.latency.p95_ns)),
+                lines(bench, "p50", |point| ms(point.latency.p50_ns)),
+                lines(bench, "p95", |point| ms(point.latency.p95_ns)),
             ],
         ),
     ];
     for (heading, says, unit, lines) in pictures {
-        let drawn = picture(&|area| by_density(area, unit, &lines), HEIGHT);
+        let drawn = picture(&|area| by_density(area, unit, &lines.concat()), HEIGHT);
         drawn.iter().for_each(|drawn| page.picture(heading, says, drawn));
     }
     let drawn = picture(&|area| distributions(area, bench), HEIGHT);
@@ -85,18 +85,27 @@ pub fn render_bench(bench: &Bench) -> String {
     page.end()
 }
 
-/// A figure against density: the median of its runs.
-fn line(bench: &Bench, name: &str, figure: impl Fn(&Point) -> Option<f64>) -> Line {
-    let mut densities: Vec<u32> = bench.points.iter().map(|point| point.density).collect();
-    densities.sort_unstable();
-    densities.dedup();
-    let median = |density: u32| {
-        let runs = bench.points.iter().filter(|point| point.density == density);
-        let mut values: Vec<f64> = runs.filter_map(&figure).filter(|value| value.is_finite()).collect();
-        values.sort_by(f64::total_cmp);
-        Some((f64::from(density), *values.get(values.len() / 2)?))
+/// A figure against density: the median of its runs, a line for each policy.
+fn lines(bench: &Bench, name: &str, figure: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
+    let mut policies: Vec<&str> = bench.points.iter().map(policy).collect();
+    policies.sort_unstable();
+    policies.dedup();
+    let is_one = policies.len() < 2;
+    let line = |tried: &str| {
+        let runs: Vec<&Point> = bench.points.iter().filter(|point| policy(point) == tried).collect();
+        let mut densities: Vec<u32> = runs.iter().map(|point| point.density).collect();
+        densities.sort_unstable();
+        densities.dedup();
+        let median = |density: u32| {
+            let runs = runs.iter().filter(|point| point.density == density);
+            let mut values: Vec<f64> = runs.filter_map(|run| figure(run)).filter(|value| value.is_finite()).collect();
+            values.sort_by(f64::total_cmp);
+            Some((f64::from(density), *values.get(values.len() / 2)?))
+        };
+        let name = if is_one { name.to_owned() } else { format!("{name}, {tried}") };
+        (name, densities.into_iter().filter_map(median).collect())
     };
-    (name.to_owned(), densities.into_iter().filter_map(median).collect())
+    policies.into_iter().map(line).collect()
 }
 
 fn by_density(area: &Area<'_>, unit: &str, lines: &[Line]) -> Drawn {
@@ -109,7 +118,7 @@ fn by_density(area: &Area<'_>, unit: &str, lines: &[Line]) -> Drawn {
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..most * 1.05, 0.0..room_above(highest))?;
     axes(&mut chart, "functions per CPU", unit)?;
-    for ((name, points), colour) in lines.iter().zip(SERIES) {
+    for ((name, points), colour) in lines.iter().zip(SERIES.into_iter().cycle()) {
         let series = LineSeries::new(points.iter().copied(), colour.stroke_width(2)).point_size(3);
         chart
             .draw_series(series)?
@@ -132,7 +141,7 @@ fn distributions(area: &Area<'_>, bench: &Bench) -> Drawn {
         .map(|point| {
             let shares = (0..=STEPS).map(|step| f64::from(step) / f64::from(STEPS));
             let at = |share| Some((ms(point.latencies.quantile(share)?).max(0.1), share * 100.0));
-            (format!("{} per CPU", point.density), shares.filter_map(at).collect())
+            (format!("{} per CPU, {}", point.density, policy(point)), shares.filter_map(at).collect())
         })
         .collect();
     let longest = lines.iter().flat_map(|(_, points)| points).map(|point| point.0).fold(1_000.0, f64::max);
@@ -144,7 +153,7 @@ fn distributions(area: &Area<'_>, bench: &Bench) -> Drawn {
         .build_cartesian_2d((shortest..longest * 1.1).log_scale(), 0.0..100.0)?;
     axes(&mut chart, "ms", "% of requests")?;
     chart.draw_series(LineSeries::new([(1_000.0, 0.0), (1_000.0, 100.0)], INK.mix(0.4)))?;
-    for ((name, points), colour) in lines.iter().zip(SERIES) {
+    for ((name, points), colour) in lines.iter().zip(SERIES.into_iter().cycle()) {
         let series = LineSeries::new(points.iter().copied(), colour.stroke_width(2));
         chart
             .draw_series(series)?
@@ -193,7 +202,10 @@ mod tests {
         for throughput in [100.0, 11.0] {
             bench.points.push(Point { throughput, ..bench.points[0].clone() });
         }
-        let (_, points) = line(&bench, "in time", |point| Some(point.throughput));
-        assert_eq!(points, [(1.0, 11.0), (9.0, 9.0)]);
+        let drawn = |bench: &Bench| lines(bench, "in time", |point| Some(point.throughput));
+        assert_eq!(drawn(&bench), [("in time".to_owned(), vec![(1.0, 11.0), (9.0, 9.0)])]);
+        bench.points[0].policy = Some(crate::trial::Policy::Idle);
+        let names: Vec<String> = drawn(&bench).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["in time, idle", "in time, none"]);
     }
 }
