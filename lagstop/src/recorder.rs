@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead, BufReader, Read},
+    os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -33,6 +34,8 @@ impl Recorder {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["record", "--interval", Self::INTERVAL, "--max-cgroups", &cgroups.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Ctrl-C is for whoever started it, which ends it then.
+        command.process_group(0);
         let mut child = command.spawn()?;
         let (sender, lines) = channel();
         if let Some(stdout) = child.stdout.take() {

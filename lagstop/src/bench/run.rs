@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     io::{self, BufRead, BufReader, Write},
-    os::unix::fs::MetadataExt,
+    os::unix::{fs::MetadataExt, process::CommandExt},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::{
         Arc,
@@ -204,7 +204,8 @@ impl Deployment {
     fn start(&self, hierarchy: &Hierarchy, demand: Demand, work: Duration) -> io::Result<Function> {
         let cgroup = self.inner.last().unwrap_or(&self.base);
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(FUNCTION).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Ctrl-C is for the benchmark, which ends them then.
+        command.arg(FUNCTION).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = cgroup.spawn(&mut command)?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
         let directory = cgroup.directory().to_owned();

@@ -3,6 +3,7 @@
 use std::{
     hint::black_box,
     sync::atomic::{AtomicBool, Ordering},
+    thread,
     time::Duration,
 };
 
@@ -19,11 +20,14 @@ pub struct Speed {
 impl Speed {
     /// Steps between two looks at whether to stop: some tenths of a millisecond.
     const CHUNK: u64 = 200_000;
-    const TRIES: u32 = 20;
+    const TRIES: u32 = 100;
+    const PAUSE: Duration = Duration::from_millis(5);
 
-    /// Finds it out, in some ten milliseconds: the best of several tries, which is the one that was disturbed least.
+    /// Finds it out, in half a second: the best of many tries, which is the one that was disturbed least, also by what runs
+    /// on the same core.
     pub fn calibrate() -> Self {
         let try_it = || {
+            thread::sleep(Self::PAUSE);
             let before = cpu_time();
             steps(Self::CHUNK);
             (cpu_time() - before).as_secs_f64() * 1_000.0

@@ -108,7 +108,7 @@ fn starved_server() {
     let crowd = TestCgroup::new("crowd");
     server.make_it_light();
     let mut loads = [
-        server.start(&format!("serve-busily {port} 0 {MS}")),
+        server.start(&format!("serve-hard {port} 300 {MS}")),
         client.start(&format!("connect {port} {MS}")),
         crowd.start(&format!("threads 2 {MS}")),
     ];

@@ -20,6 +20,7 @@ use lagstop::{
 use rustix::{
     net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen, socket_with},
     thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe},
+    time::{ClockId, clock_gettime},
 };
 
 use crate::sockets::listen_overflows;
@@ -71,6 +72,12 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["serve-busily", port, work, ms] => serve_busily(
             port.parse().unwrap(),
             Duration::from_millis(work.parse().unwrap()),
+            Duration::from_millis(ms.parse().unwrap()),
+        ),
+        // The same, and it takes CPU time, in microseconds.
+        ["serve-hard", port, work, ms] => serve_hard(
+            port.parse().unwrap(),
+            Duration::from_micros(work.parse().unwrap()),
             Duration::from_millis(ms.parse().unwrap()),
         ),
         ["connect", port, ms] => connect_to(port.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
@@ -220,11 +227,27 @@ fn connect_to(port: u16, time: Duration) {
 
 /// Accepts one connection after the other, and sleeps for `work` with each.
 fn serve_busily(port: u16, work: Duration, time: Duration) {
+    accept_all(port, time, || thread::sleep(work));
+}
+
+/// Accepts one connection after the other, and runs for `work` of CPU time with each, waits for it not included.
+fn serve_hard(port: u16, work: Duration, time: Duration) {
+    accept_all(port, time, || {
+        let had = || {
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+        };
+        let before = had();
+        while had() - before < work {}
+    });
+}
+
+fn accept_all(port: u16, time: Duration, serve: impl Fn()) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     let start = Instant::now();
     while start.elapsed() < time {
         let connection = listener.accept().unwrap();
-        thread::sleep(work);
+        serve();
         drop(connection);
     }
 }
