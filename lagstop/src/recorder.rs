@@ -32,7 +32,18 @@ impl Recorder {
     /// Starts it, for so many cgroups, and waits until it measures.
     pub(crate) fn start(cgroups: u32) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["record", "--interval", Self::INTERVAL, "--max-cgroups", &cgroups.to_string()]);
+        // As the user would have it is not as it has to be here.
+        command.args([
+            "--config",
+            "/dev/null",
+            "record",
+            "--group-by",
+            "scheduler",
+            "--interval",
+            Self::INTERVAL,
+            "--max-cgroups",
+            &cgroups.to_string(),
+        ]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // Ctrl-C is for whoever started it, which ends it then.
         command.process_group(0);
@@ -55,6 +66,14 @@ impl Recorder {
                 Ok(this)
             }
             _ => Err(io::Error::other(this.last_words())),
+        }
+    }
+
+    /// Does it still run?
+    pub(crate) fn is_there(&mut self) -> io::Result<()> {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(_) => Err(io::Error::other(self.last_words())),
         }
     }
 

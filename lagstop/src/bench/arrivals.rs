@@ -46,7 +46,7 @@ pub fn demands(settings: &Settings, functions: u32) -> Vec<Demand> {
         }
     };
     let fair = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-    rates.into_iter().map(|rate| Demand { rate: Some(rate), is_light: rate < fair }).collect()
+    rates.into_iter().map(|rate| Demand { rate: Some(rate), is_light: rate < fair * (1.0 - 1e-9) }).collect()
 }
 
 /// When requests come within `seconds`, in ascending order.

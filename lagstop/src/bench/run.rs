@@ -243,7 +243,7 @@ impl Deployment {
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         self.refuse_when_stopped()?;
         // Whatever else runs has its cgroups, too.
-        let recorder = Recorder::start(count.saturating_add(ROOM)).map_err(BenchError::Recorder)?;
+        let mut recorder = Recorder::start(count.saturating_add(ROOM)).map_err(BenchError::Recorder)?;
         let sides = self.sides();
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
@@ -261,9 +261,14 @@ impl Deployment {
         while Instant::now() < ends + Settings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
-            let Some((came, interval)) = recorder.next(STEP) else { continue };
-            if let Some((dynamic, policy)) = dynamic.as_mut().zip(policy) {
-                make(policy, dynamic.changes(&interval, kernel))?;
+            let Some((came, interval)) = recorder.next(STEP) else {
+                recorder.is_there().map_err(BenchError::Recorder)?;
+                continue;
+            };
+            if let Some(policy) = policy {
+                let mut changes = policy.newcomers(&sides, kernel);
+                changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
+                make(policy, changes)?;
             }
             let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
             if began.is_some_and(|began| began >= begins) && came <= ends {

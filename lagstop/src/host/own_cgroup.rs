@@ -38,7 +38,10 @@ impl OwnCgroup {
         let cgroup = Self { directory };
         let pid = std::process::id();
         let mark = format!("{purpose} {pid} {}", started(pid).unwrap_or_default());
-        setxattr(&cgroup.directory, Self::MARK, mark.as_bytes(), XattrFlags::empty())?;
+        if let Err(error) = setxattr(&cgroup.directory, Self::MARK, mark.as_bytes(), XattrFlags::empty()) {
+            cgroup.remove();
+            return Err(error.into());
+        }
         Ok(cgroup)
     }
 

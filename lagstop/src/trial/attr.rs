@@ -28,6 +28,8 @@ impl Attr {
     pub const OTHER: u32 = 0;
     /// `SCHED_RR`.
     pub const RR: u32 = 2;
+    /// `SCHED_FLAG_RESET_ON_FORK`: what is made by it is scheduled as usual.
+    pub const RESET_ON_FORK: u64 = 1;
 
     /// That of the task with this number; 0 is the caller.
     ///

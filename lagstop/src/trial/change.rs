@@ -1,7 +1,8 @@
 //! One change to the host, and how it is undone.
 
 use std::{
-    fs, io,
+    fs::{self, File},
+    io::{self, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
@@ -39,18 +40,6 @@ pub enum Change {
         /// How it is to be.
         after: Attr,
     },
-    /// Threads of a cgroup are born that are scheduled so, because those that make them are. Nothing is done about them before
-    /// the end; then they get what they would have been born with.
-    Heirs {
-        /// The cgroup's directory.
-        directory: PathBuf,
-        /// Which one that is.
-        inode: u64,
-        /// How threads are scheduled that are born by others.
-        before: Attr,
-        /// How they are scheduled meanwhile.
-        after: Attr,
-    },
 }
 
 impl Change {
@@ -61,27 +50,25 @@ impl Change {
         Some(Self::File { directory: directory.to_owned(), inode: inode(directory).ok()?, file, before, after })
     }
 
-    /// All threads of a cgroup are to be scheduled as `change` says of what they are now, and those that they make.
-    /// `born` is how threads are that nobody has changed.
-    pub fn threads(directory: &Path, born: Attr, change: impl Fn(Attr) -> Attr) -> Vec<Self> {
-        let heirs = inode(directory).ok().map(|inode| Self::Heirs {
-            directory: directory.to_owned(),
-            inode,
-            before: born,
-            after: change(born),
-        });
+    /// All threads of a cgroup are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
+    /// they make is scheduled as usual.
+    pub fn threads(directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
         // What has the usual slice has none of its own.
         let usual = Attr::of(0).map_or(0, |own| own.runtime);
         let thread = |tid: u32| {
             let (started, mut before) = (started(tid)?, Attr::of(tid).ok()?);
+            // What is real-time already, or has a deadline, is somebody's decision.
+            if before.policy != Attr::OTHER {
+                return None;
+            }
             if before.runtime == usual {
                 before.runtime = 0;
             }
-            // What is real-time already, or has a deadline, is somebody's decision.
-            (before.policy == Attr::OTHER).then(|| Self::Thread { tid, started, before, after: change(before) })
+            let after = change(tid, before)?;
+            let after = Attr { flags: after.flags | Attr::RESET_ON_FORK, ..after };
+            (after != before).then_some(Self::Thread { tid, started, before, after })
         };
-        // The heirs are found last when it is undone, so they come first.
-        heirs.into_iter().chain(tids(directory).into_iter().filter_map(thread)).collect()
+        tids(directory).into_iter().filter_map(thread).collect()
     }
 
     /// Makes it.
@@ -92,7 +79,6 @@ impl Change {
         match self {
             Self::File { directory, inode, file, after, .. } => write(directory, *inode, file, after),
             Self::Thread { tid, started, after, .. } => set(*tid, *started, *after),
-            Self::Heirs { .. } => Ok(()),
         }
     }
 
@@ -104,13 +90,6 @@ impl Change {
         match self {
             Self::File { directory, inode, file, before, .. } => write(directory, *inode, file, before),
             Self::Thread { tid, started, before, .. } => set(*tid, *started, *before),
-            Self::Heirs { directory, inode, before, after } => {
-                if self::inode(directory).is_ok_and(|found| found == *inode) {
-                    disinherit(directory, *before, *after)
-                } else {
-                    Ok(())
-                }
-            }
         }
     }
 }
@@ -124,9 +103,6 @@ impl std::fmt::Display for Change {
             }
             Self::Thread { tid, before, after, .. } => {
                 write!(f, "thread {tid}: {} instead of {}", Said(*after), Said(*before))
-            }
-            Self::Heirs { directory, after, .. } => {
-                write!(f, "{}: threads born meanwhile have {}, until the end", directory.display(), Said(*after))
             }
         }
     }
@@ -147,31 +123,21 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// Those that were born as `after` get `before`. Some may be born meanwhile: it looks again until there are none.
-fn disinherit(directory: &Path, before: Attr, after: Attr) -> io::Result<()> {
-    const LOOKS: u32 = 100;
-    let is_heir = |attr: Attr| {
-        (attr.policy, attr.priority, attr.runtime) == (after.policy, after.priority, after.runtime)
-            || after.policy == Attr::RR && attr.policy == Attr::RR && attr.priority == after.priority
-    };
-    for _ in 0..LOOKS {
-        let heirs: Vec<u32> = tids(directory).into_iter().filter(|&tid| Attr::of(tid).is_ok_and(is_heir)).collect();
-        if heirs.is_empty() {
-            return Ok(());
-        }
-        for tid in heirs {
-            gone_is_fine(before.set(tid))?;
-        }
-    }
-    Err(io::Error::other("threads are born faster than they are looked at"))
-}
-
+/// Writes to a file of a cgroup, if it is still that one. What says it already needs no writing, which may be refused.
 fn write(directory: &Path, inode: u64, file: &str, text: &str) -> io::Result<()> {
+    let path = directory.join(file);
     match self::inode(directory) {
-        Ok(found) if found == inode => gone_is_fine(fs::write(directory.join(file), text)),
-        Ok(_) => Ok(()),
-        Err(error) => gone_is_fine(Err(error)),
+        Ok(found) if found == inode => {}
+        Ok(_) => return Ok(()),
+        Err(error) => return gone_is_fine(Err(error)),
     }
+    if fs::read_to_string(&path).is_ok_and(|says| says.trim() == text) {
+        return Ok(());
+    }
+    // A file that is not there is not to be made.
+    gone_is_fine(
+        File::options().write(true).truncate(true).open(&path).and_then(|mut open| open.write_all(text.as_bytes())),
+    )
 }
 
 fn set(tid: u32, when: u64, attr: Attr) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! Who is to go first, and who pays.
 
-use std::path::PathBuf;
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
 
 use globset::GlobSet;
 
@@ -21,6 +21,25 @@ pub struct Group {
     pub directory: PathBuf,
     /// Its mean Load Credit, in tasks.
     pub credit: f64,
+}
+
+impl Group {
+    /// Is it still the one that was measured? Another may have its name.
+    pub fn is_there(&self) -> bool {
+        self.directory.metadata().is_ok_and(|found| found.ino() == self.id.0)
+    }
+
+    /// Is it idle already (`cpu.idle`)? Somebody wanted that, and it has no weight.
+    fn is_idle(&self) -> bool {
+        fs::read_to_string(self.directory.join("cpu.idle")).is_ok_and(|idle| idle.trim() == "1")
+    }
+
+    /// Does lagstop itself run in it, or inside of it? It has to run to put things back.
+    fn is_own(&self) -> bool {
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let paths = own.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+        paths.into_iter().any(|path| path == self.path || path.starts_with(&format!("{}/", self.path)))
+    }
 }
 
 /// Who is to go first, and who pays.
@@ -57,6 +76,13 @@ impl Sides {
         self
     }
 
+    /// Those that are still there.
+    #[must_use]
+    pub fn present(&self) -> Self {
+        let present = |groups: &[Group]| groups.iter().filter(|group| group.is_there()).cloned().collect();
+        Self { light: present(&self.light), heavy: present(&self.heavy) }
+    }
+
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Group> {
         self.light.iter().chain(&self.heavy)
@@ -72,6 +98,6 @@ impl Sides {
 fn group(candidate: &Candidate, hierarchy: &Hierarchy) -> Option<Group> {
     let Subject::Cgroup { id, path, .. } = &candidate.cgroup else { return None };
     let directory = hierarchy.directory(path)?;
-    let credit = candidate.load_credit.as_f64();
-    directory.exists().then(|| Group { id: *id, path: path.to_string(), directory, credit })
+    let group = Group { id: *id, path: path.to_string(), directory, credit: candidate.load_credit.as_f64() };
+    (group.is_there() && !group.is_idle() && !group.is_own()).then_some(group)
 }

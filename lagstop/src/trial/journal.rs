@@ -2,16 +2,20 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    io::{self, Read, Seek, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{Change, Policy};
-use crate::{host::started, plain::plain};
+use crate::plain::plain;
 
 /// What was changed, a line each, in a file that is there for as long as there is something to undo.
 #[derive(Debug)]
@@ -59,7 +63,6 @@ pub enum JournalError {
 struct Header {
     policy: Policy,
     pid: u32,
-    started: u64,
 }
 
 impl Journal {
@@ -77,21 +80,43 @@ impl Journal {
         }
         let mut file = match File::options().append(true).create_new(true).mode(0o600).open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Self::in_the_way(path)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(match Self::lock(path) {
+                    Ok(_) => JournalError::Interrupted(path.to_owned()),
+                    Err(error) => error,
+                });
+            }
             Err(error) => return Err(cannot(error)),
         };
-        let pid = std::process::id();
-        let header = Header { policy, pid, started: started(pid).unwrap_or_default() };
-        let empty = append(&mut file, &header).map_err(cannot)?;
-        Ok(Self { path: path.to_owned(), file, changes: Vec::new(), empty })
+        // Held for as long as it is open, which ends with the process at the latest.
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| cannot(error.into()))?;
+        let empty = append(&mut file, &Header { policy, pid: std::process::id() }).map_err(cannot)?;
+        // Somebody may have put nothing back before it was locked, and taken it away.
+        let is_there = fs::metadata(path).and_then(|there| Ok(there.ino() == file.metadata()?.ino())).unwrap_or(false);
+        if is_there {
+            Ok(Self { path: path.to_owned(), file, changes: Vec::new(), empty })
+        } else {
+            Err(JournalError::Interrupted(path.to_owned()))
+        }
     }
 
-    fn in_the_way(path: &Path) -> JournalError {
-        let header =
-            fs::read_to_string(path).ok().and_then(|text| serde_json::from_str::<Header>(text.lines().next()?).ok());
-        match header {
-            Some(Header { pid, started: when, .. }) if started(pid) == Some(when) => JournalError::Running(pid),
-            _ => JournalError::Interrupted(path.to_owned()),
+    /// That of a trial that is gone, and what is in it.
+    fn lock(path: &Path) -> Result<(File, String), JournalError> {
+        let cannot = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => JournalError::Nothing(path.to_owned()),
+            _ => JournalError::File { path: path.to_owned(), source },
+        };
+        let mut file = File::options().read(true).write(true).open(path).map_err(cannot)?;
+        let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(cannot)?;
+        match locked {
+            Ok(()) => Ok((file, text)),
+            Err(Errno::WOULDBLOCK) => {
+                let header = text.lines().next().and_then(|line| serde_json::from_str::<Header>(line).ok());
+                Err(JournalError::Running(header.map_or(0, |header| header.pid)))
+            }
+            Err(error) => Err(cannot(error.into())),
         }
     }
 
@@ -136,31 +161,40 @@ impl Journal {
     /// # Errors
     /// When there is nothing, when that trial still runs, or when the journal cannot be read.
     pub fn restore(path: &Path) -> Result<Restored, JournalError> {
-        let text = match fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(JournalError::Nothing(path.to_owned()));
-            }
-            Err(source) => return Err(JournalError::File { path: path.to_owned(), source }),
-        };
-        if let running @ JournalError::Running(_) = Self::in_the_way(path) {
-            return Err(running);
-        }
+        let (file, text) = Self::lock(path)?;
         // What was not written to its end was not made either.
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-        let mut unread = Vec::new();
-        let changes = whole.lines().skip(1).filter_map(|line| {
-            serde_json::from_str(line)
-                .map_err(|_| unread.push(format!("a line of the journal cannot be read: {line}")))
-                .ok()
-        });
-        let (mut restored, left) = undo(changes.collect());
-        restored.failed.extend(unread);
-        if left.is_empty() {
-            fs::remove_file(path).map_err(|source| JournalError::File { path: path.to_owned(), source })?;
+        let (mut changes, mut unread) = (Vec::new(), Vec::new());
+        for line in whole.lines().skip(1) {
+            match serde_json::from_str(line) {
+                Ok(change) => changes.push(change),
+                Err(_) => unread.push(line),
+            }
+        }
+        let (mut restored, left) = undo(changes);
+        restored.failed.extend(unread.iter().map(|line| format!("a line of the journal cannot be read: {line}")));
+        let cannot = |source| JournalError::File { path: path.to_owned(), source };
+        if left.is_empty() && unread.is_empty() {
+            fs::remove_file(path).map_err(cannot)?;
+        } else {
+            // What is undone is not to be undone again: it may be changed by somebody else until then.
+            let mut lines = vec![whole.lines().next().unwrap_or_default().to_owned()];
+            lines.extend(unread.into_iter().map(str::to_owned));
+            for change in &left {
+                lines.push(serde_json::to_string(change).map_err(|error| cannot(error.into()))?);
+            }
+            rewrite(file, &lines).map_err(cannot)?;
         }
         Ok(restored)
     }
+}
+
+/// Has the file say these lines, and nothing else.
+fn rewrite(mut file: File, lines: &[String]) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all((lines.join("\n") + "\n").as_bytes())?;
+    file.sync_data()
 }
 
 /// Undoes changes, the last first. Gives those that could not be undone.
@@ -244,22 +278,12 @@ mod tests {
                     journal.file.write_all(&line.as_bytes()[..line.len() / 2]).unwrap();
                 }
                 drop(journal);
-                of_another_process(&path);
                 let restored = Journal::restore(&path).unwrap();
                 assert!(restored.failed.is_empty(), "{restored:?}");
                 assert_eq!(["a", "b", "c"].map(|name| weight(&home, name)), ["100", "100", "100"], "{killed_at}");
                 assert!(!path.exists());
             }
         }
-    }
-
-    /// The header names a process that is gone.
-    fn of_another_process(path: &Path) {
-        let text = fs::read_to_string(path).unwrap();
-        let (header, rest) = text.split_once('\n').unwrap();
-        let mut header: Header = serde_json::from_str(header).unwrap();
-        header.started += 1;
-        fs::write(path, format!("{}\n{rest}", serde_json::to_string(&header).unwrap())).unwrap();
     }
 
     #[test]
@@ -269,9 +293,8 @@ mod tests {
         let journal = Journal::begin(&path, Policy::Weight).unwrap();
         assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Running(_))));
         assert!(matches!(Journal::restore(&path), Err(JournalError::Running(_))), "it will undo that itself");
-        of_another_process(&path);
-        assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Interrupted(_))));
         drop(journal);
+        assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Interrupted(_))));
         Journal::restore(&path).unwrap();
         assert!(matches!(Journal::restore(&path), Err(JournalError::Nothing(_))));
         fs::write(&path, "not a journal").unwrap();
@@ -286,15 +309,16 @@ mod tests {
         journal.make(change(&home, "a", 200)).unwrap();
         journal.make(change(&home, "b", 200)).unwrap();
         drop(journal);
-        of_another_process(&path);
         let file = home.path().join("a/cpu.weight");
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
         let restored = Journal::restore(&path).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
         assert!(path.exists() && weight(&home, "b") == "100");
+        // Somebody wants it otherwise by now.
+        fs::write(home.path().join("b/cpu.weight"), "700").unwrap();
         fs::remove_dir(&file).unwrap();
         assert!(Journal::restore(&path).unwrap().failed.is_empty(), "it is gone: nothing to undo");
-        assert!(!path.exists());
+        assert!(!path.exists() && weight(&home, "b") == "700");
     }
 }

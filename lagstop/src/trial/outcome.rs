@@ -104,7 +104,9 @@ const KINDS: [Kind; 11] = [
     ("heavy_cpu", "heavy: CPU time", Unit::Cores, |block| Some(block.heavy.cpu / block.time)),
     ("waiting", "host: tasks waiting", Unit::Tasks, |block| Some(block.host.wait_ns? / 1e9 / block.time)),
     ("overhead", "host: overhead", Unit::Share, |block| block.host.overhead()),
-    ("switches", "host: switches per CPU", Unit::PerSecond, |block| Some(block.host.rate())),
+    ("switches", "host: switches per CPU", Unit::PerSecond, |block| {
+        (block.host.capacity_ns > 0.0).then(|| block.host.rate())
+    }),
     ("switch_cost", "host: mean cost of a switch", Unit::Ns, |block| block.host.mean_cost_ns()),
     ("busy", "host: CPUs not idle", Unit::Share, |block| {
         (block.host.capacity_ns > 0.0).then(|| block.host.busy_ns / block.host.capacity_ns)
@@ -194,7 +196,10 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: Option<&Finding>) -> Figure 
 fn reach(pairs: &[f64], mean: f64) -> Option<f64> {
     let freedom = pairs.len().checked_sub(1).filter(|&freedom| freedom > 0)? as f64;
     let variance = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>() / freedom;
-    Some(student::quantile(1.0 - CONFIDENCE, freedom) * (variance / pairs.len() as f64).sqrt())
+    // Pairs beside each other share what they are held against: their mean varies more than that of as many apart.
+    let half = 0.5 / pairs.len() as f64;
+    let shared = ((2.0 - half) / (1.5 - half)).sqrt();
+    Some(student::quantile(1.0 - CONFIDENCE, freedom) * shared * (variance / pairs.len() as f64).sqrt())
 }
 
 /// What the finding on LAGS candidates says of a figure, as a change.

@@ -36,8 +36,6 @@ pub enum Policy {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     hierarchy: Hierarchy,
-    /// How a thread is scheduled that nobody has changed.
-    born: Attr,
     /// Has each task a slice of its own?
     has_slices: bool,
 }
@@ -95,7 +93,7 @@ impl Policy {
             }
             Self::Slice => {
                 let of = |group: &Group, runtime: u64| {
-                    Change::threads(&group.directory, kernel.born, |attr| Attr { runtime, ..attr })
+                    Change::threads(&group.directory, |_, attr| Some(Attr { runtime, ..attr }))
                 };
                 let light = sides.light.iter().flat_map(|group| of(group, SHORT));
                 Ok(light.chain(sides.heavy.iter().flat_map(|group| of(group, LONG))).collect())
@@ -109,6 +107,13 @@ impl Policy {
                 sides.all().map(file).collect()
             }
         }
+    }
+
+    /// The same for threads that were born since.
+    pub fn newcomers(self, sides: &Sides, kernel: &Kernel) -> Vec<Change> {
+        let is_of_threads = matches!(self, Self::LagsStatic | Self::Slice);
+        let all = if is_of_threads { self.changes(sides, kernel).unwrap_or_default() } else { Vec::new() };
+        all.into_iter().filter(|change| matches!(change, Change::Thread { .. })).collect()
     }
 
     /// What to know before it is tried.
@@ -134,16 +139,15 @@ impl fmt::Display for Policy {
 impl Kernel {
     /// The running one's, whose cgroups are in `hierarchy`.
     pub fn here(hierarchy: Hierarchy) -> Self {
-        // A thread of lagstop's is as nobody changed it. Asking for a slice of 0 asks for the usual one.
-        let own = Attr::of(0).unwrap_or_default();
-        Self { hierarchy, born: Attr { policy: Attr::OTHER, nice: 0, runtime: 0, ..own }, has_slices: own.runtime > 0 }
+        let has_slices = Attr::of(0).is_ok_and(|own| own.runtime > 0);
+        Self { hierarchy, has_slices }
     }
 
-    /// The file with a cgroup's weight, and what one of default weight says.
-    const fn weight(&self) -> (&'static str, f64) {
+    /// The file with a cgroup's weight, and the least and the most that it takes.
+    const fn weight(&self) -> (&'static str, (f64, f64)) {
         match self.hierarchy.version {
-            Version::V1 => ("cpu.shares", 1024.0),
-            Version::V2 => ("cpu.weight", 100.0),
+            Version::V1 => ("cpu.shares", (2.0, 262_144.0)),
+            Version::V2 => ("cpu.weight", (1.0, 10_000.0)),
         }
     }
 
@@ -154,7 +158,7 @@ impl Kernel {
 }
 
 fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
-    let (file, _) = kernel.weight();
+    let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
     let change = |group: &Group| {
         let factor = (fair / group.credit).clamp(LEAST, MOST);
@@ -163,7 +167,7 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
         };
         let now: f64 = before.parse().map_err(|_| format!("{} of {} is {before}", file, group.path))?;
         let factor = if factor.is_nan() { 1.0 } else { factor };
-        let after = (now * factor).round().max(2.0).to_string();
+        let after = (now * factor).round().clamp(least, most).to_string();
         Ok(Change::File { directory, inode, file, before, after })
     };
     sides.all().map(change).collect()

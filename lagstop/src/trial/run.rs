@@ -103,6 +103,7 @@ pub enum Event {
 const CGROUPS: u32 = 5_000;
 /// Part of a block that is not measured: what is waited for when it begins is from before.
 const SETTLES: f64 = 0.2;
+const ASKED: &str = "it was asked to";
 /// The recorder writes twice a second; where it is silent for so long, something is wrong.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -171,6 +172,7 @@ pub fn run(
         journal,
         watchdog,
         guard: Guard::new(settings.floor, settings.patience),
+        undone: 0,
     };
     let mut blocks = Vec::new();
     let mut ended = None;
@@ -184,7 +186,7 @@ pub fn run(
             }
         }
     }
-    let Trial { journal, watchdog, .. } = trial;
+    let Trial { journal, watchdog, undone, .. } = trial;
     let restored = journal.end();
     if restored.failed.is_empty() {
         watchdog.end();
@@ -204,7 +206,7 @@ pub fn run(
         block_seconds: settings.block.as_secs_f64(),
         figures: figures(&blocks, Some(&finding)),
         ended,
-        undone: restored.undone,
+        undone: undone + restored.undone,
         not_undone: restored.failed,
     })
 }
@@ -224,6 +226,8 @@ struct Trial<'a> {
     journal: Journal,
     watchdog: Watchdog,
     guard: Guard,
+    /// Changes that were undone so far.
+    undone: usize,
 }
 
 impl Trial<'_> {
@@ -239,7 +243,10 @@ impl Trial<'_> {
         if is_with {
             // What there is now, before it is changed.
             dynamic = (self.settings.policy == Policy::LagsDynamic).then(|| Dynamic::new(self.sides, self.kernel));
-            for change in self.settings.policy.changes(self.sides, self.kernel)? {
+            for change in self.settings.policy.changes(&self.sides.present(), self.kernel)? {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(ASKED.to_owned());
+                }
                 self.make(change)?;
             }
         }
@@ -249,7 +256,7 @@ impl Trial<'_> {
         while Instant::now() < ends {
             tell(Event::Block { is_with, left: left.saturating_sub(begins.elapsed()) });
             if stop.load(Ordering::Relaxed) {
-                return Err("it was asked to".to_owned());
+                return Err(ASKED.to_owned());
             }
             if !self.watchdog.is_there() {
                 return Err("its watchdog was killed".to_owned());
@@ -263,10 +270,10 @@ impl Trial<'_> {
                         group.path, self.settings.floor, self.settings.patience
                     ));
                 }
-                if let Some(dynamic) = &mut dynamic {
-                    for change in dynamic.changes(&interval, self.kernel) {
-                        self.make(change)?;
-                    }
+                let mut changes = self.settings.policy.newcomers(&self.sides.present(), self.kernel);
+                changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, self.kernel)));
+                for change in changes {
+                    self.make(change)?;
                 }
             }
             if began.is_some_and(|began| began >= counts) {
@@ -276,6 +283,7 @@ impl Trial<'_> {
         self.guard.forget();
         if is_with {
             let restored = self.journal.undo();
+            self.undone += restored.undone;
             if let Some(why) = restored.failed.first() {
                 return Err(why.clone());
             }

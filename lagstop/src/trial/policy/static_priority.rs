@@ -7,13 +7,29 @@ use super::{Attr, Change, Group, Kernel, Sides};
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
 /// what is real-time already keeps something, too.
 const PART: f64 = 0.9;
+/// What keeps real-time tasks from taking all there is.
+const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const BUDGET: &str = "cpu.rt_runtime_us";
 
 pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+    if fs::read_to_string(THROTTLE).is_ok_and(|runtime| runtime.trim() == "-1") {
+        return Err(format!("{THROTTLE} is -1: a real-time task that loops would never let go of its CPU"));
+    }
     let mut changes = budgets(&sides.light, kernel)?;
-    let real_time = |attr: Attr| Attr { policy: Attr::RR, priority: 1, runtime: 0, nice: 0, ..attr };
-    changes.extend(sides.light.iter().flat_map(|group| Change::threads(&group.directory, kernel.born, real_time)));
+    // One that the kernel kills when it is real-time for too long stays as it is.
+    let real_time = |tid: u32, attr: Attr| {
+        let real_time = Attr { policy: Attr::RR, priority: 1, runtime: 0, nice: 0, ..attr };
+        may_be_real_time(tid).then_some(real_time)
+    };
+    changes.extend(sides.light.iter().flat_map(|group| Change::threads(&group.directory, real_time)));
     Ok(changes)
+}
+
+/// Has it no limit of real-time (`RLIMIT_RTTIME`)?
+fn may_be_real_time(tid: u32) -> bool {
+    let limits = fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));
+    limit.is_some_and(|limit| limit.split_whitespace().next() == Some("unlimited"))
 }
 
 /// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget has none: all get as much as any
