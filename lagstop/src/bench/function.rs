@@ -31,7 +31,9 @@ const STACK: usize = 128 << 10;
 pub fn serve() -> Result<(), io::Error> {
     let mut stdin = io::stdin().lock();
     let mut line = String::new();
-    stdin.read_line(&mut line)?;
+    if stdin.read_line(&mut line)? == 0 {
+        return Ok(());
+    }
     let assignment: Assignment = serde_json::from_str(&line)?;
     say(READY)?;
     line.clear();
