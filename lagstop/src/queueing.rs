@@ -89,11 +89,22 @@ impl Station {
         (spare > 0.0).then(|| self.wait_share() / spare * (arrival_variation + service_variation) / 2.0)
     }
 
-    /// Customers that are in a queue with room for `capacity`, a time after it was empty, where more come than are served:
-    /// it fills steadily. 0 where they are served as they come.
-    pub fn filled(&self, capacity: u32, after: f64) -> f64 {
+    /// How long an empty queue with room for `capacity` takes to fill, where more come than are served: it does so steadily.
+    /// `None` where they are served as they come.
+    pub fn fills_in(&self, capacity: u32) -> Option<f64> {
         let growth = self.arrivals - f64::from(self.servers) * self.service;
-        (growth * after).clamp(0.0, f64::from(capacity))
+        (growth > 0.0).then(|| f64::from(capacity) / growth)
+    }
+
+    /// The least room for customers who wait, doubled up from 1, with which no more than `loss` of them are turned away, by
+    /// M/M/c/K. `None` where more than `most` would be needed.
+    pub fn room_for(&self, loss: f64, most: u32) -> Option<u32> {
+        let rooms = std::iter::successors(Some(1_u32), |room| room.checked_mul(2)).take_while(|&room| room <= most);
+        let is_enough = |room: &u32| {
+            let capacity = self.servers.checked_add(*room);
+            capacity.and_then(|capacity| self.finite(capacity)).is_some_and(|finite| finite.loss <= loss)
+        };
+        rooms.into_iter().find(is_enough)
     }
 
     /// The fewest servers that keep the share of busy time below `utilisation`.
@@ -208,9 +219,21 @@ mod tests {
     fn where_too_many_come_the_queue_fills() {
         let over = station(10.0, 3.0, 2);
         assert_eq!((over.wait(1.0, 1.0), over.wait_share()), (None, 1.0));
-        assert_eq!([over.filled(100, 5.0), over.filled(100, 1e9), over.filled(100, 0.0)], [20.0, 100.0, 0.0]);
-        assert_eq!(station(5.0, 3.0, 2).filled(100, 5.0), 0.0);
+        assert_eq!(
+            [over.fills_in(100), over.fills_in(0), station(5.0, 3.0, 2).fills_in(100)],
+            [Some(25.0), Some(0.0), None]
+        );
+        assert_eq!(over.room_for(0.001, 1 << 16), None, "no room is enough");
         assert_eq!((over.servers_for(1.0), over.servers_for(0.8)), (4, 5));
+    }
+
+    /// M/M/1/K loses (1 − ρ)·ρ^K / (1 − ρ^(K+1)): of ρ = 1/2 that is 1/(2^(K+1) − 1).
+    #[test]
+    fn room_is_found_for_all_but_a_few() {
+        let half = station(1.0, 2.0, 1);
+        assert_eq!(half.room_for(1.0 / 31.0 + 1e-9, 1 << 16), Some(4), "5 places: 1/63; 4 places: 1/31; 3: 1/15");
+        assert_eq!(half.room_for(1.0 / 15.0 + 1e-9, 1 << 16), Some(2));
+        assert_eq!(half.room_for(1e-9, 8), None);
     }
 
     #[test]

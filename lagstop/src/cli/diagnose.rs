@@ -132,6 +132,9 @@ fn rule() -> impl TypedValueParser<Value = Rule> {
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
+    if (args.plan.is_some() || args.explain.is_some()) && matches!(args.format, Format::Markdown | Format::Html) {
+        return Err("--plan and --explain are written as text or JSON: leave --format out, or name one of these".into());
+    }
     let hosts = match &args.files[..] {
         [] => vec![block_on(async {
             let mut endings = listen()?;

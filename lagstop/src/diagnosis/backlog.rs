@@ -19,6 +19,9 @@ const UTILISATION: f64 = 0.8;
 const APPLIES: f64 = 2.0;
 /// Largest backlog that the formula is asked about: it takes time by its length.
 const LARGEST: u64 = 100_000;
+/// Largest backlog that is recommended, and the share of connections that may find it full.
+const MOST_ROOM: u32 = 1 << 16;
+const MAY_BE_LOST: f64 = 0.001;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let found = observations.listeners.iter().filter_map(|(&address, observed)| {
@@ -44,6 +47,8 @@ struct Queue<'a> {
     /// Tasks of the cgroup that accepts waiting for a CPU, on average.
     starved: Option<f64>,
     overflows: Option<u64>,
+    /// Threads of the cgroup that accepts: no more than these do. `None` where it is not known whose it is.
+    servers: Option<u32>,
 }
 
 /// What a formula says, beside what was measured.
@@ -59,7 +64,7 @@ impl<'a> Queue<'a> {
     fn of(observations: &Observations, (netns, _): Address, observed: &'a ObservedListener) -> Option<Self> {
         let totals = observed.totals.unwrap_or_default();
         let deepest = observed.deepest.unwrap_or_default();
-        (totals.established > 0 || deepest > 0).then_some(())?;
+        (totals.established > 0 || deepest > 0 || observed.drops > Some(0)).then_some(())?;
         let acceptor = observed.cgroup.and_then(|id| observations.cgroups.get(&id));
         let starved =
             acceptor.and_then(|acceptor| Some(acceptor.totals.runq_wait_ns?.cores(observations.span.duration_ns).0));
@@ -72,6 +77,9 @@ impl<'a> Queue<'a> {
             used: observed.capacity.filter(|&capacity| capacity > 0).map(|capacity| deepest as f64 / capacity as f64),
             starved,
             overflows: observations.overflows.get(&netns).copied().flatten(),
+            servers: acceptor
+                .and_then(|acceptor| u32::try_from(acceptor.threads()).ok())
+                .filter(|&threads| threads > 0),
         })
     }
 
@@ -83,11 +91,15 @@ impl<'a> Queue<'a> {
             self.accepts >= thresholds.min_waits && self.wait.is_some_and(|wait| wait >= thresholds.accept_wait_warn);
         if used >= thresholds.backlog_critical {
             Some(Severity::Critical)
-        } else if used >= thresholds.backlog_warn || waits {
+        } else if used >= thresholds.backlog_warn || waits || self.drops() >= thresholds.drops_warn.max(1) {
             Some(Severity::Warning)
         } else {
             None
         }
+    }
+
+    fn drops(&self) -> u64 {
+        self.observed.drops.unwrap_or_default()
     }
 
     /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits.
@@ -106,13 +118,15 @@ impl<'a> Queue<'a> {
             .filter(|rate| rate.is_finite() && *rate > 0.0)
     }
 
-    /// All who accept, taken as one that is as fast as they are together: how many they are is not known.
+    /// Each thread of the cgroup that accepts as a server, all of them together as fast as was measured; one server where it
+    /// is not known whose it is.
     fn model(&self) -> Option<Model> {
         let (rate, dispersion) = self.arrivals?;
-        let station = Station::new(rate, self.service_rate()?, 1)?;
+        let servers = self.servers.unwrap_or(1);
+        let station = Station::new(rate, self.service_rate()? / f64::from(servers), servers)?;
         let ns = |seconds: f64| Nanos((seconds * 1e9) as u64);
         let room = self.observed.capacity.filter(|&capacity| capacity < LARGEST);
-        let finite = room.and_then(|room| station.finite(u32::try_from(room + 1).ok()?));
+        let finite = room.and_then(|room| station.finite(u32::try_from(room).ok()?.checked_add(servers)?));
         Some(Model {
             finite: finite.map(|finite| ns(finite.wait)),
             loss: finite.map(|finite| finite.loss),
@@ -144,6 +158,12 @@ fn finding(
         queue.wait.map_or_else(|| "for a time that was not measured".to_owned(), |wait| format!("{wait} on average"));
     let used =
         queue.used.map(|used| format!(", and its backlog was up to {} full", say::percent(used))).unwrap_or_default();
+    let dropped = match queue.drops() {
+        0 => String::new(),
+        drops => {
+            format!("; {} dropped", if drops == 1 { "1 was".to_owned() } else { format!("{} were", say::count(drops)) })
+        }
+    };
     let why = match (queue.wait, queue.is_starved()) {
         (None, _) => "",
         (_, true) => ": whoever accepts waits for a CPU",
@@ -152,9 +172,9 @@ fn finding(
     Finding {
         rule: Rule::Backlog,
         severity,
-        verdict: format!("Connections to {subject} wait {waits} to be accepted{used}{why}."),
+        verdict: format!("Connections to {subject} wait {waits} to be accepted{used}{dropped}{why}."),
         measured: measured(observations, queue, model.as_ref()),
-        threshold: [Limit::AcceptWait, Limit::BacklogWarn, Limit::BacklogCritical]
+        threshold: [Limit::AcceptWait, Limit::BacklogWarn, Limit::BacklogCritical, Limit::Drops]
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: basis(observations, queue.accepts).confidence(),
@@ -170,6 +190,11 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
     let unwatched = observations.session.why_not("accept wait");
     let never_busy = "connections were never waiting throughout an interval, so that service was not timed";
     let too_many = "more come than are served: the queue fills, whatever its length";
+    let no_room = match queue.observed.capacity {
+        _ if model.is_none() => never_busy,
+        None => "its sockets could not be listed, so its room is not known",
+        Some(_) => "its backlog is longer than the formula is asked about",
+    };
     vec![
         Figure::measured("accept_wait", "mean accept wait", queue.wait, Unit::Ns, &unwatched),
         Figure::measured("arrivals", "connections", queue.arrivals.map(|(rate, _)| rate), Unit::PerSecond, &unwatched),
@@ -219,11 +244,19 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         )
         .note("ρ = λ/μ, μ from busy time alone"),
         Figure::measured(
+            "servers",
+            "threads that may accept",
+            queue.servers.map(u64::from),
+            Unit::Count,
+            "whose it is, is not known: taken as one",
+        )
+        .note("of the cgroup that accepts, on average over the intervals in which any ran"),
+        Figure::measured(
             "wait_mmck",
-            "accept wait by M/M/1/K",
+            "accept wait by M/M/c/K",
             model.and_then(|model| model.finite),
             Unit::Ns,
-            never_busy,
+            no_room,
         )
         .note(
             model
@@ -233,7 +266,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         ),
         Figure::measured(
             "wait_ggc",
-            "accept wait by G/G/1",
+            "accept wait by G/G/c",
             model.and_then(|model| model.general),
             Unit::Ns,
             if model.is_some() { too_many } else { never_busy },
@@ -284,33 +317,49 @@ fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) ->
              what it waits behind."
         )));
     } else {
-        let more = model.map(|model| model.station.utilisation() / UTILISATION).filter(|more| *more > 1.0);
-        advice.push(Advice::new(match more {
-            Some(more) => format!(
-                "More workers in {whose}: {} as many would be busy {} of the time.",
-                Unit::Factor.show(more),
-                say::percent(UTILISATION)
-            ),
+        advice.push(Advice::new(match model.map(|model| &model.station).filter(|it| it.utilisation() > UTILISATION) {
+            Some(station) => {
+                let workers = station.servers_for(UTILISATION);
+                format!(
+                    "More workers in {whose}: {workers} in place of {}, as fast each, would be busy {} of the time.",
+                    station.servers,
+                    say::percent(station.offered() / f64::from(workers))
+                )
+            }
             None => format!(
                 "Look at what the workers of {whose} do before they accept again: they have the CPU. More of them, or accepting in \
                  a thread of its own, helps where each waits for something else."
             ),
         }));
     }
-    if queue.used.is_some_and(|used| used >= 1.0) {
-        let room = queue.observed.capacity.unwrap_or_default().saturating_mul(2);
-        let room = room.checked_next_power_of_two().unwrap_or(room);
-        let is_growing = model.is_some_and(|model| model.station.utilisation() >= 1.0);
-        advice.push(if is_growing {
-            Advice::new("A longer backlog would only make the wait longer: more come than are served.")
-        } else {
-            Advice::new(format!(
-                "A backlog of {room}, so that bursts fit in: the second argument of listen(2), and no more than this limit."
-            ))
-            .command(format!("sudo sysctl net.core.somaxconn={}", room.max(4_096)))
-        });
+    if queue.used.is_some_and(|used| used >= 1.0) || queue.drops() > 0 {
+        advice.push(room(queue, model));
     }
     advice
+}
+
+/// How long the backlog should be: so that the formula loses hardly any, and longer than it was ever full.
+fn room(queue: &Queue<'_>, model: Option<&Model>) -> Advice {
+    let now = queue.observed.capacity.unwrap_or_default();
+    let station = model.map(|model| &model.station);
+    if let Some(seconds) = station.and_then(|it| it.fills_in(u32::try_from(now).unwrap_or(u32::MAX))) {
+        return Advice::new(format!(
+            "A longer backlog would only make the wait longer: more come than are served, and this one is full after {}.",
+            Unit::Seconds.show(seconds)
+        ));
+    }
+    let twice = now.saturating_mul(2);
+    let modelled = station.and_then(|station| station.room_for(MAY_BE_LOST, MOST_ROOM)).map_or(0, u64::from);
+    let room = twice.max(modelled).checked_next_power_of_two().unwrap_or(twice).min(u64::from(MOST_ROOM));
+    let by_formula = if modelled == 0 {
+        String::new()
+    } else {
+        format!(" (M/M/c/K has {modelled} for all but {} of connections that come evenly)", say::percent(MAY_BE_LOST))
+    };
+    Advice::new(format!(
+        "A backlog of {room}, so that bursts fit in{by_formula}: the second argument of listen(2), and no more than this limit."
+    ))
+    .command(format!("sudo sysctl net.core.somaxconn={}", room.max(4_096)))
 }
 
 fn basis(observations: &Observations, accepts: u64) -> Basis {
@@ -331,6 +380,12 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         .values()
         .filter_map(|listener| Some(listener.totals?.accepts))
         .fold(0, u64::saturating_add);
+    let used = observations
+        .listeners
+        .values()
+        .filter_map(|it| Some(it.deepest? as f64 / it.capacity.filter(|&of| of > 0)? as f64));
+    let used = used.reduce(f64::max);
+    let overflows = observations.overflows.values().copied().flatten().reduce(u64::saturating_add);
     let watched = observations.listeners.values().any(|listener| listener.totals.is_some());
     let (severity, verdict) = match observations.too_short(thresholds) {
         Some(too_short) => (Severity::NotEnoughData, format!("Whether connections wait cannot be said: {too_short}.")),
@@ -349,7 +404,23 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     single::healthy(
         Rule::Backlog,
         (severity, verdict),
-        vec![Figure::new("accepts", "accepted connections", accepts, Unit::Count)],
+        vec![
+            Figure::new("accepts", "accepted connections", accepts, Unit::Count),
+            Figure::measured(
+                "worst_backlog",
+                "most of a backlog in use",
+                used,
+                Unit::Share,
+                "no socket could be listed",
+            ),
+            Figure::measured(
+                "all_overflows",
+                "overflows of all listeners",
+                overflows,
+                Unit::Count,
+                "the kernel does not say",
+            ),
+        ],
         thresholds.state(Limit::AcceptWait),
         basis(observations, accepts).confidence(),
     )

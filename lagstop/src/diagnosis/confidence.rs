@@ -76,10 +76,15 @@ impl Confidence {
 
 impl Basis {
     pub(super) fn confidence(&self) -> Confidence {
+        self.confidence_from(MANY_SAMPLES)
+    }
+
+    /// The same of things of which so many make a share sure.
+    pub(super) fn confidence_from(&self, many: u64) -> Confidence {
         let agreement = self.agreeing.map_or(1.0, |(same, of)| same as f64 / of.max(1) as f64);
-        let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= MANY_SAMPLES && agreement >= 0.8 {
+        let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= many && agreement >= 0.8 {
             Level::High
-        } else if self.intervals >= MANY_INTERVALS / 3 && self.samples >= MANY_SAMPLES / 10 && agreement >= 0.5 {
+        } else if self.intervals >= MANY_INTERVALS / 3 && self.samples >= many / 10 && agreement >= 0.5 {
             Level::Medium
         } else {
             Level::Low

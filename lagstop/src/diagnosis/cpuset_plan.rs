@@ -93,9 +93,9 @@ impl Host {
         let missing = (whole - taken) as u64 * CORE + part;
         let shared = if missing == 0 {
             Vec::new()
-        } else if whole == taken && self.fits(1, missing).is_none() {
+        } else if let (true, None, Some(&fresh)) = (whole == taken, self.fits(1, missing), self.pool.get(taken)) {
             // A part of a CPU that nobody has a part of yet.
-            vec![(*self.pool.get(taken)?, missing)]
+            vec![(fresh, missing)]
         } else {
             // Where a whole CPU is missing and none is needed in part, more would be seen than is got.
             let is_exact = whole == taken || part > 0;
@@ -201,6 +201,14 @@ mod tests {
         assert_eq!((strict.allocate(1_000), strict.parts), (None, host(Strictness::PrincipleHard).parts));
         assert_eq!(host(Strictness::BestEffort).allocate(1_000), Some(vec![0, 1, 2]));
         assert_eq!(host(Strictness::BestEffort).allocate(1_400), None, "that much is not there");
+        // Nor would two for half a core.
+        let mut strict = host(Strictness::PrincipleHard);
+        strict.parts.insert(2, 600);
+        assert_eq!(strict.allocate(500), None);
+        assert_eq!(strict.allocate(400), Some(vec![0]));
+        let mut lax = Host { parts: [(0, 600), (1, 600)].into(), ..host(Strictness::BestEffort) };
+        assert_eq!(lax.allocate(500), Some(vec![0, 1]));
+        assert_eq!(lax.parts, [(0, 700), (1, 1_000)].into());
     }
 
     #[test]

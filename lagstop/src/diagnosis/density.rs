@@ -4,7 +4,7 @@
 //! CPU, and falls again as scheduling eats the CPUs up.
 
 use super::{
-    Advice, Figure, Finding, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis,
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis,
     observations::is_rated, say,
 };
 use crate::{
@@ -12,11 +12,6 @@ use crate::{
     random::Random,
 };
 
-/// Intervals that a verdict takes, and how much the number of active cgroups has to vary among them.
-const FEWEST_INTERVALS: usize = 24;
-const VARIES: f64 = 1.5;
-/// So busy CPUs are full: a host with less to do has no peak, and is not beyond it.
-const FULL: f64 = 0.8;
 /// Densities that are told apart at most.
 const BINS: usize = 6;
 /// How often the intervals are drawn anew, for the interval of the peak; and what the draws begin with.
@@ -61,6 +56,11 @@ impl Density {
         self.work + self.overhead
     }
 
+    /// More goes to scheduling, or waits are longer.
+    fn is_worse_than(&self, other: &Self) -> bool {
+        self.overhead > other.overhead || self.wait_p99.zip(other.wait_p99).is_some_and(|(mine, theirs)| mine > theirs)
+    }
+
     fn mean(points: &[Self]) -> Self {
         let count = points.len().max(1) as f64;
         let waits: Vec<f64> = points.iter().filter_map(|point| point.wait_p99).collect();
@@ -96,21 +96,22 @@ struct Peak {
 }
 
 impl Peak {
-    fn find(points: &[Density]) -> Result<Self, String> {
-        if points.len() < FEWEST_INTERVALS {
-            return Err(format!("it takes {FEWEST_INTERVALS} intervals at least, and there are {}", points.len()));
+    fn find(points: &[Density], thresholds: &Thresholds) -> Result<Self, String> {
+        let fewest = thresholds.density_intervals.max(BINS as u64);
+        if (points.len() as u64) < fewest {
+            return Err(format!("it takes {fewest} intervals at least, and there are {}", points.len()));
         }
         let bins = bins(&mut points.to_vec());
         let (Some(first), Some(last), Some(at)) = (bins.first(), bins.last(), peak(&bins)) else {
             return Err("nothing ran".to_owned());
         };
-        if (last.active as f64) < VARIES * first.active as f64 {
+        if (last.active as f64) < thresholds.density_spread * first.active as f64 {
             return Err(format!(
                 "not enough spread: from {} to {} cgroups were active at a time",
                 first.active, last.active
             ));
         }
-        if bins[at].busy() < FULL {
+        if bins[at].busy() < thresholds.density_full {
             return Err(format!("the CPUs were never full: {} busy at most", say::percent(bins[at].busy())));
         }
         let mut random = Random::new(SEED, 0);
@@ -142,12 +143,12 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             Err("no cgroup but the root ran".to_owned())
         }
         None if points.is_empty() => Err(format!("switch cost is {}", observations.session.why_not("switch cost"))),
-        None => Peak::find(points),
+        None => Peak::find(points, thresholds),
     };
     let now = Density::mean(&points[points.len() - points.len() / 4..]);
     let (severity, verdict) = match &found {
         Err(why) => (Severity::NotEnoughData, format!("How many cgroups this host bears cannot be said: {why}.")),
-        Ok(peak) => verdict(peak, &now),
+        Ok(peak) => verdict(peak, &now, thresholds),
     };
     Finding {
         rule: Rule::Density,
@@ -155,7 +156,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         subject: Subject::Host,
         verdict,
         measured: found.as_ref().map(|peak| measured(peak, &now, observations.cpus())).unwrap_or_default(),
-        threshold: Vec::new(),
+        threshold: [Limit::DensitySpread, Limit::DensityFull].map(|limit| thresholds.state(limit)).into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: observations.whole().switches,
@@ -182,7 +183,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     }
 }
 
-fn verdict(peak: &Peak, now: &Density) -> (Severity, String) {
+fn verdict(peak: &Peak, now: &Density, thresholds: &Thresholds) -> (Severity, String) {
     let Peak { at, from, to, .. } = peak;
     let about = format!("{} active cgroups (between {from} and {to})", at.active);
     if peak.is_last || *to >= peak.bins.last().map_or(0, |last| last.active) {
@@ -192,12 +193,17 @@ fn verdict(peak: &Peak, now: &Density) -> (Severity, String) {
         );
         return (Severity::Ok, verdict);
     }
-    if now.active > *to && now.busy() >= FULL && now.overhead > at.overhead {
+    if now.active > *to && now.busy() >= thresholds.density_full && now.is_worse_than(at) {
         let lost = at.work - now.work;
+        let waits = now
+            .wait_p99
+            .zip(at.wait_p99)
+            .map(|(now, at)| format!(", and the p99 wait is {} instead of {}", Nanos(now as u64), Nanos(at as u64)));
         let verdict = format!(
-            "The host did most with {about}, and with {} now it does {} less.",
+            "The host did most with {about}, and with {} now it does {} less of all CPU time{}.",
             now.active,
-            say::percent(lost.max(0.0))
+            say::percent(lost.max(0.0)),
+            waits.unwrap_or_default()
         );
         return (Severity::Warning, verdict);
     }
@@ -222,6 +228,12 @@ fn measured(peak: &Peak, now: &Density, cpus: u64) -> Vec<Figure> {
         Figure::new("peak_to", "at most", peak.to, Unit::Count),
         Figure::new("peak_per_cpu", "the same per CPU", peak.at.active as f64 / cpus as f64, Unit::Factor),
         point("now", "active cgroups in the last quarter", now),
+        Figure::new("headroom", "more cgroups until the peak", peak.at.active as f64 - now.active as f64, Unit::Count)
+            .note(format!(
+                "between {} and {}; below 0 the host is beyond it",
+                peak.from as f64 - now.active as f64,
+                peak.to as f64 - now.active as f64
+            )),
     ];
     figures.extend(peak.bins.iter().map(|bin| point("at_density", "with so many active", bin)));
     figures
@@ -230,6 +242,10 @@ fn measured(peak: &Peak, now: &Density, cpus: u64) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn find(points: &[Density]) -> Result<Peak, String> {
+        Peak::find(points, &Thresholds::default())
+    }
 
     /// Work grows with density up to a peak, and falls beyond it.
     fn points(most: u64, peak: f64) -> Vec<Density> {
@@ -246,40 +262,50 @@ mod tests {
 
     #[test]
     fn a_peak_is_found_with_what_it_may_be() {
-        let found = Peak::find(&points(300, 120.0)).unwrap();
+        let found = find(&points(300, 120.0)).unwrap();
         assert!(!found.is_last && found.from <= found.at.active && found.at.active <= found.to);
         assert!((90..=160).contains(&found.at.active), "{found:?}");
     }
 
     #[test]
     fn a_peak_that_was_not_reached_is_none() {
-        let found = Peak::find(&points(115, 120.0)).unwrap();
+        let found = find(&points(115, 120.0)).unwrap();
         assert!(found.is_last);
-        assert_eq!(verdict(&found, &found.at).0, Severity::Ok);
+        assert_eq!(verdict(&found, &found.at, &Thresholds::default()).0, Severity::Ok);
     }
 
     #[test]
     fn a_host_beyond_its_peak_is_told_so() {
         let all = points(600, 120.0);
-        let found = Peak::find(&all).unwrap();
-        let (severity, verdict) = verdict(&found, &Density::mean(&all[200..]));
+        let found = find(&all).unwrap();
+        let (severity, verdict) = verdict(&found, &Density::mean(&all[200..]), &Thresholds::default());
         assert_eq!(severity, Severity::Warning, "{verdict}");
+        assert!(verdict.contains("the p99 wait is"), "{verdict}");
+        let at = |active| {
+            let now = Density { active, ..Density::mean(&all[200..]) };
+            super::verdict(&found, &now, &Thresholds::default()).0
+        };
+        assert_eq!([found.to, found.to + 1].map(at), [Severity::Info, Severity::Warning]);
     }
 
     #[test]
     fn a_host_with_little_to_do_has_no_peak() {
         let mut quiet = points(300, 120.0);
         quiet.iter_mut().for_each(|point| (point.work, point.overhead) = (point.work / 2.0, point.overhead / 2.0));
-        assert!(Peak::find(&quiet).unwrap_err().contains("never full"));
+        assert!(find(&quiet).unwrap_err().contains("never full"));
         let all = points(600, 120.0);
         let idle = Density { work: 0.1, ..Density::mean(&all[200..]) };
-        assert_eq!(verdict(&Peak::find(&all).unwrap(), &idle).0, Severity::Info, "more cgroups, but nothing to do");
+        assert_eq!(
+            verdict(&find(&all).unwrap(), &idle, &Thresholds::default()).0,
+            Severity::Info,
+            "more cgroups, but nothing to do"
+        );
     }
 
     #[test]
     fn without_spread_nothing_is_said() {
         let same = vec![points(100, 120.0)[0]; 60];
-        assert!(Peak::find(&same).unwrap_err().contains("not enough spread"));
-        assert!(Peak::find(&same[..5]).unwrap_err().contains("24 intervals"));
+        assert!(find(&same).unwrap_err().contains("not enough spread"));
+        assert!(find(&same[..5]).unwrap_err().contains("24 intervals"));
     }
 }

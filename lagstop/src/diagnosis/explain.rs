@@ -48,7 +48,7 @@ impl Observations {
         };
         let figures: Vec<Explained> = finding.measured.iter().map(explained).collect();
         let is_used = |input: &Input| figures.iter().any(|explained| speaks_of(explained.formula, input.figure.name));
-        let inputs = inputs::of(self, &finding.subject).into_iter().filter(is_used).collect();
+        let inputs = inputs::of(self, finding).into_iter().filter(is_used).collect();
         Explanation { finding: finding.clone(), figures, inputs }
     }
 }
@@ -72,9 +72,20 @@ mod tests {
             let mut observations = Observations::new(fixture::session());
             intervals.iter().for_each(|interval| observations.add(interval));
             for finding in observations.diagnose(&Thresholds::default()).findings {
-                for explained in observations.explain(&finding).figures {
+                let Explanation { figures, inputs, .. } = observations.explain(&finding);
+                let words = |it: &str| {
+                    Thresholds::NAMES.iter().any(|(name, _)| *name == it)
+                        || figures.iter().any(|other| other.figure.name == it)
+                        || inputs.iter().any(|input| input.figure.name == it)
+                };
+                for explained in &figures {
                     let name = explained.figure.name;
                     assert!(!explained.formula.is_empty() && !explained.source.is_empty(), "{}: {name}", finding.rule);
+                    let spoken = explained.formula.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+                    // Letters of formulas, as c_s and P_K, are short.
+                    let unknown: Vec<&str> =
+                        spoken.filter(|it| it.contains('_') && it.len() > 4 && !words(it)).collect();
+                    assert!(unknown.is_empty(), "{}: {name} speaks of {unknown:?}", finding.rule);
                     seen.insert((finding.rule, name));
                 }
             }

@@ -158,6 +158,7 @@ pub(crate) fn without_content() -> Vec<Vec<Interval>> {
         with(|interval| (interval.host.cpus_online, interval.host.busy_ns, interval.host.idle_ns) = Default::default()),
         with(|interval| interval.cgroups.iter_mut().for_each(|cgroup| cgroup.totals = Totals::default())),
         with(|interval| interval.seq *= u64::MAX / 100),
+        with(|interval| interval.start_ns = Nanos(u64::MAX - interval.start_ns.0)),
     ]
 }
 

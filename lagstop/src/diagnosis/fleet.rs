@@ -57,14 +57,15 @@ impl FleetFigures {
             |finding: &&super::Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;
         let advised =
             |name: &str| report.findings.iter().find(is_advised).and_then(|_| figure(Rule::LagsCandidates, name));
-        let waiting = ["behind_others", "behind_itself", "in_throttled"].map(|part| figure(Rule::WaitCauses, part));
-        let [others, itself, throttled] = waiting.map(|part| part.map(Value::as_f64));
+        let causes = ["behind_others", "behind_itself", "in_throttled", "behind_unknown"];
+        let waiting: Option<Vec<f64>> =
+            causes.into_iter().map(|cause| figure(Rule::WaitCauses, cause).map(Value::as_f64)).collect();
         let cpus = report.session.cpus_online;
         Self {
             cpus,
             overhead: summary("overhead"),
             cores_lost: summary("overhead").map(|share| Value::Real(share.as_f64() * cpus as f64)),
-            waiting: others.zip(itself).zip(throttled).map(|((a, b), c)| Value::Real(a + b + c)),
+            waiting: waiting.map(|parts| Value::Real(parts.iter().sum())),
             cores_freed: advised("cores_freed"),
             light_gain: advised("light_gain"),
         }

@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use classes::{Class, Classed};
 use gain::Gain;
-use prediction::{Kind, Prediction};
+use prediction::{Kind, Prediction, Static};
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
@@ -87,6 +87,42 @@ impl<'a> Judged<'a> {
         self.prediction.as_ref().map(|prediction| Gain::of(prediction, &prediction.lightest_first, self.observations))
     }
 
+    /// Who can go first without the heavy ones taking longer than they bear.
+    fn first(&self) -> First<'_> {
+        let Some(prediction) = &self.prediction else { return First::All };
+        // Where there are no heavy ones there is nobody to pay.
+        let bears = |longer: f64| longer.is_nan() || longer <= 1.0 + self.thresholds.heavy_tolerance;
+        if bears(prediction.lightest_first.heavy_time) {
+            return First::All;
+        }
+        let spared = |first: &Static| 1.0 - first.after.waits.light / prediction.status_quo.light;
+        let worthwhile = prediction.static_first.as_ref().filter(|first| spared(first) >= self.thresholds.light_gain);
+        worthwhile.map_or(First::Nobody, |first| First::Some(first, spared(first)))
+    }
+
+    /// The light cgroups that wait long and can go first, those that gain most before the others.
+    fn advised(&self) -> Vec<&Classed<'a>> {
+        let goes = |one: &Classed<'_>| match self.first() {
+            First::All => true,
+            First::Nobody => false,
+            First::Some(first, _) => {
+                self.observations.asked.number(one.id).is_some_and(|number| first.first.contains(&number))
+            }
+        };
+        let mut advised: Vec<&Classed<'a>> = self
+            .classed
+            .iter()
+            .filter(|one| one.waits_long(self.heavy.credit(), self.thresholds) && goes(one))
+            .collect();
+        advised.sort_by(|a, b| self.spared(b).total_cmp(&self.spared(a)).then(a.id.cmp(&b.id)));
+        advised
+    }
+
+    /// What a light cgroup would be spared of its wait, in nanoseconds; all of it where nothing could be simulated.
+    fn spared(&self, one: &Classed<'_>) -> f64 {
+        one.wait * (1.0 - self.left_of(one).unwrap_or(0.0))
+    }
+
     fn finding(&self) -> Finding {
         let gain = self.gain();
         let (severity, verdict) = self.verdict(gain.as_ref());
@@ -147,25 +183,42 @@ impl<'a> Judged<'a> {
             if self.waiting == 1 { "waits" } else { "wait" },
             say::percent(self.share_of_cpu(&self.heavy)),
         );
-        match gain {
-            Some(gain) if gain.of_light < self.thresholds.light_gain => (
-                Severity::Info,
-                format!(
-                    "{found}; but going first would spare them only {} of their wait.",
-                    say::percent(gain.of_light)
-                ),
+        let Some(gain) = gain else {
+            return (Severity::Warning, format!("{found}. What going first would do cannot be simulated."));
+        };
+        let first = if self.is_far_off() { "By a simulation that is far off here, going first" } else { "Going first" };
+        let light = say::percent(gain.of_light);
+        let heavy = match gain.heavy_time {
+            Some(longer) if longer < 0.0 => format!("the heavy ones would take {} less time", say::percent(-longer)),
+            Some(longer) if longer.is_finite() => format!("the heavy ones would take {} longer", say::percent(longer)),
+            Some(_) => "the heavy ones would get nothing done".to_owned(),
+            None => "there are no heavy ones to pay for it".to_owned(),
+        };
+        if gain.of_light < self.thresholds.light_gain {
+            return (Severity::Info, format!("{found}. {first} would spare them only {light} of their wait."));
+        }
+        match self.first() {
+            First::All => (
+                Severity::Warning,
+                format!("{found}. {first} would spare the light ones {light} of their wait; {heavy}."),
             ),
-            Some(gain) => (
+            First::Some(first_ones, spared) => (
                 Severity::Warning,
                 format!(
-                    "{found}. {} would spare the light ones {} of their wait; the heavy ones would take {} {}.",
-                    if self.is_far_off() { "By a simulation that is far off here, going first" } else { "Going first" },
-                    say::percent(gain.of_light),
-                    say::percent(gain.heavy_time.abs()),
-                    if gain.heavy_time >= 0.0 { "longer" } else { "less time" }
+                    "{found}. {first} would spare the light ones {light} of their wait, but {heavy}, which is more than \
+                     they should; with none but the {} lightest first it is {}, and they take {} longer.",
+                    first_ones.first.len(),
+                    say::percent(spared),
+                    say::percent((first_ones.after.heavy_time - 1.0).max(0.0)),
                 ),
             ),
-            None => (Severity::Warning, format!("{found}. What going first would do cannot be simulated.")),
+            First::Nobody => (
+                Severity::Info,
+                format!(
+                    "{found}. {first} would spare the light ones {light} of their wait, but {heavy}, which is more than \
+                     they should, and to put fewer first spares too little."
+                ),
+            ),
         }
     }
 
@@ -241,7 +294,12 @@ impl<'a> Judged<'a> {
             figures.extend(gain::figures(prediction, gain));
         }
         figures.extend(self.top("heaviest", "heavy", |one| !one.is_light(), |one| one.credit));
-        figures.extend(self.top("light_waiting_most", "light, waiting most", |one| one.is_light(), |one| one.wait));
+        figures.extend(self.top(
+            "light_gaining_most",
+            "light, gaining most",
+            |one| one.is_light(),
+            |one| self.spared(one),
+        ));
         figures
     }
 
@@ -277,7 +335,7 @@ impl<'a> Judged<'a> {
         prediction.lightest_first.of_group[self.observations.asked.number(one.id)?]
     }
 
-    /// Every cgroup that is compared.
+    /// Every cgroup that is compared: the light ones by what they would gain, then the heavy ones by their Load Credit.
     fn candidates(&self) -> Vec<Candidate> {
         let duration = self.observations.span.duration_ns;
         let candidate = |one: &Classed<'_>| Candidate {
@@ -290,10 +348,13 @@ impl<'a> Judged<'a> {
             wait_p99_ns: one.p99(),
             wait_left: self.left_of(one).and_then(finite).map(Into::into),
         };
-        self.classed.iter().map(candidate).collect()
+        let mut ranked: Vec<&Classed<'_>> = self.classed.iter().collect();
+        let rank = |one: &Classed<'_>| if one.is_light() { self.spared(one) } else { one.credit };
+        ranked.sort_by(|a, b| b.is_light().cmp(&a.is_light()).then(rank(b).total_cmp(&rank(a))).then(a.id.cmp(&b.id)));
+        ranked.into_iter().map(candidate).collect()
     }
 
-    /// Quotas that explain a part of the waits.
+    /// Quotas that explain a part of the waits of those who would go first.
     fn throttled(&self) -> Option<String> {
         let throttled = |one: &&Classed<'_>| {
             one.waits_long(self.heavy.credit(), self.thresholds)
@@ -308,6 +369,15 @@ impl<'a> Judged<'a> {
             )
         })
     }
+}
+
+/// Who can go first.
+enum First<'a> {
+    /// All that are light.
+    All,
+    /// Some of them, and the part of the wait of all light ones that it would spare.
+    Some(&'a Static, f64),
+    Nobody,
 }
 
 /// How sure a prediction is where the simulation of what was measured is off by `error`.

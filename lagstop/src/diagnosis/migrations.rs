@@ -7,7 +7,8 @@ use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
     confidence::Basis,
     observations::{Observed, is_rated},
-    say, single,
+    planned::list,
+    say, shell, single,
 };
 use crate::model::{CgroupId, Totals};
 
@@ -68,6 +69,10 @@ fn finding(
     let runnable = observed.runnable(observations);
     let across = moves.across.filter(|(llc, _)| *llc >= MOSTLY_ACROSS);
     let unmeasured = observations.session.why_not("migrations");
+    let numbers = observations.cpu_numbers();
+    let cpus =
+        (observed.totals.cpu_ns.cores(observations.span.duration_ns).0.ceil().max(1.0) as usize).min(numbers.len());
+    let first = list(&numbers[..cpus]);
     Finding {
         rule: Rule::Migrations,
         severity: Severity::Warning,
@@ -96,11 +101,18 @@ fn finding(
              only how often it happens."
                 .to_owned(),
         ],
-        advice: vec![Advice::new(format!(
-            "Fewer threads that take turns: {threads} ran, of which {} were runnable at a time. A pool of about as many as are \
-             runnable, or a CPU set for the cgroup (lagstop diagnose --plan cpuset), keeps them where their data is.",
-            say::number(runnable)
-        ))],
+        advice: vec![
+            Advice::new(format!(
+                "Fewer threads that take turns: {threads} ran, of which {} were runnable at a time. A pool of about as many as are \
+                 runnable keeps them where their data is.",
+                say::number(runnable)
+            )),
+            Advice::new(format!(
+                "Or a CPU set of {}, as many as it uses, so that there is nowhere else to go: which ones, is for you to choose.",
+                say::plural(cpus as u64, "CPU")
+            ))
+            .command(shell::cpuset(&observations.session, id, &observed.path, &first)),
+        ],
         subject,
         cgroups: Vec::new(),
     }

@@ -133,16 +133,30 @@ impl Observations {
     }
 
     /// Who waited behind whom is not known; but while a cgroup waits on a CPU, somebody runs there: itself with the part
-    /// that it has of the CPU's busy time. Of the cgroups that crowd a CPU most, which is where this matters.
+    /// that it has of the CPU's busy time. That is known of the cgroups that crowd a CPU most. Elsewhere it is behind itself
+    /// for no more than the CPU time that is left of its own, had all of it been on the CPU that was the least busy.
     fn blame(&mut self, interval: &Interval) {
+        let mut watched: BTreeMap<CgroupId, Watched> = BTreeMap::new();
         for cpu in &interval.cpus {
             let busy = cpu.busy_ns.0 as f64;
             for one in &cpu.crowd {
-                if let (Some(observed), Some(wait)) = (self.cgroups.get_mut(&one.id), one.runq_wait_ns) {
-                    let own = (one.cpu_ns.0 as f64 / busy).min(1.0);
-                    observed.behind_itself_ns += if own.is_finite() { wait.0 as f64 * own } else { 0.0 };
-                }
+                let Some(wait) = one.runq_wait_ns else { continue };
+                let own = (one.cpu_ns.0 as f64 / busy).min(1.0);
+                let watched = watched.entry(one.id).or_default();
+                watched.cpu_ns += one.cpu_ns.0 as f64;
+                watched.wait_ns += wait.0 as f64;
+                watched.behind_itself_ns += if own.is_finite() { wait.0 as f64 * own } else { 0.0 };
             }
+        }
+        let least_busy = interval.cpus.iter().map(|cpu| cpu.busy_ns).filter(|&busy| busy > Nanos::ZERO).min();
+        for cgroup in &interval.cgroups {
+            let Some(observed) = self.cgroups.get_mut(&cgroup.id) else { continue };
+            let Watched { cpu_ns, wait_ns, behind_itself_ns } = watched.get(&cgroup.id).copied().unwrap_or_default();
+            let left = |all: Nanos, watched: f64| (all.0 as f64 - watched).max(0.0);
+            let wait = left(cgroup.totals.runq_wait_ns.unwrap_or_default(), wait_ns);
+            let own = least_busy.map_or(1.0, |busy| (left(cgroup.totals.cpu_ns, cpu_ns) / busy.0 as f64).min(1.0));
+            observed.behind_itself_ns += behind_itself_ns;
+            observed.behind_unknown_ns += wait * own;
         }
     }
 
@@ -276,6 +290,14 @@ impl Observations {
         let lost = self.host.as_ref().map(|host| host.lost).unwrap_or_default();
         lost.entries.saturating_add(lost.switches)
     }
+}
+
+/// What is known of a cgroup on the CPUs that it crowds, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Watched {
+    cpu_ns: f64,
+    wait_ns: f64,
+    behind_itself_ns: f64,
 }
 
 /// The Load Credits of the cgroups that are compared by it, and their mean: the fair share, for equal weights.

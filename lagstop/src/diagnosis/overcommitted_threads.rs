@@ -36,6 +36,8 @@ struct Pool {
     /// CPUs that it gets: a whole number, its quota at most.
     active: u64,
     quota: Option<f64>,
+    /// Share of its periods in which it was used up.
+    throttled: Option<f64>,
     threads: u64,
     self_inflicted: f64,
 }
@@ -54,6 +56,7 @@ impl Pool {
             waits: observed.totals.runq_waits.unwrap_or_default(),
             active: if gets.is_finite() { gets.ceil().max(1.0) as u64 } else { 1 },
             quota,
+            throttled: observed.throttled_share(),
             threads: observed.threads(),
             self_inflicted: observed.self_inflicted(),
         })
@@ -88,6 +91,7 @@ fn finding(
             Figure::new("waiting", "waiting on average", pool.waiting, Unit::Tasks),
             Figure::new("self_inflicted", "wait behind its own threads", pool.self_inflicted, Unit::Share)
                 .note("at least; by its part of the busy time of the CPUs that it waited on"),
+            Figure::measured("throttled", "periods with the quota used up", pool.throttled, Unit::Share, "it has no quota of its own"),
             Figure::measured("quota", "quota", pool.quota, Unit::Cores, "it has none of its own, or it was not recorded"),
         ],
         threshold: vec![thresholds.state(Limit::ThreadsOvercommit)],

@@ -92,7 +92,7 @@ impl PlannedCgroup {
 }
 
 /// Numbers as the kernel writes them: `0-2,5`.
-fn list(cpus: &[u32]) -> String {
+pub(super) fn list(cpus: &[u32]) -> String {
     let mut cpus = cpus.to_vec();
     cpus.sort_unstable();
     let runs = cpus.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((run.first()?, run.last()?)));

@@ -1,6 +1,6 @@
 //! Who would gain from LAGS priority and who would pay for it, as it looks right now.
 //!
-//! The same criteria as the rule on load classes (`load_classes`), over the last seconds instead of a whole recording: waits
+//! The same criteria as the rule `lags_candidates`, over the last seconds instead of a whole recording: waits
 //! and CPU time are averaged like Load Credit is, so that marks do not flicker.
 
 use std::{collections::HashMap, fmt};

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::model::CgroupId;
 
+/// Periods that a share of them is sure with: half a minute of the usual 100 ms.
+const MANY_PERIODS: u64 = 300;
+
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let found = violations(observations, thresholds).into_iter().map(|(id, observed, violation)| {
         (violation.throttled, finding(observations, thresholds, (id, observed), &violation))
@@ -103,7 +106,7 @@ fn finding(
         threshold: [Limit::ThrottledWarn, Limit::ThrottledCritical, Limit::QuotaGap]
             .map(|limit| thresholds.state(limit))
             .into(),
-        confidence: basis(observations, violation.periods).confidence(),
+        confidence: basis(observations, violation.periods).confidence_from(MANY_PERIODS),
         against: vec![
             "With a CPU set of its own it cannot use CPUs that others leave idle; a quota lets it, in bursts.".to_owned(),
             "Where its threads do sleep most of the time, more quota alone cures it.".to_owned(),
@@ -126,13 +129,7 @@ fn finding(
 }
 
 fn basis(observations: &Observations, periods: u64) -> Basis {
-    Basis {
-        intervals: observations.span.intervals,
-        samples: periods.saturating_mul(100),
-        samples_are: "periods × 100",
-        agreeing: None,
-        lost: 0,
-    }
+    Basis { intervals: observations.span.intervals, samples: periods, samples_are: "periods", agreeing: None, lost: 0 }
 }
 
 fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
@@ -156,7 +153,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         (severity, verdict),
         vec![Figure::new("quotas", "cgroups with a quota", quotas, Unit::Count)],
         thresholds.state(Limit::ThrottledWarn),
-        basis(observations, periods).confidence(),
+        basis(observations, periods).confidence_from(MANY_PERIODS),
     )
 }
 

@@ -72,10 +72,33 @@ impl Report {
     }
 
     /// What could not be measured, in a sentence.
-    pub fn what_was_lost(&self) -> String {
+    fn what_was_lost(&self) -> String {
         let kinds = self.lost.kinds().into_iter().filter(|&(_, count)| count > 0);
         let counted: Vec<String> = kinds.map(|(what, count)| format!("{count} {}", what.replace('_', " "))).collect();
         if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) }
+    }
+
+    /// What measuring cost, what was lost, and what was measured by what or was not: a sentence each.
+    pub fn footer(&self) -> Vec<String> {
+        let own = &self.own_cost;
+        let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
+        let cores = own.cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
+        let mut lines = vec![
+            format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
+            self.what_was_lost(),
+        ];
+        let hooks = self.session.hooks.iter();
+        let ways: Vec<String> =
+            hooks.filter_map(|hook| Some(format!("{} by {}", hook.name, hook.way.as_ref()?))).collect();
+        if !ways.is_empty() {
+            lines.push(format!("Measured: {}.", ways.join(", ")));
+        }
+        lines.extend(
+            self.session
+                .missing_hooks()
+                .map(|hook| format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail)),
+        );
+        lines
     }
 
     /// All findings in a line.

@@ -2,19 +2,11 @@
 
 use crate::model::{CgroupId, Session};
 
-/// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`. Where its path
-/// holds what may not show as it is, or leads elsewhere, the directory is looked up by its inode number.
+/// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`.
 pub(super) fn write(session: &Session, id: CgroupId, path: &str, file: &str, value: &str) -> String {
-    let mount = mount(session);
-    let plain = |text: &str| text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
-    let inside = path.starts_with('/') && !path.split('/').any(|part| part == "." || part == "..");
-    if plain(mount) && plain(path) && inside {
-        let target = quote(&format!("{mount}{}/{file}", path.trim_end_matches('/')));
-        format!("echo {} | sudo tee {target}", quote(value))
-    } else {
-        // Writes nowhere when it is gone.
-        let write = format!("echo \"{value}\" > \"$1/{file}\"");
-        format!("sudo find {} -xdev -type d -inum {} -exec sh -c '{write}' sh {{}} \\;", quote(mount), id.0)
+    match directory(session, path) {
+        Some(directory) => format!("echo {} | sudo tee {}", quote(value), quote(&format!("{directory}/{file}"))),
+        None => inside(session, id, path, &format!("echo \"{value}\" > \"$1/{file}\""), &[]),
     }
 }
 
@@ -26,28 +18,62 @@ pub(super) const fn weight(session: &Session) -> (&'static str, u32) {
     }
 }
 
-/// The file that a cgroup's quota is in, and what to write for so many cores.
-pub(super) fn quota(session: &Session, cores: f64) -> (&'static str, String) {
-    let quota = (cores * 100_000.0).round().clamp(1_000.0, 1e12) as u64;
-    match session.cgroup_version {
-        1 => ("cpu.cfs_quota_us", quota.to_string()),
-        _ => ("cpu.max", format!("{quota} 100000")),
-    }
+/// A command that doubles the weight that a cgroup has.
+pub(super) fn double_weight(session: &Session, id: CgroupId, path: &str) -> String {
+    let (file, _) = weight(session);
+    let steps = format!("read -r weight < \"$1/{file}\" && echo $((weight * 2)) > \"$1/{file}\"");
+    inside(session, id, path, &steps, &[])
 }
 
-/// A command that gives the cgroup these CPUs. In version 1 they are in a hierarchy of their own, where the cgroup may have
-/// to be made first.
+/// A command that gives the cgroup so many cores in each of its periods, however long these are.
+pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> String {
+    let millicores = (cores * 1_000.0).round().clamp(10.0, 1e9) as u64;
+    let steps = match session.cgroup_version {
+        1 => "read -r period < \"$1/cpu.cfs_period_us\" && echo $((period * $2 / 1000)) > \"$1/cpu.cfs_quota_us\"",
+        _ => "read -r quota period < \"$1/cpu.max\" && echo \"$((period * $2 / 1000)) $period\" > \"$1/cpu.max\"",
+    };
+    inside(session, id, path, steps, &[&millicores.to_string()])
+}
+
+/// A command that gives the cgroup these CPUs. In version 1 they are in a hierarchy of their own, where the cgroup and those
+/// that it is in may have to be made first, each with the CPUs and memory nodes of the one above.
 pub(super) fn cpuset(session: &Session, id: CgroupId, path: &str, cpus: &str) -> String {
-    let sibling = mount(session).rsplit_once('/').map(|(parent, _)| format!("{parent}/cpuset"));
+    let mount = mount(session);
+    let sibling = mount.rsplit_once('/').map(|(parent, _)| format!("{parent}/cpuset"));
     let (1, Some(cpusets)) = (session.cgroup_version, sibling) else {
         return write(session, id, path, "cpuset.cpus", cpus);
     };
-    let steps = "mkdir -p \"$2\" && cat \"$1/cpuset.mems\" > \"$2/cpuset.mems\" && echo \"$4\" > \"$2/cpuset.cpus\" && \
-                 while read -r task; do echo \"$task\" > \"$2/tasks\"; done < \"$3/tasks\"";
-    let inside = path.trim_matches('/');
-    let [root, to, from] =
-        [&cpusets, &format!("{cpusets}/{inside}"), &format!("{}/{inside}", mount(session))].map(|it| quote(it));
-    format!("sudo sh -c '{steps}' sh {root} {to} {from} {cpus}")
+    let steps = "to=$3; rest=${1#\"$2\"}/; \
+                 while rest=${rest#/}; [ -n \"$rest\" ]; do \
+                 to=$to/${rest%%/*}; rest=${rest#*/}; mkdir -p \"$to\"; \
+                 for file in cpuset.cpus cpuset.mems; do \
+                 grep -q . \"$to/$file\" || cat \"$to/../$file\" > \"$to/$file\"; done; done; \
+                 echo \"$4\" > \"$to/cpuset.cpus\" && \
+                 while read -r task; do echo \"$task\" > \"$to/tasks\"; done < \"$1/tasks\"";
+    inside(session, id, path, steps, &[mount, &cpusets, cpus])
+}
+
+/// A command that runs `steps` as root, `$1` being the directory of the cgroup and `$2` and so on `arguments`. `steps` has no
+/// single quotes.
+fn inside(session: &Session, id: CgroupId, path: &str, steps: &str, arguments: &[&str]) -> String {
+    let arguments: String = arguments.iter().map(|argument| format!(" {}", quote(argument))).collect();
+    match directory(session, path) {
+        Some(directory) => format!("sudo sh -c '{steps}' sh {}{arguments}", quote(&directory)),
+        // Does nothing when it is gone.
+        None => {
+            let mount = quote(mount(session));
+            format!("sudo find {mount} -xdev -type d -inum {} -exec sh -c '{steps}' sh {{}}{arguments} \\;", id.0)
+        }
+    }
+}
+
+/// The directory of the cgroup at `path`. `None` where that holds what may not show as it is, or leads elsewhere, so that it
+/// has to be looked up by its inode number.
+fn directory(session: &Session, path: &str) -> Option<String> {
+    let mount = mount(session);
+    let plain = |text: &str| text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
+    let is_inside = path.starts_with('/') && !path.split('/').any(|part| part == "." || part == "..");
+    (plain(mount) && plain(path) && is_inside).then(|| format!("{mount}{}", path.trim_end_matches('/')))
 }
 
 /// A command that lists the cgroups inside of which the scheduler groups once more.
@@ -73,6 +99,16 @@ fn quote(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Runs `command` without becoming root.
+    fn run(command: &str) {
+        let done = std::process::Command::new("sh").args(["-c", &command.replace("sudo ", "")]).output().unwrap();
+        assert!(
+            done.status.success() && done.stderr.is_empty(),
+            "{command}: {}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
 
     fn session(mount: &str, version: u8) -> Session {
         Session { cgroup_mount: mount.to_owned(), cgroup_version: version, ..Session::default() }
@@ -105,5 +141,61 @@ mod tests {
         );
         assert_eq!(of("", 2)[0], "echo 100 | sudo tee /sys/fs/cgroup/a/cpu.weight", "of a recording that does not say");
         assert!(of("/mnt/c g", 2)[1].starts_with("find '/mnt/c g' -name cgroup.subtree_control"));
+    }
+
+    /// A hierarchy with one cgroup that is called `name`, its path and its inode number.
+    fn hierarchy(mount: &std::path::Path, name: &str) -> (std::path::PathBuf, String, CgroupId) {
+        let directory = mount.join("a.slice").join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let id = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&directory).unwrap());
+        (directory, format!("/a.slice/{name}"), CgroupId(id))
+    }
+
+    const NAMES: [&str; 4] = ["plain", "it's; $(x) `y`", "\u{1b}[2J", "two\nlines"];
+
+    #[test]
+    fn a_quota_is_of_the_period_that_there_is() {
+        let root = tempfile::tempdir().unwrap();
+        for name in NAMES {
+            let (directory, path, id) = hierarchy(root.path(), name);
+            let set = |file: &str, text: &str| std::fs::write(directory.join(file), text).unwrap();
+            let get = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
+            let of = |version| quota(&session(root.path().to_str().unwrap(), version), id, &path, 1.5);
+            set("cpu.max", "10000 50000\n");
+            run(&of(2));
+            assert_eq!(get("cpu.max"), "75000 50000\n");
+            set("cpu.cfs_period_us", "20000\n");
+            run(&of(1));
+            assert_eq!(get("cpu.cfs_quota_us"), "30000\n");
+            set("cpu.weight", "70\n");
+            run(&double_weight(&session(root.path().to_str().unwrap(), 2), id, &path));
+            assert_eq!(get("cpu.weight"), "140\n");
+        }
+    }
+
+    #[test]
+    fn cpus_of_version_1_are_set_in_their_own_hierarchy_level_by_level() {
+        let root = tempfile::tempdir().unwrap();
+        let (cpu, cpusets) = (root.path().join("cpu"), root.path().join("cpuset"));
+        std::fs::create_dir(&cpusets).unwrap();
+        std::fs::write(cpusets.join("cpuset.cpus"), "0-7\n").unwrap();
+        std::fs::write(cpusets.join("cpuset.mems"), "0\n").unwrap();
+        // As the kernel makes them: there, and empty.
+        for name in NAMES {
+            let (directory, path, id) = hierarchy(&cpu, name);
+            std::fs::write(directory.join("tasks"), "11\n12\n").unwrap();
+            let made = cpusets.join("a.slice").join(name);
+            std::fs::create_dir_all(&made).unwrap();
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                for directory in [made.parent().unwrap(), &made] {
+                    std::fs::write(directory.join(file), "").unwrap();
+                }
+            }
+            run(&cpuset(&session(cpu.to_str().unwrap(), 1), id, &path, "2-3"));
+            let get = |file: &str| std::fs::read_to_string(made.join(file)).unwrap();
+            assert_eq!([get("cpuset.cpus"), get("cpuset.mems"), get("tasks")], ["2-3\n", "0\n", "12\n"], "{name:?}");
+            assert_eq!(std::fs::read_to_string(cpusets.join("a.slice/cpuset.cpus")).unwrap(), "0-7\n");
+            std::fs::remove_dir_all(cpusets.join("a.slice")).unwrap();
+        }
     }
 }

@@ -97,6 +97,14 @@ thresholds! {
     backlog_warn: f64 = 0.5,
     /// The same, critical.
     backlog_critical: f64 = 1.0,
+    /// Connections to a listener that the kernel dropped that are worth acting on.
+    drops_warn: u64 = 1,
+    /// Intervals that a verdict on density needs.
+    density_intervals: u64 = 24,
+    /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
+    density_spread: f64 = 1.5,
+    /// Share of the time of all CPUs that must be used at the peak of density: a host with less to do has none.
+    density_full: f64 = 0.8,
     /// Share of its bandwidth periods in which a cgroup used its quota up that is worth acting on.
     throttled_warn: f64 = 0.05,
     /// The same, critical.
@@ -160,6 +168,12 @@ pub enum Limit {
     BacklogWarn,
     /// [`Thresholds::backlog_critical`]
     BacklogCritical,
+    /// [`Thresholds::drops_warn`]
+    Drops,
+    /// [`Thresholds::density_spread`]
+    DensitySpread,
+    /// [`Thresholds::density_full`]
+    DensityFull,
 }
 
 /// A threshold as a finding states it.
@@ -204,6 +218,9 @@ impl Limit {
             Self::AcceptWait => "accept_wait_warn",
             Self::BacklogWarn => "backlog_warn",
             Self::BacklogCritical => "backlog_critical",
+            Self::Drops => "drops_warn",
+            Self::DensitySpread => "density_spread",
+            Self::DensityFull => "density_full",
         }
     }
 
@@ -250,6 +267,9 @@ impl Limit {
             Self::AcceptWait => "lagstop's own choice: the least that users may notice",
             Self::BacklogWarn => "lagstop's own choice: a burst twice as large would not fit in",
             Self::BacklogCritical => "the kernel refuses connections from here on",
+            Self::Drops => "lagstop's own choice: each is a client that waits for a second or more",
+            Self::DensitySpread => "lagstop's own choice: with less between them, one density looks like another",
+            Self::DensityFull => "lagstop's own choice: below, it is the work that ends, not the host",
         }
     }
 }
@@ -283,6 +303,9 @@ impl Thresholds {
             Limit::AcceptWait => ns(self.accept_wait_warn, Severity::Warning),
             Limit::BacklogWarn => share(self.backlog_warn, Severity::Warning),
             Limit::BacklogCritical => share(self.backlog_critical, Severity::Critical),
+            Limit::Drops => (self.drops_warn.into(), Unit::Count, Severity::Warning),
+            Limit::DensitySpread => (self.density_spread.into(), Unit::Factor, Severity::Info),
+            Limit::DensityFull => share(self.density_full, Severity::Info),
         }
     }
 

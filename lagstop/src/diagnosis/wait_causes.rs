@@ -43,8 +43,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             "While a quota is used up tasks wait on a run queue that is stopped: how much of a throttled cgroup's wait that is \
              cannot be told."
                 .to_owned(),
-            "Who runs while a cgroup waits is known of the three that crowd each CPU most: waits behind itself are at least \
-             what is shown."
+            "Who runs while a cgroup waits is estimated: on the CPUs that it crowds by its part of their busy time; elsewhere \
+             it is behind itself for no more than all of its CPU time there could have been, which is what is not known."
                 .to_owned(),
         ],
         advice: if severity >= Severity::Warning { causes.advice(observations, thresholds) } else { Vec::new() },
@@ -54,8 +54,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 
 /// What tasks wait for.
 struct Causes<'a> {
-    /// Tasks waiting on average: behind others, behind their own cgroup's, and in cgroups that are throttled. `None` where
-    /// waits were not measured.
+    /// Tasks waiting on average: behind others, behind their own cgroup's, in cgroups that are throttled, and behind nobody
+    /// knows whom. `None` where waits were not measured.
     waiting: Option<Waiting>,
     /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
     steal: Option<f64>,
@@ -68,11 +68,12 @@ struct Waiting {
     others: f64,
     itself: f64,
     throttled: f64,
+    unknown: f64,
 }
 
 impl Waiting {
     fn all(&self) -> f64 {
-        self.others + self.itself + self.throttled
+        self.others + self.itself + self.throttled + self.unknown
     }
 }
 
@@ -93,12 +94,13 @@ impl<'a> Causes<'a> {
         let mut waiting = Waiting::default();
         for observed in observations.cgroups.values() {
             let wait = observed.totals.runq_wait_ns.unwrap_or_default().0 as f64 / duration;
-            let itself = wait * observed.self_inflicted();
             if is_throttled(observed).is_some() {
                 waiting.throttled += wait;
             } else {
+                let (itself, unknown) = (wait * observed.self_inflicted(), wait * observed.of_unknown_cause());
                 waiting.itself += itself;
-                waiting.others += wait - itself;
+                waiting.unknown += unknown;
+                waiting.others += (wait - itself - unknown).max(0.0);
             }
         }
         let host = observations.host.as_ref();
@@ -142,11 +144,13 @@ impl<'a> Causes<'a> {
             severity = severity.max(Severity::Info);
             let share = |part: f64| say::percent(part / waiting.all());
             parts.push(format!(
-                "of {} tasks waiting on average, {} wait behind other cgroups, {} behind their own and {} in throttled ones",
+                "of {} tasks waiting on average, {} wait behind other cgroups, {} behind their own, {} in throttled ones and \
+                 {} behind whom is not known",
                 say::number(waiting.all()),
                 share(waiting.others),
                 share(waiting.itself),
                 share(waiting.throttled),
+                share(waiting.unknown),
             ));
         }
         match parts.split_first() {
@@ -164,6 +168,7 @@ impl<'a> Causes<'a> {
             waiting("behind_others", "waiting behind other cgroups", |waiting| waiting.others),
             waiting("behind_itself", "waiting behind their own", |waiting| waiting.itself),
             waiting("in_throttled", "waiting in throttled cgroups", |waiting| waiting.throttled),
+            waiting("behind_unknown", "waiting behind whom is not known", |waiting| waiting.unknown),
             Figure::measured("steal", "taken by a hypervisor", self.steal, Unit::Share, "the kernel does not say")
                 .note("of the time of all CPUs"),
         ];
@@ -189,9 +194,9 @@ impl<'a> Causes<'a> {
                     "Raise the quota of {}, if it is to get more: no priority over its neighbours helps it. This doubles it.",
                     observed.subject(id)
                 );
-                match observed.quota_ns.map(|quota| shell::quota(session, quota.seconds() * 2.0)) {
-                    Some((file, value)) => {
-                        Advice::new(text).command(shell::write(session, id, &observed.path, file, &value))
+                match observed.quota_ns {
+                    Some(quota) => {
+                        Advice::new(text).command(shell::quota(session, id, &observed.path, quota.seconds() * 2.0))
                     }
                     None => Advice::new(text),
                 }

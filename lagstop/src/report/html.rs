@@ -65,7 +65,7 @@ impl Page {
         self.figures(&report.summary, &Subject::Host);
         charts::all(pictures).iter().for_each(|(heading, says, picture)| self.picture(heading, says, picture));
         report.findings.iter().for_each(|finding| self.finding(finding));
-        self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.what_was_lost()));
+        self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.footer().join(" ")));
     }
 
     fn picture(&mut self, heading: &str, says: &str, picture: &str) {

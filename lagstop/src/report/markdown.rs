@@ -32,7 +32,8 @@ pub fn render(report: &Report) -> String {
             .collect();
         page.line(&lines.join("\n"));
     }
-    page.line(&format!("---\n\nlagstop {}. {}", text(&session.lagstop_version), report.what_was_lost()));
+    let footer: Vec<String> = report.footer().iter().map(|line| text(line).to_string()).collect();
+    page.line(&format!("---\n\nlagstop {}. {}", text(&session.lagstop_version), footer.join(" ")));
     page.0
 }
 

@@ -120,27 +120,7 @@ fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject)
 }
 
 fn footer(page: &mut Page, report: &Report) {
-    let own = &report.own_cost;
-    let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
-    let cores = own.cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
-    page.text(
-        "",
-        Colour::Dim,
-        &format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
-    );
-    page.text("", Colour::Dim, &report.what_was_lost());
-    let ways: Vec<String> = report
-        .session
-        .hooks
-        .iter()
-        .filter_map(|hook| Some(format!("{} by {}", hook.name, hook.way.as_ref()?)))
-        .collect();
-    if !ways.is_empty() {
-        page.text("", Colour::Dim, &format!("Measured: {}.", ways.join(", ")));
-    }
-    for hook in report.session.missing_hooks() {
-        page.text("", Colour::Dim, &format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail));
-    }
+    report.footer().iter().for_each(|line| page.text("", Colour::Dim, line));
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ pub(super) struct Job {
     pub(super) is_alone: bool,
     /// CPU time that it still needs. Without end for one that never sleeps.
     pub(super) left: f64,
+    /// The part of that which switches to and from it still take.
+    pub(super) switching: f64,
 }
 
 impl Job {
@@ -72,7 +74,9 @@ impl Cpu {
             for job in group {
                 let worked = got * self.pace;
                 job.left -= worked;
-                each(job, got, worked, time - got);
+                let switched = worked.min(job.switching);
+                job.switching -= switched;
+                each(job, got, worked - switched, time - got);
             }
         }
         waiting.iter().for_each(|job| each(job, 0.0, 0.0, time));

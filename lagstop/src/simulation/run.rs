@@ -169,9 +169,8 @@ impl Host<'_> {
         let cost = switches * self.switching.cost(cpu.len() + 1);
         self.outcome.switches += switches;
         self.outcome.switching += cost;
-        self.outcome.groups[group].work -= cost;
         let is_alone = self.groups[group].is_many;
-        self.push(emptiest, Job { rank, group, is_alone, left: service + cost }, now);
+        self.push(emptiest, Job { rank, group, is_alone, left: service + cost, switching: cost }, now);
     }
 
     fn push(&mut self, cpu: usize, job: Job, now: f64) {

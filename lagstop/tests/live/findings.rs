@@ -1,6 +1,10 @@
 //! What `lagstop diagnose` finds on a host with something wrong: that, and nothing else.
 
-use std::{collections::BTreeSet, net::TcpListener, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::TcpListener,
+    process::Command,
+};
 
 use crate::{
     Test,
@@ -24,6 +28,11 @@ const MS: u32 = 9_000;
 
 /// What is wrong, by rule and cgroup (or "host"), while `loads` work.
 fn problems(loads: &mut [Load]) -> BTreeSet<(String, String)> {
+    verdicts(loads).into_keys().collect()
+}
+
+/// The same with the verdicts.
+fn verdicts(loads: &mut [Load]) -> BTreeMap<(String, String), String> {
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
     let report = diagnose(&[
@@ -41,7 +50,8 @@ fn problems(loads: &mut [Load]) -> BTreeSet<(String, String)> {
         findings.iter().filter(|finding| ["warning", "critical"].contains(&finding["severity"].as_str().unwrap()));
     let problems = bad.map(|finding| {
         let path = finding["subject"]["path"].as_str().unwrap_or("host");
-        (finding["rule"].as_str().unwrap().to_owned(), path.to_owned())
+        let verdict = finding["verdict"].as_str().unwrap().to_owned();
+        ((finding["rule"].as_str().unwrap().to_owned(), path.to_owned()), verdict)
     });
     problems.collect()
 }
@@ -79,10 +89,10 @@ fn limited_pool() {
     pool.limit_to_half_a_cpu();
     let mut loads = [pool.start(&format!("threads 4 {MS}"))];
     let found = problems(&mut loads);
-    assert!(
-        found.is_superset(&expected([("wait_causes", "host"), ("quota_without_cpuset", &*pool.path)])),
-        "{found:?}"
-    );
+    // Four threads on the one CPU that it gets a half of.
+    let whole =
+        [("wait_causes", "host"), ("quota_without_cpuset", &*pool.path), ("overcommitted_threads", &*pool.path)];
+    assert_eq!(found, expected(whole));
 }
 
 fn migrating() {
@@ -100,7 +110,9 @@ fn busy_server() {
     let (server, client, port) = (TestCgroup::new("server"), TestCgroup::new("client"), free_port());
     let mut loads =
         [server.start(&format!("serve-busily {port} 20 {MS}")), client.start(&format!("connect {port} {MS}"))];
-    assert_eq!(problems(&mut loads), expected([("backlog", &*server.path)]));
+    let found = verdicts(&mut loads);
+    assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), expected([("backlog", &*server.path)]));
+    assert!(found.values().all(|verdict| verdict.ends_with("busy with something else.")), "{found:?}");
 }
 
 fn starved_server() {
@@ -113,9 +125,10 @@ fn starved_server() {
         crowd.start(&format!("threads 2 {MS}")),
     ];
     // It is a light cgroup behind a heavy one, too.
-    let found = problems(&mut loads);
-    assert!(found.contains(&("backlog".to_owned(), server.path.clone())), "{found:?}");
-    assert!(found.iter().all(|(rule, _)| ["backlog", "lags_candidates"].contains(&&**rule)), "{found:?}");
+    let found = verdicts(&mut loads);
+    let verdict = found.get(&("backlog".to_owned(), server.path.clone()));
+    assert!(verdict.is_some_and(|verdict| verdict.ends_with("waits for a CPU.")), "{found:?}");
+    assert!(found.keys().all(|(rule, _)| ["backlog", "lags_candidates"].contains(&&**rule)), "{found:?}");
 }
 
 fn skewed() {

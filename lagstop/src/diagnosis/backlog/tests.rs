@@ -7,7 +7,10 @@ use crate::{
 /// A listener of the pool, with room for 10: connections that come and are accepted in a second, their mean wait in ms, how
 /// many wait at the end of each, and the run-queue wait of the pool in ms for each of its 2,000 waits.
 fn listening(established: u64, accepts: u64, wait_ms: u64, backlog: u64, runq_ms: u64) -> Vec<Interval> {
-    let mut all = minute_of(|pool| pool.totals.runq_wait_ns = Some(Nanos(2_000_000_000 * runq_ms)));
+    let mut all = minute_of(|pool| {
+        pool.totals.runq_wait_ns = Some(Nanos(2_000_000_000 * runq_ms));
+        pool.totals.threads = 1;
+    });
     for interval in &mut all {
         let accept_wait_ns = Nanos(accepts * wait_ms * 1_000_000);
         let totals = ListenerTotals { established, accepts, accept_wait_ns, abandoned: 0 };
@@ -69,8 +72,38 @@ fn formulas_stand_beside_what_was_measured() {
 #[test]
 fn where_more_come_than_are_served_a_longer_backlog_is_no_help() {
     let finding = &findings_of(Rule::Backlog, &listening(200, 100, 100, 10, 0))[0];
-    assert!(finding.advice[0].text.starts_with("More workers in pool: × 2.50 as many"), "{}", finding.advice[0].text);
-    assert!(finding.advice[1].text.starts_with("A longer backlog would only"), "{}", finding.advice[1].text);
+    assert!(
+        finding.advice[0].text.starts_with("More workers in pool: 3 in place of 1, as fast each, would be busy 66.7 %"),
+        "{}",
+        finding.advice[0].text
+    );
+    assert!(finding.advice[1].text.ends_with("full after 0.10 s."), "{}", finding.advice[1].text);
+}
+
+/// 90 come in a second, and four threads serve 100 together: c = 4, μ = 25.
+#[test]
+fn each_thread_that_may_accept_is_a_server() {
+    let mut all = listening(90, 100, 100, 10, 0);
+    all.iter_mut().for_each(|interval| interval.cgroups[0].totals.threads = 4);
+    let finding = &findings_of(Rule::Backlog, &all)[0];
+    assert_eq!((figure(finding, "servers"), figure(finding, "utilisation")), (Some(4.0), Some(0.9)));
+    let station = Station::new(90.0, 25.0, 4).unwrap();
+    let wait = |seconds: f64| Some((seconds * 1e9) as u64 as f64);
+    assert_eq!(figure(finding, "wait_mmck"), wait(station.finite(14).unwrap().wait));
+    assert_eq!(figure(finding, "wait_ggc"), wait(station.wait(0.0, 1.0).unwrap()));
+    assert!(finding.advice[0].text.starts_with("More workers in pool: 5 in place of 4"), "{}", finding.advice[0].text);
+    // 0.9^n of the time more than n wait, or about: 64 places for a thousandth.
+    assert!(finding.advice[1].text.starts_with("A backlog of 64, "), "{}", finding.advice[1].text);
+}
+
+#[test]
+fn what_is_dropped_is_found_though_nobody_waits_long() {
+    let mut all = listening(100, 100, 1, 0, 0);
+    assert_eq!(severities(&all), []);
+    all[7].listeners[0].drops = Some(2);
+    assert_eq!(severities(&all), [Severity::Warning]);
+    let finding = &findings_of(Rule::Backlog, &all)[0];
+    assert!(finding.verdict.contains("; 2 were dropped"), "{}", finding.verdict);
 }
 
 #[test]

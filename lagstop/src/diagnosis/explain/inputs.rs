@@ -3,11 +3,11 @@
 use super::Input;
 use crate::{
     diagnosis::{
-        Figure, Observations, Subject, Unit,
+        Candidate, CandidateClass, Figure, Finding, Observations, Subject, Unit,
         figure::Value,
         observations::{Observed, ObservedListener},
     },
-    model::Totals,
+    model::{Nanos, Totals},
 };
 
 const SWITCHES: &str = "tracepoint sched_switch: switches, voluntary_switches, involuntary_switches";
@@ -20,18 +20,62 @@ const FILES: &str = "cpu.stat and cpu.max of the cgroup: nr_periods, nr_throttle
 const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
-/// All that is known of `subject` and that formulas speak of.
-pub(super) fn of(observations: &Observations, subject: &Subject) -> Vec<Input> {
+/// All that is known of the subject of `finding` and that formulas speak of.
+pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
     let mut inputs = vec![input("duration_ns", observations.span.duration_ns, Unit::Ns, "CLOCK_MONOTONIC")];
     inputs.push(input("cpus_online", observations.cpus(), Unit::Count, "/sys/devices/system/cpu/online"));
-    match subject {
-        Subject::Host => host(observations, &mut inputs),
-        Subject::Cgroup { id, .. } => inputs.extend(observations.cgroups.get(id).into_iter().flat_map(cgroup)),
+    match &finding.subject {
+        Subject::Host => {
+            host(observations, &mut inputs);
+            inputs.extend(classes(observations, &finding.cgroups));
+            inputs.extend(finding.measured.iter().flat_map(|figure| periods(observations, figure)));
+        }
+        Subject::Cgroup { id, .. } => {
+            let all = observations.tasks().map(|totals| totals.cpu_ns);
+            inputs.push(known("all_cpu_ns", all, Unit::Ns, "se.sum_exec_runtime: cpu_ns of all cgroups"));
+            inputs.extend(observations.cgroups.get(id).into_iter().flat_map(cgroup));
+        }
         Subject::Listener { netns, address, .. } => {
-            inputs.extend(observations.listeners.get(&(*netns, *address)).into_iter().flat_map(listener));
+            inputs.extend(observations.listeners.get(&(*netns, *address)).into_iter().flat_map(|observed| {
+                let acceptor = observed.cgroup.and_then(|id| observations.cgroups.get(&id)?.totals.runq_wait_ns);
+                let mut inputs = listener(observed);
+                inputs.push(known("acceptor_wait_ns", acceptor, Unit::Ns, WAITS));
+                inputs
+            }));
+            let overflows = observations.overflows.get(netns).copied().flatten();
+            inputs.push(known("listen_overflows", overflows, Unit::Count, "netstat: ListenOverflows"));
         }
     }
     inputs
+}
+
+/// What the quota of a cgroup did, of a figure that is about it.
+fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
+    let Some(subject @ Subject::Cgroup { id, .. }) = &figure.of else { return Vec::new() };
+    let Some(observed) = observations.cgroups.get(id) else { return Vec::new() };
+    let of = |Input { figure, source }| Input { figure: figure.of(subject.clone()), source };
+    let periods = input("nr_periods", observed.periods, Unit::Count, FILES);
+    vec![of(periods), of(input("nr_throttled", observed.throttled, Unit::Count, FILES))]
+}
+
+/// CPU time and run-queue wait of the light and of the heavy.
+fn classes(observations: &Observations, cgroups: &[Candidate]) -> Vec<Input> {
+    let sum = |class: CandidateClass, of: fn(&Totals) -> Nanos| -> Nanos {
+        let members = cgroups.iter().filter(|one| one.class == class);
+        let totals = members.filter_map(|one| match &one.cgroup {
+            Subject::Cgroup { id, .. } => Some(&observations.cgroups.get(id)?.totals),
+            _ => None,
+        });
+        totals.map(of).sum()
+    };
+    let cpu = |class| sum(class, |totals| totals.cpu_ns);
+    let wait = |class| sum(class, |totals| totals.runq_wait_ns.unwrap_or_default());
+    vec![
+        input("light_cpu_ns", cpu(CandidateClass::Light), Unit::Ns, RUNTIME),
+        input("light_wait_ns", wait(CandidateClass::Light), Unit::Ns, WAITS),
+        input("heavy_cpu_ns", cpu(CandidateClass::Heavy), Unit::Ns, RUNTIME),
+        input("heavy_wait_ns", wait(CandidateClass::Heavy), Unit::Ns, WAITS),
+    ]
 }
 
 fn input(name: &'static str, value: impl Into<Value>, unit: Unit, source: &'static str) -> Input {
@@ -52,7 +96,7 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
         known("kept_ns", whole.kept_ns.map(ns), Unit::Ns, COSTS),
         known("steal_ns", observations.host.as_ref().and_then(|host| host.steal_ns), Unit::Ns, "/proc/stat: steal_ns"),
     ]);
-    inputs.extend(observations.tasks().iter().flat_map(totals));
+    inputs.extend(totals(&observations.tasks().unwrap_or_default()));
 }
 
 fn cgroup(observed: &Observed) -> Vec<Input> {
@@ -93,5 +137,8 @@ fn listener(observed: &ObservedListener) -> Vec<Input> {
         known("deepest", observed.deepest, Unit::Count, SOCKETS),
         known("backlog_capacity", observed.capacity, Unit::Count, SOCKETS),
         known("drops", observed.drops, Unit::Count, SOCKETS),
+        input("backlogs", observed.backlogs, Unit::Count, SOCKETS),
+        input("listed", observed.listed, Unit::Count, "intervals at whose end the sockets were listed"),
+        known("dispersion", observed.arrivals().map(|(_, dispersion)| dispersion), Unit::Factor, TCP),
     ]
 }

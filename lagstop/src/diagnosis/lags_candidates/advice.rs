@@ -12,8 +12,7 @@ const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     let session = &judged.observations.session;
     let has = |file: &str| session.cpu_files.iter().any(|known| known == file);
-    let mut waiting: Vec<&Classed<'_>> =
-        judged.classed.iter().filter(|one| one.waits_long(judged.heavy.credit(), judged.thresholds)).collect();
+    let mut waiting = judged.advised();
     waiting.truncate(judged.thresholds.max_cgroup_findings.min(COMMANDS));
     let mut heavy: Vec<&Classed<'_>> = judged.classed.iter().filter(|one| !one.is_light()).collect();
     heavy.sort_by(|a, b| b.credit.total_cmp(&a.credit).then(a.id.cmp(&b.id)));
@@ -32,14 +31,14 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
             .command(write(one, LATENCY_AWARENESS, "1"))
         }));
     }
-    let (weight, default) = shell::weight(session);
+    let (weight, _) = shell::weight(session);
     advice.extend(waiting.iter().map(|one| {
         Advice::new(format!(
-            "Give {} twice the default weight, and see whether its wait falls: the heavier cgroups pay for it. Writing \
-             {default} undoes it, where it was not set before.",
+            "Give {} twice the weight that it has, and see whether its wait falls: the heavier cgroups pay for it. Half of \
+             what {weight} says then undoes it.",
             one.observed.subject(one.id)
         ))
-        .command(write(one, weight, &(2 * default).to_string()))
+        .command(shell::double_weight(session, one.id, &one.observed.path))
     }));
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
@@ -62,10 +61,21 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         ))),
         None => {}
     }
-    advice.push(Advice::new(
-        "CFS-LAGS-static of the paper, SCHED_RR for the light ones by chrt, is the last resort: a real-time task that \
-         loops takes up to 95 % of a CPU from everybody else, and only sched_rt_runtime_us is between it and the rest.",
-    ));
+    advice.push(
+        Advice::new(
+            "Try it before it stays: this weighs light and heavy ones by their Load Credit in turns, measures what it does to both \
+             sides beside what is predicted here, and puts everything back.",
+        )
+        .command("sudo lagstop trial --policy weight --from-diagnose --apply"),
+    );
+    advice.push(
+        Advice::new(
+            "CFS-LAGS-static of the paper, SCHED_RR for the light ones, is the last resort: a real-time task that loops takes \
+             up to 95 % of a CPU from everybody else, and only sched_rt_runtime_us is between it and the rest. A trial of it \
+             ends where anybody starves.",
+        )
+        .command("sudo lagstop trial --policy lags-static --from-diagnose --apply"),
+    );
     advice
 }
 

@@ -55,7 +55,7 @@ impl<'a> Classed<'a> {
     }
 
     /// Much lighter than the heavy cgroups, whose mean Load Credit is `heavy_credit`, and waits long compared with its own
-    /// service, for longer than anybody should notice, and mostly for others.
+    /// service, for longer than anybody should notice, and mostly for others: neither for itself nor for its quota.
     pub(super) fn waits_long(&self, heavy_credit: f64, thresholds: &Thresholds) -> bool {
         let tail = self.p99().or_else(|| self.observed.totals.mean_runq_wait());
         self.is_light()
@@ -64,6 +64,7 @@ impl<'a> Classed<'a> {
             && self.wait >= thresholds.light_wait_per_cpu * self.cpu
             && tail.is_some_and(|tail| tail >= thresholds.light_wait_p99)
             && self.observed.self_inflicted() < 0.5
+            && self.observed.throttled_share().is_none_or(|share| share < thresholds.throttled_warn)
     }
 }
 

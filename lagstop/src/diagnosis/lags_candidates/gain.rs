@@ -3,6 +3,8 @@
 use super::prediction::{After, Prediction};
 use crate::diagnosis::{Figure, Observations, Unit, cost_curve::CostCurve, say};
 
+const NO_ANSWER: &str = "more is asked than can be served, which the formula has no answer for";
+
 /// What would change, each figure with its measured counterpart. Waits are carried over by what is left of them in the
 /// simulation, so that where it is off as a whole that cancels out.
 #[derive(Clone, Debug)]
@@ -11,8 +13,9 @@ pub(super) struct Gain {
     pub(super) of_light: f64,
     /// Part of all wait that would go.
     pub(super) of_all: f64,
-    /// How much longer the heavy ones would take, as a part of the time they take now; below 0 where they take less.
-    pub(super) heavy_time: f64,
+    /// How much longer the heavy ones would take, as a part of the time they take now; below 0 where they take less, without
+    /// end where they would get nothing done. `None` where there are none.
+    pub(super) heavy_time: Option<f64>,
     /// Tasks on a CPU, running ones included: as measured, and with the light first.
     pub(super) queue: (f64, f64),
     /// Switches a second: as measured, and with the light first. `None` where there are none.
@@ -41,7 +44,7 @@ impl Gain {
         Self {
             of_light: gone(now.light, after.waits.light),
             of_all,
-            heavy_time: if after.heavy_time.is_finite() { after.heavy_time - 1.0 } else { 0.0 },
+            heavy_time: (!after.heavy_time.is_nan()).then_some(after.heavy_time - 1.0),
             queue,
             switches,
             overhead,
@@ -70,6 +73,14 @@ pub(super) fn figures(prediction: &Prediction, gain: &Gain) -> Vec<Figure> {
     };
     let (measured, now) = (&prediction.measured, &prediction.status_quo);
     vec![
+        Figure::measured(
+            "model_error",
+            "formula against measurement",
+            prediction.model.map(|model| model.waiting / measured.all - 1.0),
+            Unit::Share,
+            NO_ANSWER,
+        )
+        .note("all waits by processor sharing of one CPU's part of the load"),
         Figure::new("simulation_error", "simulation against measurement", prediction.error(), Unit::Share).note(format!(
             "all waits, simulated as it is: {}; {} bursts in {}",
             waiting(measured.all, now.all),
@@ -83,13 +94,19 @@ pub(super) fn figures(prediction: &Prediction, gain: &Gain) -> Vec<Figure> {
         Figure::measured(
             "light_gain_model",
             "the same by formula",
-            prediction.model.map(|left| 1.0 - left),
+            prediction.model.map(|model| 1.0 - model.light_left),
             Unit::Share,
-            "more is asked than can be served, which the formula has no answer for",
+            NO_ANSWER,
         )
         .note("preemptive priority against processor sharing, one CPU's part of the load"),
-        Figure::new("heavy_time", "heavy cgroups' time for their work", gain.heavy_time, Unit::Share)
-            .note("waits included; below 0 they are done sooner"),
+        Figure::measured(
+            "heavy_time",
+            "heavy cgroups' time for their work",
+            gain.heavy_time.filter(|longer| longer.is_finite()),
+            Unit::Share,
+            if gain.heavy_time.is_some() { "they would get nothing done" } else { "no heavy cgroup ran in the simulation" },
+        )
+        .note("waits included; below 0 they are done sooner"),
         Figure::new("wait_gain", "all wait spared", gain.of_all, Unit::Share)
             .note(waiting(now.all, prediction.lightest_first.waits.all)),
         Figure::new("queue_length", "tasks per CPU with the lightest first", gain.queue.1, Unit::Tasks)

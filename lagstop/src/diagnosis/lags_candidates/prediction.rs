@@ -36,9 +36,17 @@ pub(super) struct Prediction {
     pub(super) lightest_first: After,
     /// Some light cgroups before all others, the most that the heavy ones bear. `None` where nobody gains by it.
     pub(super) static_first: Option<Static>,
-    /// The wait of a light burst with the light first, against all sharing, by the formula for one CPU's part of the load.
-    /// `None` where that has no end.
-    pub(super) model: Option<f64>,
+    /// The same by formulas. `None` where that has no end.
+    pub(super) model: Option<Model>,
+}
+
+/// What formulas have for one CPU with its part of the load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Model {
+    /// The wait of a light burst with the light first, against all sharing.
+    pub(super) light_left: f64,
+    /// Tasks waiting on average on all CPUs, all sharing.
+    pub(super) waiting: f64,
 }
 
 /// Tasks waiting on average.
@@ -165,9 +173,8 @@ fn most_bursts(trace: &Trace) -> u64 {
     (MOST_WORK / (crowd + trace.cpus as f64 / 8.0)).clamp(*BURSTS.start(), *BURSTS.end()) as u64
 }
 
-/// Preemptive priority of the light against processor sharing, on one CPU with its part of the load: what is left of the
-/// wait of a light burst.
-fn model(trace: &Trace, kinds: &[Kind]) -> Option<f64> {
+/// Preemptive priority of the light against processor sharing, on one CPU with its part of the load.
+fn model(trace: &Trace, kinds: &[Kind]) -> Option<Model> {
     let seconds = trace.duration() * trace.cpus as f64;
     let demands = || trace.steps.iter().flat_map(|step| &step.demands);
     // One that never sleeps asks for all there is.
@@ -179,8 +186,12 @@ fn model(trace: &Trace, kinds: &[Kind]) -> Option<f64> {
         Jobs { arrivals: bursts / seconds, service: if bursts > 0.0 { service / bursts } else { 0.0 } }
     };
     let classes = [jobs(true), jobs(false)];
-    let left = queueing::preemptive(&classes)[0]? / queueing::sharing(&classes)?[0];
-    left.is_finite().then_some(left)
+    let shared = queueing::sharing(&classes)?;
+    // By Little's law.
+    let waiting =
+        classes.iter().zip(&shared).map(|(class, wait)| class.arrivals * wait).sum::<f64>() * trace.cpus as f64;
+    let light_left = queueing::preemptive(&classes)[0]? / shared[0];
+    light_left.is_finite().then_some(Model { light_left, waiting })
 }
 
 #[cfg(test)]
@@ -245,7 +256,9 @@ mod tests {
         // All the light have one credit, and share among themselves.
         let simulated = prediction.lightest_first.waits.light / prediction.status_quo.light;
         let model = prediction.model.unwrap();
-        assert!((model / simulated - 1.0).abs() < 0.2, "{model} and {simulated}");
+        assert!((model.light_left / simulated - 1.0).abs() < 0.2, "{model:?} and {simulated}");
+        let waiting = prediction.status_quo.all;
+        assert!((model.waiting / waiting - 1.0).abs() < 0.2, "{model:?} and {waiting}");
     }
 
     #[test]

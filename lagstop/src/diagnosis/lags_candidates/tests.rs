@@ -21,7 +21,7 @@ fn names(finding: &Finding, is: impl Fn(&Candidate) -> bool) -> Vec<String> {
 fn each_light_and_heavy_cgroup_is_listed_and_those_that_wait_are_told_apart() {
     let finding = found(&fixture::overloaded(40));
     assert_eq!(finding.severity, Severity::Warning, "{}", finding.verdict);
-    assert_eq!(names(&finding, |one| one.class == CandidateClass::Heavy), ["batch", "train"]);
+    assert_eq!(names(&finding, |one| one.class == CandidateClass::Heavy), ["train", "batch"]);
     assert_eq!(names(&finding, |one| one.waits_long), ["web", "api\u{1b}[2J"]);
     assert!(finding.cgroups.iter().all(|one| one.wait_left.is_some()), "all of them are simulated");
 }
@@ -37,8 +37,11 @@ fn the_advice_is_for_what_the_kernel_offers() {
         finding.advice.into_iter().filter_map(|advice| advice.command).collect::<Vec<_>>()
     };
     let plain = commands(&["cpu.weight"], None);
-    assert_eq!(plain[0], "echo 200 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight");
-    assert!(plain.iter().all(|command| command.contains("cpu.weight") || command.contains("-inum 22")), "{plain:?}");
+    assert!(plain[0].contains("weight * 2") && plain[0].ends_with("sh /sys/fs/cgroup/apps.slice/web"), "{}", plain[0]);
+    let is_known = |command: &String| {
+        command.contains("cpu.weight") || command.contains("-inum 22") || command.starts_with("sudo lagstop trial ")
+    };
+    assert!(plain.iter().all(is_known), "{plain:?}");
     let idle = commands(&["cpu.idle", "cpu.weight"], Some(""));
     assert!(idle.contains(&"echo 1 | sudo tee /sys/fs/cgroup/apps.slice/batch/cpu.idle".to_owned()), "{idle:?}");
     let patched = commands(&["cpu.latency_awareness"], None);
@@ -75,6 +78,105 @@ fn what_is_light_is_a_matter_of_thresholds() {
     assert_eq!(with(|limits| limits.light_wait_p99 = Nanos(40_000_000)), (Severity::Info, vec![]));
     assert_eq!(with(|limits| limits.min_waits = 1_000_000), (Severity::Info, vec![]));
     assert_eq!(with(|limits| limits.light_gain = 1.0).0, Severity::Info, "nothing is worth it");
+}
+
+/// Each threshold at what was measured, and a little above.
+#[test]
+fn from_the_threshold_on_it_counts() {
+    let finding = found(&fixture::overloaded(40));
+    let figure =
+        |name: &str| finding.measured.iter().find(|figure| figure.name == name).unwrap().value.unwrap().as_f64();
+    let of = |who: &str| finding.cgroups.iter().find(|one| one.cgroup.to_string() == who).unwrap().clone();
+    let heavy: Vec<f64> = ["batch", "train"].iter().map(|who| of(who).load_credit.as_f64()).collect();
+    let web = of("web");
+    let wait_per_cpu = web.wait_per_cpu.unwrap().as_f64();
+    let credit = web.load_credit.as_f64() / (heavy.iter().sum::<f64>() / heavy.len() as f64);
+    let with = |change: &dyn Fn(&mut Thresholds)| {
+        let mut thresholds = Thresholds::default();
+        change(&mut thresholds);
+        let finding = judged(&fixture::overloaded(40), &thresholds);
+        (finding.severity, names(&finding, |one| one.waits_long).contains(&"web".to_owned()))
+    };
+    for (factor, is_bad) in [(1.0 - 1e-9, true), (1.0 + 1e-9, false)] {
+        let severity = with(&|limits| limits.contended_wait = figure("waiting_per_cpu") * factor).0;
+        assert_eq!(severity, if is_bad { Severity::Warning } else { Severity::Ok });
+        let severity = with(&|limits| limits.light_gain = figure("light_gain") * factor).0;
+        assert_eq!(severity, if is_bad { Severity::Warning } else { Severity::Info });
+        assert_eq!(with(&|limits| limits.light_wait_per_cpu = wait_per_cpu * factor).1, is_bad);
+        assert_eq!(with(&|limits| limits.light_credit = credit / factor).1, is_bad);
+        let p99 = web.wait_p99_ns.unwrap().0;
+        assert_eq!(with(&|limits| limits.light_wait_p99 = Nanos(p99 + u64::from(!is_bad))).1, is_bad);
+        assert_eq!(with(&|limits| limits.min_waits = 20 * 1_060 + u64::from(!is_bad)).1, is_bad);
+    }
+}
+
+#[test]
+fn the_light_ones_come_by_what_they_would_gain() {
+    let finding = found(&fixture::overloaded(40));
+    let light: Vec<&Candidate> = finding.cgroups.iter().filter(|one| one.class == CandidateClass::Light).collect();
+    let gain = |one: &Candidate| {
+        let [cpu, wait, left] = [Some(one.cpu), one.wait_per_cpu, one.wait_left].map(|value| value.unwrap().as_f64());
+        cpu * wait * (1.0 - left)
+    };
+    assert!(light.len() > 1 && light.windows(2).all(|pair| gain(pair[0]) >= gain(pair[1])), "{light:?}");
+    assert!(finding.cgroups[light.len()..].iter().all(|one| one.class == CandidateClass::Heavy));
+    let top: Vec<&Subject> = finding
+        .measured
+        .iter()
+        .filter(|figure| figure.name == "light_gaining_most")
+        .filter_map(|it| it.of.as_ref())
+        .collect();
+    assert_eq!(top, light.iter().map(|one| &one.cgroup).collect::<Vec<_>>());
+}
+
+/// Eleven more that want little, so that more is wanted than there is.
+fn more_than_there_is() -> Vec<Interval> {
+    let mut all = fixture::overloaded(40);
+    for interval in &mut all {
+        let web = interval.cgroups.iter().find(|cgroup| &*cgroup.name == "web").unwrap().clone();
+        interval
+            .cgroups
+            .extend((0..11).map(|n| crate::model::Cgroup { id: crate::model::CgroupId(1_000 + n), ..web.clone() }));
+    }
+    all
+}
+
+#[test]
+fn what_heavy_ones_do_not_bear_is_not_advised() {
+    let with = |heavy_tolerance: f64, light_gain: f64| {
+        let thresholds = Thresholds { heavy_tolerance, light_gain, ..Thresholds::default() };
+        let finding = judged(&more_than_there_is(), &thresholds);
+        let longer =
+            finding.measured.iter().find(|figure| figure.name == "heavy_time").unwrap().value.unwrap().as_f64();
+        (longer, finding)
+    };
+    let (longer, lax) = with(1e9, 0.0);
+    assert!(longer > 0.2, "{longer}");
+    assert!(lax.severity == Severity::Warning && !lax.verdict.contains("than they should"), "{}", lax.verdict);
+    // Some of them can go first.
+    let (_, strict) = with(0.1, 0.2);
+    assert_eq!(strict.severity, Severity::Warning, "{}", strict.verdict);
+    assert!(strict.verdict.contains("more than they should; with none but the 8 lightest first"), "{}", strict.verdict);
+    // No one can.
+    let (_, hard) = with(0.0, 0.6);
+    assert_eq!((hard.severity, hard.advice.len()), (Severity::Info, 0), "{}", hard.verdict);
+    assert!(hard.verdict.ends_with("and to put fewer first spares too little."), "{}", hard.verdict);
+}
+
+#[test]
+fn a_light_one_that_its_quota_stops_is_not_put_first() {
+    let stopped = |throttled: u64| {
+        let mut all = fixture::overloaded(40);
+        for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web")
+        {
+            (cgroup.nr_periods, cgroup.nr_throttled) = (Some(100), Some(throttled));
+        }
+        found(&all)
+    };
+    assert_eq!(names(&stopped(5), |one| one.waits_long), ["api\u{1b}[2J"]);
+    let at_times = stopped(4);
+    assert!(names(&at_times, |one| one.waits_long).contains(&"web".to_owned()));
+    assert!(at_times.against.iter().any(|doubt| doubt.contains("used up their own quota")), "{:?}", at_times.against);
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(in crate::diagnosis) struct Observed {
     threads: (u64, u64),
     /// Run-queue wait, in nanoseconds, behind its own tasks: the least that it can have been.
     pub behind_itself_ns: f64,
+    /// Run-queue wait, in nanoseconds, that may have been behind its own tasks or behind others.
+    pub behind_unknown_ns: f64,
 }
 
 impl Observed {
@@ -46,10 +48,11 @@ impl Observed {
             quota_ns: None,
             threads: (0, 0),
             behind_itself_ns: 0.0,
+            behind_unknown_ns: 0.0,
         }
     }
 
-    /// From this share of its periods on, a quota explains waits.
+    /// From this share of its periods on, a quota explains a part of its waits.
     pub(in crate::diagnosis) const THROTTLED_MATTERS: f64 = 0.01;
 
     /// Share of its periods in which its quota was used up. `None` without a quota.
@@ -59,8 +62,17 @@ impl Observed {
 
     /// The part of its wait that was behind its own tasks, at least. 0 where it did not wait.
     pub(in crate::diagnosis) fn self_inflicted(&self) -> f64 {
+        self.part_of_wait(self.behind_itself_ns)
+    }
+
+    /// The part of its wait of which is not known behind whom it was. 0 where it did not wait.
+    pub(in crate::diagnosis) fn of_unknown_cause(&self) -> f64 {
+        self.part_of_wait(self.behind_unknown_ns)
+    }
+
+    fn part_of_wait(&self, ns: f64) -> f64 {
         let wait = self.totals.runq_wait_ns.unwrap_or_default().0 as f64;
-        if wait > 0.0 { (self.behind_itself_ns / wait).min(1.0) } else { 0.0 }
+        if wait > 0.0 { (ns / wait).min(1.0) } else { 0.0 }
     }
 
     /// Adds the next interval that it is in.

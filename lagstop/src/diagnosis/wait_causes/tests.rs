@@ -36,10 +36,10 @@ fn a_quota_is_no_neighbour() {
         "{}",
         finding.verdict
     );
-    let command = finding.advice[0].command.as_deref();
-    assert_eq!(command, Some("echo '100000 100000' | sudo tee /sys/fs/cgroup/apps.slice/pool/cpu.max"));
-    let waiting: Vec<String> = finding.measured[..3].iter().map(Figure::shown).collect();
-    assert_eq!(waiting, ["0 tasks", "0 tasks", "1.00 tasks"]);
+    let command = finding.advice[0].command.as_deref().unwrap();
+    assert!(command.ends_with("/cpu.max\"' sh /sys/fs/cgroup/apps.slice/pool 1000"), "{command}");
+    let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();
+    assert_eq!(waiting, ["0 tasks", "0 tasks", "1.00 tasks", "0 tasks"]);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_hypervisor_is_no_neighbour() {
     let mut unknown = stolen(0.5);
     unknown.iter_mut().for_each(|interval| interval.host.steal_ns = None);
     let finding = &findings_of(Rule::WaitCauses, &unknown)[0];
-    assert_eq!((finding.severity, finding.measured[3].value), (Severity::Ok, None));
+    assert_eq!((finding.severity, finding.measured[4].value), (Severity::Ok, None));
 }
 
 #[test]
@@ -63,11 +63,25 @@ fn who_waits_for_itself_waits_for_no_neighbour() {
         interval.cpus = vec![Cpu { busy_ns: one.totals.cpu_ns + one.totals.cpu_ns, crowd, ..Cpu::default() }];
     }
     let finding = &findings_of(Rule::WaitCauses, &all)[0];
-    let waiting: Vec<String> = finding.measured[..3].iter().map(Figure::shown).collect();
+    let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();
     assert_eq!(
         waiting,
-        ["0.50 tasks", "0.50 tasks", "0 tasks"],
+        ["0.50 tasks", "0.50 tasks", "0 tasks", "0 tasks"],
         "half of the time that its CPU was busy it ran itself"
     );
     assert_eq!((finding.severity, problems_of(Rule::WaitCauses, &all)), (Severity::Info, vec![]));
+}
+
+/// One that runs for a tenth of the time that its CPU is busy, and is none of those that crowd it.
+#[test]
+fn who_is_not_watched_waits_behind_others_for_all_that_it_cannot_have_run_itself() {
+    let mut all = minute_of(|pool| pool.totals.cpu_ns = Nanos(100_000_000));
+    let behind = |all: &[Interval]| -> Vec<String> {
+        findings_of(Rule::WaitCauses, all)[0].measured[..4].iter().map(Figure::shown).collect()
+    };
+    assert_eq!(behind(&all), ["0 tasks", "0 tasks", "0 tasks", "1.00 tasks"], "no CPU was watched");
+    for interval in &mut all {
+        interval.cpus = vec![Cpu { busy_ns: Nanos::SECOND, ..Cpu::default() }];
+    }
+    assert_eq!(behind(&all), ["0.90 tasks", "0 tasks", "0 tasks", "0.10 tasks"]);
 }

@@ -1,6 +1,6 @@
 //! The pictures, as SVG. Ink is the page's text colour, so that they are readable in light and in dark.
 
-use std::{error::Error, ops::Range};
+use std::{borrow::Cow, error::Error, ops::Range};
 
 use plotters::{
     coord::{Shift, ranged1d::ValueFormatter},
@@ -22,63 +22,69 @@ const BLUE: RGBColor = RGBColor(58, 134, 214);
 const ORANGE: RGBColor = RGBColor(221, 124, 28);
 pub(super) const SERIES: [RGBColor; 5] =
     [BLUE, ORANGE, RGBColor(27, 158, 119), RGBColor(199, 84, 160), RGBColor(140, 140, 60)];
-/// Listeners that are drawn at most.
-const LISTENERS: usize = SERIES.len();
+/// What captions call them.
+const SERIES_NAMES: [&str; SERIES.len()] = ["blue", "orange", "green", "purple", "olive"];
 /// What a logarithmic axis begins with where there is nothing: no cgroup has so little.
 const LEAST: f64 = 1e-3;
 
 /// Whether there is enough for it, heading, what it says, how it is drawn, and its height.
-type Candidate<'a> = (bool, &'static str, &'static str, &'a dyn Fn(&Area<'_>) -> Drawn, u32);
+type Candidate<'a> = (bool, &'static str, Cow<'static, str>, &'a dyn Fn(&Area<'_>) -> Drawn, u32);
+
+/// Network namespace and address of a listener.
+type Address = (u32, std::net::SocketAddr);
 
 /// Points on two axes, class, and whether it waits long.
 type Dot = (f64, f64, CandidateClass, bool);
 
 /// Heading, what it says, and picture, of all that there is enough for.
-pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, &'static str, String)> {
+pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, Cow<'static, str>, String)> {
     let moments = &pictures.moments;
     let costed = moments.iter().any(|moment| moment.sample.overhead().is_some());
     let is_long = moments.len() > 1;
+    let listeners = deepest(moments);
+    let names: Vec<String> =
+        listeners.iter().zip(SERIES_NAMES).map(|((_, address), colour)| format!("{colour} {address}")).collect();
     let candidates: [Candidate<'_>; 6] = [
         (
             is_long && costed,
             "Overhead over time",
-            "Overhead is how often tasks are switched × what a switch costs, and calls that kept the running task.",
+            "Overhead is how often tasks are switched × what a switch costs, and calls that kept the running task.".into(),
             &|area| overhead(area, moments),
             2 * HEIGHT,
         ),
         (
             !pictures.costs.is_empty(),
             "Cost of a switch against run-queue length",
-            "Each dot is an interval; the line is this host's own cost curve.",
+            "Each dot is an interval; the line is this host's own cost curve.".into(),
             &|area| cost(area, pictures),
             HEIGHT,
         ),
         (
             !pictures.cgroups.is_empty(),
             "Light and heavy cgroups",
-            "Each dot is a cgroup: blue is light, orange heavy, filled waits long. High on the left is who would gain.",
+            "Each dot is a cgroup: blue is light, orange heavy, filled waits long. High on the left is who would gain.".into(),
             &|area| classes(area, pictures),
             HEIGHT,
         ),
         (
             pictures.light_waits.is_some(),
             "Run-queue waits of light cgroups",
-            "Share of the waits that are no longer: blue as measured, orange with the lightest first, as simulated.",
+            "Share of the waits that are no longer: blue as measured, orange with the lightest first: each cgroup's waits as measured, shorter by what is left of them in the simulation.".into(),
             &|area| waits(area, pictures),
             HEIGHT,
         ),
         (
             is_long && moments.iter().any(|moment| !moment.cpus.is_empty()),
             "CPUs over time",
-            "Tasks on each CPU, running and waiting ones: the deeper the colour, the more; full from 4 on.",
+            "Tasks on each CPU, running and waiting ones: the deeper the colour, the more; full from 4 on.".into(),
             &|area| cpus(area, moments),
             HEIGHT,
         ),
         (
             is_long && moments.iter().any(|moment| !moment.backlogs.is_empty()),
             "Backlog over time",
-            "Connections waiting to be accepted, of the listeners with the most.",
-            &|area| backlog(area, moments),
+            format!("Connections waiting to be accepted, of the listeners with the most: {}.", names.join(", ")).into(),
+            &|area| backlog(area, moments, &listeners),
             HEIGHT,
         ),
     ];
@@ -282,20 +288,21 @@ fn cpus(area: &Area<'_>, moments: &[Moment]) -> Drawn {
     Ok(())
 }
 
-fn backlog(area: &Area<'_>, moments: &[Moment]) -> Drawn {
+/// The listeners with the longest backlogs, the longest first.
+fn deepest(moments: &[Moment]) -> Vec<Address> {
     let mut listeners: Vec<_> =
         moments.iter().flat_map(|moment| moment.backlogs.iter()).map(|(&at, &most)| (at, most)).collect();
     listeners.sort_by_key(|&(at, most)| (at, std::cmp::Reverse(most)));
     listeners.dedup_by_key(|&mut (at, _)| at);
     listeners.sort_by_key(|&(at, most)| (std::cmp::Reverse(most), at));
-    let lines: Vec<(RGBColor, Vec<Option<f64>>)> = listeners
-        .iter()
-        .take(LISTENERS)
-        .zip(SERIES)
-        .map(|((at, _), colour)| {
-            let of = |moment: &Moment| Some(moment.backlogs.get(at).copied().unwrap_or_default() as f64);
-            (colour, moments.iter().map(of).collect())
-        })
-        .collect();
+    listeners.into_iter().take(SERIES.len()).map(|(at, _)| at).collect()
+}
+
+fn backlog(area: &Area<'_>, moments: &[Moment], listeners: &[Address]) -> Drawn {
+    let line = |(at, colour): (&Address, RGBColor)| {
+        let of = |moment: &Moment| Some(moment.backlogs.get(at).copied().unwrap_or_default() as f64);
+        (colour, moments.iter().map(of).collect())
+    };
+    let lines: Vec<(RGBColor, Vec<Option<f64>>)> = listeners.iter().zip(SERIES).map(line).collect();
     over_time(area, moments, "connections", &lines)
 }

@@ -112,7 +112,22 @@ fn a_report_reads_like_this() {
           },
           "verdict": "How many cgroups this host bears cannot be said: it takes 24 intervals at least, and there are 6.",
           "measured": [],
-          "threshold": [],
+          "threshold": [
+            {
+              "name": "density_spread",
+              "value": 1.5,
+              "unit": "factor",
+              "severity": "info",
+              "source": "default; lagstop's own choice: with less between them, one density looks like another"
+            },
+            {
+              "name": "density_full",
+              "value": 0.8,
+              "unit": "share",
+              "severity": "info",
+              "source": "default; lagstop's own choice: below, it is the work that ends, not the host"
+            }
+          ],
           "confidence": {
             "level": "low",
             "why": "6 intervals, 1200 switches"
@@ -149,6 +164,10 @@ fn a_report_reads_like_this() {
         "migrations_warn": 1000.0,
         "backlog_warn": 0.5,
         "backlog_critical": 1.0,
+        "drops_warn": 1,
+        "density_intervals": 24,
+        "density_spread": 1.5,
+        "density_full": 0.8,
         "throttled_warn": 0.05,
         "throttled_critical": 0.25,
         "max_cgroup_findings": 5,
