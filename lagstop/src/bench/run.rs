@@ -261,7 +261,7 @@ impl Deployment {
         while Instant::now() < ends + Settings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
-            let Some((came, interval)) = recorder.next(STEP) else {
+            let Some((times, interval)) = recorder.next(STEP) else {
                 recorder.is_there().map_err(BenchError::Recorder)?;
                 continue;
             };
@@ -270,8 +270,8 @@ impl Deployment {
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
                 make(policy, changes)?;
             }
-            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
-            if began.is_some_and(|began| began >= begins) && came <= ends {
+            // What is not whole in it is left out, whenever it comes.
+            if times.start >= begins && times.end <= ends {
                 intervals.push(interval);
             }
         }
