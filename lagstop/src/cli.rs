@@ -89,9 +89,9 @@ enum Command {
     /// Run a command in a cgroup of its own, once let go, and clean up behind it
     #[command(name = keeper::KEEP, hide = true)]
     Keep(keeper::Args),
-    /// Put back what a trial has changed, once that is gone
+    /// Put back what a trial has changed, once that is gone or stands still
     #[command(name = crate::trial::watchdog::WATCHDOG, hide = true)]
-    Watchdog(trial::JournalArgs),
+    Watchdog(trial::WatchdogArgs),
     /// Serve the requests of a benchmark
     #[command(name = crate::bench::FUNCTION, hide = true)]
     Function,

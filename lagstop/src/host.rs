@@ -34,10 +34,10 @@ pub use listeners::Listeners;
 pub use names::Names;
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
-pub use process::started;
+pub use process::{is_runnable, is_stopped, started};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::Threads;
+pub use threads::{Threads, tids};
 
 use std::io;
 

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, BufRead, BufReader, Read},
+    ops::Range,
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -22,6 +23,24 @@ pub(crate) struct Recorder {
     child: Child,
     lines: Receiver<(Instant, Line)>,
     session: Session,
+    origin: Origin,
+}
+
+/// When the recorder's clock began, on this process's: both go alike (`CLOCK_MONOTONIC`), but its lines come some time after
+/// they say. The one that came soonest tells best; the error is what that one took, to the late side.
+#[derive(Debug, Default)]
+struct Origin(Option<Instant>);
+
+impl Origin {
+    /// When an interval was that came now.
+    fn times(&mut self, came: Instant, interval: &Interval) -> Range<Instant> {
+        let [start, duration] = [interval.start_ns, interval.duration_ns].map(|ns| Duration::from_nanos(ns.0));
+        // Nobody measures since before the clock began.
+        let heard = came.checked_sub(start + duration).unwrap_or(came);
+        let origin = self.0.map_or(heard, |known| known.min(heard));
+        self.0 = Some(origin);
+        origin + start..origin + start + duration
+    }
 }
 
 impl Recorder {
@@ -59,7 +78,7 @@ impl Recorder {
                 }
             });
         }
-        let mut this = Self { child, lines, session: Session::default() };
+        let mut this = Self { child, lines, session: Session::default(), origin: Origin::default() };
         match this.lines.recv_timeout(Self::PATIENCE) {
             Ok((_, Line::Header { session, .. })) => {
                 this.session = session;
@@ -74,6 +93,14 @@ impl Recorder {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(_) => Err(io::Error::other(self.last_words())),
+        }
+    }
+
+    /// Why no interval has come for long.
+    pub(crate) fn why_silent(&mut self) -> io::Error {
+        match self.is_there() {
+            Ok(()) => io::Error::other("lagstop record writes nothing any more"),
+            Err(error) => error,
         }
     }
 
@@ -93,12 +120,14 @@ impl Recorder {
         &self.session
     }
 
-    /// The next interval, and when it came. `None` where none comes within `patience`.
-    pub(crate) fn next(&self, patience: Duration) -> Option<(Instant, Interval)> {
+    /// The next interval, and when that was. `None` where none comes within `patience`.
+    pub(crate) fn next(&mut self, patience: Duration) -> Option<(Range<Instant>, Interval)> {
         let until = Instant::now() + patience;
         loop {
             match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok((came, Line::Interval(interval))) => return Some((came, *interval)),
+                Ok((came, Line::Interval(interval))) => {
+                    return Some((self.origin.times(came, &interval), *interval));
+                }
                 Ok(_) => {}
                 Err(_) => return None,
             }
@@ -110,5 +139,29 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Nanos;
+
+    #[test]
+    fn when_an_interval_was_does_not_depend_on_when_it_came() {
+        let began = Instant::now();
+        let ms = Duration::from_millis;
+        let mut origin = Origin::default();
+        // Seconds, of which each comes so much later than it ended.
+        let mut times = |second: u64, late: u64| {
+            let interval =
+                Interval { start_ns: Nanos(second * 1_000_000_000), duration_ns: Nanos::SECOND, ..Interval::default() };
+            let times = origin.times(began + ms((second + 1) * 1_000 + late), &interval);
+            assert_eq!(times.end - times.start, Duration::from_secs(1));
+            times.start - began
+        };
+        assert_eq!(times(0, 40), ms(40), "nothing is known yet");
+        assert_eq!(times(1, 3), ms(1_003));
+        assert_eq!(times(2, 700), ms(2_003), "it was held up on the way");
     }
 }

@@ -1,7 +1,7 @@
 //! Trying a recommendation: a change to scheduling, made for a while, measured against the time without it, and undone.
 //!
 //! Every change is written to a [journal](Journal) before it is made, and a second process, the [watchdog], undoes what is in
-//! the journal when the first one is gone. `docs/trial.md` says how it is measured.
+//! the journal when the first one is gone or stands still. `docs/trial.md` says how it is measured.
 
 mod attr;
 mod change;
@@ -10,14 +10,16 @@ mod guard;
 mod journal;
 mod outcome;
 mod policy;
+mod prediction;
 mod run;
 pub mod watchdog;
 
 pub use attr::Attr;
 pub use change::Change;
 pub use classes::{Group, Sides};
-pub use guard::Guard;
+pub use guard::{Guard, Starves, Want};
 pub use journal::{Journal, JournalError, Restored};
 pub use outcome::{Figure, Outcome};
 pub use policy::{Dynamic, Kernel, Policy};
+pub use prediction::Prediction;
 pub use run::{Event, Prepared, Settings, TrialError, prepare, run};

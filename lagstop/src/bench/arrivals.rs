@@ -1,5 +1,7 @@
 //! When requests come, in open loops.
 
+use std::vec::IntoIter;
+
 use super::{Settings, Trace, Workload};
 use crate::random::Random;
 
@@ -49,35 +51,68 @@ pub fn demands(settings: &Settings, functions: u32) -> Vec<Demand> {
     rates.into_iter().map(|rate| Demand { rate: Some(rate), is_light: rate < fair * (1.0 - 1e-9) }).collect()
 }
 
-/// When requests come within `seconds`, in ascending order.
-pub(super) fn arrivals(
-    workload: Workload,
+/// When requests come, in seconds from the start and in ascending order. No more than those of a second are in memory.
+pub(super) struct Arrivals<'a> {
     rate: f64,
-    trace: Option<&Trace>,
+    /// How many come in a second; `None` where they come at any time.
+    by_second: Option<BySecond<'a>>,
     seconds: f64,
-    random: &mut Random,
-) -> Vec<f64> {
-    let mut times = Vec::new();
-    // Each function is at another place of the trace.
-    let place = trace.map_or(0, |trace| random.below(trace.0.len()) as u64);
-    if workload == Workload::Random && trace.is_none() {
-        let mut at = random.exponential() / rate;
-        while at < seconds {
-            times.push(at);
-            at += random.exponential() / rate;
-        }
-        return times;
+    random: Random,
+    /// When the last one came that comes at any time.
+    at: f64,
+}
+
+struct BySecond<'a> {
+    trace: Option<&'a Trace>,
+    /// Each function is at another place of it.
+    place: u64,
+    second: u64,
+    /// What is left of the one before that.
+    times: IntoIter<f64>,
+}
+
+impl<'a> Arrivals<'a> {
+    /// Those within `seconds`.
+    pub(super) fn new(
+        workload: Workload,
+        rate: f64,
+        trace: Option<&'a Trace>,
+        seconds: f64,
+        mut random: Random,
+    ) -> Self {
+        let place = trace.map_or(0, |trace| random.below(trace.0.len()) as u64);
+        let is_any_time = workload == Workload::Random && trace.is_none();
+        let by_second = BySecond { trace, place, second: 0, times: Vec::new().into_iter() };
+        Self { rate, by_second: (!is_any_time).then_some(by_second), seconds, random, at: 0.0 }
     }
-    for second in 0..seconds.ceil() as u64 {
-        let count = match trace {
-            Some(trace) => trace.at(place + second),
-            None => heavy_tailed(rate, random),
+}
+
+impl Iterator for Arrivals<'_> {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        let Some(by_second) = &mut self.by_second else {
+            self.at += self.random.exponential() / self.rate;
+            return (self.at < self.seconds).then_some(self.at);
         };
-        times.extend((0..count).map(|_| second as f64 + random.unit()));
+        loop {
+            if let Some(at) = by_second.times.next() {
+                return (at < self.seconds).then_some(at);
+            }
+            let second = by_second.second;
+            if second as f64 >= self.seconds {
+                return None;
+            }
+            by_second.second += 1;
+            let count = match by_second.trace {
+                Some(trace) => trace.at(by_second.place + second),
+                None => heavy_tailed(self.rate, &mut self.random),
+            };
+            let mut times: Vec<f64> = (0..count).map(|_| second as f64 + self.random.unit()).collect();
+            times.sort_by(f64::total_cmp);
+            by_second.times = times.into_iter();
+        }
     }
-    times.retain(|&at| at < seconds);
-    times.sort_by(f64::total_cmp);
-    times
 }
 
 /// Requests of a second, so many on average, with a heavy tail.
@@ -87,6 +122,7 @@ fn heavy_tailed(mean: f64, random: &mut Random) -> u32 {
     let most = MOST_OF_MEAN * mean;
     let kept = 1.0 - (least / most).powf(SHAPE - 1.0) / SHAPE;
     let count = (least * random.unit().powf(-1.0 / SHAPE)).min(most) / kept;
+    let count = count.clamp(0.0, f64::from(Trace::MOST_REQUESTS));
     let whole = count.floor();
     // NaN and what is less than nothing are 0.
     whole as u32 + u32::from(random.unit() < count - whole)
@@ -120,6 +156,19 @@ mod tests {
         demands(settings, functions).into_iter().map(|demand| demand.rate.unwrap()).collect()
     }
 
+    fn arrivals(workload: Workload, rate: f64, trace: Option<&Trace>, seconds: f64, seed: u64) -> Vec<f64> {
+        Arrivals::new(workload, rate, trace, seconds, Random::new(seed, 1)).collect()
+    }
+
+    #[test]
+    fn no_more_than_a_second_is_drawn_ahead() {
+        // All of it would take terabytes.
+        let mut times = Arrivals::new(Workload::Azure, 1_000.0, None, 1e9, Random::new(1, 1));
+        let first: Vec<f64> = times.by_ref().take(10_000).collect();
+        assert!(first.is_sorted() && first.last() < Some(&60.0), "{:?}", first.last());
+        assert!(times.by_second.unwrap().times.len() < 100_000);
+    }
+
     #[test]
     fn bands_are_skewed_and_ask_for_as_much_in_all() {
         for functions in [2, 4, 10, 38, 228] {
@@ -150,7 +199,7 @@ mod tests {
     #[test]
     fn requests_are_as_many_as_asked_for_and_the_same_for_one_seed() {
         for (workload, rate) in [(Workload::Azure, 3.0), (Workload::Azure, 0.05), (Workload::Random, 3.0)] {
-            let of = |seed| arrivals(workload, rate, None, 20_000.0, &mut Random::new(seed, 1));
+            let of = |seed| arrivals(workload, rate, None, 20_000.0, seed);
             let times = of(1);
             let mean = times.len() as f64 / 20_000.0;
             assert!((mean / rate - 1.0).abs() < 0.08, "{workload:?}: {mean} instead of {rate}");
@@ -163,7 +212,7 @@ mod tests {
     #[test]
     fn seconds_of_azure_differ_far_more_than_random_ones() {
         let spread = |workload| {
-            let times = arrivals(workload, 5.0, None, 10_000.0, &mut Random::new(3, 1));
+            let times = arrivals(workload, 5.0, None, 10_000.0, 3);
             let mut counts = vec![0.0; 10_000];
             times.iter().for_each(|&at| counts[at as usize] += 1.0);
             let mean = counts.iter().sum::<f64>() / 10_000.0;
@@ -176,7 +225,7 @@ mod tests {
     #[test]
     fn a_trace_is_followed() {
         let trace = Trace(vec![2, 0, 5]);
-        let times = arrivals(Workload::Azure, 9.0, Some(&trace), 6.0, &mut Random::new(1, 1));
+        let times = arrivals(Workload::Azure, 9.0, Some(&trace), 6.0, 1);
         assert_eq!(times.len(), 14, "both times through it");
         let mut settings = settings(Workload::Azure);
         settings.traces = vec![trace, Trace(vec![10])];
@@ -185,7 +234,7 @@ mod tests {
 
     #[test]
     fn nothing_asked_for_is_nothing() {
-        assert!(arrivals(Workload::Azure, 0.0, None, 100.0, &mut Random::new(1, 1)).is_empty());
-        assert!(arrivals(Workload::Random, 0.0, None, 100.0, &mut Random::new(1, 1)).is_empty());
+        assert!(arrivals(Workload::Azure, 0.0, None, 100.0, 1).is_empty());
+        assert!(arrivals(Workload::Random, 0.0, None, 100.0, 1).is_empty());
     }
 }

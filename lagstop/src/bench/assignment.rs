@@ -29,11 +29,13 @@ pub struct Assignment {
     pub warm_up: Duration,
     /// How long it is measured.
     pub duration: Duration,
+    /// Requests that it works on at once, at most; the others wait in it.
+    pub at_once: u32,
 }
 
 impl Assignment {
     /// That of the function with this number.
-    pub fn new(settings: &Settings, function: u32, demand: Demand, speed: Speed) -> Self {
+    pub fn new(settings: &Settings, function: u32, demand: Demand, speed: Speed, at_once: u32) -> Self {
         let traces = &settings.traces;
         Self {
             function,
@@ -46,6 +48,7 @@ impl Assignment {
             latency_target: settings.latency_target,
             warm_up: settings.warm_up,
             duration: settings.duration,
+            at_once,
         }
     }
 }

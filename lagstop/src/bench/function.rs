@@ -1,7 +1,7 @@
 //! A function: the process that serves its requests.
 //!
-//! It reads an [`Assignment`] from standard input, says that it is ready, starts when the next line comes, and writes its
-//! [`Tally`]. When standard input ends before, whoever started it is gone, and so is it.
+//! It reads an [`Assignment`] from standard input, says that it is ready, starts at the moment that the next line says, as all
+//! others do, and writes its [`Tally`]. When standard input ends before, whoever started it is gone, and so is it.
 
 mod closed;
 mod open;
@@ -16,7 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Assignment, Settings, Speed, Tally};
+use super::{Assignment, Settings, Speed, Tally, moment::Moment};
 use crate::model::Nanos;
 
 /// Said when it is ready.
@@ -41,12 +41,14 @@ pub fn serve() -> Result<(), io::Error> {
         return Ok(());
     }
     drop(stdin);
+    let start = Moment::read(&line).and_then(Moment::instant);
+    let start = start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not told when to start"))?;
     thread::Builder::new().stack_size(STACK).spawn(|| {
         // It ends with whoever started it: nobody is left to tell then.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         std::process::exit(1);
     })?;
-    let tally = Function::new(&assignment).run(&assignment);
+    let tally = Function::new(&assignment, start).run(&assignment);
     say(&serde_json::to_string(&tally)?)
 }
 
@@ -59,6 +61,8 @@ fn say(line: &str) -> io::Result<()> {
 /// What all threads of a function share.
 struct Function {
     speed: Speed,
+    /// The first request comes after that.
+    start: Instant,
     /// Requests count that come from then on, and until then.
     begins: Instant,
     ends: Instant,
@@ -68,10 +72,11 @@ struct Function {
 }
 
 impl Function {
-    fn new(assignment: &Assignment) -> Self {
-        let begins = Instant::now() + assignment.warm_up;
+    fn new(assignment: &Assignment, start: Instant) -> Self {
+        let begins = start + assignment.warm_up;
         Self {
             speed: assignment.speed,
+            start,
             begins,
             ends: begins + assignment.duration,
             stop: AtomicBool::new(false),
@@ -135,8 +140,8 @@ fn spawn<'scope, 'env>(scope: &'scope thread::Scope<'scope, 'env>, work: impl Fn
 mod tests {
     use super::{super::Workload, *};
 
-    fn run(workload: Workload, rate: Option<f64>, work: u64) -> Tally {
-        let assignment = Assignment {
+    fn assignment(workload: Workload, rate: Option<f64>, work: u64) -> Assignment {
+        Assignment {
             function: 3,
             workload,
             rate,
@@ -147,8 +152,13 @@ mod tests {
             latency_target: Duration::from_millis(100),
             warm_up: Duration::from_millis(100),
             duration: Duration::from_millis(1_400),
-        };
-        Function::new(&assignment).run(&assignment)
+            at_once: Settings::MOST_AT_ONCE,
+        }
+    }
+
+    fn run(workload: Workload, rate: Option<f64>, work: u64) -> Tally {
+        let assignment = assignment(workload, rate, work);
+        Function::new(&assignment, Instant::now() + Duration::from_millis(50)).run(&assignment)
     }
 
     #[test]
@@ -157,6 +167,21 @@ mod tests {
         assert!((200..360).contains(&tally.offered), "200 a second for 1.4 s: {tally:?}");
         assert_eq!(tally.latencies.count(), tally.offered);
         assert!(tally.latencies.quantile(0.0) >= Some(Nanos(500_000)), "each takes a millisecond: {tally:?}");
+    }
+
+    #[test]
+    fn two_that_are_told_the_same_moment_measure_the_same_time() {
+        let assignment = Assignment {
+            warm_up: Duration::from_secs(1),
+            duration: Duration::from_secs(2),
+            ..assignment(Workload::Random, Some(1.0), 1)
+        };
+        let start = Instant::now();
+        let early = Function::new(&assignment, start);
+        thread::sleep(Duration::from_millis(30));
+        let late = Function::new(&assignment, start);
+        assert_eq!((early.begins, early.ends), (late.begins, late.ends));
+        assert_eq!(early.begins, start + assignment.warm_up);
     }
 
     #[test]

@@ -32,6 +32,21 @@ pub struct Bench {
     pub depth: u32,
     /// The runs, in the order in which they were made.
     pub points: Vec<Point>,
+    /// The runs that were to be made and were not, or not to their end.
+    pub missing: Vec<Missing>,
+}
+
+/// A run that there is nothing to say of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Missing {
+    /// Functions per CPU.
+    pub density: u32,
+    /// What was to be changed about scheduling. `None`: nothing.
+    pub policy: Option<Policy>,
+    /// Which round it belongs to, from 0 on.
+    pub round: u32,
+    /// Why.
+    pub why: String,
 }
 
 /// Where it ran.
@@ -58,6 +73,8 @@ pub struct Point {
     pub policy: Option<Policy>,
     /// Which round it belongs to, from 0 on.
     pub round: u32,
+    /// Requests that a function works on at once, at most.
+    pub at_once: u32,
     /// How long it was measured, in seconds.
     pub seconds: f64,
     /// Requests that came.
@@ -144,6 +161,7 @@ impl Bench {
             in_time_ms: ms(Settings::IN_TIME),
             depth: settings.depth,
             points: Vec::new(),
+            missing: Vec::new(),
         }
     }
 }
@@ -169,6 +187,7 @@ impl Point {
             functions,
             policy: None,
             round,
+            at_once: Settings::MOST_AT_ONCE,
             seconds,
             offered: tally.offered,
             in_time: tally.in_time,

@@ -15,8 +15,8 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Assignment, Bench, Demand, Host, Latency, Point, Settings, Speed, Tally, demands, function, leavings::PURPOSE,
-    point::Side,
+    Assignment, Bench, Demand, Host, Latency, Missing, Point, Settings, Speed, Tally, at_once, demands, function,
+    leavings::PURPOSE, moment::Moment, point::Side,
 };
 use crate::{
     host::{Hierarchy, OwnCgroup, Version},
@@ -46,6 +46,11 @@ pub enum BenchError {
          cgroup.subtree_control of the cgroups above it"
     )]
     NoGroup(String),
+    /// There would be too many threads.
+    #[error(
+        "{0} functions would take more than half of the threads that this host has left: give --sweep lower densities"
+    )]
+    NoRoom(u32),
     /// A function cannot be started, or ended before its time.
     #[error("function {function} {what}: {}", plain(source))]
     Function {
@@ -85,10 +90,11 @@ pub struct Progress {
     pub left: Duration,
 }
 
-/// Runs all of it, for as long as `stop` is not set; tells `progress` now and then how far it is.
+/// Runs all of it, for as long as `stop` is not set; tells `progress` now and then how far it is. What was finished before it
+/// had to end is told, and what was not. Where a policy is refused, the other runs are made.
 ///
 /// # Errors
-/// See [`BenchError`]. Nothing is left of it then.
+/// See [`BenchError`], where not a single run was finished. Nothing is left of it then.
 pub fn run(
     settings: &Settings,
     hierarchy: &Hierarchy,
@@ -101,6 +107,8 @@ pub fn run(
     let mut bench = Bench::new(settings, host);
     let each = settings.warm_up + settings.duration + Settings::IN_TIME;
     let plan = plan(settings);
+    let kernel = Kernel::here(hierarchy.clone());
+    let mut wrong = None;
     for (run, &(round, density, policy)) in plan.iter().enumerate() {
         let functions = density.saturating_mul(cpus);
         let mut tell = |elapsed: Duration| {
@@ -112,12 +120,35 @@ pub fn run(
                 left: each.saturating_mul(runs).saturating_sub(elapsed),
             });
         };
-        let deployment = Deployment::put_up(settings, hierarchy, functions, speed, stop)?;
-        let mut point = deployment.measure(settings, policy, &Kernel::here(hierarchy.clone()), &mut tell)?;
-        (point.density, point.round, point.policy) = (density, round, policy);
-        bench.points.push(point);
+        let deployment = Deployment::put_up(settings, hierarchy, functions, speed, stop);
+        let point = deployment.and_then(|deployment| deployment.measure(settings, policy, &kernel, &mut tell));
+        let error = match point {
+            Ok(mut point) => {
+                (point.density, point.round, point.policy) = (density, round, policy);
+                bench.points.push(point);
+                continue;
+            }
+            Err(error) => error,
+        };
+        // Others may be had where this one is not; but for that, what went wrong would again.
+        let is_of_policy = matches!(error, BenchError::Policy { .. });
+        let not_made = if is_of_policy { &plan[run..=run] } else { &plan[run..] };
+        let why = error.to_string();
+        bench.missing.extend(not_made.iter().map(|&(round, density, policy)| Missing {
+            density,
+            policy,
+            round,
+            why: why.clone(),
+        }));
+        wrong = wrong.or(Some(error));
+        if !is_of_policy {
+            break;
+        }
     }
-    Ok(bench)
+    match wrong {
+        Some(error) if bench.points.is_empty() => Err(error),
+        _ => Ok(bench),
+    }
 }
 
 /// Round, density and policy of each run: policies take turns, so that what changes on its own is shared by all of them.
@@ -139,6 +170,8 @@ struct Deployment {
     /// Those inside of it, each after the one that it is in.
     inner: Vec<OwnCgroup>,
     functions: Vec<Function>,
+    /// Requests that each works on at once, at most.
+    at_once: u32,
     stop: Arc<AtomicBool>,
 }
 
@@ -159,13 +192,14 @@ impl Deployment {
         speed: Speed,
         stop: &Arc<AtomicBool>,
     ) -> Result<Self, BenchError> {
+        let at_once = at_once(functions).ok_or(BenchError::NoRoom(functions))?;
         let directory = hierarchy.mount.join(&settings.base);
         let cannot = |path: &std::path::Path, source| BenchError::Cgroup { path: path.display().to_string(), source };
         let base = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => BenchError::Taken(directory.display().to_string()),
             _ => cannot(&directory, error),
         })?;
-        let mut this = Self { base, inner: Vec::new(), functions: Vec::new(), stop: Arc::clone(stop) };
+        let mut this = Self { base, inner: Vec::new(), functions: Vec::new(), at_once, stop: Arc::clone(stop) };
         if hierarchy.version == Version::V2 && !directory.join("cpu.weight").exists() {
             return Err(BenchError::NoGroup(directory.display().to_string()));
         }
@@ -187,7 +221,7 @@ impl Deployment {
             let wrong = |what| move |source| BenchError::Function { function: number, what, source };
             let function = this.start(hierarchy, demand, settings.work).map_err(wrong("cannot be started"))?;
             this.functions.push(function);
-            let assignment = Assignment::new(settings, number, demand, speed);
+            let assignment = Assignment::new(settings, number, demand, speed, at_once);
             this.tell(number, &assignment).map_err(wrong("cannot be told what to do"))?;
         }
         for number in 0..functions {
@@ -251,17 +285,28 @@ impl Deployment {
             make(policy, changes)?;
         }
         let started = Instant::now();
+        // All at once, however long it takes to tell them.
+        let start = started + LEAD + LEAD_EACH * count;
+        let line = Moment::of(start).write();
         for (number, function) in (0..).zip(&mut self.functions) {
             let wrong = |source| BenchError::Function { function: number, what: "cannot be let go", source };
-            function.say("go").map_err(wrong)?;
+            function.say(&line).map_err(wrong)?;
         }
-        let begins = Instant::now() + settings.warm_up;
+        let begins = start + settings.warm_up;
+        if Instant::now() > begins {
+            let wrong = io::Error::other("telling them when to start took longer than --warm-up");
+            return Err(BenchError::Function {
+                function: count.saturating_sub(1),
+                what: "is let go too late",
+                source: wrong,
+            });
+        }
         let ends = begins + settings.duration;
         let mut intervals = Vec::new();
         while Instant::now() < ends + Settings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
-            let Some((came, interval)) = recorder.next(STEP) else {
+            let Some((times, interval)) = recorder.next(STEP) else {
                 recorder.is_there().map_err(BenchError::Recorder)?;
                 continue;
             };
@@ -270,8 +315,8 @@ impl Deployment {
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
                 make(policy, changes)?;
             }
-            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
-            if began.is_some_and(|began| began >= begins) && came <= ends {
+            // What is not whole in it is left out, whenever it comes.
+            if times.start >= begins && times.end <= ends {
                 intervals.push(interval);
             }
         }
@@ -299,6 +344,7 @@ impl Deployment {
         let seconds = settings.duration.as_secs_f64();
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         let mut point = Point::new(0, count, 0, seconds, &all, &host);
+        point.at_once = self.at_once;
         if !settings.workload.is_closed() {
             point.light = Some(self.side(true, tallies, intervals));
             point.heavy = Some(self.side(false, tallies, intervals));
@@ -354,6 +400,9 @@ pub const FUNCTION: &str = "bench-function";
 /// Cgroups of others that are measured as well.
 const ROOM: u32 = 1_000;
 const STEP: Duration = Duration::from_millis(100);
+/// How long before they start functions are told, and how much longer for each of them.
+const LEAD: Duration = Duration::from_millis(200);
+const LEAD_EACH: Duration = Duration::from_millis(1);
 
 impl Function {
     fn say(&mut self, line: &str) -> io::Result<()> {

@@ -81,6 +81,8 @@ impl Settings {
     pub const MOST_AT_ONCE: u32 = 64;
     /// Functions at most: more are no host.
     pub const MOST_FUNCTIONS: u32 = 5_000;
+    /// Requests of a run at most: all of them may have to wait in memory, some 16 bytes each.
+    pub const MOST_REQUESTS: f64 = 2e7;
 
     /// How long all of it takes, but for starting and cleaning up.
     pub fn takes(&self) -> Duration {

@@ -35,7 +35,7 @@ pub enum TraceError {
 impl Trace {
     /// A day; and no host gets more in a second.
     const MOST_SECONDS: u64 = 86_400;
-    const MOST_REQUESTS: u32 = 100_000;
+    pub(super) const MOST_REQUESTS: u32 = 100_000;
 
     /// Reads rows of second,concurrency. A first row of words is a heading.
     ///

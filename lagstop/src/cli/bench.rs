@@ -4,7 +4,7 @@ mod arguments;
 mod preflight;
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     process::ExitCode,
     sync::{
         Arc,
@@ -14,7 +14,7 @@ use std::{
 
 pub(super) use arguments::Args;
 
-use super::{Failure, block_on, listen, say, terminal_options};
+use super::{Failure, block_on, listen, progress::StatusLine, say, terminal_options};
 use crate::{
     bench::{self, Bench, Progress},
     host::{Hierarchy, Version},
@@ -47,7 +47,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     });
-    clear();
     let bench = bench?;
     for (output, render) in outputs {
         output.writer()?.write_all(render(&bench)?.as_bytes())?;
@@ -59,8 +58,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         io::ErrorKind::BrokenPipe => Ok(()),
         _ => Err(format!("the report cannot be written: {}", plain(&error))),
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if bench.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL) })
 }
+
+/// Some runs were made, and others were not.
+const NOT_ALL: u8 = 3;
 
 /// How a result is written to a file.
 type Render = fn(&Bench) -> Result<String, Failure>;
@@ -82,20 +84,14 @@ fn here(hierarchy: &Hierarchy) -> bench::Host {
 
 /// Where somebody looks, how far it is.
 fn tell() -> impl FnMut(Progress) + Send {
-    let is_live = io::stderr().is_terminal();
+    let line = StatusLine::new();
     let mut last = None;
     move |progress: Progress| {
         let Progress { run, runs, functions, left } = progress;
         let left = left.as_secs();
-        if is_live && last.replace((run, left)) != Some((run, left)) {
+        if last.replace((run, left)) != Some((run, left)) {
             let (minutes, seconds) = (left / 60, left % 60);
-            say(format_args!("\r\x1b[Krun {} of {runs}: {functions} functions; {minutes}:{seconds:02} left", run + 1));
+            line.say(format!("run {} of {runs}: {functions} functions; {minutes}:{seconds:02} left", run + 1));
         }
-    }
-}
-
-fn clear() {
-    if io::stderr().is_terminal() {
-        say(format_args!("\r\x1b[K"));
     }
 }

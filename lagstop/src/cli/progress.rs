@@ -1,7 +1,9 @@
-//! What the person at the terminal sees while a recording is read.
+//! What the person at the terminal sees while it takes long.
 
 use std::{
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
+    sync::mpsc::{SyncSender, sync_channel},
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -43,5 +45,89 @@ impl Drop for Progress {
         if self.is_shown {
             say(format_args!("\r\x1b[K"));
         }
+    }
+}
+
+/// A line that says how far it is, on standard error, where that is a terminal. A thread of its own writes it: a terminal that
+/// takes nothing any more (Ctrl-S) holds up nobody else.
+pub(super) struct StatusLine {
+    says: Option<SyncSender<String>>,
+    writes: Option<JoinHandle<()>>,
+}
+
+impl StatusLine {
+    /// With nothing on it yet.
+    pub(super) fn new() -> Self {
+        if io::stderr().is_terminal() { Self::on(io::stderr()) } else { Self { says: None, writes: None } }
+    }
+
+    fn on(mut terminal: impl Write + Send + 'static) -> Self {
+        let (says, lines) = sync_channel::<String>(1);
+        // Without a thread, nothing is said.
+        let writes = thread::Builder::new().spawn(move || {
+            for line in lines {
+                let _ = write!(terminal, "\r\x1b[K{line}").and_then(|()| terminal.flush());
+            }
+            // The line is free again.
+            let _ = write!(terminal, "\r\x1b[K").and_then(|()| terminal.flush());
+        });
+        Self { says: Some(says), writes: writes.ok() }
+    }
+
+    /// Has it say this, unless it still says something else.
+    pub(super) fn say(&self, line: String) {
+        // What is not taken now is old by then.
+        self.says.as_ref().map(|says| says.try_send(line));
+    }
+}
+
+/// Waits until it is free: whoever has something to undo does that before.
+impl Drop for StatusLine {
+    fn drop(&mut self) {
+        self.says = None;
+        // Nothing in it panics.
+        self.writes.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc::Receiver};
+
+    use super::*;
+
+    /// A terminal that takes nothing until it is told to.
+    struct Stopped {
+        goes_on: Receiver<()>,
+        written: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Stopped {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            // Once it goes on, for good.
+            let _ = self.goes_on.recv();
+            self.written.lock().unwrap().extend_from_slice(text);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_terminal_that_is_stopped() {
+        let (go, goes_on) = std::sync::mpsc::channel();
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let line = StatusLine::on(Stopped { goes_on, written: Arc::clone(&written) });
+        for step in 0..1_000 {
+            line.say(format!("step {step}"));
+        }
+        assert!(written.lock().unwrap().is_empty(), "it has got here all the same");
+        drop(go);
+        drop(line);
+        let written = String::from_utf8(written.lock().unwrap().clone()).unwrap();
+        assert!(written.starts_with("\r\x1b[Kstep 0") && written.ends_with("\r\x1b[K"), "{written:?}");
+        assert!(written.matches("step").count() <= 2, "the others were old by then");
     }
 }

@@ -1,7 +1,7 @@
 //! `lagstop trial`
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::PathBuf,
     process::ExitCode,
     sync::{
@@ -14,13 +14,16 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::{Failure, block_on, listen, measure::positive, say, terminal_options};
+use super::{Failure, block_on, listen, measure::positive, progress::StatusLine, say, terminal_options};
 use crate::{
     host::Hierarchy,
     model::GroupBy,
     plain::plain,
     report,
-    trial::{self, Event, Journal, Kernel, Outcome, Policy, Prepared, Restored, Settings, watchdog},
+    trial::{
+        self, Event, Journal, Kernel, Outcome, Policy, Prepared, Restored, Settings,
+        watchdog::{self, Watched},
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -31,8 +34,8 @@ Examples:
                                                 For these, instead of those that diagnose names
   sudo lagstop trial --restore                  Put back what an interrupted trial has changed
 
-Whatever happens to lagstop or to the terminal, a second process puts everything back. docs/trial.md says how it
-is measured.";
+Whatever happens to lagstop or to the terminal, a second process puts everything back; a trial that is stopped
+(Ctrl-Z) is ended. docs/trial.md says how it is measured.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -93,6 +96,21 @@ pub(super) struct JournalArgs {
     journal: PathBuf,
 }
 
+/// What a watchdog watches.
+#[derive(Clone, Debug, ClapArgs)]
+pub(super) struct WatchdogArgs {
+    #[command(flatten)]
+    journal: JournalArgs,
+
+    /// The trial's process
+    #[arg(long, value_name = "PID")]
+    pid: u32,
+
+    /// When that started, in clock ticks since boot
+    #[arg(long, value_name = "TICKS")]
+    started: u64,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     Text,
@@ -109,7 +127,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
     if args.apply {
         // Before anything is waited for.
-        Journal::begin(path, policy)?.end();
+        Journal::begin(path, policy)?.end(&mut || {});
     }
     policy.warning().inspect(|warning| say(format_args!("lagstop: {policy}: {warning}\n")));
     let is_apply = args.apply;
@@ -118,6 +136,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let mut running = tokio::task::spawn_blocking(move || {
+            // Its terminal is waited for at the end, when all is as it was.
             let tell = &mut tell();
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
             if is_apply {
@@ -133,9 +152,6 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     });
-    if io::stderr().is_terminal() {
-        say(format_args!("\r\x1b[K"));
-    }
     let tried = result?;
     let written = match (&tried, args.format) {
         (Tried::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, terminal_options()),
@@ -192,8 +208,9 @@ impl Args {
 }
 
 /// `lagstop trial-watchdog`
-pub(super) fn watch(args: &JournalArgs) -> Result<ExitCode, Failure> {
-    match watchdog::watch(&args.journal) {
+pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
+    let WatchdogArgs { journal: JournalArgs { journal }, pid, started } = args;
+    match watchdog::watch(Watched { journal, pid: *pid, started: *started }) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(restored)) => say_restored(&restored),
         Err(error) => Err(error.into()),
@@ -210,7 +227,7 @@ fn say_restored(restored: &Restored) -> Result<ExitCode, Failure> {
 
 /// Where somebody looks, how far it is.
 fn tell() -> impl FnMut(Event) {
-    let is_live = io::stderr().is_terminal();
+    let line = StatusLine::new();
     let mut last = None;
     move |event| {
         let (what, left) = match event {
@@ -219,8 +236,8 @@ fn tell() -> impl FnMut(Event) {
             Event::Block { is_with: false, left } => ("without", left),
         };
         let left = left.as_secs();
-        if is_live && last.replace((what, left)) != Some((what, left)) {
-            say(format_args!("\r\x1b[Kmeasuring {what}; {}:{:02} left", left / 60, left % 60));
+        if last.replace((what, left)) != Some((what, left)) {
+            line.say(format!("measuring {what}; {}:{:02} left", left / 60, left % 60));
         }
     }
 }

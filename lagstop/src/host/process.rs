@@ -6,8 +6,24 @@ use std::fs;
 /// nobody has taken note of its end yet.
 pub fn started(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let state = stat.rsplit(|byte| *byte == b')').next()?.trim_ascii_start().first()?;
-    if b"ZXx".contains(state) { None } else { starttime(&stat) }
+    if b"ZXx".contains(&state(&stat)?) { None } else { starttime(&stat) }
+}
+
+/// Is it stopped, by a signal or by a debugger?
+pub fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    state(&stat).is_some_and(|state| b"Tt".contains(&state))
+}
+
+/// Is a thread running, or ready to?
+pub fn is_runnable(tid: u32) -> bool {
+    let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    state(&stat) == Some(b'R')
+}
+
+/// `<pid> (<name>) <state> …`, proc_pid_stat(5).
+fn state(stat: &[u8]) -> Option<u8> {
+    stat.rsplit(|byte| *byte == b')').next()?.trim_ascii_start().first().copied()
 }
 
 /// `<pid> (<name>) …`: the 22nd field, proc_pid_stat(5). The name can hold anything, brackets included.
@@ -32,5 +48,13 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(starttime(b"7 (a) \xffb) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 99"), Some(4_711));
         assert_eq!(starttime(b""), None);
+    }
+
+    #[test]
+    fn what_it_does_is_known() {
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        assert!(is_runnable(own) && !is_stopped(own), "this very thread runs");
+        assert!(!is_runnable(u32::MAX) && !is_stopped(u32::MAX));
+        assert_eq!((state(b"7 (a) R) T 1 7"), state(b"")), (Some(b'T'), None));
     }
 }

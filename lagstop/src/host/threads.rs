@@ -42,9 +42,7 @@ impl Threads {
     /// # Errors
     /// When they cannot be listed or are more than 5,000: a sentence that says why.
     pub fn read(&mut self, hierarchy: &Hierarchy, directory: &Path) -> Result<(Vec<Thread>, Option<Nanos>), String> {
-        let mut tids = tids(hierarchy, directory)?;
-        tids.sort_unstable();
-        tids.dedup();
+        let tids = tids(hierarchy, directory, MOST)?;
         let at = Instant::now();
         // Those that have ended since they were listed are left out.
         let now: HashMap<u32, Reading> = tids.iter().filter_map(|&tid| Some((tid, Reading::of(tid).ok()?))).collect();
@@ -90,8 +88,12 @@ fn parse(stat: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), starttime(stat.as_bytes())?))
 }
 
-/// Their ids, in no order.
-fn tids(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
+/// The ids of the threads that compete in the cgroup in directory `of`, in order: its own, and those of cgroups inside of it
+/// that have no group.
+///
+/// # Errors
+/// When they cannot be listed or are more than `most`: a sentence that says why.
+pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, String> {
     let file = match hierarchy.version {
         Version::V1 => "tasks",
         Version::V2 => "cgroup.threads",
@@ -109,8 +111,8 @@ fn tids(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
             // Gone since it was listed.
             Err(_) => {}
         }
-        if tids.len() > MOST {
-            return Err(format!("it has more than {MOST} threads: so many are not read"));
+        if tids.len() > most {
+            return Err(format!("it has more than {most} threads: so many are not read"));
         }
         directories.extend(without_group(hierarchy, &directory));
     }
@@ -118,6 +120,8 @@ fn tids(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
     if tids.contains(&0) {
         return Err("its threads are outside of this PID namespace: run lagstop in the host's".to_owned());
     }
+    tids.sort_unstable();
+    tids.dedup();
     Ok(tids)
 }
 

@@ -5,7 +5,7 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
-    bench::{Bench, Latency, Point},
+    bench::{Bench, Latency, Missing, Point},
     diagnosis::Unit,
     model::Nanos,
     trial::Policy,
@@ -104,12 +104,29 @@ pub fn text(bench: &Bench, options: Options) -> String {
         page.table(&headings, &bench.points.iter().map(sides).collect::<Vec<_>>());
     }
     page.blank();
+    missing(bench).iter().for_each(|why| page.text("", Colour::Yellow, why));
     page.text(
         "",
         Colour::Dim,
         "In time: served within a second. Waiting: tasks on run queues, on average. docs/benchmark.md says how to read it.",
     );
     page.finish()
+}
+
+/// What was not run, and why: a sentence a reason.
+pub(super) fn missing(bench: &Bench) -> Vec<String> {
+    let mut reasons: Vec<&str> = bench.missing.iter().map(|missing| missing.why.as_str()).collect();
+    reasons.sort_unstable();
+    reasons.dedup();
+    let of = |why: &str| {
+        let runs = bench.missing.iter().filter(|missing| missing.why == why);
+        let runs = runs.map(|Missing { density, policy, round, .. }| {
+            let policy = policy.map_or("none", Policy::name);
+            format!("{density} per CPU, {policy}, round {}", round + 1)
+        });
+        format!("Not run to the end: {}: {why}.", runs.collect::<Vec<_>>().join("; "))
+    };
+    reasons.into_iter().map(of).collect()
 }
 
 fn sides(point: &Point) -> Vec<String> {
@@ -257,6 +274,23 @@ pub(super) mod tests {
     #[test]
     fn a_benchmark_reads_like_this() {
         insta::assert_snapshot!(text(&example(), Options { width: 160, colour: false }));
+    }
+
+    #[test]
+    fn what_was_not_run_is_said_with_its_reason() {
+        let mut bench = example();
+        let missing = |density, policy, why: &str| Missing { density, policy, round: 0, why: why.to_owned() };
+        bench.missing = vec![
+            missing(9, Some(Policy::Slice), "slice cannot be tried: why"),
+            missing(13, None, "stopped"),
+            missing(19, None, "stopped"),
+        ];
+        let said = text(&bench, Options { width: 160, colour: false });
+        assert!(said.contains("Not run to the end: 9 per CPU, slice, round 1: slice cannot be tried: why."), "{said}");
+        assert!(said.contains("13 per CPU, none, round 1; 19 per CPU, none, round 1: stopped."), "{said}");
+        let written: serde_json::Value = serde_json::from_str(&json(&bench).unwrap()).unwrap();
+        assert_eq!(written["missing"][0]["policy"], "slice");
+        assert_eq!(written["missing"].as_array().unwrap().len(), 3);
     }
 
     #[test]

@@ -91,8 +91,13 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
     }
     page.blank();
-    let headings = ["", "without", "with", "change", "95 % confidence", "predicted"];
+    let headings = ["", "without", "with", "change", "95 % confidence", "predicted", "off by"];
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
+    for figure in &outcome.figures {
+        if let Some(why) = &figure.why_not {
+            page.text("", Colour::Dim, &format!("n/a, {}: {why}.", figure.label));
+        }
+    }
     page.blank();
     if outcome.not_undone.is_empty() {
         page.text("", Colour::Green, "Everything is as it was before.");
@@ -103,7 +108,8 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "Predicted: of lightest Load Credit first, from the time before. docs/trial.md says how to read it.",
+        "Predicted: of lightest Load Credit first, of the same cgroups, from the time before; off by: by how many percentage \
+         points of change. docs/trial.md says how to read it.",
     );
     page.finish()
 }
@@ -126,6 +132,7 @@ fn cells(figure: &Figure) -> Vec<String> {
         or(figure.change, &percent),
         interval,
         figure.predicted.map_or_else(String::new, percent),
+        figure.off().map_or_else(String::new, |off| format!("{:+.1}", off * 100.0)),
     ]
 }
 
@@ -140,4 +147,59 @@ pub fn json(outcome: &Outcome) -> Result<String, serde_json::Error> {
 /// What [`json()`] writes, as a JSON Schema.
 pub fn schema() -> serde_json::Value {
     json::schema_of::<Outcome>(Outcome::SCHEMA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> Figure {
+        Figure {
+            name,
+            label,
+            unit: Unit::Tasks,
+            without: Some(4.0),
+            with: Some(1.0),
+            change,
+            low: change.map(|change| change - 0.1),
+            high: change.map(|change| change + 0.1),
+            predicted,
+            why_not: change.is_none().then(|| "it was 0 in a block: there is no ratio".to_owned()),
+        }
+    }
+
+    fn example() -> Outcome {
+        Outcome {
+            schema: Outcome::SCHEMA,
+            policy: Policy::Weight,
+            hostname: "host".to_owned(),
+            kernel: "6.12".to_owned(),
+            light: vec!["/web".to_owned()],
+            heavy: vec!["/batch".to_owned()],
+            pairs: 6,
+            block_seconds: 4.5,
+            figures: vec![
+                figure("light_waiting", "light: tasks waiting", Some(-0.75), Some(-0.9)),
+                figure("heavy_waiting", "heavy: tasks waiting", None, Some(0.2)),
+                figure("heavy_cpu", "heavy: CPU time", Some(0.01), None),
+            ],
+            ended: None,
+            undone: 12,
+            not_undone: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_trial_reads_like_this() {
+        insta::assert_snapshot!(text(&example(), Options { width: 120, colour: false }));
+    }
+
+    #[test]
+    fn what_is_written_fits_the_schema() {
+        let written: serde_json::Value = serde_json::from_str(&json(&example()).unwrap()).unwrap();
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        let errors: Vec<String> = validator.iter_errors(&written).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert_eq!(written["figures"][1]["change"], serde_json::Value::Null);
+    }
 }

@@ -26,6 +26,8 @@ pub struct Attr {
 impl Attr {
     /// `SCHED_OTHER`.
     pub const OTHER: u32 = 0;
+    /// `SCHED_FIFO`.
+    pub const FIFO: u32 = 1;
     /// `SCHED_RR`.
     pub const RR: u32 = 2;
     /// `SCHED_FLAG_RESET_ON_FORK`: what is made by it is scheduled as usual.

@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Attr;
-use crate::host::started;
+use crate::host::{Hierarchy, started, tids};
 
 /// One change to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,9 +50,9 @@ impl Change {
         Some(Self::File { directory: directory.to_owned(), inode: inode(directory).ok()?, file, before, after })
     }
 
-    /// All threads of a cgroup are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
+    /// All threads that compete in a cgroup are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
     /// they make is scheduled as usual.
-    pub fn threads(directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
+    pub fn threads(hierarchy: &Hierarchy, directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
         // What has the usual slice has none of its own.
         let usual = Attr::of(0).map_or(0, |own| own.runtime);
         let thread = |tid: u32| {
@@ -68,7 +68,8 @@ impl Change {
             let after = Attr { flags: after.flags | Attr::RESET_ON_FORK, ..after };
             (after != before).then_some(Self::Thread { tid, started, before, after })
         };
-        tids(directory).into_iter().filter_map(thread).collect()
+        // A cgroup that is gone has none.
+        tids(hierarchy, directory, usize::MAX).unwrap_or_default().into_iter().filter_map(thread).collect()
     }
 
     /// Makes it.
@@ -153,16 +154,10 @@ fn inode(directory: &Path) -> io::Result<u64> {
     Ok(fs::metadata(directory)?.ino())
 }
 
-/// The threads in a cgroup: `tasks` in version 1, `cgroup.threads` in version 2.
-fn tids(directory: &Path) -> Vec<u32> {
-    let lists = ["tasks", "cgroup.threads"].map(|file| fs::read_to_string(directory.join(file)));
-    let list = lists.into_iter().find_map(Result::ok).unwrap_or_default();
-    list.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{host::Version, model::GroupBy};
 
     #[test]
     fn a_file_says_what_it_said() {
@@ -196,6 +191,26 @@ mod tests {
         assert_eq!(fs::read_to_string(group.join("cpu.weight")).unwrap(), "100");
         fs::remove_dir_all(&group).unwrap();
         change.undo().unwrap();
+    }
+
+    #[test]
+    fn threads_of_cgroups_inside_without_a_group_are_changed_as_well() {
+        let home = tempfile::tempdir().unwrap();
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let inner = home.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        fs::write(inner.join("cgroup.threads"), format!("{own}\n")).unwrap();
+        let hierarchy = Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler);
+        let changed = || {
+            let nicer = |_, attr: Attr| Some(Attr { nice: attr.nice + 1, ..attr });
+            Change::threads(&hierarchy, home.path(), nicer).len()
+        };
+        assert_eq!(changed(), 0, "it has no file of threads of its own: it is gone");
+        fs::write(home.path().join("cgroup.threads"), "").unwrap();
+        assert_eq!(changed(), 1);
+        // One of its own has a decision of its own.
+        fs::write(inner.join("cpu.weight"), "100").unwrap();
+        assert_eq!(changed(), 0);
     }
 
     #[test]

@@ -136,9 +136,9 @@ impl Journal {
         made
     }
 
-    /// Undoes all of it, the last first. What cannot be undone stays in the journal.
-    pub fn undo(&mut self) -> Restored {
-        let (restored, left) = undo(std::mem::take(&mut self.changes));
+    /// Undoes all of it, the last first, and calls `beat` after each. What cannot be undone stays in the journal.
+    pub fn undo(&mut self, beat: &mut dyn FnMut()) -> Restored {
+        let (restored, left) = undo(std::mem::take(&mut self.changes), beat);
         self.changes = left;
         if self.changes.is_empty() {
             // Undone twice it is the same: a longer file does no harm.
@@ -147,9 +147,9 @@ impl Journal {
         restored
     }
 
-    /// Ends it, if there is nothing left to undo.
-    pub fn end(mut self) -> Restored {
-        let restored = self.undo();
+    /// Undoes what is left to undo, as [`undo`](Self::undo) does, and ends it if there is nothing left then.
+    pub fn end(mut self, beat: &mut dyn FnMut()) -> Restored {
+        let restored = self.undo(beat);
         if self.changes.is_empty() {
             let _ = fs::remove_file(&self.path);
         }
@@ -171,7 +171,7 @@ impl Journal {
                 Err(_) => unread.push(line),
             }
         }
-        let (mut restored, left) = undo(changes);
+        let (mut restored, left) = undo(changes, &mut || {});
         restored.failed.extend(unread.iter().map(|line| format!("a line of the journal cannot be read: {line}")));
         let cannot = |source| JournalError::File { path: path.to_owned(), source };
         if left.is_empty() && unread.is_empty() {
@@ -198,7 +198,7 @@ fn rewrite(mut file: File, lines: &[String]) -> io::Result<()> {
 }
 
 /// Undoes changes, the last first. Gives those that could not be undone.
-fn undo(changes: Vec<Change>) -> (Restored, Vec<Change>) {
+fn undo(changes: Vec<Change>, beat: &mut dyn FnMut()) -> (Restored, Vec<Change>) {
     let (mut restored, mut left) = (Restored::default(), Vec::new());
     for change in changes.into_iter().rev() {
         match change.undo() {
@@ -208,6 +208,7 @@ fn undo(changes: Vec<Change>) -> (Restored, Vec<Change>) {
                 left.push(change);
             }
         }
+        beat();
     }
     left.reverse();
     (restored, left)
@@ -253,10 +254,12 @@ mod tests {
             journal.make(change(&home, name, to)).unwrap();
         }
         assert_eq!((weight(&home, "a"), weight(&home, "b")), ("400".to_owned(), "300".to_owned()));
-        assert_eq!(journal.undo().undone, 3);
+        let mut beats = 0;
+        assert_eq!(journal.undo(&mut || beats += 1).undone, 3);
+        assert_eq!(beats, 3);
         assert_eq!((weight(&home, "a"), weight(&home, "b")), ("100".to_owned(), "100".to_owned()));
         journal.make(change(&home, "b", 500)).unwrap();
-        journal.end();
+        journal.end(&mut || {});
         assert_eq!(weight(&home, "b"), "100");
         assert!(!path.exists());
     }

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Policy, Sides};
+use super::{Group, Policy, Prediction, Sides};
 use crate::{
     comparison::student,
-    diagnosis::{self, Finding, Sample, Unit},
+    diagnosis::{Sample, Unit},
     model::{CgroupId, Interval},
 };
 
@@ -62,14 +62,24 @@ pub struct Figure {
     pub without: Option<f64>,
     /// With it, on average.
     pub with: Option<f64>,
-    /// The change, as a share of what it was without: the mean of the pairs.
+    /// The change, as a share of what it was without: the geometric mean of the pairs' ratios, less 1.
     pub change: Option<f64>,
     /// The change is no less than that, with a confidence of 95 %.
     pub low: Option<f64>,
     /// The change is no more than that.
     pub high: Option<f64>,
-    /// What `diagnose` had predicted of the change, from the time before, for lightest Load Credit first.
+    /// What `diagnose` had predicted of the change, from the time before, for lightest Load Credit first, of the same cgroups.
     pub predicted: Option<f64>,
+    /// Why there is no change, or no interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+impl Figure {
+    /// By how much the prediction is off, as a difference of changes: above 0 where more was predicted than came.
+    pub fn off(&self) -> Option<f64> {
+        Some(self.predicted? - self.change?)
+    }
 }
 
 /// What happened in a block.
@@ -78,8 +88,23 @@ pub(super) struct Block {
     time: f64,
     light: Side,
     heavy: Side,
-    host: Sample,
-    is_measured: bool,
+    host: Option<Sample>,
+    /// Waits were not measured in all of it.
+    is_unmeasured: bool,
+}
+
+/// Whose a cgroup is.
+#[derive(Clone, Debug)]
+pub(super) struct Ids {
+    light: HashSet<CgroupId>,
+    heavy: HashSet<CgroupId>,
+}
+
+impl From<&Sides> for Ids {
+    fn from(sides: &Sides) -> Self {
+        let ids = |groups: &[Group]| groups.iter().map(|group| group.id).collect();
+        Self { light: ids(&sides.light), heavy: ids(&sides.heavy) }
+    }
 }
 
 /// CPU time and run-queue waits, in seconds, and how many waits there were.
@@ -102,15 +127,13 @@ const KINDS: [Kind; 11] = [
     }),
     ("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |block| Some(block.heavy.wait / block.time)),
     ("heavy_cpu", "heavy: CPU time", Unit::Cores, |block| Some(block.heavy.cpu / block.time)),
-    ("waiting", "host: tasks waiting", Unit::Tasks, |block| Some(block.host.wait_ns? / 1e9 / block.time)),
-    ("overhead", "host: overhead", Unit::Share, |block| block.host.overhead()),
+    ("waiting", "host: tasks waiting", Unit::Tasks, |block| Some(block.host?.wait_ns? / 1e9 / block.time)),
+    ("overhead", "host: overhead", Unit::Share, |block| block.host?.overhead()),
     ("switches", "host: switches per CPU", Unit::PerSecond, |block| {
-        (block.host.capacity_ns > 0.0).then(|| block.host.rate())
+        Some(block.host.filter(|host| host.capacity_ns > 0.0)?.rate())
     }),
-    ("switch_cost", "host: mean cost of a switch", Unit::Ns, |block| block.host.mean_cost_ns()),
-    ("busy", "host: CPUs not idle", Unit::Share, |block| {
-        (block.host.capacity_ns > 0.0).then(|| block.host.busy_ns / block.host.capacity_ns)
-    }),
+    ("switch_cost", "host: mean cost of a switch", Unit::Ns, |block| block.host?.mean_cost_ns()),
+    ("busy", "host: CPUs not idle", Unit::Share, |block| Some(block.host?.busy_ns / block.host?.capacity_ns)),
 ];
 
 fn mean_wait(side: Side) -> Option<f64> {
@@ -118,66 +141,70 @@ fn mean_wait(side: Side) -> Option<f64> {
 }
 
 impl Block {
-    /// Of its intervals. Waits are those of `sides`.
-    pub(super) fn of(intervals: &[Interval], sides: &Sides) -> Self {
-        let ids = |groups: &[super::Group]| groups.iter().map(|group| group.id).collect::<HashSet<CgroupId>>();
-        let (light, heavy) = (ids(&sides.light), ids(&sides.heavy));
-        let mut block = Self {
-            host: Sample::sum(&intervals.iter().map(|interval| Sample::from(&interval.host)).collect::<Vec<_>>()),
-            is_measured: true,
-            ..Self::default()
-        };
-        for interval in intervals {
-            block.time += interval.duration_ns.seconds();
-            for cgroup in &interval.cgroups {
-                let side = if light.contains(&cgroup.id) {
-                    &mut block.light
-                } else if heavy.contains(&cgroup.id) {
-                    &mut block.heavy
-                } else {
-                    continue;
-                };
-                side.cpu += cgroup.totals.cpu_ns.seconds();
-                match cgroup.totals.runq_wait_ns.zip(cgroup.totals.runq_waits) {
-                    Some((wait, waits)) => {
-                        side.wait += wait.seconds();
-                        side.waits += waits;
-                    }
-                    None => block.is_measured = false,
+    /// Adds an interval that is whole in it.
+    pub(super) fn add(&mut self, interval: &Interval, ids: &Ids) {
+        let host = Sample::from(&interval.host);
+        self.host = Some(self.host.map_or(host, |before| Sample::sum(&[before, host])));
+        self.time += interval.duration_ns.seconds();
+        for cgroup in &interval.cgroups {
+            let side = if ids.light.contains(&cgroup.id) {
+                &mut self.light
+            } else if ids.heavy.contains(&cgroup.id) {
+                &mut self.heavy
+            } else {
+                continue;
+            };
+            side.cpu += cgroup.totals.cpu_ns.seconds();
+            match cgroup.totals.runq_wait_ns.zip(cgroup.totals.runq_waits) {
+                Some((wait, waits)) => {
+                    side.wait += wait.seconds();
+                    side.waits += waits;
                 }
+                None => self.is_unmeasured = true,
             }
         }
-        block
     }
 
     fn figure(&self, (name, _, _, of): &Kind) -> Option<f64> {
         let is_of_waits = name.contains("wait") || *name == "heavy_time";
-        of(self).filter(|value| value.is_finite() && (self.is_measured || !is_of_waits))
+        of(self).filter(|value| value.is_finite() && !(self.is_unmeasured && is_of_waits))
     }
 }
 
 /// What changed: `blocks` are without, with, without, and so on.
-pub(super) fn figures(blocks: &[Block], predicted: Option<&Finding>) -> Vec<Figure> {
+pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<Figure> {
     KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect()
 }
 
-fn figure(kind: &Kind, blocks: &[Block], predicted: Option<&Finding>) -> Figure {
+fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> Figure {
     let values: Vec<Option<f64>> = blocks.iter().map(|block| block.figure(kind)).collect();
     let mean = |every_other: usize| {
         let known: Vec<f64> = values.iter().skip(every_other).step_by(2).copied().collect::<Option<_>>()?;
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
-    let pairs: Option<Vec<f64>> = values
-        .windows(3)
-        .step_by(2)
-        .map(|around| {
-            let without = f64::midpoint(around[0]?, around[2]?);
-            Some(around[1]? / without - 1.0).filter(|change| change.is_finite())
-        })
-        .collect();
-    let pairs = pairs.unwrap_or_default();
-    let change = (!pairs.is_empty()).then(|| pairs.iter().sum::<f64>() / pairs.len() as f64);
-    let reach = change.and_then(|mean| reach(&pairs, mean));
+    // The logarithm of what a block is of those beside it: what halves and what doubles are as far from no change.
+    let pairs = values.windows(3).step_by(2).map(|around| match *around {
+        [Some(before), Some(with), Some(after)] => {
+            let ratio = with / f64::midpoint(before, after);
+            if ratio > 0.0 && ratio.is_finite() {
+                Ok(ratio.ln())
+            } else {
+                Err("it was 0 in a block: there is no ratio")
+            }
+        }
+        _ => Err("it was not measured in every block"),
+    });
+    let pairs: Result<Vec<f64>, &str> = pairs.collect();
+    let (change, reach, why_not) = match pairs.as_deref() {
+        Err(why) => (None, None, Some(*why)),
+        Ok([]) => (None, None, Some("no block with the policy was whole")),
+        Ok(pairs) => {
+            let change = pairs.iter().sum::<f64>() / pairs.len() as f64;
+            let reach = reach(pairs, change);
+            (Some(change), reach, reach.is_none().then_some("one block has no spread to tell chance by"))
+        }
+    };
+    let end = |sign: f64| change.zip(reach).map(|(change, reach)| sign.mul_add(reach, change).exp_m1());
     let (name, label, unit, _) = *kind;
     Figure {
         name,
@@ -185,10 +212,11 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: Option<&Finding>) -> Figure 
         unit,
         without: mean(0),
         with: mean(1),
-        change,
-        low: change.zip(reach).map(|(change, reach)| change - reach),
-        high: change.zip(reach).map(|(change, reach)| change + reach),
-        predicted: predicted.and_then(|finding| prediction(name, finding, mean(0))),
+        change: change.map(f64::exp_m1),
+        low: end(-1.0),
+        high: end(1.0),
+        predicted: predicted.change(name),
+        why_not: why_not.map(str::to_owned),
     }
 }
 
@@ -202,34 +230,18 @@ fn reach(pairs: &[f64], mean: f64) -> Option<f64> {
     Some(student::quantile(1.0 - CONFIDENCE, freedom) * shared * (variance / pairs.len() as f64).sqrt())
 }
 
-/// What the finding on LAGS candidates says of a figure, as a change.
-fn prediction(name: &str, finding: &Finding, before: Option<f64>) -> Option<f64> {
-    let value = |name: &str| {
-        let figure: &diagnosis::Figure = finding.measured.iter().find(|figure| figure.name == name)?;
-        Some(figure.value?.as_f64())
-    };
-    match name {
-        "light_waiting" => Some(-value("light_gain")?),
-        "heavy_time" => value("heavy_time"),
-        "waiting" => Some(-value("wait_gain")?),
-        "switches" => value("switches_change"),
-        // It is a difference of shares, and of what is not said there.
-        "overhead" => value("overhead_change").zip(before).map(|(change, before)| change / before),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Cgroup, Nanos, Totals};
 
     /// A block of ten seconds in which the light waited so long, in so many waits.
     fn block(wait: f64, waits: u64) -> Block {
-        Block { time: 10.0, light: Side { cpu: 1.0, wait, waits }, is_measured: true, ..Block::default() }
+        Block { time: 10.0, light: Side { cpu: 1.0, wait, waits }, ..Block::default() }
     }
 
     fn of(name: &str, blocks: &[Block]) -> Figure {
-        figures(blocks, None).into_iter().find(|figure| figure.name == name).unwrap()
+        figures(blocks, &Prediction::default()).into_iter().find(|figure| figure.name == name).unwrap()
     }
 
     #[test]
@@ -240,6 +252,7 @@ mod tests {
         assert!((figure.without.unwrap() - 0.7).abs() < 1e-9 && (figure.with.unwrap() - 0.35).abs() < 1e-9);
         assert!((figure.change.unwrap() + 0.5).abs() < 1e-9, "{figure:?}");
         assert!(figure.low.unwrap() <= -0.5 && figure.high.unwrap() >= -0.5 && figure.high.unwrap() < -0.49);
+        assert_eq!(figure.why_not, None);
     }
 
     #[test]
@@ -250,14 +263,61 @@ mod tests {
     }
 
     #[test]
+    fn nothing_falls_by_more_than_all_of_it() {
+        // Two blocks that differ by far: two degrees of freedom go far.
+        let blocks = [4.0, 0.04, 4.0, 2.0, 4.0, 0.4, 4.0].map(|wait| block(wait, 100));
+        let figure = of("light_waiting", &blocks);
+        let mean = ((0.01f64.ln() + 0.5f64.ln() + 0.1f64.ln()) / 3.0).exp() - 1.0;
+        assert!((figure.change.unwrap() - mean).abs() < 1e-9, "{figure:?}");
+        assert!(figure.low.unwrap() > -1.0 && figure.low.unwrap() < mean && figure.high.unwrap() > 0.0, "{figure:?}");
+        // What doubles is as sure as what halves.
+        let ends = |waits: [f64; 5]| {
+            let figure = of("light_waiting", &waits.map(|wait| block(wait, 100)));
+            (figure.low.unwrap().ln_1p(), figure.high.unwrap().ln_1p())
+        };
+        let (fell, rose) = (ends([4.0, 2.0, 4.0, 1.0, 4.0]), ends([4.0, 8.0, 4.0, 16.0, 4.0]));
+        assert!((fell.0 + rose.1).abs() < 1e-9 && (fell.1 + rose.0).abs() < 1e-9, "{fell:?} {rose:?}");
+    }
+
+    #[test]
     fn what_is_not_known_is_not_said() {
         let one = of("light_waiting", &[4.0, 2.0, 4.0].map(|wait| block(wait, 100)));
-        assert_eq!((one.change, one.low, one.high), (Some(-0.5), None, None), "one pair has no spread");
-        assert_eq!(of("light_waiting", &[]).change, None);
+        assert!((one.change.unwrap() + 0.5).abs() < 1e-9 && one.low.is_none() && one.high.is_none());
+        assert!(one.why_not.unwrap().contains("no spread"));
+        assert!(of("light_waiting", &[]).why_not.unwrap().contains("no block"));
         assert_eq!(of("light_wait", &[4.0, 2.0, 4.0].map(|wait| block(wait, 0))).with, None, "no wait has no mean");
-        assert_eq!(of("light_waiting", &[0.0, 2.0, 0.0].map(|wait| block(wait, 1))).change, None, "from nothing");
-        let unmeasured = [4.0, 2.0, 4.0].map(|wait| Block { is_measured: false, ..block(wait, 9) });
-        assert_eq!(of("light_waiting", &unmeasured).with, None);
+        for waits in [[0.0, 2.0, 0.0], [2.0, 0.0, 2.0], [0.0; 3]] {
+            let figure = of("light_waiting", &waits.map(|wait| block(wait, 1)));
+            assert!(figure.change.is_none() && figure.why_not.unwrap().contains("it was 0"), "{waits:?}");
+            assert!(figure.with.is_some(), "that it was 0 is known");
+        }
+        let unmeasured = [4.0, 2.0, 4.0].map(|wait| Block { is_unmeasured: true, ..block(wait, 9) });
+        let figure = of("light_waiting", &unmeasured);
+        assert!(figure.with.is_none() && figure.why_not.unwrap().contains("not measured"));
         assert_eq!(of("light_cpu", &unmeasured).with, Some(0.1));
+        assert_eq!(of("busy", &unmeasured).with, None, "no interval was whole in it");
+    }
+
+    #[test]
+    fn an_interval_is_booked_to_its_sides() {
+        let ids = Ids { light: HashSet::from([CgroupId(1)]), heavy: HashSet::from([CgroupId(2)]) };
+        let cgroup = |id: u64, cpu: u64, wait: Option<u64>| Cgroup {
+            id: CgroupId(id),
+            totals: Totals {
+                cpu_ns: Nanos(cpu * 1_000_000_000),
+                runq_wait_ns: wait.map(|wait| Nanos(wait * 1_000_000_000)),
+                runq_waits: wait,
+                ..Totals::default()
+            },
+            ..Cgroup::default()
+        };
+        let interval = |cgroups: Vec<Cgroup>| Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
+        let mut block = Block::default();
+        block.add(&interval(vec![cgroup(1, 1, Some(2)), cgroup(2, 3, Some(4)), cgroup(3, 9, Some(9))]), &ids);
+        block.add(&interval(vec![cgroup(1, 1, Some(2))]), &ids);
+        assert_eq!((block.time, block.light.cpu, block.light.wait, block.light.waits), (2.0, 2.0, 4.0, 4));
+        assert_eq!((block.heavy.cpu, block.heavy.wait, block.is_unmeasured), (3.0, 4.0, false));
+        block.add(&interval(vec![cgroup(2, 1, None)]), &ids);
+        assert!(block.is_unmeasured);
     }
 }

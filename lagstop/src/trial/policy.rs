@@ -93,7 +93,7 @@ impl Policy {
             }
             Self::Slice => {
                 let of = |group: &Group, runtime: u64| {
-                    Change::threads(&group.directory, |_, attr| Some(Attr { runtime, ..attr }))
+                    Change::threads(&kernel.hierarchy, &group.directory, |_, attr| Some(Attr { runtime, ..attr }))
                 };
                 let light = sides.light.iter().flat_map(|group| of(group, SHORT));
                 Ok(light.chain(sides.heavy.iter().flat_map(|group| of(group, LONG))).collect())

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    ops::Range,
     path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
@@ -11,9 +12,8 @@ use globset::GlobSet;
 use thiserror::Error;
 
 use super::{
-    Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Sides,
-    guard::wants_to_run,
-    outcome::{Block, figures},
+    Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Prediction, Sides, Starves, guard,
+    outcome::{Block, Ids, figures},
     watchdog::Watchdog,
 };
 use crate::{
@@ -49,10 +49,13 @@ pub struct Settings {
 pub struct Prepared {
     /// Who is to go first, and who pays.
     pub sides: Sides,
-    /// What is predicted.
+    /// What is said of them.
     pub finding: Finding,
     /// What would be changed at first.
     pub changes: Vec<Change>,
+    /// What is predicted.
+    prediction: Prediction,
+    guard: Guard,
     recorder: Recorder,
     session: Session,
 }
@@ -106,6 +109,12 @@ const SETTLES: f64 = 0.2;
 const ASKED: &str = "it was asked to";
 /// The recorder writes twice a second; where it is silent for so long, something is wrong.
 const SILENCE: Duration = Duration::from_secs(10);
+/// With a policy nobody would see meanwhile who starves: it is silent for no longer than one may starve, or this.
+const SHORT_SILENCE: Duration = Duration::from_secs(2);
+/// How often it is looked at whether the trial is to go on.
+const STEP: Duration = Duration::from_millis(100);
+/// How long the last intervals may be on their way.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Measures who is light and who is heavy, and finds out what would be changed. Changes nothing.
 ///
@@ -117,7 +126,8 @@ pub fn prepare(
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Prepared, TrialError> {
-    let recorder = Recorder::start(CGROUPS).map_err(TrialError::Recorder)?;
+    let mut recorder = Recorder::start(CGROUPS).map_err(TrialError::Recorder)?;
+    let mut guard = Guard::new(settings.floor, settings.patience);
     let session = recorder.session().clone();
     let mut observations = Observations::new(session.clone());
     let ends = Instant::now() + settings.before;
@@ -126,10 +136,16 @@ pub fn prepare(
             return Err(TrialError::Stopped);
         }
         tell(Event::Before { left: ends.saturating_duration_since(Instant::now()) });
-        observations.add(&next(&recorder).map_err(TrialError::Recorder)?.1);
+        let Some((_, interval)) = recorder.next(SILENCE) else {
+            return Err(TrialError::Recorder(recorder.why_silent()));
+        };
+        observations.add(&interval);
+        guard.see(&interval, kernel.hierarchy());
     }
     let report = observations.diagnose(&Thresholds::default());
     let cannot = |why: String| TrialError::Policy { policy: settings.policy, why };
+    let overhead = report.summary.iter().find(|figure| figure.name == "overhead");
+    let overhead = overhead.and_then(|figure| Some(figure.value?.as_f64()));
     let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates);
     let finding = finding.ok_or_else(|| cannot("nothing is said of light and heavy cgroups".to_owned()))?;
     let sides = Sides::of(&finding, settings.light.as_ref(), kernel.hierarchy());
@@ -140,7 +156,8 @@ pub fn prepare(
             why
         })
     })?;
-    Ok(Prepared { sides, finding, changes, recorder, session })
+    let prediction = Prediction::of(&finding, overhead, &sides);
+    Ok(Prepared { sides, finding, changes, prediction, guard, recorder, session })
 }
 
 /// Tries it: every change is in the journal before it is made, and all of them are undone at the end, whatever happens.
@@ -154,12 +171,12 @@ pub fn run(
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Outcome, TrialError> {
-    let Prepared { sides, finding, recorder, session, .. } = prepared;
+    let Prepared { sides, prediction, guard, recorder, session, .. } = prepared;
     let journal = Journal::begin(&settings.journal, settings.policy)?;
     let watchdog = match Watchdog::start(journal.path()) {
         Ok(watchdog) => watchdog,
         Err(error) => {
-            journal.end();
+            journal.end(&mut || {});
             return Err(TrialError::Watchdog(error));
         }
     };
@@ -168,29 +185,34 @@ pub fn run(
         settings,
         kernel,
         sides: &sides,
+        ids: Ids::from(&sides),
         recorder,
+        heard: Instant::now(),
         journal,
         watchdog,
-        guard: Guard::new(settings.floor, settings.patience),
+        guard,
+        windows: Vec::new(),
         undone: 0,
     };
-    let mut blocks = Vec::new();
     let mut ended = None;
     for number in 0..=2 * pairs {
         let left = settings.block.saturating_mul(u32::try_from(2 * pairs + 1 - number).unwrap_or(u32::MAX));
-        match trial.block(number % 2 == 1, left, tell, stop) {
-            Ok(block) => blocks.push(block),
-            Err(why) => {
-                ended = Some(why);
-                break;
-            }
+        if let Err(why) = trial.block(number % 2 == 1, left, tell, stop) {
+            ended = Some(why);
+            // It is not whole.
+            trial.windows.truncate(number);
+            break;
         }
     }
-    let Trial { journal, watchdog, undone, .. } = trial;
-    let restored = journal.end();
+    if ended.is_none() {
+        trial.hear_the_last();
+    }
+    let Trial { journal, mut watchdog, undone, windows, .. } = trial;
+    let restored = journal.end(&mut || watchdog.beat());
     if restored.failed.is_empty() {
         watchdog.end();
     }
+    let mut blocks: Vec<Block> = windows.into_iter().map(|window| window.block).collect();
     // A block with it counts between two without.
     let whole = blocks.len().saturating_sub(1) / 2 * 2 + usize::from(!blocks.is_empty());
     blocks.truncate(whole);
@@ -204,7 +226,7 @@ pub fn run(
         heavy: paths(&sides.heavy),
         pairs: blocks.len() / 2,
         block_seconds: settings.block.as_secs_f64(),
-        figures: figures(&blocks, Some(&finding)),
+        figures: figures(&blocks, &prediction),
         ended,
         undone: undone + restored.undone,
         not_undone: restored.failed,
@@ -217,15 +239,25 @@ fn pairs(settings: &Settings) -> usize {
     (((blocks - 1.0) / 2.0) as usize).max(2)
 }
 
+/// A block, and what counts in it: intervals that are whole in this time, whenever they come.
+struct Window {
+    counts: Range<Instant>,
+    block: Block,
+}
+
 /// One that goes on.
 struct Trial<'a> {
     settings: &'a Settings,
     kernel: &'a Kernel,
     sides: &'a Sides,
+    ids: Ids,
     recorder: Recorder,
+    /// When the last interval came.
+    heard: Instant,
     journal: Journal,
     watchdog: Watchdog,
     guard: Guard,
+    windows: Vec<Window>,
     /// Changes that were undone so far.
     undone: usize,
 }
@@ -238,7 +270,7 @@ impl Trial<'_> {
         left: Duration,
         tell: &mut dyn FnMut(Event),
         stop: &AtomicBool,
-    ) -> Result<Block, String> {
+    ) -> Result<(), String> {
         let mut dynamic = None;
         if is_with {
             // What there is now, before it is changed.
@@ -251,52 +283,88 @@ impl Trial<'_> {
             }
         }
         let begins = Instant::now();
-        let (counts, ends) = (begins + self.settings.block.mul_f64(SETTLES), begins + self.settings.block);
-        let mut intervals: Vec<Interval> = Vec::new();
+        let ends = begins + self.settings.block;
+        let counts = begins + self.settings.block.mul_f64(SETTLES)..ends;
+        self.windows.push(Window { counts, block: Block::default() });
         while Instant::now() < ends {
             tell(Event::Block { is_with, left: left.saturating_sub(begins.elapsed()) });
+            self.watchdog.beat();
             if stop.load(Ordering::Relaxed) {
                 return Err(ASKED.to_owned());
             }
             if !self.watchdog.is_there() {
-                return Err("its watchdog was killed".to_owned());
+                return Err("its watchdog was killed or stopped".to_owned());
             }
-            let (came, interval) = next(&self.recorder).map_err(|error| plain(&error).to_string())?;
-            let began = came.checked_sub(Duration::from_nanos(interval.duration_ns.0));
-            if is_with {
-                if let Some(group) = self.guard.look(self.sides, &interval, wants_to_run) {
-                    return Err(format!(
-                        "{} wanted to run and got less than {} cores for {:?}",
-                        group.path, self.settings.floor, self.settings.patience
-                    ));
-                }
+            let Some((times, interval)) = self.recorder.next(STEP.min(ends.saturating_duration_since(Instant::now())))
+            else {
+                self.refuse_silence(is_with)?;
+                continue;
+            };
+            self.heard = Instant::now();
+            self.count(&times, &interval);
+            self.guard.see(&interval, self.kernel.hierarchy());
+            // What was before is no fault of the policy's.
+            if is_with && times.start >= begins {
+                self.refuse_starving(&interval)?;
                 let mut changes = self.settings.policy.newcomers(&self.sides.present(), self.kernel);
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, self.kernel)));
                 for change in changes {
                     self.make(change)?;
                 }
             }
-            if began.is_some_and(|began| began >= counts) {
-                intervals.push(interval);
-            }
         }
         self.guard.forget();
         if is_with {
-            let restored = self.journal.undo();
+            let restored = self.journal.undo(&mut || self.watchdog.beat());
             self.undone += restored.undone;
             if let Some(why) = restored.failed.first() {
                 return Err(why.clone());
             }
         }
-        Ok(Block::of(&intervals, self.sides))
+        Ok(())
+    }
+
+    /// Adds an interval to the block that it is whole in. What straddles a switch of policy, or is from a time that does not
+    /// count, is left out.
+    fn count(&mut self, times: &Range<Instant>, interval: &Interval) {
+        let is_in = |counts: &Range<Instant>| times.start >= counts.start && times.end <= counts.end;
+        if let Some(window) = self.windows.iter_mut().rev().find(|window| is_in(&window.counts)) {
+            window.block.add(interval, &self.ids);
+        }
+    }
+
+    /// What is on its way when the last block ends.
+    fn hear_the_last(&mut self) {
+        let Some(ends) = self.windows.last().map(|window| window.counts.end) else { return };
+        let until = Instant::now() + LATE;
+        while let Some((times, interval)) = self.recorder.next(until.saturating_duration_since(Instant::now())) {
+            self.count(&times, &interval);
+            if times.end >= ends {
+                break;
+            }
+        }
+    }
+
+    fn refuse_silence(&mut self, is_with: bool) -> Result<(), String> {
+        let most = if is_with { SHORT_SILENCE.max(self.guard.patience()).min(SILENCE) } else { SILENCE };
+        if self.heard.elapsed() < most {
+            return Ok(());
+        }
+        Err(plain(&self.recorder.why_silent()))
+    }
+
+    fn refuse_starving(&mut self, interval: &Interval) -> Result<(), String> {
+        let hierarchy = self.kernel.hierarchy();
+        let wants = |directory: &std::path::Path| guard::wants(hierarchy, directory);
+        let Some(Starves { path, is_throttled }) = self.guard.look(interval, wants) else { return Ok(()) };
+        let why = if is_throttled { ": its real-time budget, cpu.rt_runtime_us, was used up" } else { "" };
+        let Settings { floor, patience, .. } = self.settings;
+        Err(format!("{path} wanted to run and got less than {floor} cores for {patience:?}{why}"))
     }
 
     fn make(&mut self, change: Change) -> Result<(), String> {
+        self.watchdog.beat();
         let shown = change.to_string();
         self.journal.make(change).map_err(|error| format!("{shown}: {}", plain(&error)))
     }
-}
-
-fn next(recorder: &Recorder) -> io::Result<(Instant, Interval)> {
-    recorder.next(SILENCE).ok_or_else(|| io::Error::other("lagstop record writes nothing any more"))
 }

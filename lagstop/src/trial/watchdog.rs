@@ -1,23 +1,38 @@
-//! The process that undoes a trial whose own process is gone.
+//! The process that undoes a trial whose own process is gone, or stands still.
 //!
-//! It waits at its standard input, whose other end is the trial's, and is closed however that ends. In a session of its own it
-//! outlives the terminal.
+//! It waits at its standard input, whose other end is the trial's, and is closed however that ends. For as long as the trial
+//! goes on it writes a beat there now and then; where none comes, it is stopped or stuck, and the watchdog ends it before it
+//! undoes what that one has changed. In a session of its own it outlives the terminal, and is not stopped by it.
 
 use std::{
-    io::{self, BufRead, BufReader, Read, Write},
+    io::{self, BufRead, BufReader, Write},
+    os::fd::AsFd,
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{OFlags, fcntl_setfl},
+    io::{Errno, read},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 
 use super::{Journal, JournalError, Restored};
+use crate::host::{is_stopped, started};
 
 /// The subcommand that it is.
 pub const WATCHDOG: &str = "trial-watchdog";
-/// Said when it watches, and to it when there is nothing to undo any more.
+/// Said when it watches.
 const READY: &str = "ready";
-const DONE: &str = "done";
+/// Said to it: the trial goes on; and there is nothing to undo any more.
+const BEAT: u8 = b'.';
+const DONE: u8 = b'd';
+/// How often the trial says that it goes on, and for how long it may say nothing.
+const EVERY: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(10);
 
 /// The watchdog of a trial, from that one's side.
@@ -25,50 +40,96 @@ const STEP: Duration = Duration::from_millis(10);
 pub(super) struct Watchdog {
     child: Child,
     stdin: Option<ChildStdin>,
+    /// When it was told last that the trial goes on.
+    told: Instant,
 }
 
 impl Watchdog {
     /// Starts it, and waits until it watches.
     pub(super) fn start(journal: &Path) -> io::Result<Self> {
+        let own = std::process::id();
+        let when = started(own).ok_or(io::ErrorKind::NotFound)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(WATCHDOG).arg("--journal").arg(journal).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["--pid", &own.to_string(), "--started", &when.to_string()]);
         let mut child = command.spawn()?;
         let mut line = String::new();
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         BufReader::new(stdout).read_line(&mut line)?;
-        let stdin = child.stdin.take();
-        if line.trim() == READY { Ok(Self { child, stdin }) } else { Err(io::Error::other("it does not answer")) }
+        let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        // One that does not read any more is not waited for.
+        fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
+        if line.trim() == READY {
+            Ok(Self { child, stdin: Some(stdin), told: Instant::now() })
+        } else {
+            Err(io::Error::other("it does not answer"))
+        }
     }
 
     /// Does it still watch?
     pub(super) fn is_there(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        matches!(self.child.try_wait(), Ok(None)) && !is_stopped(self.child.id())
+    }
+
+    /// Tells it that the trial goes on. To be said often: it is not told each time.
+    pub(super) fn beat(&mut self) {
+        if self.told.elapsed() >= EVERY {
+            self.told = Instant::now();
+            // Whether it is there is looked at elsewhere.
+            let _ = self.stdin.as_mut().map(|stdin| stdin.write_all(&[BEAT]));
+        }
     }
 
     /// Lets it go: there is nothing to undo.
     pub(super) fn end(mut self) {
         if let Some(mut stdin) = self.stdin.take() {
-            let _ = writeln!(stdin, "{DONE}");
+            let _ = stdin.write_all(&[DONE]);
+        }
+        if is_stopped(self.child.id()) {
+            // It would not hear of it.
+            let _ = self.child.kill();
         }
         let _ = self.child.wait();
     }
 }
 
-/// Watches until the trial is done, or gone: then what is in its journal is undone.
+/// What a watchdog watches.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched<'a> {
+    /// The journal of the trial.
+    pub journal: &'a Path,
+    /// Its process, and when that started: the number is used again.
+    pub pid: u32,
+    /// In clock ticks since boot.
+    pub started: u64,
+}
+
+/// What became of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Became {
+    /// It has undone everything.
+    Done,
+    /// Its process is gone.
+    Gone,
+    /// It stands still.
+    Silent,
+}
+
+/// Watches until the trial is done, gone, or stands still, which ends it: then what is in its journal is undone.
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn watch(journal: &Path) -> Result<Option<Restored>, JournalError> {
+pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
     // The terminal's end is not its own. One that leads a session already is in one of its own.
     let _ = rustix::process::setsid();
     let _ = writeln!(io::stdout(), "{READY}").and_then(|()| io::stdout().flush());
-    let mut told = String::new();
-    let _ = io::stdin().read_to_string(&mut told);
-    if told.trim() == DONE {
-        return Ok(None);
+    match wait(io::stdin(), PATIENCE) {
+        Became::Done => return Ok(None),
+        Became::Gone => {}
+        Became::Silent => end(watched.pid, watched.started),
     }
     loop {
-        match Journal::restore(journal) {
+        match Journal::restore(watched.journal) {
             Ok(restored) => return Ok(Some(restored)),
             // It was removed before it could be said.
             Err(JournalError::Nothing(_)) => return Ok(None),
@@ -76,5 +137,88 @@ pub fn watch(journal: &Path) -> Result<Option<Restored>, JournalError> {
             Err(JournalError::Running(_)) => thread::sleep(STEP),
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Waits until it is told that the trial is done, or nothing for longer than `patience`.
+fn wait(told: impl AsFd, patience: Duration) -> Became {
+    let patience = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: patience.subsec_nanos().into() };
+    let mut said = [0; 256];
+    loop {
+        match poll(&mut [PollFd::new(&told, PollFlags::IN)], Some(&patience)) {
+            Ok(0) => return Became::Silent,
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            // What cannot be listened to says nothing.
+            Err(_) => return Became::Silent,
+        }
+        match read(&told, &mut said) {
+            Ok(0) => return Became::Gone,
+            Ok(length) if said[..length].contains(&DONE) => return Became::Done,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return Became::Gone,
+        }
+    }
+}
+
+/// Ends a process, if it is still the one that started then: also one that is stopped.
+fn end(pid: u32, when: u64) {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
+    // What is had by this is the same process for as long as it is had, whoever gets the number.
+    let held = pidfd_open(pid, PidfdFlags::empty());
+    if started(pid.as_raw_nonzero().get().unsigned_abs()) != Some(when) {
+        return;
+    }
+    // One that is gone meanwhile is as good. Before Linux 5.3 there is the number alone.
+    let _ = match held {
+        Ok(held) => pidfd_send_signal(held, Signal::KILL),
+        Err(_) => kill_process(pid, Signal::KILL),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(300);
+
+    #[test]
+    fn a_trial_goes_on_for_as_long_as_it_says_so() {
+        let (told, mut says) = io::pipe().unwrap();
+        let began = Instant::now();
+        let trial = thread::spawn(move || {
+            for _ in 0..8 {
+                thread::sleep(SHORT / 4);
+                says.write_all(&[BEAT]).unwrap();
+            }
+            says.write_all(&[BEAT, DONE]).unwrap();
+        });
+        assert_eq!(wait(&told, SHORT), Became::Done);
+        assert!(began.elapsed() >= 2 * SHORT, "beats kept it going");
+        trial.join().unwrap();
+    }
+
+    #[test]
+    fn one_that_says_nothing_is_silent_and_one_that_is_gone_is_gone() {
+        let (told, mut says) = io::pipe().unwrap();
+        says.write_all(&[BEAT]).unwrap();
+        assert_eq!(wait(&told, SHORT), Became::Silent);
+        drop(says);
+        assert_eq!(wait(&told, SHORT), Became::Gone);
+    }
+
+    #[test]
+    fn it_ends_the_process_that_it_watches_and_no_other() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let when = started(child.id()).unwrap();
+        kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+        end(child.id(), when + 1);
+        thread::sleep(SHORT);
+        assert_eq!(child.try_wait().unwrap(), None, "it has the number of what was watched");
+        end(child.id(), when);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        end(u32::MAX, 0);
     }
 }

@@ -21,7 +21,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_benchmark_is_measured_and_the_same_seed_gives_the_same_requests", measured),
     ("functions_are_in_cgroups_of_their_own_as_deep_as_asked_for", deep),
     ("policies_take_turns_on_the_same_requests", policies),
+    ("a_policy_that_is_refused_costs_only_its_own_runs", refused),
     ("an_interrupted_benchmark_leaves_nothing", interrupted),
+    ("an_interrupted_benchmark_tells_what_it_had_finished", told),
     ("what_a_killed_benchmark_left_the_next_one_sweeps", killed),
     ("a_benchmark_keeps_off_cgroups_that_it_did_not_make", taken),
     ("a_busy_host_is_not_for_benchmarks", busy),
@@ -113,6 +115,48 @@ fn policies() {
     assert!(offered.iter().all(|count| *count == offered[0] && count.as_u64() > Some(0)), "{offered:?}");
     let closed = bench(&["--workload", "resctl", "--policy", "weight", "--force"]).output().unwrap();
     assert!(!closed.status.success() && String::from_utf8_lossy(&closed.stderr).contains("azure or random"));
+}
+
+fn refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut command = bench(&["--sweep", "2", "--rounds", "2", "--duration", "1s", "--work", "2ms", "--force"]);
+    command.args(["--policy", "kernel-lags", "--policy", "none", "--json"]).arg(file.path());
+    let output = command.output().unwrap();
+    if base().parent().unwrap().join("cpu.latency_awareness").exists() {
+        println!("this kernel has kernel-lags");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
+    let of = |what: &str, name: &str| -> Vec<Value> {
+        result[what].as_array().unwrap().iter().map(|run| run[name].clone()).collect()
+    };
+    assert_eq!(of("points", "policy"), [Value::Null, Value::Null]);
+    assert_eq!(
+        (of("missing", "policy"), of("missing", "round")),
+        (vec!["kernel-lags".into(), "kernel-lags".into()], vec![0.into(), 1.into()])
+    );
+    assert!(result["missing"][0]["why"].as_str().unwrap().contains("cpu.latency_awareness"), "{result}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Not run to the end: 2 per CPU, kernel-lags, round 1"));
+    assert!(!base().exists());
+}
+
+fn told() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let mut command = bench(&["--sweep", "1,4,2", "--duration", "2s", "--work", "2ms", "--force", "--json"]);
+    let child = command.arg(file.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let of_second = base().join(format!("func-{}", 4 * cpus - 1));
+    eventually("the second run", || of_second.exists());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let result: Value = serde_json::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
+    assert_eq!(result["points"].as_array().unwrap().len(), 1, "{result}");
+    let missing: Vec<&Value> = result["missing"].as_array().unwrap().iter().map(|run| &run["density"]).collect();
+    assert_eq!(missing, [&Value::from(4), &Value::from(2)]);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Not run to the end: 4 per CPU"));
+    assert!(!base().exists());
 }
 
 fn deep() {

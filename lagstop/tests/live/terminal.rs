@@ -11,7 +11,7 @@ use std::{
 
 use rustix::{
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcgetattr, tcsetwinsize},
+    termios::{Action, Winsize, tcflow, tcgetattr, tcsetwinsize},
 };
 
 pub(crate) struct Terminal {
@@ -52,6 +52,16 @@ impl Terminal {
 
     pub(crate) fn press(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).unwrap();
+    }
+
+    /// As Ctrl-S does: whoever writes to it waits.
+    pub(crate) fn stop(&self) {
+        tcflow(&self.screen, Action::OOff).unwrap();
+    }
+
+    /// As Ctrl-Q does.
+    pub(crate) fn go_on(&self) {
+        tcflow(&self.screen, Action::OOn).unwrap();
     }
 
     /// Has `text` been written to it?

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread,
@@ -17,13 +18,16 @@ use crate::{
     Test,
     command::lagstop,
     fixture::{Load, TestCgroup, eventually},
+    terminal::Terminal,
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_trial_without_apply_changes_nothing", dry),
     ("each_policy_does_what_it_says_and_is_undone", policies),
     ("a_trial_that_is_killed_is_put_back_by_its_watchdog", killed),
-    ("a_trial_ends_when_its_watchdog_is_killed", unwatched),
+    ("a_trial_that_is_stopped_is_ended_and_put_back_by_its_watchdog", stopped),
+    ("a_trial_whose_terminal_is_stopped_puts_everything_back", unseen),
+    ("a_trial_ends_when_its_watchdog_is_killed_or_stopped", unwatched),
     ("a_trial_that_lost_all_its_processes_is_put_back_by_hand", restored),
     ("a_trial_that_is_asked_to_end_puts_everything_back", interrupted),
     ("a_trial_ends_before_anybody_starves", starved),
@@ -246,15 +250,50 @@ fn child_with(parent: u32, word: &str) -> Option<Pid> {
         })
 }
 
+/// As with Ctrl-Z: it cannot do anything about it itself.
+fn stopped() {
+    let host = Host::usual();
+    let before = host.state();
+    let mut child = host.changed("weight", &before);
+    kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
+    assert_ne!(host.state(), before, "it was stopped before it put anything back");
+    eventually("that everything is put back", || host.state() == before && !host.journal().exists());
+    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+}
+
+/// It tells a terminal how far it is that takes nothing: Ctrl-S.
+fn unseen() {
+    let host = Host::usual();
+    let before = host.state();
+    let terminal = Terminal::open();
+    let mut command = host.trial("weight");
+    command.args(["--apply", "--floor", "0"]);
+    let mut child = terminal.run(&mut command);
+    eventually("a change", || host.state() != before);
+    terminal.stop();
+    // What it says meanwhile nobody takes.
+    thread::sleep(Duration::from_millis(1_500));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    eventually("that everything is put back", || host.state() == before && !host.journal().exists());
+    terminal.go_on();
+    assert_eq!(child.wait().unwrap().code(), Some(3), "it ended itself: {}", terminal.last());
+}
+
 fn unwatched() {
     let host = Host::usual();
     let before = host.state();
-    let child = host.changed("weight", &before);
-    kill_process(child_with(child.id(), "trial-watchdog").unwrap(), Signal::KILL).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(String::from_utf8_lossy(&output.stdout).contains("its watchdog was killed"));
-    assert_eq!(host.state(), before);
+    for signal in [Signal::KILL, Signal::STOP] {
+        let child = host.changed("weight", &before);
+        let watchdog = child_with(child.id(), "trial-watchdog").unwrap();
+        kill_process(watchdog, signal).unwrap();
+        // It is waited for at the end.
+        eventually("that everything is put back", || host.state() == before);
+        let _ = kill_process(watchdog, Signal::CONT);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("its watchdog was killed or stopped"));
+        assert!(!host.journal().exists());
+    }
 }
 
 fn restored() {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{super::Workload, Assignment, Function, Settings, lock, spawn};
+use super::{super::Workload, Assignment, Function, lock, spawn};
 use crate::{model::Nanos, random::Random};
 
 /// How often the number at once is changed.
@@ -25,6 +25,7 @@ struct Loop<'a> {
 pub(super) fn run(function: &Function, assignment: &Assignment) {
     let this = Loop { function, assignment, wanted: AtomicU32::new(1), recent: std::sync::Mutex::default() };
     let this = &this;
+    thread::sleep(function.start.saturating_duration_since(Instant::now()));
     thread::scope(|scope| {
         let mut threads = 0;
         while Instant::now() < function.ends {
@@ -84,6 +85,6 @@ impl Loop<'_> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         let target = self.assignment.latency_target.as_nanos();
         let next = if u128::from(mean.0) < target { wanted + 1 } else { wanted.saturating_sub(1) };
-        self.wanted.store(next.clamp(1, Settings::MOST_AT_ONCE), Ordering::Relaxed);
+        self.wanted.store(next.clamp(1, self.assignment.at_once), Ordering::Relaxed);
     }
 }

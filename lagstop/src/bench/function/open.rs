@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{super::arrivals::arrivals, Assignment, Function, Settings, lock, spawn};
+use super::{super::arrivals::Arrivals, Assignment, Function, lock, spawn};
 use crate::random::Random;
 
 /// Requests that wait for a thread.
@@ -15,6 +15,8 @@ use crate::random::Random;
 struct Queue {
     state: Mutex<State>,
     changed: Condvar,
+    /// Threads at most.
+    at_once: u32,
 }
 
 #[derive(Default)]
@@ -28,15 +30,13 @@ struct State {
 
 /// A thread for each request, as long as there are not too many.
 pub(super) fn run(function: &Function, assignment: &Assignment) {
-    let began = function.begins - assignment.warm_up;
-    let seconds = function.ends.duration_since(began).as_secs_f64();
-    let mut random = Random::new(assignment.seed, u64::from(assignment.function));
+    let seconds = function.ends.duration_since(function.start).as_secs_f64();
+    let random = Random::new(assignment.seed, u64::from(assignment.function));
     let rate = assignment.rate.unwrap_or(0.0);
-    let times = arrivals(assignment.workload, rate, assignment.trace.as_ref(), seconds, &mut random);
-    let queue = Queue::default();
+    let queue = Queue { at_once: assignment.at_once, ..Queue::default() };
     thread::scope(|scope| {
-        for at in times {
-            let comes = began + Duration::from_secs_f64(at);
+        for at in Arrivals::new(assignment.workload, rate, assignment.trace.as_ref(), seconds, random) {
+            let comes = function.start + Duration::from_secs_f64(at);
             thread::sleep(comes.saturating_duration_since(Instant::now()));
             if queue.push(comes) && spawn(scope, || queue.work_off(function, assignment.work)) {
                 lock(&queue.state).threads += 1;
@@ -56,7 +56,7 @@ impl Queue {
         let mut state = lock(&self.state);
         state.waiting.push_back(came);
         self.changed.notify_one();
-        state.waiting.len() > state.idle && state.threads < Settings::MOST_AT_ONCE
+        state.waiting.len() > state.idle && state.threads < self.at_once
     }
 
     fn close(&self) {

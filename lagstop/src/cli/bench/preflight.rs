@@ -3,7 +3,7 @@
 use std::{fs, thread, time::Duration};
 
 use crate::{
-    bench::Settings,
+    bench::{Settings, at_once, requests},
     cli::Failure,
     host::{Busy, busy},
     model::Nanos,
@@ -32,6 +32,14 @@ pub(super) fn check(settings: &Settings, cpus: u32, force: bool) -> Result<(), F
         )
         .into());
     }
+    if at_once(functions).is_none() {
+        return Err(format!(
+            "{functions} functions would take more than half of the threads that this host has left: give --sweep lower \
+             densities"
+        )
+        .into());
+    }
+    refuse_too_many_requests(settings, functions)?;
     if !force {
         let share = busy_share()?;
         if share > BUSY {
@@ -44,6 +52,19 @@ pub(super) fn check(settings: &Settings, cpus: u32, force: bool) -> Result<(), F
         }
     }
     Ok(())
+}
+
+fn refuse_too_many_requests(settings: &Settings, functions: u32) -> Result<(), Failure> {
+    let requests = requests(settings, functions).unwrap_or_default();
+    if requests <= Settings::MOST_REQUESTS {
+        return Ok(());
+    }
+    let (millions, most) = (requests / 1e6, Settings::MOST_REQUESTS / 1e6);
+    Err(format!(
+        "{millions:.0} million requests in a run are too many, as all may have to wait: {most} million at most. Give a shorter \
+         --duration, a lower --demand or a longer --work"
+    )
+    .into())
 }
 
 /// `MemAvailable` of proc_meminfo(5). `None` where it is not told.
@@ -63,4 +84,36 @@ fn busy_share() -> Result<f64, Failure> {
     let after = sum(busy()?);
     let (busy, idle) = (after.0.minus(before.0).0 as f64, after.1.minus(before.1).0 as f64);
     Ok(if busy + idle > 0.0 { busy / (busy + idle) } else { 0.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Workload;
+
+    #[test]
+    fn more_requests_than_memory_could_hold_are_refused() {
+        let settings = |workload, work| Settings {
+            workload,
+            densities: vec![19],
+            policies: Vec::new(),
+            rounds: 1,
+            duration: Duration::from_secs(20),
+            warm_up: Duration::from_secs(3),
+            work,
+            latency_target: Duration::from_millis(100),
+            demand: 0.1,
+            depth: 0,
+            base: "bench".to_owned(),
+            seed: 1,
+            traces: Vec::new(),
+        };
+        let usual = Duration::from_millis(40);
+        assert!(refuse_too_many_requests(&settings(Workload::Azure, usual), 38).is_ok());
+        let short = Duration::from_micros(100);
+        // 1,000 a second of each of 5,000, for 23 s.
+        let refused = refuse_too_many_requests(&settings(Workload::Azure, short), 5_000).unwrap_err().to_string();
+        assert!(refused.starts_with("115 million requests") && refused.contains("--duration"), "{refused}");
+        assert!(refuse_too_many_requests(&settings(Workload::Resctl, short), 5_000).is_ok(), "closed loops wait");
+    }
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     bench::{Bench, Point},
     model::Nanos,
-    report::bench::{policy, table, verdict},
+    report::bench::{missing, policy, table, verdict},
 };
 
 /// Steps of a distribution.
@@ -27,6 +27,7 @@ pub fn render_bench(bench: &Bench) -> String {
     page.begin(&verdict);
     page.element("h1", "", &format!("{verdict}."));
     page.table(table(bench).iter().map(Vec::as_slice));
+    missing(bench).iter().for_each(|why| page.element("p", "", why));
     let ms = |time: Option<Nanos>| time.map(|time| time.0 as f64 / 1e6);
     let pictures: [(&str, &str, &str, Vec<Vec<Line>>); 5] = [
         (

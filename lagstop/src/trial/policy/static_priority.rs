@@ -21,7 +21,8 @@ pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, Str
         let real_time = Attr { policy: Attr::RR, priority: 1, runtime: 0, nice: 0, ..attr };
         may_be_real_time(tid).then_some(real_time)
     };
-    changes.extend(sides.light.iter().flat_map(|group| Change::threads(&group.directory, real_time)));
+    changes
+        .extend(sides.light.iter().flat_map(|group| Change::threads(kernel.hierarchy(), &group.directory, real_time)));
     Ok(changes)
 }
 
