@@ -35,6 +35,11 @@ fn container(documents: &[Value]) -> &Value {
     &daemonset(documents)["spec"]["template"]["spec"]["containers"][0]
 }
 
+/// A variable of the container as it is where it runs.
+fn expand(argument: &str) -> String {
+    argument.replace("$(NODE_ADDRESS)", "192.0.2.7")
+}
+
 fn texts(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
 }
@@ -295,7 +300,7 @@ fn commands() -> Vec<Vec<String>> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let mut all: Vec<Vec<String>> = renderings()
         .values()
-        .map(|documents| texts(&container(documents)["args"]).into_iter().map(str::to_owned).collect())
+        .map(|documents| texts(&container(documents)["args"]).into_iter().map(expand).collect())
         .collect();
     let unit = fs::read_to_string(deploy().join("systemd/lagstop.service")).unwrap();
     let arguments = unit.lines().find_map(|line| line.strip_prefix("Environment=\"LAGSTOP_SERVE=")).unwrap();

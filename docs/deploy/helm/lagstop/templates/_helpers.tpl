@@ -23,3 +23,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
+
+{{/* Of the root context and a path. By TCP where there is TLS: the kubelet has no certificate to show. */}}
+{{- define "lagstop.probe" -}}
+{{- if (index . 0).Values.webConfig.existingSecret -}}
+tcpSocket:
+  port: metrics
+{{- else -}}
+httpGet:
+  path: {{ index . 1 }}
+  port: metrics
+{{- end }}
+{{- end }}
