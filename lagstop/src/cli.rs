@@ -27,7 +27,7 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use config::Config;
 use record::keeper;
@@ -110,6 +110,21 @@ pub fn run() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The command line as manuals and shells are told it: without the subcommands by which lagstop calls itself.
+pub fn command() -> clap::Command {
+    let whole = Cli::command();
+    let shown: Vec<_> = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    // None can be taken out of a command.
+    clap::Command::new("lagstop")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(EXAMPLES)
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
 }
 
 impl Cli {
@@ -207,8 +222,6 @@ fn say(text: fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     const TOOLS: &str = include_str!("../../docs/tools.md");

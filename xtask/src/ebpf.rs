@@ -11,7 +11,8 @@ mod toolchain;
 use std::{fs, path::PathBuf};
 
 pub(crate) use error::Error;
-use manifest::{Manifest, sha256};
+use manifest::Manifest;
+pub(crate) use manifest::sha256;
 use toolchain::Toolchain;
 
 use crate::workspace::Workspace;

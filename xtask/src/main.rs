@@ -1,12 +1,16 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
-//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels.
+//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual
+//! pages and shell completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
+//! the live tests on other kernels.
 
 mod command;
 mod ebpf;
 mod fuzz;
 mod machine;
+mod manifests;
 mod overhead;
+mod pages;
 mod readme;
 mod recorder;
 mod schema;
@@ -29,8 +33,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    Completions(pages::CompletionsArguments),
     Ebpf(ebpf::Arguments),
     Fuzz(fuzz::Arguments),
+    Man(pages::ManArguments),
+    Manifests(manifests::Arguments),
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
     Recorder(recorder::Arguments),
@@ -54,6 +61,11 @@ fn main() -> ExitCode {
                 },
             )
         }
+        Task::Completions(arguments) => finish(pages::completions(&workspace, arguments), |_| 1),
+        Task::Man(arguments) => finish(pages::man(&workspace, arguments), |_| 1),
+        Task::Manifests(arguments) => finish(manifests::run(&workspace, &arguments), |error| {
+            if error.is_for_want_of_tools() { CANNOT_COMPARE } else { 1 }
+        }),
         Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),

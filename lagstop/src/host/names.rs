@@ -9,7 +9,8 @@ const CONTAINER_LOGS: &str = "/var/log/containers";
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
 const SHORT_ID: usize = 12;
 
-/// Names of containers and pods, learnt from the kubelet's log links where they can be read.
+/// Names of containers and pods, learnt from the kubelet's log links where they can be read, and from its list of pods where it
+/// serves one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// By container id: namespace, pod and container.
@@ -49,6 +50,31 @@ impl Names {
             self.pods.insert(uid.to_owned(), pod.clone());
         }
         self.containers.insert(id, Workload { container: Some(container.into()), ..pod });
+    }
+
+    /// Learns a pod and its containers, each an id and a name.
+    pub(super) fn add(
+        &mut self,
+        namespace: &str,
+        pod: &str,
+        uid: String,
+        containers: impl Iterator<Item = (String, String)>,
+    ) {
+        let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
+        for (id, container) in containers.filter(|(id, _)| is_id(id)) {
+            self.containers.insert(id, Workload { container: Some(container.into()), ..pod.clone() });
+        }
+        if !uid.is_empty() {
+            self.pods.insert(uid, pod);
+        }
+    }
+
+    /// These, and those in `others`, which win.
+    #[must_use]
+    pub fn and(mut self, others: &Self) -> Self {
+        self.containers.extend(others.containers.iter().map(|(id, workload)| (id.clone(), workload.clone())));
+        self.pods.extend(others.pods.iter().map(|(uid, workload)| (uid.clone(), workload.clone())));
+        self
     }
 
     /// The name of the cgroup at `path`. Where nothing better is known, the path.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::pods::Pods;
 use crate::{
     host::Names,
     model::{CgroupLabel, CgroupState, Snapshot},
@@ -11,12 +12,35 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Labels {
     names: Names,
+    /// What the kubelet tells too.
+    pods: Option<Pods>,
+    /// What it had told when the names were read.
+    told: Option<Arc<Names>>,
 }
 
 impl Labels {
     /// With the names that are known now.
-    pub(super) fn read() -> Self {
-        Self { names: Names::read().unwrap_or_default() }
+    pub(super) fn read(pods: Option<Pods>) -> Self {
+        let mut labels = Self { names: Names::default(), pods, told: None };
+        labels.names = labels.names();
+        labels
+    }
+
+    fn names(&mut self) -> Names {
+        let names = Names::read().unwrap_or_default();
+        self.told = self.pods.as_ref().map(Pods::told);
+        match &self.told {
+            Some(told) => names.and(told),
+            None => names,
+        }
+    }
+
+    /// Whether the kubelet has told something new since the names were read.
+    pub(super) fn are_old(&self) -> bool {
+        match (&self.pods, &self.told) {
+            (Some(pods), Some(told)) => !Arc::ptr_eq(&pods.told(), told),
+            _ => false,
+        }
     }
 
     /// The label of the cgroup at `path`, whose state was `before`.
@@ -32,7 +56,7 @@ impl Labels {
 
     /// Reads the names anew. Where there are others, the labels in `last` get them.
     pub(super) fn refresh(&mut self, last: &mut Snapshot) {
-        let names = Names::read().unwrap_or_default();
+        let names = self.names();
         if names != self.names {
             self.names = names;
             for state in last.cgroups.values_mut() {
@@ -42,7 +66,7 @@ impl Labels {
     }
 
     fn label(&self, path: Arc<str>) -> Arc<CgroupLabel> {
-        let Self { names } = self;
+        let Self { names, .. } = self;
         Arc::new(CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path })
     }
 }
@@ -53,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_label_is_kept_until_the_cgroup_is_renamed() {
-        let labels = Labels { names: Names::default() };
+        let labels = Labels { names: Names::default(), pods: None, told: None };
         let first = labels.of(None, "/a");
         let before = CgroupState { label: Arc::clone(&first), ..CgroupState::default() };
         assert!(Arc::ptr_eq(&labels.of(Some(&before), "/a"), &first));

@@ -15,10 +15,11 @@ use super::{
     Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
     labels::Labels,
+    pods::Pods,
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Listeners, Owners, figures},
+    host::{Bandwidth, Cpus, Hierarchy, Kubelet, Listeners, Owners, figures},
     kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
@@ -40,6 +41,8 @@ pub struct LiveOptions {
     pub wishes: Wishes,
     /// Where the kernel's types are, where the kernel's own are not to be used.
     pub btf: Option<PathBuf>,
+    /// Who tells names of pods too.
+    pub kubelet: Option<Kubelet>,
     /// See [`Options::clock_only`].
     pub clock_only: bool,
 }
@@ -64,7 +67,8 @@ const NICE: i32 = -10;
 /// # Errors
 /// When this kernel or this process cannot.
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
-    let collector = Collector::start(&options)?;
+    let pods = options.kubelet.clone().map(Pods::ask).transpose()?;
+    let collector = Collector::start(&options, pods.clone())?;
     let Collector { hierarchy, topology, reader, .. } = &collector;
     let session = session(
         options.interval,
@@ -91,6 +95,7 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     give_up()?;
+    pods.iter().for_each(Pods::keep_asking);
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
@@ -111,7 +116,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn start(options: &LiveOptions) -> Result<Self, SourceError> {
+    fn start(options: &LiveOptions, pods: Option<Pods>) -> Result<Self, SourceError> {
         let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
         let topology = Cpus::read()?.places();
@@ -133,7 +138,7 @@ impl Collector {
             bandwidth: Bandwidth::new(hierarchy.version),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
-            labels: Labels::read(),
+            labels: Labels::read(pods),
             last: Snapshot::default(),
             ran: HashSet::new(),
             asked: CgroupId::OTHER,
@@ -150,7 +155,7 @@ impl Collector {
             self.reader.snapshot(&cpus.online)?;
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
-        if self.readings.is_multiple_of(LOOK_EVERY) {
+        if self.readings.is_multiple_of(LOOK_EVERY) || self.labels.are_old() {
             self.look_around();
         }
 

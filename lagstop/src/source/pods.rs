@@ -1,0 +1,56 @@
+//! Names of pods that the kubelet tells, from time to time.
+//!
+//! It is asked on a thread of its own: a kubelet that is slow to answer must not delay a reading.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use crate::host::{Kubelet, KubeletError, Names};
+
+/// Between two times that it is asked.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What a kubelet told last. Dropping the last one of it ends its thread.
+#[derive(Clone, Debug)]
+pub(super) struct Pods {
+    kubelet: Kubelet,
+    told: Arc<Mutex<Arc<Names>>>,
+}
+
+impl Pods {
+    /// Asks once.
+    ///
+    /// # Errors
+    /// When it does not tell.
+    pub(super) fn ask(kubelet: Kubelet) -> Result<Self, KubeletError> {
+        let names = kubelet.names()?;
+        Ok(Self { kubelet, told: Arc::new(Mutex::new(Arc::new(names))) })
+    }
+
+    /// Goes on asking, on a thread with what capabilities this one has. While it is not answered, what was told before holds.
+    pub(super) fn keep_asking(&self) {
+        let Self { kubelet, told } = self.clone();
+        let told = Arc::downgrade(&told);
+        thread::spawn(move || {
+            loop {
+                thread::sleep(EVERY);
+                let names = kubelet.names();
+                let Some(told) = told.upgrade() else { return };
+                let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Ok(names) = names.map(Arc::new)
+                    && names != *told
+                {
+                    *told = names;
+                }
+            }
+        });
+    }
+
+    /// What was told last; the same as before where nothing is new.
+    pub(super) fn told(&self) -> Arc<Names> {
+        Arc::clone(&self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
