@@ -9,6 +9,7 @@ mod benchmark;
 mod cgroups;
 mod command;
 mod cpus;
+mod dashboard;
 mod disruption;
 mod files;
 mod findings;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         cgroups::TESTS,
         command::TESTS,
         cpus::TESTS,
+        dashboard::TESTS,
         disruption::TESTS,
         files::TESTS,
         findings::TESTS,
