@@ -1,9 +1,11 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
-//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels.
+//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels,
+//! `cargo xtask simulate-fleet` makes a fleet up, and `cargo xtask fleet-scale` measures `lagstop fleet` over it.
 
 mod command;
 mod ebpf;
+mod fleet;
 mod fuzz;
 mod machine;
 mod overhead;
@@ -30,6 +32,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Ebpf(ebpf::Arguments),
+    FleetScale(fleet::ScaleArguments),
     Fuzz(fuzz::Arguments),
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
@@ -37,6 +40,7 @@ enum Task {
     #[command(hide = true)]
     Nap(recorder::Nap),
     Schema(schema::Arguments),
+    SimulateFleet(fleet::Arguments),
     Vmtest(vmtest::Arguments),
 }
 
@@ -54,12 +58,14 @@ fn main() -> ExitCode {
                 },
             )
         }
+        Task::FleetScale(arguments) => finish(fleet::scale(&workspace, &arguments), |_| 1),
         Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
         Task::Nap(nap) => nap.run(),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
+        Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }
 }

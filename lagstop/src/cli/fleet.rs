@@ -58,6 +58,10 @@ pub(super) struct Args {
     #[arg(long = "match", value_name = "LABEL=VALUE", value_parser = Matcher::parse)]
     matchers: Vec<Matcher>,
 
+    /// Ask for the exporter's own series, even where recording rules have written others: to hold the rules against them
+    #[arg(long)]
+    raw: bool,
+
     /// How to write the report
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
@@ -137,7 +141,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
     let mut client = Client::new(&args.connection()?)?;
     let mut progress = Progress::new("asking");
-    let gathered = gather(&mut client, window, &selector, &mut |done, all| progress.step(done, all))?;
+    let gathered = gather(&mut client, window, &selector, args.raw, &mut |done, all| progress.step(done, all))?;
     drop(progress);
     let settings = Settings {
         wait_limit: args.p99.map(|wait| wait.as_secs_f64()),

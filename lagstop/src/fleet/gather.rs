@@ -78,7 +78,7 @@ pub enum GatherError {
     },
 }
 
-/// Asks for everything. `progress` hears how many questions of how many are done.
+/// Asks for everything, in `raw` for nothing that rules have written. `progress` hears how many questions of how many are done.
 ///
 /// # Errors
 /// When the server cannot be reached, or has nothing. What it refuses, once it has answered at all, is in the result.
@@ -86,10 +86,13 @@ pub fn gather(
     client: &mut Client,
     window: Window,
     selector: &Selector,
+    raw: bool,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Gathered, GatherError> {
     let all = selector.of("", &[&format!("__name__=~\"{NAMES}\"")]);
-    let names: HashSet<String> = client.names(&all, window.start(), window.end)?.into_iter().collect();
+    let names = client.names(&all, window.start(), window.end)?.into_iter();
+    // Those of rules have colons, as is the custom, and others may not.
+    let names: HashSet<String> = names.filter(|name| !raw || !name.contains(':')).collect();
     let nothing =
         |client: &Client| GatherError::Nothing { url: client.url().to_owned(), is_narrowed: !selector.0.is_empty() };
     let Ok(cpus) = Figure::Cpus.query(&names, selector, window.step) else { return Err(nothing(client)) };
