@@ -219,7 +219,28 @@ fn share(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    const DOCS: &str = include_str!("../../../docs/fleet.md");
+
+    #[test]
+    fn what_can_be_chosen_is_documented() {
+        let command = super::super::Cli::command();
+        let command = command.find_subcommand("fleet").unwrap();
+        for argument in command.get_arguments().filter_map(|argument| argument.get_long()) {
+            assert!(DOCS.contains(&format!("--{argument}")) || argument == "config", "{argument}");
+        }
+        let defaults = Prediction::default();
+        assert!(DOCS.contains(&format!("o | {:.0} %", defaults.overhead * 100.0)));
+        assert!(DOCS.contains(&format!("w | {:.0} %", defaults.wait * 100.0)));
+        let given = |name: &str| {
+            let argument = command.get_arguments().find(|argument| argument.get_long() == Some(name)).unwrap();
+            share(argument.get_default_values()[0].to_str().unwrap()).unwrap()
+        };
+        assert_eq!((given("lags-overhead"), given("lags-wait")), (defaults.overhead, defaults.wait));
+    }
 
     #[test]
     fn what_is_chosen_is_checked() {

@@ -119,9 +119,10 @@ pub fn gather(
             Ok(query) => {
                 let table = &mut gathered.table;
                 let got = each(client, &query, window, 1, SAMPLES / nodes, &mut |series| {
+                    let node = node_of(series);
                     for sample in &series.values {
                         if let Some(step) = window.step_at(sample.0) {
-                            table.set(series.label("instance"), step, figure, sample.1);
+                            table.set(&node, step, figure, sample.1);
                         }
                     }
                 });
@@ -141,7 +142,8 @@ pub fn gather(
                 let workloads = &mut gathered.workloads;
                 let got = each(client, &query, window, stride, WORKLOAD_STEPS, &mut |series| {
                     for sample in &series.values {
-                        workloads.add(series.label("namespace"), series.label("workload"), share, sample.1);
+                        let key = ["cluster", "namespace", "workload"].map(|label| series.label(label));
+                        workloads.add(key, share, sample.1);
                         moments.extend(window.step_at(sample.0));
                     }
                 });
@@ -173,6 +175,14 @@ impl Gathered {
         };
         self.missing.push(Missing { figure: figure.to_owned(), why });
         Ok(false)
+    }
+}
+
+/// What a node is called: clusters may have nodes of the same address.
+fn node_of(series: &Series) -> String {
+    match (series.label("cluster"), series.label("instance")) {
+        ("", instance) => instance.to_owned(),
+        (cluster, instance) => format!("{cluster}/{instance}"),
     }
 }
 
@@ -235,7 +245,7 @@ impl Gathered {
         let mut workloads = Workloads::default();
         for (n, name) in names.iter().enumerate() {
             for (share, value) in Share::ALL.into_iter().zip([1.0, 8.0, 2.0]) {
-                workloads.add("shop", name, share, value / (n + 1) as f64);
+                workloads.add(["", "shop", name], share, value / (n + 1) as f64);
             }
         }
         workloads.over(1);

@@ -144,7 +144,7 @@ impl Figure {
             Self::Switches => &["lagstop_host_switches_total"],
             Self::Steal => &["lagstop_host_steal_seconds_total", BUSY, IDLE],
             Self::LightWait | Self::HeavyWait => &[],
-            Self::OwnCores => &["lagstop_self_cpu_seconds_total"],
+            Self::OwnCores => &["lagstop_self_cpu_seconds_total", "lagstop_self_probe_seconds_total"],
             Self::Lost => &["lagstop_lost_total"],
             Self::Restarts => &["lagstop_intervals_total"],
         }
@@ -174,37 +174,48 @@ impl Figure {
     }
 
     fn raw_query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> String {
-        let rate = |name: &str| format!("sum by (instance) (rate({}[{step}s]))", selector.of(name, &[]));
+        let rate = |name: &str| sum(&format!("rate({}[{step}s])", selector.of(name, &[])));
         let all =
             || format!("({} + {})", rate("lagstop_host_busy_seconds_total"), rate("lagstop_host_idle_seconds_total"));
-        let cost = || rate("lagstop_host_switch_cost_seconds_total");
+        let cost = || {
+            // A cost without one of its parts is none.
+            let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""].map(|phase| {
+                sum(&format!("rate({}[{step}s])", selector.of("lagstop_host_switch_cost_seconds_total", &[phase])))
+            });
+            format!("({pick} + {swap})")
+        };
         match self {
             Self::Overhead => format!("{} / {}", cost(), all()),
             Self::CoresLost => cost(),
             Self::Perceived => format!("{} / {}", rate("lagstop_host_busy_seconds_total"), all()),
             Self::WaitP99 => {
-                let name = "lagstop_host_runqueue_wait_seconds";
-                let buckets = format!("{name}_bucket");
-                // Native histograms are one series, classic ones a series a bucket.
-                let (by, name) =
-                    if names.contains(&buckets) { ("instance, le", buckets.as_str()) } else { ("instance", name) };
-                let waits = selector.of(name, &[]);
-                format!("histogram_quantile({QUANTILE}, sum by ({by}) (rate({waits}[{step}s])))")
+                let name = self.raw().first().unwrap_or(&"");
+                let native = || {
+                    let waits = sum(&format!("rate({}[{step}s])", selector.of(name, &[])));
+                    format!("histogram_quantile({QUANTILE}, {waits})")
+                };
+                let classic = || {
+                    let waits = selector.of(&format!("{name}_bucket"), &[]);
+                    format!("histogram_quantile({QUANTILE}, sum by ({NODE}, le) (rate({waits}[{step}s])))")
+                };
+                either(names, name, &native, "_bucket", &classic)
             }
             Self::SwitchCost => {
                 let kept = rate("lagstop_host_kept_running_seconds_total");
-                format!("({} - {kept}) / {}", cost(), rate("lagstop_host_switches_total"))
+                format!("({} - {kept}) / ({} > 0)", cost(), rate("lagstop_host_switches_total"))
             }
             Self::Switches => rate("lagstop_host_switches_total"),
             Self::Steal => {
                 let steal = rate("lagstop_host_steal_seconds_total");
                 format!("{steal} / ({} + {steal})", all())
             }
-            Self::OwnCores => rate("lagstop_self_cpu_seconds_total"),
+            Self::OwnCores => {
+                format!("{} + {}", rate("lagstop_self_cpu_seconds_total"), rate("lagstop_self_probe_seconds_total"))
+            }
             Self::Lost => rate("lagstop_lost_total"),
             Self::Restarts => {
                 let intervals = selector.of("lagstop_intervals_total", &[]);
-                format!("sum by (instance) (resets({intervals}[{step}s]))")
+                sum(&format!("resets({intervals}[{step}s])"))
             }
             Self::Cpus | Self::Active | Self::Samples | Self::LightWait | Self::HeavyWait => {
                 of_gauge(self, &selector.of(self.raw().first().unwrap_or(&""), &[]), step)
@@ -213,12 +224,36 @@ impl Figure {
     }
 }
 
+/// The labels that tell nodes and workloads apart. `cluster` is empty where scrapes do not have it.
+const NODE: &str = "cluster, instance";
+const WORKLOAD: &str = "cluster, namespace, workload";
+
+/// All of a node's.
+fn sum(of: &str) -> String {
+    format!("sum by ({NODE}) ({of})")
+}
+
+/// What the native histogram says, which is one series, and where there is none the classic one, a series a bucket.
+fn either(
+    names: &HashSet<String>,
+    name: &str,
+    native: &dyn Fn() -> String,
+    suffix: &str,
+    classic: &dyn Fn() -> String,
+) -> String {
+    match (names.contains(name), names.contains(&format!("{name}{suffix}"))) {
+        (true, true) => format!("{} or {}", native(), classic()),
+        (true, false) => native(),
+        (false, _) => classic(),
+    }
+}
+
 /// The mean over a step, or how many samples that is of.
 fn of_gauge(figure: Figure, selector: &str, step: u64) -> String {
     // A pair of servers that scrape the same nodes has everything twice.
     match figure {
-        Figure::Samples => format!("max by (instance) (count_over_time({selector}[{step}s]))"),
-        _ => format!("avg by (instance) (avg_over_time({selector}[{step}s]))"),
+        Figure::Samples => format!("max by ({NODE}) (count_over_time({selector}[{step}s]))"),
+        _ => format!("avg by ({NODE}) (avg_over_time({selector}[{step}s]))"),
     }
 }
 
@@ -236,16 +271,15 @@ pub(super) enum Share {
 /// Raw series of every pod are read over so many seconds at a time: those of a whole step are too many.
 const LOOK: u64 = 300;
 
-/// The label `workload` of what has a label `pod`: the pod's name without what its controller put behind it. The last
-/// one that matches counts: Job or DaemonSet (`name-x2x9p`), StatefulSet (`name-0`), Deployment (`name-7d9c5b7f4d-x2x9p`), CronJob
-/// (`name-28391040-x2x9p`).
-/// Kubernetes draws such letters from those that make no words (k8s.io/apimachinery/pkg/util/rand).
-const TEMPLATES: [&str; 5] = [
+/// The label `workload` of what has a label `pod`: the pod's name without what its controller put behind it. The last one
+/// that matches counts: StatefulSet (`name-0`), DaemonSet or Job (`name-x2x9p`), Deployment (`name-7d9c5b7f4d-x2x9p`) or CronJob
+/// (`name-28391040-x2x9p`). Kubernetes draws such letters from those that make no words (k8s.io/apimachinery/pkg/util/rand).
+/// As the recording rules have it.
+const TEMPLATES: [&str; 4] = [
     "(.+)",
-    "(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}",
     "(.+)-[0-9]+",
-    "(.+)-[bcdfghjklmnpqrstvwxz2456789]{6,10}-[bcdfghjklmnpqrstvwxz2456789]{5}",
-    "(.+)-[0-9]{8}-[bcdfghjklmnpqrstvwxz2456789]{5}",
+    "(.+)-[bcdfghjklmnpqrstvwxz2456789]{5}",
+    "(.+)-(?:[bcdfghjklmnpqrstvwxz2456789]{8,10}|[0-9]{8,10})-[bcdfghjklmnpqrstvwxz2456789]{5}",
 ];
 
 impl Share {
@@ -260,51 +294,66 @@ impl Share {
         }
     }
 
+    /// The series that the recording rules write.
     const fn recorded(self) -> &'static str {
         match self {
             Self::SwitchCost => "workload:lagstop_switch_cost:cores5m",
             Self::Cpu => "workload:lagstop_cpu:cores5m",
-            Self::Waiting => "workload:lagstop_runqueue_wait:ratio5m",
+            Self::Waiting => "workload:lagstop_runqueue_wait:cores5m",
         }
     }
 
+    /// The exporter's.
     const fn raw(self) -> &'static str {
         match self {
             Self::SwitchCost => "lagstop_cgroup_switch_cost_seconds_total",
             Self::Cpu => "lagstop_cgroup_cpu_seconds_total",
-            Self::Waiting => "lagstop_cgroup_runqueue_wait_seconds_sum",
+            Self::Waiting => "lagstop_cgroup_runqueue_wait_seconds",
         }
     }
 
     /// As [`Figure::query`].
     pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, String> {
         let (recorded, raw) = (self.recorded(), self.raw());
-        if names.contains(recorded) && (self != Self::Waiting || names.contains(Self::Cpu.recorded())) {
-            let mean = |name: &str, how: &str| {
-                format!("{how} by (namespace, workload) (avg_over_time({}[{step}s]))", selector.of(name, &[]))
-            };
-            let text = match self {
-                // Wait for each second of CPU time × CPU time: what can be added up.
-                Self::Waiting => {
-                    let cpu = mean(Self::Cpu.recorded(), "sum");
-                    format!("{} * on (namespace, workload) {cpu}", mean(recorded, "avg"))
-                }
-                Self::SwitchCost | Self::Cpu => mean(recorded, "sum"),
-            };
-            return Ok(Query { source: Source::Recorded, text });
+        let of_rule = |name: &str, how: &str| {
+            format!("{how} by ({WORKLOAD}) (avg_over_time({}[{step}s]))", selector.of(name, &[]))
+        };
+        let by_rule = |text: String| Ok(Query { source: Source::Recorded, text });
+        if names.contains(recorded) {
+            return by_rule(of_rule(recorded, "sum"));
         }
-        if names.contains(raw) {
-            let rates = format!("rate({}[{LOOK}s])", selector.of(raw, &["pod!=\"\""]));
-            let by_pod = format!("sum by (namespace, pod) ({rates})");
-            let named = TEMPLATES.iter().fold(by_pod, |inner, template| {
-                format!("label_replace({inner}, \"workload\", \"$1\", \"pod\", \"{template}\")")
-            });
-            let text = format!("sum by (namespace, workload) ({named})");
-            return Ok(Query { source: Source::Raw, text });
+        let cpu = Self::Cpu.recorded();
+        if self == Self::Waiting && names.contains(RATIO) && names.contains(cpu) {
+            // Wait for each second of CPU time × CPU time: what can be added up.
+            return by_rule(format!("{} * on ({WORKLOAD}) {}", of_rule(RATIO, "avg"), of_rule(cpu, "sum")));
         }
-        Err(format!("the server has no {recorded}, and no {raw}"))
+        if !names.contains(raw) && !names.contains(&format!("{raw}_sum")) {
+            return Err(format!("the server has no {recorded}, and no {raw}"));
+        }
+        const OF_PODS: [&str; 2] = ["namespace!=\"\"", "pod!=\"\""];
+        let rate =
+            |name: &str, more: &[&str]| format!("rate({}[{LOOK}s])", selector.of(name, &[&OF_PODS[..], more].concat()));
+        let rates = match self {
+            Self::SwitchCost => {
+                let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""].map(|phase| rate(raw, &[phase]));
+                format!("{pick} + ignoring (phase) {swap}")
+            }
+            Self::Cpu => rate(raw, &[]),
+            Self::Waiting => {
+                let native = || format!("histogram_sum({})", rate(raw, &[]));
+                either(names, raw, &native, "_sum", &|| rate(&format!("{raw}_sum"), &[]))
+            }
+        };
+        let by_pod = format!("sum by (cluster, namespace, pod) ({rates})");
+        let named = TEMPLATES.iter().fold(by_pod, |inner, template| {
+            format!("label_replace({inner}, \"workload\", \"$1\", \"pod\", \"{template}\")")
+        });
+        Ok(Query { source: Source::Raw, text: format!("sum by ({WORKLOAD}) ({named})") })
     }
 }
+
+/// Another form of what workloads wait.
+const RATIO: &str = "workload:lagstop_runqueue_wait:ratio5m";
 
 #[cfg(test)]
 mod tests {
@@ -323,7 +372,7 @@ mod tests {
         let both = ["node:lagstop_overhead:ratio5m", "lagstop_host_switch_cost_seconds_total"];
         let query = ask(Figure::Overhead, &both).unwrap();
         assert_eq!(query.source, Source::Recorded);
-        assert_eq!(query.text, "avg by (instance) (avg_over_time(node:lagstop_overhead:ratio5m[3600s]))");
+        assert_eq!(query.text, "avg by (cluster, instance) (avg_over_time(node:lagstop_overhead:ratio5m[3600s]))");
         let error = ask(Figure::Overhead, &both[1..]).unwrap_err();
         assert!(error.contains("node:lagstop_overhead:ratio5m") && error.contains("lagstop_host_idle_seconds_total"));
         assert!(ask(Figure::LightWait, &both).unwrap_err().contains("every cgroup"));
@@ -342,17 +391,20 @@ mod tests {
         assert_eq!(query.source, Source::Raw);
         assert_eq!(
             query.text,
-            "sum by (instance) (rate(lagstop_host_switch_cost_seconds_total[3600s])) / \
-             (sum by (instance) (rate(lagstop_host_busy_seconds_total[3600s])) + \
-             sum by (instance) (rate(lagstop_host_idle_seconds_total[3600s])))"
+            "(sum by (cluster, instance) (rate(lagstop_host_switch_cost_seconds_total{phase=\"pick\"}[3600s])) + \
+             sum by (cluster, instance) (rate(lagstop_host_switch_cost_seconds_total{phase=\"swap\"}[3600s]))) / \
+             (sum by (cluster, instance) (rate(lagstop_host_busy_seconds_total[3600s])) + \
+             sum by (cluster, instance) (rate(lagstop_host_idle_seconds_total[3600s])))"
         );
         let native = ask(Figure::WaitP99, &host).unwrap().text;
         assert_eq!(
             native,
-            "histogram_quantile(0.99, sum by (instance) (rate(lagstop_host_runqueue_wait_seconds[3600s])))"
+            "histogram_quantile(0.99, sum by (cluster, instance) (rate(lagstop_host_runqueue_wait_seconds[3600s])))"
         );
         let classic = ask(Figure::WaitP99, &["lagstop_host_runqueue_wait_seconds_bucket"]).unwrap().text;
-        assert!(classic.contains("by (instance, le)") && classic.contains("_bucket[3600s]"), "{classic}");
+        assert!(classic.contains("by (cluster, instance, le)") && classic.contains("_bucket[3600s]"), "{classic}");
+        let waits = ["lagstop_host_runqueue_wait_seconds", "lagstop_host_runqueue_wait_seconds_bucket"];
+        assert_eq!(ask(Figure::WaitP99, &waits).unwrap().text, format!("{native} or {classic}"));
     }
 
     #[test]
@@ -366,7 +418,7 @@ mod tests {
             for names in [&raw, &rules] {
                 if let Ok(query) = figure.query(names, &selector, 300) {
                     let selectors = query.text.matches("[300s]").count();
-                    assert_eq!(query.text.matches("{cluster=\"a\"}[300s]").count(), selectors, "{}", query.text);
+                    assert_eq!(query.text.matches("cluster=\"a\"}[300s]").count(), selectors, "{}", query.text);
                     assert!(selectors > 0);
                 }
             }
@@ -374,7 +426,9 @@ mod tests {
         let all = names(&Share::ALL.map(Share::raw));
         for share in Share::ALL {
             let query = share.query(&all, &selector, 3_600).unwrap();
-            assert!(query.text.contains("{pod!=\"\",cluster=\"a\"}[300s]"), "{}", query.text);
+            let selectors = query.text.matches("[300s]").count();
+            assert_eq!(query.text.matches("cluster=\"a\"}[300s]").count(), selectors, "{}", query.text);
+            assert!(query.text.contains("{namespace!=\"\",pod!=\"\","), "{}", query.text);
         }
     }
 

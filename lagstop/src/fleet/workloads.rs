@@ -10,10 +10,10 @@ use super::queries::Share;
 /// Workloads that are kept apart at most.
 const MOST: usize = 100_000;
 
-/// Sums over the steps that were asked for, by namespace and workload.
+/// Sums over the steps that were asked for, by cluster, namespace and workload.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
-    sums: HashMap<(String, String), Sums>,
+    sums: HashMap<[String; 3], Sums>,
     /// Those for which there was no more room.
     others: Sums,
     has_others: bool,
@@ -31,6 +31,8 @@ struct Sums {
 /// What pods of one template cost, on average over the time for which the server has any.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkloadFigures {
+    /// Cluster. Empty where the scrapes have no such label.
+    pub cluster: String,
     /// Namespace.
     pub namespace: String,
     /// Name of the template: that of its pods without what the controller put behind it.
@@ -49,11 +51,12 @@ pub struct WorkloadFigures {
 
 impl Workloads {
     /// Adds what the server says of a workload in a step. What is no number, or less than none, is left out.
-    pub(super) fn add(&mut self, namespace: &str, workload: &str, share: Share, value: f64) {
+    /// `key` is the cluster, the namespace and the name.
+    pub(super) fn add(&mut self, key: [&str; 3], share: Share, value: f64) {
         if !value.is_finite() || value < 0.0 {
             return;
         }
-        let key = (namespace.to_owned(), workload.to_owned());
+        let key = key.map(str::to_owned);
         let sums = if self.sums.contains_key(&key) || self.sums.len() < MOST {
             self.sums.entry(key).or_default()
         } else {
@@ -87,10 +90,11 @@ impl Workloads {
     pub fn ranked(&self) -> Vec<WorkloadFigures> {
         let steps = self.steps.max(1) as f64;
         let total: f64 = self.sums.values().chain([&self.others]).filter_map(|sums| sums.cost).sum();
-        let figures = |(namespace, workload): (&str, &str), sums: &Sums| {
+        let figures = |[cluster, namespace, workload]: [&str; 3], sums: &Sums| {
             let ratio =
                 |of: Option<f64>, to: Option<f64>| of.zip(to).map(|(a, b)| a / b).filter(|ratio| ratio.is_finite());
             WorkloadFigures {
+                cluster: cluster.to_owned(),
                 namespace: namespace.to_owned(),
                 workload: workload.to_owned(),
                 switch_cost: sums.cost.map(|sum| sum / steps),
@@ -101,12 +105,12 @@ impl Workloads {
             }
         };
         let mut all: Vec<WorkloadFigures> =
-            self.sums.iter().map(|((namespace, workload), sums)| figures((namespace, workload), sums)).collect();
+            self.sums.iter().map(|(key, sums)| figures(key.each_ref().map(String::as_str), sums)).collect();
         if self.has_others {
-            all.push(figures(("", "(others)"), &self.others));
+            all.push(figures(["", "", "(others)"], &self.others));
         }
         let cost = |it: &WorkloadFigures| it.switch_cost.unwrap_or(f64::NEG_INFINITY);
-        let name = |it: &WorkloadFigures| (it.namespace.clone(), it.workload.clone());
+        let name = |it: &WorkloadFigures| [it.cluster.clone(), it.namespace.clone(), it.workload.clone()];
         all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| name(a).cmp(&name(b))));
         all
     }
@@ -120,10 +124,10 @@ mod tests {
     fn workloads_are_ranked_by_what_they_cost_over_the_whole_time() {
         let mut workloads = Workloads::default();
         for (name, cost, cpu) in [("a", 1.0, 4.0), ("a", 1.0, 4.0), ("b", 3.0, 6.0), ("c", f64::NAN, 2.0)] {
-            workloads.add("x", name, Share::SwitchCost, cost);
-            workloads.add("x", name, Share::Cpu, cpu);
+            workloads.add(["", "x", name], Share::SwitchCost, cost);
+            workloads.add(["", "x", name], Share::Cpu, cpu);
         }
-        workloads.add("x", "b", Share::Waiting, 12.0);
+        workloads.add(["", "x", "b"], Share::Waiting, 12.0);
         workloads.over(2);
         let ranked = workloads.ranked();
         let names: Vec<&str> = ranked.iter().map(|it| &*it.workload).collect();
@@ -140,7 +144,7 @@ mod tests {
     fn of_nothing_nothing_is_said() {
         assert!(Workloads::default().ranked().is_empty());
         let mut workloads = Workloads::default();
-        workloads.add("x", "a", Share::SwitchCost, 0.0);
+        workloads.add(["", "x", "a"], Share::SwitchCost, 0.0);
         assert_eq!(workloads.ranked()[0].share, None, "0 / 0");
     }
 }

@@ -70,7 +70,7 @@ fn nodes(count: u64) -> String {
 /// Fewer, or more.
 fn fewer(count: i64) -> String {
     match count {
-        ..0 => format!("{} more", -count),
+        ..0 => format!("{} more", count.unsigned_abs()),
         0 => "as many".to_owned(),
         _ => format!("{count} fewer"),
     }
@@ -162,9 +162,10 @@ const WORKLOAD_HEADINGS: [&str; 6] =
     ["workload", "switch cost", "of all", "CPU time", "of its CPU time", "wait per CPU time"];
 
 fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
-    let slash = if workload.namespace.is_empty() { "" } else { "/" };
+    let parts = [&workload.cluster, &workload.namespace, &workload.workload];
+    let name: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
     vec![
-        format!("{}{slash}{}", workload.namespace, workload.workload),
+        name.join("/"),
         shown(workload.switch_cost, Unit::Cores),
         shown(workload.share, Unit::Share),
         shown(workload.cpu, Unit::Cores),

@@ -27,7 +27,6 @@ pub(super) const TESTS: [(&str, fn()); 12] = [
 
 /// A moment, and a day before it.
 const AT: [&str; 4] = ["--at", "2023-11-14T22:00:00Z", "--window", "1d"];
-const END: u64 = 1_699_999_200;
 
 /// What was asked.
 #[derive(Clone, Debug)]
@@ -43,8 +42,8 @@ impl Request {
     /// A parameter of it.
     fn get(&self, name: &str) -> String {
         let all = format!("&{}&{}", self.form, self.path.split_once('?').map_or("", |(_, query)| query));
-        let value = all.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")).map(str::to_owned));
-        decoded(&value.unwrap_or_default())
+        let mut pairs = all.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.find(|(key, _)| decoded(key) == name).map(|(_, value)| decoded(value)).unwrap_or_default()
     }
 
     fn is_names(&self) -> bool {
@@ -191,7 +190,7 @@ fn a_query_that_is_refused_is_said() {
     for part in [
         "HTTP 400, bad_data",
         "parse error: oops",
-        "count(avg by (instance) (avg_over_time(node:lagstop_cpus_online:avg5m[3600s])))",
+        "count(avg by (cluster, instance) (avg_over_time(node:lagstop_cpus_online:avg5m[3600s])))",
     ] {
         assert!(said.contains(part), "{part}: {said}");
     }
@@ -354,5 +353,4 @@ fn mistakes_are_said_with_a_remedy() {
     assert!(refused(&fleet("http://localhost:9", &["--step", "1m"])).contains("--step"));
     assert!(refused(&fleet("http://localhost:9", &["--ca-file", "/not/there"])).contains("No such file"));
     assert!(refused(&fleet("http://localhost:9", &["--client-cert", "/not/there"])).contains("--client-key"));
-    assert_eq!(END % 3_600, 0);
 }

@@ -114,7 +114,10 @@ fn metrics(with_rules: bool) -> String {
             for pod in ["web-7d9c5b7f4d-x2x9p", "db-0"] {
                 let pod = format!("{at},cgroup=\"/{pod}\",namespace=\"shop\",pod=\"{pod}\",container=\"app\"");
                 let cost = if pod.contains("web") { 0.02 } else { 0.01 };
-                add(&format!("lagstop_cgroup_switch_cost_seconds_total{{{pod},phase=\"pick\"}}"), cost * since);
+                for (phase, part) in [("pick", 0.7), ("swap", 0.3)] {
+                    let name = format!("lagstop_cgroup_switch_cost_seconds_total{{{pod},phase=\"{phase}\"}}");
+                    add(&name, part * cost * since);
+                }
                 add(&format!("lagstop_cgroup_cpu_seconds_total{{{pod}}}"), 0.1 * since);
                 add(&format!("lagstop_cgroup_runqueue_wait_seconds_sum{{{pod}}}"), 0.3 * since);
             }

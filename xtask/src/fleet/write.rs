@@ -75,7 +75,7 @@ impl Out {
 }
 
 fn node(out: &mut Out, fleet: &Fleet, block: &Block, node: &Node) -> io::Result<()> {
-    let at = format!("instance=\"node-{:04}:9745\"", node.number);
+    let at = format!("instance=\"node-{:04}:9185\"", node.number);
     let moments: Vec<u64> = block.moments(fleet.every).filter(|&time| node.is_there(time)).collect();
     let states: Vec<_> = moments.iter().map(|&time| (time, node.at(time))).collect();
     let cpus = node.cpus;
@@ -154,6 +154,10 @@ fn of_workload(out: &mut Out, fleet: &Fleet, block: &Block, number: u32) -> io::
     out.series(
         &format!("workload:lagstop_cpu:cores5m{{{labels}}}"),
         times().map(|(time, it)| (time, weight * it.perceived)),
+    )?;
+    out.series(
+        &format!("workload:lagstop_runqueue_wait:cores5m{{{labels}}}"),
+        times().map(|(time, it)| (time, weight * it.perceived * it.wait_p99 * 20.0)),
     )?;
     out.series(
         &format!("workload:lagstop_runqueue_wait:ratio5m{{{labels}}}"),
