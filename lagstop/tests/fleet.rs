@@ -7,6 +7,8 @@
 mod fake;
 #[path = "fleet/prometheus.rs"]
 mod prometheus;
+#[path = "fleet/tls.rs"]
+mod tls;
 
 use std::process::{Command, ExitCode, Output};
 
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
             Ok::<(), Failed>(())
         })
     };
-    let trials = fake::TESTS.into_iter().map(trial);
+    let trials = fake::TESTS.into_iter().chain(tls::TESTS).map(trial);
     let real = prometheus::TESTS.into_iter().map(|test| trial(test).with_ignored_flag(missing.is_some()));
     libtest_mimic::run(&arguments, trials.chain(real).collect()).exit_code()
 }

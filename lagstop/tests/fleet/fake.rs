@@ -26,13 +26,13 @@ pub(super) const TESTS: [(&str, fn()); 12] = [
 ];
 
 /// A moment, and a day before it.
-const AT: [&str; 4] = ["--at", "2023-11-14T22:00:00Z", "--window", "1d"];
+pub(super) const AT: [&str; 4] = ["--at", "2023-11-14T22:00:00Z", "--window", "1d"];
 
 /// What was asked.
 #[derive(Clone, Debug)]
-struct Request {
+pub(super) struct Request {
     path: String,
-    authorization: String,
+    pub(super) authorization: String,
     tenant: String,
     /// Everything after the headers, decoded.
     form: String,
@@ -63,7 +63,13 @@ fn decoded(text: &str) -> String {
 }
 
 /// What is answered: status, more headers, body.
-type Answer = (u16, String, String);
+pub(super) type Answer = (u16, String, String);
+
+/// It as HTTP.
+pub(super) fn http((status, headers, body): &Answer) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}")
+}
 
 fn ok(data: &str) -> Answer {
     (200, String::new(), format!(r#"{{"status":"success","data":{data}}}"#))
@@ -78,10 +84,7 @@ impl Server {
     /// Answers every request as `answer` says. It ends with the test's process.
     fn start(answer: impl Fn(&Request, usize) -> Answer + Send + Sync + 'static) -> Self {
         Self::raw(move |stream, request, n| {
-            let (status, headers, body) = answer(request, n);
-            let length = body.len();
-            let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n");
-            let _ = stream.write_all((head + &body).as_bytes());
+            let _ = stream.write_all(http(&answer(request, n)).as_bytes());
         })
     }
 
@@ -93,7 +96,7 @@ impl Server {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
-                let Some(request) = read(&stream) else { continue };
+                let Some(request) = read(&mut stream) else { continue };
                 let n = {
                     let mut kept = kept.lock().unwrap();
                     kept.push(request.clone());
@@ -114,8 +117,9 @@ impl Server {
     }
 }
 
-fn read(stream: &TcpStream) -> Option<Request> {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+/// A connection is one request.
+pub(super) fn read(stream: &mut impl Read) -> Option<Request> {
+    let mut reader = BufReader::new(stream);
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let path = line.split(' ').nth(1)?.to_owned();
@@ -142,7 +146,7 @@ const NAMES: &str = r#"["node:lagstop_cpus_online:avg5m","node:lagstop_cgroups_a
     "workload:lagstop_cpu:cores5m"]"#;
 
 /// Eight nodes with 2 to 9 cgroups per CPU, in each of the steps asked for.
-fn fleet_of_eight(request: &Request) -> Answer {
+pub(super) fn fleet_of_eight(request: &Request) -> Answer {
     if request.is_names() {
         return ok(NAMES);
     }
