@@ -7,6 +7,7 @@ mod cut;
 mod diagnose;
 mod diff;
 mod export;
+mod fleet;
 mod hooks;
 mod measure;
 mod merge;
@@ -70,6 +71,8 @@ enum Command {
     Record(record::Args),
     /// Measure for a while, then say what scheduling costs, who pays and who waits
     Diagnose(diagnose::Args),
+    /// Say what scheduling costs all nodes that a Prometheus server knows, and how few would do
+    Fleet(fleet::Args),
     /// Compare two recordings: what changed, and whether that is more than chance
     Diff(diff::Args),
     /// Put functions in cgroups of their own under load, and measure what the scheduler takes (CFS-LAGS paper, §3.1)
@@ -135,6 +138,7 @@ impl Cli {
             Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Record(args) => record::run(args, &config()?),
             Command::Diagnose(args) => diagnose::run(&args, &config()?),
+            Command::Fleet(args) => fleet::run(&args),
             Command::Diff(args) => diff::run(&args),
             Command::Check(args) => check::run(&args),
             Command::Show(args) => show::run(&args),
@@ -158,7 +162,8 @@ impl Command {
             Self::Record(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
-            Self::Diff(_)
+            Self::Fleet(_)
+            | Self::Diff(_)
             | Self::Show(_)
             | Self::Cut(_)
             | Self::Merge(_)

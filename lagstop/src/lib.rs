@@ -7,6 +7,7 @@ pub mod cli;
 pub mod comparison;
 pub mod diagnosis;
 pub mod export;
+pub mod fleet;
 pub mod host;
 pub mod kernel;
 pub mod memory;

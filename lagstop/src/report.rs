@@ -6,6 +6,7 @@ pub mod checkup;
 pub mod contents;
 pub mod explanation;
 pub mod fleet;
+pub mod fleet_metrics;
 pub mod html;
 pub mod json;
 pub mod markdown;

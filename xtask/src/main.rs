@@ -2,10 +2,12 @@
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
 //! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual
 //! pages and shell completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
-//! the live tests on other kernels.
+//! the live tests on other kernels, `cargo xtask simulate-fleet` makes a fleet up, and `cargo xtask fleet-scale` measures
+//! `lagstop fleet` over it.
 
 mod command;
 mod ebpf;
+mod fleet;
 mod fuzz;
 mod machine;
 mod manifests;
@@ -35,6 +37,7 @@ struct Cli {
 enum Task {
     Completions(pages::CompletionsArguments),
     Ebpf(ebpf::Arguments),
+    FleetScale(fleet::ScaleArguments),
     Fuzz(fuzz::Arguments),
     Man(pages::ManArguments),
     Manifests(manifests::Arguments),
@@ -44,6 +47,7 @@ enum Task {
     #[command(hide = true)]
     Nap(recorder::Nap),
     Schema(schema::Arguments),
+    SimulateFleet(fleet::Arguments),
     Vmtest(vmtest::Arguments),
 }
 
@@ -66,12 +70,14 @@ fn main() -> ExitCode {
         Task::Manifests(arguments) => finish(manifests::run(&workspace, &arguments), |error| {
             if error.is_for_want_of_tools() { CANNOT_COMPARE } else { 1 }
         }),
+        Task::FleetScale(arguments) => finish(fleet::scale(&workspace, &arguments), |_| 1),
         Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
         Task::Nap(nap) => nap.run(),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
+        Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }
 }

@@ -2,11 +2,13 @@
 
 mod bench;
 mod charts;
+mod fleet_metrics;
 mod style;
 
 use std::fmt::Write as _;
 
 pub use bench::render_bench;
+pub use fleet_metrics::render_fleet_metrics;
 
 use super::{Report, sanitise::display_name};
 use crate::diagnosis::{Figure, Finding, Fleet, Pictures, Severity, Subject, Unit};

@@ -1,0 +1,34 @@
+//! A fleet as a Prometheus server knows it: what `lagstop serve` exports on each node, asked for, put together, and read.
+//!
+//! [`Client`] speaks to the server, `queries` knows what to ask, [`gather()`] fills a [`Table`] of nodes by steps of time,
+//! and what follows is pure: [`Analysis`] ranks nodes and workloads, finds how overhead and waits grow with density, and says
+//! how many nodes the same work would take.
+
+mod analysis;
+mod answer;
+mod client;
+mod curve;
+#[cfg(test)]
+pub(crate) mod fixture;
+mod gather;
+mod knee;
+mod packing;
+mod points;
+mod queries;
+mod selector;
+mod table;
+mod window;
+mod workloads;
+
+pub use analysis::{Analysis, Densities, FleetTotals, Gaps, NodeFigures, Settings};
+pub use client::{Client, ClientError, Connection, Refused, TlsFiles};
+pub use curve::Bin;
+pub use gather::{GatherError, Gathered, Missing, gather};
+pub use knee::Knee;
+pub use packing::{Bound, Packed, Packing, Prediction, Today};
+pub use points::Point;
+pub use queries::{Figure, Source};
+pub use selector::{Matcher, Selector};
+pub use table::Table;
+pub use window::Window;
+pub use workloads::{WorkloadFigures, Workloads};

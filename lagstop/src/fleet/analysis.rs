@@ -1,0 +1,497 @@
+//! What a fleet's figures say. Pure: no server, no clock, no terminal.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    Bin, Figure, Gathered, Knee, Packing, Point, Prediction, Table, Window, WorkloadFigures,
+    curve::{bins, bins_of, spread},
+    packing::Limits,
+    points::points,
+};
+use crate::random::Random;
+
+/// A node of which the server has less than this is named.
+const COVERED: f64 = 0.9;
+/// Points that are kept for pictures.
+const DRAWN: usize = 1_500;
+
+/// What may be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Settings {
+    /// So long the p99 run-queue wait may get, in seconds. `None` is as long as it is.
+    pub wait_limit: Option<f64>,
+    /// So full CPUs may get, as a share. `None` is four fifths, or as full as they are.
+    pub utilisation_limit: Option<f64>,
+    /// What LAGS is assumed to do.
+    pub prediction: Prediction,
+    /// How often the nodes are drawn anew, for intervals.
+    pub draws: u32,
+    /// What the draws begin with.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { wait_limit: None, utilisation_limit: None, prediction: Prediction::default(), draws: 200, seed: 1 }
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Analysis {
+    /// The time that it is of.
+    pub window: Window,
+    /// All nodes.
+    pub totals: FleetTotals,
+    /// What is not known, and of whom.
+    pub gaps: Gaps,
+    /// The nodes that lose most first.
+    pub nodes: Vec<NodeFigures>,
+    /// The workloads that switching costs most first.
+    pub workloads: Vec<WorkloadFigures>,
+    /// Steps, the first one first.
+    pub steps: Vec<StepFigures>,
+    /// What density does. `None` where that cannot be said.
+    pub density: Option<Densities>,
+    /// Why it cannot.
+    pub density_missing: Option<String>,
+    /// How many nodes the same work would take. `None` where that cannot be said.
+    pub packing: Option<Packing>,
+    /// Why it cannot.
+    pub packing_missing: Option<String>,
+    /// Some of the node-steps, for pictures.
+    #[serde(skip)]
+    pub points: Vec<Point>,
+}
+
+/// All nodes, on average over the steps of which the server has anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct FleetTotals {
+    /// Nodes that were there at any time.
+    pub nodes: u64,
+    /// Nodes at a time.
+    pub nodes_at_a_time: f64,
+    /// CPUs at a time.
+    pub cpus: f64,
+    /// Active cgroups at a time. `None` where that was not measured.
+    pub active: Option<f64>,
+    /// Cores lost to switching. `None` where that was not measured.
+    pub cores_lost: Option<f64>,
+    /// The same as a share of the CPUs where it was measured.
+    pub overhead: Option<f64>,
+    /// CPU time that is not idle, as a share of all.
+    pub perceived: Option<f64>,
+    /// CPU time that goes into the tasks' own work, as a share of all.
+    pub effective: Option<f64>,
+    /// 99th percentile of the run-queue waits, in seconds: the mean of the nodes', by active cgroups.
+    pub wait_p99: Option<f64>,
+    /// Time taken by hypervisors, as a share.
+    pub steal: Option<f64>,
+    /// What lagstop itself takes, in cores.
+    pub own_cores: Option<f64>,
+    /// Events that lagstop lost, a second.
+    pub lost: Option<f64>,
+}
+
+/// What is not known, and of whom.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Gaps {
+    /// Steps.
+    pub steps: u64,
+    /// Steps of which the server has any node.
+    pub steps_with_data: u64,
+    /// Nodes of which it has less than nine tenths, the least first.
+    pub thin: Vec<Thin>,
+    /// Nodes whose overhead was not measured.
+    pub unmeasured: Vec<String>,
+    /// Times that lagstop began anew on any node. `None` where that is not known.
+    pub restarts: Option<u64>,
+    /// Nodes on which it did, the one with most first.
+    pub restarted: Vec<String>,
+    /// Figures of nodes that there was no room for.
+    pub dropped: u64,
+}
+
+/// A node with gaps.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Thin {
+    /// Which.
+    pub node: String,
+    /// Part of the samples that the server has of it.
+    pub coverage: f64,
+}
+
+/// A node, on average over the steps of which the server has it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct NodeFigures {
+    /// Its `instance`.
+    pub node: String,
+    /// Part of the samples that the server has of it.
+    pub coverage: Option<f64>,
+    /// CPUs.
+    pub cpus: Option<f64>,
+    /// Active cgroups.
+    pub active: Option<f64>,
+    /// Active cgroups per CPU. `None` where it has no CPUs.
+    pub density: Option<f64>,
+    /// Overhead, as a share of the time of all CPUs.
+    pub overhead: Option<f64>,
+    /// Cores lost to switching.
+    pub cores_lost: Option<f64>,
+    /// CPU time that is not idle, as a share of all.
+    pub perceived: Option<f64>,
+    /// CPU time that goes into the tasks' own work, as a share of all.
+    pub effective: Option<f64>,
+    /// 99th percentile of the run-queue waits, in seconds: the mean over the steps.
+    pub wait_p99: Option<f64>,
+    /// Mean cost of a switch, in seconds.
+    pub switch_cost: Option<f64>,
+    /// Switches a second.
+    pub switches: Option<f64>,
+    /// Time taken by a hypervisor, as a share.
+    pub steal: Option<f64>,
+    /// Run-queue wait of light cgroups for each second of their CPU time.
+    pub light_wait: Option<f64>,
+    /// The same of heavy ones.
+    pub heavy_wait: Option<f64>,
+    /// Times that lagstop began anew.
+    pub restarts: Option<u64>,
+}
+
+/// The fleet in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct StepFigures {
+    /// When it ends, in seconds since 1970.
+    pub time: u64,
+    /// Nodes that the server has anything of.
+    pub nodes: u64,
+    /// Their CPUs.
+    pub cpus: f64,
+    /// Cores lost to switching on them. `None` where that was not measured.
+    pub cores_lost: Option<f64>,
+    /// Active cgroups on them. `None` where that was not measured.
+    pub active: Option<f64>,
+}
+
+/// What density does.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Densities {
+    /// Nodes in steps, put together by how dense they were.
+    pub bins: Vec<Bin>,
+    /// Where overhead bends upwards. `None` where it does not, or not for sure.
+    pub overhead_knee: Option<Knee>,
+    /// Why there is none.
+    pub overhead_knee_missing: Option<String>,
+    /// Where the p99 wait bends upwards, in seconds a cgroup per CPU.
+    pub wait_knee: Option<Knee>,
+    /// Why there is none.
+    pub wait_knee_missing: Option<String>,
+}
+
+/// Either the one, or the other.
+fn split<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
+    match result {
+        Ok(found) => (Some(found), None),
+        Err(why) => (None, Some(why)),
+    }
+}
+
+impl Analysis {
+    /// Of what a server said.
+    pub fn new(gathered: &Gathered, settings: &Settings) -> Self {
+        Self::of(&gathered.table, gathered.workloads.ranked(), settings)
+    }
+
+    pub(super) fn of(table: &Table, workloads: Vec<WorkloadFigures>, settings: &Settings) -> Self {
+        let steps: Vec<StepFigures> = (0..table.window().steps).map(|step| step_figures(table, step)).collect();
+        let full = samples_of_best(table);
+        let mut nodes: Vec<NodeFigures> =
+            (0..table.nodes().len()).map(|node| node_figures(table, node, &full)).collect();
+        let lost = |node: &NodeFigures| node.cores_lost.unwrap_or(f64::NEG_INFINITY);
+        nodes.sort_by(|a, b| lost(b).total_cmp(&lost(a)).then_with(|| a.node.cmp(&b.node)));
+        let points = points(table);
+        let (density, packing) = curves(table, &points, settings);
+        let (density, density_missing) = split(density);
+        let (packing, packing_missing) = split(packing);
+        let every = points.len().div_ceil(DRAWN).max(1);
+        Self {
+            window: table.window(),
+            totals: totals(table, &steps),
+            gaps: gaps(table, &steps, &nodes),
+            nodes,
+            workloads,
+            steps,
+            density,
+            density_missing,
+            packing,
+            packing_missing,
+            points: points.into_iter().step_by(every).collect(),
+        }
+    }
+}
+
+/// Cores lost on a node in a step; where the server has only the share, by that.
+fn lost(table: &Table, node: usize, step: usize) -> Option<f64> {
+    let get = |figure| table.get(node, step, figure);
+    get(Figure::CoresLost).or_else(|| Some(get(Figure::Overhead)? * get(Figure::Cpus)?))
+}
+
+fn step_figures(table: &Table, step: usize) -> StepFigures {
+    let mut figures =
+        StepFigures { time: table.window().time(step), nodes: 0, cpus: 0.0, cores_lost: None, active: None };
+    let add = |sum: &mut Option<f64>, value: Option<f64>| {
+        if let Some(value) = value {
+            *sum = Some(sum.unwrap_or(0.0) + value);
+        }
+    };
+    for node in 0..table.nodes().len() {
+        let Some(cpus) = table.get(node, step, Figure::Cpus) else { continue };
+        figures.nodes += 1;
+        figures.cpus += cpus;
+        add(&mut figures.cores_lost, lost(table, node, step));
+        add(&mut figures.active, table.get(node, step, Figure::Active));
+    }
+    figures
+}
+
+/// Samples of the node that the server has most of, in each step. Where it does not say how many: one.
+fn samples_of_best(table: &Table) -> Vec<f64> {
+    let samples = |node, step| match table.has(Figure::Samples) {
+        true => table.get(node, step, Figure::Samples),
+        false => table.get(node, step, Figure::Cpus).map(|_| 1.0),
+    };
+    (0..table.window().steps)
+        .map(|step| (0..table.nodes().len()).filter_map(|node| samples(node, step)).fold(0.0, f64::max))
+        .collect()
+}
+
+fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
+    let mean = |figure| table.mean(node, figure);
+    let steps = table.window().steps;
+    let means = |of: &dyn Fn(usize) -> Option<f64>| {
+        let known: Vec<f64> = (0..steps).filter_map(of).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let all: f64 = full.iter().sum();
+    let has: f64 = if table.has(Figure::Samples) {
+        table.sum(node, Figure::Samples).unwrap_or(0.0)
+    } else {
+        (0..steps).filter(|&step| table.get(node, step, Figure::Cpus).is_some()).count() as f64
+    };
+    let effective = |step| {
+        let used = table.get(node, step, Figure::Perceived)?;
+        Some((used - table.get(node, step, Figure::Overhead)?).max(0.0))
+    };
+    let (cpus, active) = (mean(Figure::Cpus), mean(Figure::Active));
+    NodeFigures {
+        node: table.nodes()[node].clone(),
+        coverage: (all > 0.0).then(|| (has / all).min(1.0)),
+        cpus,
+        active,
+        density: active.zip(cpus).map(|(active, cpus)| active / cpus).filter(|density| density.is_finite()),
+        overhead: mean(Figure::Overhead),
+        cores_lost: means(&|step| lost(table, node, step)),
+        perceived: mean(Figure::Perceived),
+        effective: means(&effective),
+        wait_p99: mean(Figure::WaitP99),
+        switch_cost: mean(Figure::SwitchCost),
+        switches: mean(Figure::Switches),
+        steal: mean(Figure::Steal),
+        light_wait: mean(Figure::LightWait),
+        heavy_wait: mean(Figure::HeavyWait),
+        restarts: table.sum(node, Figure::Restarts).map(|sum| sum.round() as u64),
+    }
+}
+
+fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
+    let with_data = steps.iter().filter(|step| step.nodes > 0).count() as f64;
+    if with_data == 0.0 {
+        return FleetTotals::default();
+    }
+    let each = |of: fn(&StepFigures) -> Option<f64>| {
+        let known: Vec<f64> = steps.iter().filter_map(of).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let everywhere =
+        || (0..table.nodes().len()).flat_map(|node| (0..table.window().steps).map(move |step| (node, step)));
+    // Means over all nodes in all steps, by what goes with each.
+    let mean = |figure: &dyn Fn(usize, usize) -> Option<f64>, by: Figure| {
+        let known = everywhere().filter_map(|(node, step)| Some((figure(node, step)?, table.get(node, step, by)?)));
+        let (sum, all) = known.fold((0.0, 0.0), |(sum, all), (value, by)| (sum + value * by, all + by));
+        (all > 0.0).then(|| sum / all)
+    };
+    let share = |figure| mean(&|node, step| table.get(node, step, figure), Figure::Cpus);
+    let effective = |node, step| {
+        let used = table.get(node, step, Figure::Perceived)?;
+        Some((used - table.get(node, step, Figure::Overhead)?).max(0.0))
+    };
+    let sum = |figure| {
+        let known: Vec<f64> = everywhere().filter_map(|(node, step)| table.get(node, step, figure)).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / with_data)
+    };
+    FleetTotals {
+        nodes: table.nodes().len() as u64,
+        nodes_at_a_time: steps.iter().map(|step| step.nodes as f64).sum::<f64>() / with_data,
+        cpus: steps.iter().map(|step| step.cpus).sum::<f64>() / with_data,
+        active: each(|step| step.active),
+        cores_lost: each(|step| step.cores_lost),
+        overhead: share(Figure::Overhead),
+        perceived: share(Figure::Perceived),
+        effective: mean(&effective, Figure::Cpus),
+        wait_p99: mean(&|node, step| table.get(node, step, Figure::WaitP99), Figure::Active),
+        steal: share(Figure::Steal),
+        own_cores: sum(Figure::OwnCores),
+        lost: sum(Figure::Lost),
+    }
+}
+
+fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
+    let covered = |node: &NodeFigures| node.coverage.unwrap_or(0.0);
+    let mut thin: Vec<Thin> = nodes
+        .iter()
+        .filter(|node| covered(node) < COVERED)
+        .map(|node| Thin { node: node.node.clone(), coverage: covered(node) })
+        .collect();
+    thin.sort_by(|a, b| a.coverage.total_cmp(&b.coverage).then_with(|| a.node.cmp(&b.node)));
+    let mut unmeasured: Vec<String> =
+        nodes.iter().filter(|node| node.overhead.is_none()).map(|node| node.node.clone()).collect();
+    unmeasured.sort();
+    let mut restarted: Vec<(&str, u64)> =
+        nodes.iter().filter_map(|node| Some((&*node.node, node.restarts.filter(|&times| times > 0)?))).collect();
+    restarted.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    Gaps {
+        steps: steps.len() as u64,
+        steps_with_data: steps.iter().filter(|step| step.nodes > 0).count() as u64,
+        thin,
+        unmeasured,
+        restarts: table.has(Figure::Restarts).then(|| nodes.iter().filter_map(|node| node.restarts).sum()),
+        restarted: restarted.into_iter().map(|(node, _)| node.to_owned()).collect(),
+        dropped: table.dropped() as u64,
+    }
+}
+
+/// How often each node is drawn, in each of many draws of as many nodes as there are: a node's steps stay together.
+fn draw(nodes: usize, settings: &Settings) -> Vec<Vec<u16>> {
+    let mut random = Random::new(settings.seed, 0);
+    let one = |_| {
+        let mut times = vec![0_u16; nodes];
+        for _ in 0..nodes {
+            let drawn = random.below(nodes);
+            times[drawn] = times[drawn].saturating_add(1);
+        }
+        times
+    };
+    (0..settings.draws).map(one).collect()
+}
+
+/// What density does, and what follows for the number of nodes.
+fn curves(
+    table: &Table,
+    points: &[Point],
+    settings: &Settings,
+) -> (Result<Densities, String>, Result<Packing, String>) {
+    let nodes = table.nodes().len();
+    let with_points = {
+        let mut known = vec![false; nodes];
+        points.iter().for_each(|point| known[point.node] = true);
+        known.iter().filter(|&&known| known).count()
+    };
+    let count = bins_of(points.len());
+    let bins = bins(points, &vec![1; nodes], count);
+    if let Err(why) = spread(points, &bins, with_points) {
+        return (Err(why.clone()), Err(why));
+    }
+    let draws = draw(nodes, settings);
+    let (overhead_knee, overhead_knee_missing) =
+        split(Knee::find(points, nodes, count, &draws, |bin| Some(bin.overhead)));
+    let (wait_knee, wait_knee_missing) = split(Knee::find(points, nodes, count, &draws, |bin| bin.wait_p99));
+    let limits =
+        Limits { wait: settings.wait_limit, utilisation: settings.utilisation_limit, prediction: settings.prediction };
+    let packing = Packing::find(points, nodes, table.window().steps, count, &draws, &limits);
+    (Ok(Densities { bins, overhead_knee, overhead_knee_missing, wait_knee, wait_knee_missing }), packing)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fleet::fixture;
+
+    fn of(table: &Table) -> Analysis {
+        Analysis::of(table, Vec::new(), &Settings { draws: 100, ..Settings::default() })
+    }
+
+    #[test]
+    fn a_known_knee_is_found_with_an_interval_around_it() {
+        let analysis = of(&fixture::dense(60));
+        let density = analysis.density.unwrap();
+        for knee in [density.overhead_knee.unwrap(), density.wait_knee.unwrap()] {
+            assert!(knee.low <= 9.0 && 9.0 <= knee.high, "{knee:?}");
+            assert!((knee.density - 9.0).abs() < 1.0 && knee.beyond > 2.0 * knee.before, "{knee:?}");
+        }
+        assert_eq!(density.bins.len(), 24);
+        let packing = analysis.packing.unwrap();
+        let (measured, full) = packing.ends();
+        let (measured, full) = (measured.unwrap(), full.unwrap());
+        assert!(measured.fewer > 0 && full.fewer > measured.fewer, "{packing:#?}");
+        assert_eq!(of(&fixture::dense(60)).packing.unwrap(), packing, "the same seed, the same answer");
+    }
+
+    #[test]
+    fn equal_nodes_are_not_enough_spread() {
+        let analysis = of(&fixture::equal(20));
+        assert!(analysis.density_missing.unwrap().contains("not enough spread"));
+        assert!(analysis.packing_missing.unwrap().contains("not enough spread"));
+        assert_eq!((analysis.nodes.len(), analysis.totals.cpus), (20, 160.0));
+        assert!((analysis.totals.cores_lost.unwrap() - 20.0 * 8.0 * 0.04).abs() < 1e-3, "f32 inside");
+    }
+
+    #[test]
+    fn a_fleet_of_one_has_figures_and_no_curve() {
+        let analysis = of(&fixture::equal(1));
+        assert!(analysis.density_missing.unwrap().contains("5 nodes at least, and there is 1"));
+        assert!((analysis.nodes[0].overhead.unwrap() - 0.04).abs() < 1e-6);
+    }
+
+    #[test]
+    fn gaps_are_named_and_not_counted_as_nothing() {
+        let analysis = of(&fixture::with_gaps());
+        let gaps = analysis.gaps;
+        assert_eq!((gaps.steps, gaps.steps_with_data), (24, 23));
+        let thin: Vec<&str> = gaps.thin.iter().map(|thin| &*thin.node).collect();
+        assert_eq!(thin, ["node-3", "node-5"], "the one with least first");
+        assert_eq!(gaps.unmeasured, ["node-7"]);
+        assert_eq!((gaps.restarts, gaps.restarted), (Some(3), vec!["node-2".to_owned()]));
+        let node = |name: &str| analysis.nodes.iter().find(|node| node.node == name).unwrap();
+        assert!((node("node-3").overhead.unwrap() - 0.04).abs() < 1e-6, "of the steps that there are");
+        assert_eq!((node("node-7").overhead, node("node-7").cores_lost, node("node-7").effective), (None, None, None));
+        assert_eq!(analysis.nodes.last().unwrap().node, "node-7", "not measured is not 0");
+        assert_eq!((node("node-8").density, node("node-8").cpus), (None, Some(0.0)), "no CPUs");
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        let analysis = of(&Table::new(fixture::window()));
+        assert_eq!((analysis.totals, analysis.nodes.len(), analysis.packing), (FleetTotals::default(), 0, None));
+        assert!(analysis.density_missing.unwrap().contains("there are 0"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// A server can say anything.
+        #[test]
+        fn no_fleet_is_too_strange(values in prop::collection::vec((0usize..8, 0usize..24, 0usize..15, prop_oneof![
+            any::<f64>(), Just(0.0), Just(1.0), 0.0..1.0, Just(f64::MAX), Just(f64::MIN_POSITIVE), Just(f64::NAN)]), 0..400))
+        {
+            let mut table = fixture::dense(8);
+            for (node, step, figure, value) in values {
+                table.set(&format!("node-{node}"), step, Figure::ALL[figure], value);
+            }
+            let analysis = of(&table);
+            prop_assert!(serde_json::to_string(&analysis).is_ok());
+        }
+    }
+}

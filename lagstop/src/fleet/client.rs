@@ -1,0 +1,238 @@
+//! Speaks to a Prometheus server, or to what has its HTTP API: Thanos, Mimir, VictoriaMetrics.
+//!
+//! Answers are bounded, time is bounded, and the token goes to nobody but the server that was named: redirects are said,
+//! and not followed.
+
+mod error;
+mod tls;
+
+use std::{
+    io::Read,
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde::de::DeserializeOwned;
+use ureq::{Agent, http};
+
+pub use error::{ClientError, Refused};
+pub use tls::TlsFiles;
+
+use super::answer::{Answer, Matrix};
+
+/// The longest answer that is read.
+const MOST_BYTES: u64 = 64 << 20;
+/// Of what is no answer, so much is looked at.
+const MOST_ERROR_BYTES: u64 = 64 << 10;
+/// How often a question is asked that the server was too busy for.
+const ATTEMPTS: u32 = 4;
+/// How long to wait before asking again, at first and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How long to wait for a connection.
+const CONNECTING: Duration = Duration::from_secs(10);
+/// What the server says beside its answers, at most.
+const MOST_WARNINGS: usize = 20;
+
+/// How to reach a server.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// Its address, as in `https://prometheus.example:9090/prefix`.
+    pub url: String,
+    /// For `Authorization: Bearer`.
+    pub token: Option<String>,
+    /// More headers, as `X-Scope-OrgID` for Mimir.
+    pub headers: Vec<(String, String)>,
+    /// Whom to trust, and what to prove.
+    pub tls: TlsFiles,
+    /// Trust any certificate, and send a token over an unencrypted connection.
+    pub insecure: bool,
+    /// How long an answer may take.
+    pub timeout: Duration,
+}
+
+/// A server.
+pub struct Client {
+    agent: Agent,
+    base: String,
+    headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    timeout: Duration,
+    warnings: Vec<String>,
+    requests: u64,
+    bytes: u64,
+}
+
+impl Client {
+    /// Connects to nothing yet.
+    ///
+    /// # Errors
+    /// When the address, a header or a certificate is none.
+    pub fn new(connection: &Connection) -> Result<Self, ClientError> {
+        let base = connection.url.trim_end_matches('/').to_owned();
+        let uri: http::Uri = base.parse().map_err(|_| ClientError::Url(base.clone()))?;
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let host = uri.host().unwrap_or_default();
+        if !matches!(scheme, "http" | "https") || host.is_empty() || uri.query().is_some() {
+            return Err(ClientError::Url(base));
+        }
+        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+            return Err(ClientError::Userinfo);
+        }
+        let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        if connection.token.is_some() && scheme == "http" && !is_here && !connection.insecure {
+            return Err(ClientError::Unencrypted(host.to_owned()));
+        }
+        let mut headers = Vec::new();
+        for (name, value) in &connection.headers {
+            let wrong = || ClientError::Header(name.clone());
+            let header = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            let mut value = http::HeaderValue::from_str(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            headers.push((header, value));
+        }
+        if let Some(token) = &connection.token {
+            let value = http::HeaderValue::from_str(&format!("Bearer {token}"));
+            let mut value = value.map_err(|_| ClientError::Token)?;
+            value.set_sensitive(true);
+            headers.push((http::header::AUTHORIZATION, value));
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(CONNECTING))
+            .timeout_global(Some(connection.timeout))
+            .user_agent(concat!("lagstop/", env!("CARGO_PKG_VERSION")))
+            .tls_config(connection.tls.config(connection.insecure)?)
+            .build()
+            .new_agent();
+        Ok(Self { agent, base, headers, timeout: connection.timeout, warnings: Vec::new(), requests: 0, bytes: 0 })
+    }
+
+    /// The server's address.
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// What the server said beside its answers, each once.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// How often it was asked, and how many bytes it answered.
+    pub const fn traffic(&self) -> (u64, u64) {
+        (self.requests, self.bytes)
+    }
+
+    /// The names of the series that match, between two moments in seconds since 1970.
+    ///
+    /// # Errors
+    /// When the server does not answer, or refuses to.
+    pub(super) fn names(&mut self, selector: &str, start: u64, end: u64) -> Result<Vec<String>, ClientError> {
+        let (start, end) = (start.to_string(), end.to_string());
+        let parameters = [("match[]", selector), ("start", &start), ("end", &end)];
+        let answer = self.ask("label/__name__/values", &parameters, selector, false)?;
+        Ok(answer.unwrap_or_default())
+    }
+
+    /// A query for the moments from `start` to `end`, `step` apart, in seconds.
+    ///
+    /// # Errors
+    /// As [`Self::names`]. [`ClientError::is_too_much`] says whether less could be had.
+    pub(super) fn range(&mut self, query: &str, start: u64, end: u64, step: u64) -> Result<Matrix, ClientError> {
+        // The rest is for the way: who asked hears why there is no answer.
+        let timeout = format!("{}ms", (self.timeout / 10 * 9).as_millis().max(1));
+        let [start, end, step] = [start, end, step].map(|number| number.to_string());
+        let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step), ("timeout", &timeout)];
+        let answer = self.ask("query_range", &parameters, query, true)?;
+        Ok(answer.unwrap_or(Matrix { result: Vec::new() }))
+    }
+
+    /// Asks until there is an answer, or a reason to stop. Questions change nothing: they can be asked again.
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        what: &str,
+        parameters: &[(&str, &str)],
+        query: &str,
+        by_form: bool,
+    ) -> Result<Option<T>, ClientError> {
+        let mut pause = FIRST_PAUSE;
+        let begun = Instant::now();
+        for attempt in 1.. {
+            let error = match self.ask_once(what, parameters, query, by_form) {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let wait = error.retry_after().unwrap_or(pause).min(LONGEST_PAUSE);
+            let is_patient = begun.elapsed().saturating_add(wait) < self.timeout.saturating_mul(2);
+            if attempt >= ATTEMPTS || !error.is_passing() || !is_patient {
+                return Err(error);
+            }
+            thread::sleep(wait);
+            pause = pause.saturating_mul(2);
+        }
+        Ok(None)
+    }
+
+    fn ask_once<T: DeserializeOwned>(
+        &mut self,
+        what: &str,
+        parameters: &[(&str, &str)],
+        query: &str,
+        by_form: bool,
+    ) -> Result<Option<T>, ClientError> {
+        let address = format!("{}/api/v1/{what}", self.base);
+        self.requests += 1;
+        let unreachable = |error: ureq::Error| ClientError::of(&error, &self.base, self.timeout);
+        // Queries are longer than some proxies take an address to be.
+        let answer = if by_form {
+            let mut request = self.agent.post(&address);
+            for (name, value) in &self.headers {
+                request = request.header(name, value);
+            }
+            request.send_form(parameters.iter().copied())
+        } else {
+            let mut request = self.agent.get(&address);
+            for (name, value) in &self.headers {
+                request = request.header(name, value);
+            }
+            request.query_pairs(parameters.iter().copied()).call()
+        };
+        let mut answer = answer.map_err(unreachable)?;
+        let status = answer.status();
+        let header = |name: http::HeaderName| {
+            answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        if status.is_redirection() {
+            let to = header(http::header::LOCATION).unwrap_or_default();
+            return Err(ClientError::Redirect { from: self.base.clone(), to });
+        }
+        let retry_after =
+            header(http::header::RETRY_AFTER).and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
+        let most = if status.is_success() { MOST_BYTES } else { MOST_ERROR_BYTES };
+        let mut body = Vec::new();
+        let read = answer.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
+        self.bytes += body.len() as u64;
+        read.map_err(|error| ClientError::of(&ureq::Error::from(error), &self.base, self.timeout))?;
+        if status.is_success() && body.len() as u64 > most {
+            return Err(ClientError::TooLong { query: query.to_owned(), most });
+        }
+        let refused = |said: &str, kind: &str| {
+            ClientError::Refused(Box::new(Refused::new(query, status.as_u16(), kind, said, retry_after)))
+        };
+        let parsed: Answer<T> = match serde_json::from_slice(&body) {
+            Ok(parsed) => parsed,
+            Err(_) if !status.is_success() => return Err(refused(&String::from_utf8_lossy(&body), "")),
+            Err(error) => return Err(ClientError::NoAnswer { url: self.base.clone(), why: error.to_string() }),
+        };
+        if !status.is_success() || !parsed.error.is_empty() || !parsed.error_type.is_empty() {
+            return Err(refused(&parsed.error, &parsed.error_type));
+        }
+        for warning in parsed.warnings {
+            if self.warnings.len() < MOST_WARNINGS && !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+        Ok(parsed.data)
+    }
+}

@@ -1,0 +1,244 @@
+//! What goes wrong between lagstop and a server, as sentences.
+
+use std::{fmt, io, path::PathBuf, time::Duration};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::plain::plain;
+
+/// Of what a server says, so much is shown.
+const SHOWN: usize = 400;
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address is none.
+    #[error("`{0}` is no address of a server: write it as http://HOST:9090 or https://HOST/PREFIX")]
+    Url(String),
+    /// The address has a password in it.
+    #[error(
+        "an address is no place for a password, for everybody on the host can read it: write a token to a file and name that with --token-file"
+    )]
+    Userinfo,
+    /// A token would be sent where anybody could read it.
+    #[error("the token would go to {0} unencrypted: use https, or --insecure where nobody listens")]
+    Unencrypted(String),
+    /// A header is none.
+    #[error("{0:?} with its value is no HTTP header: write it as NAME:VALUE, as in X-Scope-OrgID:team")]
+    Header(String),
+    /// The token cannot be sent.
+    #[error("the token has characters that no HTTP header may have: is it the right file?")]
+    Token,
+    /// A file cannot be read.
+    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file has not what it should have.
+    #[error("{}: {why}", path.display())]
+    Certificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Nobody answers there.
+    #[error("{url} cannot be asked: {why}")]
+    Unreachable {
+        /// The server.
+        url: String,
+        /// What happened, and what to do.
+        why: String,
+        /// It may be otherwise in a moment.
+        is_passing: bool,
+    },
+    /// It takes too long.
+    #[error("{url} did not answer within {} s: ask for a shorter --window, or wait longer with --timeout", within.as_secs())]
+    Slow {
+        /// The server.
+        url: String,
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// It sends elsewhere.
+    #[error(
+        "{from} sends elsewhere, to `{to}`: give that address, without /api/v1 and what follows. A token is only sent where it was meant to go"
+    )]
+    Redirect {
+        /// The server.
+        from: String,
+        /// Where it sends.
+        to: String,
+    },
+    /// It says more than is read.
+    #[error("the answer is longer than {} MiB: ask for a shorter --window, or for some nodes with --match. The query was: {query}", most >> 20)]
+    TooLong {
+        /// The question.
+        query: String,
+        /// Bytes that are read.
+        most: u64,
+    },
+    /// It answers something else.
+    #[error(
+        "{url} answers, but not as Prometheus does ({why}): is it the right address? It goes up to what comes before /api/v1"
+    )]
+    NoAnswer {
+        /// The server.
+        url: String,
+        /// What is wrong with the answer.
+        why: String,
+    },
+    /// It does not answer this.
+    #[error("{0}")]
+    Refused(Box<Refused>),
+}
+
+/// A question that the server does not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Refused {
+    /// The question, in PromQL.
+    pub query: String,
+    /// The status of HTTP.
+    pub status: u16,
+    /// What kind of error it is, in the server's words.
+    pub kind: String,
+    /// Why, in the server's words.
+    pub why: String,
+    #[serde(skip)]
+    retry_after: Option<Duration>,
+}
+
+impl Refused {
+    pub(super) fn new(query: &str, status: u16, kind: &str, why: &str, retry_after: Option<Duration>) -> Self {
+        let words: Vec<&str> = why.split_whitespace().collect();
+        let why = words.join(" ").chars().take(SHOWN).collect();
+        Self { query: query.to_owned(), status, kind: kind.to_owned(), why, retry_after }
+    }
+
+    /// What the user can do about it.
+    const fn remedy(&self) -> &'static str {
+        match self.status {
+            401 => " Give a token with --token-file.",
+            403 => " Ask for the right to read these series.",
+            404 => " Is the address right? It goes up to what comes before /api/v1.",
+            429 | 500..=599 => " Try again later, or ask for a shorter --window.",
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server refuses (HTTP {}", self.status)?;
+        if !self.kind.is_empty() {
+            write!(f, ", {}", self.kind)?;
+        }
+        f.write_str(")")?;
+        if !self.why.is_empty() {
+            write!(f, ": {}", self.why)?;
+        }
+        write!(f, ".{} The query was: {}", self.remedy(), self.query)
+    }
+}
+
+impl ClientError {
+    /// Of what happened on the way to `url`.
+    pub(super) fn of(error: &ureq::Error, url: &str, within: Duration) -> Self {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, UnexpectedEof};
+        let url = url.to_owned();
+        let (why, is_passing) = match error {
+            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
+                ("nobody is there. Is the address right, and may this host reach it?".to_owned(), true)
+            }
+            ureq::Error::Timeout(_) => return Self::Slow { url, within },
+            ureq::Error::HostNotFound => ("no host has that name. Is the address right?".to_owned(), false),
+            ureq::Error::Io(error) if error.kind() == TimedOut => return Self::Slow { url, within },
+            ureq::Error::Io(error) => {
+                let is_passing =
+                    matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof);
+                (
+                    format!("{}. Is the server running there, and does it speak {}?", plain(error), spoken(&url)),
+                    is_passing,
+                )
+            }
+            ureq::Error::Rustls(error) => {
+                (format!("{error}. Name who signed its certificate with --ca-file; --insecure trusts anybody"), false)
+            }
+            other => (other.to_string(), false),
+        };
+        Self::Unreachable { url, why, is_passing }
+    }
+
+    /// May it be otherwise in a moment?
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable { is_passing, .. } => *is_passing,
+            // A server that ran out of time says 503, too.
+            Self::Refused(refused) => matches!(refused.status, 429 | 502 | 503 | 504) && !self.is_too_much(),
+            _ => false,
+        }
+    }
+
+    /// Could a shorter time be answered?
+    pub fn is_too_much(&self) -> bool {
+        match self {
+            Self::Slow { .. } | Self::TooLong { .. } => true,
+            Self::Refused(refused) => {
+                let why = refused.why.to_lowercase();
+                let words =
+                    ["too many samples", "too many points", "exceeded maximum resolution", "timed out", "limit"];
+                refused.kind == "timeout"
+                    || refused.status == 413
+                    || words.iter().any(|word| why.contains(word)) && refused.status != 429
+            }
+            _ => false,
+        }
+    }
+
+    /// How long the server asks to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Refused(refused) => refused.retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// The protocol of an address.
+fn spoken(url: &str) -> &str {
+    if url.starts_with("https") { "https" } else { "http" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(status: u16, kind: &str, why: &str) -> ClientError {
+        ClientError::Refused(Box::new(Refused::new("up{", status, kind, why, None)))
+    }
+
+    #[test]
+    fn a_refusal_has_the_query_and_a_remedy() {
+        let said = refused(400, "bad_data", "parse   error\nat 1").to_string();
+        assert_eq!(said, "the server refuses (HTTP 400, bad_data): parse error at 1. The query was: up{");
+        assert!(refused(401, "", "").to_string().contains("--token-file"));
+        assert!(refused(500, "", &"x".repeat(10_000)).to_string().len() < 600);
+    }
+
+    #[test]
+    fn what_passes_is_told_from_what_is_too_much() {
+        let of = |error: ClientError| (error.is_passing(), error.is_too_much());
+        assert_eq!(of(refused(503, "", "overloaded")), (true, false));
+        assert_eq!(of(refused(503, "timeout", "query timed out in expression evaluation")), (false, true));
+        assert_eq!(
+            of(refused(422, "execution", "query processing would load too many samples into memory")),
+            (false, true)
+        );
+        assert_eq!(of(refused(429, "", "rate limit")), (true, false));
+        assert_eq!(of(refused(400, "bad_data", "parse error")), (false, false));
+    }
+}

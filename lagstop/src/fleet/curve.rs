@@ -1,0 +1,219 @@
+//! What density does, as a curve: nodes in steps, put together by how dense they were.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Point;
+
+/// Points that a bin takes, and how many bins there are.
+const POINTS: usize = 8;
+const FEWEST_BINS: usize = 6;
+const MOST_BINS: usize = 24;
+/// Points that anything takes.
+pub(super) const FEWEST_POINTS: usize = 24;
+/// Nodes that an interval over nodes takes.
+pub(super) const FEWEST_NODES: usize = 5;
+/// How much denser the densest must be than the emptiest, as where `diagnose` looks at one host.
+const VARIES: f64 = 1.5;
+
+/// Nodes in steps of about the same density, as one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Bin {
+    /// Node-steps in it.
+    pub count: u64,
+    /// Active cgroups per CPU.
+    pub density: f64,
+    /// Overhead, as a share of all CPU time.
+    pub overhead: f64,
+    /// CPU time that was not idle, as a share of all.
+    pub perceived: f64,
+    /// 99th percentile of the run-queue waits, in seconds: the mean over what ran, of all active cgroups. `None` where it was
+    /// not measured.
+    pub wait_p99: Option<f64>,
+}
+
+/// Sums for a bin. Shares are by CPU, waits by the cgroup that waits.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    count: f64,
+    cpus: f64,
+    active: f64,
+    overhead: f64,
+    perceived: f64,
+    wait: f64,
+    waiting: f64,
+}
+
+impl Sums {
+    fn add(&mut self, point: &Point, times: f64) {
+        self.count += times;
+        self.cpus += times * point.cpus;
+        self.active += times * point.active;
+        self.overhead += times * point.overhead * point.cpus;
+        self.perceived += times * point.perceived * point.cpus;
+        if let Some(wait) = point.wait {
+            self.wait += times * wait * point.active;
+            self.waiting += times * point.active;
+        }
+    }
+
+    fn bin(&self) -> Bin {
+        Bin {
+            count: self.count as u64,
+            density: self.active / self.cpus,
+            overhead: self.overhead / self.cpus,
+            perceived: self.perceived / self.cpus,
+            wait_p99: (self.waiting > 0.0).then(|| self.wait / self.waiting),
+        }
+    }
+}
+
+/// How often each node was drawn.
+pub(super) type Times<'t> = &'t [u16];
+
+/// How many bins so many points make.
+pub(super) fn bins_of(points: usize) -> usize {
+    (points / POINTS).clamp(FEWEST_BINS, MOST_BINS)
+}
+
+/// Bins of about as many points each, the emptiest first; each point counts as often as its node was drawn. `points` are
+/// in the order of their density.
+pub(super) fn bins(points: &[Point], times: Times<'_>, bins: usize) -> Vec<Bin> {
+    let times = |point: &Point| times.get(point.node).copied().map_or(0.0, f64::from);
+    let total: f64 = points.iter().map(times).sum();
+    let mut all = Vec::with_capacity(bins);
+    let mut sums = Sums::default();
+    let mut seen = 0.0;
+    for point in points {
+        let times = times(point);
+        if times == 0.0 {
+            continue;
+        }
+        sums.add(point, times);
+        seen += times;
+        if seen * bins as f64 >= total * (all.len() + 1) as f64 {
+            all.push(sums.bin());
+            sums = Sums::default();
+        }
+    }
+    all
+}
+
+/// Says why there is no curve where there is none: too little, or all of it alike.
+pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(), String> {
+    if nodes < FEWEST_NODES {
+        return Err(format!(
+            "it takes {FEWEST_NODES} nodes at least, and there {} {nodes}",
+            if nodes == 1 { "is" } else { "are" }
+        ));
+    }
+    if points.len() < FEWEST_POINTS {
+        return Err(format!(
+            "it takes {FEWEST_POINTS} node-steps with CPUs, active cgroups, overhead and utilisation, and there are {}",
+            points.len()
+        ));
+    }
+    let (Some(first), Some(last)) = (bins.first(), bins.last()) else { return Err("nothing ran".to_owned()) };
+    if last.density < VARIES * first.density {
+        return Err(format!(
+            "not enough spread: from {:.2} to {:.2} cgroups per CPU were active, and it takes a factor of {VARIES}",
+            first.density, last.density
+        ));
+    }
+    Ok(())
+}
+
+/// A figure against density, straight between its points.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Curve(Vec<(f64, f64)>);
+
+impl Curve {
+    /// As it is in the bins that have it.
+    pub(super) fn of(bins: &[Bin], figure: impl Fn(&Bin) -> Option<f64>) -> Self {
+        Self(bins.iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect())
+    }
+
+    /// The one that never falls and is nearest to it: neighbours that fall are put together (pool adjacent violators; Barlow,
+    /// Bartholomew, Bremner, Brunk: Statistical inference under order restrictions, 1972). Bins are of about the same size.
+    pub(super) fn never_falling(&self) -> Self {
+        let mut pools: Vec<(f64, usize)> = Vec::with_capacity(self.0.len());
+        for &(_, value) in &self.0 {
+            let mut pool = (value, 1);
+            while let Some(&(before, count)) = pools.last() {
+                if before / count as f64 <= pool.0 / pool.1 as f64 {
+                    break;
+                }
+                pools.pop();
+                pool = (pool.0 + before, pool.1 + count);
+            }
+            pools.push(pool);
+        }
+        let values = pools.iter().flat_map(|&(sum, count)| std::iter::repeat_n(sum / count as f64, count));
+        Self(self.0.iter().zip(values).map(|(&(density, _), value)| (density, value)).collect())
+    }
+
+    /// The value at a density. `None` where nothing was so empty or so dense.
+    pub(super) fn at(&self, density: f64) -> Option<f64> {
+        let after = self.0.partition_point(|&(at, _)| at < density);
+        match (after.checked_sub(1).and_then(|before| self.0.get(before)), self.0.get(after)) {
+            (Some(&(x0, y0)), Some(&(x1, y1))) => Some(y0 + (y1 - y0) * (density - x0) / (x1 - x0)),
+            (None, Some(&(x1, y1))) if x1 == density => Some(y1),
+            _ => None,
+        }
+    }
+
+    /// The least and the greatest density.
+    pub(super) fn ends(&self) -> Option<(f64, f64)> {
+        Some((self.0.first()?.0, self.0.last()?.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(node: usize, density: f64, overhead: f64) -> Point {
+        Point { node, step: 0, cpus: 2.0, active: 2.0 * density, overhead, perceived: 0.5, wait: Some(density / 1e3) }
+    }
+
+    #[test]
+    fn bins_hold_about_as_much_each_and_lose_nothing() {
+        let points: Vec<Point> = (1..=100).map(|n| point(n % 10, n as f64, n as f64 / 1e3)).collect();
+        let all = bins(&points, &[1; 10], 8);
+        assert_eq!((all.len(), all.iter().map(|bin| bin.count).sum::<u64>()), (8, 100));
+        assert!(all.iter().all(|bin| (12..=13).contains(&bin.count)));
+        assert!(all.is_sorted_by(|a, b| a.density < b.density));
+        assert!((all[0].density - 7.0).abs() < 1.0 && all[0].wait_p99.unwrap() >= all[0].density / 1e3);
+        let mut once = [0; 10];
+        once[3] = 5;
+        assert_eq!(bins(&points, &once, 8).iter().map(|bin| bin.count).sum::<u64>(), 50, "ten points, five times each");
+        assert!(bins(&points, &[0; 10], 8).is_empty() && bins(&[], &[], 8).is_empty());
+    }
+
+    #[test]
+    fn alike_is_not_enough() {
+        let alike: Vec<Point> = (0..48).map(|n| point(n % 8, 3.0, 0.1)).collect();
+        let why = |points: &[Point], nodes| spread(points, &bins(points, &[1; 8], 6), nodes).unwrap_err();
+        assert!(why(&alike, 8).contains("not enough spread: from 3.00 to 3.00"));
+        assert!(why(&alike, 1).contains("5 nodes at least, and there is 1"));
+        assert!(why(&alike[..20], 8).contains("24 node-steps"));
+        let apart: Vec<Point> = (0..48).map(|n| point(n % 8, 1.0 + n as f64, 0.1)).collect();
+        assert_eq!(spread(&apart, &bins(&apart, &[1; 8], 6), 8), Ok(()));
+    }
+
+    #[test]
+    fn a_curve_is_straight_between_its_points_and_ends_where_they_do() {
+        let curve = Curve(vec![(1.0, 10.0), (2.0, 20.0), (4.0, 0.0)]);
+        assert_eq!([1.0, 1.5, 2.0, 3.0, 4.0].map(|at| curve.at(at)), [10.0, 15.0, 20.0, 10.0, 0.0].map(Some));
+        assert_eq!([0.9, 4.1, f64::NAN].map(|at| curve.at(at)), [None; 3]);
+        assert_eq!((curve.ends(), Curve(Vec::new()).ends(), Curve(Vec::new()).at(1.0)), (Some((1.0, 4.0)), None, None));
+    }
+
+    #[test]
+    fn what_falls_is_put_together() {
+        let curve =
+            Curve([5.0, 1.0, 3.0, 9.0, 8.0, 10.0].into_iter().enumerate().map(|(n, y)| (n as f64, y)).collect());
+        let values: Vec<f64> = curve.never_falling().0.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, [3.0, 3.0, 3.0, 8.5, 8.5, 10.0]);
+    }
+}

@@ -1,0 +1,264 @@
+//! Asks a server for everything, in pieces that are small enough for it and for us.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::Range,
+};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    Client, ClientError, Figure, Refused, Selector, Source, Table, Window, Workloads,
+    answer::Series,
+    queries::{NAMES, Query, Share},
+    table::MOST_PLACES,
+};
+
+/// Samples of an answer, about: some ten megabytes.
+const SAMPLES: usize = 250_000;
+/// Steps that the server is asked for at once, for nodes and for workloads, of which nobody knows how many there are.
+const STEPS: usize = 1_000;
+const WORKLOAD_STEPS: usize = 24;
+/// Moments at which the raw series of all pods are looked at.
+const MOMENTS: usize = 24;
+/// How often a piece is halved that is too much for the server, and one that takes it too long.
+const HALVINGS: u32 = 8;
+const SLOW_HALVINGS: u32 = 2;
+
+/// What a server says of a fleet.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// Nodes by steps.
+    pub table: Table,
+    /// Workloads, over all steps.
+    pub workloads: Workloads,
+    /// Where the figures come from that there are.
+    pub sources: Vec<(Figure, Source)>,
+    /// Where those of workloads come from.
+    pub workload_source: Option<Source>,
+    /// What there is not, and why.
+    pub missing: Vec<Missing>,
+    /// What the server would not answer.
+    pub refused: Vec<Refused>,
+    /// What it said beside its answers.
+    pub warnings: Vec<String>,
+    /// Questions.
+    pub requests: u64,
+    /// Bytes of its answers.
+    pub bytes: u64,
+}
+
+/// A figure that there is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Missing {
+    /// What.
+    pub figure: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum GatherError {
+    /// The server does not answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// It has nothing of lagstop's.
+    #[error(
+        "{url} has no series of lagstop's on any node in that time{}. Is `lagstop serve` running on the nodes, is it scraped, and does \
+         --window reach back to when it was?",
+        if *is_narrowed { " that fulfil --match" } else { "" }
+    )]
+    Nothing {
+        /// The server.
+        url: String,
+        /// With conditions.
+        is_narrowed: bool,
+    },
+}
+
+/// Asks for everything, in `raw` for nothing that rules have written. `progress` hears how many questions of how many are done.
+///
+/// # Errors
+/// When the server cannot be reached, or has nothing. What it refuses, once it has answered at all, is in the result.
+pub fn gather(
+    client: &mut Client,
+    window: Window,
+    selector: &Selector,
+    raw: bool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Gathered, GatherError> {
+    let all = selector.of("", &[&format!("__name__=~\"{NAMES}\"")]);
+    let names = client.names(&all, window.start(), window.end)?.into_iter();
+    // Those of rules have colons, as is the custom, and others may not.
+    let names: HashSet<String> = names.filter(|name| !raw || !name.contains(':')).collect();
+    let nothing =
+        |client: &Client| GatherError::Nothing { url: client.url().to_owned(), is_narrowed: !selector.0.is_empty() };
+    let Ok(cpus) = Figure::Cpus.query(&names, selector, window.step) else { return Err(nothing(client)) };
+    let nodes = most_at_once(client, &cpus, window)?;
+    if nodes == 0 {
+        return Err(nothing(client));
+    }
+    let window = window.coarser(MOST_PLACES / nodes);
+    let mut gathered = Gathered {
+        table: Table::new(window),
+        workloads: Workloads::default(),
+        sources: Vec::new(),
+        workload_source: None,
+        missing: Vec::new(),
+        refused: Vec::new(),
+        warnings: Vec::new(),
+        requests: 0,
+        bytes: 0,
+    };
+    let questions = Figure::ALL.len() + Share::ALL.len();
+    for (n, figure) in Figure::ALL.into_iter().enumerate() {
+        progress(n, questions);
+        match figure.query(&names, selector, window.step) {
+            Ok(query) => {
+                let table = &mut gathered.table;
+                let got = each(client, &query, window, 1, SAMPLES / nodes, &mut |series| {
+                    let node = node_of(series);
+                    for sample in &series.values {
+                        if let Some(step) = window.step_at(sample.0) {
+                            table.set(&node, step, figure, sample.1);
+                        }
+                    }
+                });
+                if gathered.take(got, figure.label())? {
+                    gathered.sources.push((figure, query.source));
+                }
+            }
+            Err(why) => gathered.missing.push(Missing { figure: figure.label().to_owned(), why }),
+        }
+    }
+    let mut moments = BTreeSet::new();
+    for (n, share) in Share::ALL.into_iter().enumerate() {
+        progress(Figure::ALL.len() + n, questions);
+        match share.query(&names, selector, window.step) {
+            Ok(query) => {
+                let stride = if query.source == Source::Raw { window.steps.div_ceil(MOMENTS) } else { 1 };
+                let workloads = &mut gathered.workloads;
+                let got = each(client, &query, window, stride, WORKLOAD_STEPS, &mut |series| {
+                    for sample in &series.values {
+                        let key = ["cluster", "namespace", "workload"].map(|label| series.label(label));
+                        workloads.add(key, share, sample.1);
+                        moments.extend(window.step_at(sample.0));
+                    }
+                });
+                if gathered.take(got, share.label())? && share == Share::SwitchCost {
+                    gathered.workload_source = Some(query.source);
+                }
+            }
+            Err(why) => gathered.missing.push(Missing { figure: share.label().to_owned(), why }),
+        }
+    }
+    gathered.workloads.over(moments.len());
+    gathered.warnings = client.warnings().to_vec();
+    (gathered.requests, gathered.bytes) = client.traffic();
+    Ok(gathered)
+}
+
+impl Gathered {
+    /// Whether there is an answer. One that was refused is kept for the report; without a server there is none.
+    fn take(&mut self, got: Result<(), ClientError>, figure: &str) -> Result<bool, ClientError> {
+        let why = match got {
+            Ok(()) => return Ok(true),
+            Err(ClientError::Refused(refused)) => {
+                let why = "the server refuses the query".to_owned();
+                self.refused.push(*refused);
+                why
+            }
+            Err(error @ ClientError::TooLong { .. }) => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        self.missing.push(Missing { figure: figure.to_owned(), why });
+        Ok(false)
+    }
+}
+
+/// What a node is called: clusters may have nodes of the same address.
+fn node_of(series: &Series) -> String {
+    match (series.label("cluster"), series.label("instance")) {
+        ("", instance) => instance.to_owned(),
+        (cluster, instance) => format!("{cluster}/{instance}"),
+    }
+}
+
+/// How many nodes there are at a time, at most.
+fn most_at_once(client: &mut Client, cpus: &Query, window: Window) -> Result<usize, ClientError> {
+    let query = Query { text: format!("count({})", cpus.text), ..cpus.clone() };
+    let mut most = 0.0;
+    each(client, &query, window, 1, STEPS, &mut |series| {
+        most = series.values.iter().map(|sample| sample.1).fold(most, f64::max);
+    })?;
+    Ok(most as usize)
+}
+
+/// Asks for every `stride`th step, `most` of them at once, and gives each series of each answer to `take`.
+fn each(
+    client: &mut Client,
+    query: &Query,
+    window: Window,
+    stride: usize,
+    most: usize,
+    take: &mut dyn FnMut(&Series),
+) -> Result<(), ClientError> {
+    let moments = Window { step: window.step * stride as u64, steps: window.steps / stride.max(1), ..window };
+    for piece in moments.pieces(most.clamp(1, STEPS)) {
+        one(client, query, moments, piece, 0, take)?;
+    }
+    Ok(())
+}
+
+/// A piece of them: in halves, where it is too much.
+fn one(
+    client: &mut Client,
+    query: &Query,
+    window: Window,
+    piece: Range<usize>,
+    halvings: u32,
+    take: &mut dyn FnMut(&Series),
+) -> Result<(), ClientError> {
+    let Some(last) = piece.end.checked_sub(1) else { return Ok(()) };
+    let error = match client.range(&query.text, window.time(piece.start), window.time(last), window.step) {
+        Ok(matrix) => {
+            matrix.result.iter().for_each(take);
+            return Ok(());
+        }
+        Err(error) => error,
+    };
+    let most = if matches!(error, ClientError::Slow { .. }) { SLOW_HALVINGS } else { HALVINGS };
+    if !error.is_too_much() || piece.len() < 2 || halvings >= most {
+        return Err(error);
+    }
+    let middle = piece.start + piece.len() / 2;
+    one(client, query, window, piece.start..middle, halvings + 1, take)?;
+    one(client, query, window, middle..piece.end, halvings + 1, take)
+}
+
+#[cfg(test)]
+impl Gathered {
+    /// A table, and workloads in a namespace `shop`, the first one of which costs most.
+    pub(crate) fn example(table: Table, names: &[&str]) -> Self {
+        let mut workloads = Workloads::default();
+        for (n, name) in names.iter().enumerate() {
+            for (share, value) in Share::ALL.into_iter().zip([1.0, 8.0, 2.0]) {
+                workloads.add(["", "shop", name], share, value / (n + 1) as f64);
+            }
+        }
+        workloads.over(1);
+        Self {
+            table,
+            workloads,
+            sources: vec![(Figure::Cpus, Source::Recorded), (Figure::WaitP99, Source::Raw)],
+            workload_source: Some(Source::Recorded),
+            missing: vec![Missing { figure: "steal".to_owned(), why: "the server has no such series".to_owned() }],
+            refused: Vec::new(),
+            warnings: Vec::new(),
+            requests: 18,
+            bytes: 100_000,
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What pods of one template cost all over the fleet.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::queries::Share;
+
+/// Workloads that are kept apart at most.
+const MOST: usize = 100_000;
+
+/// Sums over the steps that were asked for, by cluster, namespace and workload.
+#[derive(Clone, Debug, Default)]
+pub struct Workloads {
+    sums: HashMap<[String; 3], Sums>,
+    /// Those for which there was no more room.
+    others: Sums,
+    has_others: bool,
+    /// Steps that the server has any workload for.
+    steps: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Sums {
+    cost: Option<f64>,
+    cpu: Option<f64>,
+    waiting: Option<f64>,
+}
+
+/// What pods of one template cost, on average over the time for which the server has any.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct WorkloadFigures {
+    /// Cluster. Empty where the scrapes have no such label.
+    pub cluster: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name of the template: that of its pods without what the controller put behind it.
+    pub workload: String,
+    /// Cores that switching its pods takes. `None` where that was not measured.
+    pub switch_cost: Option<f64>,
+    /// CPU time of its pods, in cores.
+    pub cpu: Option<f64>,
+    /// Switch cost for each second of its CPU time.
+    pub cost_of_cpu: Option<f64>,
+    /// Run-queue wait for each second of its CPU time.
+    pub wait_per_cpu: Option<f64>,
+    /// Its part of the switch cost of all workloads.
+    pub share: Option<f64>,
+}
+
+impl Workloads {
+    /// Adds what the server says of a workload in a step. What is no number, or less than none, is left out.
+    /// `key` is the cluster, the namespace and the name.
+    pub(super) fn add(&mut self, key: [&str; 3], share: Share, value: f64) {
+        if !value.is_finite() || value < 0.0 {
+            return;
+        }
+        let key = key.map(str::to_owned);
+        let sums = if self.sums.contains_key(&key) || self.sums.len() < MOST {
+            self.sums.entry(key).or_default()
+        } else {
+            self.has_others = true;
+            &mut self.others
+        };
+        let sum = match share {
+            Share::SwitchCost => &mut sums.cost,
+            Share::Cpu => &mut sums.cpu,
+            Share::Waiting => &mut sums.waiting,
+        };
+        *sum = Some(sum.unwrap_or(0.0) + value);
+    }
+
+    /// There were so many steps with any workload.
+    pub(super) const fn over(&mut self, steps: usize) {
+        self.steps = steps;
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sums.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// The ones that cost most first.
+    pub fn ranked(&self) -> Vec<WorkloadFigures> {
+        let steps = self.steps.max(1) as f64;
+        let total: f64 = self.sums.values().chain([&self.others]).filter_map(|sums| sums.cost).sum();
+        let figures = |[cluster, namespace, workload]: [&str; 3], sums: &Sums| {
+            let ratio =
+                |of: Option<f64>, to: Option<f64>| of.zip(to).map(|(a, b)| a / b).filter(|ratio| ratio.is_finite());
+            WorkloadFigures {
+                cluster: cluster.to_owned(),
+                namespace: namespace.to_owned(),
+                workload: workload.to_owned(),
+                switch_cost: sums.cost.map(|sum| sum / steps),
+                cpu: sums.cpu.map(|sum| sum / steps),
+                cost_of_cpu: ratio(sums.cost, sums.cpu),
+                wait_per_cpu: ratio(sums.waiting, sums.cpu),
+                share: ratio(sums.cost, Some(total)),
+            }
+        };
+        let mut all: Vec<WorkloadFigures> =
+            self.sums.iter().map(|(key, sums)| figures(key.each_ref().map(String::as_str), sums)).collect();
+        if self.has_others {
+            all.push(figures(["", "", "(others)"], &self.others));
+        }
+        let cost = |it: &WorkloadFigures| it.switch_cost.unwrap_or(f64::NEG_INFINITY);
+        let name = |it: &WorkloadFigures| [it.cluster.clone(), it.namespace.clone(), it.workload.clone()];
+        all.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then_with(|| name(a).cmp(&name(b))));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workloads_are_ranked_by_what_they_cost_over_the_whole_time() {
+        let mut workloads = Workloads::default();
+        for (name, cost, cpu) in [("a", 1.0, 4.0), ("a", 1.0, 4.0), ("b", 3.0, 6.0), ("c", f64::NAN, 2.0)] {
+            workloads.add(["", "x", name], Share::SwitchCost, cost);
+            workloads.add(["", "x", name], Share::Cpu, cpu);
+        }
+        workloads.add(["", "x", "b"], Share::Waiting, 12.0);
+        workloads.over(2);
+        let ranked = workloads.ranked();
+        let names: Vec<&str> = ranked.iter().map(|it| &*it.workload).collect();
+        assert_eq!(names, ["b", "a", "c"]);
+        assert_eq!(
+            (ranked[0].switch_cost, ranked[0].cost_of_cpu, ranked[0].wait_per_cpu),
+            (Some(1.5), Some(0.5), Some(2.0))
+        );
+        assert_eq!((ranked[0].share, ranked[1].switch_cost, ranked[1].wait_per_cpu), (Some(0.6), Some(1.0), None));
+        assert_eq!((ranked[2].switch_cost, ranked[2].share, ranked[2].cpu), (None, None, Some(1.0)));
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_said() {
+        assert!(Workloads::default().ranked().is_empty());
+        let mut workloads = Workloads::default();
+        workloads.add(["", "x", "a"], Share::SwitchCost, 0.0);
+        assert_eq!(workloads.ranked()[0].share, None, "0 / 0");
+    }
+}
