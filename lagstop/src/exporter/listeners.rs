@@ -56,9 +56,8 @@ impl Listeners {
             self.listener(listener, now);
         }
         let is_crowded = self.left_out > 0;
-        self.known.retain(|_, known| {
-            now.minus(known.listened) <= expiry && !(is_crowded && now.minus(known.busy) > expiry)
-        });
+        self.known
+            .retain(|_, known| now.minus(known.listened) <= expiry && !(is_crowded && now.minus(known.busy) > expiry));
         self.namespaces(&interval.network_namespaces, now, expiry);
     }
 
@@ -89,7 +88,8 @@ impl Listeners {
         known.owner = listener.cgroup.or(known.owner);
         let (path, workload) = known.owner.and_then(|owner| self.owners.of(owner)).unzip();
         let workload = workload.flatten();
-        let is_named = !known.series.labels.is_empty() && (path.is_none() || (&known.path, &known.workload) == (&path, &workload));
+        let is_named =
+            !known.series.labels.is_empty() && (path.is_none() || (&known.path, &known.workload) == (&path, &workload));
         let series = Arc::make_mut(&mut known.series);
         if !is_named {
             let address = listener.address.to_string();

@@ -59,7 +59,8 @@ impl CgroupSeries {
     }
 
     fn throttle(&mut self, cgroup: &Cgroup) {
-        let (Some(periods), Some(throttled), Some(time)) = (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
+        let (Some(periods), Some(throttled), Some(time)) =
+            (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
         else {
             return;
         };

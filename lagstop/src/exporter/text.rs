@@ -149,12 +149,9 @@ fn value(metric: &mut MetricEncoder<'_>, kind: Kind, value: Value<'_>) -> fmt::R
         (Kind::Counter, Value::Real(real)) => metric.encode_counter::<NoLabelSet, f64, f64>(&real, None),
         (Kind::Gauge, Value::Count(count)) => metric.encode_gauge(&(count as f64)),
         (Kind::Gauge, Value::Real(real)) => metric.encode_gauge(&real),
-        (Kind::Histogram, Value::Histogram(histogram)) => metric.encode_histogram::<NoLabelSet>(
-            histogram.sum(),
-            histogram.count(),
-            &histogram.classic(),
-            None,
-        ),
+        (Kind::Histogram, Value::Histogram(histogram)) => {
+            metric.encode_histogram::<NoLabelSet>(histogram.sum(), histogram.count(), &histogram.classic(), None)
+        }
         // A family whose samples are of another kind: that a test finds.
         _ => Err(fmt::Error),
     }

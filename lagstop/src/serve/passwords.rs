@@ -107,7 +107,12 @@ impl Passwords {
     }
 
     /// Tries it. That goes on when whoever asked has gone: hanging up does not get another one its turn.
-    async fn is_right(&self, user: &str, password: Vec<u8>, mut turn: tokio::sync::OwnedMutexGuard<Option<Instant>>) -> bool {
+    async fn is_right(
+        &self,
+        user: &str,
+        password: Vec<u8>,
+        mut turn: tokio::sync::OwnedMutexGuard<Option<Instant>>,
+    ) -> bool {
         // For a user who is not there another one's is tried: it takes as long.
         let hash = self.hashes.get(user);
         let is_user = hash.is_some();

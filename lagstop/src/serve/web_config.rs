@@ -135,7 +135,11 @@ impl Tls {
         refuse([
             ("tls_server_config.cert", self.cert.is_some(), "put it into a file and name that as cert_file"),
             ("tls_server_config.key", self.key.is_some(), "put it into a file and name that as key_file"),
-            ("tls_server_config.client_ca", self.client_ca.is_some(), "put it into a file and name that as client_ca_file"),
+            (
+                "tls_server_config.client_ca",
+                self.client_ca.is_some(),
+                "put it into a file and name that as client_ca_file",
+            ),
             (
                 "tls_server_config.client_allowed_sans",
                 self.client_allowed_sans.is_some(),
@@ -206,9 +210,9 @@ fn version(key: &str, value: Option<String>) -> Result<Option<u8>, String> {
         None => Ok(None),
         Some("TLS12") => Ok(Some(12)),
         Some("TLS13") => Ok(Some(13)),
-        Some(old @ ("TLS10" | "TLS11")) => {
-            Err(format!("{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"))
-        }
+        Some(old @ ("TLS10" | "TLS11")) => Err(format!(
+            "{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"
+        )),
         Some(other) => Err(format!("there is no {key} {other}: set TLS12 or TLS13")),
     }
 }
@@ -219,7 +223,9 @@ fn check_hash(user: &str, hash: &str) -> Result<(), String> {
     })?;
     let cost = parts.get_cost();
     if !(4..=MOST_COST).contains(&cost) {
-        return Err(format!("the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"));
+        return Err(format!(
+            "the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"
+        ));
     }
     Ok(())
 }

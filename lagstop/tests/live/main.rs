@@ -21,6 +21,7 @@ mod privileges;
 mod recorder;
 mod rotation;
 mod screen;
+mod serving;
 mod sockets;
 mod terminal;
 mod trying;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         privileges::TESTS,
         rotation::TESTS,
         screen::TESTS,
+        serving::TESTS,
         sockets::TESTS,
         trying::TESTS,
         ways::TESTS,
