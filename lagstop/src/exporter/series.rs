@@ -55,7 +55,7 @@ impl CgroupSeries {
             self.accept_wait.get_or_insert_default().add(waits, time);
         }
         self.throttle(cgroup);
-        self.threads += totals.threads;
+        self.threads = self.threads.saturating_add(totals.threads);
     }
 
     fn throttle(&mut self, cgroup: &Cgroup) {

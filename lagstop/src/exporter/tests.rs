@@ -1,6 +1,11 @@
 //! What is exposed, as those who read it do.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 use proptest::prelude::*;
 use prost::Message;
@@ -29,7 +34,12 @@ fn session() -> Session {
         detail: "tracepoint".to_owned(),
         measures: "switches".to_owned(),
     };
-    Session { hooks: vec![hook], lagstop_version: "1.2.3".to_owned(), ..Session::default() }
+    Session {
+        hooks: vec![hook],
+        lagstop_version: "1.2.3".to_owned(),
+        load_credit_time_ns: Nanos(2 * Nanos::SECOND.0),
+        ..Session::default()
+    }
 }
 
 /// A cgroup that did something of everything, `n` times over.
@@ -264,6 +274,21 @@ fn prometheus_text_has_the_same_samples_and_whole_names() {
         assert_eq!(kinds[family.name], kind, "{}", family.name);
         assert!(text.contains(&format!("# HELP {} {}\n# TYPE", family.name, family.help)), "{}", family.name);
     }
+}
+
+/// Where the program of Prometheus is that checks what exporters say; else it cannot be asked.
+#[test]
+fn promtool_has_nothing_to_object_to() {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = match command.spawn() {
+        Ok(promtool) => promtool,
+        Err(error) => return eprintln!("SKIPPED: promtool cannot be run: {error}"),
+    };
+    promtool.stdin.take().unwrap().write_all(text(Format::Prometheus, &everything()).as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success(), "{said}");
 }
 
 /// All families in a stream of messages.

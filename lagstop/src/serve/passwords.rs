@@ -21,7 +21,7 @@ use tokio::{sync::Mutex as Turn, task::spawn_blocking, time::sleep_until};
 /// After a wrong password nothing is tried for so many times as long as it took.
 const RESTRAINT: u32 = 19;
 /// Passwords that wait to be tried. More are turned away.
-const MOST_WAITING: usize = 16;
+const MOST_WAITING: usize = 8;
 /// Wrong passwords that are remembered, so that who tries one over and over does not make others wait.
 const MOST_WRONG: usize = 64;
 
