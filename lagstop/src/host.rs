@@ -33,7 +33,7 @@ pub use identity::Identity;
 pub use kubelet::{Kubelet, KubeletError};
 pub use limits::limits;
 pub use listeners::Listeners;
-pub use names::Names;
+pub use names::{Names, last_unit};
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};

@@ -1,6 +1,6 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
-//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual
+//! shows, `cargo xtask serving` measures what serving metrics costs, `cargo xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual
 //! pages and shell completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
 //! the live tests on other kernels, `cargo xtask simulate-fleet` makes a fleet up, and `cargo xtask fleet-scale` measures
 //! `lagstop fleet` over it.
@@ -16,6 +16,7 @@ mod pages;
 mod readme;
 mod recorder;
 mod schema;
+mod serving;
 mod vmtest;
 mod workspace;
 
@@ -47,6 +48,7 @@ enum Task {
     #[command(hide = true)]
     Nap(recorder::Nap),
     Schema(schema::Arguments),
+    Serving(serving::Arguments),
     SimulateFleet(fleet::Arguments),
     Vmtest(vmtest::Arguments),
 }
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
         Task::Nap(nap) => nap.run(),
+        Task::Serving(arguments) => finish(serving::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
