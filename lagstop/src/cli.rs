@@ -47,6 +47,8 @@ Examples:
   lagstop record | jq .host.switches   Intervals for a script
   lagstop diff before.jsonl after.jsonl
                                        What changed from one recording to the other
+  lagstop fleet --prometheus http://prometheus:9090
+                                       What all nodes lose that a Prometheus server knows
   lagstop check                        What this kernel and these privileges allow
   lagstop show host.jsonl              What is in a recording
 
