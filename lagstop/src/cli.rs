@@ -49,6 +49,8 @@ Examples:
   lagstop serve                        Metrics for Prometheus, on 127.0.0.1:9185
   lagstop diff before.jsonl after.jsonl
                                        What changed from one recording to the other
+  lagstop fleet --prometheus http://prometheus:9090
+                                       What all nodes lose that a Prometheus server knows
   lagstop check                        What this kernel and these privileges allow
   lagstop show host.jsonl              What is in a recording
 

@@ -204,6 +204,12 @@ struct Curves {
 }
 
 impl Curves {
+    /// Do waits get longer at all?
+    fn grow(&self) -> bool {
+        let ends = self.wait.ends().and_then(|(from, to)| self.wait.at(from).zip(self.wait.at(to)));
+        ends.is_some_and(|(first, last)| last > first * (1.0 + ROUNDING))
+    }
+
     fn of(points: &[Point], times: Times<'_>, count: usize) -> Self {
         let bins = bins(points, times, count);
         Self {
@@ -343,8 +349,16 @@ impl Packing {
         }
         let curve_error = error(&curves, &busy);
         let wait_limit_is_todays = limits.wait.is_none();
+        let mut assumptions = assumptions(&today, limits, curve_error);
+        if !curves.grow() {
+            assumptions.push(
+                "Waits are not longer on denser nodes here: those have other work, or none was dense enough for it to show. More \
+                 density than was measured may well do harm."
+                    .to_owned(),
+            );
+        }
         Ok(Self {
-            assumptions: assumptions(&today, limits, curve_error),
+            assumptions,
             today,
             wait_limit,
             wait_limit_is_todays,
@@ -490,6 +504,18 @@ mod tests {
         let mut points = fleet(8);
         points.iter_mut().for_each(|point| point.wait = None);
         assert!(find(&points, &Limits::default()).unwrap_err().contains("not measured"));
+    }
+
+    #[test]
+    fn waits_that_do_not_grow_are_said() {
+        let mut points = fleet(8);
+        let says = |points: &[Point]| {
+            let packing = find(points, &Limits::default()).unwrap();
+            packing.assumptions.iter().any(|it| it.contains("not longer on denser nodes"))
+        };
+        assert!(!says(&points));
+        points.iter_mut().for_each(|point| point.wait = Some(0.02 / point.density()));
+        assert!(says(&points));
     }
 
     #[test]

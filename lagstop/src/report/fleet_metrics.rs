@@ -96,11 +96,13 @@ pub(super) fn verdict(report: &FleetReport<'_>) -> String {
         let same = if packing.wait_limit_is_todays { "the same p99 wait" } else { "the p99 wait that was asked for" };
         verdict += &match (measured, full) {
             (Some(measured), Some(full)) => format!(
-                " At {same} the same work takes {} instead of {} by the measured curve, and {} if LAGS did all that is assumed of it.",
+                " At {same} the same work, packed evenly, takes {} nodes instead of {} by the measured curve, and {} if LAGS did all that is \
+                 assumed of it.",
                 measured.nodes, packing.today.nodes, full.nodes
             ),
             (None, Some(full)) => format!(
-                " At {same} the same work takes {} instead of {} if LAGS did all that is assumed of it, and cannot be had by the measured curve.",
+                " At {same} the same work, packed evenly, takes {} nodes instead of {} if LAGS did all that is assumed of it, and cannot be had by \
+                 the measured curve.",
                 full.nodes, packing.today.nodes
             ),
             _ => String::new(),
