@@ -13,6 +13,7 @@ mod merge;
 mod output;
 mod progress;
 mod record;
+mod serve;
 mod show;
 mod thresholds;
 mod top;
@@ -44,6 +45,7 @@ Examples:
   lagstop record --duration 30s --output host.jsonl
                                        Half a minute into a file
   lagstop record | jq .host.switches   Intervals for a script
+  lagstop serve                        Metrics for Prometheus, on 127.0.0.1:9185
   lagstop diff before.jsonl after.jsonl
                                        What changed from one recording to the other
   lagstop check                        What this kernel and these privileges allow
@@ -68,6 +70,8 @@ enum Command {
     Top(top::Args),
     /// Write one JSON line an interval: every cgroup's switches, their cost, and waits
     Record(record::Args),
+    /// Serve every cgroup's switches, their cost, and waits as metrics for Prometheus
+    Serve(serve::Args),
     /// Measure for a while, then say what scheduling costs, who pays and who waits
     Diagnose(diagnose::Args),
     /// Compare two recordings: what changed, and whether that is more than chance
@@ -119,6 +123,7 @@ impl Cli {
         match self.command {
             Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Record(args) => record::run(args, &config()?),
+            Command::Serve(args) => serve::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Diagnose(args) => diagnose::run(&args, &config()?),
             Command::Diff(args) => diff::run(&args),
             Command::Check(args) => check::run(&args),
@@ -141,6 +146,7 @@ impl Command {
         match self {
             Self::Top(args) => args.measure.list(),
             Self::Record(args) => args.measure.list(),
+            Self::Serve(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
             Self::Diff(_)
@@ -212,6 +218,7 @@ mod tests {
     use super::*;
 
     const TOOLS: &str = include_str!("../../docs/tools.md");
+    const METRICS: &str = include_str!("../../docs/metrics.md");
     const README: &str = include_str!("../../README.md");
 
     /// The words of a command as a shell tells them apart.
@@ -242,7 +249,7 @@ mod tests {
     fn examples_are_commands_that_there_are() {
         let mut helps: Vec<String> =
             Cli::command().get_subcommands().map(|command| command.clone().render_help().to_string()).collect();
-        helps.push(TOOLS.to_owned());
+        helps.extend([TOOLS, METRICS].map(str::to_owned));
         let mut tried = 0;
         for example in helps.iter().flat_map(|text| examples(text)) {
             let words: Vec<String> = words(example).into_iter().filter(|word| !word.is_empty()).collect();

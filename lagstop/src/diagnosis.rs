@@ -49,6 +49,7 @@ pub use fleet::{Fleet, FleetFigures, FleetHost};
 pub use growth::Growth;
 pub use history::Moment;
 pub use observations::Observations;
+pub(crate) use observations::credits;
 pub use pictures::Pictures;
 pub use planned::{Planned, PlannedCgroup};
 pub use priority::{Priorities, Role, RoleKind};

@@ -31,7 +31,7 @@ pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use limits::limits;
 pub use listeners::Listeners;
-pub use names::Names;
+pub use names::{Names, last_unit};
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
 pub use process::started;

@@ -58,6 +58,12 @@ impl MeasureArgs {
         live(self.options(duration, config))
     }
 
+    /// The same for who measures day and night, in intervals of its own: those of the file are for people who wait for them.
+    pub(super) fn start_every(&self, default: Duration, config: &MeasureConfig) -> Result<Stream, SourceError> {
+        let config = MeasureConfig { interval: Some(default), ..config.clone() };
+        self.start(None, &config)
+    }
+
     /// What groups tasks.
     pub(super) fn group_by(&self, config: &MeasureConfig) -> Grouping {
         self.group_by.or(config.group_by).unwrap_or(Grouping::Scheduler)

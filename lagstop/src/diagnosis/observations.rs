@@ -279,7 +279,7 @@ impl Observations {
 }
 
 /// The Load Credits of the cgroups that are compared by it, and their mean: the fair share, for equal weights.
-pub(super) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
+pub(crate) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
     let credits: Vec<(CgroupId, f64)> = interval
         .cgroups
         .iter()

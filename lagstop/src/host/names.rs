@@ -138,10 +138,19 @@ fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `nginx.service` and the like, systemd.unit(5).
+/// The innermost systemd unit on the way to the cgroup at `path`.
+pub fn last_unit(path: &str) -> Option<&str> {
+    path.rsplit('/').find(|component| is_unit(component))
+}
+
 fn unit(component: &str) -> Option<String> {
+    is_unit(component).then(|| component.to_owned())
+}
+
+/// `nginx.service` and the like, systemd.unit(5).
+fn is_unit(component: &str) -> bool {
     const KINDS: [&str; 7] = [".service", ".scope", ".slice", ".socket", ".mount", ".swap", ".timer"];
-    KINDS.iter().any(|kind| component.ends_with(kind)).then(|| component.to_owned())
+    KINDS.iter().any(|kind| component.ends_with(kind))
 }
 
 #[cfg(test)]
@@ -252,6 +261,18 @@ mod tests {
             workload(&kubernetes(), &path),
             Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())])
         );
+    }
+
+    #[test]
+    fn the_innermost_unit_is_found() {
+        for (path, unit) in [
+            ("/", None),
+            ("/func-3", None),
+            ("/system.slice/app.service/payload/x", Some("app.service")),
+            ("/user.slice/user-1000.slice/session-3.scope", Some("session-3.scope")),
+        ] {
+            assert_eq!(last_unit(path), unit, "{path}");
+        }
     }
 
     #[test]

@@ -1,0 +1,209 @@
+//! `lagstop serve`
+
+use std::{
+    net::{Ipv6Addr, SocketAddr, TcpListener},
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use clap::Args as ClapArgs;
+use globset::{Glob, GlobSetBuilder};
+use tokio::sync::watch;
+
+use super::{
+    Failure, block_on,
+    config::Config,
+    listen,
+    measure::{MeasureArgs, positive},
+    say,
+};
+use crate::{
+    exporter::{Accumulator, Settings},
+    model::{Cgroup, Nanos, Session},
+    plain::plain,
+    serve::{Limits, Options, Published, Security, Server},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  lagstop serve
+  curl http://127.0.0.1:9185/metrics
+  lagstop serve --listen :9185 --web-config web.yml
+                                       For others, with TLS and passwords
+  lagstop serve --cgroups '/kubepods*' --top 200
+                                       The 200 dearest pods' cgroups; all others as one
+  lagstop serve --light --interval 15s    As cheap as it gets
+
+docs/metrics.md has every metric, what it is made of, and the web configuration.";
+
+/// Length of an interval, unless asked otherwise.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug, ClapArgs)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("interval", |interval| interval.help("Length of an interval; scrapes in between get the last one [default: 5s]"))
+)]
+pub(super) struct Args {
+    /// Where to listen; :9185 is every address of the host
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9185", value_parser = address)]
+    listen: SocketAddr,
+
+    /// TLS, client certificates and passwords, in the format that Prometheus' exporters share
+    #[arg(long, value_name = "FILE")]
+    web_config: Option<PathBuf>,
+
+    /// Tell only cgroups apart whose path or name is like this, where * stands for anything; once for each. Others are
+    /// summed as other
+    #[arg(long, value_name = "GLOB", value_parser = glob)]
+    cgroups: Vec<Glob>,
+
+    /// Tell this many cgroups apart at most: those that use, wait and switch most. Others are summed as other
+    #[arg(long, value_name = "NUMBER", default_value_t = 500)]
+    top: usize,
+
+    /// For how long a cgroup is still told that does not run any more
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
+    expire: Duration,
+
+    #[command(flatten)]
+    pub(super) measure: MeasureArgs,
+}
+
+/// An address and a port; without an address it is every one.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let everywhere = || text.strip_prefix(':')?.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into());
+    text.parse().ok().or_else(everywhere).ok_or_else(|| {
+        "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for every address of the host".to_owned()
+    })
+}
+
+fn glob(text: &str) -> Result<Glob, String> {
+    Glob::new(text).map_err(|error| format!("{}; * stands for anything, ? for one character", error.kind()))
+}
+
+pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
+    // What can be refused is looked at before anything is attached.
+    let settings = args.settings()?;
+    let security = args.security()?;
+    let listener = TcpListener::bind(args.listen).map_err(|error| {
+        format!("{} cannot be listened on: {}. --listen names another address or port", args.listen, plain(&error))
+    })?;
+    block_on(serve(args, config, settings, security, listener))
+}
+
+async fn serve(
+    args: &Args,
+    config: &Config,
+    settings: Settings,
+    security: Security,
+    listener: TcpListener,
+) -> Result<(), Failure> {
+    let mut endings = listen()?;
+    let mut stream = args.measure.start_every(INTERVAL, &config.measure)?;
+    let mut accumulator = Accumulator::new(&stream.session, settings);
+    let (publisher, published) = watch::channel(None);
+    let options = Options { limits: Limits::default(), fresh_for: fresh_for(&stream.session) };
+    let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
+    let mut server = Server::start(listener, security, published, options)
+        .map_err(|error| format!("the server cannot be started: {}", plain(&error)))?;
+    told.tell(server.address(), &stream.session);
+    loop {
+        let interval = tokio::select! {
+            interval = stream.intervals.recv() => interval,
+            () = endings.wait() => break,
+            () = server.died() => {
+                return Err("serving ended by a fault of lagstop's own, said above. Please report it".into());
+            }
+        };
+        let Some(interval) = interval else { break };
+        accumulator.add(&interval?);
+        let snapshot = Arc::new(accumulator.snapshot());
+        publisher.send_replace(Some(Published { snapshot, at: Instant::now() }));
+    }
+    stream.stop.stop();
+    server.stop();
+    Ok(())
+}
+
+/// After so long without an interval something is wrong.
+fn fresh_for(session: &Session) -> Duration {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    Duration::from_nanos(session.interval_ns.0).saturating_mul(3).saturating_add(PATIENCE)
+}
+
+impl Args {
+    fn settings(&self) -> Result<Settings, Failure> {
+        let globs = self.cgroups.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
+            globs.add(glob.clone());
+            globs
+        });
+        let (globs, all) = (globs.build()?, self.cgroups.is_empty());
+        let is_wanted =
+            move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
+        let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
+        Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
+    }
+
+    fn security(&self) -> Result<Security, Failure> {
+        let Some(file) = &self.web_config else { return Ok(Security::none()) };
+        let complain = |error: &_| say(format_args!("lagstop: {error}. It goes on as before\n"));
+        Ok(Security::read(file, complain)?)
+    }
+}
+
+/// What the person who started it is told.
+struct Told {
+    encrypted: bool,
+    open: bool,
+}
+
+impl Told {
+    fn tell(&self, address: SocketAddr, session: &Session) {
+        let scheme = if self.encrypted { "https" } else { "http" };
+        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
+        let missing = if missing.is_empty() { String::new() } else { format!("; not measured: {}", missing.join("; ")) };
+        say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){missing}\n"));
+        if self.open && !address.ip().is_loopback() {
+            say(format_args!(
+                "lagstop: whoever reaches {address} can read what runs here and how much of it: --web-config FILE asks for \
+                 passwords or certificates\n"
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(flags: &[&str]) -> Args {
+        Command::try_parse_from(["serve"].iter().chain(flags)).unwrap().args
+    }
+
+    #[test]
+    fn an_address_may_be_every_one() {
+        assert_eq!(args(&[]).listen, ([127, 0, 0, 1], 9185).into());
+        assert_eq!(args(&["--listen", ":80"]).listen, (Ipv6Addr::UNSPECIFIED, 80).into());
+        assert!(Command::try_parse_from(["serve", "--listen", "localhost"]).is_err());
+    }
+
+    #[test]
+    fn cgroups_are_wanted_by_path_or_name() {
+        let cgroup = |path: &str, name: &str| Cgroup { path: path.into(), name: name.into(), ..Cgroup::default() };
+        let is_wanted = args(&["--cgroups", "/kubepods*", "--cgroups", "*shop*"]).settings().unwrap().is_wanted;
+        assert!(is_wanted(&cgroup("/kubepods/x", "x")) && is_wanted(&cgroup("/y", "shop/web")));
+        assert!(!is_wanted(&cgroup("/system.slice", "system.slice")));
+        let all = args(&[]).settings().unwrap().is_wanted;
+        assert!(all(&cgroup("/", "/")));
+    }
+}

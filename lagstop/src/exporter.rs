@@ -1,0 +1,27 @@
+//! What `lagstop serve` exposes: intervals added up to totals that only grow, and these as metrics.
+//!
+//! Pure: no I/O, no clock. Intervals go into an [`Accumulator`]; a [`Snapshot`] of it is encoded as what the scraper asks
+//! for ([`negotiate`], [`encode`]). `docs/metrics.md` has every metric.
+
+mod accumulator;
+mod families;
+mod format;
+mod histogram;
+mod labels;
+mod listeners;
+mod members;
+mod protobuf;
+mod series;
+mod snapshot;
+mod text;
+
+pub use accumulator::{Accumulator, Settings};
+pub use families::{Family, Kind, families};
+pub use format::{Format, encode, encode_age, negotiate};
+pub use histogram::Histogram;
+pub use labels::{Label, Labels};
+pub use series::{CgroupSeries, HostSeries, ListenerSeries};
+pub use snapshot::Snapshot;
+
+#[cfg(test)]
+mod tests;

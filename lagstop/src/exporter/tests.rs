@@ -1,0 +1,449 @@
+//! What is exposed, as those who read it do.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use proptest::prelude::*;
+use prost::Message;
+
+use super::{
+    protobuf::{LabelPair, MetricFamily},
+    *,
+};
+use crate::model::{
+    Cgroup, CgroupId, Distribution, Hook, HookState, Host, Idle, Interval, Listener, ListenerTotals, Nanos,
+    NetworkNamespace, Pressure, Session, Tasks, Totals, Workload,
+};
+
+const DOCS: &str = include_str!("../../../docs/metrics.md");
+const HOSTILE: &str = "/a\"} 1\n# TYPE x counter\nx{y=\"\\";
+
+fn settings(top: usize) -> Settings {
+    Settings { is_wanted: Box::new(|_| true), top, expiry: Nanos(60 * Nanos::SECOND.0) }
+}
+
+fn session() -> Session {
+    let hook = Hook {
+        name: "switches".to_owned(),
+        state: HookState::On,
+        way: Some("sched_switch".to_owned()),
+        detail: "tracepoint".to_owned(),
+        measures: "switches".to_owned(),
+    };
+    Session { hooks: vec![hook], lagstop_version: "1.2.3".to_owned(), ..Session::default() }
+}
+
+/// A cgroup that did something of everything, `n` times over.
+fn cgroup(id: u64, path: &str, n: u64) -> Cgroup {
+    let waits = Distribution::of([(Nanos(2_000_000), n as u32)]);
+    Cgroup {
+        id: CgroupId(id),
+        path: path.into(),
+        name: path.into(),
+        totals: Totals {
+            switches: 3 * n,
+            voluntary_switches: 2 * n,
+            involuntary_switches: n,
+            cpu_ns: Nanos(n * 10_000_000),
+            threads: 2,
+            cross_cgroup_switches: Some(n),
+            schedule_calls: Some(4 * n),
+            pick_ns: Some(Nanos(n * 5_000)),
+            kept_ns: Some(Nanos(n * 1_000)),
+            swap_ns: Some(Nanos(n * 2_000)),
+            pick_function_ns: Some(Nanos(n * 500)),
+            runq_waits: Some(n),
+            runq_wait_ns: Some(Nanos(n * 2_100_000)),
+            migrations: Some(n),
+            migrations_cross_llc: Some(0),
+            migrations_cross_numa: Some(0),
+            accepts: Some(n),
+            accept_wait_ns: Some(Nanos(n * 2_100_000)),
+        },
+        load_credit: Some(Tasks(n as f64 / 10.0)),
+        nr_periods: Some(10),
+        nr_throttled: Some(1),
+        throttled_ns: Some(Nanos(5_000_000)),
+        quota_ns: Some(Nanos(500_000_000)),
+        runq_wait: Some(waits.clone()),
+        accept_wait: Some(waits),
+        ..Cgroup::default()
+    }
+}
+
+/// An interval of a second in which these ran, beside idle.
+fn interval(cgroups: Vec<Cgroup>) -> Interval {
+    let idle = Totals {
+        switches: 7,
+        voluntary_switches: 7,
+        pick_ns: Some(Nanos(70_000)),
+        kept_ns: Some(Nanos(7_000)),
+        swap_ns: Some(Nanos(30_000)),
+        ..cgroup(0, "", 0).totals
+    };
+    let mut totals = idle;
+    cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
+    Interval {
+        duration_ns: Nanos::SECOND,
+        host: Host {
+            totals,
+            idle: Idle::from(&idle),
+            cpus_online: 2,
+            busy_ns: Nanos(1_500_000_000),
+            idle_ns: Nanos(500_000_000),
+            steal_ns: Some(Nanos(10_000_000)),
+            self_cpu_ns: Nanos(3_000_000),
+            self_probe_ns: Some(Nanos(4_000_000)),
+            pressure: Some(Pressure { some_ns: Nanos(100_000_000) }),
+            ..Host::default()
+        },
+        cgroups,
+        listeners: vec![Listener {
+            cgroup: Some(CgroupId(5)),
+            sockets: Some(1),
+            backlog: Some(3),
+            backlog_capacity: Some(129),
+            drops: Some(1),
+            totals: Some(ListenerTotals { established: 9, accepts: 5, accept_wait_ns: Nanos(80_000), abandoned: 1 }),
+            ..Listener::new(1, ([127, 0, 0, 1], 80).into())
+        }],
+        network_namespaces: vec![NetworkNamespace { netns: 1, listen_overflows: Some(2) }],
+        ..Interval::default()
+    }
+}
+
+/// Everything there is: of three cgroups one has no series of its own.
+fn everything() -> Arc<Snapshot> {
+    let mut accumulator = Accumulator::new(&session(), settings(2));
+    let mut pod = cgroup(5, "/kubepods.slice/x.scope", 4);
+    pod.workload = Some(Arc::new(Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None }));
+    accumulator.add(&interval(vec![cgroup(6, HOSTILE, 9), pod, cgroup(7, "/small", 1)]));
+    accumulator.snapshot().into()
+}
+
+/// Name and labels of a series.
+type Key = (String, BTreeMap<String, String>);
+
+/// What OpenMetrics and Prometheus text have in common, read strictly: samples, and kinds by name.
+fn parse(text: &str) -> (BTreeMap<Key, f64>, BTreeMap<String, String>) {
+    let (mut samples, mut kinds) = (BTreeMap::new(), BTreeMap::new());
+    for line in text.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            if let Some((name, kind)) = comment.strip_prefix("TYPE ").and_then(|rest| rest.split_once(' ')) {
+                assert!(kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "{name} comes twice");
+            }
+            continue;
+        }
+        let end = line.find(['{', ' ']).unwrap();
+        let name = &line[..end];
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        let (labels, rest) = match line[end..].strip_prefix('{') {
+            Some(labels) => parse_labels(labels),
+            None => (BTreeMap::new(), &line[end..]),
+        };
+        let value: f64 = rest.strip_prefix(' ').unwrap().parse().unwrap_or_else(|_| panic!("{line}"));
+        let before = samples.insert((name.to_owned(), labels), value);
+        assert_eq!(before, None, "twice: {line}");
+    }
+    (samples, kinds)
+}
+
+fn parse_labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
+    let mut labels = BTreeMap::new();
+    loop {
+        let (name, after) = rest.split_once("=\"").unwrap();
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        let (mut value, mut chars) = (String::new(), after.char_indices());
+        let end = loop {
+            match chars.next().unwrap() {
+                (at, '"') => break at + 1,
+                (_, '\\') => value.push(match chars.next().unwrap().1 {
+                    'n' => '\n',
+                    other => other,
+                }),
+                (_, other) => value.push(other),
+            }
+        };
+        assert!(labels.insert(name.to_owned(), value).is_none(), "{name} comes twice");
+        rest = &after[end..];
+        match rest.strip_prefix(',') {
+            Some(next) => rest = next,
+            None => return (labels, rest.strip_prefix('}').unwrap()),
+        }
+    }
+}
+
+fn text(format: Format, snapshot: &Arc<Snapshot>) -> String {
+    let mut all = encode(format, snapshot, 0).unwrap();
+    all.extend(encode_age(format, 1.5).unwrap());
+    String::from_utf8(all).unwrap()
+}
+
+fn openmetrics(snapshot: &Arc<Snapshot>) -> BTreeMap<Key, f64> {
+    parse(&text(Format::OpenMetrics, snapshot)).0
+}
+
+/// The value of the only series of `name` whose labels hold all of `labels`.
+fn value(samples: &BTreeMap<Key, f64>, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let is_it = |key: &Key| key.0 == name && labels.iter().all(|(name, value)| key.1.get(*name).is_some_and(|it| it == value));
+    let mut found = samples.iter().filter(|(key, _)| is_it(key));
+    let value = found.next().map(|(_, value)| *value);
+    assert!(found.next().is_none(), "more than one {name} {labels:?}");
+    value
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    let mut documented: Vec<&str> = DOCS.lines().filter(|line| line.starts_with("| `lagstop_")).collect();
+    for family in families() {
+        let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+        let row = format!("| `{}` | {} | {} | {} | ", family.name, family.kind.name(), labels.join(", "), family.help);
+        let at = documented.iter().position(|line| line.starts_with(&row));
+        documented.remove(at.unwrap_or_else(|| panic!("docs/metrics.md lacks {row}")));
+    }
+    assert_eq!(documented.len(), 1, "{documented:?}");
+    assert!(documented[0].starts_with("| `lagstop_last_interval_age_seconds` | gauge |  | "));
+}
+
+#[test]
+fn names_follow_the_conventions() {
+    for family in families() {
+        let name = family.name;
+        assert_eq!(name.ends_with("_total"), family.kind == Kind::Counter, "{name}");
+        assert_eq!(name.ends_with("_info"), family.kind == Kind::Info, "{name}");
+        assert!(!family.help.ends_with('.') && !family.help.contains(['\\', '\n', '"']), "{name}");
+        assert!(families().iter().filter(|other| other.name == name).count() == 1, "{name}");
+    }
+}
+
+#[test]
+fn every_metric_is_there_where_everything_is_measured() {
+    let (samples, kinds) = parse(&text(Format::OpenMetrics, &everything()));
+    for family in families() {
+        let name = match family.kind {
+            Kind::Histogram => format!("{}_bucket", family.name),
+            _ => family.name.to_owned(),
+        };
+        let mut series = samples.keys().filter(|(known, _)| *known == name).peekable();
+        assert!(series.peek().is_some(), "{name}");
+        for (_, labels) in series {
+            let expected = family.labels.iter().copied().chain((family.kind == Kind::Histogram).then_some("le"));
+            let mut expected: Vec<&str> = expected.collect();
+            expected.sort_unstable();
+            assert_eq!(labels.keys().map(String::as_str).collect::<Vec<_>>(), expected, "{name}");
+        }
+        let stem = family.name.trim_end_matches("_total").trim_end_matches("_info");
+        assert_eq!(kinds[stem], family.kind.name(), "{stem}");
+    }
+    assert_eq!(kinds.len(), families().len() + 1);
+    let text = text(Format::OpenMetrics, &everything());
+    assert!(text.ends_with("lagstop_last_interval_age_seconds 1.5\n# EOF\n"), "{text}");
+    assert!(text.contains("\n# UNIT lagstop_cgroup_cpu_seconds seconds\n"));
+}
+
+#[test]
+fn hostile_names_stay_inside_of_their_quotes() {
+    let samples = openmetrics(&everything());
+    assert_eq!(value(&samples, "lagstop_cgroup_cpu_seconds_total", &[("cgroup", HOSTILE)]), Some(0.09));
+    assert!(!samples.keys().any(|(name, _)| name == "x"));
+    let shop = [("namespace", "shop"), ("pod", "web"), ("container", ""), ("unit", "x.scope"), ("kind", "voluntary")];
+    assert_eq!(value(&samples, "lagstop_cgroup_switches_total", &shop), Some(8.0));
+}
+
+#[test]
+fn prometheus_text_has_the_same_samples_and_whole_names() {
+    let everything = everything();
+    let (openmetrics, _) = parse(&text(Format::OpenMetrics, &everything));
+    let text = text(Format::Prometheus, &everything);
+    let (prometheus, kinds) = parse(&text);
+    assert_eq!(prometheus, openmetrics);
+    assert!(!text.contains("# EOF") && !text.contains("# UNIT"));
+    for family in families() {
+        let kind = if family.kind == Kind::Info { "gauge" } else { family.kind.name() };
+        assert_eq!(kinds[family.name], kind, "{}", family.name);
+        assert!(text.contains(&format!("# HELP {} {}\n# TYPE", family.name, family.help)), "{}", family.name);
+    }
+}
+
+/// All families in a stream of messages.
+fn decode(mut bytes: &[u8]) -> Vec<MetricFamily> {
+    std::iter::from_fn(|| (!bytes.is_empty()).then(|| MetricFamily::decode_length_delimited(&mut bytes).unwrap())).collect()
+}
+
+#[test]
+fn messages_say_what_the_text_says() {
+    let everything = everything();
+    let text = openmetrics(&everything);
+    let mut bytes = encode(Format::Protobuf, &everything, 0).unwrap();
+    bytes.extend(encode_age(Format::Protobuf, 1.5).unwrap());
+    let mut samples = BTreeMap::new();
+    for family in decode(&bytes) {
+        let name = family.name.unwrap();
+        for metric in family.metric {
+            let label = |bytes: &prost::bytes::Bytes| LabelPair::decode(bytes.clone()).unwrap();
+            let labels: BTreeMap<String, String> =
+                metric.label.iter().map(label).map(|pair| (pair.name.unwrap(), pair.value.unwrap())).collect();
+            let mut add = |name: String, labels: &BTreeMap<String, String>, value: f64| {
+                assert_eq!(samples.insert((name, labels.clone()), value), None);
+            };
+            if let Some(histogram) = metric.histogram {
+                assert_eq!((family.kind, histogram.schema), (Some(4), Some(3)));
+                add(format!("{name}_count"), &labels, histogram.sample_count.unwrap() as f64);
+                add(format!("{name}_sum"), &labels, histogram.sample_sum.unwrap());
+                let infinite = [(f64::INFINITY, histogram.sample_count.unwrap())];
+                let buckets = histogram.bucket.iter().map(|b| (b.upper_bound.unwrap(), b.cumulative_count.unwrap()));
+                for (bound, count) in buckets.chain(infinite) {
+                    let mut labels = labels.clone();
+                    let bound = if bound.is_finite() { format!("{bound:?}") } else { "+Inf".to_owned() };
+                    labels.insert("le".to_owned(), bound);
+                    add(format!("{name}_bucket"), &labels, count as f64);
+                }
+            } else {
+                let kind = if metric.counter.is_some() { 0 } else { 1 };
+                assert_eq!(family.kind, Some(kind), "{name}");
+                add(name.clone(), &labels, metric.counter.or(metric.gauge).unwrap().value.unwrap());
+            }
+        }
+    }
+    assert_eq!(samples, text);
+}
+
+#[test]
+fn what_idle_costs_is_not_the_hosts() {
+    let samples = openmetrics(&everything());
+    let cost = |name, phase| value(&samples, name, &[("phase", phase)]);
+    // 9 + 4 + 1 times what one did.
+    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "pick"), Some(14.0 * 5e-6));
+    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "swap"), Some(14.0 * 2e-6));
+    assert_eq!(value(&samples, "lagstop_host_kept_running_seconds_total", &[]), Some(14.0 * 1e-6));
+    assert_eq!(value(&samples, "lagstop_host_switches_total", &[("kind", "voluntary")]), Some(28.0));
+    assert_eq!(value(&samples, "lagstop_host_switches_total", &[("kind", "involuntary")]), Some(14.0));
+    assert_eq!(value(&samples, "lagstop_host_runqueue_wait_seconds_count", &[]), Some(14.0));
+    let load = value(&samples, "lagstop_host_runnable_tasks_per_cpu", &[]).unwrap();
+    assert!((load - (1.5 + 14.0 * 0.0021) / 2.0).abs() < 1e-9, "{load}");
+}
+
+#[test]
+fn what_is_not_measured_is_absent() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    let totals = Totals { switches: 1, cpu_ns: Nanos(5), ..Totals::default() };
+    let one = Cgroup { id: CgroupId(5), path: "/a".into(), totals, ..Cgroup::default() };
+    accumulator.add(&Interval { cgroups: vec![one], duration_ns: Nanos::SECOND, ..Interval::default() });
+    let samples = openmetrics(&accumulator.snapshot().into());
+    let names: Vec<&str> = samples.keys().map(|(name, _)| name.as_str()).collect();
+    for there in ["lagstop_cgroup_cpu_seconds_total", "lagstop_cgroup_switches_total", "lagstop_cgroup_threads"] {
+        assert!(names.contains(&there), "{there}");
+    }
+    for absent in ["cost", "kept", "migrations", "wait", "credit", "light", "period", "thrott", "quota", "steal", "pressure", "probe", "cross"] {
+        assert!(!names.iter().any(|name| name.contains(absent)), "{absent}: {names:?}");
+    }
+}
+
+#[test]
+fn light_and_heavy_are_told_by_the_mean_credit_of_those_that_ran() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    let root = Cgroup { id: CgroupId::ROOT, ..cgroup(1, "/", 90) };
+    accumulator.add(&interval(vec![root, cgroup(5, "/a", 1), cgroup(6, "/b", 9)]));
+    let snapshot = accumulator.snapshot().into();
+    let light = |snapshot, path| value(&openmetrics(snapshot), "lagstop_cgroup_light", &[("cgroup", path)]);
+    assert_eq!(["/", "/a", "/b"].map(|path| light(&snapshot, path)), [None, Some(1.0), Some(0.0)]);
+    // /a is idle for two seconds, the time constant.
+    (0..2).for_each(|_| accumulator.add(&interval(vec![cgroup(6, "/b", 9)])));
+    let snapshot = accumulator.snapshot().into();
+    assert_eq!(["/a", "/b"].map(|path| light(&snapshot, path)), [None, Some(0.0)]);
+    let credit = value(&openmetrics(&snapshot), "lagstop_cgroup_load_credit_tasks", &[("cgroup", "/a")]).unwrap();
+    assert!((credit - 0.1 * (-1.0f64).exp()).abs() < 1e-9, "{credit}");
+    assert_eq!(value(&openmetrics(&snapshot), "lagstop_cgroup_threads", &[("cgroup", "/a")]), Some(0.0));
+}
+
+#[test]
+fn a_unit_that_is_restarted_goes_on_and_one_that_is_gone_expires() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    accumulator.add(&interval(vec![cgroup(5, "/a", 1), cgroup(6, "/b", 1)]));
+    // Another directory by the same name, and both at once.
+    accumulator.add(&interval(vec![cgroup(5, "/a", 1), cgroup(50, "/a", 2)]));
+    let cpu = |accumulator: &Accumulator, path: &str| {
+        let samples = openmetrics(&accumulator.snapshot().into());
+        value(&samples, "lagstop_cgroup_cpu_seconds_total", &[("cgroup", path)])
+    };
+    assert_eq!((cpu(&accumulator, "/a"), cpu(&accumulator, "/b")), (Some(0.04), Some(0.01)));
+    for _ in 0..61 {
+        accumulator.add(&interval(vec![cgroup(50, "/a", 1)]));
+    }
+    assert_eq!(cpu(&accumulator, "/b"), None);
+    assert_eq!(cpu(&accumulator, "other"), None, "what it did stays its own");
+    accumulator.add(&interval(vec![cgroup(6, "/b", 1)]));
+    assert_eq!(cpu(&accumulator, "/b"), Some(0.01), "from the beginning");
+}
+
+#[test]
+fn only_wanted_cgroups_have_series() {
+    let is_wanted = Box::new(|cgroup: &Cgroup| &*cgroup.path != "/b");
+    let mut accumulator = Accumulator::new(&session(), Settings { is_wanted, ..settings(10) });
+    let surplus = Cgroup { id: CgroupId::OTHER, ..cgroup(0, "(other)", 5) };
+    accumulator.add(&interval(vec![surplus, cgroup(5, "/a", 1), cgroup(6, "/b", 1)]));
+    let samples = openmetrics(&accumulator.snapshot().into());
+    let cpu = |path| value(&samples, "lagstop_cgroup_cpu_seconds_total", &[("cgroup", path)]);
+    assert_eq!(["/a", "/b", "(other)", "other"].map(cpu), [Some(0.01), None, None, Some(0.06)]);
+    assert_eq!(value(&samples, "lagstop_cgroups_exported", &[]), Some(1.0));
+    assert_eq!(value(&samples, "lagstop_cgroups_in_other", &[]), Some(1.0));
+}
+
+#[test]
+fn a_name_that_is_found_out_late_is_kept() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    let mut named = cgroup(5, "/a", 1);
+    named.workload = Some(Arc::new(Workload { pod: Some("web".into()), ..Workload::default() }));
+    for (n, one) in [cgroup(5, "/a", 1), named, cgroup(5, "/a", 1)].into_iter().enumerate() {
+        accumulator.add(&interval(vec![one]));
+        let samples = openmetrics(&accumulator.snapshot().into());
+        let pod = if n == 0 { "" } else { "web" };
+        let cpu = value(&samples, "lagstop_cgroup_cpu_seconds_total", &[("pod", pod)]);
+        assert_eq!(cpu, Some((n + 1) as f64 / 100.0));
+    }
+}
+
+/// Counters, and what of histograms only grows.
+fn counters(samples: BTreeMap<Key, f64>) -> BTreeMap<Key, f64> {
+    let only_grows = |name: &str| ["_total", "_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end));
+    samples.into_iter().filter(|((name, _), _)| only_grows(name)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whoever comes, goes, and changes places.
+    #[test]
+    fn counters_only_grow_and_add_up_to_the_host(
+        seconds in prop::collection::vec(prop::collection::vec((0u64..6, 0u64..50), 0..6), 1..60),
+        top in 0usize..4,
+    ) {
+        let mut accumulator = Accumulator::new(&session(), Settings { expiry: Nanos(5_000_000_000), ..settings(top) });
+        let mut before: BTreeMap<Key, f64> = BTreeMap::new();
+        for second in &seconds {
+            let ran: BTreeMap<u64, u64> = second.iter().copied().filter(|(_, n)| *n > 0).collect();
+            let cgroups = ran.iter().map(|(id, n)| cgroup(id + 5, &format!("/{id}"), *n)).collect();
+            accumulator.add(&interval(cgroups));
+            let snapshot = accumulator.snapshot();
+            prop_assert!(snapshot.exported <= top as u64);
+            let now = counters(openmetrics(&snapshot.into()));
+            for (key, value) in &now {
+                let then = before.get(key).copied().unwrap_or(0.0);
+                prop_assert!(*value >= then, "{key:?} fell from {then} to {value}");
+            }
+            let grew = |name: &str| {
+                let of = now.iter().filter(|((known, _), _)| known == name);
+                of.map(|(key, value)| value - before.get(key).copied().unwrap_or(0.0)).sum::<f64>()
+            };
+            for (cgroups, host) in [
+                ("lagstop_cgroup_switches_total", "lagstop_host_switches_total"),
+                ("lagstop_cgroup_switch_cost_seconds_total", "lagstop_host_switch_cost_seconds_total"),
+                ("lagstop_cgroup_runqueue_wait_seconds_count", "lagstop_host_runqueue_wait_seconds_count"),
+                ("lagstop_cgroup_migrations_total", "lagstop_host_migrations_total"),
+            ] {
+                let (cgroups, host) = (grew(cgroups), grew(host));
+                prop_assert!((cgroups - host).abs() < 1e-9, "{cgroups} is not {host}");
+            }
+            before = now;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The HTTP server of `lagstop serve`. It knows nothing of measuring: it serves the last snapshot that was published.
+//!
+//! Whoever connects is trusted with nothing. Each connection is one request and has a limited time for it; there is a limited
+//! number of them, and where more come the oldest makes room. What is sent to all of them is encoded once for each interval and
+//! format, and slow readers share it. Passwords are tried one at a time, and not often. The server has a thread of its own, so
+//! that nothing of this can hold up a reading.
+
+mod bodies;
+mod chunks;
+mod connections;
+mod pages;
+mod passwords;
+mod security;
+mod web_config;
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{oneshot, watch};
+
+pub use connections::Limits;
+pub use security::Security;
+pub use web_config::WebConfigError;
+
+use self::pages::Site;
+use crate::exporter::Snapshot;
+
+/// A snapshot, and when it was made.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// What is served.
+    pub snapshot: Arc<Snapshot>,
+    /// When its last interval ended.
+    pub at: Instant,
+}
+
+/// Where snapshots are published. `None` before the first.
+pub type Publisher = watch::Sender<Option<Published>>;
+
+/// How to serve.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What connections may take.
+    pub limits: Limits,
+    /// How old a snapshot may be for the server to call itself ready.
+    pub fresh_for: Duration,
+}
+
+/// A server at work, on a thread of its own. Dropping it ends it.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    ended: oneshot::Receiver<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Threads for what takes long: encoding, and trying passwords.
+const THREADS: usize = 2;
+
+impl Server {
+    /// Starts to serve what is published, to whom `security` lets in.
+    ///
+    /// # Errors
+    /// When the system has no more threads or files for it.
+    pub fn start(
+        listener: TcpListener,
+        security: Security,
+        published: watch::Receiver<Option<Published>>,
+        options: Options,
+    ) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        listener.set_nonblocking(true)?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(THREADS).build()?;
+        let listener = {
+            let _inside = runtime.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
+        let (stop, stopped) = oneshot::channel();
+        let (ending, ended) = oneshot::channel();
+        let site = Arc::new(Site::new(published, options.fresh_for));
+        let thread = thread::Builder::new().name("serve".to_owned()).spawn(move || {
+            // Told also when this thread dies.
+            let _ending = ending;
+            runtime.block_on(connections::run(listener, security, site, options.limits, stopped));
+            // A password that is being tried does not hold up the end.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { address, stop: Some(stop), ended, thread: Some(thread) })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for its end, which nobody asked for.
+    pub async fn died(&mut self) {
+        let _ = (&mut self.ended).await;
+    }
+
+    /// Ends it: nobody is let in any more, and those who are in have a moment left.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! What was encoded, for all who ask for it.
+
+use std::sync::{Arc, Weak};
+
+use hyper::body::Bytes;
+use tokio::{sync::Mutex, task::spawn_blocking};
+
+use crate::exporter::{Format, Snapshot, encode};
+
+/// Bodies of earlier intervals that slow readers may still hold on to, of each format. Where they hold more, everybody gets the
+/// last one again until they have gone: memory does not grow with them, and nobody is turned away.
+const MOST_EARLIER: usize = 2;
+
+/// The last body in each format.
+#[derive(Debug, Default)]
+pub(super) struct Bodies([Arc<Mutex<Slot>>; Format::ALL.len()]);
+
+#[derive(Debug, Default)]
+struct Slot {
+    last: Option<Last>,
+    earlier: Vec<Weak<Vec<u8>>>,
+}
+
+#[derive(Debug)]
+struct Last {
+    /// Of which interval, counted from the first.
+    interval: u64,
+    body: Arc<Vec<u8>>,
+}
+
+/// Lets go of the body when the last reader does.
+struct Shared(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Bodies {
+    /// All metrics of `snapshot`, or of an earlier one where slow readers hold too many. Encoding happens once for each,
+    /// somewhere else, and goes on when whoever asked for it has gone: it cannot be made to happen more often.
+    pub(super) async fn get(&self, format: Format, snapshot: Arc<Snapshot>) -> Result<Bytes, String> {
+        let mut slot = Arc::clone(&self.0[format as usize]).lock_owned().await;
+        if let Some(body) = slot.fitting(snapshot.intervals) {
+            return Ok(body);
+        }
+        let encoding = tokio::spawn(async move {
+            let interval = snapshot.intervals;
+            let expected = slot.last.as_ref().map_or(64 << 10, |last| last.body.len() / 16 * 17);
+            let encoded = spawn_blocking(move || encode(format, &snapshot, expected)).await;
+            let body = Arc::new(encoded.map_err(|error| format!("the metrics cannot be encoded: {error}"))??);
+            slot.store(interval, Arc::clone(&body));
+            Ok(Bytes::from_owner(Shared(body)))
+        });
+        encoding.await.unwrap_or_else(|error| Err(format!("the metrics cannot be encoded: {error}")))
+    }
+}
+
+impl Slot {
+    /// The last body, if it is of this interval, or there can be no other now.
+    fn fitting(&mut self, interval: u64) -> Option<Bytes> {
+        self.earlier.retain(|body| body.strong_count() > 0);
+        let is_full = self.earlier.len() >= MOST_EARLIER;
+        let last = self.last.as_ref().filter(|last| last.interval == interval || is_full)?;
+        Some(Bytes::from_owner(Shared(Arc::clone(&last.body))))
+    }
+
+    fn store(&mut self, interval: u64, body: Arc<Vec<u8>>) {
+        if let Some(before) = self.last.replace(Last { interval, body }) {
+            self.earlier.push(Arc::downgrade(&before.body));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(intervals: u64) -> Arc<Snapshot> {
+        Arc::new(Snapshot { intervals, ..Snapshot::default() })
+    }
+
+    async fn get(bodies: &Bodies, intervals: u64) -> Bytes {
+        bodies.get(Format::OpenMetrics, snapshot(intervals)).await.unwrap()
+    }
+
+    fn says(body: &Bytes, intervals: u64) -> bool {
+        String::from_utf8_lossy(body).contains(&format!("lagstop_intervals_total {intervals}\n"))
+    }
+
+    #[tokio::test]
+    async fn an_interval_is_encoded_once() {
+        let bodies = Bodies::default();
+        let (first, again) = (get(&bodies, 1).await, get(&bodies, 1).await);
+        assert!(says(&first, 1));
+        assert_eq!(first.as_ptr(), again.as_ptr());
+        assert!(says(&get(&bodies, 2).await, 2));
+    }
+
+    #[tokio::test]
+    async fn slow_readers_hold_a_limited_number() {
+        let bodies = Bodies::default();
+        let mut held = Vec::new();
+        for interval in 1..=10 {
+            held.push(get(&bodies, interval).await);
+        }
+        assert!(says(&held[2], 3) && says(&held[9], 3), "the first three are all there are");
+        held.remove(0);
+        assert!(says(&get(&bodies, 11).await, 11), "one has gone");
+    }
+}

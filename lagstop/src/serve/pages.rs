@@ -1,0 +1,139 @@
+//! What there is to ask for.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+};
+use tokio::sync::watch;
+
+use super::{
+    Published,
+    bodies::Bodies,
+    chunks::Chunks,
+    passwords::{Passwords, Verdict},
+};
+use crate::exporter::{encode_age, negotiate};
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const ROOT: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>lagstop</title><h1>lagstop</h1>\
+                    <p><a href=\"/metrics\">Metrics</a></p></html>\n";
+
+/// What there is to ask for.
+#[derive(Debug)]
+pub(super) struct Site {
+    published: watch::Receiver<Option<Published>>,
+    fresh_for: Duration,
+    bodies: Bodies,
+}
+
+/// A page, or why there is none.
+struct Page {
+    status: StatusCode,
+    kind: &'static str,
+    body: Chunks,
+    header: Option<(HeaderName, &'static str)>,
+}
+
+impl Page {
+    fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, kind: TEXT, body: [text.into()].into(), header: None }
+    }
+
+    fn with(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.header = Some((name, value));
+        self
+    }
+}
+
+impl From<Page> for Response<Chunks> {
+    fn from(page: Page) -> Self {
+        let mut response = Self::new(page.body);
+        *response.status_mut() = page.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.kind));
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        if let Some((name, value)) = page.header {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+impl Site {
+    pub(super) fn new(published: watch::Receiver<Option<Published>>, fresh_for: Duration) -> Self {
+        Self { published, fresh_for, bodies: Bodies::default() }
+    }
+
+    /// Answers a request, if `passwords` let it.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        passwords: Option<Arc<Passwords>>,
+    ) -> Result<Response<Chunks>, Infallible> {
+        Ok(self.page(&request, passwords).await.into())
+    }
+
+    async fn page(&self, request: &Request<Incoming>, passwords: Option<Arc<Passwords>>) -> Page {
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            return Page::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n").with(ALLOW, "GET, HEAD");
+        }
+        // What a kubelet asks, which has no password, and what tells nothing of the host.
+        match request.uri().path() {
+            "/-/healthy" => return Page::text(StatusCode::OK, "healthy\n"),
+            "/-/ready" => return self.ready(),
+            _ => {}
+        }
+        if let Some(passwords) = passwords {
+            match passwords.check(request.headers().get(AUTHORIZATION)).await {
+                Verdict::Right => {}
+                Verdict::Wrong => {
+                    let page = Page::text(StatusCode::UNAUTHORIZED, "user name or password missing or wrong\n");
+                    return page.with(WWW_AUTHENTICATE, "Basic realm=\"lagstop\", charset=\"UTF-8\"");
+                }
+                Verdict::TooMany => {
+                    let page = Page::text(StatusCode::SERVICE_UNAVAILABLE, "too many passwords are being tried\n");
+                    return page.with(RETRY_AFTER, "10");
+                }
+            }
+        }
+        match request.uri().path() {
+            "/metrics" => self.metrics(request).await,
+            "/" => Page { status: StatusCode::OK, kind: HTML, body: [ROOT].into(), header: None },
+            _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /-/healthy and /-/ready\n"),
+        }
+    }
+
+    fn ready(&self) -> Page {
+        let age = self.published.borrow().as_ref().map(|published| published.at.elapsed());
+        match age {
+            None => Page::text(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet\n"),
+            Some(age) if age > self.fresh_for => {
+                let seconds = age.as_secs();
+                Page::text(StatusCode::SERVICE_UNAVAILABLE, format!("nothing was measured for {seconds} s\n"))
+            }
+            Some(_) => Page::text(StatusCode::OK, "ready\n"),
+        }
+    }
+
+    async fn metrics(&self, request: &Request<Incoming>) -> Page {
+        let Some(Published { snapshot, at }) = self.published.borrow().clone() else {
+            let page = Page::text(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet\n");
+            return page.with(RETRY_AFTER, "5");
+        };
+        let accept: Vec<&str> =
+            request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+        let format = negotiate(&accept.join(","));
+        let body = match self.bodies.get(format, snapshot).await {
+            Ok(body) => encode_age(format, at.elapsed().as_secs_f64()).map(|age| [body, age.into()].into()),
+            Err(error) => Err(error),
+        };
+        match body {
+            Ok(body) => Page { status: StatusCode::OK, kind: format.content_type(), body, header: None },
+            Err(error) => Page::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The file that says who may scrape: the one that exporters of Prometheus share (github.com/prometheus/exporter-toolkit,
+//! docs/web-configuration.md). What of it lagstop cannot do is an error and no silence: it is about security.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, de::IgnoredAny};
+use thiserror::Error;
+
+use crate::plain::plain;
+
+/// Trying a password of this cost takes some four seconds, and each step doubles that.
+const MOST_COST: u32 = 16;
+
+/// What is wrong with the file.
+#[derive(Debug, Error)]
+pub enum WebConfigError {
+    /// A file cannot be read.
+    #[error("{}: {}", .path.display(), plain(.source))]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is not as it should be.
+    #[error("{}: {why}", .path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// What the file says, with paths that can be opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct WebConfig {
+    /// `None`: without TLS.
+    pub(super) tls: Option<TlsConfig>,
+    /// Users with the bcrypt hashes of their passwords; none: everybody.
+    pub(super) users: HashMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TlsConfig {
+    pub(super) cert_file: PathBuf,
+    pub(super) key_file: PathBuf,
+    pub(super) clients: Clients,
+    /// Refuse TLS 1.2.
+    pub(super) only_tls13: bool,
+    /// Refuse TLS 1.3.
+    pub(super) only_tls12: bool,
+}
+
+/// Certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Clients {
+    /// They need none.
+    Any,
+    /// One that is shown is verified against these authorities.
+    VerifyIfGiven(PathBuf),
+    /// They need one that these authorities have signed.
+    Verify(PathBuf),
+}
+
+impl Clients {
+    pub(super) fn authorities(&self) -> Option<&Path> {
+        match self {
+            Self::Any => None,
+            Self::VerifyIfGiven(file) | Self::Verify(file) => Some(file),
+        }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    tls_server_config: Option<Tls>,
+    basic_auth_users: Option<HashMap<String, String>>,
+    http_server_config: Option<IgnoredAny>,
+    rate_limit: Option<IgnoredAny>,
+}
+
+/// The last ones are known and not supported.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Tls {
+    cert_file: Option<PathBuf>,
+    key_file: Option<PathBuf>,
+    client_auth_type: Option<String>,
+    client_ca_file: Option<PathBuf>,
+    min_version: Option<String>,
+    max_version: Option<String>,
+    cert: Option<IgnoredAny>,
+    key: Option<IgnoredAny>,
+    client_ca: Option<IgnoredAny>,
+    client_allowed_sans: Option<IgnoredAny>,
+    cipher_suites: Option<IgnoredAny>,
+    prefer_server_cipher_suites: Option<IgnoredAny>,
+    curve_preferences: Option<IgnoredAny>,
+}
+
+impl WebConfig {
+    /// Reads the file. Paths in it begin where it is.
+    pub(super) fn read(path: &Path) -> Result<Self, WebConfigError> {
+        let text = fs::read_to_string(path).map_err(|source| WebConfigError::Read { path: path.into(), source })?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Self::parse(&text, directory).map_err(|why| WebConfigError::Wrong { path: path.into(), why })
+    }
+
+    fn parse(text: &str, directory: &Path) -> Result<Self, String> {
+        // Without the lines around a mistake: hashes may be among them.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } = if text.trim().is_empty() {
+            File::default()
+        } else {
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?
+        };
+        refuse([
+            ("http_server_config", http_server_config.is_some(), "lagstop speaks HTTP/1.1 alone: leave it out"),
+            ("rate_limit", rate_limit.is_some(), "a scrape is encoded once for each interval as it is: leave it out"),
+        ])?;
+        let users = basic_auth_users.unwrap_or_default();
+        users.iter().try_for_each(|(user, hash)| check_hash(user, hash))?;
+        Ok(Self { tls: tls_server_config.map(|tls| tls.check(directory)).transpose()?, users })
+    }
+}
+
+impl Tls {
+    fn check(self, directory: &Path) -> Result<TlsConfig, String> {
+        refuse([
+            ("tls_server_config.cert", self.cert.is_some(), "put it into a file and name that as cert_file"),
+            ("tls_server_config.key", self.key.is_some(), "put it into a file and name that as key_file"),
+            ("tls_server_config.client_ca", self.client_ca.is_some(), "put it into a file and name that as client_ca_file"),
+            (
+                "tls_server_config.client_allowed_sans",
+                self.client_allowed_sans.is_some(),
+                "have an authority of its own sign the scrapers' certificates, and name that as client_ca_file",
+            ),
+            ("tls_server_config.cipher_suites", self.cipher_suites.is_some(), "there are only safe ones: leave it out"),
+            (
+                "tls_server_config.prefer_server_cipher_suites",
+                self.prefer_server_cipher_suites.is_some(),
+                "there are only safe ones: leave it out",
+            ),
+            (
+                "tls_server_config.curve_preferences",
+                self.curve_preferences.is_some(),
+                "there are only safe ones: leave it out",
+            ),
+        ])?;
+        let file = |name: &str, file: Option<PathBuf>| {
+            let file = file.ok_or_else(|| format!("tls_server_config takes {name}"))?;
+            Ok::<_, String>(directory.join(file))
+        };
+        let clients = match (self.client_auth_type.as_deref().unwrap_or("NoClientCert"), self.client_ca_file) {
+            ("NoClientCert", None) => Clients::Any,
+            ("NoClientCert", Some(_)) => {
+                return Err("client_ca_file means nothing with client_auth_type NoClientCert: \
+                            set RequireAndVerifyClientCert, or leave it out"
+                    .to_owned());
+            }
+            ("RequireAndVerifyClientCert", authorities) => Clients::Verify(file("client_ca_file", authorities)?),
+            ("VerifyClientCertIfGiven", authorities) => Clients::VerifyIfGiven(file("client_ca_file", authorities)?),
+            (unsafe_one @ ("RequestClientCert" | "RequireAnyClientCert"), _) => {
+                return Err(format!(
+                    "client_auth_type {unsafe_one} lets everybody in, for it verifies nothing: \
+                     set RequireAndVerifyClientCert"
+                ));
+            }
+            (other, _) => {
+                return Err(format!(
+                    "there is no client_auth_type {other}: set NoClientCert, VerifyClientCertIfGiven or \
+                     RequireAndVerifyClientCert"
+                ));
+            }
+        };
+        let (least, most) = (version("min_version", self.min_version)?, version("max_version", self.max_version)?);
+        let (only_tls13, only_tls12) = (least == Some(13), most == Some(12));
+        if only_tls13 && only_tls12 {
+            return Err("min_version is above max_version".to_owned());
+        }
+        Ok(TlsConfig {
+            cert_file: file("cert_file", self.cert_file)?,
+            key_file: file("key_file", self.key_file)?,
+            clients,
+            only_tls13,
+            only_tls12,
+        })
+    }
+}
+
+fn refuse<const N: usize>(keys: [(&str, bool, &str); N]) -> Result<(), String> {
+    match keys.into_iter().find(|(_, is_set, _)| *is_set) {
+        Some((key, _, instead)) => Err(format!("lagstop does not do {key}: {instead}")),
+        None => Ok(()),
+    }
+}
+
+fn version(key: &str, value: Option<String>) -> Result<Option<u8>, String> {
+    match value.as_deref() {
+        None => Ok(None),
+        Some("TLS12") => Ok(Some(12)),
+        Some("TLS13") => Ok(Some(13)),
+        Some(old @ ("TLS10" | "TLS11")) => {
+            Err(format!("{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"))
+        }
+        Some(other) => Err(format!("there is no {key} {other}: set TLS12 or TLS13")),
+    }
+}
+
+fn check_hash(user: &str, hash: &str) -> Result<(), String> {
+    let parts: bcrypt::HashParts = hash.parse().map_err(|_| {
+        format!("what stands for the password of {user:?} is no bcrypt hash: make one with `htpasswd -nBC 10 {user}`")
+    })?;
+    let cost = parts.get_cost();
+    if !(4..=MOST_COST).contains(&cost) {
+        return Err(format!("the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HASH: &str = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG";
+
+    fn parse(text: &str) -> Result<WebConfig, String> {
+        WebConfig::parse(text, Path::new("/etc/lagstop"))
+    }
+
+    fn refused(text: &str) -> String {
+        parse(text).unwrap_err()
+    }
+
+    #[test]
+    fn the_files_of_exporters_are_understood() {
+        assert_eq!(parse(""), Ok(WebConfig::default()));
+        assert_eq!(parse("# nothing but a comment\n"), Ok(WebConfig::default()));
+        let text = format!(
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: /keys/server.key\n  \
+             client_auth_type: \"RequireAndVerifyClientCert\"\n  client_ca_file: ca.crt\n  min_version: TLS13\n\
+             basic_auth_users:\n  alice: {HASH}\n  bob: \"{HASH}\"\n"
+        );
+        let config = parse(&text).unwrap();
+        let tls = config.tls.unwrap();
+        assert_eq!(tls.cert_file, Path::new("/etc/lagstop/server.crt"));
+        assert_eq!(tls.key_file, Path::new("/keys/server.key"));
+        assert_eq!(tls.clients, Clients::Verify("/etc/lagstop/ca.crt".into()));
+        assert!(tls.only_tls13 && !tls.only_tls12);
+        assert_eq!(config.users.len(), 2);
+        assert_eq!(config.users["bob"], HASH);
+    }
+
+    #[test]
+    fn what_is_not_done_is_said() {
+        let tls = |more: &str| refused(&format!("tls_server_config:\n  cert_file: a\n  key_file: b\n  {more}\n"));
+        assert!(refused("tls_config:\n  cert_file: a\n").contains("tls_config"));
+        assert!(refused("tls_server_config:\n  cert_fil: a\n").contains("cert_fil"));
+        assert!(refused("tls_server_config:\n  cert_file: a\n").contains("takes key_file"));
+        assert!(refused("rate_limit:\n  burst: 1\n").contains("lagstop does not do rate_limit"));
+        assert!(tls("cipher_suites: [TLS_AES_128_GCM_SHA256]").contains("cipher_suites"));
+        assert!(tls("client_allowed_sans: [a]").contains("an authority of its own"));
+        assert!(tls("min_version: TLS10").contains("RFC 8996"));
+        assert!(tls("min_version: TLS14").contains("TLS12 or TLS13"));
+        assert!(tls("client_auth_type: RequireAnyClientCert").contains("lets everybody in"));
+        assert!(tls("client_auth_type: Sometimes").contains("there is no client_auth_type"));
+        assert!(tls("client_auth_type: RequireAndVerifyClientCert").contains("takes client_ca_file"));
+        assert!(tls("client_ca_file: ca.crt").contains("means nothing"));
+        assert!(tls("{").len() > 5);
+    }
+
+    #[test]
+    fn hashes_are_checked_and_never_shown() {
+        let wrong = refused("basic_auth_users:\n  alice: secret\n");
+        assert!(wrong.contains("alice") && wrong.contains("htpasswd") && !wrong.contains("secret"), "{wrong}");
+        let dear = refused(&format!("basic_auth_users:\n  alice: {}\n", HASH.replace("$10$", "$31$")));
+        assert!(dear.contains("cost 31"), "{dear}");
+        let broken = refused(&format!("basic_auth_users:\n  alice: {HASH}\n  bob: [\n"));
+        assert!(!broken.contains("X0h1gDsPszWURQ"), "{broken}");
+    }
+}
