@@ -1,5 +1,6 @@
 //! What is handed out to run lagstop elsewhere, in `docs/deploy`, holds against the published schemas of Kubernetes, against
 //! systemd, and against lagstop itself.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeMap,

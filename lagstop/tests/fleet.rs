@@ -1,7 +1,7 @@
 //! `lagstop fleet` against servers: a small made-up one that misbehaves, and a real Prometheus over a backfilled fleet, where
 //! Debian's package `prometheus` is installed; without, that counts as ignored, and says so.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
 #[path = "fleet/fake.rs"]
 mod fake;

@@ -155,7 +155,7 @@ mod tests {
 
         /// Lets a second pass in which these cost so many nanoseconds: who came, and who went.
         fn second(&mut self, costs: &[(&str, u64)]) -> (Vec<String>, Vec<String>) {
-            self.1 = self.1 + SECOND;
+            self.1 += SECOND;
             let paths: Vec<(Arc<str>, f64)> = costs.iter().map(|(path, cost)| ((*path).into(), *cost as f64)).collect();
             let changes = self.0.advance(self.1, SECOND, EXPIRY, paths.iter().map(|(path, cost)| (path, *cost)));
             let names = |all: Vec<Arc<str>>| all.iter().map(|path| path.to_string()).collect();
@@ -210,7 +210,7 @@ mod tests {
         let mut members = Members::new(10);
         let mut now = Nanos::ZERO;
         for second in 0..50u64 {
-            now = now + SECOND;
+            now += SECOND;
             let all: Vec<(Arc<str>, f64)> =
                 (0..1_000).map(|n| (format!("/{second}/{n}").into(), (n + 1) as f64)).collect();
             members.advance(now, SECOND, EXPIRY, all.iter().map(|(path, cost)| (path, *cost)));

@@ -14,7 +14,7 @@ use tokio_rustls::{
         RootCertStore, ServerConfig, SupportedProtocolVersion,
         crypto::{CryptoProvider, ring},
         pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-        server::WebPkiClientVerifier,
+        server::{WebPkiClientVerifier, danger::ClientCertVerifier},
         version::{TLS12, TLS13},
     },
 };
@@ -178,7 +178,7 @@ fn verifier(
     file: &Path,
     provider: Arc<CryptoProvider>,
     is_required: bool,
-) -> Result<Arc<dyn tokio_rustls::rustls::server::danger::ClientCertVerifier>, WebConfigError> {
+) -> Result<Arc<dyn ClientCertVerifier>, WebConfigError> {
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(file)? {
         authorities.add(certificate).map_err(|error| wrong(file, &error))?;
