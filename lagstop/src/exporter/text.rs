@@ -171,11 +171,12 @@ impl AllLabels<'_> {
 
 impl EncodeLabelSet for AllLabels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        for (key, text) in self.labels.text().into_iter().chain(self.part) {
+        let own = self.labels.iter().map(|label| (label.key, label.text()));
+        for (key, text) in own.chain(self.part) {
             let mut label = encoder.encode_label();
             let mut name = label.encode_label_key()?;
             name.write_str(key)?;
-            // The library writes values as they are, so one can hold all labels that come after it: one call, not two dozen.
+            // The library writes values as they are.
             let mut value = name.encode_label_value()?;
             value.write_str(text)?;
             value.finish()?;
