@@ -261,8 +261,8 @@ mod tests {
 
     fn examples(text: &str) -> impl Iterator<Item = &str> {
         let lines = text.lines().map(str::trim).filter(|line| line.starts_with("lagstop "));
-        // What follows is a pipe, or what it does.
-        lines.map(|line| line.split(" | ").next().unwrap().split("  ").next().unwrap())
+        // What follows is a pipe, a file, or what it does.
+        lines.map(|line| [" | ", " > ", "  "].into_iter().fold(line, |line, end| line.split(end).next().unwrap()))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What series are told apart by.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use prost::{Message, bytes::Bytes};
 
@@ -18,8 +18,6 @@ pub struct Label {
     pub key: &'static str,
     /// What it says.
     pub value: Arc<str>,
-    /// The value as it stands in text, where that is not the same.
-    escaped: Option<Box<str>>,
     /// The label as a message.
     message: Bytes,
 }
@@ -27,17 +25,8 @@ pub struct Label {
 impl Label {
     /// A label. Of its value nothing is taken for granted.
     pub fn new(key: &'static str, value: Arc<str>) -> Self {
-        let escaped = match escaped(&value) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(escaped) => Some(escaped.into()),
-        };
         let message = LabelPair { name: Some(key.to_owned()), value: Some(value.to_string()) }.encode_to_vec().into();
-        Self { key, value, escaped, message }
-    }
-
-    /// The value as it stands between the quotes.
-    pub(super) fn text(&self) -> &str {
-        self.escaped.as_deref().unwrap_or(&self.value)
+        Self { key, value, message }
     }
 
     /// The label as an encoded `LabelPair`.
@@ -91,33 +80,9 @@ fn of_workload(workload: Option<&Workload>) -> [(&'static str, Arc<str>); 3] {
     ]
 }
 
-/// A label's value as OpenMetrics and Prometheus text have it.
-fn escaped(value: &str) -> Cow<'_, str> {
-    if !value.contains(['\\', '"', '\n']) {
-        return Cow::Borrowed(value);
-    }
-    let mut escaped = String::with_capacity(value.len() + 8);
-    for c in value.chars() {
-        match c {
-            '\\' => escaped.push_str("\\\\"),
-            '"' => escaped.push_str("\\\""),
-            '\n' => escaped.push_str("\\n"),
-            other => escaped.push(other),
-        }
-    }
-    Cow::Owned(escaped)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_cannot_end_their_quotes() {
-        let text = |value: &str| Label::new("cgroup", value.into()).text().to_owned();
-        assert_eq!(text("/plain"), "/plain");
-        assert_eq!(text("/a\"} 1\n# x \\"), "/a\\\"} 1\\n# x \\\\");
-    }
 
     #[test]
     fn a_cgroup_is_told_by_path_unit_and_container() {

@@ -171,12 +171,12 @@ impl AllLabels<'_> {
 
 impl EncodeLabelSet for AllLabels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        let own = self.labels.iter().map(|label| (label.key, label.text()));
+        let own = self.labels.iter().map(|label| (label.key, &*label.value));
         for (key, text) in own.chain(self.part) {
             let mut label = encoder.encode_label();
             let mut name = label.encode_label_key()?;
             name.write_str(key)?;
-            // The library writes values as they are.
+            // The library escapes values since 0.25.2, which Cargo.toml asks for.
             let mut value = name.encode_label_value()?;
             value.write_str(text)?;
             value.finish()?;
