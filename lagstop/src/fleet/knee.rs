@@ -159,11 +159,9 @@ fn solve(mut lines: [[f64; 4]; 3]) -> Option<[f64; 3]> {
         if head[column].abs() < 1e-12 || !head[column].is_finite() {
             return None;
         }
-        for other in 0..3 {
-            if other != column {
-                let times = lines[other][column] / head[column];
-                lines[other].iter_mut().zip(&head).for_each(|(cell, &above)| *cell -= times * above);
-            }
+        for (_, line) in lines.iter_mut().enumerate().filter(|(other, _)| *other != column) {
+            let times = line[column] / head[column];
+            line.iter_mut().zip(&head).for_each(|(cell, &above)| *cell -= times * above);
         }
     }
     Some([0, 1, 2].map(|line| lines[line][3] / lines[line][line]))
