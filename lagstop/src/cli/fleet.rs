@@ -24,7 +24,7 @@ Examples:
   lagstop fleet --prometheus http://prometheus:9090
   lagstop fleet --prometheus https://thanos.example --token-file token --window 30d --format html
                                             A page with pictures, to standard output
-  lagstop fleet --prometheus http://mimir:8080/prometheus --header X-Scope-OrgID:team --match cluster=prod
+  lagstop fleet --prometheus http://mimir/prometheus --header X-Scope-OrgID:a --match cluster=b
   lagstop fleet --prometheus http://prometheus:9090 --p99 20ms --max-utilisation 60%
                                             How many nodes if waits may be so long, and CPUs so full
   lagstop fleet --prometheus http://prometheus:9090 --format json | jq '.nodes[] | select(.overhead > 0.1).node'

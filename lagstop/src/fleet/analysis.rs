@@ -365,7 +365,9 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
         steps_with_data: steps.iter().filter(|step| step.nodes > 0).count() as u64,
         thin,
         unmeasured,
-        restarts: table.has(Figure::Restarts).then(|| nodes.iter().filter_map(|node| node.restarts).sum()),
+        restarts: table
+            .has(Figure::Restarts)
+            .then(|| nodes.iter().filter_map(|node| node.restarts).fold(0, u64::saturating_add)),
         restarted: restarted.into_iter().map(|(node, _)| node.to_owned()).collect(),
         dropped: table.dropped() as u64,
     }
