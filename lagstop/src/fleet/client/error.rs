@@ -157,17 +157,17 @@ impl ClientError {
             ureq::Error::Timeout(_) => return Self::Slow { url, within },
             ureq::Error::HostNotFound => ("no host has that name. Is the address right?".to_owned(), false),
             ureq::Error::Io(error) if error.kind() == TimedOut => return Self::Slow { url, within },
-            ureq::Error::Io(error) => {
-                let is_passing =
-                    matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof);
-                (
-                    format!("{}. Is the server running there, and does it speak {}?", plain(error), spoken(&url)),
-                    is_passing,
-                )
-            }
-            ureq::Error::Rustls(error) => {
-                (format!("{error}. Name who signed its certificate with --ca-file; --insecure trusts anybody"), false)
-            }
+            ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+                Some(error) => (of_tls(error), false),
+                None => {
+                    let is_passing =
+                        matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof);
+                    let spoken = if url.starts_with("https") { "https" } else { "http" };
+                    let why = format!("{}. Is the server running there, and does it speak {spoken}?", plain(error));
+                    (why, is_passing)
+                }
+            },
+            ureq::Error::Rustls(error) => (of_tls(error), false),
             other => (other.to_string(), false),
         };
         Self::Unreachable { url, why, is_passing }
@@ -208,9 +208,18 @@ impl ClientError {
     }
 }
 
-/// The protocol of an address.
-fn spoken(url: &str) -> &str {
-    if url.starts_with("https") { "https" } else { "http" }
+/// What TLS is not content with, and what to do.
+fn of_tls(error: &rustls::Error) -> String {
+    let remedy = match error {
+        rustls::Error::InvalidCertificate(_) => {
+            "Name who signed its certificate with --ca-file; --insecure trusts anybody"
+        }
+        rustls::Error::AlertReceived(_) => {
+            "Does the server ask for a certificate? Show one with --client-cert and --client-key"
+        }
+        _ => "Does it speak https there?",
+    };
+    format!("{error}. {remedy}")
 }
 
 #[cfg(test)]
@@ -227,6 +236,21 @@ mod tests {
         assert_eq!(said, "the server refuses (HTTP 400, bad_data): parse error at 1. The query was: up{");
         assert!(refused(401, "", "").to_string().contains("--token-file"));
         assert!(refused(500, "", &"x".repeat(10_000)).to_string().len() < 600);
+    }
+
+    #[test]
+    fn what_tls_is_not_content_with_has_a_remedy() {
+        let wrapped = |error: rustls::Error| {
+            let error = ureq::Error::Io(io::Error::new(io::ErrorKind::InvalidData, error));
+            ClientError::of(&error, "https://prometheus", Duration::from_secs(1)).to_string()
+        };
+        let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        assert!(wrapped(unknown).ends_with("--insecure trusts anybody"));
+        assert!(
+            wrapped(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired))
+                .contains("--client-cert")
+        );
+        assert!(wrapped(rustls::Error::HandshakeNotComplete).contains("https there?"));
     }
 
     #[test]
