@@ -1,6 +1,6 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
-//! shows, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels.
+//! shows, `cargo xtask serving` measures what serving metrics costs, `cargo xtask schema` writes the schema of recordings, `cargo xtask vmtest` runs the live tests on other kernels.
 
 mod command;
 mod ebpf;
@@ -10,6 +10,7 @@ mod overhead;
 mod readme;
 mod recorder;
 mod schema;
+mod serving;
 mod vmtest;
 mod workspace;
 
@@ -37,6 +38,7 @@ enum Task {
     #[command(hide = true)]
     Nap(recorder::Nap),
     Schema(schema::Arguments),
+    Serving(serving::Arguments),
     Vmtest(vmtest::Arguments),
 }
 
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
         Task::Nap(nap) => nap.run(),
+        Task::Serving(arguments) => finish(serving::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
     }

@@ -6,10 +6,9 @@ mod process;
 
 use std::{thread, time::Duration};
 
-pub(crate) use crowd::Nap;
-use crowd::{Crowd, Pause};
-use error::Error;
-use process::Recorder;
+pub(crate) use crowd::{Crowd, Nap, Pause};
+pub(crate) use error::Error;
+pub(crate) use process::Process;
 
 use crate::{command, machine, workspace::Workspace};
 
@@ -58,7 +57,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     for pause in [Pause::LONG, Pause::SHORT] {
         let crowd = Crowd::start(arguments.cgroups, pause)?;
         let output = home.path().join("crowd.jsonl.zst");
-        let mut recorder = Recorder::start(&lagstop, &output)?;
+        let mut recorder = Process::record(&lagstop, &output)?;
         thread::sleep(Duration::from_secs(arguments.warm_up));
         let before = recorder.cpu_time()?;
         thread::sleep(Duration::from_secs(arguments.seconds));

@@ -74,9 +74,10 @@ pub(super) struct Args {
 /// An address and a port; without an address it is every one.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let everywhere = || text.strip_prefix(':')?.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into());
-    text.parse().ok().or_else(everywhere).ok_or_else(|| {
-        "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for every address of the host".to_owned()
-    })
+    text.parse()
+        .ok()
+        .or_else(everywhere)
+        .ok_or_else(|| "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for every address of the host".to_owned())
 }
 
 fn glob(text: &str) -> Result<Glob, String> {
@@ -140,8 +141,7 @@ impl Args {
             globs
         });
         let (globs, all) = (globs.build()?, self.cgroups.is_empty());
-        let is_wanted =
-            move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
+        let is_wanted = move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
         let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
         Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
     }
@@ -163,7 +163,8 @@ impl Told {
     fn tell(&self, address: SocketAddr, session: &Session) {
         let scheme = if self.encrypted { "https" } else { "http" };
         let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
-        let missing = if missing.is_empty() { String::new() } else { format!("; not measured: {}", missing.join("; ")) };
+        let missing =
+            if missing.is_empty() { String::new() } else { format!("; not measured: {}", missing.join("; ")) };
         say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){missing}\n"));
         if self.open && !address.ip().is_loopback() {
             say(format_args!(

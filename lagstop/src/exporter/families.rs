@@ -94,8 +94,10 @@ pub fn families() -> &'static [Family] {
 }
 
 /// The one that is not of a snapshot, but of the moment in which it is asked for.
-pub(super) const AGE: (&str, &str) =
-    ("lagstop_last_interval_age_seconds", "Time since the last interval was taken in; it grows where measuring is stuck");
+pub(super) const AGE: (&str, &str) = (
+    "lagstop_last_interval_age_seconds",
+    "Time since the last interval was taken in; it grows where measuring is stuck",
+);
 
 const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
 const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
@@ -363,7 +365,9 @@ static FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         labels: LISTENER,
         help: "Time that these waited to be accepted",
-        samples: |snapshot| listeners(snapshot, |listener| listener.totals.and_then(|[_, _, ns, _]| seconds(Nanos(ns)))),
+        samples: |snapshot| {
+            listeners(snapshot, |listener| listener.totals.and_then(|[_, _, ns, _]| seconds(Nanos(ns))))
+        },
     },
     Family {
         name: "lagstop_listener_abandoned_total",
@@ -478,7 +482,8 @@ fn host(value: Option<Value<'_>>) -> Samples<'_> {
 
 /// What there is of each part.
 fn parts<'s, const N: usize>(labels: &'s Labels, values: Parts<'s, N>) -> Samples<'s> {
-    let sample = move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, part: Some(part), value: value? });
+    let sample =
+        move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, part: Some(part), value: value? });
     Box::new(values.into_iter().filter_map(sample))
 }
 
@@ -487,17 +492,12 @@ fn cgroups<'s>(snapshot: &'s Snapshot, value: fn(&'s CgroupSeries) -> Option<Val
 }
 
 fn totals<'s>(snapshot: &'s Snapshot, value: fn(&'s Totals) -> Option<Value<'s>>) -> Samples<'s> {
-    let of = move |cgroup: &'s Arc<CgroupSeries>| {
-        Some(Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?))
-    };
+    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?));
     Box::new(snapshot.cgroups.iter().filter_map(of))
 }
 
 /// The parts of each cgroup.
-fn each<'s, const N: usize>(
-    snapshot: &'s Snapshot,
-    values: fn(&'s CgroupSeries) -> Parts<'s, N>,
-) -> Samples<'s> {
+fn each<'s, const N: usize>(snapshot: &'s Snapshot, values: fn(&'s CgroupSeries) -> Parts<'s, N>) -> Samples<'s> {
     Box::new(snapshot.cgroups.iter().flat_map(move |cgroup| parts(&cgroup.labels, values(cgroup))))
 }
 

@@ -76,7 +76,8 @@ pub fn negotiate(accept: &str) -> Format {
             .collect();
         let of = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
         let Some(format) = format(&kind, of) else { continue };
-        let weight = of("q").map_or(Some(1.0), |weight| weight.parse().ok()).filter(|weight| (0.0..=1.0).contains(weight));
+        let weight =
+            of("q").map_or(Some(1.0), |weight| weight.parse().ok()).filter(|weight| (0.0..=1.0).contains(weight));
         // Of those that are wanted as much the first.
         if let Some(weight) = weight.filter(|weight| *weight > best.0) {
             best = (weight, format);

@@ -9,7 +9,11 @@ use crate::{host::last_unit, model::Workload};
 
 /// The labels of a series, ready for each format: they are written for every sample and hardly ever change.
 #[derive(Clone, Debug, Default)]
-pub struct Labels(Vec<Label>);
+pub struct Labels {
+    all: Vec<Label>,
+    /// In text, from the first value on, without the quotes around all of it.
+    text: String,
+}
 
 /// A label.
 #[derive(Clone, Debug)]
@@ -18,8 +22,6 @@ pub struct Label {
     pub key: &'static str,
     /// What it says.
     pub value: Arc<str>,
-    /// The value as it stands in text, where that is not the same.
-    escaped: Option<Box<str>>,
     /// The label as a message.
     message: Bytes,
 }
@@ -27,17 +29,8 @@ pub struct Label {
 impl Label {
     /// A label. Of its value nothing is taken for granted.
     pub fn new(key: &'static str, value: Arc<str>) -> Self {
-        let escaped = match escaped(&value) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(escaped) => Some(escaped.into()),
-        };
         let message = LabelPair { name: Some(key.to_owned()), value: Some(value.to_string()) }.encode_to_vec().into();
-        Self { key, value, escaped, message }
-    }
-
-    /// The value as it stands between the quotes.
-    pub(super) fn text(&self) -> &str {
-        self.escaped.as_deref().unwrap_or(&self.value)
+        Self { key, value, message }
     }
 
     /// The label as an encoded `LabelPair`.
@@ -48,11 +41,20 @@ impl Label {
 
 impl Labels {
     /// None.
-    pub const NONE: &'static Self = &Self(Vec::new());
+    pub const NONE: &'static Self = &Self { all: Vec::new(), text: String::new() };
 
     /// These, in this order.
     pub fn new(labels: impl IntoIterator<Item = (&'static str, Arc<str>)>) -> Self {
-        Self(labels.into_iter().map(|(key, value)| Label::new(key, value)).collect())
+        let all: Vec<Label> = labels.into_iter().map(|(key, value)| Label::new(key, value)).collect();
+        let mut text = String::new();
+        for (n, Label { key, value, .. }) in all.iter().enumerate() {
+            if n > 0 {
+                text.extend(["\",", *key, "=\""]);
+            }
+            text.push_str(&escaped(value));
+        }
+        text.shrink_to_fit();
+        Self { all, text }
     }
 
     /// Those of the cgroup at `path`.
@@ -71,12 +73,17 @@ impl Labels {
 
     /// Are there none?
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Each of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// The key of the first, and what stands between the first and the last quote.
+    pub(super) fn text(&self) -> Option<(&'static str, &str)> {
+        self.all.first().map(|first| (first.key, self.text.as_str()))
     }
 }
 
@@ -114,7 +121,7 @@ mod tests {
 
     #[test]
     fn values_cannot_end_their_quotes() {
-        let text = |value: &str| Label::new("cgroup", value.into()).text().to_owned();
+        let text = |value: &str| Labels::new([("cgroup", value.into())]).text().unwrap().1.to_owned();
         assert_eq!(text("/plain"), "/plain");
         assert_eq!(text("/a\"} 1\n# x \\"), "/a\\\"} 1\\n# x \\\\");
     }
@@ -123,6 +130,8 @@ mod tests {
     fn a_cgroup_is_told_by_path_unit_and_container() {
         let workload = Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None };
         let labels = Labels::of_cgroup(&"/system.slice/nginx.service/x".into(), Some(&workload));
+        let rest = "\",unit=\"nginx.service\",namespace=\"shop\",pod=\"web\",container=\"";
+        assert_eq!(labels.text(), Some(("cgroup", format!("/system.slice/nginx.service/x{rest}").as_str())));
         let all: Vec<(&str, &str)> = labels.iter().map(|label| (label.key, &*label.value)).collect();
         assert_eq!(
             all,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Labels, ListenerSeries};
-use crate::model::{CgroupId, Interval, Listener, Nanos, NetworkNamespace, Workload};
+use crate::model::{CgroupId, Interval, Listener, ListenerTotals, Nanos, NetworkNamespace, Workload};
 
 /// Listening addresses with series at most. A dense host has thousands; few of them have traffic.
 pub(super) const MOST_LISTENERS: usize = 500;
@@ -56,9 +56,8 @@ impl Listeners {
             self.listener(listener, now);
         }
         let is_crowded = self.left_out > 0;
-        self.known.retain(|_, known| {
-            now.minus(known.listened) <= expiry && !(is_crowded && now.minus(known.busy) > expiry)
-        });
+        self.known
+            .retain(|_, known| now.minus(known.listened) <= expiry && !(is_crowded && now.minus(known.busy) > expiry));
         self.namespaces(&interval.network_namespaces, now, expiry);
     }
 
@@ -89,7 +88,8 @@ impl Listeners {
         known.owner = listener.cgroup.or(known.owner);
         let (path, workload) = known.owner.and_then(|owner| self.owners.of(owner)).unzip();
         let workload = workload.flatten();
-        let is_named = !known.series.labels.is_empty() && (path.is_none() || (&known.path, &known.workload) == (&path, &workload));
+        let is_named =
+            !known.series.labels.is_empty() && (path.is_none() || (&known.path, &known.workload) == (&path, &workload));
         let series = Arc::make_mut(&mut known.series);
         if !is_named {
             let address = listener.address.to_string();
@@ -138,8 +138,9 @@ impl Listeners {
 
 /// Has anything happened on it that somebody may want to know?
 fn is_busy(listener: &Listener) -> bool {
-    let happened = listener.totals.is_some_and(|totals| totals.established + totals.accepts + totals.abandoned > 0);
-    happened || [listener.drops, listener.backlog].into_iter().flatten().any(|count| count > 0)
+    let happened =
+        |totals: ListenerTotals| [totals.established, totals.accepts, totals.abandoned].iter().any(|n| *n > 0);
+    listener.totals.is_some_and(happened) || [listener.drops, listener.backlog].into_iter().flatten().any(|n| n > 0)
 }
 
 /// What cgroups are called, by their ids.
@@ -170,7 +171,7 @@ impl Owners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cgroup, ListenerTotals};
+    use crate::model::Cgroup;
 
     const EXPIRY: Nanos = Nanos(60_000_000_000);
 

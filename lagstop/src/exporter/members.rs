@@ -86,8 +86,10 @@ impl Members {
     /// cheapest member that it costs clearly more than.
     fn admit(&mut self, now: Nanos, changes: &mut Changes) {
         let of = |is_member: bool| self.known.iter().filter(move |(_, known)| known.is_member == is_member);
-        let mut outside: Vec<(f64, Arc<str>)> =
-            of(false).filter(|(_, known)| known.seen == now).map(|(path, known)| (known.cost, Arc::clone(path))).collect();
+        let mut outside: Vec<(f64, Arc<str>)> = of(false)
+            .filter(|(_, known)| known.seen == now)
+            .map(|(path, known)| (known.cost, Arc::clone(path)))
+            .collect();
         if outside.is_empty() || self.room == 0 {
             return;
         }
@@ -96,7 +98,8 @@ impl Members {
         let free = self.room - self.members;
         changes.come.extend(outside.by_ref().take(free).map(|(_, path)| path));
         if outside.len() > 0 {
-            let mut inside: Vec<(f64, Arc<str>)> = of(true).map(|(path, known)| (known.cost, Arc::clone(path))).collect();
+            let mut inside: Vec<(f64, Arc<str>)> =
+                of(true).map(|(path, known)| (known.cost, Arc::clone(path))).collect();
             inside.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
             for ((outer, comes), (inner, goes)) in outside.zip(inside) {
                 if outer <= HYSTERESIS * inner {
@@ -124,8 +127,11 @@ impl Members {
     fn forget_the_cheapest(&mut self) {
         let outsiders = self.known.len() - self.members;
         // Some more at a time, so that it is not done in every interval.
-        let Some(surplus) = outsiders.checked_sub(MOST_OUTSIDERS + 1).map(|more| more + MOST_OUTSIDERS / 10) else { return };
-        let mut costs: Vec<f64> = self.known.values().filter(|known| !known.is_member).map(|known| known.cost).collect();
+        let Some(surplus) = outsiders.checked_sub(MOST_OUTSIDERS + 1).map(|more| more + MOST_OUTSIDERS / 10) else {
+            return;
+        };
+        let mut costs: Vec<f64> =
+            self.known.values().filter(|known| !known.is_member).map(|known| known.cost).collect();
         let at = surplus.min(costs.len() - 1);
         let (_, limit, _) = costs.select_nth_unstable_by(at, f64::total_cmp);
         let limit = *limit;

@@ -55,11 +55,12 @@ impl CgroupSeries {
             self.accept_wait.get_or_insert_default().add(waits, time);
         }
         self.throttle(cgroup);
-        self.threads += totals.threads;
+        self.threads = self.threads.saturating_add(totals.threads);
     }
 
     fn throttle(&mut self, cgroup: &Cgroup) {
-        let (Some(periods), Some(throttled), Some(time)) = (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
+        let (Some(periods), Some(throttled), Some(time)) =
+            (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
         else {
             return;
         };

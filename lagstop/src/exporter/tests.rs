@@ -1,6 +1,11 @@
 //! What is exposed, as those who read it do.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    process::{Command, Stdio},
+    sync::Arc,
+};
 
 use proptest::prelude::*;
 use prost::Message;
@@ -29,7 +34,12 @@ fn session() -> Session {
         detail: "tracepoint".to_owned(),
         measures: "switches".to_owned(),
     };
-    Session { hooks: vec![hook], lagstop_version: "1.2.3".to_owned(), ..Session::default() }
+    Session {
+        hooks: vec![hook],
+        lagstop_version: "1.2.3".to_owned(),
+        load_credit_time_ns: Nanos(2 * Nanos::SECOND.0),
+        ..Session::default()
+    }
 }
 
 /// A cgroup that did something of everything, `n` times over.
@@ -115,7 +125,8 @@ fn interval(cgroups: Vec<Cgroup>) -> Interval {
 fn everything() -> Arc<Snapshot> {
     let mut accumulator = Accumulator::new(&session(), settings(2));
     let mut pod = cgroup(5, "/kubepods.slice/x.scope", 4);
-    pod.workload = Some(Arc::new(Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None }));
+    pod.workload =
+        Some(Arc::new(Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None }));
     accumulator.add(&interval(vec![cgroup(6, HOSTILE, 9), pod, cgroup(7, "/small", 1)]));
     accumulator.snapshot().into()
 }
@@ -184,7 +195,8 @@ fn openmetrics(snapshot: &Arc<Snapshot>) -> BTreeMap<Key, f64> {
 
 /// The value of the only series of `name` whose labels hold all of `labels`.
 fn value(samples: &BTreeMap<Key, f64>, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-    let is_it = |key: &Key| key.0 == name && labels.iter().all(|(name, value)| key.1.get(*name).is_some_and(|it| it == value));
+    let is_it =
+        |key: &Key| key.0 == name && labels.iter().all(|(name, value)| key.1.get(*name).is_some_and(|it| it == value));
     let mut found = samples.iter().filter(|(key, _)| is_it(key));
     let value = found.next().map(|(_, value)| *value);
     assert!(found.next().is_none(), "more than one {name} {labels:?}");
@@ -264,9 +276,25 @@ fn prometheus_text_has_the_same_samples_and_whole_names() {
     }
 }
 
+/// Where the program of Prometheus is that checks what exporters say; else it cannot be asked.
+#[test]
+fn promtool_has_nothing_to_object_to() {
+    let mut command = Command::new("promtool");
+    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut promtool = match command.spawn() {
+        Ok(promtool) => promtool,
+        Err(error) => return eprintln!("SKIPPED: promtool cannot be run: {error}"),
+    };
+    promtool.stdin.take().unwrap().write_all(text(Format::Prometheus, &everything()).as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    assert!(output.status.success(), "{said}");
+}
+
 /// All families in a stream of messages.
 fn decode(mut bytes: &[u8]) -> Vec<MetricFamily> {
-    std::iter::from_fn(|| (!bytes.is_empty()).then(|| MetricFamily::decode_length_delimited(&mut bytes).unwrap())).collect()
+    std::iter::from_fn(|| (!bytes.is_empty()).then(|| MetricFamily::decode_length_delimited(&mut bytes).unwrap()))
+        .collect()
 }
 
 #[test]
@@ -312,9 +340,9 @@ fn what_idle_costs_is_not_the_hosts() {
     let samples = openmetrics(&everything());
     let cost = |name, phase| value(&samples, name, &[("phase", phase)]);
     // 9 + 4 + 1 times what one did.
-    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "pick"), Some(14.0 * 5e-6));
-    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "swap"), Some(14.0 * 2e-6));
-    assert_eq!(value(&samples, "lagstop_host_kept_running_seconds_total", &[]), Some(14.0 * 1e-6));
+    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "pick"), Some(70e-6));
+    assert_eq!(cost("lagstop_host_switch_cost_seconds_total", "swap"), Some(28e-6));
+    assert_eq!(value(&samples, "lagstop_host_kept_running_seconds_total", &[]), Some(14e-6));
     assert_eq!(value(&samples, "lagstop_host_switches_total", &[("kind", "voluntary")]), Some(28.0));
     assert_eq!(value(&samples, "lagstop_host_switches_total", &[("kind", "involuntary")]), Some(14.0));
     assert_eq!(value(&samples, "lagstop_host_runqueue_wait_seconds_count", &[]), Some(14.0));
@@ -333,7 +361,21 @@ fn what_is_not_measured_is_absent() {
     for there in ["lagstop_cgroup_cpu_seconds_total", "lagstop_cgroup_switches_total", "lagstop_cgroup_threads"] {
         assert!(names.contains(&there), "{there}");
     }
-    for absent in ["cost", "kept", "migrations", "wait", "credit", "light", "period", "thrott", "quota", "steal", "pressure", "probe", "cross"] {
+    for absent in [
+        "cost",
+        "kept",
+        "migrations",
+        "wait",
+        "credit",
+        "light",
+        "period",
+        "thrott",
+        "quota",
+        "steal",
+        "pressure",
+        "probe",
+        "cross",
+    ] {
         assert!(!names.iter().any(|name| name.contains(absent)), "{absent}: {names:?}");
     }
 }

@@ -149,12 +149,9 @@ fn value(metric: &mut MetricEncoder<'_>, kind: Kind, value: Value<'_>) -> fmt::R
         (Kind::Counter, Value::Real(real)) => metric.encode_counter::<NoLabelSet, f64, f64>(&real, None),
         (Kind::Gauge, Value::Count(count)) => metric.encode_gauge(&(count as f64)),
         (Kind::Gauge, Value::Real(real)) => metric.encode_gauge(&real),
-        (Kind::Histogram, Value::Histogram(histogram)) => metric.encode_histogram::<NoLabelSet>(
-            histogram.sum(),
-            histogram.count(),
-            &histogram.classic(),
-            None,
-        ),
+        (Kind::Histogram, Value::Histogram(histogram)) => {
+            metric.encode_histogram::<NoLabelSet>(histogram.sum(), histogram.count(), &histogram.classic(), None)
+        }
         // A family whose samples are of another kind: that a test finds.
         _ => Err(fmt::Error),
     }
@@ -174,12 +171,11 @@ impl AllLabels<'_> {
 
 impl EncodeLabelSet for AllLabels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
-        let own = self.labels.iter().map(|label| (label.key, label.text()));
-        for (key, text) in own.chain(self.part) {
+        for (key, text) in self.labels.text().into_iter().chain(self.part) {
             let mut label = encoder.encode_label();
             let mut name = label.encode_label_key()?;
             name.write_str(key)?;
-            // The library writes values as they are.
+            // The library writes values as they are, so one can hold all labels that come after it: one call, not two dozen.
             let mut value = name.encode_label_value()?;
             value.write_str(text)?;
             value.finish()?;

@@ -4,6 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use hyper::{rt, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::oneshot,
@@ -32,7 +33,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 256,
+            connections: 128,
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(5),
             whole: Duration::from_secs(20),
@@ -42,6 +43,8 @@ impl Default for Limits {
 
 /// The head of a request takes this at most.
 const LONGEST_HEAD: usize = 16 << 10;
+/// What the system holds back of what is sent to a slow reader, twice: left to itself it takes megabytes for each.
+const SEND_BUFFER: usize = 128 << 10;
 /// How long those who are in have left at the end.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 /// Before the next try where the system has no room for a connection.
@@ -84,7 +87,7 @@ pub(super) async fn run(
 
 /// Serves one request, and ends the connection.
 async fn serve(stream: TcpStream, doors: Arc<Doors>, site: Arc<Site>, limits: Limits) {
-    let _ = stream.set_nodelay(true);
+    let _ = (stream.set_nodelay(true), set_socket_send_buffer_size(&stream, SEND_BUFFER));
     match &doors.tls {
         None => answer(TokioIo::new(stream), &doors, site, limits).await,
         Some(tls) => {

@@ -21,7 +21,7 @@ use tokio::{sync::Mutex as Turn, task::spawn_blocking, time::sleep_until};
 /// After a wrong password nothing is tried for so many times as long as it took.
 const RESTRAINT: u32 = 19;
 /// Passwords that wait to be tried. More are turned away.
-const MOST_WAITING: usize = 16;
+const MOST_WAITING: usize = 8;
 /// Wrong passwords that are remembered, so that who tries one over and over does not make others wait.
 const MOST_WRONG: usize = 64;
 
@@ -107,7 +107,12 @@ impl Passwords {
     }
 
     /// Tries it. That goes on when whoever asked has gone: hanging up does not get another one its turn.
-    async fn is_right(&self, user: &str, password: Vec<u8>, mut turn: tokio::sync::OwnedMutexGuard<Option<Instant>>) -> bool {
+    async fn is_right(
+        &self,
+        user: &str,
+        password: Vec<u8>,
+        mut turn: tokio::sync::OwnedMutexGuard<Option<Instant>>,
+    ) -> bool {
         // For a user who is not there another one's is tried: it takes as long.
         let hash = self.hashes.get(user);
         let is_user = hash.is_some();

@@ -115,7 +115,7 @@ impl WebConfig {
     fn parse(text: &str, directory: &Path) -> Result<Self, String> {
         // Without the lines around a mistake: hashes may be among them.
         let options = serde_saphyr::options! { with_snippet: false };
-        let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } = if text.trim().is_empty() {
+        let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } = if is_empty(text) {
             File::default()
         } else {
             serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?
@@ -135,7 +135,11 @@ impl Tls {
         refuse([
             ("tls_server_config.cert", self.cert.is_some(), "put it into a file and name that as cert_file"),
             ("tls_server_config.key", self.key.is_some(), "put it into a file and name that as key_file"),
-            ("tls_server_config.client_ca", self.client_ca.is_some(), "put it into a file and name that as client_ca_file"),
+            (
+                "tls_server_config.client_ca",
+                self.client_ca.is_some(),
+                "put it into a file and name that as client_ca_file",
+            ),
             (
                 "tls_server_config.client_allowed_sans",
                 self.client_allowed_sans.is_some(),
@@ -194,6 +198,11 @@ impl Tls {
     }
 }
 
+/// Has it nothing in it but comments?
+fn is_empty(text: &str) -> bool {
+    text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
+}
+
 fn refuse<const N: usize>(keys: [(&str, bool, &str); N]) -> Result<(), String> {
     match keys.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((key, _, instead)) => Err(format!("lagstop does not do {key}: {instead}")),
@@ -206,9 +215,9 @@ fn version(key: &str, value: Option<String>) -> Result<Option<u8>, String> {
         None => Ok(None),
         Some("TLS12") => Ok(Some(12)),
         Some("TLS13") => Ok(Some(13)),
-        Some(old @ ("TLS10" | "TLS11")) => {
-            Err(format!("{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"))
-        }
+        Some(old @ ("TLS10" | "TLS11")) => Err(format!(
+            "{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"
+        )),
         Some(other) => Err(format!("there is no {key} {other}: set TLS12 or TLS13")),
     }
 }
@@ -219,7 +228,9 @@ fn check_hash(user: &str, hash: &str) -> Result<(), String> {
     })?;
     let cost = parts.get_cost();
     if !(4..=MOST_COST).contains(&cost) {
-        return Err(format!("the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"));
+        return Err(format!(
+            "the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"
+        ));
     }
     Ok(())
 }
@@ -272,7 +283,6 @@ mod tests {
         assert!(tls("client_auth_type: Sometimes").contains("there is no client_auth_type"));
         assert!(tls("client_auth_type: RequireAndVerifyClientCert").contains("takes client_ca_file"));
         assert!(tls("client_ca_file: ca.crt").contains("means nothing"));
-        assert!(tls("{").len() > 5);
     }
 
     #[test]

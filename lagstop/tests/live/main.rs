@@ -22,6 +22,7 @@ mod privileges;
 mod recorder;
 mod rotation;
 mod screen;
+mod serving;
 mod sockets;
 mod terminal;
 mod trying;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         privileges::TESTS,
         rotation::TESTS,
         screen::TESTS,
+        serving::TESTS,
         sockets::TESTS,
         trying::TESTS,
         ways::TESTS,

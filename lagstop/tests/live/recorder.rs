@@ -56,6 +56,11 @@ impl Recorder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
+    /// What it has said.
+    pub(crate) fn said(&self) -> String {
+        self.said.lock().unwrap().clone()
+    }
+
     /// Has it said `text`?
     pub(crate) fn says(&self, text: &str) -> bool {
         self.count(text) > 0

@@ -18,26 +18,26 @@ use super::error::Error;
 
 /// How long a process sleeps at a time: between so many milliseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Pause {
+pub(crate) struct Pause {
     least_ms: u64,
     most_ms: u64,
 }
 
 impl Pause {
     /// One in ten wakes up in a second.
-    pub(super) const LONG: Self = Self { least_ms: 5_000, most_ms: 15_000 };
+    pub(crate) const LONG: Self = Self { least_ms: 5_000, most_ms: 15_000 };
     /// Each wakes up three times a second.
-    pub(super) const SHORT: Self = Self { least_ms: 200, most_ms: 400 };
+    pub(crate) const SHORT: Self = Self { least_ms: 200, most_ms: 400 };
 }
 
 /// The cgroups and their processes. Dropping it ends and removes them.
-pub(super) struct Crowd {
+pub(crate) struct Crowd {
     parent: PathBuf,
     members: Vec<(PathBuf, Child)>,
 }
 
 impl Crowd {
-    pub(super) fn start(count: u32, pause: Pause) -> Result<Self, Error> {
+    pub(crate) fn start(count: u32, pause: Pause) -> Result<Self, Error> {
         let hierarchy = Hierarchy::find(GroupBy::Scheduler)?;
         let parent = hierarchy.mount.join(format!("lagstop-crowd-{}", std::process::id()));
         make(&parent)?;

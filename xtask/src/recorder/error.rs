@@ -8,7 +8,7 @@ use crate::command::CommandError;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("making cgroups and loading eBPF programs take root: run `sudo -E cargo xtask recorder`")]
+    #[error("making cgroups and loading eBPF programs take root: run it with `sudo -E`")]
     NotRoot,
     #[error("{what}: {source}")]
     File { what: String, source: io::Error },
@@ -16,6 +16,10 @@ pub(crate) enum Error {
     Proc(String),
     #[error("the recorder ended with an error ({0}); what it said is above")]
     Recorder(ExitStatus),
+    #[error("the server did not start: {0}")]
+    Server(String),
+    #[error("what the server answers is no scrape: {0}")]
+    Scrape(String),
     #[error("a budget is overrun: see above")]
     OverBudget,
     #[error(transparent)]
@@ -27,7 +31,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    pub(super) fn file(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn file(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         |source| Self::File { what, source }
     }

@@ -1,7 +1,8 @@
-//! The recorder's process, and what the kernel says it took.
+//! The process that measures, and what the kernel says it took.
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -12,15 +13,33 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::error::Error;
 
-/// A recorder at work. It is ended on every way out.
-pub(super) struct Recorder(Child);
+/// lagstop at work. It is ended on every way out.
+pub(crate) struct Process(Child);
 
-impl Recorder {
-    pub(super) fn start(lagstop: &Path, output: &Path) -> Result<Self, Error> {
+impl Process {
+    /// A recorder.
+    pub(super) fn record(lagstop: &Path, output: &Path) -> Result<Self, Error> {
         let mut command = Command::new(lagstop);
         command.args(["record", "--interval", "1s", "--duration", "10m", "--force", "--output"]).arg(output);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         child.map(Self).map_err(Error::file(lagstop.display().to_string()))
+    }
+
+    /// A server of metrics of at most `top` cgroups, and where it listens.
+    pub(crate) fn serve(lagstop: &Path, top: usize) -> Result<(Self, String), Error> {
+        let mut command = Command::new(lagstop);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--top", &top.to_string()]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut process = child.map(Self).map_err(Error::file(lagstop.display().to_string()))?;
+        let mut said = String::new();
+        if let Some(stderr) = process.0.stderr.take() {
+            BufReader::new(stderr).read_line(&mut said).map_err(Error::file("what the server says"))?;
+        }
+        let address = said.split("serving http://").nth(1).and_then(|rest| rest.split("/metrics").next());
+        match address {
+            Some(address) => Ok((process, address.to_owned())),
+            None => Err(Error::Server(said)),
+        }
     }
 
     fn read(&self, file: &str) -> Result<(String, String), Error> {
@@ -30,7 +49,7 @@ impl Recorder {
     }
 
     /// CPU time that all of its threads have used, `utime` and `stime` of proc_pid_stat(5).
-    pub(super) fn cpu_time(&self) -> Result<Duration, Error> {
+    pub(crate) fn cpu_time(&self) -> Result<Duration, Error> {
         let (path, text) = self.read("stat")?;
         ticks(&text)
             .map(|ticks| Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
@@ -38,14 +57,14 @@ impl Recorder {
     }
 
     /// The most memory that it ever had, in KiB.
-    pub(super) fn most_memory(&self) -> Result<u64, Error> {
+    pub(crate) fn most_memory(&self) -> Result<u64, Error> {
         let (path, text) = self.read("status")?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).ok_or(Error::Proc(path))
     }
 
-    /// Has it finish its file.
-    pub(super) fn end(&mut self) -> Result<(), Error> {
+    /// Has it finish what it does.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
         kill_process(Pid::from_child(&self.0), Signal::INT)
             .map_err(|error| Error::file("the recorder")(error.into()))?;
         let status = self.0.wait().map_err(Error::file("the recorder"))?;
@@ -53,7 +72,7 @@ impl Recorder {
     }
 }
 
-impl Drop for Recorder {
+impl Drop for Process {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.0.kill();

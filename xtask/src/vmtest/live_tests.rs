@@ -96,6 +96,8 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("top_stops_and_continues_with_its_terminal"),
     program("top_gives_the_terminal_back_when_something_panics"),
     program("top_prints_tables_for_scripts"),
+    program("what_is_served_agrees_with_the_kernel"),
+    program("serve_ends_on_sigterm_and_gives_its_port_back"),
     program("diagnose_reports_on_the_running_host"),
     on_a_host("diagnose_finds_nothing_wrong_on_an_idle_host"),
     on_a_host("diagnose_finds_a_pool_that_is_too_large"),

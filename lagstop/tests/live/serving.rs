@@ -1,0 +1,129 @@
+//! `lagstop serve`, scraped as Prometheus does.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::Signal;
+
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{TestCgroup, assert_equal_but_for_edges, assert_within, eventually, is_slow},
+    kernel_files::ProcessFigures,
+    recorder::Recorder,
+};
+
+pub(crate) const TESTS: &[Test] =
+    &[("what_is_served_agrees_with_the_kernel", agreement), ("serve_ends_on_sigterm_and_gives_its_port_back", ending)];
+
+/// A server, gone when the test ends.
+struct Server {
+    process: Recorder,
+    address: String,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let process = Recorder::run(Command::new(lagstop()).args(["serve", "--listen", "127.0.0.1:0"]).args(arguments));
+        eventually("a server", || process.says("/metrics (Ctrl-C ends)"));
+        let said = process.said();
+        let address = said.split("serving http://").nth(1).unwrap().split("/metrics").next().unwrap().to_owned();
+        let server = Self { process, address };
+        eventually("the first interval", || server.get("/-/ready", "").starts_with("HTTP/1.1 200"));
+        server
+    }
+
+    fn get(&self, path: &str, accept: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: lagstop\r\nAccept: {accept}\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn scrape(&self) -> Scrape {
+        let text = self.get("/metrics", "application/openmetrics-text;version=1.0.0");
+        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("# EOF\n"), "{text}");
+        Scrape(text)
+    }
+}
+
+struct Scrape(String);
+
+impl Scrape {
+    /// The value of a series whose labels hold all of these; 0 before there is one.
+    fn value(&self, name: &str, labels: &[String]) -> f64 {
+        let is_it = |line: &&str| {
+            line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' ']))
+                && labels.iter().all(|it| line.contains(it))
+        };
+        let mut found = self.0.lines().filter(is_it);
+        let Some(line) = found.next() else { return 0.0 };
+        assert_eq!(found.next(), None, "{line}");
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    }
+}
+
+fn agreement() {
+    let cgroup = TestCgroup::new("serve");
+    let server = Server::start(&["--interval", "200ms"]);
+    let mut load = cgroup.start("nap");
+    load.line();
+    // What it did to get there is in the next interval.
+    thread::sleep(Duration::from_millis(700));
+    let (before, began) = (server.scrape(), Instant::now());
+    let (cpu, process) = (cgroup.cpu_ns(), ProcessFigures::read(load.pid()));
+    load.go();
+    assert_eq!(load.line(), "done");
+    let (cpu, process) = (cgroup.cpu_ns() - cpu, ProcessFigures::read(load.pid()).since(process));
+    thread::sleep(Duration::from_millis(700));
+    let (after, took) = (server.scrape(), began.elapsed());
+    let own = format!("cgroup=\"{}\"", cgroup.path);
+    let grew = |name: &str, more: &[&str]| {
+        let labels: Vec<String> = more.iter().map(|label| (*label).to_owned()).chain([own.clone()]).collect();
+        after.value(name, &labels) - before.value(name, &labels)
+    };
+    let ns = |seconds: f64| (seconds * 1e9).round() as u64;
+    assert_within("CPU time", ns(grew("lagstop_cgroup_cpu_seconds_total", &[])), cpu, 1.0);
+    let switches = |kind: &str| grew("lagstop_cgroup_switches_total", &[&format!("kind=\"{kind}\"")]) as u64;
+    assert_equal_but_for_edges("voluntary switches", switches("voluntary"), process.voluntary, 4);
+    assert_equal_but_for_edges("involuntary switches", switches("involuntary"), process.involuntary, 4);
+    let waits = grew("lagstop_cgroup_runqueue_wait_seconds_count", &[]) as u64;
+    assert_equal_but_for_edges("waits", waits, process.waits, 4);
+    let wait = ns(grew("lagstop_cgroup_runqueue_wait_seconds_sum", &[]));
+    // A wait at either edge may be as long as all others of a load that is alone on its CPU.
+    if process.run_delay_ns > 50_000_000 {
+        assert_within("run-queue wait", wait, process.run_delay_ns, 2.0);
+    }
+    assert!(process.voluntary > 500 || is_slow(), "the load was to sleep: {process:?}");
+
+    let host = |name: &str| after.value(name, &[]) - before.value(name, &[]);
+    let capacity = ns(host("lagstop_host_busy_seconds_total") + host("lagstop_host_idle_seconds_total"));
+    let cpus = after.value("lagstop_host_cpus_online", &[]);
+    // An interval more or less.
+    assert_within("time of the CPUs", capacity, ns(took.as_secs_f64() * cpus), 12.0);
+    assert!(after.value("lagstop_last_interval_age_seconds", &[]) < 5.0);
+    assert!(after.value("lagstop_build_info", &[]) == 1.0 && after.0.contains("lagstop_hook_info{hook=\"switches\""));
+    let kind = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
+    assert!(server.get("/metrics", kind).contains("content-type: application/vnd.google.protobuf"));
+}
+
+fn ending() {
+    let mut server = Server::start(&["--interval", "200ms", "--top", "0"]);
+    let scrape = server.scrape();
+    assert!(scrape.value("lagstop_cgroup_cpu_seconds_total", &["cgroup=\"other\"".to_owned()]) > 0.0);
+    assert!(scrape.value("lagstop_cgroups_exported", &[]) == 0.0);
+    // Who is in the middle of something does not hold it up.
+    let mut stuck = TcpStream::connect(&server.address).unwrap();
+    stuck.write_all(b"GET /metr").unwrap();
+    server.process.signal(Signal::TERM);
+    let (status, said) = server.process.end();
+    assert!(status.success(), "{status}: {said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(std::net::TcpListener::bind(&server.address).is_ok());
+}
