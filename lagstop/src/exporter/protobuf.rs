@@ -159,7 +159,7 @@ fn histogram(of: &Histogram) -> HistogramMessage {
         .classic()
         .into_iter()
         // The last, without a bound, is all of them, and left out.
-        .filter(|(bound, _)| *bound < f64::MAX)
+        .filter(|(bound, _)| bound.is_finite())
         .map(|(bound, count)| {
             below += count;
             Bucket { cumulative_count: Some(below), upper_bound: Some(bound) }
