@@ -1,6 +1,8 @@
 //! What is handed out to run lagstop elsewhere, in `docs/deploy`, holds against the published schemas of Kubernetes, against
 //! systemd, and against lagstop itself.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::{
     collections::BTreeMap,
     fs,

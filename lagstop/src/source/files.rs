@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn this_host_is_read() {
-        let Ok(mut collector) = Collector::start(GroupBy::Scheduler) else {
+        let Ok(mut collector) = Collector::start(GroupBy::Scheduler, None) else {
             eprintln!("no cgroup hierarchy is mounted here: nothing was read");
             return;
         };
