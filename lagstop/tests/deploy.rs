@@ -2,6 +2,8 @@
 //! systemd, and against lagstop itself.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
+
 use std::{
     collections::BTreeMap,
     fs,
