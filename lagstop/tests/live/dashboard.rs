@@ -331,7 +331,7 @@ fn is_true(prometheus: &Prometheus) {
     }
 }
 
-/// Prints what docs/deploy/README.md says of how many series there are.
+/// Prints what docs/deploy/prometheus/README.md says of how many series there are.
 fn count(prometheus: &Prometheus, kind: &str) {
     let count = |matcher: &str| prometheus.figure(&format!("count({{__name__=~\"{matcher}\"}})"));
     println!(
