@@ -31,7 +31,7 @@ impl fmt::Debug for Settings {
 /// Adds intervals up to totals that only grow.
 ///
 /// A series is a path, not an id: a unit that is restarted goes on in the series it had. What a cgroup does is counted in its own
-/// series while it has them, and in those of [`OTHER`] while it has not; nothing is ever moved from one to the other. So both
+/// series while it has them, and in those of `other` while it has not; nothing is ever moved from one to the other. So both
 /// only grow, and their rates add up to the host's, whoever comes and goes. A cgroup that gets series again begins at 0, which
 /// Prometheus takes for the restart of a counter.
 #[derive(Debug)]
