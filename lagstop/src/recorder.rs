@@ -46,10 +46,11 @@ impl Origin {
 impl Recorder {
     /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
     const PATIENCE: Duration = Duration::from_secs(30);
-    const INTERVAL: &str = "500ms";
+    /// Intervals for whoever has time.
+    pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
-    /// Starts it, for so many cgroups, and waits until it measures.
-    pub(crate) fn start(cgroups: u32) -> io::Result<Self> {
+    /// Starts it, for so many cgroups and with intervals of such a length, and waits until it measures.
+    pub(crate) fn start(cgroups: u32, interval: Duration) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         // As the user would have it is not as it has to be here.
         command.args([
@@ -59,7 +60,7 @@ impl Recorder {
             "--group-by",
             "scheduler",
             "--interval",
-            Self::INTERVAL,
+            &format!("{}ms", interval.as_millis()),
             "--max-cgroups",
             &cgroups.to_string(),
         ]);

@@ -64,6 +64,9 @@ pub enum BenchError {
     /// The host cannot be measured.
     #[error("the host cannot be measured: {}", plain(.0))]
     Recorder(io::Error),
+    /// The recorder did not get to run while it mattered.
+    #[error("no interval was measured from its beginning to its end: the host is too busy for such a short --duration")]
+    NoInterval,
     /// A change to scheduling cannot be made.
     #[error("{policy} cannot be tried: {why}")]
     Policy {
@@ -75,6 +78,13 @@ pub enum BenchError {
     /// It was asked to stop.
     #[error("stopped: nothing is left of it")]
     Stopped,
+}
+
+impl BenchError {
+    /// Would what went wrong go wrong in other runs, too?
+    const fn ends_all(&self) -> bool {
+        !matches!(self, Self::Policy { .. } | Self::NoInterval)
+    }
 }
 
 /// How far it is.
@@ -91,7 +101,8 @@ pub struct Progress {
 }
 
 /// Runs all of it, for as long as `stop` is not set; tells `progress` now and then how far it is. What was finished before it
-/// had to end is told, and what was not. Where a policy is refused, the other runs are made.
+/// had to end is told, and what was not. Where a policy is refused or nothing was measured, the other
+/// runs are made.
 ///
 /// # Errors
 /// See [`BenchError`], where not a single run was finished. Nothing is left of it then.
@@ -130,9 +141,8 @@ pub fn run(
             }
             Err(error) => error,
         };
-        // Others may be had where this one is not; but for that, what went wrong would again.
-        let is_of_policy = matches!(error, BenchError::Policy { .. });
-        let not_made = if is_of_policy { &plan[run..=run] } else { &plan[run..] };
+        let ends_all = error.ends_all();
+        let not_made = if ends_all { &plan[run..] } else { &plan[run..=run] };
         let why = error.to_string();
         bench.missing.extend(not_made.iter().map(|&(round, density, policy)| Missing {
             density,
@@ -140,8 +150,9 @@ pub fn run(
             round,
             why: why.clone(),
         }));
-        wrong = wrong.or(Some(error));
-        if !is_of_policy {
+        // What ended all of it says most.
+        wrong = wrong.filter(|_| !ends_all).or(Some(error));
+        if ends_all {
             break;
         }
     }
@@ -277,7 +288,8 @@ impl Deployment {
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         self.refuse_when_stopped()?;
         // Whatever else runs has its cgroups, too.
-        let mut recorder = Recorder::start(count.saturating_add(ROOM)).map_err(BenchError::Recorder)?;
+        let interval = interval(settings.duration);
+        let mut recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
         let sides = self.sides();
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
@@ -321,7 +333,7 @@ impl Deployment {
             }
         }
         if intervals.is_empty() {
-            return Err(BenchError::Recorder(io::Error::other("lagstop record wrote no interval in time")));
+            return Err(BenchError::NoInterval);
         }
         let mut tallies = Vec::new();
         for (number, function) in (0..).zip(&mut self.functions) {
@@ -400,6 +412,11 @@ pub const FUNCTION: &str = "bench-function";
 /// Cgroups of others that are measured as well.
 const ROOM: u32 = 1_000;
 const STEP: Duration = Duration::from_millis(100);
+
+/// Length of the intervals in a run that takes so long: several are whole in it.
+fn interval(duration: Duration) -> Duration {
+    (duration / 10).clamp(Duration::from_millis(20), Recorder::INTERVAL)
+}
 /// How long before they start functions are told, and how much longer for each of them.
 const LEAD: Duration = Duration::from_millis(200);
 const LEAD_EACH: Duration = Duration::from_millis(1);

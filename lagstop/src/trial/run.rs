@@ -126,7 +126,7 @@ pub fn prepare(
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Prepared, TrialError> {
-    let mut recorder = Recorder::start(CGROUPS).map_err(TrialError::Recorder)?;
+    let mut recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
     let session = recorder.session().clone();
     let mut observations = Observations::new(session.clone());
