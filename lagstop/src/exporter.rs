@@ -1,7 +1,7 @@
 //! What `lagstop serve` exposes: intervals added up to totals that only grow, and these as metrics.
 //!
 //! Pure: no I/O, no clock. Intervals go into an [`Accumulator`]; a [`Snapshot`] of it is encoded as what the scraper asks
-//! for ([`negotiate`], [`encode`]). `docs/metrics.md` has every metric.
+//! for ([`encode`]). `docs/metrics.md` has every metric.
 
 mod accumulator;
 mod families;
@@ -17,7 +17,7 @@ mod text;
 
 pub use accumulator::{Accumulator, Settings};
 pub use families::{Family, Kind, families};
-pub use format::{Format, encode, encode_age, negotiate};
+pub use format::{Format, encode};
 pub use histogram::Histogram;
 pub use labels::{Label, Labels};
 pub use series::{CgroupSeries, HostSeries, ListenerSeries};

@@ -8,6 +8,7 @@
 mod bodies;
 mod chunks;
 mod connections;
+mod negotiation;
 mod pages;
 mod passwords;
 mod security;

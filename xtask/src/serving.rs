@@ -16,7 +16,7 @@ use crate::{
 /// Measure what `lagstop serve` costs with thousands of cgroups.
 ///
 /// Makes them, each with a process that wakes up three times a second, serves their metrics, and scrapes them as Prometheus
-/// does: every 15 seconds, as OpenMetrics and as messages by turns. CPU time is the process's own from /proc, for measuring and
+/// does: every 15 seconds, compressed, as OpenMetrics and as messages by turns. CPU time is the process's own from /proc, for measuring and
 /// serving together, memory the most that it ever had. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -108,7 +108,7 @@ fn measure(lagstop: &std::path::Path, top: usize, scrapes: u32) -> Result<bool, 
 fn fetch(address: &str, accept: &str) -> Result<(Duration, usize), Error> {
     let began = Instant::now();
     let mut stream = TcpStream::connect(address).map_err(Error::file("the server"))?;
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: lagstop\r\nAccept: {accept}\r\n\r\n")
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: lagstop\r\nAccept: {accept}\r\nAccept-Encoding: gzip\r\n\r\n")
         .map_err(Error::file("the server"))?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).map_err(Error::file("the server"))?;

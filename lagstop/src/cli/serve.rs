@@ -3,8 +3,7 @@
 use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener},
     path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use clap::Args as ClapArgs;
@@ -19,7 +18,7 @@ use super::{
     say,
 };
 use crate::{
-    exporter::{Accumulator, Settings},
+    exporter::{Accumulator, Settings, Snapshot},
     model::{Cgroup, Nanos, Session},
     plain::plain,
     serve::{Limits, Options, Published, Security, Server},
@@ -120,12 +119,17 @@ async fn serve(
         };
         let Some(interval) = interval else { break };
         accumulator.add(&interval?);
-        let snapshot = Arc::new(accumulator.snapshot());
-        publisher.send_replace(Some(Published { snapshot, at: Instant::now() }));
+        let snapshot = Snapshot { taken_in: unix_now(), ..accumulator.snapshot() };
+        publisher.send_replace(Some(Published { snapshot: snapshot.into(), at: Instant::now() }));
     }
     stream.stop.stop();
     server.stop();
     Ok(())
+}
+
+fn unix_now() -> Nanos {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// After so long without an interval something is wrong.

@@ -126,7 +126,7 @@ impl Accumulator {
         self.in_other += u64::from(cgroup.id != CgroupId::OTHER);
     }
 
-    /// What is known now.
+    /// What is known now, but for the time of day.
     pub fn snapshot(&self) -> Snapshot {
         let mut own: Vec<(&Arc<str>, &Own)> = self.own.iter().collect();
         own.sort_unstable_by_key(|(path, _)| *path);
@@ -139,6 +139,7 @@ impl Accumulator {
             listeners: self.listeners.series(),
             overflows: self.listeners.overflows(),
             intervals: self.intervals,
+            taken_in: Nanos::ZERO,
             exported: self.own.len() as u64,
             in_other: self.in_other,
             listeners_left_out: self.listeners.left_out(),

@@ -93,12 +93,6 @@ pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// The one that is not of a snapshot, but of the moment in which it is asked for.
-pub(super) const AGE: (&str, &str) = (
-    "lagstop_last_interval_age_seconds",
-    "Time since the last interval was taken in; it grows where measuring is stuck",
-);
-
 const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
 const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
 const CGROUP_KIND: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "kind"];
@@ -436,6 +430,13 @@ static FAMILIES: &[Family] = &[
         labels: &[],
         help: "Intervals that were taken in",
         samples: |snapshot| host(Some(Value::Count(snapshot.intervals))),
+    },
+    Family {
+        name: "lagstop_last_interval_timestamp_seconds",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "When the last interval was taken in, in Unix time; it stands still where measuring is stuck",
+        samples: |snapshot| host(seconds(snapshot.taken_in)),
     },
     Family {
         name: "lagstop_cgroups_exported",

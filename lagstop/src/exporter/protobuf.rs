@@ -1,11 +1,13 @@
 //! The messages of Prometheus, which alone carry native histograms: `io.prometheus.client.MetricFamily`, each behind its
 //! length (github.com/prometheus/client_model, `io/prometheus/client/metrics.proto`).
 
+use std::io;
+
 use prost::{Message, bytes::Bytes};
 
 use super::{
-    Histogram, Kind, Snapshot,
-    families::{AGE, Part, Sample, Value, families},
+    Family, Histogram, Kind, Snapshot,
+    families::{Part, Sample, Value, families},
     histogram::{SCHEMA, ZERO_THRESHOLD},
 };
 
@@ -86,35 +88,29 @@ pub(super) struct MetricFamily {
     pub(super) metric: Vec<Metric>,
 }
 
-/// All metrics. `expected` is about how long it gets.
-pub(super) fn messages(snapshot: &Snapshot, expected: usize) -> Result<Vec<u8>, prost::EncodeError> {
-    let mut bytes = Vec::with_capacity(expected);
-    let mut parts = Parts::default();
+/// Writes all metrics.
+pub(super) fn messages(snapshot: &Snapshot, to: &mut dyn io::Write) -> io::Result<()> {
+    let (mut parts, mut bytes) = (Parts::default(), Vec::new());
     for family in families() {
         let metric: Vec<Metric> =
             family.samples(snapshot).map(|sample| metric(family.kind, &sample, &mut parts)).collect();
         if !metric.is_empty() {
-            message(family.name, family.help, family.kind, metric).encode_length_delimited(&mut bytes)?;
+            bytes.clear();
+            message(family, metric).encode_length_delimited(&mut bytes)?;
+            to.write_all(&bytes)?;
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
-/// How old the last interval is.
-pub(super) fn age(seconds: f64) -> Vec<u8> {
-    let (name, help) = AGE;
-    let metric = Metric { gauge: Some(Number { value: Some(seconds) }), ..Metric::default() };
-    message(name, help, Kind::Gauge, vec![metric]).encode_length_delimited_to_vec()
-}
-
-fn message(name: &str, help: &str, kind: Kind, metric: Vec<Metric>) -> MetricFamily {
-    let kind = match kind {
+fn message(family: &Family, metric: Vec<Metric>) -> MetricFamily {
+    let kind = match family.kind {
         Kind::Counter => 0,
         // It has no kind of its own there.
         Kind::Gauge | Kind::Info => 1,
         Kind::Histogram => 4,
     };
-    MetricFamily { name: Some(name.to_owned()), help: Some(help.to_owned()), kind: Some(kind), metric }
+    MetricFamily { name: Some(family.name.to_owned()), help: Some(family.help.to_owned()), kind: Some(kind), metric }
 }
 
 /// Labels of parts, encoded once.

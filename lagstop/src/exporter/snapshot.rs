@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{CgroupSeries, HostSeries, Labels, ListenerSeries};
+use crate::model::Nanos;
 
 /// All that is exposed at one moment, in the order in which it is written.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Snapshot {
     pub overflows: Vec<(Arc<Labels>, u64)>,
     /// Intervals that were taken in.
     pub intervals: u64,
+    /// When the last of them was, in Unix time.
+    pub taken_in: Nanos,
     /// Cgroups with series of their own.
     pub exported: u64,
     /// Cgroups that ran in the last interval and have none.

@@ -2,6 +2,7 @@
 
 use std::{
     fmt::{self, Write as _},
+    io,
     sync::Arc,
 };
 
@@ -9,7 +10,7 @@ use prometheus_client::{
     collector::Collector,
     encoding::{
         DescriptorEncoder, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NoLabelSet,
-        text::{encode_eof, encode_registry},
+        text::{encode, encode_registry},
     },
     metrics::MetricType,
     registry::{Registry, Unit},
@@ -17,76 +18,101 @@ use prometheus_client::{
 
 use super::{
     Family, Kind, Labels, Snapshot,
-    families::{AGE, Part, Sample, Value, families},
+    families::{Part, Sample, Value, families},
 };
 
-/// What ends an exposition in OpenMetrics.
-pub(super) fn end(text: &mut String) -> fmt::Result {
-    encode_eof(text)
+/// Writes all metrics as OpenMetrics text.
+pub(super) fn openmetrics(snapshot: &Arc<Snapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+    Lines::hand_on(|lines| to.write_all(lines.as_bytes()), |text| encode(text, &registry(snapshot)))
 }
 
-/// All metrics as OpenMetrics text, without its end. `expected` is about how long it gets.
-pub(super) fn openmetrics(snapshot: &Arc<Snapshot>, expected: usize) -> Result<String, fmt::Error> {
-    let mut text = String::with_capacity(expected);
-    encode_registry(&mut text, &registry(Metrics(Arc::clone(snapshot))))?;
-    Ok(text)
-}
-
-/// How old the last interval is.
-pub(super) fn age(seconds: f64) -> Result<String, fmt::Error> {
-    let mut text = String::new();
-    encode_registry(&mut text, &registry(Age(seconds)))?;
-    Ok(text)
-}
-
-/// OpenMetrics text without its end as text of Prometheus, version 0.0.4. Samples are the same. What is before them is not:
+/// Writes all metrics as text of Prometheus, version 0.0.4. Samples are the same as in OpenMetrics. What is before them is not:
 /// there names have their endings, kinds are fewer, and units are not told.
-pub(super) fn prometheus(openmetrics: &str) -> String {
-    let mut text = String::with_capacity(openmetrics.len() + 1024);
-    let mut rest = openmetrics;
-    let mut family = Comments::default();
-    while !rest.is_empty() {
-        if let Some((line, after)) = rest.strip_prefix("# ").map(|rest| rest.split_once('\n').unwrap_or((rest, ""))) {
-            family.add(line, &mut text);
-            rest = after;
-        } else {
-            // No value of a label has a line of its own: the next comment begins the next family.
-            let samples = rest.find("\n# ").map_or(rest.len(), |end| end + 1);
-            text.push_str(&rest[..samples]);
-            rest = &rest[samples..];
+pub(super) fn prometheus(snapshot: &Arc<Snapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut comments = Comments::default();
+    let translate = |mut lines: &str| {
+        while !lines.is_empty() {
+            if let Some(rest) = lines.strip_prefix("# ") {
+                let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+                to.write_all(comments.translate(line).as_bytes())?;
+                lines = after;
+            } else {
+                // No value of a label has a line of its own: the next comment begins the next family.
+                let samples = lines.find("\n# ").map_or(lines.len(), |end| end + 1);
+                to.write_all(&lines.as_bytes()[..samples])?;
+                lines = &lines[samples..];
+            }
+        }
+        Ok(())
+    };
+    Lines::hand_on(translate, |text| encode_registry(text, &registry(snapshot)))
+}
+
+/// What the library writes, handed on in pieces of whole lines: all of it is megabytes.
+struct Lines<F> {
+    text: String,
+    take: F,
+    error: Option<io::Error>,
+}
+
+/// A piece has at least so many bytes.
+const PIECE: usize = 64 << 10;
+
+impl<F: FnMut(&str) -> io::Result<()>> Lines<F> {
+    /// Hands on to `take` what `write` writes.
+    fn hand_on(take: F, write: impl FnOnce(&mut Self) -> fmt::Result) -> io::Result<()> {
+        let mut lines = Self { text: String::with_capacity(2 * PIECE), take, error: None };
+        match write(&mut lines).and_then(|()| lines.flush()) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(lines.error.unwrap_or_else(|| io::Error::other(error))),
         }
     }
-    text
+
+    fn flush(&mut self) -> fmt::Result {
+        let end = self.text.rfind('\n').map_or(0, |last| last + 1);
+        let taken = (self.take)(&self.text[..end]);
+        self.text.drain(..end);
+        taken.map_err(|error| {
+            self.error = Some(error);
+            fmt::Error
+        })
+    }
+}
+
+impl<F: FnMut(&str) -> io::Result<()>> fmt::Write for Lines<F> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.text.push_str(text);
+        if self.text.len() < PIECE { Ok(()) } else { self.flush() }
+    }
 }
 
 /// What is said of a family before its samples.
 #[derive(Default)]
-struct Comments<'t> {
-    help: &'t str,
+struct Comments {
+    help: String,
 }
 
-impl<'t> Comments<'t> {
+impl Comments {
     /// The help comes before the kind, which says how the name goes on.
-    fn add(&mut self, line: &'t str, text: &mut String) {
-        if let Some(help) = line.strip_prefix("HELP ") {
-            self.help = help;
-        } else if let Some((name, kind)) = line.strip_prefix("TYPE ").and_then(|line| line.split_once(' ')) {
-            let (ending, kind) = match kind {
-                "counter" => ("_total", "counter"),
-                "info" => ("_info", "gauge"),
-                other => ("", other),
-            };
-            let help = self.help.split_once(' ').map_or("", |(_, help)| help);
-            for part in ["# HELP ", name, ending, " ", help, "\n# TYPE ", name, ending, " ", kind, "\n"] {
-                text.push_str(part);
-            }
+    fn translate(&mut self, line: &str) -> String {
+        if let Some((_, help)) = line.strip_prefix("HELP ").and_then(|line| line.split_once(' ')) {
+            help.clone_into(&mut self.help);
         }
+        let Some((name, kind)) = line.strip_prefix("TYPE ").and_then(|line| line.split_once(' ')) else {
+            return String::new();
+        };
+        let (ending, kind) = match kind {
+            "counter" => ("_total", "counter"),
+            "info" => ("_info", "gauge"),
+            other => ("", other),
+        };
+        format!("# HELP {name}{ending} {}\n# TYPE {name}{ending} {kind}\n", self.help)
     }
 }
 
-fn registry(collector: impl Collector) -> Registry {
+fn registry(snapshot: &Arc<Snapshot>) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(collector));
+    registry.register_collector(Box::new(Metrics(Arc::clone(snapshot))));
     registry
 }
 
@@ -108,17 +134,6 @@ impl Collector for Metrics {
             }
         }
         Ok(())
-    }
-}
-
-#[derive(Debug)]
-struct Age(f64);
-
-impl Collector for Age {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = AGE;
-        let stem = name.trim_end_matches("_seconds");
-        encoder.encode_descriptor(stem, help, Some(&Unit::Seconds), MetricType::Gauge)?.encode_gauge(&self.0)
     }
 }
 

@@ -1,19 +1,24 @@
 //! What was encoded, for all who ask for it.
 
-use std::sync::{Arc, Weak};
+use std::{
+    io,
+    sync::{Arc, Weak},
+};
 
+use flate2::{Compression, write::GzEncoder};
 use hyper::body::Bytes;
 use tokio::{sync::Mutex, task::spawn_blocking};
 
+use super::negotiation::{Coding, Representation};
 use crate::exporter::{Format, Snapshot, encode};
 
-/// Bodies of earlier intervals that slow readers may still hold on to, of each format. Where they hold more, everybody gets the
+/// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody gets the
 /// last one again until they have gone: memory does not grow with them, and nobody is turned away.
 const MOST_EARLIER: usize = 2;
 
-/// The last body in each format.
+/// The last body in each representation.
 #[derive(Debug, Default)]
-pub(super) struct Bodies([Arc<Mutex<Slot>>; Format::ALL.len()]);
+pub(super) struct Bodies([[Arc<Mutex<Slot>>; Coding::ALL.len()]; Format::ALL.len()]);
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -40,20 +45,41 @@ impl AsRef<[u8]> for Shared {
 impl Bodies {
     /// All metrics of `snapshot`, or of an earlier one where slow readers hold too many. Encoding happens once for each,
     /// somewhere else, and goes on when whoever asked for it has gone: it cannot be made to happen more often.
-    pub(super) async fn get(&self, format: Format, snapshot: Arc<Snapshot>) -> Result<Bytes, String> {
-        let mut slot = Arc::clone(&self.0[format as usize]).lock_owned().await;
+    pub(super) async fn get(&self, wanted: Representation, snapshot: Arc<Snapshot>) -> Result<Bytes, String> {
+        let slot = &self.0[wanted.format as usize][wanted.coding as usize];
+        let mut slot = Arc::clone(slot).lock_owned().await;
         if let Some(body) = slot.fitting(snapshot.intervals) {
             return Ok(body);
         }
         let encoding = tokio::spawn(async move {
             let interval = snapshot.intervals;
             let expected = slot.last.as_ref().map_or(64 << 10, |last| last.body.len() / 16 * 17);
-            let encoded = spawn_blocking(move || encode(format, &snapshot, expected)).await;
-            let body = Arc::new(encoded.map_err(|error| format!("the metrics cannot be encoded: {error}"))??);
+            let encoded = spawn_blocking(move || wanted.of(&snapshot, expected)).await;
+            let body = Arc::new(encoded.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?);
             slot.store(interval, Arc::clone(&body));
             Ok(Bytes::from_owner(Shared(body)))
         });
-        encoding.await.unwrap_or_else(|error| Err(format!("the metrics cannot be encoded: {error}")))
+        encoding.await.unwrap_or_else(|error| Err(failed(&error)))
+    }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> String {
+    format!("the metrics cannot be encoded: {error}")
+}
+
+impl Representation {
+    /// All metrics of `snapshot`, in about `expected` bytes.
+    fn of(self, snapshot: &Arc<Snapshot>, expected: usize) -> io::Result<Vec<u8>> {
+        let mut body = Vec::with_capacity(expected);
+        match self.coding {
+            Coding::Identity => encode(self.format, snapshot, &mut body)?,
+            Coding::Gzip => {
+                let mut gzip = GzEncoder::new(&mut body, Compression::fast());
+                encode(self.format, snapshot, &mut gzip)?;
+                gzip.finish()?;
+            }
+        }
+        Ok(body)
     }
 }
 
@@ -82,7 +108,8 @@ mod tests {
     }
 
     async fn get(bodies: &Bodies, intervals: u64) -> Bytes {
-        bodies.get(Format::OpenMetrics, snapshot(intervals)).await.unwrap()
+        let wanted = Representation { format: Format::OpenMetrics, coding: Coding::Identity };
+        bodies.get(wanted, snapshot(intervals)).await.unwrap()
     }
 
     fn says(body: &Bytes, intervals: u64) -> bool {

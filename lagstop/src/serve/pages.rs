@@ -5,7 +5,10 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
+    header::{
+        ACCEPT, ACCEPT_ENCODING, ALLOW, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue,
+        RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    },
 };
 use tokio::sync::watch;
 
@@ -13,9 +16,9 @@ use super::{
     Published,
     bodies::Bodies,
     chunks::Chunks,
+    negotiation::{Coding, negotiate},
     passwords::{Passwords, Verdict},
 };
-use crate::exporter::{encode_age, negotiate};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -35,16 +38,16 @@ struct Page {
     status: StatusCode,
     kind: &'static str,
     body: Chunks,
-    header: Option<(HeaderName, &'static str)>,
+    headers: Vec<(HeaderName, &'static str)>,
 }
 
 impl Page {
     fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, kind: TEXT, body: [text.into()].into(), header: None }
+        Self { status, kind: TEXT, body: text.into().into(), headers: Vec::new() }
     }
 
     fn with(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.header = Some((name, value));
+        self.headers.push((name, value));
         self
     }
 }
@@ -56,7 +59,7 @@ impl From<Page> for Response<Chunks> {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(page.kind));
         headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-        if let Some((name, value)) = page.header {
+        for (name, value) in page.headers {
             headers.insert(name, HeaderValue::from_static(value));
         }
         response
@@ -102,7 +105,7 @@ impl Site {
         }
         match request.uri().path() {
             "/metrics" => self.metrics(request).await,
-            "/" => Page { status: StatusCode::OK, kind: HTML, body: [ROOT].into(), header: None },
+            "/" => Page { status: StatusCode::OK, kind: HTML, body: ROOT.into(), headers: Vec::new() },
             _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /-/healthy and /-/ready\n"),
         }
     }
@@ -120,20 +123,24 @@ impl Site {
     }
 
     async fn metrics(&self, request: &Request<Incoming>) -> Page {
-        let Some(Published { snapshot, at }) = self.published.borrow().clone() else {
+        let Some(Published { snapshot, .. }) = self.published.borrow().clone() else {
             let page = Page::text(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet\n");
             return page.with(RETRY_AFTER, "5");
         };
-        let accept: Vec<&str> =
-            request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
-        let format = negotiate(&accept.join(","));
-        let body = match self.bodies.get(format, snapshot).await {
-            Ok(body) => encode_age(format, at.elapsed().as_secs_f64()).map(|age| [body, age.into()].into()),
-            Err(error) => Err(error),
+        let header = |name| {
+            let values = request.headers().get_all(name).iter();
+            values.filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
         };
-        match body {
-            Ok(body) => Page { status: StatusCode::OK, kind: format.content_type(), body, header: None },
-            Err(error) => Page::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        let wanted = negotiate(&header(ACCEPT), &header(ACCEPT_ENCODING));
+        let body = match self.bodies.get(wanted, snapshot).await {
+            Ok(body) => body.into(),
+            Err(error) => return Page::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+        };
+        let page = Page { status: StatusCode::OK, kind: wanted.format.content_type(), body, headers: Vec::new() };
+        let page = page.with(VARY, "accept, accept-encoding");
+        match wanted.coding {
+            Coding::Identity => page,
+            Coding::Gzip => page.with(CONTENT_ENCODING, "gzip"),
         }
     }
 }
