@@ -1,15 +1,19 @@
 //! What series are told apart by.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
-use prost::{Message, bytes::Bytes};
-
-use super::protobuf::LabelPair;
+use super::protobuf;
 use crate::{host::last_unit, model::Workload};
 
 /// The labels of a series, ready for each format: they are written for every sample and hardly ever change.
 #[derive(Clone, Debug, Default)]
-pub struct Labels(Vec<Label>);
+pub struct Labels {
+    all: Vec<Label>,
+    /// In text, from the first key to the last one.
+    text: String,
+    /// In messages.
+    messages: Vec<u8>,
+}
 
 /// A label.
 #[derive(Clone, Debug)]
@@ -18,30 +22,24 @@ pub struct Label {
     pub key: &'static str,
     /// What it says.
     pub value: Arc<str>,
-    /// The label as a message.
-    message: Bytes,
-}
-
-impl Label {
-    /// A label. Of its value nothing is taken for granted.
-    pub fn new(key: &'static str, value: Arc<str>) -> Self {
-        let message = LabelPair { name: Some(key.to_owned()), value: Some(value.to_string()) }.encode_to_vec().into();
-        Self { key, value, message }
-    }
-
-    /// The label as an encoded `LabelPair`.
-    pub(super) const fn message(&self) -> &Bytes {
-        &self.message
-    }
 }
 
 impl Labels {
     /// None.
-    pub const NONE: &'static Self = &Self(Vec::new());
+    pub const NONE: &'static Self = &Self { all: Vec::new(), text: String::new(), messages: Vec::new() };
 
-    /// These, in this order.
+    /// These, in this order. Of their values nothing is taken for granted.
     pub fn new(labels: impl IntoIterator<Item = (&'static str, Arc<str>)>) -> Self {
-        Self(labels.into_iter().map(|(key, value)| Label::new(key, value)).collect())
+        let all: Vec<Label> = labels.into_iter().map(|(key, value)| Label { key, value }).collect();
+        let mut text = String::new();
+        if let Some((last, others)) = all.split_last() {
+            for Label { key, value } in others {
+                text.extend([*key, "=\"", &escaped(value), "\","]);
+            }
+            text.push_str(last.key);
+        }
+        let messages = all.iter().flat_map(|label| protobuf::label(label.key, &label.value)).collect();
+        Self { all, text, messages }
     }
 
     /// Those of the cgroup at `path`.
@@ -60,12 +58,31 @@ impl Labels {
 
     /// Are there none?
     pub const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// Each of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
-        self.0.iter()
+        self.all.iter()
+    }
+
+    /// As they stand in text, escaped, from the first key to the last one; and the value that belongs to that, as it is.
+    pub(super) fn text(&self) -> Option<(&str, &str)> {
+        self.all.last().map(|last| (self.text.as_str(), &*last.value))
+    }
+
+    /// As they stand in a message.
+    pub(super) fn messages(&self) -> &[u8] {
+        &self.messages
+    }
+}
+
+/// A value as it stands between quotes.
+fn escaped(value: &str) -> Cow<'_, str> {
+    if value.contains(['\\', '"', '\n']) {
+        value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").into()
+    } else {
+        value.into()
     }
 }
 
@@ -83,6 +100,16 @@ fn of_workload(workload: Option<&Workload>) -> [(&'static str, Arc<str>); 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_cannot_end_their_quotes() {
+        let strange: Arc<str> = "/a\"} 1\n# x \\".into();
+        let labels = Labels::new([("cgroup", Arc::clone(&strange)), ("unit", "/plain".into()), ("pod", strange)]);
+        let text = "cgroup=\"/a\\\"} 1\\n# x \\\\\",unit=\"/plain\",pod";
+        // The library has the last one.
+        assert_eq!(labels.text(), Some((text, "/a\"} 1\n# x \\")));
+        assert_eq!(Labels::NONE.text(), None);
+    }
 
     #[test]
     fn a_cgroup_is_told_by_path_unit_and_container() {

@@ -1,13 +1,13 @@
 //! The messages of Prometheus, which alone carry native histograms: `io.prometheus.client.MetricFamily`, each behind its
 //! length (github.com/prometheus/client_model, `io/prometheus/client/metrics.proto`).
 
-use std::io;
+use std::{collections::HashMap, io};
 
-use prost::{Message, bytes::Bytes};
+use prost::Message;
 
 use super::{
     Family, Histogram, Kind, Snapshot,
-    families::{Part, Sample, Value, families},
+    families::{Part, Value, families},
     histogram::{SCHEMA, ZERO_THRESHOLD},
 };
 
@@ -62,11 +62,9 @@ pub(super) struct BucketSpan {
     pub(super) length: Option<u32>,
 }
 
+/// Without its labels, which are encoded before: thousands of metrics share them.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Metric {
-    /// Each a [`LabelPair`], encoded before: on the wire a message is bytes. Thousands of metrics share them.
-    #[prost(bytes = "bytes", repeated, tag = "1")]
-    pub(super) label: Vec<Bytes>,
     #[prost(message, optional, tag = "2")]
     pub(super) gauge: Option<Number>,
     #[prost(message, optional, tag = "3")]
@@ -75,6 +73,7 @@ pub(super) struct Metric {
     pub(super) histogram: Option<HistogramMessage>,
 }
 
+/// Without its metrics, each of which is encoded on its own.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct MetricFamily {
     #[prost(string, optional, tag = "1")]
@@ -84,66 +83,80 @@ pub(super) struct MetricFamily {
     /// 0 counter, 1 gauge, 4 histogram.
     #[prost(int32, optional, tag = "3")]
     pub(super) kind: Option<i32>,
-    #[prost(message, repeated, tag = "4")]
-    pub(super) metric: Vec<Metric>,
+}
+
+/// Tag and wire type (2, with a length) of the labels of a metric, and of the metrics of a family. Messages that follow one
+/// another are one: what was encoded in parts is what it would have been as a whole.
+const LABEL: u8 = 1 << 3 | 2;
+const METRIC: u8 = 4 << 3 | 2;
+
+/// A label of a metric.
+pub(super) fn label(name: &str, value: &str) -> Vec<u8> {
+    let pair = LabelPair { name: Some(name.to_owned()), value: Some(value.to_owned()) };
+    let mut bytes = vec![LABEL];
+    bytes.extend(pair.encode_length_delimited_to_vec());
+    bytes
 }
 
 /// Writes all metrics.
 pub(super) fn messages(snapshot: &Snapshot, to: &mut dyn io::Write) -> io::Result<()> {
-    let (mut parts, mut bytes) = (Parts::default(), Vec::new());
+    let (mut parts, mut family_bytes, mut length) = (Parts::default(), Vec::new(), Vec::new());
     for family in families() {
-        let metric: Vec<Metric> =
-            family.samples(snapshot).map(|sample| metric(family.kind, &sample, &mut parts)).collect();
-        if !metric.is_empty() {
-            bytes.clear();
-            message(family, metric).encode_length_delimited(&mut bytes)?;
-            to.write_all(&bytes)?;
+        let mut samples = family.samples(snapshot).peekable();
+        if samples.peek().is_none() {
+            continue;
         }
+        family_bytes.clear();
+        head(family).encode(&mut family_bytes)?;
+        for sample in samples {
+            let (own, part) = (sample.labels.messages(), sample.part.map_or(&[][..], |part| parts.label(part)));
+            let metric = metric(family.kind, sample.value);
+            family_bytes.push(METRIC);
+            prost::encode_length_delimiter(own.len() + part.len() + metric.encoded_len(), &mut family_bytes)?;
+            family_bytes.extend_from_slice(own);
+            family_bytes.extend_from_slice(part);
+            metric.encode(&mut family_bytes)?;
+        }
+        length.clear();
+        prost::encode_length_delimiter(family_bytes.len(), &mut length)?;
+        to.write_all(&length)?;
+        to.write_all(&family_bytes)?;
     }
     Ok(())
 }
 
-fn message(family: &Family, metric: Vec<Metric>) -> MetricFamily {
+fn head(family: &Family) -> MetricFamily {
     let kind = match family.kind {
         Kind::Counter => 0,
         // It has no kind of its own there.
         Kind::Gauge | Kind::Info => 1,
         Kind::Histogram => 4,
     };
-    MetricFamily { name: Some(family.name.to_owned()), help: Some(family.help.to_owned()), kind: Some(kind), metric }
+    MetricFamily { name: Some(family.name.to_owned()), help: Some(family.help.to_owned()), kind: Some(kind) }
 }
 
 /// Labels of parts, encoded once.
 #[derive(Default)]
-struct Parts(Vec<(Part, Bytes)>);
+struct Parts(HashMap<Part, Vec<u8>>);
 
 impl Parts {
-    fn message(&mut self, part: Part) -> Bytes {
-        if let Some((_, message)) = self.0.iter().find(|(known, _)| *known == part) {
-            return message.clone();
-        }
-        let (name, value) = part;
-        let pair = LabelPair { name: Some(name.to_owned()), value: Some(value.to_owned()) };
-        let message: Bytes = pair.encode_to_vec().into();
-        self.0.push((part, message.clone()));
-        message
+    fn label(&mut self, part: Part) -> &[u8] {
+        self.0.entry(part).or_insert_with(|| label(part.0, part.1))
     }
 }
 
-fn metric(kind: Kind, sample: &Sample<'_>, parts: &mut Parts) -> Metric {
-    let own = sample.labels.iter().map(|label| label.message().clone());
-    let label = own.chain(sample.part.map(|part| parts.message(part))).collect();
+fn metric(kind: Kind, value: Value<'_>) -> Metric {
     let number = |value| Some(Number { value: Some(value) });
-    let (number, histogram) = match sample.value {
+    let (number, histogram) = match value {
         Value::Count(count) => (number(count as f64), None),
         Value::Real(real) => (number(real), None),
         Value::Is => (number(1.0), None),
         Value::Histogram(of) => (None, Some(histogram(of))),
     };
     match kind {
-        Kind::Counter => Metric { label, counter: number, ..Metric::default() },
-        Kind::Gauge | Kind::Info => Metric { label, gauge: number, ..Metric::default() },
-        Kind::Histogram => Metric { label, histogram, ..Metric::default() },
+        Kind::Counter => Metric { counter: number, ..Metric::default() },
+        Kind::Gauge | Kind::Info => Metric { gauge: number, ..Metric::default() },
+        Kind::Histogram => Metric { histogram, ..Metric::default() },
     }
 }
 

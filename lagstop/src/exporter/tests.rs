@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use prost::Message;
 
 use super::{
-    protobuf::{LabelPair, MetricFamily},
+    protobuf::{HistogramMessage, LabelPair, Number},
     *,
 };
 use crate::model::{
@@ -298,6 +298,29 @@ fn promtool_has_nothing_to_object_to() {
     assert!(output.status.success(), "{said}");
 }
 
+/// A family as Prometheus reads it, all in one.
+#[derive(Clone, PartialEq, Message)]
+struct MetricFamily {
+    #[prost(string, optional, tag = "1")]
+    name: Option<String>,
+    #[prost(int32, optional, tag = "3")]
+    kind: Option<i32>,
+    #[prost(message, repeated, tag = "4")]
+    metric: Vec<Metric>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Metric {
+    #[prost(message, repeated, tag = "1")]
+    label: Vec<LabelPair>,
+    #[prost(message, optional, tag = "2")]
+    gauge: Option<Number>,
+    #[prost(message, optional, tag = "3")]
+    counter: Option<Number>,
+    #[prost(message, optional, tag = "7")]
+    histogram: Option<HistogramMessage>,
+}
+
 /// All families in a stream of messages.
 fn decode(mut bytes: &[u8]) -> Vec<MetricFamily> {
     std::iter::from_fn(|| (!bytes.is_empty()).then(|| MetricFamily::decode_length_delimited(&mut bytes).unwrap()))
@@ -312,9 +335,8 @@ fn messages_say_what_the_text_says() {
     for family in decode(&bytes(Format::Protobuf, &everything)) {
         let name = family.name.unwrap();
         for metric in family.metric {
-            let label = |bytes: &prost::bytes::Bytes| LabelPair::decode(bytes.clone()).unwrap();
             let labels: BTreeMap<String, String> =
-                metric.label.iter().map(label).map(|pair| (pair.name.unwrap(), pair.value.unwrap())).collect();
+                metric.label.into_iter().map(|pair| (pair.name.unwrap(), pair.value.unwrap())).collect();
             let mut add = |name: String, labels: &BTreeMap<String, String>, value: f64| {
                 assert_eq!(samples.insert((name, labels.clone()), value), None);
             };
