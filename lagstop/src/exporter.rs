@@ -10,6 +10,8 @@ mod histogram;
 mod labels;
 mod listeners;
 mod members;
+mod message;
+mod otlp;
 mod protobuf;
 mod series;
 mod snapshot;
@@ -20,6 +22,7 @@ pub use families::{Family, Kind, families};
 pub use format::{Format, encode};
 pub use histogram::Histogram;
 pub use labels::{Label, Labels};
+pub use otlp::{Host as OtlpHost, export};
 pub use series::{CgroupSeries, HostSeries, ListenerSeries};
 pub use snapshot::Snapshot;
 

@@ -11,6 +11,7 @@ mod connections;
 mod negotiation;
 mod pages;
 mod passwords;
+mod push;
 mod security;
 mod web_config;
 
@@ -25,6 +26,7 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 pub use connections::Limits;
+pub use push::{Collector, Push, Pushing};
 pub use security::Security;
 pub use web_config::WebConfigError;
 

@@ -1,6 +1,7 @@
 //! `lagstop serve`
 
 use std::{
+    io,
     net::{Ipv6Addr, SocketAddr, TcpListener},
     path::PathBuf,
     time::{Duration, Instant, SystemTime},
@@ -18,10 +19,10 @@ use super::{
     say,
 };
 use crate::{
-    exporter::{Accumulator, Settings, Snapshot},
+    exporter::{Accumulator, OtlpHost, Settings, Snapshot},
     model::{Cgroup, Nanos, Session},
     plain::plain,
-    serve::{Limits, Options, Published, Security, Server},
+    serve::{Collector, Limits, Options, Published, Push, Pushing, Security, Server},
 };
 
 const EXAMPLES: &str = "\
@@ -32,6 +33,8 @@ Examples:
                                        For others, with TLS and passwords
   lagstop serve --cgroups '/kubepods*' --top 200
                                        The 200 dearest pods' cgroups; all others as one
+  lagstop serve --otlp http://127.0.0.1:4318
+                                       Pushed to a collector of OpenTelemetry, too
   lagstop serve --light --interval 15s    As cheap as it gets
 
 docs/metrics.md has every metric, what it is made of, and the web configuration.";
@@ -65,6 +68,10 @@ pub(super) struct Args {
     /// For how long a cgroup is still told that does not run any more
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
+
+    /// Push metrics to a collector of OpenTelemetry, too: every 15 seconds, over HTTP
+    #[arg(long, value_name = "URL")]
+    otlp: Option<Collector>,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -106,8 +113,9 @@ async fn serve(
     let (publisher, published) = watch::channel(None);
     let options = Options { limits: Limits::default(), fresh_for: fresh_for(&stream.session) };
     let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
-    let mut server = Server::start(listener, security, published, options)
-        .map_err(|error| format!("the server cannot be started: {}", plain(&error)))?;
+    let failed = |error| format!("the server cannot be started: {}", plain(&error));
+    let _pushing = args.push(&stream.session, published.clone()).map_err(failed)?;
+    let mut server = Server::start(listener, security, published, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     loop {
         let interval = tokio::select! {
@@ -148,6 +156,13 @@ impl Args {
         let is_wanted = move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
         let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
         Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
+    }
+
+    fn push(&self, session: &Session, published: watch::Receiver<Option<Published>>) -> io::Result<Option<Pushing>> {
+        let Some(collector) = self.otlp.clone() else { return Ok(None) };
+        let host = OtlpHost { hostname: session.hostname.clone(), version: session.lagstop_version.clone() };
+        let complain = Box::new(|text: &str| say(format_args!("lagstop: {text}\n")));
+        Push { collector, host, complain }.start(published).map(Some)
     }
 
     fn security(&self) -> Result<Security, Failure> {

@@ -53,7 +53,7 @@ impl Listeners {
         }
         self.left_out = 0;
         for listener in &interval.listeners {
-            self.listener(listener, now);
+            self.listener(listener, now, now.minus(interval.duration_ns));
         }
         let is_crowded = self.left_out > 0;
         self.known
@@ -61,7 +61,7 @@ impl Listeners {
         self.namespaces(&interval.network_namespaces, now, expiry);
     }
 
-    fn listener(&mut self, listener: &Listener, now: Nanos) {
+    fn listener(&mut self, listener: &Listener, now: Nanos, began: Nanos) {
         let key = (listener.netns, listener.address);
         let is_busy = is_busy(listener);
         if !self.known.contains_key(&key) {
@@ -74,7 +74,7 @@ impl Listeners {
             }
         }
         let known = self.known.entry(key).or_insert_with(|| Known {
-            series: Arc::default(),
+            series: ListenerSeries { began, ..ListenerSeries::default() }.into(),
             owner: None,
             path: None,
             workload: None,

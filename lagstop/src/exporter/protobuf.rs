@@ -9,16 +9,8 @@ use super::{
     Family, Histogram, Kind, Snapshot,
     families::{Part, Value, families},
     histogram::{SCHEMA, ZERO_THRESHOLD},
+    message::{field, length},
 };
-
-/// A label.
-#[derive(Clone, PartialEq, Eq, Message)]
-pub(super) struct LabelPair {
-    #[prost(string, optional, tag = "1")]
-    pub(super) name: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub(super) value: Option<String>,
-}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Number {
@@ -85,42 +77,44 @@ pub(super) struct MetricFamily {
     pub(super) kind: Option<i32>,
 }
 
-/// Tag and wire type (2, with a length) of the labels of a metric, and of the metrics of a family. Messages that follow one
-/// another are one: what was encoded in parts is what it would have been as a whole.
-const LABEL: u8 = 1 << 3 | 2;
-const METRIC: u8 = 4 << 3 | 2;
+/// The tag of the metrics of a family.
+const METRIC: u8 = 4;
 
-/// A label of a metric.
+/// A label, as a field of a metric.
 pub(super) fn label(name: &str, value: &str) -> Vec<u8> {
-    let pair = LabelPair { name: Some(name.to_owned()), value: Some(value.to_owned()) };
-    let mut bytes = vec![LABEL];
-    bytes.extend(pair.encode_length_delimited_to_vec());
-    bytes
+    /// The tags of the labels of a metric, and of what they are made of.
+    const LABEL: u8 = 1;
+    const NAME: u8 = 1;
+    const VALUE: u8 = 2;
+    let (mut pair, mut label) = (Vec::new(), Vec::new());
+    field(NAME, name.as_bytes(), &mut pair);
+    field(VALUE, value.as_bytes(), &mut pair);
+    field(LABEL, &pair, &mut label);
+    label
 }
 
 /// Writes all metrics.
 pub(super) fn messages(snapshot: &Snapshot, to: &mut dyn io::Write) -> io::Result<()> {
-    let (mut parts, mut family_bytes, mut length) = (Parts::default(), Vec::new(), Vec::new());
+    let mut parts = Parts::default();
+    let (mut whole, mut one, mut before) = (Vec::new(), Vec::new(), Vec::new());
     for family in families() {
         let mut samples = family.samples(snapshot).peekable();
         if samples.peek().is_none() {
             continue;
         }
-        family_bytes.clear();
-        head(family).encode(&mut family_bytes)?;
+        whole.clear();
+        head(family).encode(&mut whole)?;
         for sample in samples {
-            let (own, part) = (sample.labels.messages(), sample.part.map_or(&[][..], |part| parts.label(part)));
-            let metric = metric(family.kind, sample.value);
-            family_bytes.push(METRIC);
-            prost::encode_length_delimiter(own.len() + part.len() + metric.encoded_len(), &mut family_bytes)?;
-            family_bytes.extend_from_slice(own);
-            family_bytes.extend_from_slice(part);
-            metric.encode(&mut family_bytes)?;
+            one.clear();
+            one.extend_from_slice(sample.labels.messages());
+            one.extend_from_slice(sample.part.map_or(&[], |part| parts.label(part)));
+            metric(family.kind, sample.value).encode(&mut one)?;
+            field(METRIC, &one, &mut whole);
         }
-        length.clear();
-        prost::encode_length_delimiter(family_bytes.len(), &mut length)?;
-        to.write_all(&length)?;
-        to.write_all(&family_bytes)?;
+        before.clear();
+        length(whole.len(), &mut before);
+        to.write_all(&before)?;
+        to.write_all(&whole)?;
     }
     Ok(())
 }

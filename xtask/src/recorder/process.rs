@@ -56,6 +56,19 @@ impl Process {
             .ok_or(Error::Proc(path))
     }
 
+    /// CPU time that the threads which it has now have used, to the nanosecond.
+    pub(crate) fn cpu_time_of_threads(&self) -> Result<Duration, Error> {
+        let tasks = format!("/proc/{}/task", self.0.id());
+        let mut sum = Duration::ZERO;
+        for task in fs::read_dir(&tasks).map_err(Error::file(&tasks))?.flatten() {
+            // One may end meanwhile.
+            let schedstat = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+            let ns = schedstat.split(' ').next().and_then(|ns| ns.parse().ok());
+            sum += ns.map(Duration::from_nanos).unwrap_or_default();
+        }
+        Ok(sum)
+    }
+
     /// The most memory that it ever had, in KiB.
     pub(crate) fn most_memory(&self) -> Result<u64, Error> {
         let (path, text) = self.read("status")?;
