@@ -4,7 +4,7 @@ mod crowd;
 mod error;
 mod process;
 
-use std::{thread, time::Duration};
+use std::{path::PathBuf, thread, time::Duration};
 
 pub(crate) use crowd::{Crowd, Nap, Pause};
 pub(crate) use error::Error;
@@ -38,13 +38,18 @@ const CPU_BUDGET: Duration = Duration::from_millis(10);
 /// The most memory, in KiB.
 const MEMORY_BUDGET: u64 = 40 << 10;
 
-pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
+/// Builds what users run. Measuring it needs root.
+pub(crate) fn released(workspace: &Workspace) -> Result<PathBuf, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
     let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
-    let lagstop = workspace.target().join("release/lagstop");
+    Ok(workspace.target().join("release/lagstop"))
+}
+
+pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
+    let lagstop = released(workspace)?;
     let home = tempfile::tempdir().map_err(Error::file("a temporary directory"))?;
 
     let machine::Machine { kernel, cpu, cpus } = machine::describe();

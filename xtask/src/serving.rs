@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    command, machine,
-    recorder::{Crowd, Error, Pause, Process},
+    machine,
+    recorder::{Crowd, Error, Pause, Process, released},
     workspace::Workspace,
 };
 
@@ -50,12 +50,7 @@ const FORMATS: [&str; 2] = [
 ];
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(Error::NotRoot);
-    }
-    let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
-    let lagstop = workspace.target().join("release/lagstop");
+    let lagstop = released(workspace)?;
     let machine::Machine { kernel, cpu, cpus } = machine::describe();
     println!(
         "{} cgroups beside the host's, scraped every {EVERY:?}; Linux {kernel}, {cpu}, {cpus} CPUs",
