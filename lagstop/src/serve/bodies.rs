@@ -12,8 +12,8 @@ use tokio::{sync::Mutex, task::spawn_blocking};
 use super::negotiation::{Coding, Representation};
 use crate::exporter::{Format, Snapshot, encode};
 
-/// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody gets the
-/// last one again until they have gone: memory does not grow with them, and nobody is turned away.
+/// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody
+/// gets the last one again until they have gone: memory does not grow with them, and nobody is turned away.
 const MOST_EARLIER: usize = 2;
 
 /// The last body in each representation.
