@@ -24,6 +24,8 @@ use crate::{
 
 /// Between two pushes, where intervals are not longer.
 const EVERY: Duration = Duration::from_secs(15);
+/// Before the first, once there is something: whoever started it hears soon whether it works.
+const FIRST: Duration = Duration::from_secs(1);
 /// For a request of one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where collectors listen for metrics.
@@ -42,7 +44,7 @@ impl FromStr for Collector {
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
-                return Err("lagstop pushes without TLS, to a collector on this host that passes it on with".to_owned());
+                return Err("lagstop does not encrypt what it pushes: write http, for a collector on this host that passes it on encrypted".to_owned());
             }
             _ => return Err(format!("the scheme is missing; {HOW}")),
         }
@@ -104,10 +106,11 @@ impl Push {
                 .user_agent(concat!("lagstop/", env!("CARGO_PKG_VERSION")))
                 .build()
                 .new_agent();
-            let (mut pushed, mut fails) = (0, false);
-            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let (mut pushed, mut fails, mut wait) = (0, false, FIRST.min(pause));
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let last = published.borrow().as_ref().map(|last| Arc::clone(&last.snapshot));
                 let Some(snapshot) = last.filter(|last| last.intervals > pushed) else { continue };
+                wait = pause;
                 let outcome = self.push(&agent, &snapshot);
                 // Once, not every time.
                 match &outcome {
