@@ -9,6 +9,7 @@ mod distribution;
 mod hook;
 mod host;
 mod interval;
+mod level;
 mod listener;
 mod load_credit;
 mod merge;
@@ -26,6 +27,7 @@ pub use distribution::{Bucket, Distribution, DistributionError, DistributionSum}
 pub use hook::{Hook, HookState};
 pub use host::{Host, Idle, Lost, Pressure};
 pub use interval::Interval;
+pub use level::Level;
 pub use listener::{Listener, ListenerTotals, NetworkNamespace, Traffic};
 pub use load_credit::LoadCredits;
 pub use merge::{Merger, merge};

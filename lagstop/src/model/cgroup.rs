@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, Nanos, Tasks, Totals};
+use super::{Distribution, Level, Nanos, Tasks, Totals};
 
 /// What groups tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,6 +100,14 @@ pub struct Cgroup {
     /// The container, where it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<Workload>>,
+    /// What it and each cgroup above it are entitled to, one for each component of `path`, from the child of the root down
+    /// to itself; none of the root. `None` where that is not known of all of them, or was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Arc<[Level]>>,
+    /// The CPUs that it may run on, as the kernel writes lists: `0-3,7`. `None` where that is not known, or was not recorded:
+    /// all CPUs are a list, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Arc<str>>,
     /// What was counted.
     #[serde(flatten)]
     pub totals: Totals,

@@ -129,6 +129,8 @@ fn cgroup(
         path: Arc::clone(&now.label.path),
         name: Arc::clone(&now.label.name),
         workload: now.label.workload.clone(),
+        levels: now.levels.clone(),
+        cpus: now.cpus.clone(),
         totals,
         runnable_load: totals.runnable_load(duration),
         load_credit: None,

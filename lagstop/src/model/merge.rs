@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use super::{
-    Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Host, Interval, Listener, Nanos, NetworkNamespace,
-    Tasks, Totals, Workload,
+    Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Host, Interval, Level, Listener, Nanos,
+    NetworkNamespace, Tasks, Totals, Workload,
 };
 
 /// Merges intervals as they come. It takes memory for the cgroups, CPUs and listeners in them, however many intervals there
@@ -172,6 +172,8 @@ struct Merging {
     path: Arc<str>,
     name: Arc<str>,
     workload: Option<Arc<Workload>>,
+    levels: Option<Arc<[Level]>>,
+    cpus: Option<Arc<str>>,
     totals: Option<Totals>,
     threads: u64,
     /// Integral of the runnable load, in tasks × ns. `None` once it was not known.
@@ -195,6 +197,8 @@ impl Merging {
             path: Arc::clone(&cgroup.path),
             name: Arc::clone(&cgroup.name),
             workload: None,
+            levels: None,
+            cpus: None,
             totals: None,
             threads: 0,
             load: Some(0.0),
@@ -213,6 +217,8 @@ impl Merging {
         // Names are found out late: the last one known is the best.
         (self.path, self.name) = (Arc::clone(&cgroup.path), Arc::clone(&cgroup.name));
         self.workload = cgroup.workload.clone().or_else(|| self.workload.take());
+        self.levels = cgroup.levels.clone().or_else(|| self.levels.take());
+        self.cpus = cgroup.cpus.clone().or_else(|| self.cpus.take());
         self.threads = self.threads.max(cgroup.totals.threads);
         match &mut self.totals {
             Some(totals) => totals.add(&cgroup.totals),
@@ -254,6 +260,8 @@ impl Merging {
             path: self.path,
             name: self.name,
             workload: self.workload,
+            levels: self.levels,
+            cpus: self.cpus,
             totals,
             runnable_load: load.map(Tasks),
             load_credit: credit.map(|credit| Tasks(credit.max(0.0))),

@@ -42,6 +42,18 @@ pub struct Session {
     /// recorded.
     #[serde(default)]
     pub sched_ext: Option<String>,
+    /// Length of a scheduler tick, 1 s / `CONFIG_HZ`. `None` where the kernel's configuration cannot be read, or it was not
+    /// recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_ns: Option<Nanos>,
+    /// CPU time that a task gets before another of the same group is put first: `base_slice_ns`, before Linux 6.6
+    /// `min_granularity_ns`. `None` where debugfs does not show it, or it was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_slice_ns: Option<Nanos>,
+    /// Does a cgroup need real-time bandwidth of its own before a task in it may get a real-time policy
+    /// (`CONFIG_RT_GROUP_SCHED`)? `None` where that is not known, or was not recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rt_group_sched: Option<bool>,
     /// Where the CPUs sit that may ever be online.
     #[serde(default)]
     pub topology: Vec<Place>,

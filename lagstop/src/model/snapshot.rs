@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    ByCpu, CgroupId, CgroupLabel, Distribution, Listener, Lost, Nanos, NetworkNamespace, Pressure, Throttling, Totals,
-    Traffic,
+    ByCpu, CgroupId, CgroupLabel, Distribution, Level, Listener, Lost, Nanos, NetworkNamespace, Pressure, Throttling,
+    Totals, Traffic,
 };
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
@@ -41,6 +41,10 @@ pub struct CgroupState {
     pub counters: Arc<CgroupCounters>,
     /// `None` where the cgroup's files could not be read.
     pub throttling: Option<Throttling>,
+    /// See [`super::Cgroup::levels`].
+    pub levels: Option<Arc<[Level]>>,
+    /// See [`super::Cgroup::cpus`].
+    pub cpus: Option<Arc<str>>,
 }
 
 impl CgroupState {

@@ -10,10 +10,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::columns::Columns;
-use crate::model::{Cgroup, CgroupId, Cpu, Host, Interval, Listener, Nanos, NetworkNamespace, Workload};
+use crate::model::{Cgroup, CgroupId, Cpu, Host, Interval, Level, Listener, Nanos, NetworkNamespace, Workload};
 
-/// What a cgroup is called from here on, to the end of the chunk: packed intervals name cgroups by their ids alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What a cgroup is called, and what rarely changes of it, from here on to the end of the chunk: packed intervals name cgroups by
+/// their ids alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
     /// Its id.
     pub id: CgroupId,
@@ -24,6 +25,12 @@ pub struct Named {
     /// The container, where it is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<Workload>>,
+    /// What it and each cgroup above it are entitled to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<Arc<[Level]>>,
+    /// The CPUs that it may run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<Arc<str>>,
 }
 
 impl Named {
@@ -33,13 +40,19 @@ impl Named {
             path: Arc::clone(&cgroup.path),
             name: Arc::clone(&cgroup.name),
             workload: cgroup.workload.clone(),
+            levels: cgroup.levels.clone(),
+            cpus: cgroup.cpus.clone(),
         }
     }
 
-    /// Is it what `cgroup` is called? Names rarely change: mostly it is the same piece of memory.
+    /// Does it say the same of `cgroup`? That rarely changes: mostly it is the same piece of memory.
     fn is_of(&self, cgroup: &Cgroup) -> bool {
         let same = |a: &Arc<str>, b: &Arc<str>| Arc::ptr_eq(a, b) || a == b;
-        same(&self.path, &cgroup.path) && same(&self.name, &cgroup.name) && self.workload == cgroup.workload
+        same(&self.path, &cgroup.path)
+            && same(&self.name, &cgroup.name)
+            && self.workload == cgroup.workload
+            && self.levels == cgroup.levels
+            && self.cpus == cgroup.cpus
     }
 }
 

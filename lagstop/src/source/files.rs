@@ -180,7 +180,7 @@ impl Readings for Collector {
             let counters = self.counters(before, did, cpu_time);
             let label = self.labels.of(before, &*group.path);
             let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
-            cgroups.insert(group.id, CgroupState { label, counters, throttling });
+            cgroups.insert(group.id, CgroupState { label, counters, throttling, levels: None, cpus: None });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;
         let idle = self.threads.nothing();

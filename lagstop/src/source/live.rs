@@ -192,7 +192,7 @@ impl Collector {
                 CgroupId::OTHER => None,
                 _ => bandwidth.of(id, || hierarchy.directory(&path)),
             };
-            (id, CgroupState { label: labels.of(before, path), counters, throttling })
+            (id, CgroupState { label: labels.of(before, path), counters, throttling, levels: None, cpus: None })
         };
         counted.into_iter().map(state).collect()
     }

@@ -89,7 +89,7 @@ impl Columns {
         }
         let mut cgroups = Vec::with_capacity(self.ids.len());
         for (n, &id) in self.ids.iter().enumerate() {
-            let Named { path, name, workload, .. } = name(id)?;
+            let Named { path, name, workload, levels, cpus, .. } = name(id)?;
             let mut totals = Totals::from_figures(std::array::from_fn(|figure| self.totals[figure].at(n)));
             if Self::place(SWITCHES).is_none_or(|place| self.totals[place].at(n).is_none()) {
                 totals.switches = totals.voluntary_switches.saturating_add(totals.involuntary_switches);
@@ -101,6 +101,8 @@ impl Columns {
                 path: Arc::clone(path),
                 name: Arc::clone(name),
                 workload: workload.clone(),
+                levels: levels.clone(),
+                cpus: cpus.clone(),
                 totals,
                 runnable_load: load,
                 load_credit: self.credit.at(n),

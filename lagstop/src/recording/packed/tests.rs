@@ -91,7 +91,7 @@ fn what_does_not_fit_together_is_refused() {
     };
     let mut names = Names::default();
     assert_eq!(unpacked(r#""id":[5]"#, &names), Err(UnpackError::NoName(CgroupId(5))));
-    names.learn([5, 6].map(|id| Named { id: CgroupId(id), path: "/".into(), name: "/".into(), workload: None }));
+    names.learn([5, 6].map(|id| Named { id: CgroupId(id), path: "/".into(), ..Named::default() }));
     assert_eq!(unpacked(r#""id":[5,1]"#, &names).unwrap().cgroups.len(), 2);
     let error = unpacked(r#""id":[5,1],"voluntary_switches":[1,2,3]"#, &names).unwrap_err();
     assert_eq!(error, UnpackError::Length { column: "voluntary_switches", found: 3, expected: 2 });

@@ -2,15 +2,17 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::model::{Cgroup, CgroupId, Workload};
+use crate::model::{Cgroup, CgroupId, Level, Workload};
 
-/// What does not change about a cgroup.
+/// What rarely changes about a cgroup.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Label {
     pub(super) id: CgroupId,
     pub(super) path: Arc<str>,
     pub(super) name: Arc<str>,
     pub(super) workload: Option<Arc<Workload>>,
+    pub(super) levels: Option<Arc<[Level]>>,
+    pub(super) cpus: Option<Arc<str>>,
 }
 
 /// Labels by number.
@@ -30,6 +32,8 @@ impl Labels {
             path: Arc::clone(&cgroup.path),
             name: Arc::clone(&cgroup.name),
             workload: cgroup.workload.clone(),
+            levels: cgroup.levels.clone(),
+            cpus: cgroup.cpus.clone(),
         };
         let number = *self.numbers.entry(label.clone()).or_insert_with(|| {
             self.next = self.next.wrapping_add(1);

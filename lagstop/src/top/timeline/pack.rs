@@ -141,7 +141,9 @@ impl Packer {
         let mut roles = HashMap::new();
         interval.cgroups.reserve_exact(count);
         for n in 0..count {
-            let Some(Label { id, path, name, workload }) = self.labels.get(labels[n]).cloned() else { continue };
+            let Some(Label { id, path, name, workload, levels, cpus }) = self.labels.get(labels[n]).cloned() else {
+                continue;
+            };
             let load_credit = some(credits[n]).map(|credit| Tasks(credit as f64 / LOAD_UNIT));
             if let Some(kind) = some(kinds[n]) {
                 let role = Role {
@@ -160,6 +162,8 @@ impl Packer {
                 path,
                 name,
                 workload,
+                levels,
+                cpus,
                 totals: Totals::from_figures(std::array::from_fn(|figure| some(totals[figure][n]))),
                 runnable_load: None,
                 load_credit,
