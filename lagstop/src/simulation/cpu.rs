@@ -1,148 +1,384 @@
-//! One CPU and its run queue.
+//! One CPU: its run queues, one for each cgroup, and who runs.
 
-use super::{Switching, policy::Rank};
+use std::collections::VecDeque;
 
-/// A task that wants to run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    pub(super) rank: Rank,
-    pub(super) group: usize,
-    /// Shares the CPU as if it were a cgroup of its own.
-    pub(super) is_alone: bool,
-    /// CPU time that it still needs. Without end for one that never sleeps.
-    pub(super) left: f64,
-    /// The part of that which switches to and from it still take.
-    pub(super) switching: f64,
-}
+use super::{
+    fair::{Entity, Queue, Rest, Who},
+    run::Shared,
+};
 
-impl Job {
-    /// Do both get their time as members of one cgroup?
-    const fn share(&self, other: &Self) -> bool {
-        self.group == other.group && !self.is_alone
-    }
-}
-
-/// One CPU and its run queue. Those of the first rank share it: each cgroup gets as much as any other, and each task as much
-/// as any other of its cgroup; where it is alone, as much as a cgroup.
-#[derive(Clone, Debug, Default)]
+/// One CPU.
+#[derive(Clone, Debug)]
 pub(super) struct Cpu {
-    /// By rank, then by cgroup.
-    jobs: Vec<Job>,
-    /// Up to when they were served.
-    at: f64,
-    /// The part of the CPU time that they have for work.
-    pace: f64,
-    /// When the next one is done if nothing else happens, and which one that is.
-    next: Option<(f64, usize)>,
-    /// Time in which more than one shared it, and of that, what the switches between them took.
-    pub(super) shared: f64,
-    pub(super) switching: f64,
+    number: usize,
+    /// The root's, and behind it those of the cgroups by their number.
+    queues: Vec<Queue>,
+    /// Real-time tasks, the one that runs first. They go before all others.
+    pub(super) real_time: VecDeque<usize>,
+    /// The task that runs.
+    pub(super) running: Option<usize>,
+    /// Fair tasks that are runnable here, the one that runs among them.
+    pub(super) fair: Vec<usize>,
+    /// Up to when it is accounted for.
+    pub(super) at: f64,
+    /// When the timer interrupts it next.
+    pub(super) tick: f64,
+    /// When it looks for work on other CPUs next, and how often it looked in vain.
+    pub(super) balances: f64,
+    pub(super) failed: u32,
+    /// Somebody else should run.
+    pub(super) must_pick: bool,
+    /// Until when real-time tasks have used up what they may have (`sched_rt_runtime_us`).
+    pub(super) real_time_used: f64,
+    pub(super) real_time_from: f64,
+}
+
+/// Real-time tasks may have that part of each second.
+const REAL_TIME_PART: f64 = 0.95;
+
+const fn index(group: Option<usize>) -> usize {
+    match group {
+        None => 0,
+        Some(number) => number + 1,
+    }
 }
 
 impl Cpu {
+    pub(super) fn new(number: usize, groups: usize, phase: f64) -> Self {
+        Self {
+            number,
+            queues: vec![Queue::default(); groups + 1],
+            real_time: VecDeque::new(),
+            running: None,
+            fair: Vec::new(),
+            at: 0.0,
+            tick: phase,
+            balances: phase,
+            failed: 0,
+            must_pick: false,
+            real_time_used: 0.0,
+            real_time_from: 0.0,
+        }
+    }
+
     /// Tasks that run or wait here.
     pub(super) fn len(&self) -> usize {
-        self.jobs.len()
+        self.fair.len() + self.real_time.len()
     }
 
-    /// Those of them that a task of `rank` would not go before.
-    pub(super) fn ahead_of(&self, rank: Rank) -> usize {
-        self.jobs.partition_point(|job| job.rank <= rank)
+    /// Does it hold real-time tasks back for now?
+    pub(super) fn is_real_time_over(&self) -> bool {
+        self.real_time_used >= REAL_TIME_PART
     }
 
-    /// When the next task is done; never, where none will be.
-    pub(super) fn done_at(&self) -> f64 {
-        self.next.map_or(f64::INFINITY, |(at, _)| at)
-    }
-
-    /// Serves until `now`. `each` gets for a task what CPU time it got, the part of it that it had for work, and what it waited.
-    pub(super) fn serve(&mut self, now: f64, mut each: impl FnMut(&Job, f64, f64, f64)) {
+    /// Books the time until `now` to those that ran (`update_curr`).
+    pub(super) fn account(&mut self, now: f64, shared: &mut Shared<'_>) {
         let time = now - self.at;
         self.at = now;
-        if time <= 0.0 || self.jobs.is_empty() {
+        let Some(task) = self.running.filter(|_| time > 0.0) else { return };
+        shared.worked(task, time);
+        if now - self.real_time_from >= 1.0 {
+            (self.real_time_from, self.real_time_used) = (now, 0.0);
+        }
+        if shared.is_real_time(task) {
+            self.real_time_used += time;
+            self.must_pick |= self.is_real_time_over() && !self.fair.is_empty();
             return;
         }
-        let running = self.running();
-        let groups = groups(&self.jobs[..running]);
-        let (running, waiting) = self.jobs.split_at_mut(running);
-        if running.len() > 1 {
-            self.shared += time;
-            self.switching += time * (1.0 - self.pace);
+        let mut group = shared.place(task);
+        loop {
+            self.must_pick |= self.queues[index(group)].run(time);
+            let Some(number) = group else { break };
+            self.must_pick |= shared.use_up(number, time, now);
+            group = shared.tree[number].parent;
         }
-        for group in running.chunk_by_mut(Job::share) {
-            let got = time / (groups * group.len()) as f64;
-            for job in group {
-                let worked = got * self.pace;
-                job.left -= worked;
-                let switched = worked.min(job.switching);
-                job.switching -= switched;
-                each(job, got, worked - switched, time - got);
+    }
+
+    /// A task is runnable here.
+    pub(super) fn push(&mut self, task: usize, shared: &mut Shared<'_>) {
+        if shared.is_real_time(task) {
+            self.real_time.push_back(task);
+            return;
+        }
+        self.fair.push(task);
+        let group = shared.place(task);
+        let (slice, rest) = shared.entity(task);
+        self.enqueue(Entity::new(Who::Task(task), 1.0, slice, false), rest, group, shared);
+    }
+
+    fn enqueue(&mut self, entity: Entity, rest: Rest, group: Option<usize>, shared: &mut Shared<'_>) {
+        self.update_load(group, shared);
+        let queue = &mut self.queues[index(group)];
+        if queue.find(entity.who).is_some() {
+            queue.stay(entity.who);
+        } else {
+            queue.push(entity, rest);
+        }
+        self.climb(group, shared);
+    }
+
+    /// What competes in a cgroup has changed: so does its own entity in the queue above.
+    fn climb(&mut self, mut group: Option<usize>, shared: &mut Shared<'_>) {
+        while let Some(number) = group {
+            let above = shared.tree[number].parent;
+            self.update_load(above, shared);
+            let is_idle = shared.tree[number].is_idle;
+            let who = Who::Group(number);
+            let own = &self.queues[index(group)];
+            let is_held = shared.is_throttled(number);
+            match own.slice().filter(|_| !is_held) {
+                Some(slice) => {
+                    let part = own.weight().max(own.load());
+                    let weight = shared.weight(number, part, own.load());
+                    let rest = own.rest;
+                    let queue = &mut self.queues[index(above)];
+                    if queue.find(who).is_none() {
+                        queue.push(Entity::new(who, weight, slice, is_idle), rest);
+                    } else {
+                        queue.stay(who);
+                        queue.reweigh(who, weight, slice, is_idle);
+                    }
+                }
+                None => self.leave(who, above, !is_held, shared),
+            }
+            group = above;
+        }
+    }
+
+    /// One does not compete any more, at least in the end (`dequeue_entity`).
+    fn leave(&mut self, who: Who, group: Option<usize>, sleeps: bool, shared: &Shared<'_>) {
+        let queue = &mut self.queues[index(group)];
+        if queue.find(who).is_none() {
+            return;
+        }
+        if sleeps && queue.len() > 1 && queue.is_ahead(who) {
+            if let Some(entity) = queue.find_mut(who) {
+                entity.is_leaving = true;
+            }
+        } else {
+            let rest = queue.remove(who, shared.kernel.tick, false);
+            self.keep(who, rest);
+        }
+        if self.queues[index(group)].current == Some(who) {
+            self.queues[index(group)].current = None;
+        }
+    }
+
+    fn keep(&mut self, who: Who, rest: Rest) {
+        if let Who::Group(number) = who {
+            self.queues[index(Some(number))].rest = rest;
+        }
+    }
+
+    /// A task falls asleep: it may have to compete on for what it had too much.
+    pub(super) fn sleep(&mut self, task: usize, shared: &mut Shared<'_>) {
+        self.take_off(task);
+        if shared.is_real_time(task) {
+            return;
+        }
+        let group = shared.place(task);
+        self.update_load(group, shared);
+        let who = Who::Task(task);
+        let queue = &mut self.queues[index(group)];
+        if queue.len() > 1 && queue.is_ahead(who) {
+            if let Some(entity) = queue.find_mut(who) {
+                entity.is_leaving = true;
+            }
+        } else {
+            let rest = queue.remove(who, shared.kernel.tick, false);
+            shared.set_rest(task, rest);
+        }
+        if queue.current == Some(who) {
+            queue.current = None;
+        }
+        self.climb(group, shared);
+    }
+
+    /// A task goes elsewhere, or is no more.
+    pub(super) fn remove(&mut self, task: usize, shared: &mut Shared<'_>) {
+        self.take_off(task);
+        let group = shared.place(task);
+        let who = Who::Task(task);
+        if self.queues[index(group)].find(who).is_none() {
+            return;
+        }
+        self.update_load(group, shared);
+        let queue = &mut self.queues[index(group)];
+        let rest = queue.remove(who, shared.kernel.tick, true);
+        if queue.current == Some(who) {
+            queue.current = None;
+        }
+        shared.set_rest(task, rest);
+        self.climb(group, shared);
+    }
+
+    fn take_off(&mut self, task: usize) {
+        self.fair.retain(|&it| it != task);
+        self.real_time.retain(|&it| it != task);
+        if self.running == Some(task) {
+            self.running = None;
+            self.must_pick = true;
+        }
+    }
+
+    /// Does it still hold a task that sleeps?
+    pub(super) fn holds(&self, task: usize, shared: &Shared<'_>) -> bool {
+        self.queues[index(shared.place(task))].find(Who::Task(task)).is_some()
+    }
+
+    /// A cgroup has used up its quota, or may run again.
+    pub(super) fn throttle(&mut self, number: usize, shared: &mut Shared<'_>) {
+        self.must_pick = true;
+        self.climb(Some(number), shared);
+    }
+
+    /// Weights follow loads while tasks run, too (`entity_tick`).
+    pub(super) fn reweigh(&mut self, shared: &mut Shared<'_>) {
+        if let Some(task) = self.running.filter(|&task| !shared.is_real_time(task)) {
+            let group = shared.place(task);
+            self.update_load(group, shared);
+            self.climb(group, shared);
+        }
+    }
+
+    /// All of them anew: what somebody weighs was changed.
+    pub(super) fn reweigh_all(&mut self, shared: &mut Shared<'_>) {
+        for number in (0..self.queues.len() - 1).rev() {
+            if !self.queues[number + 1].is_empty() {
+                self.climb(Some(number), shared);
             }
         }
-        waiting.iter().for_each(|job| each(job, 0.0, 0.0, time));
+        self.must_pick = true;
     }
 
-    /// Whether a task of `rank` takes the CPU away from others.
-    pub(super) fn would_take_over(&self, rank: Rank) -> bool {
-        self.jobs.first().is_some_and(|first| rank < first.rank)
+    fn update_load(&mut self, group: Option<usize>, shared: &mut Shared<'_>) {
+        let change = self.queues[index(group)].update_load(self.at);
+        if let Some(number) = group {
+            shared.loads[number] += change;
+        }
     }
 
-    /// Takes in a task. The caller has served until now.
-    pub(super) fn push(&mut self, job: Job, switching: &Switching) {
-        let place = self.jobs.partition_point(|other| (other.rank, other.group) <= (job.rank, job.group));
-        self.jobs.insert(place, job);
-        self.plan(switching);
+    /// What is runnable here, on average over some tens of milliseconds.
+    pub(super) fn load(&mut self) -> f64 {
+        self.queues[0].update_load(self.at);
+        self.queues[0].load()
     }
 
-    /// Takes out the task that is done. The caller has served until then.
-    pub(super) fn pop_done(&mut self, switching: &Switching) -> Option<Job> {
-        let (_, index) = self.next?;
-        Some(self.remove(index, switching))
+    /// The part of this CPU that is a task's, by the weights from the root down to it (`task_h_load`).
+    pub(super) fn load_of(&self, task: usize, shared: &Shared<'_>) -> f64 {
+        let mut group = shared.place(task);
+        let mut part = 1.0 / self.queues[index(group)].weight().max(1e-9);
+        while let Some(number) = group {
+            group = shared.tree[number].parent;
+            let queue = &self.queues[index(group)];
+            let weight = queue.find(Who::Group(number)).map_or(0.0, |it| it.weight);
+            part *= weight / if group.is_none() { 1.0 } else { queue.weight().max(1e-9) };
+        }
+        part
     }
 
-    /// Takes out the task that has the least to expect here. The caller has served until now.
-    pub(super) fn pop_last(&mut self, switching: &Switching) -> Option<Job> {
-        Some(self.remove(self.jobs.len().checked_sub(1)?, switching))
+    /// Does whoever runs here run because nobody else wants to (`sched_idle_cpu`)?
+    pub(super) fn is_idle_class(&self, shared: &Shared<'_>) -> bool {
+        self.real_time.is_empty() && !self.fair.is_empty() && self.fair.iter().all(|&task| shared.is_idle(task))
     }
 
-    /// Takes out those that never sleep, and gives each of the others the rank of its cgroup. The caller has served until now.
-    pub(super) fn begin_step(&mut self, ranks: &[Rank], switching: &Switching) {
-        self.jobs.retain_mut(|job| {
-            job.rank = ranks.get(job.group).copied().unwrap_or_default();
-            job.left.is_finite()
-        });
-        self.jobs.sort_by_key(|job| (job.rank, job.group));
-        self.plan(switching);
+    /// Does a task that woke up take the CPU at once (`check_preempt_wakeup_fair`)?
+    pub(super) fn check_preempt(&mut self, task: usize, shared: &Shared<'_>) {
+        let Some(running) = self.running else {
+            self.must_pick = true;
+            return;
+        };
+        if shared.is_real_time(task) {
+            self.must_pick |= !shared.is_real_time(running) && !self.is_real_time_over();
+            return;
+        }
+        if shared.is_real_time(running) || self.must_pick {
+            return;
+        }
+        // The two siblings that they are inside of, or are.
+        let (mine, theirs) = (shared.line(task), shared.line(running));
+        let same = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
+        let (Some(&mine), Some(&theirs)) = (mine.get(same), theirs.get(same)) else { return };
+        let group = shared.parent(mine);
+        let queue = &mut self.queues[index(group)];
+        let (Some(woken), Some(current)) = (queue.find(mine).copied(), queue.find(theirs).copied()) else { return };
+        if current.is_idle != woken.is_idle {
+            self.must_pick |= current.is_idle;
+            return;
+        }
+        if let Some(first) = shared.goes_first(mine, theirs) {
+            self.must_pick |= first;
+            return;
+        }
+        let is_shorter = woken.slice < current.slice;
+        if queue.pick(!is_shorter) == Some(mine) {
+            queue.unprotect();
+            self.must_pick = true;
+        }
     }
 
-    fn remove(&mut self, index: usize, switching: &Switching) -> Job {
-        let job = self.jobs.remove(index);
-        self.plan(switching);
-        job
+    /// Chooses who runs next. Gives it.
+    pub(super) fn pick(&mut self, shared: &mut Shared<'_>) -> Option<usize> {
+        self.must_pick = false;
+        if let Some(&first) = self.real_time.front().filter(|_| !self.is_real_time_over() || self.fair.is_empty()) {
+            return Some(first);
+        }
+        'again: loop {
+            let mut group = None;
+            loop {
+                let queue = &self.queues[index(group)];
+                let picked = queue.pick(true)?;
+                let who = shared.lightest(picked, queue.entities());
+                let queue = &mut self.queues[index(group)];
+                queue.swap_turns(picked, who);
+                if queue.find(who).is_some_and(|it| it.is_leaving) {
+                    self.let_go(who, group, shared);
+                    continue 'again;
+                }
+                match who {
+                    Who::Group(number) => group = Some(number),
+                    Who::Task(task) => return Some(task),
+                }
+            }
+        }
     }
 
-    /// How many tasks have the first rank: they run.
-    fn running(&self) -> usize {
-        self.jobs.first().map_or(0, |first| self.ahead_of(first.rank))
+    /// One that was kept until it is owed nothing.
+    fn let_go(&mut self, who: Who, group: Option<usize>, shared: &mut Shared<'_>) {
+        self.update_load(group, shared);
+        let rest = self.queues[index(group)].remove(who, shared.kernel.tick, false);
+        match who {
+            Who::Task(task) => shared.set_rest(task, rest),
+            Who::Group(_) => self.keep(who, rest),
+        }
+        self.climb(group, shared);
     }
 
-    fn plan(&mut self, switching: &Switching) {
-        let (running, at) = (&self.jobs[..self.running()], self.at);
-        let groups = groups(running);
-        let pace = if running.len() > 1 { switching.pace(self.jobs.len()) } else { 1.0 };
-        let done = running.chunk_by(Job::share).flat_map(|group| {
-            let takes = (groups * group.len()) as f64 / pace;
-            group.iter().map(move |job| at + job.left.max(0.0) * takes)
-        });
-        self.next = done
-            .enumerate()
-            .map(|(index, at)| (at, index))
-            .min_by(|a, b| a.0.total_cmp(&b.0))
-            .filter(|(at, _)| at.is_finite());
-        self.pace = pace;
+    /// A task gets the CPU, or nobody does.
+    pub(super) fn begin(&mut self, task: Option<usize>, shared: &Shared<'_>) {
+        let next = task.map(|task| shared.line(task)).unwrap_or_default();
+        if let Some(before) = self.running.filter(|&before| Some(before) != task && !shared.is_real_time(before)) {
+            for who in shared.line(before).into_iter().filter(|who| !next.contains(who)) {
+                let queue = &mut self.queues[index(shared.parent(who))];
+                if queue.current == Some(who) {
+                    queue.current = None;
+                }
+            }
+        }
+        self.running = task;
+        if let Some(task) = task.filter(|&task| !shared.is_real_time(task)) {
+            for who in shared.line(task) {
+                let queue = &mut self.queues[index(shared.parent(who))];
+                // One that goes on is protected no longer for it.
+                if queue.current != Some(who) {
+                    queue.begin(who);
+                }
+            }
+        }
     }
-}
 
-fn groups(jobs: &[Job]) -> usize {
-    jobs.chunk_by(Job::share).count()
+    /// Its number.
+    pub(super) const fn number(&self) -> usize {
+        self.number
+    }
 }

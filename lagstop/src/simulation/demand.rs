@@ -1,6 +1,7 @@
 //! What the cgroups ask of the CPUs.
 
-use crate::model::{Cgroup, CgroupId, Nanos};
+use super::Group;
+use crate::model::{Cgroup, Nanos};
 
 /// From this part of the time on that its tasks were runnable, one that hardly ever slept is taken for one that never does.
 const ALWAYS: f64 = 0.9;
@@ -10,8 +11,8 @@ const ALWAYS: f64 = 0.9;
 pub struct Trace {
     /// CPUs that serve.
     pub cpus: usize,
-    /// Cgroups, which are numbered from 0.
-    pub groups: usize,
+    /// Cgroups by their number, those that others are inside of as well.
+    pub groups: Vec<Group>,
     /// What they asked for, one stretch of time after the other.
     pub steps: Vec<Step>,
 }
@@ -28,11 +29,13 @@ pub struct Step {
 /// What a cgroup asks for in a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Its Load Credit.
+    /// Its Load Credit at the start.
     pub credit: f64,
-    /// Tasks that can be runnable at once.
+    /// Tasks that never sleep.
+    pub spinners: u32,
+    /// Tasks that sleep at times.
     pub tasks: u32,
-    /// Bursts of all of them, from waking up until falling asleep. 0 where they never sleep.
+    /// Bursts of all those that sleep, from waking up until falling asleep.
     pub bursts: u32,
     /// CPU time of a burst on average, in seconds, without what switches cost.
     pub service: f64,
@@ -40,10 +43,6 @@ pub struct Demand {
     pub slept: f64,
     /// What its tasks were measured to wait, in seconds in all.
     pub waited: f64,
-    /// How often a CPU was taken away from one of its tasks.
-    pub taken: f64,
-    /// Each of its tasks shares a CPU as if it were a cgroup, as the root's do.
-    pub is_many: bool,
 }
 
 impl Trace {
@@ -66,16 +65,11 @@ impl Trace {
 
     /// What was measured to wait, in seconds, by the cgroups' number.
     pub fn measured_waits(&self) -> Vec<f64> {
-        let mut waits = vec![0.0; self.groups];
+        let mut waits = vec![0.0; self.groups.len()];
         for (group, demand) in self.steps.iter().flat_map(|step| &step.demands) {
             waits[*group] += demand.waited;
         }
         waits
-    }
-
-    /// How often a CPU was taken away from a task.
-    pub(super) fn taken(&self) -> f64 {
-        self.steps.iter().flat_map(|step| &step.demands).map(|(_, demand)| demand.taken).sum()
     }
 
     /// Whether anything can be simulated: there are CPUs that something is asked of, and neither they nor the tasks are too
@@ -100,7 +94,7 @@ impl Trace {
             duration: step.duration * part,
             demands: step.demands.iter().map(|&(group, demand)| (group, demand.part(part))).collect(),
         };
-        Self { steps: steps.into_iter().map(shorten).collect(), ..*self }
+        Self { steps: steps.into_iter().map(shorten).collect(), groups: self.groups.clone(), ..*self }
     }
 }
 
@@ -116,7 +110,7 @@ impl Step {
 
     /// Tasks that never sleep.
     fn tasks_awake(&self) -> u64 {
-        self.demands.iter().filter(|(_, demand)| demand.never_sleeps()).map(|(_, demand)| u64::from(demand.tasks)).sum()
+        self.demands.iter().map(|(_, demand)| u64::from(demand.spinners)).sum()
     }
 }
 
@@ -130,36 +124,35 @@ impl Demand {
             return None;
         }
         let credit = cgroup.load_credit.map_or(0.0, |credit| credit.0);
-        let load = (cpu + wait) / duration.seconds();
+        let time = duration.seconds();
         let fell_asleep = totals.voluntary_switches as f64;
-        let tasks = load.ceil().max(1.0).max(fell_asleep.min(totals.threads as f64));
-        let (bursts, service) = if fell_asleep < tasks && load >= ALWAYS * tasks {
-            (0, 0.0)
-        } else {
-            let cost = totals.switch_cost().unwrap_or_default().seconds();
-            let bursts = fell_asleep.max(tasks);
-            (whole(bursts), (cpu - cost).max(0.0) / bursts)
-        };
-        let slept = (tasks - load).max(0.0) * duration.seconds();
-        let taken = totals.involuntary_switches as f64;
-        let is_many = matches!(cgroup.id, CgroupId::ROOT | CgroupId::OTHER);
-        Some(Self { credit, tasks: whole(tasks), bursts, service, slept, waited: wait, taken, is_many })
+        // Waits are booked where they end: a task that always wants to run has 1 on average, not in each interval.
+        let threads = (totals.threads as f64).max(1.0);
+        let load = ((cpu + wait) / time).min(threads);
+        // Who has not slept once while the others slept, and was runnable all the time, never does.
+        let spinners = (threads - fell_asleep).max(0.0).min((load + 1.0 - ALWAYS).floor());
+        let left = load - spinners;
+        // What spinners had of the CPU time is not told apart: as much of it as of all that was runnable.
+        let part = if load > 0.0 { left / load } else { 0.0 };
+        let tasks = left.ceil().max(fell_asleep.min(threads - spinners)).min(threads - spinners);
+        let bursts = fell_asleep.max(tasks);
+        let sleeps = tasks >= 1.0 && left > 0.0;
+        let cost = totals.switch_cost().unwrap_or_default().seconds();
+        let service = if sleeps { (cpu * part - cost).max(0.0) / bursts } else { 0.0 };
+        let (tasks, bursts) = if sleeps { (whole(tasks), whole(bursts)) } else { (0, 0) };
+        let slept = (f64::from(tasks) - left).max(0.0) * time;
+        Some(Self { credit, spinners: spinners as u32, tasks, bursts, service, slept, waited: wait })
     }
 
     /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
     fn part(self, part: f64) -> Self {
-        let shorter = Self { slept: self.slept * part, waited: self.waited * part, taken: self.taken * part, ..self };
-        if self.never_sleeps() {
+        let shorter = Self { slept: self.slept * part, waited: self.waited * part, ..self };
+        if self.bursts == 0 {
             return shorter;
         }
         let bursts = (f64::from(self.bursts) * part).round().max(1.0);
         let service = self.service * f64::from(self.bursts) * part / bursts;
         Self { bursts: whole(bursts), service, ..shorter }
-    }
-
-    /// Does it always want to run?
-    pub const fn never_sleeps(&self) -> bool {
-        self.bursts == 0
     }
 }
 

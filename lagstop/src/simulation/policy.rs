@@ -1,49 +1,48 @@
-//! Who goes first.
+//! What is done to the cgroups.
 
-use std::cmp::Ordering;
+/// How tasks are scheduled, where not as was measured. Each list is by the number of the cgroups.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policy {
+    /// Other weights and whether they are idle.
+    pub weights: Vec<(usize, Weight)>,
+    /// Other slices for the tasks of these, in seconds.
+    pub slices: Vec<(usize, f64)>,
+    /// The tasks of these are real-time: they go before all others.
+    pub real_time: Vec<usize>,
+    /// Idle is whoever of these is heavy by Load Credit now.
+    pub dynamic: Option<Dynamic>,
+    /// In each queue the cgroup with the lowest Load Credit goes first (CFS-LAGS paper, arXiv 2508.15703, §4.2). Tasks of the
+    /// root share with the others as ever.
+    pub lightest_first: bool,
+}
 
-/// Who goes first on a CPU. Cgroups of one rank share it: equally, whatever they are and however many tasks they have.
+/// What a cgroup weighs.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Policy<'a> {
-    /// All share: fair scheduling with equal weights.
-    Sharing,
-    /// The one with the lowest Load Credit (CFS-LAGS paper, arXiv 2508.15703, §4.2).
-    LightestFirst,
-    /// These, by their number, before the others (CFS-LAGS-static, §4.1).
-    First(&'a [bool]),
+pub struct Weight {
+    /// Its weight: 1 is the usual one.
+    pub weight: f64,
+    /// It runs when no sibling wants to.
+    pub is_idle: bool,
 }
 
-/// The lower, the earlier.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rank(f64);
+/// Idle by Load Credit, ranked anew now and then.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dynamic {
+    /// Who is ranked.
+    pub ranked: Vec<usize>,
+    /// Who may become idle.
+    pub heavy: Vec<usize>,
+    /// How often, in seconds.
+    pub every: f64,
+    /// Heavy from so many times the mean Load Credit on.
+    pub heavy_from: f64,
+    /// Light again below so many.
+    pub light_below: f64,
+}
 
-impl Policy<'_> {
-    /// The rank of the cgroup with this number and Load Credit.
-    pub(super) fn rank(self, group: usize, credit: f64) -> Rank {
-        Rank(match self {
-            Self::Sharing => 0.0,
-            Self::LightestFirst => credit,
-            Self::First(first) => f64::from(u8::from(!first.get(group).copied().unwrap_or(false))),
-        })
+impl Policy {
+    /// Nothing is changed.
+    pub fn none() -> Self {
+        Self::default()
     }
 }
-
-impl Ord for Rank {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.0.total_cmp(&other.0)
-    }
-}
-
-impl PartialOrd for Rank {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Rank {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Rank {}

@@ -1,0 +1,54 @@
+//! The cgroups as the scheduler sees them: each competes with its siblings, and for all that is inside of it.
+
+use super::fair::Entity;
+
+/// The weight of an idle cgroup, beside 1 (`WEIGHT_IDLEPRIO` of 1,024).
+const IDLE: f64 = 3.0 / 1_024.0;
+/// The least weight there is (`MIN_SHARES`).
+const LEAST: f64 = 2.0 / 1_024.0;
+
+/// A cgroup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The number of the one that it is inside of. `None`: it is right below the root, or the root itself.
+    pub parent: Option<usize>,
+    /// Its tasks compete right below the root: it is the root's own, or stands for many.
+    pub is_root: bool,
+    /// Its weight beside its siblings': 1 is the usual one.
+    pub weight: f64,
+    /// It runs when no sibling wants to (`cpu.idle`).
+    pub is_idle: bool,
+    /// CPU time that all inside of it may use in each period, and the period, in seconds.
+    pub quota: Option<(f64, f64)>,
+    /// CPUs that its tasks may run on, by number. Empty: all.
+    pub cpus: Vec<bool>,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Self { parent: None, is_root: false, weight: 1.0, is_idle: false, quota: None, cpus: Vec::new() }
+    }
+}
+
+impl Group {
+    /// May its tasks run on this CPU?
+    pub(super) fn may_run_on(&self, cpu: usize) -> bool {
+        self.cpus.is_empty() || self.cpus.get(cpu).copied().unwrap_or(false)
+    }
+
+    /// What it weighs where all that is runnable inside of it is in one queue.
+    pub(super) const fn whole_weight(&self) -> f64 {
+        if self.is_idle { IDLE } else { self.weight }
+    }
+
+    /// What it weighs in the queue of a CPU with this part of its load (`calc_group_shares`).
+    pub(super) fn share(&self, part: f64) -> f64 {
+        let whole = self.whole_weight();
+        (whole * part).clamp(LEAST.min(whole), whole)
+    }
+}
+
+/// Its entity's slice where nothing is in it yet.
+pub(super) const fn task(who: super::fair::Who, slice: f64) -> Entity {
+    Entity::new(who, 1.0, slice, false)
+}
