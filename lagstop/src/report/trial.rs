@@ -91,7 +91,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
     }
     page.blank();
-    let headings = ["", "without", "with", "change", "95 % confidence", "predicted", "off by"];
+    let headings = ["", "without", "with", "change", "95 % confidence", "predicted", "inside"];
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
     for figure in &outcome.figures {
         if let Some(why) = &figure.why_not {
@@ -108,8 +108,8 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "Predicted: of lightest Load Credit first, of the same cgroups, from the time before; off by: by how many percentage \
-         points of change. docs/trial.md says how to read it.",
+        "Predicted: of lightest Load Credit first, of the same cgroups, from the time before; inside: whether the measured \
+         change is in the predicted interval. docs/trial.md says how to read it.",
     );
     page.finish()
 }
@@ -121,18 +121,22 @@ fn cells(figure: &Figure) -> Vec<String> {
         unit => or(value, &|value| unit.show(value)),
     };
     let percent = |value: f64| format!("{:+.1} %", value * 100.0);
-    let interval = figure
-        .low
-        .zip(figure.high)
-        .map_or_else(|| "n/a".to_owned(), |(low, high)| format!("{} to {}", percent(low), percent(high)));
+    let from_to = |low: Option<f64>, high: Option<f64>| {
+        low.zip(high).map(|(low, high)| format!("{} to {}", percent(low), percent(high)))
+    };
+    let interval = from_to(figure.low, figure.high).unwrap_or_else(|| "n/a".to_owned());
+    let predicted = match (figure.predicted_low, figure.predicted_high) {
+        (Some(low), Some(high)) if low == high => percent(low),
+        (low, high) => from_to(low, high).unwrap_or_default(),
+    };
     vec![
         figure.label.to_owned(),
         shown(figure.without),
         shown(figure.with),
         or(figure.change, &percent),
         interval,
-        figure.predicted.map_or_else(String::new, percent),
-        figure.off().map_or_else(String::new, |off| format!("{:+.1}", off * 100.0)),
+        predicted,
+        figure.is_inside().map_or("", |is| if is { "yes" } else { "no" }).to_owned(),
     ]
 }
 
@@ -152,6 +156,7 @@ pub fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::TimeOfBlock;
 
     fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> Figure {
         Figure {
@@ -164,6 +169,9 @@ mod tests {
             low: change.map(|change| change - 0.1),
             high: change.map(|change| change + 0.1),
             predicted,
+            predicted_low: predicted.map(|predicted| predicted - 0.2),
+            predicted_high: predicted.map(|predicted| predicted + 0.05),
+            inside: change.zip(predicted).map(|(change, predicted)| change <= predicted + 0.05),
             why_not: change.is_none().then(|| "it was 0 in a block: there is no ratio".to_owned()),
         }
     }
@@ -178,6 +186,7 @@ mod tests {
             heavy: vec!["/batch".to_owned()],
             pairs: 6,
             block_seconds: 4.5,
+            blocks: vec![TimeOfBlock { is_with: false, from_ns: 5_000_000_000, to_ns: 8_500_000_000 }],
             figures: vec![
                 figure("light_waiting", "light: tasks waiting", Some(-0.75), Some(-0.9)),
                 figure("heavy_waiting", "heavy: tasks waiting", None, Some(0.2)),

@@ -1,6 +1,6 @@
 //! What came of it.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, ops::Range, time::Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -39,6 +39,8 @@ pub struct Outcome {
     pub pairs: usize,
     /// How long a block is, in seconds.
     pub block_seconds: f64,
+    /// The time of each block that counts, in turn.
+    pub blocks: Vec<TimeOfBlock>,
     /// What changed.
     pub figures: Vec<Figure>,
     /// Why it ended before its time. `None`: it did not.
@@ -47,6 +49,17 @@ pub struct Outcome {
     pub undone: usize,
     /// What could not be undone, and why.
     pub not_undone: Vec<String>,
+}
+
+/// When a block counted: what was measured meanwhile is in the figures, and nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TimeOfBlock {
+    /// Is it one with the policy?
+    pub is_with: bool,
+    /// From when, on the clock `CLOCK_MONOTONIC`, in nanoseconds.
+    pub from_ns: u64,
+    /// Until when.
+    pub to_ns: u64,
 }
 
 /// What became of one figure.
@@ -70,15 +83,21 @@ pub struct Figure {
     pub high: Option<f64>,
     /// What `diagnose` had predicted of the change, from the time before, for lightest Load Credit first, of the same cgroups.
     pub predicted: Option<f64>,
+    /// The change is no less than that, by the prediction.
+    pub predicted_low: Option<f64>,
+    /// The change is no more than that, by the prediction.
+    pub predicted_high: Option<f64>,
+    /// Is `change` from `predicted_low` to `predicted_high`? It has an interval of its own, which is not looked at here.
+    pub inside: Option<bool>,
     /// Why there is no change, or no interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 
 impl Figure {
-    /// By how much the prediction is off, as a difference of changes: above 0 where more was predicted than came.
-    pub fn off(&self) -> Option<f64> {
-        Some(self.predicted? - self.change?)
+    /// Is the measured change inside of the predicted interval?
+    pub const fn is_inside(&self) -> Option<bool> {
+        self.inside
     }
 }
 
@@ -89,6 +108,8 @@ pub(super) struct Block {
     light: Side,
     heavy: Side,
     host: Option<Sample>,
+    /// From the beginning of its first interval to the end of its last.
+    counted: Option<Range<Instant>>,
     /// Waits were not measured in all of it.
     is_unmeasured: bool,
 }
@@ -141,8 +162,15 @@ fn mean_wait(side: Side) -> Option<f64> {
 }
 
 impl Block {
+    /// When it counted. `None` where no interval was whole in it.
+    pub(super) const fn counted(&self) -> Option<&Range<Instant>> {
+        self.counted.as_ref()
+    }
+
     /// Adds an interval that is whole in it.
-    pub(super) fn add(&mut self, interval: &Interval, ids: &Ids) {
+    pub(super) fn add(&mut self, times: &Range<Instant>, interval: &Interval, ids: &Ids) {
+        let begins = self.counted.as_ref().map_or(times.start, |counted| counted.start);
+        self.counted = Some(begins..times.end);
         let host = Sample::from(&interval.host);
         self.host = Some(self.host.map_or(host, |before| Sample::sum(&[before, host])));
         self.time += interval.duration_ns.seconds();
@@ -206,16 +234,21 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> Figure {
     };
     let end = |sign: f64| change.zip(reach).map(|(change, reach)| sign.mul_add(reach, change).exp_m1());
     let (name, label, unit, _) = *kind;
+    let predicted = predicted.change(name);
+    let change = change.map(f64::exp_m1);
     Figure {
         name,
         label,
         unit,
         without: mean(0),
         with: mean(1),
-        change: change.map(f64::exp_m1),
+        change,
         low: end(-1.0),
         high: end(1.0),
-        predicted: predicted.change(name),
+        predicted: predicted.map(|it| it.change),
+        predicted_low: predicted.map(|it| it.low),
+        predicted_high: predicted.map(|it| it.high),
+        inside: change.zip(predicted).map(|(change, it)| (it.low..=it.high).contains(&change)),
         why_not: why_not.map(str::to_owned),
     }
 }
@@ -232,6 +265,8 @@ fn reach(pairs: &[f64], mean: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::model::{Cgroup, Nanos, Totals};
 
@@ -313,11 +348,18 @@ mod tests {
         };
         let interval = |cgroups: Vec<Cgroup>| Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
         let mut block = Block::default();
-        block.add(&interval(vec![cgroup(1, 1, Some(2)), cgroup(2, 3, Some(4)), cgroup(3, 9, Some(9))]), &ids);
-        block.add(&interval(vec![cgroup(1, 1, Some(2))]), &ids);
+        let began = Instant::now();
+        let second = |n: u64| began + Duration::from_secs(n)..began + Duration::from_secs(n + 1);
+        block.add(
+            &second(0),
+            &interval(vec![cgroup(1, 1, Some(2)), cgroup(2, 3, Some(4)), cgroup(3, 9, Some(9))]),
+            &ids,
+        );
+        block.add(&second(1), &interval(vec![cgroup(1, 1, Some(2))]), &ids);
+        assert_eq!(block.counted(), Some(&(began..second(1).end)));
         assert_eq!((block.time, block.light.cpu, block.light.wait, block.light.waits), (2.0, 2.0, 4.0, 4));
         assert_eq!((block.heavy.cpu, block.heavy.wait, block.is_unmeasured), (3.0, 4.0, false));
-        block.add(&interval(vec![cgroup(2, 1, None)]), &ids);
+        block.add(&second(2), &interval(vec![cgroup(2, 1, None)]), &ids);
         assert!(block.is_unmeasured);
     }
 }

@@ -11,9 +11,27 @@ use crate::{
 /// Part of a side's wait that may be of cgroups of which nothing is predicted: with more it is not said.
 const MISSING: f64 = 0.05;
 
-/// Changes by a figure's name, as a share of what it was: of lightest Load Credit first, from the time before.
+/// Changes by a figure's name: of lightest Load Credit first, from the time before.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Prediction(HashMap<&'static str, f64>);
+pub struct Prediction(HashMap<&'static str, Predicted>);
+
+/// What is predicted of a figure, as shares of what it was. `low` ≤ `change` ≤ `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    /// By how much it changes.
+    pub change: f64,
+    /// By no less than that.
+    pub low: f64,
+    /// By no more than that.
+    pub high: f64,
+}
+
+impl Predicted {
+    /// One that does not say how sure it is. `None` where it is not a number.
+    fn exactly(change: f64) -> Option<Self> {
+        change.is_finite().then_some(Self { change, low: change, high: change })
+    }
+}
 
 /// CPU time and run-queue wait of a side, in cores and tasks, and what is left of that wait as predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,12 +57,11 @@ impl Prediction {
             // It is said as a difference.
             ("overhead", host("overhead_change").zip(overhead).map(|(change, before)| change / before)),
         ];
-        let known = changes.into_iter().filter_map(|(name, change)| Some((name, change.filter(|it| it.is_finite())?)));
-        Self(known.collect())
+        Self(changes.into_iter().filter_map(|(name, change)| Some((name, Predicted::exactly(change?)?))).collect())
     }
 
     /// Of the figure with this name. `None` where nothing is predicted of it.
-    pub fn change(&self, name: &str) -> Option<f64> {
+    pub fn change(&self, name: &str) -> Option<Predicted> {
         self.0.get(name).copied()
     }
 }
@@ -112,8 +129,9 @@ mod tests {
         }
     }
 
-    fn near(found: Option<f64>, expected: f64) -> bool {
-        found.is_some_and(|found| (found - expected).abs() < 1e-9)
+    fn near(found: Option<Predicted>, expected: f64) -> bool {
+        let is_near = |end: f64| (end - expected).abs() < 1e-9;
+        found.is_some_and(|found| is_near(found.change) && is_near(found.low) && is_near(found.high))
     }
 
     #[test]

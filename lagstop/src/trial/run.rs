@@ -9,10 +9,12 @@ use std::{
 };
 
 use globset::GlobSet;
+use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 use super::{
-    Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Prediction, Sides, Starves, guard,
+    Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Prediction, Sides, Starves, TimeOfBlock,
+    guard,
     outcome::{Block, Ids, figures},
     watchdog::Watchdog,
 };
@@ -226,11 +228,24 @@ pub fn run(
         heavy: paths(&sides.heavy),
         pairs: blocks.len() / 2,
         block_seconds: settings.block.as_secs_f64(),
+        blocks: times_of(&blocks),
         figures: figures(&blocks, &prediction),
         ended,
         undone: undone + restored.undone,
         not_undone: restored.failed,
     })
+}
+
+/// When each block counted, on the clock that other processes have too.
+fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
+    let (now, clock) = (Instant::now(), clock_gettime(ClockId::Monotonic));
+    let clock = Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec as u32);
+    let ns = |at: Instant| u64::try_from(clock.saturating_sub(now - at).as_nanos()).unwrap_or(u64::MAX);
+    let time = |(number, block): (usize, &Block)| {
+        let counted = block.counted()?;
+        Some(TimeOfBlock { is_with: number % 2 == 1, from_ns: ns(counted.start), to_ns: ns(counted.end) })
+    };
+    blocks.iter().enumerate().filter_map(time).collect()
 }
 
 /// Blocks with the policy; at least two, else there is no spread to tell chance by.
@@ -329,7 +344,7 @@ impl Trial<'_> {
     fn count(&mut self, times: &Range<Instant>, interval: &Interval) {
         let is_in = |counts: &Range<Instant>| times.start >= counts.start && times.end <= counts.end;
         if let Some(window) = self.windows.iter_mut().rev().find(|window| is_in(&window.counts)) {
-            window.block.add(interval, &self.ids);
+            window.block.add(times, interval, &self.ids);
         }
     }
 
