@@ -258,7 +258,7 @@ impl Deployment {
         let group = Group {
             id: CgroupId(directory.metadata()?.ino()),
             path: format!("/{}", path.display()),
-            credit: demand.rate.unwrap_or_default() * work.as_secs_f64(),
+            cores: demand.rate.unwrap_or_default() * work.as_secs_f64(),
             directory,
         };
         Ok(Function { demand, group, child, stdin, stdout: BufReader::new(stdout) })

@@ -1,29 +1,51 @@
 //! What the cgroups asked of the CPUs, kept for the simulation.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use crate::{
-    model::{CgroupId, Interval},
-    simulation::{Demand, Step, Trace},
+    model::{Cgroup, CgroupId, Interval, Level},
+    simulation::{Demand, Group, Step, Trace},
 };
 
 /// What is kept at most, by cgroups and intervals. Beyond, every other interval goes, and of those to come as well.
 const MOST_DEMANDS: usize = 50_000;
+/// Levels of the tree that are looked at: the kernel's own limit is far above what anybody has.
+const MOST_LEVELS: usize = 64;
 
 /// What the cgroups asked of the CPUs in some of the intervals, spread evenly.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     trace: Trace,
+    /// The number of each cgroup that asked for something.
     numbers: HashMap<CgroupId, usize>,
+    /// What each number stands for; the last that had its path.
+    nodes: HashMap<Arc<str>, usize>,
+    paths: Vec<Arc<str>>,
+    ids: Vec<Option<CgroupId>>,
+    /// CPUs that are online, by the number that they have in the simulation.
+    cpus: Vec<u32>,
     demands: usize,
     /// One of so many intervals is kept.
     stride: u64,
     seen: u64,
+    /// Weights were not recorded of so many that asked.
+    unweighed: usize,
 }
 
 impl Default for Asked {
     fn default() -> Self {
-        Self { trace: Trace::default(), numbers: HashMap::new(), demands: 0, stride: 1, seen: 0 }
+        Self {
+            trace: Trace::default(),
+            numbers: HashMap::new(),
+            nodes: HashMap::new(),
+            paths: Vec::new(),
+            ids: Vec::new(),
+            cpus: Vec::new(),
+            demands: 0,
+            stride: 1,
+            seen: 0,
+            unweighed: 0,
+        }
     }
 }
 
@@ -38,6 +60,39 @@ impl Asked {
         self.numbers.get(&id).copied()
     }
 
+    /// The number of the cgroup with this path, whether it asked for something itself or those inside of it did.
+    pub(super) fn number_at(&self, path: &str) -> Option<usize> {
+        self.nodes.get(path).copied()
+    }
+
+    /// The path of a number.
+    pub(super) fn path(&self, number: usize) -> &Arc<str> {
+        &self.paths[number]
+    }
+
+    /// The cgroup with this number. `None` of one that only others are inside of.
+    pub(super) fn id(&self, number: usize) -> Option<CgroupId> {
+        self.ids[number]
+    }
+
+    /// Is one the other, or inside of it?
+    pub(super) fn is_inside(&self, mut number: usize, of: usize) -> bool {
+        loop {
+            if number == of {
+                return true;
+            }
+            match self.trace.groups[number].parent {
+                Some(parent) => number = parent,
+                None => return false,
+            }
+        }
+    }
+
+    /// Are the weights of all that asked known?
+    pub(super) const fn has_weights(&self) -> bool {
+        self.unweighed == 0
+    }
+
     /// Adds the next interval.
     pub(super) fn add(&mut self, interval: &Interval) {
         let turn = self.seen;
@@ -45,21 +100,91 @@ impl Asked {
         if !turn.is_multiple_of(self.stride) {
             return;
         }
+        if !interval.cpus.is_empty() {
+            self.cpus = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
+        }
         let mut demands = Vec::new();
         for cgroup in &interval.cgroups {
             if let Some(demand) = Demand::of(cgroup, interval.duration_ns) {
-                let next = self.numbers.len();
-                demands.push((*self.numbers.entry(cgroup.id).or_insert(next), demand));
+                demands.push((self.place(cgroup), demand));
             }
         }
         demands.sort_unstable_by_key(|&(group, _)| group);
         self.demands += demands.len();
         let cpus = usize::try_from(interval.host.cpus_online).unwrap_or(usize::MAX);
         self.trace.cpus = self.trace.cpus.max(cpus);
-        self.trace.groups = self.numbers.len();
         self.trace.steps.push(Step { duration: interval.duration_ns.seconds(), demands });
         while self.demands > MOST_DEMANDS && self.trace.steps.len() > 1 {
             self.thin();
+        }
+    }
+
+    /// The number of a cgroup, whose place in the tree is as last known.
+    fn place(&mut self, cgroup: &Cgroup) -> usize {
+        if let Some(&number) = self.numbers.get(&cgroup.id) {
+            if cgroup.levels.is_some() {
+                self.weigh(number, cgroup);
+            }
+            return number;
+        }
+        let is_alone = matches!(cgroup.id, CgroupId::ROOT | CgroupId::OTHER) || cgroup.path.len() < 2;
+        let number = if is_alone {
+            self.add_node(Arc::clone(&cgroup.path), Group { has_queue: false, ..Group::default() })
+        } else {
+            self.unweighed += usize::from(cgroup.levels.is_none());
+            self.grow(cgroup)
+        };
+        self.ids[number] = Some(cgroup.id);
+        self.numbers.insert(cgroup.id, number);
+        if cgroup.levels.is_some() {
+            self.weigh(number, cgroup);
+        }
+        number
+    }
+
+    /// A cgroup, and all that it is inside of.
+    fn grow(&mut self, cgroup: &Cgroup) -> usize {
+        let path = &cgroup.path;
+        let ends = path.match_indices('/').skip(1).map(|(end, _)| end).take(MOST_LEVELS);
+        let mut parent = None;
+        for end in ends {
+            let above: &str = &path[..end];
+            parent = Some(match self.nodes.get(above) {
+                Some(&number) => number,
+                None => self.add_node(above.into(), Group { parent, ..Group::default() }),
+            });
+        }
+        match self.nodes.get(path) {
+            // Until now only others were inside of it.
+            Some(&number) if self.ids[number].is_none() => number,
+            _ => self.add_node(Arc::clone(path), Group { parent, ..Group::default() }),
+        }
+    }
+
+    fn add_node(&mut self, path: Arc<str>, group: Group) -> usize {
+        let number = self.trace.groups.len();
+        self.trace.groups.push(group);
+        self.nodes.insert(Arc::clone(&path), number);
+        self.paths.push(path);
+        self.ids.push(None);
+        number
+    }
+
+    /// What a cgroup and those above it are entitled to.
+    fn weigh(&mut self, number: usize, cgroup: &Cgroup) {
+        let mut at = Some(number);
+        for level in cgroup.levels.iter().flat_map(|levels| levels.iter().rev()).take(MOST_LEVELS) {
+            let Some(group) = at.and_then(|number| self.trace.groups.get_mut(number)) else { break };
+            let usual = Level::DEFAULT_WEIGHT;
+            group.has_queue = level.weight.is_some();
+            group.weight = level.weight.filter(|weight| weight.is_finite() && *weight > 0.0).unwrap_or(usual) / usual;
+            group.is_idle = level.is_idle;
+            let quota = level.quota_ns.zip(level.period_ns).map(|(quota, period)| (quota.seconds(), period.seconds()));
+            group.quota = quota.filter(|&(quota, period)| quota > 0.0 && period > 0.0);
+            at = group.parent;
+        }
+        if let Some(cpus) = &cgroup.cpus {
+            self.trace.groups[number].cpus = allowed(cpus, &self.cpus);
         }
     }
 
@@ -75,10 +200,21 @@ impl Asked {
     }
 }
 
+/// Which of the CPUs that are `online` a list of the kernel's such as `0-3,7` has. Empty where it has all of them, or none.
+fn allowed(list: &str, online: &[u32]) -> Vec<bool> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?)
+    };
+    let ranges: Vec<_> = list.split(',').filter_map(range).collect();
+    let has: Vec<bool> = online.iter().map(|cpu| ranges.iter().any(|range| range.contains(cpu))).collect();
+    if has.iter().all(|&has| has) || !has.contains(&true) { Vec::new() } else { has }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::fixture;
+    use crate::{diagnosis::fixture, model::Nanos};
 
     #[test]
     fn a_long_recording_is_thinned_evenly() {
@@ -90,7 +226,49 @@ mod tests {
         }
         assert!(asked.demands <= MOST_DEMANDS && asked.demands > MOST_DEMANDS / 4, "{}", asked.demands);
         assert_eq!(asked.trace.steps.len() as u64, (all as u64).div_ceil(asked.stride));
-        assert_eq!((asked.trace.groups, asked.trace.cpus), (4, 4));
+        assert_eq!((asked.numbers.len(), asked.trace.groups.len(), asked.trace.cpus), (4, 5, 4), "and their slice");
         assert!(asked.trace.is_sound());
+    }
+
+    fn cgroup(id: u64, path: &str, levels: &[Level]) -> Cgroup {
+        let mut cgroup = fixture::overloaded(1)[0].cgroups[0].clone();
+        (cgroup.id, cgroup.path) = (CgroupId(id), path.into());
+        cgroup.levels = Some(levels.into());
+        cgroup
+    }
+
+    #[test]
+    fn who_is_inside_of_whom_and_what_each_weighs_is_known() {
+        let weighs = |weight: f64| Level { weight: Some(weight), ..Level::DEFAULT };
+        let quota = Level { quota_ns: Some(Nanos(50_000_000)), period_ns: Some(Nanos(100_000_000)), ..weighs(300.0) };
+        let idle = Level { is_idle: true, ..weighs(100.0) };
+        let unled = Level { weight: None, ..Level::DEFAULT };
+        let mut asked = Asked::default();
+        let cgroups = vec![
+            cgroup(10, "/pods/a/x", &[weighs(200.0), quota, weighs(100.0)]),
+            cgroup(11, "/pods/b", &[weighs(200.0), idle]),
+            cgroup(12, "/pods", &[weighs(200.0)]),
+            cgroup(13, "/user/s", &[weighs(100.0), unled]),
+            cgroup(1, "/", &[]),
+        ];
+        asked.add(&fixture::interval_of(0, cgroups));
+        let group = |path: &str| &asked.trace.groups[asked.number_at(path).unwrap()];
+        let of = |path: &str| (group(path).parent.map(|up| &*asked.paths[up]), group(path).weight, group(path).is_idle);
+        assert_eq!(of("/pods/a/x"), (Some("/pods/a"), 1.0, false));
+        assert_eq!((of("/pods/a"), group("/pods/a").quota), ((Some("/pods"), 3.0, false), Some((0.05, 0.1))));
+        assert_eq!((of("/pods/b"), of("/pods")), ((Some("/pods"), 1.0, true), (None, 2.0, false)));
+        assert_eq!(asked.number(CgroupId(12)), asked.number_at("/pods"), "one node, however it was met");
+        assert!(!group("/user/s").has_queue && !group("/").has_queue && group("/user").has_queue);
+        let of = |path: &str| asked.number_at(path).unwrap();
+        assert!(asked.is_inside(of("/pods/a/x"), of("/pods")) && !asked.is_inside(of("/pods"), of("/pods/a")));
+        assert!(asked.has_weights());
+    }
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(allowed("0-1,7", &[0, 1, 2, 7]), [true, true, false, true]);
+        assert_eq!(allowed("0-4294967295", &[0, 1]), [] as [bool; 0], "all of them");
+        assert_eq!(allowed("9", &[0, 1]), [] as [bool; 0], "none is no restriction that could be simulated");
+        assert_eq!(allowed("x-,-3,,5-1", &[0, 1]), [] as [bool; 0]);
     }
 }

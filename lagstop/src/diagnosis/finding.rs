@@ -82,8 +82,8 @@ pub enum Subject {
     Host,
     /// A cgroup. Path and name are as they are on the host: they may hold anything.
     Cgroup {
-        /// Inode number of its directory.
-        id: CgroupId,
+        /// Inode number of its directory. `None` of one that only others are inside of, which is not measured itself.
+        id: Option<CgroupId>,
         /// Path from the root of its hierarchy.
         path: Arc<str>,
         /// What people call it.
@@ -112,7 +112,7 @@ pub struct Candidate {
     pub class: CandidateClass,
     /// Light, and waits long for others: it would gain from going first.
     pub waits_long: bool,
-    /// Mean Load Credit while it was runnable, in tasks.
+    /// Mean Load Credit of all inside of it, in tasks.
     pub load_credit: Value,
     /// CPU time, in cores.
     pub cpu: Value,
@@ -120,7 +120,7 @@ pub struct Candidate {
     pub wait_per_cpu: Option<Value>,
     /// 99th percentile of its run-queue waits. `None` where there is no distribution.
     pub wait_p99_ns: Option<Nanos>,
-    /// What is left of its wait with the lightest first, as simulated: 1 is no change. `None` where it was not simulated, or
+    /// What is left of its wait where those that wait long get more weight, as simulated: 1 is no change. `None` where it was not simulated, or
     /// does not wait there.
     pub wait_left: Option<Value>,
 }
@@ -129,7 +129,7 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CandidateClass {
-    /// Below it for more than half of the time in which it was runnable.
+    /// It used less CPU time than its weight's part of what it and its siblings used.
     Light,
     /// All others.
     Heavy,
@@ -149,6 +149,12 @@ impl Advice {
     /// Advice that no one command carries out.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), command: None }
+    }
+
+    /// With the command, where there is one.
+    #[must_use]
+    pub fn command_if(self, command: Option<String>) -> Self {
+        Self { command, ..self }
     }
 
     /// With the command.
@@ -219,7 +225,10 @@ impl Subject {
     pub fn exactly(&self) -> String {
         match self {
             Self::Host => "host".to_owned(),
-            Self::Cgroup { path, id, .. } => format!("cgroup {path} (inode {})", id.0),
+            Self::Cgroup { path, id, .. } => match id {
+                Some(id) => format!("cgroup {path} (inode {})", id.0),
+                None => format!("cgroup {path}"),
+            },
             Self::Listener { netns, address, path, .. } => {
                 let cgroup = path.as_ref().map(|path| format!(", cgroup {path}")).unwrap_or_default();
                 format!("listener {address} (network namespace {netns}{cgroup})")
@@ -234,9 +243,9 @@ impl fmt::Display for Subject {
         match self {
             Self::Host => f.pad("host"),
             Self::Listener { address, .. } => f.pad(&address.to_string()),
-            Self::Cgroup { id: CgroupId::OTHER, .. } => f.pad("(other)"),
+            Self::Cgroup { id: Some(CgroupId::OTHER), .. } => f.pad("(other)"),
             Self::Cgroup { name, path, id } => match (&**name, &**path) {
-                ("", "") => f.pad(&format!("cgroup {}", id.0)),
+                ("", "") => f.pad(&format!("cgroup {}", id.map_or(0, |id| id.0))),
                 ("", path) => f.pad(path),
                 (name, _) => f.pad(name),
             },

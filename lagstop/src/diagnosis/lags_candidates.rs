@@ -1,32 +1,29 @@
 //! Rule: which light cgroups would gain from going first, who would pay, and what it would do to the host.
 //!
 //! CFS-LAGS paper (arXiv 2508.15703, §4.1, §4.2): fair scheduling serves light groups late although they would be done soon.
-//! Light and heavy are below and above the fair share by Load Credit; the fair share is the mean of the credits of all
-//! cgroups that were runnable, for equal weights. What putting the light ones first does is simulated on what was measured
-//! ([`prediction`]).
+//! Light and heavy are told apart among siblings, where the kernel shares CPU time, by what they use of it beside what their
+//! weights entitle them to ([`units`]). What another weight does is simulated on what was measured ([`plan`]).
 
 mod advice;
-mod classes;
 mod gain;
-mod prediction;
+mod plan;
+mod units;
 
-use std::cmp::Reverse;
+pub use plan::weight_factor;
 
-use classes::{Class, Classed};
-use gain::Gain;
-use prediction::{Kind, Prediction, Static};
+use plan::Plan;
+use units::{Arena, Class, Unit as Sibling};
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
-    Unit, confidence::Basis, cost_curve::CostCurve, observations::Observed, say,
+    Unit, confidence::Basis, forecast::MOST_OFF, observations::Observed, say,
 };
 use crate::model::Nanos;
 
 /// Cgroups of each class that are shown to people.
 const TOP: usize = 5;
-/// How far the simulation may be off, of what was measured, before its predictions count for less; and for little.
+/// How far the simulation may be off, of what was measured, before its predictions count for less.
 const OFF: f64 = 0.25;
-const FAR_OFF: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     Judged::new(observations, thresholds).finding()
@@ -35,99 +32,79 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 struct Judged<'a> {
     observations: &'a Observations,
     thresholds: &'a Thresholds,
-    /// All that are compared, those that waited most first.
-    classed: Vec<Classed<'a>>,
+    /// Where it is told who is light. `None` where nobody can be.
+    arena: Option<Arena<'a>>,
     light: Class,
     heavy: Class,
-    /// Light, and wait long: how many, and their part of the wait.
+    /// Light, and wait long: how many.
     waiting: usize,
-    prediction: Option<Prediction>,
+    /// For all of those, and where that is too much to bear, for some.
+    plans: Option<(Plan, Option<Plan>)>,
+    /// How long it is what was simulated, in seconds, and how many bursts.
+    extent: Option<(f64, u64)>,
 }
 
 impl<'a> Judged<'a> {
     fn new(observations: &'a Observations, thresholds: &'a Thresholds) -> Self {
-        let mut classed = Classed::all(observations);
-        classed.sort_by_key(|one| (Reverse(one.wait as u64), one.id));
-        let light = Class::of(classed.iter().filter(|one| one.is_light()));
-        let heavy = Class::of(classed.iter().filter(|one| !one.is_light()));
-        let waiting = classed.iter().filter(|one| one.waits_long(heavy.credit(), thresholds)).count();
-        let mut judged = Self { observations, thresholds, classed, light, heavy, waiting, prediction: None };
-        if judged.has_enough() && judged.is_contended() {
-            judged.prediction = judged.predict();
+        let arena = Arena::worst(observations, thresholds);
+        let units = || arena.iter().flat_map(|arena| &arena.units);
+        let light = Class::of(units().filter(|one| one.is_light()));
+        let heavy = Class::of(units().filter(|one| !one.is_light()));
+        let waiting = arena.iter().flat_map(|arena| arena.waiting(thresholds)).count();
+        let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
+        if judged.has_enough() && judged.is_contended() && waiting > 0 {
+            judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, observations, thresholds));
+            judged.extent = observations.forecast_extent();
         }
         judged
     }
 
-    fn predict(&self) -> Option<Prediction> {
-        let asked = &self.observations.asked;
-        let mut kinds = vec![Kind::Unrated; asked.trace().groups];
-        let mut lightest = Vec::new();
-        for one in &self.classed {
-            let Some(number) = asked.number(one.id) else { continue };
-            kinds[number] = if one.is_light() { Kind::Light } else { Kind::Heavy };
-            if one.is_light() {
-                lightest.push((number, one.credit));
-            }
-        }
-        lightest.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-        let lightest: Vec<usize> = lightest.into_iter().map(|(number, _)| number).collect();
-        let curve = CostCurve::of(&self.observations.samples);
-        prediction::predict(asked.trace(), &kinds, &lightest, self.thresholds.heavy_tolerance, curve.as_ref())
+    fn units(&self) -> impl Iterator<Item = &Sibling<'a>> {
+        self.arena.iter().flat_map(|arena| &arena.units)
+    }
+
+    fn heavy_units(&self) -> impl Iterator<Item = &Sibling<'a>> {
+        self.units().filter(|one| !one.is_light())
     }
 
     fn has_enough(&self) -> bool {
-        self.observations.too_short(self.thresholds).is_none() && !self.classed.is_empty()
+        self.observations.too_short(self.thresholds).is_none() && self.units().next().is_some()
     }
 
     fn is_contended(&self) -> bool {
         self.waiting_per_cpu() >= self.thresholds.contended_wait
     }
 
-    fn gain(&self) -> Option<Gain> {
-        self.prediction.as_ref().map(|prediction| Gain::of(prediction, &prediction.lightest_first, self.observations))
+    /// The one that is advised: for all, or for those that can go first without the others taking longer than they bear.
+    fn plan(&self) -> Option<&Plan> {
+        self.plans.as_ref().map(|(all, some)| some.as_ref().unwrap_or(all))
     }
 
-    /// Who can go first without the heavy ones taking longer than they bear.
-    fn first(&self) -> First<'_> {
-        let Some(prediction) = &self.prediction else { return First::All };
-        // Where there are no heavy ones there is nobody to pay.
-        let bears = |longer: f64| longer.is_nan() || longer <= 1.0 + self.thresholds.heavy_tolerance;
-        if bears(prediction.lightest_first.heavy_time) {
-            return First::All;
-        }
-        let spared = |first: &Static| 1.0 - first.after.waits.light / prediction.status_quo.light;
-        let worthwhile = prediction.static_first.as_ref().filter(|first| spared(first) >= self.thresholds.light_gain);
-        worthwhile.map_or(First::Nobody, |first| First::Some(first, spared(first)))
+    fn weights(&self) -> &[(std::sync::Arc<str>, f64)] {
+        self.plan().map_or(&[], |plan| &plan.weights)
     }
 
     /// The light cgroups that wait long and can go first, those that gain most before the others.
-    fn advised(&self) -> Vec<&Classed<'a>> {
-        let goes = |one: &Classed<'_>| match self.first() {
-            First::All => true,
-            First::Nobody => false,
-            First::Some(first, _) => {
-                self.observations.asked.number(one.id).is_some_and(|number| first.first.contains(&number))
-            }
-        };
-        let mut advised: Vec<&Classed<'a>> = self
-            .classed
-            .iter()
-            .filter(|one| one.waits_long(self.heavy.credit(), self.thresholds) && goes(one))
-            .collect();
-        advised.sort_by(|a, b| self.spared(b).total_cmp(&self.spared(a)).then(a.id.cmp(&b.id)));
+    fn advised(&self) -> Vec<&Sibling<'a>> {
+        let Some(plan) = self.plan() else { return Vec::new() };
+        let mut advised: Vec<&Sibling<'a>> = self.units().filter(|one| plan.first.contains(&one.number)).collect();
+        advised.sort_by(|a, b| self.spared(b).total_cmp(&self.spared(a)).then(a.number.cmp(&b.number)));
         advised
     }
 
-    /// What a light cgroup would be spared of its wait, in nanoseconds; all of it where nothing could be simulated.
-    fn spared(&self, one: &Classed<'_>) -> f64 {
+    /// What a cgroup would be spared of its wait, in nanoseconds; all of it where nothing could be simulated.
+    fn spared(&self, one: &Sibling<'_>) -> f64 {
         one.wait * (1.0 - self.left_of(one).unwrap_or(0.0))
     }
 
     fn finding(&self) -> Finding {
-        let gain = self.gain();
-        let (severity, verdict) = self.verdict(gain.as_ref());
-        let advises = severity >= Severity::Warning;
-        let mut against = advice::doubts(self.prediction.as_ref(), gain.as_ref());
+        let (severity, verdict) = self.verdict();
+        let advice = match severity {
+            Severity::Warning | Severity::Critical => advice::advice(self),
+            Severity::Info if self.is_far_off() => vec![advice::trial()],
+            _ => Vec::new(),
+        };
+        let mut against = advice::doubts(self);
         against.extend(self.throttled());
         against.extend(self.observations.common_doubts());
         Finding {
@@ -135,7 +112,7 @@ impl<'a> Judged<'a> {
             severity,
             subject: Subject::Host,
             verdict,
-            measured: self.measured(gain.as_ref()),
+            measured: self.measured(),
             threshold: [
                 Limit::ContendedWait,
                 Limit::LightCredit,
@@ -148,16 +125,16 @@ impl<'a> Judged<'a> {
             .into(),
             confidence: self.confidence(),
             against,
-            advice: if advises { advice::advice(self) } else { Vec::new() },
+            advice,
             cgroups: self.candidates(),
         }
     }
 
-    fn verdict(&self, gain: Option<&Gain>) -> (Severity, String) {
+    fn verdict(&self) -> (Severity, String) {
         if let Some(too_short) = self.observations.too_short(self.thresholds) {
             return (Severity::NotEnoughData, format!("Who waits cannot be said: {too_short}."));
         }
-        if self.classed.is_empty() {
+        if self.units().next().is_none() {
             let verdict = if self.has_waits() {
                 "Who waits cannot be said: no cgroup but the root ran, so there is none to compare.".to_owned()
             } else {
@@ -169,64 +146,67 @@ impl<'a> Judged<'a> {
         if !self.is_contended() {
             return (Severity::Ok, format!("Nobody waits: {waited}."));
         }
+        let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
+        let place = place.map_or_else(String::new, |path| format!(" in {}", say::quoted(path)));
         let (light, heavy) = (say::plural(self.light.size, "cgroup"), self.heavy.size);
         if self.waiting == 0 {
             let verdict = format!(
-                "The CPUs are contended, {waited}, but none of the {light} below their fair share is much lighter than the \
-                 others and waits long for them: priority by Load Credit would have nobody to put first."
+                "The CPUs are contended, {waited}, but none of the {light}{place} below their fair share is much lighter than \
+                 its siblings and waits long for them: there is nobody to put first."
             );
             return (Severity::Info, verdict);
         }
         let found = format!(
-            "{} of {light} below their fair share {} long, while {heavy} above it used {} of the cgroups' CPU time",
+            "{} of {light}{place} below their fair share {} long, while {heavy} above it used {} of the cgroups' CPU time",
             self.waiting,
             if self.waiting == 1 { "waits" } else { "wait" },
             say::percent(self.share_of_cpu(&self.heavy)),
         );
-        let Some(gain) = gain else {
-            return (Severity::Warning, format!("{found}. What going first would do cannot be simulated."));
+        let Some((all, some)) = &self.plans else {
+            return (Severity::Info, format!("{found}. What going first would do cannot be simulated."));
         };
-        let first = if self.is_far_off() { "By a simulation that is far off here, going first" } else { "Going first" };
-        let light = say::percent(gain.of_light);
-        let heavy = match gain.heavy_time {
-            Some(longer) if longer < 0.0 => format!("the heavy ones would take {} less time", say::percent(-longer)),
-            Some(longer) if longer.is_finite() => format!("the heavy ones would take {} longer", say::percent(longer)),
-            Some(_) => "the heavy ones would get nothing done".to_owned(),
-            None => "there are no heavy ones to pay for it".to_owned(),
+        let (Some(gain), false) = (all.forecast.change("light_waiting"), self.is_far_off()) else {
+            let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
+            let why = why.unwrap_or("the simulation is too far off");
+            return (Severity::Info, format!("{found}. What going first would do is not predicted: {why}. A trial tells."));
         };
-        if gain.of_light < self.thresholds.light_gain {
-            return (Severity::Info, format!("{found}. {first} would spare them only {light} of their wait."));
+        let light = format!("{} ({})", changed(gain.change), gain::range(&gain));
+        if !all.is_worthwhile(self.thresholds) {
+            return (Severity::Info, format!("{found}. With more weight they would wait only {light}."));
         }
-        match self.first() {
-            First::All => (
-                Severity::Warning,
-                format!("{found}. {first} would spare the light ones {light} of their wait; {heavy}."),
-            ),
-            First::Some(first_ones, spared) => (
+        let price = price(all);
+        match some {
+            _ if all.is_borne(self.thresholds) => {
+                (Severity::Warning, format!("{found}. With more weight they would wait {light}; {price}."))
+            }
+            Some(some) => (
                 Severity::Warning,
                 format!(
-                    "{found}. {first} would spare the light ones {light} of their wait, but {heavy}, which is more than \
-                     they should; with none but the {} lightest first it is {}, and they take {} longer.",
-                    first_ones.first.len(),
-                    say::percent(spared),
-                    say::percent((first_ones.after.heavy_time - 1.0).max(0.0)),
+                    "{found}. With more weight they would wait {light}, but {price}, which is more than they should; with more \
+                     weight for the {} lightest only, these would wait {}; {}.",
+                    some.first.len(),
+                    some.forecast.change("light_waiting").map_or("less".to_owned(), |it| changed(it.change)),
+                    self::price(some)
                 ),
             ),
-            First::Nobody => (
+            None => (
                 Severity::Info,
                 format!(
-                    "{found}. {first} would spare the light ones {light} of their wait, but {heavy}, which is more than \
-                     they should, and to put fewer first spares too little."
+                    "{found}. With more weight they would wait {light}, but {price}, which is more than they should, and more \
+                     weight for fewer spares too little."
                 ),
             ),
         }
     }
 
-    /// Does the simulation not reproduce what was measured?
+    /// Does the simulation not reproduce what was measured, of those that the verdict is about?
     fn is_far_off(&self) -> bool {
-        // No number at all is as bad.
-        let is_near = |prediction: &Prediction| prediction.error().abs() <= FAR_OFF;
-        !self.prediction.as_ref().is_none_or(is_near)
+        self.plan().is_some_and(|plan| {
+            // No number at all is as bad.
+            let is_near = |error: f64| error.abs() <= MOST_OFF;
+            plan.forecast.change("light_waiting").is_none()
+                || !plan.forecast.errors.worst().is_none_or(is_near)
+        })
     }
 
     fn has_waits(&self) -> bool {
@@ -253,16 +233,22 @@ impl<'a> Judged<'a> {
             intervals: self.observations.span.intervals,
             samples: self.light.waits.saturating_add(self.heavy.waits),
             samples_are: "waits",
-            agreeing: None,
+            agreeing: self.plan().map(|plan| plan.forecast.agreeing(self.thresholds.light_gain)),
             lost,
         };
         let confidence = basis.confidence();
-        let Some(prediction) = &self.prediction else { return confidence };
-        held_against(confidence, prediction.error())
+        let Some(plan) = self.plan() else { return confidence };
+        let confidence = if advice::is_before_eevdf(&self.observations.session.kernel) {
+            confidence.lowered("another scheduler is simulated")
+        } else {
+            confidence
+        };
+        plan.forecast.errors.worst().map_or(confidence.clone(), |error| held_against(confidence, error))
     }
 
-    fn measured(&self, gain: Option<&Gain>) -> Vec<Figure> {
-        if self.classed.is_empty() && !self.has_waits() && self.observations.span.intervals > 0 {
+    fn measured(&self) -> Vec<Figure> {
+        let is_empty = self.units().next().is_none();
+        if is_empty && !self.has_waits() && self.observations.span.intervals > 0 {
             return vec![Figure::measured::<f64>(
                 "wait_per_cpu",
                 "wait per CPU time",
@@ -271,7 +257,7 @@ impl<'a> Judged<'a> {
                 &self.why_not(),
             )];
         }
-        if self.classed.is_empty() {
+        if is_empty {
             return Vec::new();
         }
         let class = |class: &Class, count: (&'static str, &'static str), wait: (&'static str, &'static str)| {
@@ -290,8 +276,12 @@ impl<'a> Judged<'a> {
         ];
         figures.extend(class(&self.light, ("light", "light cgroups"), ("light_wait", "their wait per CPU time")));
         figures.extend(class(&self.heavy, ("heavy", "heavy cgroups"), ("heavy_wait", "their wait per CPU time")));
-        if let Some((prediction, gain)) = self.prediction.as_ref().zip(gain) {
-            figures.extend(gain::figures(prediction, gain));
+        if let Some(plan) = self.plan() {
+            figures.extend(gain::figures(self, plan));
+            figures.push(
+                Figure::new("can_go_first", "light cgroups that can go first", plan.first.len() as u64, Unit::Count)
+                    .note(format!("of {} that wait long", self.waiting)),
+            );
         }
         figures.extend(self.top("heaviest", "heavy", |one| !one.is_light(), |one| one.credit));
         figures.extend(self.top(
@@ -308,20 +298,20 @@ impl<'a> Judged<'a> {
         &self,
         name: &'static str,
         label: &'static str,
-        is_in: impl Fn(&Classed<'_>) -> bool,
-        by: impl Fn(&Classed<'_>) -> f64,
+        is_in: impl Fn(&Sibling<'_>) -> bool,
+        by: impl Fn(&Sibling<'_>) -> f64,
     ) -> Vec<Figure> {
-        let mut members: Vec<&Classed<'_>> = self.classed.iter().filter(|one| is_in(one)).collect();
-        members.sort_by(|a, b| by(b).total_cmp(&by(a)).then(a.id.cmp(&b.id)));
+        let mut members: Vec<&Sibling<'_>> = self.units().filter(|one| is_in(one)).collect();
+        members.sort_by(|a, b| by(b).total_cmp(&by(a)).then(a.number.cmp(&b.number)));
         members.iter().take(TOP).map(|one| self.member(one, name, label)).collect()
     }
 
-    fn member(&self, one: &Classed<'_>, name: &'static str, label: &'static str) -> Figure {
-        let p99 = one.p99().map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
+    fn member(&self, one: &Sibling<'_>, name: &'static str, label: &'static str) -> Figure {
+        let p99 = one.p99.map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
         let all = self.light.cpu + self.heavy.cpu;
         let share = if all > 0.0 { one.cpu / all } else { 0.0 };
-        let left = self.left_of(one).map(|left| format!("; {} of it left with the lightest first", say::percent(left)));
-        Figure::new(name, label, one.credit, Unit::Tasks).of(one.observed.subject(one.id)).note(format!(
+        let left = self.left_of(one).map(|left| format!("; {} of it left with more weight", say::percent(left)));
+        Figure::new(name, label, one.credit, Unit::Tasks).of(one.subject()).note(format!(
             "Load Credit; {} of the CPU time, waited {} its own{p99}{}",
             say::percent(share),
             if one.cpu > 0.0 { Unit::Factor.show(one.wait_per_cpu()) } else { "n/a".to_owned() },
@@ -329,38 +319,40 @@ impl<'a> Judged<'a> {
         ))
     }
 
-    /// What is left of a cgroup's wait with the lightest first, as predicted.
-    fn left_of(&self, one: &Classed<'_>) -> Option<f64> {
-        let prediction = self.prediction.as_ref()?;
-        prediction.lightest_first.of_group[self.observations.asked.number(one.id)?]
+    /// What is left of a cgroup's wait where those that wait long go first, as predicted.
+    fn left_of(&self, one: &Sibling<'_>) -> Option<f64> {
+        self.plan()?.forecast.left(&self.observations.asked, one.number)
     }
 
     /// Every cgroup that is compared: the light ones by what they would gain, then the heavy ones by their Load Credit.
     fn candidates(&self) -> Vec<Candidate> {
         let duration = self.observations.span.duration_ns;
-        let candidate = |one: &Classed<'_>| Candidate {
-            cgroup: one.observed.subject(one.id),
+        let waits_long = |one: &Sibling<'_>| self.arena.as_ref().is_some_and(|it| it.waits_long(one, self.thresholds));
+        let candidate = |one: &Sibling<'_>| Candidate {
+            cgroup: one.subject(),
             class: if one.is_light() { CandidateClass::Light } else { CandidateClass::Heavy },
-            waits_long: one.waits_long(self.heavy.credit(), self.thresholds),
+            waits_long: waits_long(one),
             load_credit: one.credit.into(),
-            cpu: one.observed.totals.cpu_ns.cores(duration).0.into(),
+            cpu: (one.cpu / duration.0.max(1) as f64).into(),
             wait_per_cpu: finite(one.wait_per_cpu()).map(Into::into),
-            wait_p99_ns: one.p99(),
+            wait_p99_ns: one.p99,
             wait_left: self.left_of(one).and_then(finite).map(Into::into),
         };
-        let mut ranked: Vec<&Classed<'_>> = self.classed.iter().collect();
-        let rank = |one: &Classed<'_>| if one.is_light() { self.spared(one) } else { one.credit };
-        ranked.sort_by(|a, b| b.is_light().cmp(&a.is_light()).then(rank(b).total_cmp(&rank(a))).then(a.id.cmp(&b.id)));
+        let mut ranked: Vec<&Sibling<'_>> = self.units().collect();
+        let rank = |one: &Sibling<'_>| if one.is_light() { self.spared(one) } else { one.cpu };
+        ranked.sort_by(|a, b| {
+            b.is_light().cmp(&a.is_light()).then(rank(b).total_cmp(&rank(a))).then(a.number.cmp(&b.number))
+        });
         ranked.into_iter().map(candidate).collect()
     }
 
     /// Quotas that explain a part of the waits of those who would go first.
     fn throttled(&self) -> Option<String> {
-        let throttled = |one: &&Classed<'_>| {
-            one.waits_long(self.heavy.credit(), self.thresholds)
-                && one.observed.throttled_share().is_some_and(|share| share >= Observed::THROTTLED_MATTERS)
+        let matters = |one: &&Sibling<'_>| {
+            one.throttled_share().is_some_and(|share| share >= Observed::THROTTLED_MATTERS)
         };
-        let count = self.classed.iter().filter(throttled).count() as u64;
+        let waiting = self.arena.iter().flat_map(|arena| arena.waiting(self.thresholds));
+        let count = waiting.filter(matters).count() as u64;
         (count > 0).then(|| {
             format!(
                 "{} of the light ones that wait long used up their own quota (cpu.max) at times: some of that wait may be \
@@ -371,13 +363,21 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// Who can go first.
-enum First<'a> {
-    /// All that are light.
-    All,
-    /// Some of them, and the part of the wait of all light ones that it would spare.
-    Some(&'a Static, f64),
-    Nobody,
+/// What the others pay for a plan.
+fn price(plan: &Plan) -> String {
+    let of = |name: &str, who: &str| {
+        let it = plan.forecast.change(name).filter(super::forecast::Predicted::is_significant)?;
+        let how = if it.change > 0.0 { "longer" } else { "less time" };
+        Some(format!("{who} would take {} {how}", say::percent(it.change.abs())))
+    };
+    let prices = [of("heavy_time", "the heavy ones"), of("others_time", "all others")];
+    let prices: Vec<String> = prices.into_iter().flatten().collect();
+    if prices.is_empty() { "nobody else would take noticeably longer".to_owned() } else { prices.join(", ") }
+}
+
+fn changed(change: f64) -> String {
+    let how = if change < 0.0 { "less" } else { "longer" };
+    format!("{} {how}", say::percent(change.abs()))
 }
 
 /// How sure a prediction is where the simulation of what was measured is off by `error`.
@@ -385,9 +385,9 @@ fn held_against(confidence: Confidence, error: f64) -> Confidence {
     let found = format!("simulated as it is, waits come out {} of the measured", say::percent(1.0 + error));
     match error.abs() {
         error if error <= OFF => confidence,
-        error if error <= FAR_OFF => confidence.lowered(&found),
+        error if error <= MOST_OFF => confidence.lowered(&found),
         // No number at all, too.
-        _ => confidence.lowered(&found).lowered("what is predicted is a direction at best"),
+        _ => confidence.lowered(&found).lowered("that is too far off to predict from"),
     }
 }
 

@@ -194,10 +194,25 @@ impl Observations {
     pub fn about(&self, id: CgroupId, thresholds: &Thresholds) -> Vec<Finding> {
         // Everybody's, not only the first of the worst.
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
-        let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == id);
+        let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
         let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
+    }
+
+    /// The cgroups of a subject: itself, or all that are inside of it.
+    pub(super) fn inside<'s>(&'s self, subject: &'s Subject) -> impl Iterator<Item = &'s Observed> {
+        let is_one = move |of: CgroupId, observed: &Observed| match subject {
+            Subject::Cgroup { path, .. } => is_rated(of) && is_inside(&observed.path, path),
+            Subject::Host | Subject::Listener { .. } => false,
+        };
+        self.cgroups.iter().filter(move |(id, observed)| is_one(**id, observed)).map(|(_, observed)| observed)
+    }
+
+    /// CPU time of a cgroup and all inside of it, in cores.
+    pub fn cores_inside(&self, path: &str) -> f64 {
+        let inside = self.cgroups.values().filter(|observed| is_inside(&observed.path, path));
+        inside.map(|observed| observed.totals.cpu_ns.cores(self.span.duration_ns).0).sum()
     }
 
     /// Why there is too little for any verdict: too few intervals, or no time in them. `None` where it suffices.
@@ -311,6 +326,11 @@ pub(crate) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
         .collect();
     let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len() as f64;
     (credits, fair)
+}
+
+/// Is `path` the cgroup `of`, or inside of it?
+pub(crate) fn is_inside(path: &str, of: &str) -> bool {
+    path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Takes part in the comparison of Load Credits: the row of the cgroups that had none of their own is no cgroup, and the

@@ -1,6 +1,6 @@
 //! What pictures of a recording show.
 
-use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Rule, Subject};
+use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Rule};
 
 /// Buckets of waits and how many waits there were in each.
 type Waits = Vec<(f64, f64)>;
@@ -30,10 +30,9 @@ impl Observations {
         let mut before = Waits::new();
         let mut after = Waits::new();
         for one in candidates().filter(|one| one.class == CandidateClass::Light) {
-            let Subject::Cgroup { id, .. } = one.cgroup else { continue };
-            let waits = self.cgroups.get(&id).and_then(|observed| observed.runq_wait.as_ref());
-            let (Some(waits), Some(left)) = (waits, one.wait_left) else { continue };
-            for (wait, count) in waits.bins() {
+            let Some(left) = one.wait_left else { continue };
+            let waits = self.inside(&one.cgroup).filter_map(|observed| observed.runq_wait.as_ref());
+            for (wait, count) in waits.flat_map(crate::model::Distribution::bins) {
                 let (wait, count) = (wait.0 as f64, f64::from(count));
                 before.push((wait, count));
                 // Each of its waits is taken to shrink alike: the simulation knows their sum.

@@ -2,11 +2,18 @@
 
 use crate::model::{CgroupId, Session};
 
-/// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`.
-pub(super) fn write(session: &Session, id: CgroupId, path: &str, file: &str, value: &str) -> String {
+/// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`. `None` where its path
+/// may not show as it is and it has no `id`.
+pub(super) fn write(
+    session: &Session,
+    id: Option<CgroupId>,
+    path: &str,
+    file: &str,
+    value: &str,
+) -> Option<String> {
     match directory(session, path) {
-        Some(directory) => format!("echo {} | sudo tee {}", quote(value), quote(&format!("{directory}/{file}"))),
-        None => inside(session, id, path, &format!("echo \"{value}\" > \"$1/{file}\""), &[]),
+        Some(directory) => Some(format!("echo {} | sudo tee {}", quote(value), quote(&format!("{directory}/{file}")))),
+        None => Some(inside(session, id?, path, &format!("echo \"{value}\" > \"$1/{file}\""), &[])),
     }
 }
 
@@ -16,13 +23,6 @@ pub(super) const fn weight(session: &Session) -> (&'static str, u32) {
         1 => ("cpu.shares", 1_024),
         _ => ("cpu.weight", 100),
     }
-}
-
-/// A command that doubles the weight that a cgroup has.
-pub(super) fn double_weight(session: &Session, id: CgroupId, path: &str) -> String {
-    let (file, _) = weight(session);
-    let steps = format!("read -r weight < \"$1/{file}\" && echo $((weight * 2)) > \"$1/{file}\"");
-    inside(session, id, path, &steps, &[])
 }
 
 /// A command that gives the cgroup so many cores in each of its periods, however long these are.
@@ -41,7 +41,7 @@ pub(super) fn cpuset(session: &Session, id: CgroupId, path: &str, cpus: &str) ->
     let mount = mount(session);
     let sibling = mount.rsplit_once('/').map(|(parent, _)| format!("{parent}/cpuset"));
     let (1, Some(cpusets)) = (session.cgroup_version, sibling) else {
-        return write(session, id, path, "cpuset.cpus", cpus);
+        return inside(session, id, path, "echo \"$2\" > \"$1/cpuset.cpus\"", &[cpus]);
     };
     let steps = "to=$3; rest=${1#\"$2\"}/; \
                  while rest=${rest#/}; [ -n \"$rest\" ]; do \
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_hostile_path_stays_one_word() {
-        let of = |path| write(&session("/sys/fs/cgroup", 2), CgroupId(77), path, "cpu.weight", "200");
+        let of = |path| write(&session("/sys/fs/cgroup", 2), Some(CgroupId(77)), path, "cpu.weight", "200").unwrap();
         assert_eq!(of("/a.slice/b"), "echo 200 | sudo tee /sys/fs/cgroup/a.slice/b/cpu.weight");
         assert_eq!(of("/x';reboot;'"), r"echo 200 | sudo tee '/sys/fs/cgroup/x'\'';reboot;'\''/cpu.weight'");
         assert_eq!(of("/$(reboot)`id`"), "echo 200 | sudo tee '/sys/fs/cgroup/$(reboot)`id`/cpu.weight'");
@@ -168,7 +168,7 @@ mod tests {
             run(&of(1));
             assert_eq!(get("cpu.cfs_quota_us"), "30000\n");
             set("cpu.weight", "70\n");
-            run(&double_weight(&session(root.path().to_str().unwrap(), 2), id, &path));
+            run(&write(&session(root.path().to_str().unwrap(), 2), Some(id), &path, "cpu.weight", "140").unwrap());
             assert_eq!(get("cpu.weight"), "140\n");
         }
     }

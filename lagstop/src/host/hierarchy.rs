@@ -100,7 +100,7 @@ impl Hierarchy {
     }
 
     /// The path in the hierarchy of the cgroup in `directory`.
-    pub(super) fn path(&self, directory: &Path) -> String {
+    pub fn path(&self, directory: &Path) -> String {
         let inside = directory.strip_prefix(&self.mount).unwrap_or(directory).to_string_lossy();
         match self.root.trim_end_matches('/') {
             root if inside.is_empty() && !root.is_empty() => root.to_owned(),

@@ -22,6 +22,8 @@ pub struct Outcome {
     pub switches: f64,
     /// What they took, in seconds.
     pub switching: f64,
+    /// What had become of the cgroups by half of the time.
+    pub half: Vec<Served>,
 }
 
 /// What became of one, in seconds of all its tasks.
@@ -50,7 +52,10 @@ impl Outcome {
 /// Simulates what `trace` asks for.
 pub fn run(trace: &Trace, kernel: &Kernel, switching: &Switching, policy: &Policy, seed: u64) -> Outcome {
     let mut host = Host::new(trace, kernel, switching, policy, seed);
-    for step in &trace.steps {
+    for (number, step) in trace.steps.iter().enumerate() {
+        if number == trace.steps.len() / 2 {
+            host.shared.outcome.half = host.shared.outcome.groups.clone();
+        }
         host.step(step);
     }
     host.shared.outcome
@@ -63,7 +68,9 @@ pub(super) struct Shared<'a> {
     pub(super) tree: Vec<Group>,
     /// The load of each cgroup on all CPUs, as they told of it last (`tg->load_avg`).
     pub(super) loads: Vec<f64>,
-    /// From the root down to each cgroup.
+    /// The cgroup in whose queue the tasks of each compete.
+    places: Vec<Option<usize>>,
+    /// From the root down to each cgroup, all that have a queue.
     lines: Vec<Vec<Who>>,
     policy: &'a Policy,
     tasks: Vec<Task>,
@@ -72,8 +79,9 @@ pub(super) struct Shared<'a> {
     slices: Vec<f64>,
     pub(super) credits: Credits,
     outcome: Outcome,
-    /// Cgroups whose quota was used up just now.
+    /// Cgroups whose quota was used up just now, and those that wait for the next period.
     used_up: Vec<usize>,
+    throttled: Vec<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -163,8 +171,7 @@ impl Busy {
 impl Shared<'_> {
     /// The cgroup in whose queue a task competes; `None` is the root's.
     pub(super) fn place(&self, task: usize) -> Option<usize> {
-        let group = self.tasks[task].group;
-        (!self.tree[group].is_root).then_some(group)
+        self.places[self.tasks[task].group]
     }
 
     /// The cgroup in whose queue one competes; `None` is the root's.
@@ -286,13 +293,18 @@ impl<'a> Host<'a> {
         for &(number, weight) in &policy.weights {
             (tree[number].weight, tree[number].is_idle) = (weight.weight, weight.is_idle);
         }
+        for number in 0..groups {
+            tree[number].parent = with_queue(&trace.groups, trace.groups[number].parent);
+        }
         let mut slices = vec![kernel.slice; groups];
         policy.slices.iter().for_each(|&(number, slice)| slices[number] = slice);
         let mut real_time = vec![false; groups];
         policy.real_time.iter().for_each(|&number| real_time[number] = true);
+        let place = |number: usize| with_queue(&tree, Some(number));
+        let places: Vec<Option<usize>> = (0..groups).map(place).collect();
         let line = |number: usize| {
             let up = std::iter::successors(Some(number), |&number| trace.groups[number].parent);
-            let mut line: Vec<Who> = up.map(Who::Group).collect();
+            let mut line: Vec<Who> = up.filter(|&number| trace.groups[number].has_queue).map(Who::Group).collect();
             line.reverse();
             line
         };
@@ -311,6 +323,7 @@ impl<'a> Host<'a> {
                 kernel,
                 loads: vec![0.0; groups],
                 lines: (0..groups).map(line).collect(),
+                places,
                 policy,
                 tasks: Vec::new(),
                 quotas: vec![Quota::default(); groups],
@@ -320,6 +333,7 @@ impl<'a> Host<'a> {
                 tree,
                 outcome: Outcome { groups: vec![Served::default(); groups], ..Outcome::default() },
                 used_up: Vec::new(),
+                throttled: Vec::new(),
             },
             switching,
             cpus,
@@ -346,7 +360,8 @@ impl<'a> Host<'a> {
             let cpu = cpu.min_by(|a, b| a.1.total_cmp(&b.1));
             let (cpu, on_cpu) = cpu.unwrap_or((0, f64::INFINITY));
             let wakes = self.asleep.peek().map_or(f64::INFINITY, |wakeup| wakeup.at);
-            let renews = self.shared.quotas.iter().filter(|it| it.is_throttled).map(|it| it.renews).fold(f64::INFINITY, f64::min);
+            let throttled = self.shared.throttled.iter().map(|&number| self.shared.quotas[number].renews);
+            let renews = throttled.fold(f64::INFINITY, f64::min);
             let ranks = if self.shared.policy.dynamic.is_some() { self.ranks } else { f64::INFINITY };
             let next = on_cpu.min(wakes).min(renews).min(ranks);
             if next >= ends {
@@ -555,6 +570,7 @@ impl<'a> Host<'a> {
     /// Lets all CPUs choose that have to.
     fn settle(&mut self) {
         while let Some(number) = self.shared.used_up.pop() {
+            self.shared.throttled.push(number);
             self.throttle(number);
         }
         for cpu in 0..self.cpus.len() {
@@ -606,13 +622,14 @@ impl<'a> Host<'a> {
 
     /// Quotas of a new period.
     fn renew(&mut self) {
-        for number in 0..self.shared.quotas.len() {
+        let due = |number: &usize| self.shared.quotas[*number].renews <= self.now;
+        let (due, others): (Vec<usize>, Vec<usize>) = self.shared.throttled.iter().partition(|number| due(number));
+        self.shared.throttled = others;
+        for number in due {
             let quota = &mut self.shared.quotas[number];
-            if quota.is_throttled && quota.renews <= self.now {
-                (quota.is_throttled, quota.used) = (false, 0.0);
-                quota.renews += self.shared.tree[number].quota.map_or(f64::INFINITY, |(_, period)| period);
-                self.throttle(number);
-            }
+            (quota.is_throttled, quota.used) = (false, 0.0);
+            quota.renews += self.shared.tree[number].quota.map_or(f64::INFINITY, |(_, period)| period);
+            self.throttle(number);
         }
     }
 
@@ -725,6 +742,11 @@ impl<'a> Host<'a> {
         }
         self.cpus[cpu].failed = if is_moved { 0 } else { self.cpus[cpu].failed + 1 };
     }
+}
+
+/// The next one from `number` upwards that has a queue.
+fn with_queue(groups: &[Group], number: Option<usize>) -> Option<usize> {
+    std::iter::successors(number, |&number| groups[number].parent).find(|&number| groups[number].has_queue)
 }
 
 /// A CPU is left alone up to this many times the load of another (`imbalance_pct`).

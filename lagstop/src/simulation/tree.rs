@@ -1,7 +1,5 @@
 //! The cgroups as the scheduler sees them: each competes with its siblings, and for all that is inside of it.
 
-use super::fair::Entity;
-
 /// The weight of an idle cgroup, beside 1 (`WEIGHT_IDLEPRIO` of 1,024).
 const IDLE: f64 = 3.0 / 1_024.0;
 /// The least weight there is (`MIN_SHARES`).
@@ -12,8 +10,9 @@ const LEAST: f64 = 2.0 / 1_024.0;
 pub struct Group {
     /// The number of the one that it is inside of. `None`: it is right below the root, or the root itself.
     pub parent: Option<usize>,
-    /// Its tasks compete right below the root: it is the root's own, or stands for many.
-    pub is_root: bool,
+    /// The scheduler has a queue for it. Without one its tasks compete in that of the next one above which has: those of the
+    /// root itself, those that stand for many, and those whose level has no `cpu` controller.
+    pub has_queue: bool,
     /// Its weight beside its siblings': 1 is the usual one.
     pub weight: f64,
     /// It runs when no sibling wants to (`cpu.idle`).
@@ -26,7 +25,7 @@ pub struct Group {
 
 impl Default for Group {
     fn default() -> Self {
-        Self { parent: None, is_root: false, weight: 1.0, is_idle: false, quota: None, cpus: Vec::new() }
+        Self { parent: None, has_queue: true, weight: 1.0, is_idle: false, quota: None, cpus: Vec::new() }
     }
 }
 
@@ -37,7 +36,7 @@ impl Group {
     }
 
     /// What it weighs where all that is runnable inside of it is in one queue.
-    pub(super) const fn whole_weight(&self) -> f64 {
+    pub const fn whole_weight(&self) -> f64 {
         if self.is_idle { IDLE } else { self.weight }
     }
 
@@ -46,9 +45,4 @@ impl Group {
         let whole = self.whole_weight();
         (whole * part).clamp(LEAST.min(whole), whole)
     }
-}
-
-/// Its entity's slice where nothing is in it yet.
-pub(super) const fn task(who: super::fair::Who, slice: f64) -> Entity {
-    Entity::new(who, 1.0, slice, false)
 }

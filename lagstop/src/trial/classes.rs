@@ -1,11 +1,11 @@
 //! Who is to go first, and who pays.
 
-use std::{fs, os::unix::fs::MetadataExt, path::PathBuf};
+use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use globset::GlobSet;
 
 use crate::{
-    diagnosis::{Candidate, CandidateClass, Finding, Subject},
+    diagnosis::{self, CandidateClass, Finding, Observations, Subject},
     host::Hierarchy,
     model::CgroupId,
 };
@@ -19,14 +19,19 @@ pub struct Group {
     pub path: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// Its mean Load Credit, in tasks.
-    pub credit: f64,
+    /// CPU time of all inside of it before, in cores.
+    pub cores: f64,
 }
 
 impl Group {
     /// Is it still the one that was measured? Another may have its name.
     pub fn is_there(&self) -> bool {
         self.directory.metadata().is_ok_and(|found| found.ino() == self.id.0)
+    }
+
+    /// Is the cgroup at `path` this one, or inside of it?
+    pub fn holds(&self, path: &str) -> bool {
+        diagnosis::is_inside(path, &self.path)
     }
 
     /// Is it idle already (`cpu.idle`)? Somebody wanted that, and it has no weight.
@@ -37,8 +42,7 @@ impl Group {
     /// Does lagstop itself run in it, or inside of it? It has to run to put things back.
     fn is_own(&self) -> bool {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let paths = own.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-        paths.into_iter().any(|path| path == self.path || path.starts_with(&format!("{}/", self.path)))
+        own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| self.holds(path))
     }
 }
 
@@ -52,14 +56,13 @@ pub struct Sides {
 }
 
 impl Sides {
-    /// From what `diagnose` says on LAGS candidates: the light cgroups whose paths `light` has, or without it those that wait
-    /// long; and all heavy ones but these.
-    pub fn of(finding: &Finding, light: Option<&GlobSet>, hierarchy: &Hierarchy) -> Self {
+    /// From what `diagnose` says on LAGS candidates: those that are light and wait long, and all heavy ones beside them.
+    pub fn of(finding: &Finding, hierarchy: &Hierarchy) -> Self {
         let mut sides = Self::default();
         for candidate in &finding.cgroups {
-            let Some(group) = group(candidate, hierarchy) else { continue };
-            let goes_first = light.map_or(candidate.waits_long, |light| light.is_match(&group.path));
-            if goes_first {
+            let Subject::Cgroup { path, .. } = &candidate.cgroup else { continue };
+            let Some(group) = group(path, candidate.cpu.as_f64(), hierarchy) else { continue };
+            if candidate.waits_long {
                 sides.light.push(group);
             } else if candidate.class == CandidateClass::Heavy {
                 sides.heavy.push(group);
@@ -68,11 +71,23 @@ impl Sides {
         sides.sorted()
     }
 
+    /// The cgroups whose paths `light` has, and the heaviest others, each at the level where the one competes with the other.
+    ///
+    /// # Errors
+    /// Why no change can reach the one side without the other.
+    pub fn named(observations: &Observations, light: &GlobSet, hierarchy: &Hierarchy) -> Result<Self, String> {
+        let competitors = observations.competitors(|path| light.is_match(path))?;
+        let groups = |paths: &[Arc<str>]| {
+            paths.iter().filter_map(|path| group(path, observations.cores_inside(path), hierarchy)).collect()
+        };
+        Ok(Self { light: groups(&competitors.light), heavy: groups(&competitors.heavy) }.sorted())
+    }
+
     /// The lightest first, and the heaviest.
     #[must_use]
     pub fn sorted(mut self) -> Self {
-        self.light.sort_by(|a, b| a.credit.total_cmp(&b.credit).then(a.id.cmp(&b.id)));
-        self.heavy.sort_by(|a, b| b.credit.total_cmp(&a.credit).then(a.id.cmp(&b.id)));
+        self.light.sort_by(|a, b| a.cores.total_cmp(&b.cores).then(a.id.cmp(&b.id)));
+        self.heavy.sort_by(|a, b| b.cores.total_cmp(&a.cores).then(a.id.cmp(&b.id)));
         self
     }
 
@@ -88,16 +103,17 @@ impl Sides {
         self.light.iter().chain(&self.heavy)
     }
 
-    /// The mean Load Credit of all of them.
+    /// CPU time of one of them on average, in cores.
     pub fn fair(&self) -> f64 {
         let count = self.light.len() + self.heavy.len();
-        self.all().map(|group| group.credit).sum::<f64>() / count.max(1) as f64
+        self.all().map(|group| group.cores).sum::<f64>() / count.max(1) as f64
     }
 }
 
-fn group(candidate: &Candidate, hierarchy: &Hierarchy) -> Option<Group> {
-    let Subject::Cgroup { id, path, .. } = &candidate.cgroup else { return None };
+/// `None` of one that is not there, that is idle already, or that lagstop runs in.
+fn group(path: &str, cores: f64, hierarchy: &Hierarchy) -> Option<Group> {
     let directory = hierarchy.directory(path)?;
-    let group = Group { id: *id, path: path.to_string(), directory, credit: candidate.load_credit.as_f64() };
-    (group.is_there() && !group.is_idle() && !group.is_own()).then_some(group)
+    let id = CgroupId(directory.metadata().ok()?.ino());
+    let group = Group { id, path: path.to_owned(), directory, cores };
+    (!group.is_idle() && !group.is_own()).then_some(group)
 }

@@ -1,6 +1,6 @@
 //! What came of it.
 
-use std::{collections::HashSet, ops::Range, time::Instant};
+use std::{ops::Range, time::Instant};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::{Group, Policy, Prediction, Sides};
 use crate::{
     comparison::student,
     diagnosis::{Sample, Unit},
-    model::{CgroupId, Interval},
+    model::Interval,
 };
 
 impl Outcome {
@@ -117,14 +117,13 @@ pub(super) struct Block {
 /// Whose a cgroup is.
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
-    light: HashSet<CgroupId>,
-    heavy: HashSet<CgroupId>,
+    light: Vec<Group>,
+    heavy: Vec<Group>,
 }
 
 impl From<&Sides> for Ids {
     fn from(sides: &Sides) -> Self {
-        let ids = |groups: &[Group]| groups.iter().map(|group| group.id).collect();
-        Self { light: ids(&sides.light), heavy: ids(&sides.heavy) }
+        Self { light: sides.light.clone(), heavy: sides.heavy.clone() }
     }
 }
 
@@ -175,9 +174,9 @@ impl Block {
         self.host = Some(self.host.map_or(host, |before| Sample::sum(&[before, host])));
         self.time += interval.duration_ns.seconds();
         for cgroup in &interval.cgroups {
-            let side = if ids.light.contains(&cgroup.id) {
+            let side = if ids.light.iter().any(|group| group.holds(&cgroup.path)) {
                 &mut self.light
-            } else if ids.heavy.contains(&cgroup.id) {
+            } else if ids.heavy.iter().any(|group| group.holds(&cgroup.path)) {
                 &mut self.heavy
             } else {
                 continue;
@@ -268,7 +267,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Cgroup, Nanos, Totals};
+    use crate::model::{Cgroup, CgroupId, Nanos, Totals};
 
     /// A block of ten seconds in which the light waited so long, in so many waits.
     fn block(wait: f64, waits: u64) -> Block {
@@ -335,9 +334,11 @@ mod tests {
 
     #[test]
     fn an_interval_is_booked_to_its_sides() {
-        let ids = Ids { light: HashSet::from([CgroupId(1)]), heavy: HashSet::from([CgroupId(2)]) };
+        let group = |path: &str| Group { id: CgroupId(9), path: path.to_owned(), directory: path.into(), cores: 1.0 };
+        let ids = Ids { light: vec![group("/1")], heavy: vec![group("/2")] };
         let cgroup = |id: u64, cpu: u64, wait: Option<u64>| Cgroup {
             id: CgroupId(id),
+            path: format!("/{id}/inside").into(),
             totals: Totals {
                 cpu_ns: Nanos(cpu * 1_000_000_000),
                 runq_wait_ns: wait.map(|wait| Nanos(wait * 1_000_000_000)),

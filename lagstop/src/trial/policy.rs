@@ -12,7 +12,10 @@ use serde::{Deserialize, Serialize};
 pub use dynamic::Dynamic;
 
 use super::{Attr, Change, Group, Sides};
-use crate::host::{Hierarchy, Version};
+use crate::{
+    diagnosis::weight_factor,
+    host::{Hierarchy, Version},
+};
 
 /// What can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
@@ -20,7 +23,7 @@ use crate::host::{Hierarchy, Version};
 pub enum Policy {
     /// SCHED_RR for the light ones (CFS-LAGS-static, §4.1)
     LagsStatic,
-    /// Weights by Load Credit: the lighter, the more
+    /// Weights by CPU time used: the lighter, the more
     Weight,
     /// cpu.idle for the heaviest: they run when nobody else wants to
     Idle,
@@ -41,12 +44,9 @@ pub struct Kernel {
 }
 
 /// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
-const SHORT: u64 = 500_000;
-const LONG: u64 = 20_000_000;
-/// Weights go up by no more than this, and down.
-const MOST: f64 = 10.0;
-const LEAST: f64 = 0.25;
-/// The heaviest that have this part of the heavy ones' Load Credit are idle.
+pub(super) const SHORT: u64 = 500_000;
+pub(super) const LONG: u64 = 20_000_000;
+/// The heaviest that use this part of the heavy ones' CPU time are idle.
 const PART: f64 = 0.5;
 
 impl Policy {
@@ -74,10 +74,10 @@ impl Policy {
             Self::LagsStatic => static_priority::changes(sides, kernel),
             Self::Weight => weights(sides, kernel),
             Self::Idle => {
-                let mut left = PART * sides.heavy.iter().map(|group| group.credit).sum::<f64>();
+                let mut left = PART * sides.heavy.iter().map(|group| group.cores).sum::<f64>();
                 let heaviest = sides.heavy.iter().take_while(|group| {
                     let is_one = left > 0.0;
-                    left -= group.credit;
+                    left -= group.cores;
                     is_one
                 });
                 heaviest.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
@@ -161,12 +161,11 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
     let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
     let change = |group: &Group| {
-        let factor = (fair / group.credit).clamp(LEAST, MOST);
+        let factor = weight_factor(fair, group.cores);
         let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
             return Err(format!("{} has no {file}", group.path));
         };
         let now: f64 = before.parse().map_err(|_| format!("{} of {} is {before}", file, group.path))?;
-        let factor = if factor.is_nan() { 1.0 } else { factor };
         let after = (now * factor).round().clamp(least, most).to_string();
         Ok(Change::File { directory, inode, file, before, after })
     };

@@ -146,11 +146,12 @@ pub fn prepare(
     }
     let report = observations.diagnose(&Thresholds::default());
     let cannot = |why: String| TrialError::Policy { policy: settings.policy, why };
-    let overhead = report.summary.iter().find(|figure| figure.name == "overhead");
-    let overhead = overhead.and_then(|figure| Some(figure.value?.as_f64()));
     let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates);
     let finding = finding.ok_or_else(|| cannot("nothing is said of light and heavy cgroups".to_owned()))?;
-    let sides = Sides::of(&finding, settings.light.as_ref(), kernel.hierarchy());
+    let sides = match &settings.light {
+        Some(light) => Sides::named(&observations, light, kernel.hierarchy()).map_err(cannot)?,
+        None => Sides::of(&finding, kernel.hierarchy()),
+    };
     let changes = settings.policy.changes(&sides, kernel).map_err(|why| {
         cannot(if sides.light.is_empty() || sides.heavy.is_empty() {
             format!("{why}. In the {:?} before: {}", settings.before, finding.verdict)
@@ -158,7 +159,7 @@ pub fn prepare(
             why
         })
     })?;
-    let prediction = Prediction::of(&finding, overhead, &sides);
+    let prediction = Prediction::of(&observations, settings.policy, &sides, &changes, kernel.hierarchy());
     Ok(Prepared { sides, finding, changes, prediction, guard, recorder, session })
 }
 

@@ -33,7 +33,7 @@ pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
         Subject::Cgroup { id, .. } => {
             let all = observations.tasks().map(|totals| totals.cpu_ns);
             inputs.push(known("all_cpu_ns", all, Unit::Ns, "se.sum_exec_runtime: cpu_ns of all cgroups"));
-            inputs.extend(observations.cgroups.get(id).into_iter().flat_map(cgroup));
+            inputs.extend(id.and_then(|id| observations.cgroups.get(&id)).into_iter().flat_map(cgroup));
         }
         Subject::Listener { netns, address, .. } => {
             inputs.extend(observations.listeners.get(&(*netns, *address)).into_iter().flat_map(|observed| {
@@ -52,7 +52,7 @@ pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
 /// What the quota of a cgroup did, of a figure that is about it.
 fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
     let Some(subject @ Subject::Cgroup { id, .. }) = &figure.of else { return Vec::new() };
-    let Some(observed) = observations.cgroups.get(id) else { return Vec::new() };
+    let Some(observed) = id.and_then(|id| observations.cgroups.get(&id)) else { return Vec::new() };
     let of = |Input { figure, source }| Input { figure: figure.of(subject.clone()), source };
     let periods = input("nr_periods", observed.periods, Unit::Count, FILES);
     vec![of(periods), of(input("nr_throttled", observed.throttled, Unit::Count, FILES))]
@@ -62,11 +62,7 @@ fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
 fn classes(observations: &Observations, cgroups: &[Candidate]) -> Vec<Input> {
     let sum = |class: CandidateClass, of: fn(&Totals) -> Nanos| -> Nanos {
         let members = cgroups.iter().filter(|one| one.class == class);
-        let totals = members.filter_map(|one| match &one.cgroup {
-            Subject::Cgroup { id, .. } => Some(&observations.cgroups.get(id)?.totals),
-            _ => None,
-        });
-        totals.map(of).sum()
+        members.flat_map(|one| observations.inside(&one.cgroup)).map(|observed| of(&observed.totals)).sum()
     };
     let cpu = |class| sum(class, |totals| totals.cpu_ns);
     let wait = |class| sum(class, |totals| totals.runq_wait_ns.unwrap_or_default());

@@ -1,6 +1,6 @@
 //! What to do for light cgroups that wait, and what speaks against it.
 
-use super::{Classed, Gain, Judged, Prediction};
+use super::{Judged, units::Unit};
 use crate::diagnosis::{Advice, say, shell};
 
 /// Cgroups that a command is written out for, on each side.
@@ -8,46 +8,59 @@ const COMMANDS: usize = 3;
 /// The file of the CFS-LAGS patch (arXiv 2508.15703, appendix).
 const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 
+/// Tries it, measures what it does, and puts everything back.
+pub(super) fn trial() -> Advice {
+    Advice::new(
+        "Try it before it stays: this weighs those that go first and those that pay as simulated here, in turns with how it is \
+         now, measures both sides beside what is predicted, and puts everything back.",
+    )
+    .command("sudo lagstop trial --policy weight --from-diagnose --apply")
+}
+
 /// The most promising first, of what this kernel offers.
 pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     let session = &judged.observations.session;
     let has = |file: &str| session.cpu_files.iter().any(|known| known == file);
     let mut waiting = judged.advised();
     waiting.truncate(judged.thresholds.max_cgroup_findings.min(COMMANDS));
-    let mut heavy: Vec<&Classed<'_>> = judged.classed.iter().filter(|one| !one.is_light()).collect();
-    heavy.sort_by(|a, b| b.credit.total_cmp(&a.credit).then(a.id.cmp(&b.id)));
+    let mut heavy: Vec<&Unit<'_>> = judged.heavy_units().collect();
+    heavy.sort_by(|a, b| b.cpu.total_cmp(&a.cpu).then(a.number.cmp(&b.number)));
     heavy.truncate(COMMANDS);
 
-    let write =
-        |one: &Classed<'_>, file: &str, value: &str| shell::write(session, one.id, &one.observed.path, file, value);
-    let mut advice = Vec::new();
+    let write = |one: &Unit<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
+    let mut advice = vec![trial()];
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
                 "This kernel has Latency-Aware Group Scheduling: have {} take part, as all that compete with each other \
                  should. Writing 0 undoes it.",
-                one.observed.subject(one.id)
+                one.subject()
             ))
-            .command(write(one, LATENCY_AWARENESS, "1"))
+            .command_if(write(one, LATENCY_AWARENESS, "1"))
         }));
     }
-    let (weight, _) = shell::weight(session);
-    advice.extend(waiting.iter().map(|one| {
-        Advice::new(format!(
-            "Give {} twice the weight that it has, and see whether its wait falls: the heavier cgroups pay for it. Half of \
-             what {weight} says then undoes it.",
-            one.observed.subject(one.id)
-        ))
-        .command(shell::double_weight(session, one.id, &one.observed.path))
+    let (weight, usual) = shell::weight(session);
+    advice.extend(waiting.iter().filter_map(|one| {
+        let (_, to) = judged.weights().iter().find(|(path, _)| *path == one.path)?;
+        let file = |weight: f64| (weight / 100.0 * f64::from(usual)).round().clamp(1.0, 1e5) as u64;
+        Some(
+            Advice::new(format!(
+                "Give {} the weight that was simulated: the heavier ones beside it pay for it. Writing {} to {weight} again \
+                 undoes it.",
+                one.subject(),
+                file(one.weight * 100.0)
+            ))
+            .command_if(write(one, weight, &file(*to).to_string())),
+        )
     }));
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
             Advice::new(format!(
-                "Where {} is work that can wait, let it run only when nobody else wants to: the light ones then go first, as \
-                 simulated, and so does everybody else. It may starve. Writing 0 undoes it.",
-                one.observed.subject(one.id)
+                "Where {} is work that can wait, let it run only when none of its siblings wants to. It may starve. Writing 0 \
+                 undoes it.",
+                one.subject()
             ))
-            .command(write(one, "cpu.idle", "1"))
+            .command_if(write(one, "cpu.idle", "1"))
         }));
     }
     match session.sched_ext.as_deref() {
@@ -63,13 +76,6 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     }
     advice.push(
         Advice::new(
-            "Try it before it stays: this weighs light and heavy ones by their Load Credit in turns, measures what it does to both \
-             sides beside what is predicted here, and puts everything back.",
-        )
-        .command("sudo lagstop trial --policy weight --from-diagnose --apply"),
-    );
-    advice.push(
-        Advice::new(
             "CFS-LAGS-static of the paper, SCHED_RR for the light ones, is the last resort: a real-time task that loops takes \
              up to 95 % of a CPU from everybody else, and only sched_rt_runtime_us is between it and the rest. A trial of it \
              ends where anybody starves.",
@@ -80,25 +86,30 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
 }
 
 /// What speaks against the finding.
-pub(super) fn doubts(prediction: Option<&Prediction>, gain: Option<&Gain>) -> Vec<String> {
-    let mut doubts = vec![
-        "Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.".to_owned(),
-        "The fair share assumes equal weights (cpu.weight 100) on one level: others are entitled to another share."
-            .to_owned(),
-    ];
-    if prediction.is_some() {
+pub(super) fn doubts(judged: &Judged<'_>) -> Vec<String> {
+    let mut doubts =
+        vec!["Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.".to_owned()];
+    if !judged.observations.asked.has_weights() {
+        doubts.push(
+            "Weights were not recorded: all are taken to have the usual one. Where they differ, so does the outcome."
+                .to_owned(),
+        );
+    }
+    if judged.plans.is_some() {
         doubts.push(
             "The simulation knows how much was asked for, not when: when tasks wake up and for how long they run is drawn at \
-             random; quotas, weights, CPU sets and affinities are left out, and nobody does more because it is done sooner."
+             random; who wakes whom, affinities and nice values are left out, and nobody does more because it is done sooner."
                 .to_owned(),
         );
     }
-    if gain.is_some_and(|gain| gain.is_beyond_curve && gain.overhead.is_some()) {
-        doubts.push(
-            "The host was never measured with as short a queue as is predicted: switches are taken to cost as much as at \
-             the shortest one there was."
-                .to_owned(),
-        );
+    if is_before_eevdf(&judged.observations.session.kernel) && judged.plans.is_some() {
+        doubts.push("The simulation has the scheduler of Linux 6.6 and later, EEVDF; this kernel has CFS.".to_owned());
     }
     doubts
+}
+
+/// Is it Linux before 6.6?
+pub(super) fn is_before_eevdf(release: &str) -> bool {
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    numbers.next().zip(numbers.next()).is_some_and(|version| version < (6, 6))
 }

@@ -114,6 +114,6 @@ impl Observed {
 
     /// As a finding names it.
     pub(in crate::diagnosis) fn subject(&self, id: CgroupId) -> Subject {
-        Subject::Cgroup { id, path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
+        Subject::Cgroup { id: Some(id), path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
     }
 }

@@ -1,9 +1,12 @@
 //! Light and heavy by Load Credit, ranked anew in each interval (CFS-LAGS, §4.2, from outside of the kernel).
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{Change, Kernel, Sides, idle};
-use crate::model::{CgroupId, Interval};
+use crate::{
+    diagnosis::Ranking,
+    model::{CgroupId, Interval, Nanos},
+};
 
 /// Who is light becomes heavy above so much of the fair share, and light again below so much of it: else those at the border
 /// would go to and fro.
@@ -19,6 +22,11 @@ pub struct Dynamic {
 }
 
 impl Dynamic {
+    /// The same, as it can be simulated.
+    pub fn ranking(ranked: Vec<Arc<str>>, heavy: Vec<Arc<str>>, every: Nanos) -> Ranking {
+        Ranking { ranked, heavy, every, heavy_from: HEAVY_ABOVE, light_below: LIGHT_BELOW }
+    }
+
     /// The heavy side is idle already.
     pub fn new(sides: &Sides, kernel: &Kernel) -> Self {
         let made = sides.heavy.iter().filter_map(|group| Some((group.id, idle(group, kernel).ok()?)));

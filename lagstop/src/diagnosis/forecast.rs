@@ -1,0 +1,194 @@
+//! What would become of waits if cgroups were scheduled otherwise, and how wrong that may be.
+//!
+//! The recording is simulated as it was and as it would be, with the same random numbers, several times over. What is said
+//! is the ratio of the two. How sure it is comes of how much these ratios differ, and of how far the simulation is off of
+//! what was measured, for just those whose figure it is. docs/accuracy.md holds such predictions against trials.
+
+mod predicted;
+mod sides;
+
+use std::sync::Arc;
+
+pub(in crate::diagnosis) use predicted::MOST_OFF;
+pub use predicted::{Forecast, Predicted};
+pub use sides::Competitors;
+
+use super::{Observations, asked::Asked, cost_curve::CostCurve};
+use crate::{
+    model::Nanos,
+    simulation::{Dynamic, Kernel, Outcome, Policy, Served, Switching, Trace, Weight, run},
+};
+
+/// Every simulation draws its times with one of these: the same recording gives the same report.
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+/// Work that a simulation may be, as bursts × tasks on a CPU: some tenths of a second.
+const MOST_WORK: f64 = 3e6;
+/// Bursts that are simulated, whatever the work.
+const BURSTS: std::ops::RangeInclusive<f64> = 4e3..=2e4;
+
+/// What is done to cgroups, by their paths. Of threads it is done to all inside of a cgroup.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Intervention {
+    /// Weights, as `cpu.weight` has them.
+    pub weights: Vec<(Arc<str>, f64)>,
+    /// `cpu.idle` is set.
+    pub idle: Vec<Arc<str>>,
+    /// Slices of all threads.
+    pub slices: Vec<(Arc<str>, Nanos)>,
+    /// All threads are `SCHED_RR`.
+    pub real_time: Vec<Arc<str>>,
+    /// `cpu.idle` of whoever is heavy by Load Credit now: who is ranked, who is idle at first, and how.
+    pub dynamic: Option<Ranking>,
+    /// Latency-Aware Group Scheduling in the kernel.
+    pub lightest_first: bool,
+}
+
+/// How cgroups become idle by Load Credit and no longer are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// Who is ranked.
+    pub ranked: Vec<Arc<str>>,
+    /// Who is idle at first.
+    pub heavy: Vec<Arc<str>>,
+    /// How often.
+    pub every: Nanos,
+    /// Heavy from so many times the mean on.
+    pub heavy_from: f64,
+    /// Light again below so many.
+    pub light_below: f64,
+}
+
+/// Simulations of a recording as it was.
+#[derive(Debug)]
+pub struct Forecaster<'a> {
+    asked: &'a Asked,
+    trace: Trace,
+    kernel: Kernel,
+    switching: Switching,
+    has_costs: bool,
+    now: Vec<Outcome>,
+}
+
+impl Observations {
+    /// How long it is what is simulated, in seconds, and how many bursts. `None` where nothing can be.
+    pub(super) fn forecast_extent(&self) -> Option<(f64, u64)> {
+        let trace = self.asked.trace();
+        trace.is_sound().then(|| trace.shortened(most_bursts(trace))).map(|it| (it.duration(), it.bursts()))
+    }
+
+    /// The cgroups that `is_light` says of by their paths, and the heavy ones: each at the level where the one competes with
+    /// the other. Heavy are those that used more CPU time than one on average.
+    ///
+    /// # Errors
+    /// Why no change can reach the one without the other.
+    pub fn competitors(&self, is_light: impl Fn(&str) -> bool) -> Result<Competitors, String> {
+        let asked = &self.asked;
+        let numbers = 0..asked.trace().groups.len();
+        let light: Vec<usize> = numbers.filter(|&number| is_light(asked.path(number))).collect();
+        let rows = self.cgroups.iter().filter(|(id, _)| super::observations::is_rated(**id));
+        let rows: Vec<(usize, u64)> =
+            rows.filter_map(|(&id, observed)| Some((asked.number(id)?, observed.totals.cpu_ns.0))).collect();
+        let fair = rows.iter().map(|&(_, cpu)| cpu as f64).sum::<f64>() / rows.len().max(1) as f64;
+        let is_other = |number: usize| !light.iter().any(|&one| asked.is_inside(number, one));
+        let heavy: Vec<usize> =
+            rows.iter().filter(|&&(number, cpu)| cpu as f64 > fair && is_other(number)).map(|&(number, _)| number).collect();
+        Competitors::lifted(asked, &light, &heavy)
+    }
+
+    /// Simulates what was measured. `None` where nothing can be: nothing was asked for, or more than a host has.
+    pub fn forecaster(&self) -> Option<Forecaster<'_>> {
+        let asked = &self.asked;
+        asked.trace().is_sound().then_some(())?;
+        let trace = asked.trace().shortened(most_bursts(asked.trace()));
+        let usual = Kernel::usual(trace.cpus);
+        let seconds = |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(1e-5, 1.0);
+        let kernel = Kernel {
+            tick: seconds(self.session.tick_ns, usual.tick),
+            slice: seconds(self.session.base_slice_ns, usual.slice),
+            ..usual
+        };
+        let curve = CostCurve::of(&self.samples);
+        let switching = Switching::new(|tasks| curve.as_ref().map_or(0.0, |curve| curve.at(tasks) * 1e-9));
+        let now = SEEDS.map(|seed| run(&trace, &kernel, &switching, &Policy::none(), seed)).into();
+        Some(Forecaster { asked, trace, kernel, switching, has_costs: curve.is_some(), now })
+    }
+}
+
+impl Forecaster<'_> {
+    /// What an intervention does to `sides` and to the host.
+    pub fn forecast(&self, sides: &Competitors, intervention: &Intervention) -> Forecast {
+        let policy = self.policy(intervention);
+        let then: Vec<Outcome> =
+            SEEDS.iter().map(|&seed| run(&self.trace, &self.kernel, &self.switching, &policy, seed)).collect();
+        Forecast::of(self, sides, &then)
+    }
+
+    /// The cgroups of the trace that are these, or inside of them.
+    fn all_inside<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<bool> {
+        let roots: Vec<usize> = paths.filter_map(|path| self.asked.number_at(path)).collect();
+        let is_inside = |number| roots.iter().any(|&root| self.asked.is_inside(number, root));
+        (0..self.trace.groups.len()).map(is_inside).collect()
+    }
+
+    fn policy(&self, intervention: &Intervention) -> Policy {
+        let number = |path: &Arc<str>| self.asked.number_at(path);
+        let is_idle = |number: usize| self.trace.groups[number].is_idle;
+        let weighs = |(path, weight): &(Arc<str>, f64)| {
+            let number = number(path)?;
+            Some((number, Weight { weight: weight / crate::model::Level::DEFAULT_WEIGHT, is_idle: is_idle(number) }))
+        };
+        let idles = |path: &Arc<str>| {
+            let number = number(path)?;
+            Some((number, Weight { weight: self.trace.groups[number].weight, is_idle: true }))
+        };
+        let slices = intervention.slices.iter().flat_map(|(path, slice)| {
+            let inside = self.all_inside([&**path].into_iter());
+            let numbers = inside.into_iter().enumerate().filter(|(_, is)| *is).map(|(number, _)| number);
+            numbers.map(|number| (number, slice.seconds().max(1e-4))).collect::<Vec<_>>()
+        });
+        let real_time = self.all_inside(intervention.real_time.iter().map(|path| &**path));
+        Policy {
+            weights: intervention
+                .weights
+                .iter()
+                .filter_map(weighs)
+                .chain(intervention.idle.iter().filter_map(idles))
+                .collect(),
+            slices: slices.collect(),
+            real_time: real_time.into_iter().enumerate().filter(|(_, is)| *is).map(|(number, _)| number).collect(),
+            dynamic: intervention.dynamic.as_ref().map(|it| Dynamic {
+                ranked: it.ranked.iter().filter_map(number).collect(),
+                heavy: it.heavy.iter().filter_map(number).collect(),
+                every: it.every.seconds().max(0.01),
+                heavy_from: it.heavy_from,
+                light_below: it.light_below,
+            }),
+            lightest_first: intervention.lightest_first,
+        }
+    }
+
+    /// Waits that were measured in what is simulated, in seconds, of those that `is` says of by their number.
+    fn measured(&self, is: impl Fn(usize) -> bool) -> f64 {
+        let waits = self.trace.measured_waits();
+        waits.iter().enumerate().filter(|&(number, _)| is(number)).map(|(_, wait)| wait).sum()
+    }
+}
+
+/// Those of `groups` that `is` says of, added up.
+fn sum(groups: &[Served], is: impl Fn(usize) -> bool) -> Served {
+    let members = groups.iter().enumerate().filter(|&(number, _)| is(number)).map(|(_, served)| served);
+    members.fold(Served::default(), |sum, served| Served {
+        cpu: sum.cpu + served.cpu,
+        work: sum.work + served.work,
+        wait: sum.wait + served.wait,
+    })
+}
+
+fn most_bursts(trace: &Trace) -> u64 {
+    let steps = trace.steps.len().max(1) as f64;
+    let demands = trace.steps.iter().flat_map(|step| &step.demands);
+    let tasks: f64 = demands.map(|(_, demand)| f64::from(demand.tasks) + f64::from(demand.spinners)).sum();
+    // Each event looks at the tasks on a CPU, and at when each CPU is done.
+    let crowd = (tasks / steps / trace.cpus as f64).max(1.0);
+    (MOST_WORK / (crowd + trace.cpus as f64 / 8.0)).clamp(*BURSTS.start(), *BURSTS.end()) as u64
+}

@@ -1,0 +1,97 @@
+//! What could be done for light cgroups that wait, and what it would do.
+
+use std::sync::Arc;
+
+use super::units::{Arena, Unit};
+use crate::{
+    diagnosis::{
+        Observations, Thresholds,
+        forecast::{Competitors, Forecast, Forecaster, Intervention},
+    },
+    model::Level,
+};
+
+/// Weights go up by no more than this, and down.
+const MOST: f64 = 10.0;
+const LEAST: f64 = 0.25;
+
+/// By how much a cgroup's weight is to change that uses `used` where those beside it use `fair` on average: the lighter, the
+/// more.
+pub fn weight_factor(fair: f64, used: f64) -> f64 {
+    let factor = (fair / used).clamp(LEAST, MOST);
+    if factor.is_nan() { 1.0 } else { factor }
+}
+
+/// Some light cgroups weigh more and the heavy ones less, and what that does.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Who is to go first, by number, the lightest first.
+    pub(super) first: Vec<usize>,
+    /// New weights, as `cpu.weight` has them.
+    pub(super) weights: Vec<(Arc<str>, f64)>,
+    pub(super) forecast: Forecast,
+    /// Of each of those that go first, the part of its wait that it is spared: the median.
+    pub(super) median: Option<f64>,
+}
+
+impl Plan {
+    /// For all that wait long, and if the others do not bear that, for the lightest half and fourth of them. Gives the first
+    /// that they bear, or else the first of all. `None` where nothing can be simulated.
+    pub(super) fn best(
+        arena: &Arena<'_>,
+        observations: &Observations,
+        thresholds: &Thresholds,
+    ) -> Option<(Self, Option<Self>)> {
+        let forecaster = observations.forecaster()?;
+        let mut waiting: Vec<&Unit<'_>> = arena.waiting(thresholds).collect();
+        waiting.sort_by(|a, b| a.cpu.total_cmp(&b.cpu).then(a.number.cmp(&b.number)));
+        let all = Self::of(&waiting, arena, observations, &forecaster);
+        if waiting.len() < 2 || all.is_borne(thresholds) {
+            return Some((all, None));
+        }
+        let sizes = [waiting.len().div_ceil(2), waiting.len().div_ceil(4)];
+        let fewer = sizes.into_iter().filter(|&size| size < waiting.len()).find_map(|size| {
+            let some = Self::of(&waiting[..size], arena, observations, &forecaster);
+            (some.is_borne(thresholds) && some.is_worthwhile(thresholds)).then_some(some)
+        });
+        Some((all, fewer))
+    }
+
+    fn of(first: &[&Unit<'_>], arena: &Arena<'_>, observations: &Observations, forecaster: &Forecaster<'_>) -> Self {
+        let heavy: Vec<&Unit<'_>> = arena.units.iter().filter(|it| !it.is_light()).collect();
+        let both = || first.iter().chain(&heavy).copied();
+        let fair = both().map(|it| it.cpu).sum::<f64>() / both().count() as f64;
+        let weights: Vec<(Arc<str>, f64)> = both()
+            .filter(|it| !observations.asked.trace().groups[it.number].is_idle)
+            .map(|it| (Arc::clone(&it.path), it.weight * Level::DEFAULT_WEIGHT * weight_factor(fair, it.cpu)))
+            .collect();
+        let paths = |units: &[&Unit<'_>]| units.iter().map(|it| Arc::clone(&it.path)).collect();
+        let sides = Competitors { light: paths(first), heavy: paths(&heavy) };
+        let forecast =
+            forecaster.forecast(&sides, &Intervention { weights: weights.clone(), ..Intervention::default() });
+        let mut spared: Vec<f64> = first
+            .iter()
+            .filter_map(|it| Some(1.0 - forecast.left(&observations.asked, it.number)?))
+            .filter(|it| it.is_finite())
+            .collect();
+        spared.sort_by(f64::total_cmp);
+        let median = (!spared.is_empty()).then(|| f64::midpoint(spared[(spared.len() - 1) / 2], spared[spared.len() / 2]));
+        Self { first: first.iter().map(|it| it.number).collect(), weights, forecast, median }
+    }
+
+    /// Do the heavy ones, and all others, take no more than they should for it?
+    pub(super) fn is_borne(&self, thresholds: &Thresholds) -> bool {
+        let bears = |name: &str| {
+            // Who hardly waits pays nothing that could be told.
+            self.forecast.change(name).is_none_or(|it| it.change <= thresholds.heavy_tolerance)
+        };
+        bears("heavy_time") && bears("others_time")
+    }
+
+    /// Is what it spares worth it, and sure to be something?
+    pub(super) fn is_worthwhile(&self, thresholds: &Thresholds) -> bool {
+        let all = self.forecast.change("light_waiting");
+        all.is_some_and(|it| -it.change >= thresholds.light_gain && it.high < 0.0)
+            || self.median.is_some_and(|it| it >= thresholds.light_gain) && all.is_some()
+    }
+}
