@@ -79,6 +79,7 @@ impl Cpu {
         shared.worked(task, time);
         if now - self.real_time_from >= 1.0 {
             (self.real_time_from, self.real_time_used) = (now, 0.0);
+            self.must_pick |= !self.real_time.is_empty();
         }
         if shared.is_real_time(task) {
             self.real_time_used += time;

@@ -52,6 +52,8 @@ pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
 const HARDLY: f64 = 0.001;
 /// An interval holds the true value in four of five predictions, or more: Student's t of five simulations at 90 %.
 const REACH: f64 = 2.13;
+/// No prediction is surer than that, as a share of what is measured: of what is as good as gone the logarithm says nothing.
+const LEAST_REACH: f64 = 0.03;
 /// The part of a simulation's error that is left in a ratio of two.
 const ERROR_LEFT: f64 = 0.5;
 
@@ -62,7 +64,9 @@ impl Predicted {
         let mean = logarithms.iter().sum::<f64>() / count;
         let variance = logarithms.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
         let reach = (REACH * REACH * variance + off * off).sqrt();
-        let it = Self { change: mean.exp_m1(), low: (mean - reach).exp_m1(), high: (mean + reach).exp_m1() };
+        let change = mean.exp_m1();
+        let low = (mean - reach).exp_m1().min(change - LEAST_REACH).max(-1.0);
+        let it = Self { change, low, high: (mean + reach).exp_m1().max(change + LEAST_REACH) };
         (it.low.is_finite() && it.high.is_finite()).then_some(it)
     }
 
@@ -119,18 +123,12 @@ fn time_for_work(served: Served) -> f64 {
     (served.cpu + served.wait) / served.cpu
 }
 
-const KINDS: [Kind; 9] = [
+const KINDS: [Kind; 7] = [
     Kind {
         name: "light_waiting",
         of: |outcome, sides| sides.light(&outcome.groups).wait,
         rests_on: Side::Light,
-        least_off: 0.15,
-    },
-    Kind {
-        name: "light_cpu",
-        of: |outcome, sides| sides.light(&outcome.groups).cpu,
-        rests_on: Side::Light,
-        least_off: 0.05,
+        least_off: 0.2,
     },
     Kind {
         name: "heavy_waiting",
@@ -145,12 +143,6 @@ const KINDS: [Kind; 9] = [
         least_off: 0.03,
     },
     Kind {
-        name: "heavy_cpu",
-        of: |outcome, sides| sides.heavy(&outcome.groups).cpu,
-        rests_on: Side::Heavy,
-        least_off: 0.03,
-    },
-    Kind {
         name: "others_time",
         of: |outcome, sides| time_for_work(sides.others(&outcome.groups)),
         rests_on: Side::All,
@@ -158,7 +150,7 @@ const KINDS: [Kind; 9] = [
     },
     Kind { name: "waiting", of: |outcome, _| outcome.wait(), rests_on: Side::All, least_off: 0.05 },
     Kind { name: "switches", of: |outcome, _| outcome.switches, rests_on: Side::All, least_off: 0.1 },
-    Kind { name: "overhead", of: |outcome, _| outcome.switching, rests_on: Side::All, least_off: 0.15 },
+    Kind { name: "overhead", of: |outcome, _| outcome.switching, rests_on: Side::All, least_off: 0.3 },
 ];
 
 impl Forecast {
