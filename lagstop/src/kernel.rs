@@ -25,6 +25,7 @@ pub use attach::{Options, attach};
 pub use btf::{Btf, BtfError};
 pub use capabilities::{Capabilities, Capability};
 pub use error::{KernelError, SETCAP};
+pub(crate) use facts::configuration;
 pub use facts::{Facts, Types};
 pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};

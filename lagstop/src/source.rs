@@ -7,6 +7,7 @@ mod live;
 mod looks;
 mod pods;
 mod recorded;
+mod scheduler;
 mod session;
 
 use std::sync::mpsc as blocking;

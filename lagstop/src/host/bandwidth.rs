@@ -10,12 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{hierarchy::Version, limits};
+use super::{hierarchy::Version, limits, turn::Turn};
 use crate::model::{CgroupId, Nanos, Throttling};
-
-/// Most readings between two questions whether a cgroup has a quota. New ones are asked sooner: a quota is mostly set when a
-/// cgroup is made.
-const MOST_READINGS: u64 = 60;
 
 /// What is known about each cgroup's quota.
 #[derive(Debug)]
@@ -27,10 +23,8 @@ pub struct Bandwidth {
 
 #[derive(Debug)]
 struct Known {
-    /// The reading in which it is asked again whether it has a quota.
-    ask_at: u64,
-    /// Readings from that one to the next.
-    patience: u64,
+    /// When it is asked again whether it has a quota.
+    turn: Turn,
     quota: Option<Nanos>,
     last: Option<Throttling>,
 }
@@ -56,19 +50,17 @@ impl Bandwidth {
     pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
         let Self { version, known, .. } = self;
-        let known = known.entry(id).or_insert(Known { ask_at: now, patience: 0, quota: None, last: None });
-        let ask = known.ask_at <= now;
+        let known = known.entry(id).or_insert(Known { turn: Turn::first(now), quota: None, last: None });
+        let ask = known.turn.has_come(now);
         if !ask && known.quota.is_none() {
             return known.last;
         }
         let Some(directory) = directory() else { return known.last };
         let had_quota = known.quota.is_some();
-        let since = known.patience;
+        let since = known.turn.patience;
         if ask {
             known.quota = limits::quota(*version, &directory).and_then(|quota| quota.per_second());
-            // Spread out, so that no reading asks everybody.
-            known.patience = (known.patience * 2).clamp(1, MOST_READINGS - id.turn(MOST_READINGS / 2));
-            known.ask_at = now + known.patience;
+            known.turn.was_taken(now, id.turn(Turn::SPREAD));
         }
         // Without a quota nothing is counted any more.
         if known.quota.is_some() || had_quota || known.last.is_none() {
@@ -141,7 +133,7 @@ mod tests {
 
         /// What is read until a change of the quota must have been noticed.
         fn read_on(&mut self) -> Vec<Option<u64>> {
-            (0..MOST_READINGS * 2).map(|_| self.read()).collect()
+            (0..Turn::MOST_READINGS * 2).map(|_| self.read()).collect()
         }
     }
 
@@ -159,7 +151,7 @@ mod tests {
         group.write("cpu.max", SOME);
         let seen = group.read_on();
         let noticed = seen.iter().position(Option::is_none).unwrap();
-        assert!((1..MOST_READINGS as usize).contains(&noticed), "{noticed}: not asked for each time");
+        assert!((1..Turn::MOST_READINGS as usize).contains(&noticed), "{noticed}: not asked for each time");
         assert_eq!(seen[noticed - 1..=noticed + 1], [Some(4), None, Some(5)], "what it counted until then is nobody's");
         group.count(6);
         assert_eq!(group.read(), Some(6), "and its figures are read each time");

@@ -1,9 +1,9 @@
 //! What a cgroup may use, as its files say.
 
-use std::{fs, path::Path, str::FromStr};
+use std::{fs, io, path::Path, str::FromStr};
 
 use super::hierarchy::{Hierarchy, Version};
-use crate::model::{Limits, Nanos, Quota};
+use crate::model::{Level, Limits, Nanos, Quota};
 
 /// The limits of the cgroup with this path in `hierarchy`. What has no file, as all of it in the root, is `None`.
 pub fn limits(hierarchy: &Hierarchy, path: &str) -> Limits {
@@ -70,14 +70,73 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 /// The CPUs that the cgroup in `directory` may run on. In version 2 a cgroup to which the controller is not handed down
 /// has those of the next above it that has it. In version 1 a cgroup that is not in the controller's hierarchy says nothing.
 fn cpus(version: Version, directory: &Path, mount: &Path) -> Option<String> {
-    let found = match version {
-        Version::V1 => fs::read_to_string(directory.join("cpuset.effective_cpus")).ok()?,
+    match version {
+        Version::V1 => own_cpus(version, directory),
         Version::V2 => directory
             .ancestors()
             .take_while(|ancestor| ancestor.starts_with(mount))
-            .find_map(|ancestor| fs::read_to_string(ancestor.join("cpuset.cpus.effective")).ok())?,
+            .find_map(|ancestor| own_cpus(version, ancestor)),
+    }
+}
+
+/// The CPUs that the file of the cgroup in `directory` names. `None` where there is no such file, or it is empty.
+pub(super) fn own_cpus(version: Version, directory: &Path) -> Option<String> {
+    let file = match version {
+        Version::V1 => "cpuset.effective_cpus",
+        Version::V2 => "cpuset.cpus.effective",
     };
+    let found = fs::read_to_string(directory.join(file)).ok()?;
     Some(found.trim().to_owned()).filter(|cpus| !cpus.is_empty())
+}
+
+/// What the cgroup in `directory` is entitled to among its siblings. `None` where that cannot be told, as of one that is gone
+/// meanwhile; what a kernel is too old for is as by default.
+pub(super) fn level(version: Version, directory: &Path) -> Option<Level> {
+    let file = |name: &str| file(&directory.join(name));
+    let weight: u64 = match version {
+        Version::V1 => number(&file("cpu.shares")??)?,
+        Version::V2 => match file("cpu.weight")? {
+            Some(weight) => number(&weight)?,
+            // Not handed down to it, unless the cgroup is gone.
+            None => return directory.is_dir().then_some(Level { weight: None, ..Level::DEFAULT }),
+        },
+    };
+    let is_idle = match file("cpu.idle")? {
+        Some(idle) => number::<i64>(&idle)? != 0,
+        None => false,
+    };
+    let quota = match version {
+        Version::V1 => match file("cpu.cfs_quota_us")? {
+            Some(quota) => Some(quota_v1(&quota, &file("cpu.cfs_period_us")??)?),
+            None => None,
+        },
+        Version::V2 => match file("cpu.max")? {
+            Some(quota) => Some(quota_v2(&quota)?),
+            None => None,
+        },
+    };
+    let quota = quota.filter(|quota| quota.quota_ns.is_some());
+    // The file of one that is idle says 0 in version 2.
+    let weight = match is_idle {
+        true => Level::IDLE_WEIGHT,
+        false if weight > 0 => weight as f64 * Level::DEFAULT_WEIGHT / default_weight(version) as f64,
+        false => return None,
+    };
+    Some(Level {
+        weight: Some(weight),
+        is_idle,
+        quota_ns: quota.and_then(|quota| quota.quota_ns),
+        period_ns: quota.map(|quota| quota.period_ns),
+    })
+}
+
+/// What is in a file; `Some(None)` where there is none, and `None` where it cannot be read.
+fn file(path: &Path) -> Option<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Some(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
+        Err(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 mod config;
 mod symbols;
 
+pub(crate) use config::configuration;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -108,7 +110,7 @@ impl Facts {
             in_host_pid_namespace: is_namespace("pid", "pid:[4026531836]"),
             in_host_user_namespace: is_namespace("user", "user:[4026531837]"),
             tracefs: tracefs(),
-            config: config::read(&release),
+            config: configuration(&release),
             refused: BTreeMap::new(),
             offsets: Offsets::default(),
             release,

@@ -19,7 +19,10 @@ use super::{
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Kubelet, Listeners, Owners, ThreadWork, busy, figures},
+    host::{
+        Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Kubelet, Levels, Listeners, Owners, Placed, ThreadWork, busy,
+        figures,
+    },
     kernel::Measure,
     model::{CgroupCounters, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
 };
@@ -69,6 +72,7 @@ struct Collector {
     cpu_time: CpuTime,
     threads: ThreadWork,
     bandwidth: Bandwidth,
+    levels: Levels,
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
@@ -84,6 +88,7 @@ impl Collector {
             cpu_time: CpuTime::new(&hierarchy),
             threads: ThreadWork::new(hierarchy.version),
             bandwidth: Bandwidth::new(hierarchy.version),
+            levels: Levels::new(&hierarchy),
             // To enter other network namespaces takes privileges.
             listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
             hierarchy,
@@ -165,6 +170,7 @@ impl Readings for Collector {
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) || self.labels.are_old() {
             self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
+            self.levels.keep(|id| self.last.cgroups.contains_key(&id));
             self.labels.refresh(&mut self.last);
         }
         self.threads.begin();
@@ -173,6 +179,7 @@ impl Readings for Collector {
         let groups = self.hierarchy.groups()?;
         let cpu_times = self.cpu_time.read(&groups);
         self.bandwidth.begin();
+        self.levels.begin();
         let mut cgroups = BTreeMap::new();
         for (group, cpu_time) in groups.iter().zip(cpu_times) {
             let did = self.threads.of(group);
@@ -180,7 +187,8 @@ impl Readings for Collector {
             let counters = self.counters(before, did, cpu_time);
             let label = self.labels.of(before, &*group.path);
             let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
-            cgroups.insert(group.id, CgroupState { label, counters, throttling, levels: None, cpus: None });
+            let Placed { levels, cpus } = self.levels.of(group.id, &label.path);
+            cgroups.insert(group.id, CgroupState { label, counters, throttling, levels, cpus });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;
         let idle = self.threads.nothing();

@@ -19,7 +19,7 @@ use super::{
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Kubelet, Listeners, Owners, figures},
+    host::{Bandwidth, Cpus, Hierarchy, Kubelet, Levels, Listeners, Owners, Placed, figures},
     kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
@@ -105,6 +105,7 @@ struct Collector {
     topology: Vec<Place>,
     hierarchy: Hierarchy,
     bandwidth: Bandwidth,
+    levels: Levels,
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
@@ -136,6 +137,7 @@ impl Collector {
             reader,
             topology,
             bandwidth: Bandwidth::new(hierarchy.version),
+            levels: Levels::new(&hierarchy),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             labels: Labels::read(pods),
@@ -184,15 +186,18 @@ impl Collector {
         &mut self,
         counted: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
     ) -> BTreeMap<CgroupId, CgroupState> {
-        let Self { bandwidth, hierarchy, labels, last, .. } = self;
+        let Self { bandwidth, levels, hierarchy, labels, last, .. } = self;
         bandwidth.begin();
+        levels.begin();
         let state = |(id, (path, counters)): (CgroupId, (Arc<str>, _))| {
             let before = last.cgroups.get(&id);
             let throttling = match id {
                 CgroupId::OTHER => None,
                 _ => bandwidth.of(id, || hierarchy.directory(&path)),
             };
-            (id, CgroupState { label: labels.of(before, path), counters, throttling, levels: None, cpus: None })
+            let label = labels.of(before, path);
+            let Placed { levels, cpus } = levels.of(id, &label.path);
+            (id, CgroupState { label, counters, throttling, levels, cpus })
         };
         counted.into_iter().map(state).collect()
     }
@@ -226,6 +231,7 @@ impl Collector {
     /// Does what is worth it only now and then.
     fn look_around(&mut self) {
         self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
+        self.levels.keep(|id| self.last.cgroups.contains_key(&id));
         self.labels.refresh(&mut self.last);
     }
 }

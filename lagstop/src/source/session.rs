@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use super::{SourceError, beat::nanos};
+use super::{SourceError, beat::nanos, scheduler::Scheduler};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
     model::{GroupBy, Hook, Place, Session},
@@ -20,6 +20,7 @@ pub(super) fn session(
 ) -> Result<Session, SourceError> {
     let Identity { hostname, kernel, boot_id } = Identity::read()?;
     let cpus = Cpus::read()?;
+    let Scheduler { tick_ns, base_slice_ns, rt_group_sched } = Scheduler::read(&kernel);
     Ok(Session {
         lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: now(),
@@ -38,9 +39,9 @@ pub(super) fn session(
         },
         cpu_files: hierarchy.cpu_files(),
         sched_ext: sched_ext(),
-        tick_ns: None,
-        base_slice_ns: None,
-        rt_group_sched: None,
+        tick_ns,
+        base_slice_ns,
+        rt_group_sched,
         topology,
         restricted: None,
         hooks,

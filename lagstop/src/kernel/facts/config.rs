@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use super::super::answer::{Answer, not_read};
 
 /// The settings that lagstop depends on.
-const OF_INTEREST: [&str; 12] = [
+const OF_INTEREST: [&str; 15] = [
     "CONFIG_BPF_JIT",
     "CONFIG_BPF_SYSCALL",
     "CONFIG_CFS_BANDWIDTH",
@@ -15,15 +15,18 @@ const OF_INTEREST: [&str; 12] = [
     "CONFIG_FAIR_GROUP_SCHED",
     "CONFIG_FTRACE_SYSCALLS",
     "CONFIG_FUNCTION_TRACER",
+    "CONFIG_HZ",
     "CONFIG_KPROBES",
     "CONFIG_PREEMPT_DYNAMIC",
     "CONFIG_PSI",
+    "CONFIG_RT_GROUP_SCHED",
+    "CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED",
     "CONFIG_SCHED_INFO",
     "CONFIG_TASK_DELAY_ACCT",
 ];
 
-/// Those of the running kernel that are set.
-pub(super) fn read(release: &str) -> Answer<BTreeMap<String, String>> {
+/// Those of the running kernel, which is `release`, that are set.
+pub(crate) fn configuration(release: &str) -> Answer<BTreeMap<String, String>> {
     let packed = Path::new("/proc/config.gz");
     if let Ok(file) = File::open(packed) {
         let mut text = String::new();

@@ -1,11 +1,22 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Distribution, Tasks, Totals};
+use crate::model::{Distribution, Level, Tasks, Totals};
 
 fn distribution() -> impl Strategy<Value = Option<Distribution>> {
     let counts = prop::collection::btree_map(0u8..144, 1u32..5_000, 0..6);
     prop::option::of(counts.prop_map(|counts| Distribution::from_buckets(counts).unwrap()))
+}
+
+prop_compose! {
+    fn level()(
+        weight in prop::option::of(prop_oneof![Just(Level::DEFAULT_WEIGHT), 0.2f64..10_000.0]),
+        is_idle in any::<bool>(),
+        quota in prop::option::of(any::<u64>()),
+        period in prop::option::of(any::<u64>()),
+    ) -> Level {
+        Level { weight, is_idle, quota_ns: quota.map(Nanos), period_ns: period.map(Nanos) }
+    }
 }
 
 prop_compose! {
@@ -17,6 +28,8 @@ prop_compose! {
         throttling in (prop::option::of(any::<u64>()), prop::option::of(any::<u64>()), prop::option::of(any::<u64>())),
         shapes in (distribution(), distribution(), distribution()),
         workload in any::<bool>(),
+        levels in prop::option::of(prop::collection::vec(level(), 0..4)),
+        cpus in prop::option::of("[0-9,-]{0,5}"),
     ) -> Cgroup {
         let mut totals = Totals::from_figures(std::array::from_fn(|n| figures[n]));
         if follows {
@@ -25,6 +38,8 @@ prop_compose! {
         Cgroup {
             totals,
             workload: workload.then(|| Arc::new(Workload { pod: Some("p".into()), ..Workload::default() })),
+            levels: levels.map(Into::into),
+            cpus: cpus.map(Into::into),
             runnable_load: load.map(|load| Tasks(f64::from(load) / 1_024.0)),
             load_credit: credit.map(|credit| Tasks(f64::from(credit) / 1_024.0)),
             nr_periods: throttling.0,
@@ -79,6 +94,19 @@ fn names_are_said_once_and_again_when_they_change() {
     assert_eq!([said(&mut names, "a"), said(&mut names, "a"), said(&mut names, "b")], [1, 0, 1]);
     names.clear();
     assert_eq!(said(&mut names, "b"), 1);
+}
+
+#[test]
+fn what_a_cgroup_is_entitled_to_is_said_again_when_it_changes() {
+    let said = |names: &mut Names, weight, cpus: &str| {
+        let level = Level { weight: Some(weight), ..Level::DEFAULT };
+        let cgroup = Cgroup { levels: Some([level].into()), cpus: Some(cpus.into()), ..Cgroup::default() };
+        names.new_in(&Interval { cgroups: vec![cgroup], ..Interval::default() }).len()
+    };
+    let mut names = Names::default();
+    let said: Vec<usize> =
+        [(1.0, "0"), (1.0, "0"), (2.0, "0"), (2.0, "0-1")].map(|(weight, cpus)| said(&mut names, weight, cpus)).into();
+    assert_eq!(said, [1, 0, 1, 1]);
 }
 
 #[test]

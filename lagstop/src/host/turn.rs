@@ -1,0 +1,34 @@
+//! When to read again what rarely changes.
+
+/// When something is read again: soon while it is new, because most is set when a cgroup is made; then every now and then,
+/// each in its turn, so that no reading reads everything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// The reading in which it is due.
+    due: u64,
+    /// Readings from the last one to that. 0 of one that was never read.
+    pub(super) patience: u64,
+}
+
+impl Turn {
+    /// Most readings between two turns.
+    pub(super) const MOST_READINGS: u64 = 60;
+    /// Turns of different things may be this much shorter, to spread them.
+    pub(super) const SPREAD: u64 = Self::MOST_READINGS / 2;
+
+    /// That of something new: at once.
+    pub(super) const fn first(now: u64) -> Self {
+        Self { due: now, patience: 0 }
+    }
+
+    /// Is it due in the reading `now`?
+    pub(super) const fn has_come(self, now: u64) -> bool {
+        self.due <= now
+    }
+
+    /// It was read in the reading `now`. `early` is below [`Self::SPREAD`], and another one for others.
+    pub(super) fn was_taken(&mut self, now: u64, early: u64) {
+        self.patience = (self.patience * 2).clamp(1, Self::MOST_READINGS - early);
+        self.due = now + self.patience;
+    }
+}
