@@ -8,8 +8,10 @@ mod analysis;
 mod answer;
 mod client;
 mod curve;
+mod draws;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod fluctuation;
 mod gather;
 mod knee;
 mod packing;

@@ -27,6 +27,7 @@ pub use capabilities::{Capabilities, Capability};
 pub use error::{KernelError, SETCAP};
 pub(crate) use facts::configuration;
 pub use facts::{Facts, Types};
+pub(crate) use plan::version;
 pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};
 pub use way::{At, Measure, Probe, Way};

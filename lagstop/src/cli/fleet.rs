@@ -79,15 +79,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_utilisation: Option<f64>,
 
-    /// Part of the overhead that LAGS is assumed to spare; half of it is shown, too
+    /// Assume that LAGS spares this part of the overhead (not measured); half of it is shown, too
     #[arg(long, value_name = "SHARE", default_value = "46%", value_parser = share)]
     lags_overhead: f64,
 
-    /// Part of the p99 run-queue wait that LAGS is assumed to spare; half of it is shown, too
+    /// Assume that LAGS spares this part of the p99 run-queue wait (not measured); half of it is shown, too
     #[arg(long, value_name = "SHARE", default_value = "75%", value_parser = share)]
     lags_wait: f64,
 
-    /// How often to draw the nodes anew, for intervals
+    /// How many times to resample nodes and blocks of steps, for the confidence intervals
     #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().draws, value_parser = clap::value_parser!(u32).range(20..=10_000))]
     resamples: u32,
 

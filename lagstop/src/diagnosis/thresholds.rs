@@ -238,11 +238,10 @@ impl Limit {
                 "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host"
             }
             Self::UtilisationGapWarn => {
-                "CFS-LAGS paper (arXiv 2508.15703, §5.1): a gap of about 10 % is what its scheduler leaves"
+                "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) are CPU time used against \
+                 needed, not the cost of switches"
             }
-            Self::UtilisationGapCritical => {
-                "lagstop's own choice: the paper's cluster reached 100 % (arXiv 2508.15703, §5.1)"
-            }
+            Self::UtilisationGapCritical => "lagstop's own choice",
             Self::FullUtilisation => {
                 "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %"
             }

@@ -1,6 +1,7 @@
-//! Rule: how much of the CPU time that looks used is work.
+//! Rule: how much of the CPU time that looks used goes to switching.
 //!
-//! CFS-LAGS paper (arXiv 2508.15703, §5.1): a cluster whose functions needed 60 cores looked as if it used 120 under CFS.
+//! The CFS-LAGS paper (arXiv 2508.15703, §5.1) saw a cluster whose functions needed 60 cores use 120 under CFS. That is CPU time
+//! used against needed, by whatever cause; this is the cost of switches alone, and the smaller of the two.
 
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis, say,
@@ -33,14 +34,14 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             let gap = if gap.is_nan() { 0.0 } else { gap };
             let severity = thresholds.utilisation_severity(gap, perceived);
             let sizes = format!(
-                "the CPUs look {} used, and {} of their time is the tasks' own work",
+                "the CPUs look {} used, and {} without switching",
                 say::percent(perceived),
                 say::percent(effective)
             );
             let verdict = match severity {
                 Severity::Ok => format!("No problem found: {sizes}."),
                 _ => format!(
-                    "{} of the CPU time that looks used, {} cores, is scheduling: {sizes}.",
+                    "{} of the CPU time that looks used, {} cores, is switching: {sizes}.",
                     say::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 }),
                     say::number(overhead * cpus)
                 ),
@@ -65,7 +66,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let lost_cores = overhead.map(|overhead| overhead * cpus);
     let of_used = overhead.filter(|_| perceived > 0.0).map(|overhead| overhead / perceived);
     let mut against = vec![
-        "Time that tasks spend in caches and TLBs that a switch left cold counts as work: the true gap is wider."
+        "Scheduling outside of a switch counts as the tasks' time: queueing a task that wakes up (try_to_wake_up), the tick, \
+         load balancing in softirq, and caches and TLBs that a switch left cold. The true gap is wider."
             .to_owned(),
         "Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling by where they struck."
             .to_owned(),
@@ -77,7 +79,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let advice = if severity >= Severity::Warning {
         vec![Advice::new(format!(
             "Do not add work because other tools show room, and do not buy CPUs because they show none: {} cores come \
-             back when scheduling is brought down. See the finding scheduling_overhead for how.",
+             back when switching is brought down. See the finding scheduling_overhead for how.",
             lost_cores.map_or_else(|| "these".to_owned(), say::number)
         ))]
     } else {
@@ -92,8 +94,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             Figure::new("perceived_utilisation", "perceived utilisation", perceived, Unit::Share)
                 .note("of the time of all CPUs that was not idle: what other tools show"),
             Figure::measured("effective_utilisation", "effective utilisation", effective, Unit::Share, &why_not)
-                .note("of it, the tasks' own work"),
-            Figure::measured("cores_lost", "lost to scheduling", lost_cores, Unit::Cores, &why_not)
+                .note("the same without the cost of switches"),
+            Figure::measured("cores_lost", "lost to switching", lost_cores, Unit::Cores, &why_not)
                 .note(format!("of {}", say::plural(observations.cpus(), "core"))),
             Figure::measured(
                 "share_of_used",
@@ -104,7 +106,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             ),
             Figure::measured(
                 "gap",
-                "gap: scheduling per work",
+                "gap: switching per work",
                 gap.filter(|gap| gap.is_finite()),
                 Unit::Share,
                 if overhead.is_none() { &why_not } else { "there was no work" },

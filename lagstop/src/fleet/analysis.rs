@@ -6,10 +6,11 @@ use serde::Serialize;
 use super::{
     Bin, Figure, Gathered, Knee, Packing, Point, Prediction, Table, Window, WorkloadFigures,
     curve::{bins, bins_of, spread},
+    draws::Draw,
+    fluctuation::memory,
     packing::Limits,
     points::points,
 };
-use crate::random::Random;
 
 /// A node of which the server has less than this is named.
 const COVERED: f64 = 0.9;
@@ -25,7 +26,7 @@ pub struct Settings {
     pub utilisation_limit: Option<f64>,
     /// What LAGS is assumed to do.
     pub prediction: Prediction,
-    /// How often the nodes are drawn anew, for intervals.
+    /// How often nodes and blocks of steps are drawn anew, for intervals.
     pub draws: u32,
     /// What the draws begin with.
     pub seed: u64,
@@ -373,20 +374,6 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
     }
 }
 
-/// How often each node is drawn, in each of many draws of as many nodes as there are: a node's steps stay together.
-fn draw(nodes: usize, settings: &Settings) -> Vec<Vec<u16>> {
-    let mut random = Random::new(settings.seed, 0);
-    let one = |_| {
-        let mut times = vec![0_u16; nodes];
-        for _ in 0..nodes {
-            let drawn = random.below(nodes);
-            times[drawn] = times[drawn].saturating_add(1);
-        }
-        times
-    };
-    (0..settings.draws).map(one).collect()
-}
-
 /// What density does, and what follows for the number of nodes.
 fn curves(
     table: &Table,
@@ -399,18 +386,21 @@ fn curves(
         points.iter().for_each(|point| known[point.node] = true);
         known.iter().filter(|&&known| known).count()
     };
+    let steps = table.window().steps;
     let count = bins_of(points.len());
-    let bins = bins(points, &vec![1; nodes], count);
+    let all = Draw::all(nodes, steps);
+    let bins = bins(points, &all, count);
     if let Err(why) = spread(points, &bins, with_points) {
         return (Err(why.clone()), Err(why));
     }
-    let draws = draw(nodes, settings);
-    let (overhead_knee, overhead_knee_missing) =
-        split(Knee::find(points, nodes, count, &draws, |bin| Some(bin.overhead)));
-    let (wait_knee, wait_knee_missing) = split(Knee::find(points, nodes, count, &draws, |bin| bin.wait_p99));
+    let memory = memory(points, nodes, steps);
+    let draws = Draw::many(nodes, steps, memory, settings);
+    let knee = |figure| split(Knee::find(points, count, &all, &draws, figure));
+    let (overhead_knee, overhead_knee_missing) = knee(|bin| Some(bin.overhead));
+    let (wait_knee, wait_knee_missing) = knee(|bin| bin.wait_p99);
     let limits =
         Limits { wait: settings.wait_limit, utilisation: settings.utilisation_limit, prediction: settings.prediction };
-    let packing = Packing::find(points, nodes, table.window().steps, count, &draws, &limits);
+    let packing = Packing::find(points, count, memory, &all, &draws, &limits);
     (Ok(Densities { bins, overhead_knee, overhead_knee_missing, wait_knee, wait_knee_missing }), packing)
 }
 
@@ -435,9 +425,8 @@ mod tests {
         }
         assert_eq!(density.bins.len(), 24);
         let packing = analysis.packing.unwrap();
-        let (measured, full) = packing.ends();
-        let (measured, full) = (measured.unwrap(), full.unwrap());
-        assert!(measured.fewer > 0 && full.fewer > measured.fewer, "{packing:#?}");
+        let measured = packing.measured().unwrap();
+        assert!(measured.fewer > 0 && packing.options[2].fewer > measured.fewer, "{packing:#?}");
         assert_eq!(of(&fixture::dense(60)).packing.unwrap(), packing, "the same seed, the same answer");
     }
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Point;
+use super::{Point, draws::Draw};
 
 /// Points that a bin takes, and how many bins there are.
 const POINTS: usize = 8;
@@ -68,18 +68,15 @@ impl Sums {
     }
 }
 
-/// How often each node was drawn.
-pub(super) type Times<'t> = &'t [u16];
-
 /// How many bins so many points make.
 pub(super) fn bins_of(points: usize) -> usize {
     (points / POINTS).clamp(FEWEST_BINS, MOST_BINS)
 }
 
-/// Bins of about as many points each, the emptiest first; each point counts as often as its node was drawn. `points` are
-/// in the order of their density.
-pub(super) fn bins(points: &[Point], times: Times<'_>, bins: usize) -> Vec<Bin> {
-    let times = |point: &Point| times.get(point.node).copied().map_or(0.0, f64::from);
+/// Bins of about as many points each, the emptiest first; each point counts as often as it was drawn. `points` are in the
+/// order of their density.
+pub(super) fn bins(points: &[Point], draw: &Draw, bins: usize) -> Vec<Bin> {
+    let times = |point: &Point| draw.times(point);
     let total: f64 = points.iter().map(times).sum();
     let mut all = Vec::with_capacity(bins);
     let mut sums = Sums::default();
@@ -152,13 +149,19 @@ impl Curve {
         Self(self.0.iter().zip(values).map(|(&(density, _), value)| (density, value)).collect())
     }
 
-    /// The value at a density. `None` where nothing was so empty or so dense.
+    /// The value at a density: before the first point the first one's, beyond the last one on as steeply as over the last
+    /// quarter. `None` of no points.
     pub(super) fn at(&self, density: f64) -> Option<f64> {
         let after = self.0.partition_point(|&(at, _)| at < density);
+        let &(last, y) = self.0.last()?;
         match (after.checked_sub(1).and_then(|before| self.0.get(before)), self.0.get(after)) {
             (Some(&(x0, y0)), Some(&(x1, y1))) => Some(y0 + (y1 - y0) * (density - x0) / (x1 - x0)),
-            (None, Some(&(x1, y1))) if x1 == density => Some(y1),
-            _ => None,
+            (None, Some(&(_, y1))) => Some(y1),
+            _ => {
+                let (x0, y0) = self.0[(self.0.len() - 1) * 3 / 4];
+                let slope = if last > x0 { (y - y0) / (last - x0) } else { 0.0 };
+                Some(y + slope * (density - last))
+            }
         }
     }
 
@@ -179,34 +182,39 @@ mod tests {
     #[test]
     fn bins_hold_about_as_much_each_and_lose_nothing() {
         let points: Vec<Point> = (1..=100).map(|n| point(n % 10, n as f64, n as f64 / 1e3)).collect();
-        let all = bins(&points, &[1; 10], 8);
+        let all = bins(&points, &Draw::all(10, 1), 8);
         assert_eq!((all.len(), all.iter().map(|bin| bin.count).sum::<u64>()), (8, 100));
         assert!(all.iter().all(|bin| (12..=13).contains(&bin.count)));
         assert!(all.is_sorted_by(|a, b| a.density < b.density));
         assert!((all[0].density - 7.0).abs() < 1.0 && all[0].wait_p99.unwrap() >= all[0].density / 1e3);
-        let mut once = [0; 10];
-        once[3] = 5;
+        let mut once = Draw::all(10, 1);
+        once.nodes = vec![0; 10];
+        once.nodes[3] = 5;
         assert_eq!(bins(&points, &once, 8).iter().map(|bin| bin.count).sum::<u64>(), 50, "ten points, five times each");
-        assert!(bins(&points, &[0; 10], 8).is_empty() && bins(&[], &[], 8).is_empty());
+        let none = Draw::all(0, 0);
+        assert!(bins(&points, &none, 8).is_empty() && bins(&[], &none, 8).is_empty());
     }
 
     #[test]
     fn alike_is_not_enough() {
         let alike: Vec<Point> = (0..48).map(|n| point(n % 8, 3.0, 0.1)).collect();
-        let why = |points: &[Point], nodes| spread(points, &bins(points, &[1; 8], 6), nodes).unwrap_err();
+        let why = |points: &[Point], nodes| spread(points, &bins(points, &Draw::all(8, 1), 6), nodes).unwrap_err();
         assert!(why(&alike, 8).contains("not enough spread: from 3.00 to 3.00"));
         assert!(why(&alike, 1).contains("5 nodes at least, and there is 1"));
         assert!(why(&alike[..20], 8).contains("24 node-steps"));
         let apart: Vec<Point> = (0..48).map(|n| point(n % 8, 1.0 + n as f64, 0.1)).collect();
-        assert_eq!(spread(&apart, &bins(&apart, &[1; 8], 6), 8), Ok(()));
+        assert_eq!(spread(&apart, &bins(&apart, &Draw::all(8, 1), 6), 8), Ok(()));
     }
 
     #[test]
-    fn a_curve_is_straight_between_its_points_and_ends_where_they_do() {
+    fn a_curve_is_straight_between_its_points_and_goes_on_beyond_them() {
         let curve = Curve(vec![(1.0, 10.0), (2.0, 20.0), (4.0, 0.0)]);
         assert_eq!([1.0, 1.5, 2.0, 3.0, 4.0].map(|at| curve.at(at)), [10.0, 15.0, 20.0, 10.0, 0.0].map(Some));
-        assert_eq!([0.9, 4.1, f64::NAN].map(|at| curve.at(at)), [None; 3]);
+        assert_eq!([0.5, 4.5].map(|at| curve.at(at)), [10.0, -5.0].map(Some));
+        let two = Curve(vec![(1.0, 10.0), (2.0, 20.0)]);
+        assert_eq!(two.at(3.0), Some(30.0));
         assert_eq!((curve.ends(), Curve(Vec::new()).ends(), Curve(Vec::new()).at(1.0)), (Some((1.0, 4.0)), None, None));
+        assert_eq!(Curve(vec![(1.0, 10.0)]).at(2.0), Some(10.0));
     }
 
     #[test]

@@ -5,26 +5,34 @@ use serde::Serialize;
 
 use super::{
     Bin, Point,
-    curve::{Times, bins},
+    curve::bins,
+    draws::{Draw, middle},
 };
 
 /// Of what a straight line leaves unexplained, a bend must leave less than this, each by the degrees of freedom it has.
 const LEAVES: f64 = 0.5;
 /// How much steeper it must be beyond.
 const STEEPER: f64 = 1.5;
+/// By so much a bend must be better than any curve that grows ever steeper, in BIC: strong evidence is 6 (Kass, Raftery: Bayes
+/// factors, 1995, §3.2). In a draw it must only be better: a draw is noisier than what it is drawn from.
+const STRONG: f64 = 6.0;
+const BETTER: f64 = 0.0;
 /// Part of the draws that must have a knee.
 const AGREE: f64 = 0.9;
-/// Part of the draws that the interval holds.
-pub(super) const HOLDS: f64 = 0.9;
 /// Bends that are tried between two bins.
 const BETWEEN: usize = 4;
+/// Curves that grow ever steeper: e^(r·x), and 1 / (pole − x) as waits in a queue, where x goes from 0 to 1.
+const RATES: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
+const POLES: [f64; 5] = [1.02, 1.05, 1.1, 1.2, 1.5];
+/// What is left counts as nothing below this part of the squares.
+const ROUNDING: f64 = 1e-12;
 
 /// A bend upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Knee {
     /// Active cgroups per CPU.
     pub density: f64,
-    /// Nine in ten draws of the nodes have it above.
+    /// Nine in ten draws of nodes and steps have it above.
     pub low: f64,
     /// The same below.
     pub high: f64,
@@ -34,7 +42,7 @@ pub struct Knee {
     pub beyond: f64,
 }
 
-/// A bend as one sample of nodes has it.
+/// A bend as one sample of nodes and steps has it.
 #[derive(Clone, Copy, Debug)]
 struct Bend {
     density: f64,
@@ -42,32 +50,34 @@ struct Bend {
     beyond: f64,
 }
 
+const STRAIGHT: &str = "it grows as evenly as was measured, without a bend";
+const SMOOTH: &str = "it grows ever steeper, and no density is special";
+
 impl Knee {
-    /// Of a figure of the bins; `draws` say how often each node was drawn in each of many draws.
+    /// Of a figure of the bins; `all` is everything once, `draws` are for the interval.
     ///
     /// # Errors
     /// When there is none, or none that is more than chance; says which.
     pub(super) fn find(
         points: &[Point],
-        nodes: usize,
         count: usize,
-        draws: &[Vec<u16>],
+        all: &Draw,
+        draws: &[Draw],
         figure: fn(&Bin) -> Option<f64>,
     ) -> Result<Self, String> {
-        let of = |times: Times<'_>| {
-            let bins = bins(points, times, count);
-            let known: Vec<(f64, f64)> = bins.iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect();
-            bend(&known)
+        let known = |draw: &Draw| -> Vec<(f64, f64)> {
+            bins(points, draw, count).iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect()
         };
-        let all = vec![1; nodes];
-        if bins(points, &all, count).iter().all(|bin| figure(bin).is_none()) {
+        let measured = known(all);
+        if measured.is_empty() {
             return Err("it was not measured".to_owned());
         }
-        let found = of(&all).ok_or("it grows as evenly as was measured, without a bend")?;
-        let mut bends: Vec<f64> = draws.iter().filter_map(|times| of(times)).map(|bend| bend.density).collect();
+        let found = bend(&measured, STRONG)?;
+        let mut bends: Vec<f64> =
+            draws.iter().filter_map(|draw| bend(&known(draw), BETTER).ok()).map(|bend| bend.density).collect();
         if (bends.len() as f64) < AGREE * draws.len() as f64 {
             return Err(format!(
-                "what looks like a bend at {:.1} cgroups per CPU is not there in {} of {} draws of the nodes",
+                "what looks like a bend at {:.1} cgroups per CPU is not there in {} of {} draws of nodes and steps",
                 found.density,
                 draws.len() - bends.len(),
                 draws.len()
@@ -85,34 +95,47 @@ impl Knee {
     }
 }
 
-/// The ends of the middle of what is sorted.
-pub(super) fn middle(sorted: &[f64]) -> Option<(f64, f64)> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = |share: f64| sorted.get((last as f64 * share).round() as usize).copied();
-    at((1.0 - HOLDS) / 2.0).zip(at((1.0 + HOLDS) / 2.0))
-}
-
-/// The two straight lines that meet and fit best, where they fit much better than one, and the second is steeper.
-fn bend(points: &[(f64, f64)]) -> Option<Bend> {
+/// The two straight lines that meet and fit best: a bend, where they fit much better than one line, where the second is
+/// steeper, and where they are better than each curve that has no special point, by `margin` in BIC.
+///
+/// # Errors
+/// Says which of these it is not.
+fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, &'static str> {
     let count = points.len();
     // Four numbers are fitted; and each side takes two points.
     if count < 6 {
-        return None;
+        return Err("there are too few densities to see one");
     }
-    let straight = fit(points, f64::INFINITY)?;
-    let scale: f64 = points.iter().map(|(_, y)| y * y).sum();
-    if straight.left <= 1e-9 * scale {
-        return None;
+    let (from, range) = (points[0].0, points[count - 1].0 - points[0].0);
+    let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| ((x - from) / range, y)).collect();
+    let straight = fit(&points, None).ok_or(STRAIGHT)?;
+    let nothing = ROUNDING * points.iter().map(|(_, y)| y * y).sum::<f64>();
+    if straight.left <= nothing {
+        return Err(STRAIGHT);
     }
     let between = points[1..count - 1]
         .windows(2)
         .flat_map(|ends| (0..BETWEEN).map(move |n| ends[0].0 + (ends[1].0 - ends[0].0) * n as f64 / BETWEEN as f64));
-    let tried = between.filter_map(|at| Some((at, fit(points, at)?)));
-    let (density, best) = tried.min_by(|(_, a), (_, b)| a.left.total_cmp(&b.left))?;
+    let tried = between.filter_map(|at| Some((at, fit(&points, Some(&|x| (x - at).max(0.0)))?)));
+    let (at, best) = tried.min_by(|(_, a), (_, b)| a.left.total_cmp(&b.left)).ok_or(STRAIGHT)?;
     let of_one = |left: f64, fitted: usize| left / (count - fitted) as f64;
-    let (before, beyond) = (best.slope, best.slope + best.change);
+    let (before, beyond) = (best.slope / range, (best.slope + best.change) / range);
     let is_better = of_one(best.left, 4) < LEAVES * of_one(straight.left, 2);
-    (is_better && beyond > 0.0 && beyond > STEEPER * before).then_some(Bend { density, before, beyond })
+    if !(is_better && beyond > 0.0 && beyond > STEEPER * before) {
+        return Err(STRAIGHT);
+    }
+    // Bayesian information criterion (Schwarz 1978): the less, the better.
+    let n = count as f64;
+    let bic = |fit: &Fit, fitted: f64| n * (fit.left.max(nothing) / n).ln() + fitted * n.ln();
+    let parabola = fit(&points, Some(&|x| x * x)).map(|fit| bic(&fit, 3.0));
+    let exponentials = RATES.iter().filter_map(|rate| fit(&points, Some(&|x| (rate * (x - 1.0)).exp())));
+    let hyperbolas = POLES.iter().filter_map(|pole| fit(&points, Some(&|x| 1.0 / (pole - x))));
+    let smooth = exponentials.chain(hyperbolas).map(|fit| bic(&fit, 4.0)).chain(parabola);
+    if bic(&best, 4.0) + margin < smooth.fold(f64::INFINITY, f64::min) {
+        Ok(Bend { density: from + at * range, before, beyond })
+    } else {
+        Err(SMOOTH)
+    }
 }
 
 struct Fit {
@@ -121,12 +144,13 @@ struct Fit {
     left: f64,
 }
 
-/// Least squares of `a + slope · x + change · max(x − at, 0)`.
-fn fit(points: &[(f64, f64)], at: f64) -> Option<Fit> {
-    let is_straight = at.is_infinite();
-    // Centred, so that little is lost where densities are large.
-    let mean = points.iter().map(|(x, _)| x).sum::<f64>() / points.len() as f64;
-    let row = |x: f64| [1.0, x - mean, if is_straight { 0.0 } else { (x - at).max(0.0) }];
+/// Least squares of `a + slope · x + change · bent(x)`; of a straight line where there is nothing bent.
+fn fit(points: &[(f64, f64)], bent: Option<&dyn Fn(f64) -> f64>) -> Option<Fit> {
+    let of = |x: f64| bent.map_or(0.0, |bent| bent(x));
+    // Centred, so that little is lost to rounding.
+    let mean = |of: &dyn Fn(f64) -> f64| points.iter().map(|&(x, _)| of(x)).sum::<f64>() / points.len() as f64;
+    let (centre, bent_centre) = (mean(&|x| x), mean(&of));
+    let row = |x: f64| [1.0, x - centre, of(x) - bent_centre];
     let mut normal = [[0.0; 4]; 3];
     for &(x, y) in points {
         let row = row(x);
@@ -136,7 +160,7 @@ fn fit(points: &[(f64, f64)], at: f64) -> Option<Fit> {
             }
         }
     }
-    if is_straight {
+    if bent.is_none() {
         normal[2] = [0.0, 0.0, 1.0, 0.0];
     }
     let [a, slope, change] = solve(normal)?;
@@ -178,19 +202,20 @@ mod tests {
 
     #[test]
     fn a_bend_is_found_where_it_is() {
-        let bent = bend(&line(|x| 0.01 + 0.002 * x + 0.01 * (x - 9.0_f64).max(0.0))).unwrap();
+        let bent = bend(&line(|x| 0.01 + 0.002 * x + 0.01 * (x - 9.0_f64).max(0.0)), STRONG).unwrap();
         assert!((bent.density - 9.0).abs() < 0.3, "{bent:?}");
         assert!((bent.before - 0.002).abs() < 2e-4 && (bent.beyond - 0.012).abs() < 2e-4, "{bent:?}");
     }
 
     #[test]
     fn what_is_straight_flat_or_bends_down_has_none() {
-        assert!(bend(&line(|x| 0.01 * x)).is_none());
-        assert!(bend(&line(|_| 0.3)).is_none() && bend(&line(|_| 0.0)).is_none());
-        assert!(bend(&line(|x| 0.1 * x.min(9.0))).is_none());
-        assert!(bend(&line(f64::sqrt)).is_none());
-        assert!(bend(&[(1.0, 1.0); 12]).is_none(), "one density");
-        assert!(bend(&line(|x| 0.01 * x)[..5]).is_none());
+        let why = |points: &[(f64, f64)]| bend(points, STRONG).unwrap_err();
+        assert_eq!(why(&line(|x| 0.01 * x)), STRAIGHT);
+        assert_eq!([why(&line(|_| 0.3)), why(&line(|_| 0.0))], [STRAIGHT; 2]);
+        assert_eq!(why(&line(|x| 0.1 * x.min(9.0))), STRAIGHT);
+        assert_eq!(why(&line(f64::sqrt)), STRAIGHT);
+        assert_eq!(why(&[(1.0, 1.0); 12]), STRAIGHT, "one density");
+        assert!(why(&line(|x| 0.01 * x)[..5]).contains("too few"));
     }
 
     #[test]
@@ -198,8 +223,54 @@ mod tests {
         let mut random = Random::new(3, 0);
         let found = (0..200).filter(|_| {
             let noise: Vec<f64> = (0..21).map(|_| random.unit()).collect();
-            bend(&line(|x| 0.02 * x + 0.05 * noise[x as usize])).is_some()
+            bend(&line(|x| 0.02 * x + 0.05 * noise[x as usize]), BETTER).is_ok()
         });
         assert!(found.count() < 10);
+    }
+
+    /// Seeds of 100 with a bend, and how far off it is on average: 24 bins up to `densest`, with normal noise of so much of
+    /// what the densest has.
+    fn bends(of: &dyn Fn(f64) -> f64, densest: f64, noise: f64, at: f64) -> (usize, f64) {
+        let found: Vec<f64> = (0..100)
+            .filter_map(|seed| {
+                let mut random = Random::new(seed, 0);
+                // Twelve of even distribution are normal with a variance of 1.
+                let mut normal = || (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+                let x = |n: u32| 1.0 + (densest - 1.0) * f64::from(n) / 23.0;
+                let points: Vec<_> = (0..24).map(|n| (x(n), of(x(n)) + noise * of(densest) * normal())).collect();
+                bend(&points, STRONG).ok().map(|bend| (bend.density - at).abs())
+            })
+            .collect();
+        (found.len(), found.iter().sum::<f64>() / found.len() as f64)
+    }
+
+    #[test]
+    fn curves_that_grow_ever_steeper_have_no_knee_wherever_the_measuring_ended() {
+        for densest in [10.0, 20.0, 30.0, 38.0] {
+            let curves: [(&str, &dyn Fn(f64) -> f64); 4] = [
+                ("quadratic", &|x| 1.0 + x * x),
+                ("exponential", &|x| (x / 4.0).exp()),
+                ("a slower one", &|x| (x / 8.0).exp()),
+                ("a queue's", &move |x| 1.0 / (1.05 * densest - x)),
+            ];
+            for (name, of) in curves {
+                for noise in [0.0, 0.01, 0.03, 0.1] {
+                    let (found, _) = bends(of, densest, noise, 0.0);
+                    assert!(found <= 5, "{name} up to {densest} with noise of {noise}: {found} of 100");
+                }
+            }
+        }
+        assert_eq!(bend(&line(|x| x * x), STRONG).unwrap_err(), SMOOTH);
+    }
+
+    #[test]
+    fn a_real_bend_is_still_seen_in_noise() {
+        for at in [7.0, 9.0, 11.0] {
+            let of = |x: f64| 1.0 + 0.5 * x + 6.0 * (x - at).max(0.0);
+            for noise in [0.0, 0.01, 0.02] {
+                let (found, off) = bends(&of, 15.0, noise, at);
+                assert!(found >= 95 && off < 0.3, "at {at} with noise of {noise}: {found} of 100, off by {off}");
+            }
+        }
     }
 }

@@ -1,5 +1,7 @@
-//! How many nodes the same work would take: as dense as waits and utilisation allow, by the fleet's own curve, and by what
-//! LAGS would make of it.
+//! How many nodes the same work would take: as dense as waits and utilisation allow, by the fleet's own curve.
+//!
+//! Only what nodes differ by on average can be packed away. What a node goes up and down by stays with it: it is predicted of
+//! planned nodes that fluctuate as today's do. What LAGS would make of it is an assumption, and shown as one.
 //!
 //! CFS-LAGS paper (arXiv 2508.15703, §5.1): the work of 14 nodes with the same performance on 10.
 
@@ -10,19 +12,20 @@ use serde::Serialize;
 
 use super::{
     Point,
-    curve::{Curve, Times, bins},
-    knee::{HOLDS, middle},
+    curve::{Curve, bins},
+    draws::{Draw, HOLDS, middle},
+    fluctuation::Fluctuation,
 };
 use crate::diagnosis::Unit;
 
 /// Part of the steps that count as the busiest.
 const BUSIEST: f64 = 0.05;
-/// Densities that are tried between the emptiest and the densest.
-const TRIED: usize = 400;
 /// So full a node may get, unless the fleet is fuller today: from there on its CPUs are full.
 const FULL: f64 = 0.8;
-/// So much is none: sums come out a little different in another order.
+/// So small a difference is none: sums come out a little different in another order.
 const ROUNDING: f64 = 1e-9;
+/// Part of the planned cgroups that may be on a node denser than any that was measured.
+const BEYOND: f64 = 0.01;
 /// What LAGS is taken to do: nothing, half, all of it.
 const STRENGTHS: [f64; 3] = [0.0, 0.5, 1.0];
 
@@ -101,9 +104,9 @@ pub struct Packed {
     pub overhead_cut: f64,
     /// Part of the p99 wait that is taken to go away.
     pub wait_cut: f64,
-    /// Active cgroups per CPU in the busiest steps.
+    /// Active cgroups per CPU in the busiest steps, on average: nodes go up and down around that as they do today.
     pub density: f64,
-    /// 99th percentile of the run-queue waits then, in seconds.
+    /// 99th percentile of the run-queue waits then, in seconds: the mean over nodes that fluctuate.
     pub wait_p99: f64,
     /// Overhead then.
     pub overhead: f64,
@@ -113,7 +116,7 @@ pub struct Packed {
     pub nodes: u64,
     /// So many fewer than today. Less than none where it takes more.
     pub fewer: i64,
-    /// At least: nine in ten draws of the nodes have it between.
+    /// At least: nine in ten draws of nodes and of blocks of steps have it between.
     pub fewer_low: i64,
     /// At most.
     pub fewer_high: i64,
@@ -136,9 +139,14 @@ pub struct Packing {
     pub prediction: Prediction,
     /// By the measured curve; with half of what LAGS is assumed to do; with all of it.
     pub options: Vec<Packed>,
-    /// How long the p99 waits come out that were measured in the busiest steps, by the curve: 0.1 is a tenth too long.
+    /// How long the p99 waits come out that were measured in the busiest steps, by the curve: 0.1 is a tenth too long. What is
+    /// predicted is divided by 1 + that.
     pub curve_error: f64,
-    /// Draws of the nodes.
+    /// How far nodes' densities are off their own mean, as a part of it (standard deviation). It stays.
+    pub fluctuation: f64,
+    /// How far nodes' means are off the fleet's, likewise, without what is chance. It can be packed away.
+    pub differ: f64,
+    /// Draws of nodes and of blocks of steps.
     pub draws: u64,
     /// What all of this takes for granted.
     pub assumptions: Vec<String>,
@@ -155,23 +163,31 @@ pub(super) struct Limits {
 }
 
 /// The busiest steps of the fleet: those with the most active cgroups.
-fn busiest(points: &[Point], steps: usize) -> Vec<bool> {
-    let mut active = vec![0.0; steps];
-    points.iter().for_each(|point| active[point.step] += point.active);
-    let mut order: Vec<usize> = (0..steps).filter(|&step| active[step] > 0.0).collect();
-    order.sort_by(|&a, &b| active[b].total_cmp(&active[a]));
-    order.truncate(((order.len() as f64 * BUSIEST).ceil() as usize).max(1));
-    let mut is_busy = vec![false; steps];
-    order.into_iter().for_each(|step| is_busy[step] = true);
+fn busiest(points: &[Point], draw: &Draw) -> Vec<bool> {
+    let mut active = vec![0.0; draw.steps.len()];
+    points.iter().for_each(|point| active[point.step] += draw.times(point) * point.active);
+    let mut order: Vec<usize> = (0..active.len()).filter(|&step| active[step] > 0.0).collect();
+    let each = |step: usize| f64::from(draw.steps[step]);
+    // A step that was drawn twice is two of them.
+    order.sort_by(|&a, &b| (active[b] / each(b)).total_cmp(&(active[a] / each(a))));
+    let mut left = (order.iter().map(|&step| each(step)).sum::<f64>() * BUSIEST).ceil();
+    let mut is_busy = vec![false; active.len()];
+    for step in order {
+        if left <= 0.0 {
+            break;
+        }
+        is_busy[step] = true;
+        left -= each(step);
+    }
     is_busy
 }
 
 /// What nodes did in the busiest steps, as they were drawn.
-fn today(busy: &[Point], times: Times<'_>, steps: usize) -> Option<Today> {
+fn today(busy: &[Point], draw: &Draw, steps: f64) -> Option<Today> {
     let (mut nodes, mut cpus, mut active, mut work) = (0.0, 0.0, 0.0, 0.0);
     let (mut overhead, mut used, mut wait, mut waiting) = (0.0, 0.0, 0.0, 0.0);
     for point in busy {
-        let times = times.get(point.node).copied().map_or(0.0, f64::from);
+        let times = draw.times(point);
         nodes += times;
         cpus += times * point.cpus;
         active += times * point.active;
@@ -183,13 +199,12 @@ fn today(busy: &[Point], times: Times<'_>, steps: usize) -> Option<Today> {
             waiting += times * point.active;
         }
     }
-    let each = steps as f64;
-    (cpus > 0.0 && active > 0.0 && waiting > 0.0 && each > 0.0).then(|| Today {
+    (cpus > 0.0 && active > 0.0 && waiting > 0.0 && steps > 0.0).then(|| Today {
         steps: steps as u64,
-        nodes: (nodes / each).round().max(1.0) as u64,
-        cpus: cpus / each,
-        active: active / each,
-        work: work / each,
+        nodes: (nodes / steps).round().max(1.0) as u64,
+        cpus: cpus / steps,
+        active: active / steps,
+        work: work / steps,
         density: active / cpus,
         wait_p99: wait / waiting,
         overhead: overhead / cpus,
@@ -197,160 +212,226 @@ fn today(busy: &[Point], times: Times<'_>, steps: usize) -> Option<Today> {
     })
 }
 
-/// What density does, as it was drawn.
-struct Curves {
-    wait: Curve,
-    overhead: Curve,
+/// A planned node in a busy step, with as many nodes as today.
+#[derive(Clone, Copy)]
+struct Planned {
+    /// Active cgroups per CPU: what its step has and what it fluctuates by, but its mean is that of all.
+    density: f64,
+    /// Its CPUs, as often as it was drawn.
+    cpus: f64,
 }
 
-impl Curves {
+/// What a plan comes to.
+#[derive(Clone, Copy)]
+struct Outcome {
+    density: f64,
+    wait: f64,
+    overhead: f64,
+    perceived: f64,
+    /// Part of its cgroups that are on a node denser than any that was measured.
+    beyond: f64,
+}
+
+/// One draw of the fleet: its busiest steps, its curves, and its nodes as a plan would have them.
+struct Fleet {
+    today: Today,
+    wait: Curve,
+    overhead: Curve,
+    planned: Vec<Planned>,
+    /// The density of the densest that was measured.
+    densest: f64,
+    /// How far off the waits of today are that the curve gives.
+    curve_error: f64,
+    fluctuation: f64,
+    differ: f64,
+}
+
+impl Fleet {
+    /// `None` where no waits were measured, or nothing ran.
+    fn of(points: &[Point], draw: &Draw, count: usize, memory: f64) -> Option<Self> {
+        let is_busy = busiest(points, draw);
+        let is_drawn = |point: &&Point| is_busy[point.step] && draw.times(point) > 0.0;
+        let busy: Vec<Point> = points.iter().filter(is_drawn).copied().collect();
+        let steps = draw.steps.iter().zip(&is_busy).filter(|(_, is_busy)| **is_busy);
+        let today = today(&busy, draw, steps.map(|(&times, _)| f64::from(times)).sum())?;
+        let bins = bins(points, draw, count);
+        let wait = Curve::of(&bins, |bin| bin.wait_p99).never_falling();
+        let (mut by_curve, mut measured) = (0.0, 0.0);
+        for point in &busy {
+            if let Some((wait, curve)) = point.wait.zip(wait.at(point.density())) {
+                by_curve += draw.times(point) * curve * point.active;
+                measured += draw.times(point) * wait * point.active;
+            }
+        }
+        let means = Fluctuation::of(points, draw, memory);
+        let planned = planned(&busy, draw, &means, is_busy.len());
+        let densest = points.iter().rev().find(|point| draw.times(point) > 0.0).map_or(0.0, Point::density);
+        Some(Self {
+            today,
+            wait,
+            overhead: Curve::of(&bins, |bin| Some(bin.overhead)),
+            planned,
+            fluctuation: means.fluctuates,
+            densest,
+            curve_error: if measured > 0.0 { by_curve / measured - 1.0 } else { 0.0 },
+            differ: means.differ,
+        })
+    }
+
     /// Do waits get longer at all?
-    fn grow(&self) -> bool {
+    fn grows(&self) -> bool {
         let ends = self.wait.ends().and_then(|(from, to)| self.wait.at(from).zip(self.wait.at(to)));
         ends.is_some_and(|(first, last)| last > first * (1.0 + ROUNDING))
     }
 
-    fn of(points: &[Point], times: Times<'_>, count: usize) -> Self {
-        let bins = bins(points, times, count);
-        Self {
-            wait: Curve::of(&bins, |bin| bin.wait_p99).never_falling(),
-            overhead: Curve::of(&bins, |bin| Some(bin.overhead)),
+    /// What becomes of the fleet with so many nodes, by the measured curves: as many times as dense as there are fewer of them,
+    /// in every step.
+    fn with(&self, nodes: u64) -> Option<Outcome> {
+        let times = self.today.nodes as f64 / nodes as f64;
+        let (mut active, mut cpus, mut waits, mut costs, mut beyond) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for node in &self.planned {
+            let density = node.density * times;
+            let of_node = node.cpus * density;
+            active += of_node;
+            cpus += node.cpus;
+            waits += of_node * self.wait.at(density)?;
+            costs += node.cpus * self.overhead.at(density)?.max(0.0);
+            beyond += if density > self.densest * (1.0 + ROUNDING) { of_node } else { 0.0 };
         }
+        let overhead = costs / cpus;
+        Some(Outcome {
+            density: self.today.density * times,
+            wait: waits / active / (1.0 + self.curve_error),
+            overhead,
+            // Each cgroup takes what it takes today on average.
+            perceived: self.today.work / self.today.cpus * times + overhead,
+            beyond: beyond / active,
+        })
+    }
+
+    fn wait_limit(&self, limits: &Limits) -> f64 {
+        limits.wait.unwrap_or(self.today.wait_p99)
+    }
+
+    fn full(&self, limits: &Limits) -> f64 {
+        limits.utilisation.unwrap_or_else(|| FULL.max(self.today.perceived))
+    }
+
+    /// The same work on as few nodes as may be. `None` where that is on no number of nodes as empty as were measured.
+    fn fewest(&self, limits: &Limits, strength: f64) -> Option<Packed> {
+        let (overhead_cut, wait_cut) = (limits.prediction.overhead * strength, limits.prediction.wait * strength);
+        let with = |nodes: u64| {
+            let outcome = self.with(nodes)?;
+            let overhead = outcome.overhead * (1.0 - overhead_cut);
+            let perceived = outcome.perceived - outcome.overhead + overhead;
+            Some(Outcome { wait: outcome.wait * (1.0 - wait_cut), overhead, perceived, ..outcome })
+        };
+        let held_back = |outcome: &Outcome| {
+            if outcome.wait > self.wait_limit(limits) * (1.0 + ROUNDING) {
+                Some(Bound::Wait)
+            } else if outcome.perceived > self.full(limits) * (1.0 + ROUNDING) {
+                Some(Bound::Utilisation)
+            } else {
+                (outcome.beyond > BEYOND).then_some(Bound::Measured)
+            }
+        };
+        // So many that they are as empty as the emptiest that were measured.
+        let emptiest = self.wait.ends()?.0;
+        let most = (self.today.nodes as f64 * (self.today.density / emptiest).max(1.0)) as u64;
+        // The fewer, the longer waits are and the fuller CPUs: with `needed` it fits, and with one fewer it does not.
+        let (mut too_few, mut needed) = (0, most);
+        let mut bound_by = Bound::Measured;
+        let mut found = with(most).filter(|outcome| held_back(outcome).is_none());
+        while found.is_some() && needed - too_few > 1 {
+            let tried = u64::midpoint(too_few, needed);
+            let outcome = with(tried)?;
+            match held_back(&outcome) {
+                Some(bound) => (too_few, bound_by) = (tried, bound),
+                None => (needed, found) = (tried, Some(outcome)),
+            }
+        }
+        // Today's nodes have today's wait, whatever a curve says.
+        if limits.wait.is_none() && limits.utilisation.is_none() && (found.is_none() || needed >= self.today.nodes) {
+            (needed, bound_by) = (self.today.nodes, Bound::Today);
+            found = with(needed);
+        }
+        let outcome = found?;
+        let fewer = i64::try_from(self.today.nodes).unwrap_or(i64::MAX).saturating_sub_unsigned(needed);
+        Some(Packed {
+            strength,
+            overhead_cut,
+            wait_cut,
+            density: outcome.density,
+            wait_p99: outcome.wait,
+            overhead: outcome.overhead,
+            perceived: outcome.perceived,
+            nodes: needed,
+            fewer,
+            fewer_low: fewer,
+            fewer_high: fewer,
+            bound_by,
+        })
     }
 }
 
-/// How dense it can get, with what becomes of the fleet then.
-fn densest(
-    curves: &Curves,
-    today: &Today,
-    limits: &Limits,
-    strength: f64,
-    wait_limit: f64,
-    full: f64,
-) -> Option<Packed> {
-    let (overhead_cut, wait_cut) = (limits.prediction.overhead * strength, limits.prediction.wait * strength);
-    let (from, to) = curves.wait.ends()?;
-    // CPU time for the work of a cgroup, each of which takes what it takes today on average.
-    let each = today.work / today.active;
-    let at = |density: f64| {
-        let wait = curves.wait.at(density)? * (1.0 - wait_cut);
-        let overhead = curves.overhead.at(density)? * (1.0 - overhead_cut);
-        Some((wait, overhead, each * density + overhead))
+/// The nodes of the busy steps as a plan has them: each with the mean of all, and what it fluctuates by. In each step they hold
+/// what the fleet holds.
+fn planned(busy: &[Point], draw: &Draw, means: &Fluctuation, steps: usize) -> Vec<Planned> {
+    let measured = || busy.iter().filter(|point| point.wait.is_some()).map(|point| (point, draw.times(point)));
+    let mut evened = vec![(0.0, 0.0); steps];
+    for (point, times) in measured() {
+        let (is, should) = &mut evened[point.step];
+        *is += times * point.cpus * means.evened(point);
+        *should += times * point.active;
+    }
+    let planned = |(point, times): (&Point, f64)| {
+        let (is, should) = evened[point.step];
+        Planned { density: means.evened(point) * should / is, cpus: times * point.cpus }
     };
-    let mut bound_by = Bound::Measured;
-    for n in (0..=TRIED).rev() {
-        let density = from + (to - from) * n as f64 / TRIED as f64;
-        let Some((wait_p99, overhead, perceived)) = at(density) else { continue };
-        if wait_p99 > wait_limit * (1.0 + ROUNDING) {
-            bound_by = Bound::Wait;
-        } else if perceived > full * (1.0 + ROUNDING) {
-            bound_by = Bound::Utilisation;
-        } else {
-            let (nodes, fewer) = (0, 0);
-            return Some(Packed {
-                strength,
-                overhead_cut,
-                wait_cut,
-                density,
-                wait_p99,
-                overhead,
-                perceived,
-                nodes,
-                fewer,
-                fewer_low: fewer,
-                fewer_high: fewer,
-                bound_by,
-            });
-        }
-    }
-    None
-}
-
-/// How many nodes that takes, and how many fewer that is.
-fn nodes(packed: &mut Packed, today: &Today, is_todays: bool) {
-    let size = today.cpus / today.nodes as f64;
-    let needed = (today.active / (packed.density * size) * (1.0 - ROUNDING)).ceil().max(1.0) as u64;
-    packed.nodes = needed;
-    // Today's nodes have today's wait, whatever a curve says.
-    if is_todays && needed >= today.nodes {
-        packed.nodes = today.nodes;
-        packed.bound_by = Bound::Today;
-    }
-    packed.fewer = i64::try_from(today.nodes).unwrap_or(i64::MAX).saturating_sub_unsigned(packed.nodes);
-}
-
-/// The same work on as few nodes as may be: once for each strength of the prediction.
-fn options(
-    points: &[Point],
-    busy: &[Point],
-    times: Times<'_>,
-    steps: usize,
-    count: usize,
-    limits: &Limits,
-) -> Option<(Today, Vec<Option<Packed>>, Curves)> {
-    let today = today(busy, times, steps)?;
-    let curves = Curves::of(points, times, count);
-    let wait_limit = limits.wait.unwrap_or(today.wait_p99);
-    let full = limits.utilisation.unwrap_or_else(|| FULL.max(today.perceived));
-    let packed = STRENGTHS.map(|strength| {
-        let mut packed = densest(&curves, &today, limits, strength, wait_limit, full)?;
-        nodes(&mut packed, &today, limits.wait.is_none() && limits.utilisation.is_none());
-        Some(packed)
-    });
-    Some((today, packed.to_vec(), curves))
+    measured().map(planned).collect()
 }
 
 impl Packing {
-    /// Of points that spread enough; `draws` say how often each node was drawn in each of many draws.
+    /// Of points that spread enough, of nodes that resemble themselves for `memory` steps; `all` is everything once, `draws` are
+    /// for intervals.
     ///
     /// # Errors
     /// When nothing can be said; says why.
     pub(super) fn find(
         points: &[Point],
-        nodes: usize,
-        steps: usize,
         count: usize,
-        draws: &[Vec<u16>],
+        memory: f64,
+        all: &Draw,
+        draws: &[Draw],
         limits: &Limits,
     ) -> Result<Self, String> {
-        let is_busy = busiest(points, steps);
-        let busy: Vec<Point> = points.iter().filter(|point| is_busy[point.step]).copied().collect();
-        let busy_steps = is_busy.iter().filter(|&&is_busy| is_busy).count();
-        let all = vec![1; nodes];
-        let (today, packed, curves) = options(points, &busy, &all, busy_steps, count, limits)
+        let fleet = Fleet::of(points, all, count, memory)
             .ok_or("run-queue waits were not measured: without them nobody knows how dense is too dense")?;
-        let wait_limit = limits.wait.unwrap_or(today.wait_p99);
-        let utilisation_limit = limits.utilisation.unwrap_or_else(|| FULL.max(today.perceived));
-        let mut packed: Vec<Packed> = packed.into_iter().flatten().collect();
-        if packed.is_empty() {
+        let wait_limit = fleet.wait_limit(limits);
+        let utilisation_limit = fleet.full(limits);
+        let options_of = |fleet: &Fleet| STRENGTHS.map(|strength| fleet.fewest(limits, strength));
+        let mut options: Vec<Packed> = options_of(&fleet).into_iter().flatten().collect();
+        if options.is_empty() {
             return Err(format!(
                 "at no density that was measured are waits as short as {} and CPUs no fuller than {}",
                 Unit::Ns.show(wait_limit * 1e9),
                 Unit::Share.show(utilisation_limit)
             ));
         }
-        let drawn: Vec<Vec<Option<Packed>>> = draws
-            .iter()
-            .filter_map(|times| options(points, &busy, times, busy_steps, count, limits))
-            .map(|(_, packed, _)| packed)
-            .collect();
-        for option in &mut packed {
+        let drawn = draws.iter().filter_map(|draw| Fleet::of(points, draw, count, memory));
+        let drawn: Vec<[Option<Packed>; 3]> = drawn.map(|fleet| options_of(&fleet)).collect();
+        for option in &mut options {
             let same = |packed: &&Packed| packed.strength == option.strength;
-            let mut fewer: Vec<f64> = drawn
-                .iter()
-                .filter_map(|packed| packed.iter().flatten().find(same))
-                .map(|packed| packed.fewer as f64)
-                .collect();
+            let fewer = drawn.iter().filter_map(|packed| packed.iter().flatten().find(same));
+            let mut fewer: Vec<f64> = fewer.map(|packed| packed.fewer as f64).collect();
             fewer.sort_by(f64::total_cmp);
             if let Some((low, high)) = middle(&fewer) {
                 option.fewer_low = option.fewer.min(low as i64);
                 option.fewer_high = option.fewer.max(high as i64);
             }
         }
-        let curve_error = error(&curves, &busy);
-        let wait_limit_is_todays = limits.wait.is_none();
-        let mut assumptions = assumptions(&today, limits, curve_error);
-        if !curves.grow() {
+        let mut assumptions = assumptions(&fleet, limits);
+        if !fleet.grows() {
             assumptions.push(
                 "Waits are not longer on denser nodes here: those have other work, or none was dense enough for it to show. More \
                  density than was measured may well do harm."
@@ -359,37 +440,27 @@ impl Packing {
         }
         Ok(Self {
             assumptions,
-            today,
+            today: fleet.today,
             wait_limit,
-            wait_limit_is_todays,
+            wait_limit_is_todays: limits.wait.is_none(),
             utilisation_limit,
             prediction: limits.prediction,
-            options: packed,
-            curve_error,
+            options,
+            curve_error: fleet.curve_error,
+            fluctuation: fleet.fluctuation,
+            differ: fleet.differ,
             draws: drawn.len() as u64,
         })
     }
 
-    /// The one by the measured curve, and the one with all that LAGS is assumed to do.
-    pub fn ends(&self) -> (Option<&Packed>, Option<&Packed>) {
-        let at = |strength: f64| self.options.iter().find(|option| option.strength == strength);
-        (at(0.0), at(1.0))
+    /// The one by the measured curve alone. `None` where no number of nodes would do.
+    pub fn measured(&self) -> Option<&Packed> {
+        self.options.iter().find(|option| option.strength == 0.0)
     }
 }
 
-/// How long waits come out by the curve that were measured.
-fn error(curves: &Curves, busy: &[Point]) -> f64 {
-    let (mut by_curve, mut measured) = (0.0, 0.0);
-    for point in busy {
-        if let Some((wait, curve)) = point.wait.zip(curves.wait.at(point.density())) {
-            by_curve += curve * point.active;
-            measured += wait * point.active;
-        }
-    }
-    if measured > 0.0 { by_curve / measured - 1.0 } else { 0.0 }
-}
-
-fn assumptions(today: &Today, limits: &Limits, curve_error: f64) -> Vec<String> {
+fn assumptions(fleet: &Fleet, limits: &Limits) -> Vec<String> {
+    let today = &fleet.today;
     let Prediction { overhead, wait } = limits.prediction;
     let mut todays = format!(
         "The busiest {} decide, with {:.0} active cgroups on {:.0} CPUs",
@@ -400,135 +471,36 @@ fn assumptions(today: &Today, limits: &Limits, curve_error: f64) -> Vec<String> 
     let _ = write!(todays, ": where those fit, the others do.");
     vec![
         todays,
+        format!(
+            "Nodes of the plan have the same mean density and fluctuate by as much of it as today's do: by {} from step to step. What \
+             nodes' means differ by, {}, is all that can be packed away; what is chance is not counted as a difference.",
+            Unit::Share.show(fleet.fluctuation),
+            Unit::Share.show(fleet.differ),
+        ),
         "Work moves with its cgroups: each takes the CPU time that one takes on average, and what a cgroup does is the same on a fuller node.".to_owned(),
         "Density is what makes waits long. Where denser nodes have another kind of work, the curve shows that as well.".to_owned(),
-        "Nodes are of the mean size, packed evenly, and memory, disks, networks and the limit of pods on a node allow it.".to_owned(),
+        "Nodes are of the mean size, and memory, disks, networks, spare nodes for failures and the limit of pods on a node allow it.".to_owned(),
         "p99 is of the waits of all cgroups of a node, and of nodes the mean by active cgroups; it is as exact as the histogram's buckets.".to_owned(),
         format!(
-            "The curve gives waits that are {} {} than those measured in the busiest steps.",
-            Unit::Share.show(curve_error.abs()),
-            if curve_error < 0.0 { "shorter" } else { "longer" }
+            "The curve gives waits that are {} {} than those measured in the busiest steps; predicted waits are corrected by that.",
+            Unit::Share.show(fleet.curve_error.abs()),
+            if fleet.curve_error < 0.0 { "shorter" } else { "longer" }
         ),
         format!(
-            "LAGS is no measurement here: it is taken to spare {} of the overhead and {} of the p99 wait, or half of each. The defaults are the \
-             CFS-LAGS paper's, for its own load: 13 % fewer switches of 13 instead of 21 µs (§5.2.2), and more than 75 % less time on run \
-             queues (§4.1, static priorities). Heavy cgroups wait longer with it. The paper went from 14 nodes, by reservations, to 10 (§5.1).",
+            "LAGS was not measured here. Its rows assume that it spares {} of the overhead and {} of the p99 wait, or half of each. The defaults are \
+             the CFS-LAGS paper's, for its own load: 13 % fewer switches of 13 instead of 21 µs (§5.2.2), and more than 75 % less time on run \
+             queues (§4.1, static priorities; of all waits, not of the p99). Heavy cgroups wait longer with it. The paper went from 14 nodes, by \
+             reservations, to 10 (§5.1).",
             Unit::Share.show(overhead),
             Unit::Share.show(wait)
         ),
-        format!("Intervals hold {} of the draws of the nodes: they speak of which nodes were there, not of another week.", Unit::Share.show(HOLDS)),
+        format!(
+            "Intervals hold {} of the draws of nodes and of blocks of steps, each with curves and means of its own: they speak of which \
+             nodes and hours were there, not of another week.",
+            Unit::Share.show(HOLDS)
+        ),
     ]
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::random::Random;
-
-    /// 40 nodes of 8 CPUs with 2 to 12 cgroups per CPU; waits are so many ms as there are cgroups per CPU, and more beyond 8.
-    fn fleet(steps: usize) -> Vec<Point> {
-        let mut points: Vec<Point> = (0..40 * steps)
-            .map(|n| {
-                let (node, step) = (n % 40, n / 40);
-                let density = 2.0 + 10.0 * node as f64 / 39.0;
-                let overhead = 0.01 * density;
-                let wait = (density + 4.0 * (density - 8.0).max(0.0)) / 1e3;
-                Point {
-                    node,
-                    step,
-                    cpus: 8.0,
-                    active: 8.0 * density,
-                    overhead,
-                    perceived: 0.04 * density + overhead,
-                    wait: Some(wait),
-                }
-            })
-            .collect();
-        points.sort_by(|a, b| a.density().total_cmp(&b.density()));
-        points
-    }
-
-    fn draws(nodes: usize) -> Vec<Vec<u16>> {
-        let mut random = Random::new(1, 0);
-        let draw = |_| {
-            let mut times = vec![0; nodes];
-            (0..nodes).for_each(|_| times[random.below(nodes)] += 1);
-            times
-        };
-        (0..100).map(draw).collect()
-    }
-
-    fn find(points: &[Point], limits: &Limits) -> Result<Packing, String> {
-        Packing::find(points, 40, 8, 12, &draws(40), limits)
-    }
-
-    #[test]
-    fn the_densest_that_keeps_todays_wait_is_found() {
-        let packing = find(&fleet(8), &Limits::default()).unwrap();
-        let today = packing.today;
-        assert_eq!((today.nodes, today.cpus, today.steps), (40, 320.0, 1));
-        assert!((today.density - 7.0).abs() < 1e-9 && packing.curve_error.abs() < 0.02, "{packing:?}");
-        // Σ density · wait / Σ density is 13.1 ms; the curve has that at 9.0 cgroups per CPU: 2240 / 9.0 / 8 nodes.
-        let [measured, half, full] = packing.options[..] else { panic!() };
-        assert!((measured.density - 9.0).abs() < 0.2 && measured.bound_by == Bound::Wait, "{measured:?}");
-        assert!((31..=33).contains(&measured.nodes) && measured.fewer == 40 - measured.nodes as i64);
-        assert!(measured.fewer_low <= measured.fewer && measured.fewer <= measured.fewer_high);
-        assert!(half.nodes < measured.nodes && full.nodes <= half.nodes, "{half:?} {full:?}");
-        assert_eq!((half.wait_cut, full.wait_cut, full.overhead_cut), (0.375, 0.75, 0.46));
-        assert!(full.wait_p99 <= packing.wait_limit && full.perceived <= packing.utilisation_limit);
-        assert_eq!(full.bound_by, Bound::Measured, "no node is denser than 12");
-    }
-
-    #[test]
-    fn a_shorter_wait_takes_more_nodes_and_one_that_nobody_has_is_said() {
-        let limits = |wait: f64| Limits { wait: Some(wait), ..Limits::default() };
-        let packing = find(&fleet(8), &limits(0.004)).unwrap();
-        let (measured, _) = packing.ends();
-        assert!(measured.unwrap().fewer < 0 && !packing.wait_limit_is_todays, "{packing:?}");
-        assert!(find(&fleet(8), &limits(1e-6)).unwrap_err().contains("at no density"));
-    }
-
-    #[test]
-    fn full_cpus_are_a_bound_as_well() {
-        let limits = Limits { utilisation: Some(0.25), wait: Some(1.0), ..Limits::default() };
-        let packing = find(&fleet(8), &limits).unwrap();
-        let (measured, full) = packing.ends();
-        let (measured, full) = (measured.unwrap(), full.unwrap());
-        assert_eq!((measured.bound_by, full.bound_by), (Bound::Utilisation, Bound::Utilisation));
-        assert!((measured.density - 5.0).abs() < 0.1, "0.05 a cgroup: {measured:?}");
-        assert!(full.density > measured.density, "less overhead leaves room");
-    }
-
-    #[test]
-    fn without_waits_nothing_is_said() {
-        let mut points = fleet(8);
-        points.iter_mut().for_each(|point| point.wait = None);
-        assert!(find(&points, &Limits::default()).unwrap_err().contains("not measured"));
-    }
-
-    #[test]
-    fn waits_that_do_not_grow_are_said() {
-        let mut points = fleet(8);
-        let says = |points: &[Point]| {
-            let packing = find(points, &Limits::default()).unwrap();
-            packing.assumptions.iter().any(|it| it.contains("not longer on denser nodes"))
-        };
-        assert!(!says(&points));
-        points.iter_mut().for_each(|point| point.wait = Some(0.02 / point.density()));
-        assert!(says(&points));
-    }
-
-    #[test]
-    fn an_even_fleet_needs_the_nodes_it_has() {
-        let mut points = fleet(8);
-        // By day all are as dense, by night half as much.
-        for point in &mut points {
-            let density = if point.step < 4 { 8.0 } else { 4.0 };
-            (point.active, point.wait) = (8.0 * density, Some(density / 1e3));
-        }
-        points.sort_by(|a, b| a.density().total_cmp(&b.density()));
-        let packing = find(&points, &Limits::default()).unwrap();
-        let (measured, _) = packing.ends();
-        assert_eq!((measured.unwrap().nodes, measured.unwrap().fewer), (40, 0));
-    }
-}
+mod tests;

@@ -336,7 +336,7 @@ const SCHED_INFO: [&str; 2] = ["task_run_delay", "task_last_queued"];
 const OLDEST: (u32, u32) = (5, 10);
 
 /// Major and minor version of a release such as `6.12.107+deb13-amd64`.
-pub(super) fn version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

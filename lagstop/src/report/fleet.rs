@@ -170,8 +170,8 @@ mod tests {
             CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
                         cores), in its busy times 45.1 times what it takes when quiet, because there were
                         more switches (59.6 % of the growth) and each got dearer (40.4 %).
-            WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the
-                        CPUs look 60.0 % used, and 49.4 % of their time is the tasks' own work.
+            WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
+                        CPUs look 60.0 % used, and 49.4 % without switching.
             WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
                         used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.0 %
                         of their wait; the heavy ones would take 10.2 % less time.

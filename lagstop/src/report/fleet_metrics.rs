@@ -76,6 +76,19 @@ fn fewer(count: i64) -> String {
     }
 }
 
+/// So many nodes against today's, with the interval.
+fn takes(packed: &Packed, today: u64) -> String {
+    let taken = nodes(packed.nodes);
+    let interval = format!("90 % interval: {} to {}", fewer(packed.fewer_low), fewer(packed.fewer_high));
+    if packed.fewer == 0 {
+        format!("takes {taken}, as many as today ({interval})")
+    } else if (packed.fewer_low..=packed.fewer_high).contains(&0) {
+        format!("takes {taken} instead of {today}, which may be chance ({interval})")
+    } else {
+        format!("takes {taken} instead of {today} ({interval})")
+    }
+}
+
 /// In some sentences.
 pub(super) fn verdict(report: &FleetReport<'_>) -> String {
     let FleetTotals { nodes: count, cpus, cores_lost, overhead, .. } = report.analysis.totals;
@@ -92,20 +105,10 @@ pub(super) fn verdict(report: &FleetReport<'_>) -> String {
     }
     verdict.push('.');
     if let Some(packing) = &report.analysis.packing {
-        let (measured, full) = packing.ends();
         let same = if packing.wait_limit_is_todays { "the same p99 wait" } else { "the p99 wait that was asked for" };
-        verdict += &match (measured, full) {
-            (Some(measured), Some(full)) => format!(
-                " At {same} the same work, packed evenly, takes {} nodes instead of {} by the measured curve, and {} if LAGS did all that is \
-                 assumed of it.",
-                measured.nodes, packing.today.nodes, full.nodes
-            ),
-            (None, Some(full)) => format!(
-                " At {same} the same work, packed evenly, takes {} nodes instead of {} if LAGS did all that is assumed of it, and cannot be had by \
-                 the measured curve.",
-                full.nodes, packing.today.nodes
-            ),
-            _ => String::new(),
+        verdict += &match packing.measured() {
+            Some(packed) => format!(" At {same} the same work {}.", takes(packed, packing.today.nodes)),
+            None => format!(" No number of nodes gives {same} by the measured curve."),
         };
     } else if let Some(why) = &report.analysis.packing_missing {
         verdict += &format!(" How many nodes the work would take cannot be said: {why}.");
@@ -178,14 +181,23 @@ fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
 
 const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "perceived", "node-steps"];
 
-const PACKED_HEADINGS: [&str; 9] =
-    ["curve", "nodes", "change", "nine in ten", "cgroups per CPU", "p99 wait", "overhead", "perceived", "held back by"];
+const PACKED_HEADINGS: [&str; 9] = [
+    "basis",
+    "nodes",
+    "change",
+    "90 % interval",
+    "cgroups per CPU",
+    "p99 wait",
+    "overhead",
+    "perceived",
+    "held back by",
+];
 
 fn packed_cells(packed: &Packed) -> Vec<String> {
     let name = match packed.strength {
-        0.0 => "as measured".to_owned(),
-        1.0 => "with LAGS, all of the prediction".to_owned(),
-        part => format!("with LAGS, {} of it", Unit::Share.show(part)),
+        0.0 => "measured".to_owned(),
+        1.0 => "assumed: LAGS".to_owned(),
+        part => format!("assumed: {} of LAGS", Unit::Share.show(part)),
     };
     vec![
         name,
@@ -252,7 +264,7 @@ pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
     let (perceived, effective) = totals.perceived.zip(totals.effective)?;
     let gap = (perceived - effective).max(0.0);
     Some(format!(
-        "CPUs look {} used; {} of their time is the tasks' own work. The gap is {} of what looks used.",
+        "CPUs look {} used, and {} without switching. The gap is {} of what looks used.",
         Unit::Share.show(perceived),
         Unit::Share.show(effective),
         Unit::Share.show(gap / perceived)
@@ -268,7 +280,7 @@ pub(super) fn knees(report: &FleetReport<'_>) -> Vec<String> {
     let sentence = |what: &str, knee: &Option<Knee>, missing: &Option<String>, unit: &dyn Fn(f64) -> String| match knee
     {
         Some(knee) => format!(
-            "{what} has its knee at {} active cgroups per CPU (nine in ten draws of the nodes: {} to {}): each further one adds {} before and \
+            "{what} has its knee at {} active cgroups per CPU (90 % interval {} to {}): each further one adds {} before and \
              {} beyond.",
             number(Some(knee.density)),
             number(Some(knee.low)),

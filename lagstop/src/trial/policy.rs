@@ -41,6 +41,8 @@ pub struct Kernel {
     hierarchy: Hierarchy,
     /// Has each task a slice of its own?
     has_slices: bool,
+    /// Is a part of every CPU kept for others than real-time tasks, whatever the throttle says?
+    has_fair_server: bool,
 }
 
 /// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
@@ -140,7 +142,7 @@ impl Kernel {
     /// The running one's, whose cgroups are in `hierarchy`.
     pub fn here(hierarchy: Hierarchy) -> Self {
         let has_slices = Attr::of(0).is_ok_and(|own| own.runtime > 0);
-        Self { hierarchy, has_slices }
+        Self { has_fair_server: static_priority::has_fair_server(&hierarchy.mount), hierarchy, has_slices }
     }
 
     /// The file with a cgroup's weight, and the least and the most that it takes.

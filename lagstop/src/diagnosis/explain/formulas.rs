@@ -43,7 +43,7 @@ const fn table(rule: Rule) -> &'static [Formula] {
             ("effective_utilisation", "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS),
             ("cores_lost", "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS),
             ("share_of_used", "(switching_ns + kept_ns) / busy_ns", LAGS),
-            ("gap", "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", LAGS),
+            ("gap", "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED),
         ],
         Rule::LagsCandidates => &[
             ("waiting_per_cpu", "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED),

@@ -77,8 +77,8 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     advice.push(
         Advice::new(
             "CFS-LAGS-static of the paper, SCHED_RR for the light ones, is the last resort: a real-time task that loops takes \
-             up to 95 % of a CPU from everybody else, and only sched_rt_runtime_us is between it and the rest. A trial of it \
-             ends where anybody starves.",
+             up to 95 % of a CPU from everybody else. What keeps the rest for them is the fair server from Linux 6.12 on, and before \
+             it, or with CONFIG_RT_GROUP_SCHED, sched_rt_runtime_us. A trial of it ends where anybody starves.",
         )
         .command("sudo lagstop trial --policy lags-static --from-diagnose --apply"),
     );

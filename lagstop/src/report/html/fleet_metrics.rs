@@ -80,8 +80,8 @@ pub fn render_fleet_metrics(report: &FleetReport<'_>) -> String {
         (
             analysis.packing.is_some() && bins.iter().any(|bin| bin.wait_p99.is_some()),
             "p99 run-queue wait, and what LAGS is assumed to make of it",
-            "Blue as measured, orange with half of the prediction, green with all of it. The line across is the wait that is allowed; \
-             the dots are how dense nodes would be.",
+            "Blue is measured; orange assumes half of what LAGS might spare, green all of it. The line across is the wait that is allowed; \
+             the dots are how dense nodes would be on average, and how long they would wait as they fluctuate.",
             &|area| analysis.packing.as_ref().map_or(Ok(()), |packing| packed(area, bins, packing)),
         ),
     ];
@@ -196,8 +196,11 @@ fn packed(area: &Area<'_>, bins: &[Bin], packing: &Packing) -> Drawn {
     for (option, colour) in packing.options.iter().zip(SERIES) {
         let left = (1.0 - option.wait_cut) * 1e3;
         let line = bins.iter().filter_map(|bin| Some((bin.density, bin.wait_p99? * left)));
-        let name =
-            if option.strength == 0.0 { "as measured".to_owned() } else { format!("LAGS × {:.1}", option.strength) };
+        let name = if option.strength == 0.0 {
+            "measured".to_owned()
+        } else {
+            format!("assumed: LAGS × {:.1}", option.strength)
+        };
         chart
             .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
             .label(name)

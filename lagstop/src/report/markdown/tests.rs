@@ -75,36 +75,36 @@ fn an_overloaded_host_is_a_ticket() {
       find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
       ```
 
-    ## WARNING: 17.6 % of the CPU time that looks used, 0.42 cores, is scheduling: the CPUs look 60.0 % used, and 49.4 % of their time is the tasks' own work.
+    ## WARNING: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the CPUs look 60.0 % used, and 49.4 % without switching.
 
     `utilisation`, host. Confidence medium: 40 intervals, 1.28 M switches; 20 of 40 intervals alone support it.
 
     | | | |
     | --- | ---: | --- |
     | perceived utilisation | 60.0 % | of the time of all CPUs that was not idle: what other tools show |
-    | effective utilisation | 49.4 % | of it, the tasks' own work |
-    | lost to scheduling | 0.42 cores | of 4 cores |
+    | effective utilisation | 49.4 % | the same without the cost of switches |
+    | lost to switching | 0.42 cores | of 4 cores |
     | share of what looks used | 17.6 % |  |
-    | gap: scheduling per work | 21.4 % | 100 % is twice as much used as worked |
+    | gap: switching per work | 21.4 % | 100 % is twice as much used as worked |
 
     <details><summary>Thresholds</summary>
 
-    - `utilisation_gap_warn` 10.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1): a gap of about 10 % is what its scheduler leaves
-    - `utilisation_gap_critical` 25.0 %: default; lagstop's own choice: the paper's cluster reached 100 % (arXiv 2508.15703, §5.1)
+    - `utilisation_gap_warn` 10.0 %: default; lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) are CPU time used against needed, not the cost of switches
+    - `utilisation_gap_critical` 25.0 %: default; lagstop's own choice
     - `full_utilisation` 45.0 %: default; CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %
 
     </details>
 
     <details><summary>What speaks against it</summary>
 
-    - Time that tasks spend in caches and TLBs that a switch left cold counts as work: the true gap is wider.
+    - Scheduling outside of a switch counts as the tasks' time: queueing a task that wakes up (try\_to\_wake\_up), the tick, load balancing in softirq, and caches and TLBs that a switch left cold. The true gap is wider.
     - Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling by where they struck.
 
     </details>
 
     **What to do**
 
-    - Do not add work because other tools show room, and do not buy CPUs because they show none: 0.42 cores come back when scheduling is brought down. See the finding scheduling\_overhead for how.
+    - Do not add work because other tools show room, and do not buy CPUs because they show none: 0.42 cores come back when switching is brought down. See the finding scheduling\_overhead for how.
 
     ## WARNING: 2 of 2 cgroups below their fair share wait long, while 2 above it used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.1 % of their wait; the heavy ones would take 11.6 % less time.
 
@@ -173,7 +173,7 @@ fn an_overloaded_host_is_a_ticket() {
       sudo lagstop trial --policy weight --from-diagnose --apply
       ```
 
-    - CFS-LAGS-static of the paper, SCHED\_RR for the light ones, is the last resort: a real-time task that loops takes up to 95 % of a CPU from everybody else, and only sched\_rt\_runtime\_us is between it and the rest. A trial of it ends where anybody starves.
+    - CFS-LAGS-static of the paper, SCHED\_RR for the light ones, is the last resort: a real-time task that loops takes up to 95 % of a CPU from everybody else. What keeps the rest for them is the fair server from Linux 6.12 on, and before it, or with CONFIG\_RT\_GROUP\_SCHED, sched\_rt\_runtime\_us. A trial of it ends where anybody starves.
 
       ```sh
       sudo lagstop trial --policy lags-static --from-diagnose --apply

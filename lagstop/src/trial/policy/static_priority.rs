@@ -1,19 +1,31 @@
 //! CFS-LAGS-static (§4.1): the light ones' threads are real-time.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use super::{Attr, Change, Group, Kernel, Sides};
+use crate::kernel::version;
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
 /// what is real-time already keeps something, too.
 const PART: f64 = 0.9;
-/// What keeps real-time tasks from taking all there is.
+/// The real-time throttle; -1 turns it off. From Linux 6.12 on it is there only with `CONFIG_RT_GROUP_SCHED` (kernel/sched/rt.c;
+/// commit 5f6bd380c7bd, "sched/rt: Remove default bandwidth control").
 const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+/// What took its place, for each CPU: the fair server (kernel/sched/deadline.c), a deadline reservation for tasks that are not
+/// real-time, 50 ms in each second by default.
+const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
+const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
 const BUDGET: &str = "cpu.rt_runtime_us";
 
 pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
-    if fs::read_to_string(THROTTLE).is_ok_and(|runtime| runtime.trim() == "-1") {
-        return Err(format!("{THROTTLE} is -1: a real-time task that loops would never let go of its CPU"));
+    if fs::read_to_string(THROTTLE).is_ok_and(|runtime| runtime.trim() == "-1") && !kernel.has_fair_server {
+        return Err(format!(
+            "{THROTTLE} is -1, and no fair server is known to be on: a real-time task that loops would never let go of its CPU"
+        ));
     }
     let mut changes = budgets(&sides.light, kernel)?;
     // One that the kernel kills when it is real-time for too long stays as it is.
@@ -24,6 +36,25 @@ pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, Str
     changes
         .extend(sides.light.iter().flat_map(|group| Change::threads(kernel.hierarchy(), &group.directory, real_time)));
     Ok(changes)
+}
+
+/// Does the fair server keep a part of every CPU for others than real-time tasks?
+pub(super) fn has_fair_server(mount: &Path) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    fair_server(Path::new(FAIR_SERVER), &release, mount)
+}
+
+/// debugfs says so of each CPU, where 0 is off. Where it may not be read, the release tells what a kernel has by default; one
+/// with groups of real-time tasks is not taken at its word.
+fn fair_server(debugfs: &Path, release: &str, mount: &Path) -> bool {
+    let runtime = |cpu: fs::DirEntry| fs::read_to_string(cpu.path().join("runtime")).ok()?.trim().parse::<u64>().ok();
+    match fs::read_dir(debugfs) {
+        Ok(cpus) => {
+            let runtimes: Vec<Option<u64>> = cpus.flatten().map(runtime).collect();
+            !runtimes.is_empty() && runtimes.iter().all(|runtime| runtime.is_some_and(|runtime| runtime > 0))
+        }
+        Err(_) => version(release).is_some_and(|version| version >= FAIR_SERVER_SINCE) && !mount.join(BUDGET).exists(),
+    }
 }
 
 /// Has it no limit of real-time (`RLIMIT_RTTIME`)?
@@ -56,4 +87,30 @@ fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, String> {
         Ok(if has >= needed { None } else { Change::file(&directory, BUDGET, needed) })
     };
     needed.into_iter().filter_map(|it| change(it).transpose()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fair_server_is_known_by_debugfs_or_else_by_the_release() {
+        let home = tempfile::tempdir().unwrap();
+        let (debugfs, mount) = (home.path().join("fair_server"), home.path().join("cpu"));
+        fs::create_dir(&mount).unwrap();
+        let is_there = |release: &str| fair_server(&debugfs, release, &mount);
+        assert_eq!(
+            ["6.11.9", "6.12.0-rc1", "6.18.4", "7.0", "strange"].map(is_there),
+            [false, true, true, true, false]
+        );
+        fs::write(mount.join(BUDGET), "950000").unwrap();
+        assert!(!is_there("6.18.4"), "real-time tasks are grouped");
+        for cpu in ["cpu0", "cpu1"] {
+            fs::create_dir_all(debugfs.join(cpu)).unwrap();
+            fs::write(debugfs.join(cpu).join("runtime"), "50000000\n").unwrap();
+        }
+        assert!(is_there("6.18.4") && is_there("6.11.9"), "debugfs decides");
+        fs::write(debugfs.join("cpu1/runtime"), "0\n").unwrap();
+        assert!(!is_there("6.18.4"), "it is off on one CPU");
+    }
 }

@@ -1,0 +1,94 @@
+//! The fleet drawn anew, many times, for intervals: nodes with replacement, and steps in blocks.
+
+use super::{Point, Settings};
+use crate::random::Random;
+
+/// Part of the draws that an interval holds.
+pub(super) const HOLDS: f64 = 0.9;
+/// A block is so many times as long as nodes remember, and never longer than this part of the window.
+const MEMORIES: f64 = 2.0;
+const LONGEST: usize = 4;
+
+/// How often each node and each step was drawn.
+#[derive(Clone, Debug)]
+pub(super) struct Draw {
+    pub(super) nodes: Vec<u16>,
+    pub(super) steps: Vec<u16>,
+}
+
+impl Draw {
+    /// The fleet as it was: everything once.
+    pub(super) fn all(nodes: usize, steps: usize) -> Self {
+        Self { nodes: vec![1; nodes], steps: vec![1; steps] }
+    }
+
+    /// How often a node in a step counts.
+    pub(super) fn times(&self, point: &Point) -> f64 {
+        let of = |times: &[u16], which: usize| times.get(which).copied().map_or(0.0, f64::from);
+        of(&self.nodes, point.node) * of(&self.steps, point.step)
+    }
+
+    /// As many nodes and as many steps as there are, so many times. Steps come in blocks that go round at the end, for what
+    /// a node does resembles what it did in the step before (circular block bootstrap; Politis, Romano 1992).
+    pub(super) fn many(nodes: usize, steps: usize, memory: f64, settings: &Settings) -> Vec<Self> {
+        let mut random = Random::new(settings.seed, 0);
+        let block = block(steps, memory);
+        let mut drawn = |count: usize, block: usize| {
+            let mut times = vec![0_u16; count];
+            for begin in (0..count).step_by(block) {
+                let first = random.below(count);
+                for n in 0..block.min(count - begin) {
+                    let which = &mut times[(first + n) % count];
+                    *which = which.saturating_add(1);
+                }
+            }
+            times
+        };
+        (0..settings.draws).map(|_| Self { nodes: drawn(nodes, 1), steps: drawn(steps, block) }).collect()
+    }
+}
+
+/// Steps in a block: enough to hold what nodes remember, and at least the cube root of all, the order of the best length
+/// (Künsch 1989).
+fn block(steps: usize, memory: f64) -> usize {
+    let least = (steps as f64).cbrt().ceil() as usize;
+    ((MEMORIES * memory).ceil() as usize).max(least).min(steps / LONGEST).max(1)
+}
+
+/// The ends of the middle of what is sorted.
+pub(super) fn middle(sorted: &[f64]) -> Option<(f64, f64)> {
+    let last = sorted.len().checked_sub(1)?;
+    let at = |share: f64| sorted.get((last as f64 * share).round() as usize).copied();
+    at((1.0 - HOLDS) / 2.0).zip(at((1.0 + HOLDS) / 2.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_drawn_as_there_are_and_neighbours_come_together() {
+        let settings = Settings { draws: 400, ..Settings::default() };
+        let draws = Draw::many(10, 168, 6.0, &settings);
+        let sum = |times: &[u16]| times.iter().map(|&times| usize::from(times)).sum::<usize>();
+        assert!(draws.iter().all(|draw| sum(&draw.nodes) == 10 && sum(&draw.steps) == 168));
+        // A step that was drawn has its neighbour with it but for the end of a block, eleven times in twelve; 1 − 1/e of
+        // all have it by chance.
+        let (mut drawn, mut with_next) = (0, 0);
+        for draw in &draws {
+            for pair in draw.steps.windows(2).filter(|pair| pair[0] > 0) {
+                drawn += 1;
+                with_next += usize::from(pair[1] > 0);
+            }
+        }
+        let share = with_next as f64 / f64::from(drawn);
+        assert!((0.93..0.99).contains(&share), "{share}");
+        assert!(Draw::many(0, 0, 1.0, &settings).iter().all(|draw| draw.nodes.is_empty() && draw.steps.is_empty()));
+    }
+
+    #[test]
+    fn blocks_hold_what_nodes_remember_and_leave_some_to_draw() {
+        assert_eq!([(168, 1.0), (168, 6.0), (168, 100.0)].map(|(steps, memory)| block(steps, memory)), [6, 12, 42]);
+        assert_eq!([24, 3, 0].map(|steps| block(steps, 1.0)), [3, 1, 1]);
+    }
+}

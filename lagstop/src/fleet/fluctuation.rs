@@ -1,0 +1,180 @@
+//! How dense each node is beside the fleet: by how much its mean is off, and how it goes up and down around that.
+//!
+//! Work can be placed so that nodes have the same mean. It cannot be placed so that a node is always as dense as its mean: what
+//! fluctuates today fluctuates on the planned nodes as well.
+
+use super::{Point, draws::Draw};
+
+/// What nodes remember ends where steps so far apart resemble each other less than this.
+const FORGOTTEN: f64 = 0.1;
+
+/// Nodes' means, and how far nodes go off them.
+pub(super) struct Fluctuation {
+    /// What a node's density is of the fleet's, on average, as far as that is more than chance. `NaN` for one that was not drawn.
+    mean: Vec<f64>,
+    /// Standard deviation of nodes from their own mean, as a part of it.
+    pub(super) fluctuates: f64,
+    /// Standard deviation of nodes' means from the fleet's, without what is chance.
+    pub(super) differ: f64,
+}
+
+/// What a node's steps add up to.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    steps: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Node {
+    fn mean(&self) -> f64 {
+        self.sum / self.steps
+    }
+
+    /// Of steps that resemble each other, `memory` say as much as one that stands alone.
+    fn alone(&self, memory: f64) -> f64 {
+        (self.steps / memory).max(1.0)
+    }
+}
+
+impl Fluctuation {
+    /// Of nodes that resemble themselves for so many steps.
+    pub(super) fn of(points: &[Point], draw: &Draw, memory: f64) -> Self {
+        let level = level(points, draw);
+        let all = nodes(points, draw, &level);
+        let known = || all.iter().filter(|node| node.steps > 0.0);
+        // What a node fluctuates by as a part of its mean, squared: of all together, for one that was seldom there hardly shows
+        // it. A mean takes one degree of freedom.
+        let within: f64 = known().map(|node| (node.squares - node.steps * node.mean().powi(2)).max(0.0)).sum();
+        let free = |node: &Node| node.steps * (1.0 - 1.0 / node.alone(memory)) * node.mean().powi(2);
+        let free: f64 = known().map(free).sum();
+        let fluctuates = if free > 0.0 { within / free } else { 0.0 };
+        let by_chance = |node: &Node| fluctuates * node.mean().powi(2) / node.alone(memory);
+        let weight: f64 = known().map(|node| node.steps).sum();
+        let centre = known().map(|node| node.sum).sum::<f64>() / weight;
+        let differs = |node: &Node| node.steps * ((node.mean() - centre).powi(2) - by_chance(node));
+        let differ = (known().map(differs).sum::<f64>() / weight).max(0.0);
+        // Means are off by chance as well: each goes towards the centre by the part of its distance that chance explains
+        // (James, Stein 1961; Efron, Morris 1975).
+        let is_real = |node: &Node| if differ > 0.0 { differ / (differ + by_chance(node)) } else { 0.0 };
+        let mean = all.iter().map(|node| centre + (node.mean() - centre) * is_real(node)).collect();
+        Self { mean, fluctuates: fluctuates.sqrt(), differ: differ.sqrt() }
+    }
+
+    /// How dense the node would be in that step if its mean were the fleet's.
+    pub(super) fn evened(&self, point: &Point) -> f64 {
+        point.density() / self.mean[point.node]
+    }
+}
+
+/// Active cgroups per CPU of all nodes, by step.
+fn level(points: &[Point], draw: &Draw) -> Vec<f64> {
+    let steps = points.iter().map(|point| point.step + 1).max().unwrap_or(0);
+    let mut sums = vec![(0.0, 0.0); steps];
+    for point in points {
+        let times = draw.times(point);
+        let (active, cpus) = &mut sums[point.step];
+        *active += times * point.active;
+        *cpus += times * point.cpus;
+    }
+    sums.into_iter().map(|(active, cpus)| active / cpus).collect()
+}
+
+fn nodes(points: &[Point], draw: &Draw, level: &[f64]) -> Vec<Node> {
+    let mut nodes = vec![Node::default(); points.iter().map(|point| point.node + 1).max().unwrap_or(0)];
+    for point in points {
+        let (times, relative) = (draw.times(point), point.density() / level[point.step]);
+        if times > 0.0 {
+            let node = &mut nodes[point.node];
+            node.steps += times;
+            node.sum += times * relative;
+            node.squares += times * relative * relative;
+        }
+    }
+    nodes
+}
+
+/// For how many steps nodes resemble themselves: 1 + 2 Σ of the autocorrelation of what they deviate by from their own mean,
+/// as long as there is any. So many steps say as much as one that stands alone.
+pub(super) fn memory(points: &[Point], count: usize, steps: usize) -> f64 {
+    let draw = Draw::all(count, steps);
+    let level = level(points, &draw);
+    let nodes = nodes(points, &draw, &level);
+    let mut deviations = vec![None; count * steps];
+    for point in points {
+        let relative = point.density() / level[point.step];
+        deviations[point.node * steps + point.step] = Some(relative - nodes[point.node].mean());
+    }
+    let covariance = |lag: usize| {
+        let mut sum = 0.0;
+        let mut pairs = 0.0;
+        for of_node in deviations.chunks_exact(steps.max(1)) {
+            for (before, after) in of_node.iter().zip(&of_node[lag..]) {
+                if let Some((before, after)) = before.zip(*after) {
+                    sum += before * after;
+                    pairs += 1.0;
+                }
+            }
+        }
+        if pairs > 0.0 { sum / pairs } else { 0.0 }
+    };
+    let variance = covariance(0);
+    let resembles = (1..=steps / 2).map(|lag| covariance(lag) / variance).take_while(|&part| part >= FORGOTTEN);
+    1.0 + 2.0 * resembles.sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    /// Nodes with means as given, whose deviations of `part` resemble those of the step before by `resembles`; all nodes are denser
+    /// in every third step.
+    fn fleet(means: &[f64], steps: usize, part: f64, resembles: f64, seed: u64) -> Vec<Point> {
+        let mut random = Random::new(seed, 0);
+        let mut points = Vec::new();
+        for (node, mean) in means.iter().enumerate() {
+            let mut deviation = 0.0;
+            for step in 0..steps {
+                let fresh = random.unit() + random.unit() + random.unit() - 1.5;
+                deviation = resembles * deviation + (1.0 - resembles * resembles).sqrt() * fresh * 2.0;
+                let wave = if step % 3 == 0 { 1.2 } else { 0.9 };
+                let active = 8.0 * (mean * wave * (1.0 + part * deviation)).max(0.1);
+                points.push(Point { node, step, cpus: 8.0, active, overhead: 0.01, perceived: 0.5, wait: Some(0.01) });
+            }
+        }
+        points
+    }
+
+    #[test]
+    fn nodes_that_only_fluctuate_have_one_mean() {
+        let points = fleet(&[8.0; 40], 48, 0.3, 0.0, 1);
+        let of = Fluctuation::of(&points, &Draw::all(40, 48), 1.0);
+        let spread = of.mean.iter().map(|mean| (mean - 1.0).powi(2)).sum::<f64>() / 40.0;
+        // 0.3 / √48 is 0.043 by chance alone.
+        assert!(spread.sqrt() < 0.02, "{}", spread.sqrt());
+    }
+
+    #[test]
+    fn means_that_differ_stay_and_what_is_left_is_the_fluctuation() {
+        let means: Vec<f64> = (0..40).map(|n| 4.0 + 8.0 * f64::from(n) / 39.0).collect();
+        let points = fleet(&means, 48, 0.2, 0.0, 2);
+        let of = Fluctuation::of(&points, &Draw::all(40, 48), 1.0);
+        for (found, put_in) in of.mean.iter().zip(&means) {
+            assert!((found / (put_in / 8.0) - 1.0).abs() < 0.1, "{found} {put_in}");
+        }
+        let level = level(&points, &Draw::all(40, 48));
+        let relative: Vec<f64> = points.iter().map(|point| of.evened(point) / level[point.step]).collect();
+        let deviation = (relative.iter().map(|it| (it - 1.0).powi(2)).sum::<f64>() / relative.len() as f64).sqrt();
+        assert!((deviation - 0.2).abs() < 0.02, "{deviation}");
+    }
+
+    #[test]
+    fn what_nodes_remember_is_measured() {
+        let of = |resembles| memory(&fleet(&[8.0; 40], 168, 0.2, resembles, 3), 40, 168);
+        assert!((of(0.0) - 1.0).abs() < 1e-9, "the wave is the fleet's, and no node's: {}", of(0.0));
+        // (1 + 0.8) / (1 − 0.8) is 9; what is less than a tenth is cut off.
+        assert!((6.5..9.5).contains(&of(0.8)), "{}", of(0.8));
+        assert!((memory(&[], 0, 0) - 1.0).abs() < 1e-9);
+    }
+}
