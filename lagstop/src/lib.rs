@@ -15,7 +15,7 @@ pub mod memory;
 pub mod model;
 mod plain;
 pub mod queueing;
-mod random;
+pub mod random;
 mod recorder;
 pub mod recording;
 pub mod report;

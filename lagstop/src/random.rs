@@ -2,18 +2,19 @@
 
 /// `SplitMix64` (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     /// Streams of one seed have nothing to do with each other.
-    pub(crate) const fn new(seed: u64, stream: u64) -> Self {
+    pub const fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed);
         random.0 = random.next() ^ stream.wrapping_mul(0xd6e8_feb8_6659_fd93);
         random.0 = random.next();
         random
     }
 
-    pub(crate) const fn next(&mut self) -> u64 {
+    /// The next one, of all 64 bits.
+    pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,18 +23,18 @@ impl Random {
     }
 
     /// One of 0 to `count` − 1; 0 where there is none. That some are likelier by `count` / 2⁶⁴ does not show.
-    pub(crate) fn below(&mut self, count: usize) -> usize {
+    pub fn below(&mut self, count: usize) -> usize {
         ((u128::from(self.next()) * count as u128) >> 64) as usize
     }
 
     /// Between 0 and 1, and neither of them.
-    pub(crate) const fn unit(&mut self) -> f64 {
+    pub const fn unit(&mut self) -> f64 {
         // The upper 52 bits, and half a step: exact in a double.
         ((self.next() >> 12) as f64 + 0.5) / (1u64 << 52) as f64
     }
 
     /// Exponentially distributed, with mean 1.
-    pub(crate) fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.unit().ln()
     }
 }

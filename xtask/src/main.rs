@@ -1,10 +1,12 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
-//! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask readme` draws what the README
-//! shows, `cargo xtask serving` measures what serving metrics costs, `cargo xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual
-//! pages and shell completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
+//! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask calibrate` how far its predictions are
+//! off, `cargo xtask readme` draws what the README shows, `cargo xtask serving` measures what serving metrics costs, `cargo
+//! xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual pages and shell
+//! completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
 //! the live tests on other kernels, `cargo xtask simulate-fleet` makes a fleet up, and `cargo xtask fleet-scale` measures
 //! `lagstop fleet` over it.
 
+mod calibrate;
 mod command;
 mod ebpf;
 mod fleet;
@@ -17,7 +19,9 @@ mod readme;
 mod recorder;
 mod schema;
 mod serving;
+mod tenants;
 mod vmtest;
+mod work;
 mod workspace;
 
 use std::process::ExitCode;
@@ -36,6 +40,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    Calibrate(calibrate::Arguments),
     Completions(pages::CompletionsArguments),
     Ebpf(ebpf::Arguments),
     FleetScale(fleet::ScaleArguments),
@@ -45,12 +50,12 @@ enum Task {
     Overhead(overhead::Arguments),
     Readme(readme::Arguments),
     Recorder(recorder::Arguments),
-    #[command(hide = true)]
-    Nap(recorder::Nap),
     Schema(schema::Arguments),
     Serving(serving::Arguments),
     SimulateFleet(fleet::Arguments),
     Vmtest(vmtest::Arguments),
+    #[command(hide = true)]
+    Work(work::Work),
 }
 
 /// The comparison could not be made, which is neither a success nor a failure.
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
                 },
             )
         }
+        Task::Calibrate(arguments) => finish(calibrate::run(&workspace, &arguments), |_| 1),
         Task::Completions(arguments) => finish(pages::completions(&workspace, arguments), |_| 1),
         Task::Man(arguments) => finish(pages::man(&workspace, arguments), |_| 1),
         Task::Manifests(arguments) => finish(manifests::run(&workspace, &arguments), |error| {
@@ -77,11 +83,11 @@ fn main() -> ExitCode {
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
         Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
-        Task::Nap(nap) => nap.run(),
         Task::Serving(arguments) => finish(serving::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
+        Task::Work(work) => work.run(),
     }
 }
 

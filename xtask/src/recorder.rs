@@ -6,7 +6,7 @@ mod process;
 
 use std::{path::PathBuf, thread, time::Duration};
 
-pub(crate) use crowd::{Crowd, Nap, Pause};
+pub(crate) use crowd::{Crowd, Pause};
 pub(crate) use error::Error;
 pub(crate) use process::Process;
 

@@ -1,20 +1,10 @@
 //! Many cgroups, each with a process that sleeps most of the time.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
-
-use lagstop::{
-    host::{Hierarchy, Version},
-    model::GroupBy,
-};
-use rustix::process::{Signal, set_parent_process_death_signal};
-
 use super::error::Error;
+use crate::{
+    tenants::{Tenants, quiet},
+    work::{Kind, Work},
+};
 
 /// How long a process sleeps at a time: between so many milliseconds.
 #[derive(Clone, Copy)]
@@ -30,111 +20,23 @@ impl Pause {
     pub(crate) const SHORT: Self = Self { least_ms: 200, most_ms: 400 };
 }
 
+/// Should nobody end a process, it ends.
+const LONGEST_S: u64 = 15 * 60;
+
 /// The cgroups and their processes. Dropping it ends and removes them.
-pub(crate) struct Crowd {
-    parent: PathBuf,
-    members: Vec<(PathBuf, Child)>,
-}
+pub(crate) struct Crowd(#[expect(dead_code, reason = "held for its drop")] Tenants);
 
 impl Crowd {
     pub(crate) fn start(count: u32, pause: Pause) -> Result<Self, Error> {
-        let hierarchy = Hierarchy::find(GroupBy::Scheduler)?;
-        let parent = hierarchy.mount.join(format!("lagstop-crowd-{}", std::process::id()));
-        make(&parent)?;
-        let mut crowd = Self { parent, members: Vec::new() };
-        if hierarchy.version == Version::V2 {
-            for directory in [&hierarchy.mount, &crowd.parent] {
-                write(&directory.join("cgroup.subtree_control"), "+cpu")?;
-            }
-        }
+        let mut tenants = Tenants::make("lagstop-crowd", "crowd")?;
+        let kind = Kind::Nap { least_ms: pause.least_ms, most_ms: pause.most_ms };
         for number in 0..count {
-            crowd.add(number, pause)?;
+            // Paths are as long as those of Kubernetes.
+            let path = format!("kubepods-burstable-pod{number:08x}_0000_4000_8000_{number:012x}.slice");
+            let work = Work { seed: u64::from(number), threads: 1, seconds: LONGEST_S, kind };
+            let mut command = quiet(work.command().map_err(Error::file("this program"))?);
+            tenants.spawn(&path, &mut command)?;
         }
-        Ok(crowd)
-    }
-
-    /// Paths are as long as those of Kubernetes.
-    fn add(&mut self, number: u32, pause: Pause) -> Result<(), Error> {
-        let name = format!("kubepods-burstable-pod{number:08x}_0000_4000_8000_{number:012x}.slice");
-        let directory = self.parent.join(name);
-        make(&directory)?;
-        let program = std::env::current_exe().map_err(Error::file("this program"))?;
-        let mut command = Command::new(program);
-        command.args(["nap", &pause.least_ms.to_string(), &pause.most_ms.to_string(), &number.to_string()]);
-        let spawned = command.stdin(Stdio::null()).spawn();
-        let child = match spawned {
-            Ok(child) => child,
-            Err(source) => {
-                let _ = fs::remove_dir(&directory);
-                return Err(Error::file("a process of the crowd")(source));
-            }
-        };
-        let id = child.id();
-        self.members.push((directory.clone(), child));
-        write(&directory.join("cgroup.procs"), &id.to_string())
-    }
-}
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        for (_, child) in &mut self.members {
-            let _ = child.kill();
-        }
-        for (directory, child) in &mut self.members {
-            let _ = child.wait();
-            remove(directory);
-        }
-        remove(&self.parent);
-    }
-}
-
-fn make(directory: &Path) -> Result<(), Error> {
-    fs::create_dir(directory).map_err(Error::file(directory.display().to_string()))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Error> {
-    fs::write(file, text).map_err(Error::file(file.display().to_string()))
-}
-
-/// The kernel may take a moment longer to let the last process go.
-fn remove(directory: &Path) {
-    for _ in 0..100 {
-        if fs::remove_dir(directory).is_ok() {
-            return;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    eprintln!("{} cannot be removed: something is still in it", directory.display());
-}
-
-/// A process of the crowd.
-#[derive(clap::Args)]
-pub(crate) struct Nap {
-    least_ms: u64,
-    most_ms: u64,
-    seed: u64,
-}
-
-/// What it works when it is awake.
-const WORK: Duration = Duration::from_micros(50);
-/// Should nobody end it, it ends.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
-
-impl Nap {
-    pub(crate) fn run(&self) -> std::process::ExitCode {
-        let _ = set_parent_process_death_signal(Some(Signal::KILL));
-        let end = Instant::now() + LONGEST;
-        let mut random = self.seed;
-        while Instant::now() < end {
-            // As in Knuth's MMIX: good enough to keep them from waking up at once.
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let span = self.most_ms.saturating_sub(self.least_ms).max(1);
-            thread::sleep(Duration::from_millis(self.least_ms + (random >> 33) % span));
-            let awake = Instant::now();
-            while awake.elapsed() < WORK {
-                std::hint::spin_loop();
-            }
-        }
-        std::process::ExitCode::SUCCESS
+        Ok(Self(tenants))
     }
 }

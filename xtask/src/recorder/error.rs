@@ -2,9 +2,9 @@
 
 use std::{io, process::ExitStatus};
 
-use lagstop::{host::HostError, recording::ReadError};
+use lagstop::recording::ReadError;
 
-use crate::command::CommandError;
+use crate::{command::CommandError, tenants::TenantsError};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -23,7 +23,7 @@ pub(crate) enum Error {
     #[error("a budget is overrun: see above")]
     OverBudget,
     #[error(transparent)]
-    Host(#[from] HostError),
+    Tenants(#[from] TenantsError),
     #[error(transparent)]
     Recording(#[from] ReadError),
     #[error(transparent)]

@@ -1,0 +1,296 @@
+//! docs/accuracy.md: what came of it, for people.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{Display, Write as _},
+    fs,
+};
+
+use super::{
+    case::FIGURES,
+    error::Error,
+    load::Class,
+    result::{Calibration, Case, Estimate, Figure, Measured, Outcome, Setup},
+    tally::{Part, Tally},
+};
+use crate::workspace::Workspace;
+
+const PAGE: &str = "docs/accuracy.md";
+/// What the page's tables are made from.
+const DATA: &str = "docs/calibration.json";
+const BEGIN: &str = "<!-- tables: made by `cargo xtask calibrate --write-docs` -->";
+const END: &str = "<!-- end of tables -->";
+
+/// Writes what was measured, and the page with it.
+pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<(), Error> {
+    let page = workspace.root().join(PAGE);
+    let text = fs::read_to_string(&page).map_err(Error::file(PAGE))?;
+    let text = with_tables(&text, calibration).ok_or(Error::NoPlace(BEGIN, END))?;
+    super::write(&workspace.root().join(DATA), calibration)?;
+    fs::write(page, text).map_err(Error::file(PAGE))
+}
+
+/// The page with these tables.
+fn with_tables(page: &str, calibration: &Calibration) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}\n\n{}\n{}\n{END}{after}", summary(calibration), details(calibration)))
+}
+
+/// A case in a line.
+pub(super) fn line(case: &Case) -> String {
+    let what = match &case.outcome {
+        Outcome::Measured(Measured { figures, ended, .. }) => {
+            let changes = |Figure { name, predicted, measured, oracle }: &Figure| {
+                format!("{name} {} / {} / {}", shown(predicted), shown(measured), shown(oracle))
+            };
+            let mut all: Vec<String> = figures.iter().map(changes).collect();
+            all.extend(ended.iter().map(|why| format!("ended early: {why}")));
+            all.join("; ")
+        }
+        Outcome::Refused { why } => format!("REFUSED: {why}"),
+        Outcome::Failed { why } => format!("FAILED: {why}"),
+        Outcome::NotRun { why } => format!("not run: {why}"),
+    };
+    format!("{}: {what}", called(case))
+}
+
+fn called(Case { load, policy, repeat, .. }: &Case) -> String {
+    let again = if *repeat > 0 { format!(" ({})", repeat + 1) } else { String::new() };
+    format!("{load}, {policy}{again}")
+}
+
+/// Everything in a few tables.
+pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String {
+    let Setup { kernel, cpu, cpus, cgroups, seed, before_seconds, trial_seconds, .. } = setup;
+    let count = |is: fn(&Outcome) -> bool| cases.iter().filter(|case| is(&case.outcome)).count();
+    let mut text = format!(
+        "Linux {kernel}, {cpu}, {cpus} CPUs, cgroup v{cgroups}; seed {seed}; {before_seconds} s before each trial of {trial_seconds} s.\n\n\
+         {} cases: {} measured, {} refused, {} failed, {} not run.\n\n",
+        cases.len(),
+        count(|outcome| matches!(outcome, Outcome::Measured(_))),
+        count(|outcome| matches!(outcome, Outcome::Refused { .. })),
+        count(|outcome| matches!(outcome, Outcome::Failed { .. })),
+        count(|outcome| matches!(outcome, Outcome::NotRun { .. })),
+    );
+    let measured: Vec<(&Case, &Figure)> = cases
+        .iter()
+        .filter_map(|case| Some((case, case.measured()?)))
+        .flat_map(|(case, measured)| measured.figures.iter().map(move |figure| (case, figure)))
+        .collect();
+    let policies: BTreeMap<&str, ()> = cases.iter().map(|case| (case.policy.name(), ())).collect();
+    tallies(&mut text, "figure", &measured, FIGURES.map(label), |_, figure| label(&figure.name));
+    tallies(&mut text, "load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
+    tallies(&mut text, "policy", &measured, policies.into_keys(), |case, _| case.policy.name());
+    others(&mut text, cases);
+    text
+}
+
+/// A row for each of these, and one for all.
+fn tallies<'a>(
+    text: &mut String,
+    by: &str,
+    measured: &[(&'a Case, &'a Figure)],
+    names: impl IntoIterator<Item = &'static str>,
+    name_of: impl Fn(&'a Case, &'a Figure) -> &'a str,
+) {
+    let mut rows = Vec::new();
+    for name in names {
+        let figures: Vec<_> =
+            measured.iter().filter(|(case, figure)| name_of(case, figure) == name).map(|(_, figure)| *figure).collect();
+        if !figures.is_empty() {
+            rows.push(row(name, &Tally::of(figures)));
+        }
+    }
+    rows.push(row("**all**", &Tally::of(measured.iter().map(|(_, figure)| *figure))));
+    let headings = [
+        by,
+        "predicted",
+        "not predicted",
+        "measured inside",
+        "oracle inside",
+        "intervals overlap",
+        "wrong sign",
+        "median error",
+        "against the oracle",
+        "median width",
+        "trial against the oracle",
+    ];
+    table(text, &headings, rows);
+}
+
+fn row(name: &str, tally: &Tally) -> Vec<String> {
+    let part = |Part { some, all }: Part| match all {
+        0 => "n/a".to_owned(),
+        _ => format!("{some} of {all}, {:.0} %", 100.0 * some as f64 / all as f64),
+    };
+    let points = |points: Option<f64>| points.map_or_else(|| "n/a".to_owned(), |it| format!("{:.0}", it * 100.0));
+    vec![
+        name.to_owned(),
+        tally.predicted.to_string(),
+        tally.unpredicted.to_string(),
+        part(tally.inside),
+        part(tally.oracle_inside),
+        part(tally.overlap),
+        part(tally.wrong_sign),
+        points(tally.error),
+        points(tally.oracle_error),
+        points(tally.width),
+        points(tally.trial_error),
+    ]
+}
+
+/// What was refused, what failed, what ended early, and what was not predicted.
+fn others(text: &mut String, cases: &[Case]) {
+    let mut reasons: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    for case in cases {
+        let (what, why) = match &case.outcome {
+            Outcome::Refused { why } => ("Refused", why.as_str()),
+            Outcome::Failed { why } => ("Failed", why.as_str()),
+            Outcome::NotRun { why } => ("Not run", why.as_str()),
+            Outcome::Measured(measured) => {
+                for figure in measured.figures.iter().filter(|figure| figure.predicted.change.is_none()) {
+                    let why = figure.predicted.why_not.as_deref().unwrap_or("the trial does not say why");
+                    let of = format!("{}: {}", called(case), label(&figure.name));
+                    reasons.entry(("Not predicted", why)).or_default().push(of);
+                }
+                let Some(why) = &measured.ended else { continue };
+                ("Ended early", why.as_str())
+            }
+        };
+        reasons.entry((what, why)).or_default().push(called(case));
+    }
+    if !reasons.is_empty() {
+        let rows = reasons.into_iter().map(|((what, why), of)| vec![what.to_owned(), some(&of), one_line(why)]);
+        table(text, &["", "what", "why"], rows);
+    }
+}
+
+/// Their names, or the first of many.
+fn some(names: &[String]) -> String {
+    const MOST: usize = 12;
+    match names.len().checked_sub(MOST) {
+        None | Some(0) => names.join("; "),
+        Some(more) => format!("{}; and {more} more", names[..MOST].join("; ")),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
+}
+
+/// Every case, figure by figure.
+fn details(Calibration { cases, .. }: &Calibration) -> String {
+    let mut text = String::new();
+    for name in FIGURES {
+        let rows = cases.iter().filter_map(|case| {
+            let measured = case.measured()?;
+            let Figure { predicted, measured, oracle, .. } =
+                measured.figures.iter().find(|figure| figure.name == name)?;
+            let inside = match predicted.holds(measured.change) {
+                Some(true) => "yes",
+                Some(false) => "**no**",
+                None => "n/a",
+            };
+            let again = if case.repeat > 0 { format!(" ({})", case.repeat + 1) } else { String::new() };
+            let name = format!("{}{again}", case.load);
+            Some(vec![
+                name,
+                case.policy.to_string(),
+                shown(predicted),
+                shown(measured),
+                shown(oracle),
+                inside.to_owned(),
+            ])
+        });
+        let rows: Vec<_> = rows.collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "### {}\n", capital(label(name)));
+        table(&mut text, &["load", "policy", "predicted", "measured", "oracle", "inside"], rows);
+    }
+    text.trim_end().to_owned()
+}
+
+/// A figure's name, for people.
+fn label(name: &str) -> &'static str {
+    match name {
+        "light_waiting" => "light waiting",
+        "heavy_waiting" => "heavy waiting",
+        "heavy_time" => "heavy time",
+        "waiting" => "host waiting",
+        "switches" => "switches",
+        "overhead" => "overhead",
+        _ => "another figure",
+    }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn table(text: &mut String, headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) {
+    let mut line = |cells: &[&dyn Display]| {
+        text.push('|');
+        cells.iter().for_each(|cell| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, " {cell} |");
+        });
+        text.push('\n');
+    };
+    line(&headings.iter().map(|heading| heading as &dyn Display).collect::<Vec<_>>());
+    line(&vec![&"---" as &dyn Display; headings.len()]);
+    for row in rows {
+        line(&row.iter().map(|cell| cell as &dyn Display).collect::<Vec<_>>());
+    }
+    text.push('\n');
+}
+
+fn shown(estimate: &Estimate) -> String {
+    let percent = |change: f64| format!("{:+.0} %", change * 100.0).replace('-', "−");
+    let Some(change) = estimate.change else { return "n/a".to_owned() };
+    match estimate.interval() {
+        Some((low, high)) => format!("{} [{}, {}]", percent(change), percent(low), percent(high)),
+        None => percent(change),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::read;
+
+    #[test]
+    fn the_page_shows_what_was_measured() {
+        let workspace = Workspace::here();
+        let calibration = read(&workspace.root().join(DATA)).unwrap();
+        let page = fs::read_to_string(workspace.root().join(PAGE)).unwrap();
+        assert!(page == with_tables(&page, &calibration).unwrap(), "cargo xtask calibrate --from {DATA} --write-docs");
+    }
+
+    #[test]
+    fn what_was_refused_or_failed_is_told() {
+        let mut calibration = read(&Workspace::here().root().join(DATA)).unwrap();
+        let case = |outcome| Case { outcome, load: "bursts".to_owned(), ..calibration.cases[0].clone() };
+        calibration.cases = vec![
+            case(Outcome::Refused { why: "no | slices\n here".to_owned() }),
+            case(Outcome::Failed { why: "it broke".to_owned() }),
+            case(Outcome::NotRun { why: "the time was up".to_owned() }),
+        ];
+        let text = summary(&calibration);
+        assert!(text.contains("3 cases: 0 measured, 1 refused, 1 failed, 1 not run."), "{text}");
+        for (what, why) in [("Refused", "no \\| slices here"), ("Failed", "it broke"), ("Not run", "the time was up")] {
+            let told = text.lines().any(|line| line.starts_with(&format!("| {what} | bursts")) && line.contains(why));
+            assert!(told, "{what}: {text}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_no_change() {
+        let estimate = |change| Estimate { change, low: Some(-0.126), high: Some(0.5), why_not: None };
+        assert_eq!(shown(&estimate(Some(-0.1))), "−10 % [−13 %, +50 %]");
+        assert_eq!(shown(&estimate(None)), "n/a");
+    }
+}

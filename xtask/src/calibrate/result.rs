@@ -1,0 +1,143 @@
+//! What came of a run: target/calibration.json.
+
+use lagstop::trial::Policy;
+use serde::{Deserialize, Serialize};
+
+use super::load::Class;
+
+/// Everything that was measured. It says nothing of when.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Calibration {
+    pub(super) schema: String,
+    pub(super) setup: Setup,
+    pub(super) cases: Vec<Case>,
+}
+
+/// What all cases share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Setup {
+    /// SHA-256 of the lagstop that was tried.
+    pub(super) lagstop: String,
+    pub(super) kernel: String,
+    pub(super) cpu: String,
+    pub(super) cpus: usize,
+    /// Version of the cgroup hierarchy with the `cpu` controller.
+    pub(super) cgroups: u32,
+    pub(super) seed: u64,
+    /// How long was measured before each trial.
+    pub(super) before_seconds: f64,
+    /// How long each trial took.
+    pub(super) trial_seconds: f64,
+}
+
+/// A load, and a policy that was tried on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Case {
+    pub(super) load: String,
+    pub(super) class: Class,
+    /// Were the light cgroups named (`--light`), or found by diagnose?
+    pub(super) is_named: bool,
+    pub(super) policy: Policy,
+    pub(super) repeat: u32,
+    pub(super) seed: u64,
+    pub(super) outcome: Outcome,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "kebab-case")]
+pub(super) enum Outcome {
+    /// Predicted and measured.
+    Measured(Measured),
+    /// The policy is not for this kernel or these cgroups.
+    Refused { why: String },
+    /// It went wrong.
+    Failed { why: String },
+    /// It was not its turn.
+    NotRun { why: String },
+}
+
+/// What was predicted and measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Measured {
+    /// How many cgroups were to go first.
+    pub(super) light: usize,
+    /// How many paid.
+    pub(super) heavy: usize,
+    /// Blocks with the policy.
+    pub(super) pairs: usize,
+    /// Why the trial ended before its time.
+    pub(super) ended: Option<String>,
+    /// The longest time between two looks of the oracle.
+    pub(super) longest_gap_ms: f64,
+    pub(super) figures: Vec<Figure>,
+}
+
+/// One figure's change with the policy, as shares of what it was without: predicted, measured by the trial, and summed by the
+/// oracle over the same time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) predicted: Estimate,
+    pub(super) measured: Estimate,
+    pub(super) oracle: Estimate,
+}
+
+/// A change, and between what it is. `None` is not known, and then it is said why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Estimate {
+    pub(super) change: Option<f64>,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) why_not: Option<String>,
+}
+
+impl Calibration {
+    pub(super) const SCHEMA: &'static str = "lagstop.calibration/1";
+
+    /// Puts it in place of the same case.
+    pub(super) fn put(&mut self, case: Case) {
+        match self.cases.iter_mut().find(|there| there.is_same(&case)) {
+            Some(there) => *there = case,
+            None => self.cases.push(case),
+        }
+    }
+}
+
+impl Case {
+    /// Is it of the same load, policy and repetition?
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (&self.load, self.policy, self.repeat) == (&other.load, other.policy, other.repeat)
+    }
+
+    /// Is it known what comes of it?
+    pub(super) const fn is_settled(&self) -> bool {
+        matches!(self.outcome, Outcome::Measured(_) | Outcome::Refused { .. })
+    }
+
+    pub(super) const fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) => Some(measured),
+            _ => None,
+        }
+    }
+}
+
+impl Estimate {
+    /// Its interval.
+    pub(super) fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
+    }
+
+    /// Is this within the interval? `None` without either.
+    pub(super) fn holds(&self, value: Option<f64>) -> Option<bool> {
+        let (low, high) = self.interval()?;
+        value.map(|value| low <= value && value <= high)
+    }
+
+    /// Is it told from no change? `None` without an interval.
+    pub(super) fn is_change(&self) -> Option<bool> {
+        self.interval().map(|(low, high)| low > 0.0 || high < 0.0)
+    }
+}

@@ -1,0 +1,141 @@
+//! How often predictions hold, and how far they are off.
+
+use super::result::{Estimate, Figure};
+
+/// Of some predicted figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Tally {
+    /// With a prediction, and a change that was measured.
+    pub(super) predicted: usize,
+    /// Without a prediction.
+    pub(super) unpredicted: usize,
+    /// What the trial measured is within the predicted interval.
+    pub(super) inside: Part,
+    /// What the oracle summed is.
+    pub(super) oracle_inside: Part,
+    /// The predicted interval and that of the trial have something in common.
+    pub(super) overlap: Part,
+    /// Of those that the trial tells from no change: predicted with the other sign.
+    pub(super) wrong_sign: Part,
+    /// Predicted less measured, without its sign.
+    pub(super) error: Option<f64>,
+    /// Predicted less what the oracle summed, without its sign.
+    pub(super) oracle_error: Option<f64>,
+    /// How wide the predicted interval is.
+    pub(super) width: Option<f64>,
+    /// What the trial measured less what the oracle summed, without its sign: the trial's own error.
+    pub(super) trial_error: Option<f64>,
+}
+
+/// So many of so many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) some: usize,
+    pub(super) all: usize,
+}
+
+impl Part {
+    /// Of those that it can be said of.
+    fn of(said: impl Iterator<Item = Option<bool>>) -> Self {
+        said.flatten()
+            .fold(Self::default(), |Self { some, all }, is| Self { some: some + usize::from(is), all: all + 1 })
+    }
+}
+
+impl Tally {
+    /// Of these figures. One that was not measured counts for nothing.
+    pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Self {
+        let (known, unpredicted): (Vec<&Figure>, Vec<&Figure>) =
+            figures.into_iter().partition(|figure| figure.predicted.change.is_some());
+        let apart = |one: fn(&Figure) -> &Estimate, other: fn(&Figure) -> &Estimate| {
+            median(
+                known.iter().filter_map(|figure| Some((one(figure).change? - other(figure).change?).abs())).collect(),
+            )
+        };
+        let said = |of: fn(&Figure) -> Option<bool>| Part::of(known.iter().map(|figure| of(figure)));
+        Self {
+            predicted: known.iter().filter(|figure| figure.measured.change.is_some()).count(),
+            unpredicted: unpredicted.len(),
+            inside: said(|figure| figure.predicted.holds(figure.measured.change)),
+            oracle_inside: said(|figure| figure.predicted.holds(figure.oracle.change)),
+            overlap: said(|figure| {
+                let ((low, high), (least, most)) = (figure.predicted.interval()?, figure.measured.interval()?);
+                Some(low <= most && least <= high)
+            }),
+            wrong_sign: said(|figure| {
+                let sign = figure.predicted.change? * figure.measured.change?;
+                figure.measured.is_change()?.then_some(sign < 0.0)
+            }),
+            error: apart(|figure| &figure.predicted, |figure| &figure.measured),
+            oracle_error: apart(|figure| &figure.predicted, |figure| &figure.oracle),
+            width: median(
+                known.iter().filter_map(|figure| figure.predicted.interval()).map(|(low, high)| high - low).collect(),
+            ),
+            trial_error: apart(|figure| &figure.measured, |figure| &figure.oracle),
+        }
+    }
+}
+
+fn median(mut figures: Vec<f64>) -> Option<f64> {
+    figures.sort_by(f64::total_cmp);
+    let middle = figures.len() / 2;
+    let upper = *figures.get(middle)?;
+    Some(if figures.len() % 2 == 1 { upper } else { f64::midpoint(figures[middle - 1], upper) })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A change, and its interval.
+    fn estimate(of: (f64, f64, f64)) -> Estimate {
+        Estimate { change: Some(of.0), low: Some(of.1), high: Some(of.2), why_not: None }
+    }
+
+    fn figure(predicted: (f64, f64, f64), measured: (f64, f64, f64), oracle: f64) -> Figure {
+        let oracle = Estimate { change: Some(oracle), ..Estimate::default() };
+        Figure {
+            name: "light_waiting".to_owned(),
+            predicted: estimate(predicted),
+            measured: estimate(measured),
+            oracle,
+        }
+    }
+
+    #[test]
+    fn what_holds_is_told_from_what_does_not() {
+        let figures = [
+            // Both in it.
+            figure((-0.5, -0.6, -0.4), (-0.45, -0.7, -0.2), -0.55),
+            // Neither, and the other sign.
+            figure((0.3, 0.2, 0.4), (-0.2, -0.3, -0.1), -0.1),
+            // The intervals overlap all the same; no sign is wrong where there is no change.
+            figure((0.3, 0.1, 0.4), (-0.1, -0.3, 0.2), 0.2),
+        ];
+        let tally = Tally::of(&figures);
+        assert_eq!((tally.predicted, tally.unpredicted), (3, 0));
+        assert_eq!(tally.inside, Part { some: 1, all: 3 });
+        assert_eq!(tally.oracle_inside, Part { some: 2, all: 3 });
+        assert_eq!(tally.overlap, Part { some: 2, all: 3 });
+        assert_eq!(tally.wrong_sign, Part { some: 1, all: 2 });
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        assert!(near(tally.error, 0.4) && near(tally.oracle_error, 0.1) && near(tally.width, 0.2), "{tally:?}");
+        assert!(near(tally.trial_error, 0.1), "{tally:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_does_not_count() {
+        let without = |of: fn(&mut Figure) -> &mut Estimate| {
+            let mut figure = figure((-0.5, -0.6, -0.4), (-0.45, -0.7, -0.2), -0.55);
+            *of(&mut figure) = Estimate::default();
+            Tally::of(&[figure])
+        };
+        let tally = without(|figure| &mut figure.predicted);
+        assert_eq!((tally.predicted, tally.unpredicted, tally.inside.all, tally.error), (0, 1, 0, None));
+        let tally = without(|figure| &mut figure.measured);
+        assert_eq!((tally.predicted, tally.inside.all, tally.oracle_inside.some, tally.error), (0, 0, 1, None));
+        let tally = without(|figure| &mut figure.oracle);
+        assert_eq!((tally.predicted, tally.inside.some, tally.oracle_inside.all, tally.trial_error), (1, 1, 0, None));
+        assert_eq!(Tally::of(&[]), Tally::default());
+    }
+}
