@@ -11,6 +11,8 @@ use crate::{
 const MOST_DEMANDS: usize = 50_000;
 /// Levels of the tree that are looked at: the kernel's own limit is far above what anybody has.
 const MOST_LEVELS: usize = 64;
+/// Quotas and their periods are no shorter, in seconds (`min_cfs_quota_period`).
+const LEAST_QUOTA: f64 = 0.001;
 
 /// What the cgroups asked of the CPUs in some of the intervals, spread evenly.
 #[derive(Clone, Debug)]
@@ -180,7 +182,7 @@ impl Asked {
             group.weight = level.weight.filter(|weight| weight.is_finite() && *weight > 0.0).unwrap_or(usual) / usual;
             group.is_idle = level.is_idle;
             let quota = level.quota_ns.zip(level.period_ns).map(|(quota, period)| (quota.seconds(), period.seconds()));
-            group.quota = quota.filter(|&(quota, period)| quota > 0.0 && period > 0.0);
+            group.quota = quota.filter(|&(quota, period)| quota >= LEAST_QUOTA && period >= LEAST_QUOTA);
             at = group.parent;
         }
         if let Some(cpus) = &cgroup.cpus {

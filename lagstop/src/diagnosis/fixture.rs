@@ -1,9 +1,12 @@
 //! Intervals to test with.
 
 use super::{Finding, Rule, Severity, Thresholds, diagnose};
-use crate::model::{
-    Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Listener, ListenerTotals,
-    Lost, Nanos, Session, Tasks, Totals,
+use crate::{
+    model::{
+        Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level, Listener,
+        ListenerTotals, Lost, Nanos, Session, Tasks, Totals,
+    },
+    simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -231,7 +234,45 @@ pub(crate) fn overloaded(intervals: u64) -> Vec<Interval> {
         .collect()
 }
 
-/// As above, on a kernel that did not let costs be measured.
+/// A second of a host with four CPUs on which these compete, as the simulation has it: name, threads, bursts a second and the CPU
+/// time of each in ms. Without bursts its threads never sleep.
+pub(crate) fn competing(intervals: u64, groups: &[(&str, u32, u32, f64)]) -> Vec<Interval> {
+    let demand = |&(_, threads, bursts, ms): &(&str, u32, u32, f64)| {
+        let slept = f64::from(threads) - f64::from(bursts) * ms / 1e3;
+        let (spinners, tasks) = if bursts == 0 { (threads, 0) } else { (0, threads) };
+        Demand { credit: 0.1, spinners, tasks, bursts, service: ms / 1e3, slept, waited: 0.0 }
+    };
+    let step = Step { duration: 1.0, demands: groups.iter().map(demand).enumerate().collect() };
+    let cpus = CPUS as usize;
+    let trace = Trace { cpus, groups: vec![Group::default(); groups.len()], steps: vec![step; 20] };
+    let outcome = simulation::run(&trace, &Kernel::usual(cpus), &Switching::default(), &Policy::none(), 99);
+    let row = |(number, &(name, threads, bursts, _)): (usize, &(&str, u32, u32, f64))| {
+        let served = outcome.groups[number];
+        let (cpu, wait) = (served.cpu / 20.0, served.wait / 20.0);
+        let waits = u64::from(if bursts == 0 { 250 } else { bursts });
+        let mut cgroup =
+            cgroup(&Of(20 + number as u64, "", waits, 14_000, 0, waits, (wait * 1e6) as u64 / waits, cpu + wait));
+        (cgroup.totals.cpu_ns, cgroup.totals.threads) = (Nanos((cpu * 1e9) as u64), u64::from(threads));
+        (cgroup.path, cgroup.name) = (format!("/apps.slice/{name}").into(), name.into());
+        cgroup.totals.voluntary_switches = u64::from(bursts);
+        cgroup.totals.runq_wait_ns = Some(Nanos((wait * 1e9) as u64));
+        cgroup.levels = Some([Level::DEFAULT; 2].into());
+        cgroup
+    };
+    let cgroups: Vec<Cgroup> = groups.iter().enumerate().map(row).collect();
+    (0..intervals).map(|seq| interval_of(seq, cgroups.clone())).collect()
+}
+
+/// Twelve that never sleep, and two light ones that wait for them. One has a hostile name.
+pub(crate) fn contended(intervals: u64) -> Vec<Interval> {
+    let names: Vec<String> = (0..10).map(|n| format!("etl-{n}")).collect();
+    let mut groups =
+        vec![("web", 4, 20, 6.0), ("api\u{1b}[2J", 2, 8, 10.0), ("batch", 4, 0, 0.0), ("train", 4, 0, 0.0)];
+    groups.extend(names.iter().map(|name| (name.as_str(), 2, 0, 0.0)));
+    competing(intervals, &groups)
+}
+
+/// The overloaded host, on a kernel that did not let costs be measured.
 pub(crate) fn without_cost(intervals: u64) -> Vec<Interval> {
     let mut all = overloaded(intervals);
     for interval in &mut all {

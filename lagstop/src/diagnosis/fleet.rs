@@ -131,7 +131,7 @@ mod tests {
         let fleet = Fleet::new(vec![
             report("idle", &fixture::idle(60)),
             report("blind", &fixture::without_cost(60)),
-            report("full", &fixture::overloaded(60)),
+            report("full", &fixture::contended(60)),
         ]);
         let names: Vec<&str> = fleet.hosts.iter().map(|host| &*host.report.session.hostname).collect();
         assert_eq!((names, fleet.unmeasured, fleet.total.cpus), (vec!["full", "idle", "blind"], 1, 12));
@@ -139,7 +139,7 @@ mod tests {
         assert!((fleet.total.cores_lost.unwrap().as_f64() - lost(0) - lost(1)).abs() < 1e-12);
         assert!((fleet.total.overhead.unwrap().as_f64() - (lost(0) + lost(1)) / 8.0).abs() < 1e-12, "of the measured");
         assert_eq!(fleet.pays_most().unwrap().report.session.hostname, "full");
-        assert_eq!(fleet.worst(), Severity::Critical);
+        assert_eq!(fleet.worst(), Severity::Warning);
     }
 
     #[test]

@@ -23,6 +23,8 @@ use crate::{
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Work that a simulation may be, as bursts × tasks on a CPU: some tenths of a second.
 const MOST_WORK: f64 = 3e6;
+/// CPU time that is simulated, in seconds: 250 ticks each.
+const MOST_CPU_SECONDS: f64 = 500.0;
 /// Bursts that are simulated, whatever the work.
 const BURSTS: std::ops::RangeInclusive<f64> = 4e3..=2e4;
 
@@ -73,7 +75,7 @@ impl Observations {
     /// How long it is what is simulated, in seconds, and how many bursts. `None` where nothing can be.
     pub(super) fn forecast_extent(&self) -> Option<(f64, u64)> {
         let trace = self.asked.trace();
-        trace.is_sound().then(|| trace.shortened(most_bursts(trace))).map(|it| (it.duration(), it.bursts()))
+        trace.is_sound().then(|| shortened(trace)).map(|it| (it.duration(), it.bursts()))
     }
 
     /// The cgroups that `is_light` says of by their paths, and the heavy ones: each at the level where the one competes with
@@ -90,8 +92,11 @@ impl Observations {
             rows.filter_map(|(&id, observed)| Some((asked.number(id)?, observed.totals.cpu_ns.0))).collect();
         let fair = rows.iter().map(|&(_, cpu)| cpu as f64).sum::<f64>() / rows.len().max(1) as f64;
         let is_other = |number: usize| !light.iter().any(|&one| asked.is_inside(number, one));
-        let heavy: Vec<usize> =
-            rows.iter().filter(|&&(number, cpu)| cpu as f64 > fair && is_other(number)).map(|&(number, _)| number).collect();
+        let heavy: Vec<usize> = rows
+            .iter()
+            .filter(|&&(number, cpu)| cpu as f64 > fair && is_other(number))
+            .map(|&(number, _)| number)
+            .collect();
         Competitors::lifted(asked, &light, &heavy)
     }
 
@@ -99,9 +104,9 @@ impl Observations {
     pub fn forecaster(&self) -> Option<Forecaster<'_>> {
         let asked = &self.asked;
         asked.trace().is_sound().then_some(())?;
-        let trace = asked.trace().shortened(most_bursts(asked.trace()));
+        let trace = shortened(asked.trace());
         let usual = Kernel::usual(trace.cpus);
-        let seconds = |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(1e-5, 1.0);
+        let seconds = |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(1e-4, 0.1);
         let kernel = Kernel {
             tick: seconds(self.session.tick_ns, usual.tick),
             slice: seconds(self.session.base_slice_ns, usual.slice),
@@ -182,6 +187,11 @@ fn sum(groups: &[Served], is: impl Fn(usize) -> bool) -> Served {
         work: sum.work + served.work,
         wait: sum.wait + served.wait,
     })
+}
+
+/// As much of it as is simulated in some tenths of a second.
+fn shortened(trace: &Trace) -> Trace {
+    trace.shortened(most_bursts(trace), MOST_CPU_SECONDS / trace.cpus as f64)
 }
 
 fn most_bursts(trace: &Trace) -> u64 {

@@ -168,7 +168,10 @@ impl<'a> Judged<'a> {
         let (Some(gain), false) = (all.forecast.change("light_waiting"), self.is_far_off()) else {
             let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
             let why = why.unwrap_or("the simulation is too far off");
-            return (Severity::Info, format!("{found}. What going first would do is not predicted: {why}. A trial tells."));
+            return (
+                Severity::Info,
+                format!("{found}. What going first would do is not predicted: {why}. A trial tells."),
+            );
         };
         let light = format!("{} ({})", changed(gain.change), gain::range(&gain));
         if !all.is_worthwhile(self.thresholds) {
@@ -201,12 +204,7 @@ impl<'a> Judged<'a> {
 
     /// Does the simulation not reproduce what was measured, of those that the verdict is about?
     fn is_far_off(&self) -> bool {
-        self.plan().is_some_and(|plan| {
-            // No number at all is as bad.
-            let is_near = |error: f64| error.abs() <= MOST_OFF;
-            plan.forecast.change("light_waiting").is_none()
-                || !plan.forecast.errors.worst().is_none_or(is_near)
-        })
+        self.plan().is_some_and(|plan| plan.forecast.change("light_waiting").is_none() || !plan.forecast.is_near())
     }
 
     fn has_waits(&self) -> bool {
@@ -233,7 +231,7 @@ impl<'a> Judged<'a> {
             intervals: self.observations.span.intervals,
             samples: self.light.waits.saturating_add(self.heavy.waits),
             samples_are: "waits",
-            agreeing: self.plan().map(|plan| plan.forecast.agreeing(self.thresholds.light_gain)),
+            agreeing: None,
             lost,
         };
         let confidence = basis.confidence();
@@ -242,6 +240,13 @@ impl<'a> Judged<'a> {
             confidence.lowered("another scheduler is simulated")
         } else {
             confidence
+        };
+        let (agree, of) = plan.forecast.agreeing(self.thresholds.light_gain);
+        let is_steady = agree * 5 >= of * 4 || agree * 5 <= of;
+        let confidence = if is_steady {
+            confidence
+        } else {
+            confidence.lowered(&format!("it is worth it in {agree} of {of} halves of simulations"))
         };
         plan.forecast.errors.worst().map_or(confidence.clone(), |error| held_against(confidence, error))
     }
@@ -348,9 +353,8 @@ impl<'a> Judged<'a> {
 
     /// Quotas that explain a part of the waits of those who would go first.
     fn throttled(&self) -> Option<String> {
-        let matters = |one: &&Sibling<'_>| {
-            one.throttled_share().is_some_and(|share| share >= Observed::THROTTLED_MATTERS)
-        };
+        let matters =
+            |one: &&Sibling<'_>| one.throttled_share().is_some_and(|share| share >= Observed::THROTTLED_MATTERS);
         let waiting = self.arena.iter().flat_map(|arena| arena.waiting(self.thresholds));
         let count = waiting.filter(matters).count() as u64;
         (count > 0).then(|| {

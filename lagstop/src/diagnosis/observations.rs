@@ -194,7 +194,8 @@ impl Observations {
     pub fn about(&self, id: CgroupId, thresholds: &Thresholds) -> Vec<Finding> {
         // Everybody's, not only the first of the worst.
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
-        let about = |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
+        let about =
+            |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
         let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings

@@ -4,16 +4,15 @@ use crate::model::{CgroupId, Session};
 
 /// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`. `None` where its path
 /// may not show as it is and it has no `id`.
-pub(super) fn write(
-    session: &Session,
-    id: Option<CgroupId>,
-    path: &str,
-    file: &str,
-    value: &str,
-) -> Option<String> {
+pub(super) fn write(session: &Session, id: Option<CgroupId>, path: &str, file: &str, value: &str) -> Option<String> {
+    let is_plain = directory(session, path).is_some();
+    (is_plain || id.is_some()).then(|| write_to(session, id.unwrap_or_default(), path, file, value))
+}
+
+fn write_to(session: &Session, id: CgroupId, path: &str, file: &str, value: &str) -> String {
     match directory(session, path) {
-        Some(directory) => Some(format!("echo {} | sudo tee {}", quote(value), quote(&format!("{directory}/{file}")))),
-        None => Some(inside(session, id?, path, &format!("echo \"{value}\" > \"$1/{file}\""), &[])),
+        Some(directory) => format!("echo {} | sudo tee {}", quote(value), quote(&format!("{directory}/{file}"))),
+        None => inside(session, id, path, &format!("echo \"{value}\" > \"$1/{file}\""), &[]),
     }
 }
 
@@ -41,7 +40,7 @@ pub(super) fn cpuset(session: &Session, id: CgroupId, path: &str, cpus: &str) ->
     let mount = mount(session);
     let sibling = mount.rsplit_once('/').map(|(parent, _)| format!("{parent}/cpuset"));
     let (1, Some(cpusets)) = (session.cgroup_version, sibling) else {
-        return inside(session, id, path, "echo \"$2\" > \"$1/cpuset.cpus\"", &[cpus]);
+        return write_to(session, id, path, "cpuset.cpus", cpus);
     };
     let steps = "to=$3; rest=${1#\"$2\"}/; \
                  while rest=${rest#/}; [ -n \"$rest\" ]; do \
@@ -130,7 +129,7 @@ mod tests {
         let of = |mount, version| {
             let session = session(mount, version);
             let (file, default) = weight(&session);
-            [write(&session, CgroupId(77), "/a", file, &default.to_string()), list_levels(&session)]
+            [write(&session, Some(CgroupId(77)), "/a", file, &default.to_string()).unwrap(), list_levels(&session)]
         };
         assert_eq!(
             of("/sys/fs/cgroup/cpu,cpuacct", 1),

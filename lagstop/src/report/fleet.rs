@@ -157,31 +157,24 @@ mod tests {
     #[test]
     fn a_fleet_reads_like_this() {
         insta::assert_snapshot!(text(&fleet(), Options::default()), @"
-        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured); lightest first would
-        free 0.038 cores of them, most on busy: 0.038 cores.
+        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured).
 
         host           CPUs  overhead     cores lost      waiting  light spared  cores freed
-        busy              4    10.6 %     0.42 cores   12.3 tasks        99.0 %  0.038 cores
+        busy              4    10.6 %     0.42 cores   12.3 tasks             –            –
         quiet             4    0.01 %  < 0.001 cores  0.001 tasks             –            –
-        blind�[2J|<b>     4       n/a            n/a   12.3 tasks        99.1 %            –
-        all              12     5.3 %     0.42 cores   24.6 tasks             –  0.038 cores
+        blind�[2J|<b>     4       n/a            n/a   12.3 tasks             –            –
+        all              12     5.3 %     0.42 cores   24.6 tasks             –            –
 
-        busy: 1 critical finding, 2 warnings, 1 thing worth knowing.
+        busy: 1 critical finding, 1 warning, 2 things worth knowing.
             CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
                         cores), in its busy times 45.1 times what it takes when quiet, because there were
                         more switches (59.6 % of the growth) and each got dearer (40.4 %).
             WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
                         CPUs look 60.0 % used, and 49.4 % without switching.
-            WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.0 %
-                        of their wait; the heavy ones would take 10.2 % less time.
 
         quiet: 1 question without enough data.
 
-        blind�[2J|<b>: 1 warning, 1 thing worth knowing, 3 questions without enough data.
-            WARNING     lags_candidates: 2 of 2 cgroups below their fair share wait long, while 2 above it
-                        used 87.5 % of the cgroups' CPU time. Going first would spare the light ones 99.1 %
-                        of their wait; the heavy ones would take 9.7 % less time.
+        blind�[2J|<b>: 2 things worth knowing, 3 questions without enough data.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");

@@ -85,16 +85,17 @@ impl Trace {
         (1..=Self::MOST_CPUS).contains(&self.cpus) && asks && is_small && self.steps.iter().all(fits)
     }
 
-    /// The same with so many bursts at most: steps spread over all of it, and where a few of them have more already, the
-    /// first part of each.
+    /// The same with so many bursts and so many seconds at most: steps spread over all of it, and where a few of them have more
+    /// already, the first part of each.
     #[must_use]
-    pub fn shortened(&self, most_bursts: u64) -> Self {
+    pub fn shortened(&self, most_bursts: u64, most_seconds: f64) -> Self {
         let work = self.steps.iter().map(Step::work).fold(0, u64::saturating_add);
-        let many = work.div_ceil(most_bursts.max(1)).max(1);
+        let many = work.div_ceil(most_bursts.max(1)).max((self.duration() / most_seconds).ceil() as u64).max(1);
         let stride = (self.steps.len() / Self::FEWEST_STEPS).clamp(1, usize::try_from(many).unwrap_or(usize::MAX));
         let steps: Vec<&Step> = self.steps.iter().step_by(stride).collect();
         let bursts = steps.iter().map(|step| step.bursts()).fold(0, u64::saturating_add);
-        let part = (most_bursts as f64 / bursts.max(1) as f64).min(1.0);
+        let seconds: f64 = steps.iter().map(|step| step.duration).sum();
+        let part = (most_bursts as f64 / bursts.max(1) as f64).min(most_seconds / seconds.max(1e-9)).min(1.0);
         let shorten = |step: &Step| Step {
             duration: step.duration * part,
             demands: step.demands.iter().map(|&(group, demand)| (group, demand.part(part))).collect(),
@@ -187,15 +188,8 @@ mod tests {
 
     #[test]
     fn tasks_that_sleep_ask_in_bursts() {
-        let expected = Demand {
-            credit: 0.5,
-            spinners: 0,
-            tasks: 4,
-            bursts: 100,
-            service: 0.002,
-            slept: 3.7,
-            waited: 0.1,
-        };
+        let expected =
+            Demand { credit: 0.5, spinners: 0, tasks: 4, bursts: 100, service: 0.002, slept: 3.7, waited: 0.1 };
         assert_eq!(of(200, 100, 100, 4), expected);
     }
 
@@ -220,8 +214,8 @@ mod tests {
         let demands = [of(500, 0, 1_000, 8), of(30, 10, 2, 1), of(900, 1_050, 0, 2)];
         let step = Step { duration: 1.0, demands: demands.into_iter().enumerate().collect() };
         let trace = Trace { cpus: 2, groups: vec![Group::default(); 3], steps: vec![step.clone(), step] };
-        assert_eq!((trace.bursts(), trace.shortened(u64::MAX)), (2_004, trace.clone()));
-        let short = trace.shortened(100);
+        assert_eq!((trace.bursts(), trace.shortened(u64::MAX, 1e9)), (2_004, trace.clone()));
+        let short = trace.shortened(100, 1e9);
         // 50 of the first in each step, and one of the second.
         assert_eq!(short.bursts(), 102);
         for (long, short) in trace.steps.iter().zip(&short.steps) {
@@ -239,10 +233,12 @@ mod tests {
     fn of_many_steps_some_go_before_any_is_cut() {
         let step = Step { duration: 1.0, demands: vec![(0, of(500, 0, 100, 8))] };
         let trace = Trace { cpus: 1, groups: vec![Group::default()], steps: vec![step; 64] };
-        let short = trace.shortened(3_200);
+        let short = trace.shortened(3_200, 1e9);
         assert_eq!((short.steps.len(), short.bursts(), short.duration()), (32, 3_200, 32.0));
-        let shorter = trace.shortened(80);
+        let shorter = trace.shortened(80, 1e9);
         assert_eq!((shorter.steps.len(), shorter.bursts()), (8, 80));
+        let in_time = trace.shortened(u64::MAX, 4.0);
+        assert_eq!((in_time.steps.len(), in_time.bursts(), in_time.duration()), (8, 400, 4.0));
     }
 
     #[test]

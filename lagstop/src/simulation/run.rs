@@ -147,7 +147,11 @@ struct Host<'a> {
     /// When cgroups are ranked anew.
     ranks: f64,
     busy: Busy,
+    events: u32,
 }
+
+/// Events of a simulation at most.
+const MOST_EVENTS: u32 = 5_000_000;
 
 /// How busy the CPUs are, on average over some tens of milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -343,6 +347,7 @@ impl<'a> Host<'a> {
             random,
             ranks: 0.0,
             busy: Busy::default(),
+            events: 0,
         }
     }
 
@@ -366,6 +371,12 @@ impl<'a> Host<'a> {
             let next = on_cpu.min(wakes).min(renews).min(ranks);
             if next >= ends {
                 break;
+            }
+            self.events += 1;
+            if self.events > MOST_EVENTS {
+                // No host does so much: there is no answer.
+                self.shared.outcome.groups.iter_mut().for_each(|served| served.wait = f64::NAN);
+                return;
             }
             self.now = next.max(self.now);
             let busy = self.cpus.iter().filter(|cpu| cpu.running.is_some()).count();
@@ -431,7 +442,15 @@ impl<'a> Host<'a> {
     }
 
     fn make(&mut self, group: usize) -> usize {
-        self.shared.tasks.push(Task { group, state: State::Done, cpu: None, recent: None, left: 0.0, switching: 0.0, rest: Rest::default() });
+        self.shared.tasks.push(Task {
+            group,
+            state: State::Done,
+            cpu: None,
+            recent: None,
+            left: 0.0,
+            switching: 0.0,
+            rest: Rest::default(),
+        });
         self.shared.tasks.len() - 1
     }
 
@@ -538,7 +557,7 @@ impl<'a> Host<'a> {
     fn interrupt(&mut self, cpu: usize) {
         self.account(cpu);
         let Some(task) = self.cpus[cpu].running else { return };
-        if self.shared.tasks[task].left <= 1e-12 {
+        if self.shared.tasks[task].left <= 1e-9 {
             self.finish(task, cpu);
         }
         if self.cpus[cpu].tick <= self.now {
@@ -553,7 +572,8 @@ impl<'a> Host<'a> {
     /// Real-time tasks of one priority take turns (`SCHED_RR`).
     fn rotate(&mut self, cpu: usize) {
         let cpu = &mut self.cpus[cpu];
-        if cpu.real_time.len() > 1 && self.random.unit() < self.shared.kernel.tick / self.shared.kernel.real_time_slice {
+        if cpu.real_time.len() > 1 && self.random.unit() < self.shared.kernel.tick / self.shared.kernel.real_time_slice
+        {
             cpu.real_time.rotate_left(1);
             cpu.must_pick = true;
         }
@@ -635,7 +655,9 @@ impl<'a> Host<'a> {
 
     /// Who is heavy now is idle.
     fn rank(&mut self) {
-        let Some(Dynamic { ranked, heavy, every, heavy_from, light_below }) = &self.shared.policy.dynamic else { return };
+        let Some(Dynamic { ranked, heavy, every, heavy_from, light_below }) = &self.shared.policy.dynamic else {
+            return;
+        };
         self.ranks = self.now + every;
         let credit = |number: usize| self.shared.credits.at(number, self.now);
         let fair = ranked.iter().map(|&number| credit(number)).sum::<f64>() / ranked.len().max(1) as f64;
@@ -668,7 +690,8 @@ impl<'a> Host<'a> {
         others.sort_by_key(|&other| std::cmp::Reverse(self.cpus[other].len()));
         for other in others {
             let waiting = |it: &&usize| {
-                Some(**it) != self.cpus[other].running && self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu)
+                Some(**it) != self.cpus[other].running
+                    && self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu)
             };
             let real_time = self.cpus[other].real_time.iter().find(waiting).copied();
             if let Some(task) = real_time.or_else(|| self.cpus[other].fair.iter().find(waiting).copied()) {
@@ -684,7 +707,11 @@ impl<'a> Host<'a> {
             let may = |it: &&usize| self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu);
             other.real_time.iter().filter(|&&task| Some(task) != other.running).find(may).copied()
         };
-        let found = self.cpus.iter().filter(|other| other.real_time.len() > 1).find_map(|other| Some((waits(other)?, other.number())));
+        let found = self
+            .cpus
+            .iter()
+            .filter(|other| other.real_time.len() > 1)
+            .find_map(|other| Some((waits(other)?, other.number())));
         if let Some((task, other)) = found {
             self.migrate(task, other, cpu);
         }

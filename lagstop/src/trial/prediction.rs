@@ -27,9 +27,8 @@ impl Prediction {
     ) -> Self {
         let paths = |groups: &[Group]| groups.iter().map(|group| Arc::from(&*group.path)).collect();
         let competitors = Competitors { light: paths(&sides.light), heavy: paths(&sides.heavy) };
-        let forecast = |intervention: Intervention| {
-            Some(observations.forecaster()?.forecast(&competitors, &intervention))
-        };
+        let forecast =
+            |intervention: Intervention| Some(observations.forecaster()?.forecast(&competitors, &intervention));
         Self(intervention(policy, sides, changes, hierarchy).and_then(forecast))
     }
 
@@ -97,7 +96,10 @@ fn weights(changes: &[Change], hierarchy: &Hierarchy) -> Vec<(Arc<str>, f64)> {
 }
 
 fn idle(changes: &[Change], hierarchy: &Hierarchy) -> Vec<Arc<str>> {
-    files(changes, hierarchy).filter(|(_, file, after)| *file == "cpu.idle" && *after == "1").map(|(path, ..)| path).collect()
+    files(changes, hierarchy)
+        .filter(|(_, file, after)| *file == "cpu.idle" && *after == "1")
+        .map(|(path, ..)| path)
+        .collect()
 }
 
 #[cfg(test)]

@@ -196,9 +196,8 @@ impl Forecast {
             Predicted::of(&ratios, off).ok_or_else(|| "there is no ratio: it is 0 in a simulation".to_owned())
         };
         let waiting = |outcomes: &[Outcome]| {
-            let mean = |of: &dyn Fn(&Outcome) -> f64| {
-                outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64 / seconds
-            };
+            let mean =
+                |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64 / seconds;
             Waiting {
                 light: mean(&|outcome| sides.light(&outcome.groups).wait),
                 heavy: mean(&|outcome| sides.heavy(&outcome.groups).wait),
@@ -240,11 +239,18 @@ impl Forecast {
         self.figures.get(name)?.as_ref().err().map(String::as_str)
     }
 
-    /// What is left of the wait of a cgroup and all inside of it: 1 is no change. `None` where it hardly waits.
+    /// What is left of the wait of a cgroup and all inside of it: 1 is no change. `None` where it hardly waits, or where the
+    /// simulation is too far off.
     pub(in crate::diagnosis) fn left(&self, asked: &Asked, number: usize) -> Option<f64> {
+        self.is_near().then_some(())?;
         let inside = self.waits.iter().enumerate().filter(|&(inner, _)| asked.is_inside(inner, number));
         let (now, then) = inside.fold((0.0, 0.0), |sum, (_, waits)| (sum.0 + waits.0, sum.1 + waits.1));
         (now > HARDLY).then(|| then / now)
+    }
+
+    /// Does the simulation reproduce what was measured of both sides? Who hardly waits cannot be off.
+    pub(in crate::diagnosis) fn is_near(&self) -> bool {
+        self.errors.worst().is_none_or(|error| error.abs() <= MOST_OFF)
     }
 
     /// Of the halves of all simulations: in how many the light are spared this part of their wait, of how many.

@@ -54,16 +54,19 @@ impl Competitors {
                 }
             }
         }
-        if let Some((a, b)) = first.iter().flat_map(|&a| pays.iter().map(move |&b| (a, b))).find(|&(a, b)| {
-            asked.is_inside(a, b) || asked.is_inside(b, a)
-        }) {
+        if let Some((a, b)) = first
+            .iter()
+            .flat_map(|&a| pays.iter().map(move |&b| (a, b)))
+            .find(|&(a, b)| asked.is_inside(a, b) || asked.is_inside(b, a))
+        {
             return Err(format!(
                 "{} competes for some and against others of those that are to go first: {} is on the other side of it",
                 asked.path(b),
                 asked.path(a)
             ));
         }
-        let paths = |numbers: BTreeSet<usize>| numbers.into_iter().map(|number| Arc::clone(asked.path(number))).collect();
+        let paths =
+            |numbers: BTreeSet<usize>| numbers.into_iter().map(|number| Arc::clone(asked.path(number))).collect();
         Ok(Self { light: paths(first), heavy: paths(pays) })
     }
 }

@@ -87,8 +87,9 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
 
 /// What speaks against the finding.
 pub(super) fn doubts(judged: &Judged<'_>) -> Vec<String> {
-    let mut doubts =
-        vec!["Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.".to_owned()];
+    let mut doubts = vec![
+        "Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.".to_owned(),
+    ];
     if !judged.observations.asked.has_weights() {
         doubts.push(
             "Weights were not recorded: all are taken to have the usual one. Where they differ, so does the outcome."

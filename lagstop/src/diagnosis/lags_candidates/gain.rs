@@ -8,8 +8,11 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let forecast = &plan.forecast;
     let [measured, now, then] = forecast.waiting;
     let error = |name, label, error: Option<f64>, measured: f64, simulated: f64| {
-        Figure::measured(name, label, error, Unit::Share, "they hardly wait")
-            .note(format!("simulated as it is: {} instead of {} tasks waiting", say::number(simulated), say::number(measured)))
+        Figure::measured(name, label, error, Unit::Share, "they hardly wait").note(format!(
+            "simulated as it is: {} instead of {} tasks waiting",
+            say::number(simulated),
+            say::number(measured)
+        ))
     };
     let change = |name: &'static str, label: &'static str, of: &str| {
         let predicted = forecast.change(of);

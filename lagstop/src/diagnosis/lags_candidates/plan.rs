@@ -75,7 +75,8 @@ impl Plan {
             .filter(|it| it.is_finite())
             .collect();
         spared.sort_by(f64::total_cmp);
-        let median = (!spared.is_empty()).then(|| f64::midpoint(spared[(spared.len() - 1) / 2], spared[spared.len() / 2]));
+        let median =
+            (!spared.is_empty()).then(|| f64::midpoint(spared[(spared.len() - 1) / 2], spared[spared.len() / 2]));
         Self { first: first.iter().map(|it| it.number).collect(), weights, forecast, median }
     }
 
@@ -88,10 +89,9 @@ impl Plan {
         bears("heavy_time") && bears("others_time")
     }
 
-    /// Is what it spares worth it, and sure to be something?
+    /// Is what it spares worth it?
     pub(super) fn is_worthwhile(&self, thresholds: &Thresholds) -> bool {
-        let all = self.forecast.change("light_waiting");
-        all.is_some_and(|it| -it.change >= thresholds.light_gain && it.high < 0.0)
-            || self.median.is_some_and(|it| it >= thresholds.light_gain) && all.is_some()
+        // Of one of them, not of all: one that hardly gains may have most of the waits.
+        self.median.is_some_and(|it| it >= thresholds.light_gain)
     }
 }

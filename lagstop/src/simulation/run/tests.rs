@@ -243,7 +243,10 @@ fn overhead_grows_with_density() {
         ((outcome.cpu() + outcome.wait()) / 80.0, outcome.switching / 80.0)
     };
     let [few, some, many] = [3, 6, 9].map(host);
-    assert!(few.0 < some.0 && some.0 < many.0 && some.1 > 2.0 * few.1 && many.1 > 2.0 * some.1, "{few:?} {some:?} {many:?}");
+    assert!(
+        few.0 < some.0 && some.0 < many.0 && some.1 > 2.0 * few.1 && many.1 > 2.0 * some.1,
+        "{few:?} {some:?} {many:?}"
+    );
 }
 
 #[test]
