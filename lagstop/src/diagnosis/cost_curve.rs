@@ -48,12 +48,6 @@ impl CostCurve {
             (None, None) => f64::NAN,
         }
     }
-
-    /// Whether the host was measured with so short and so long a queue.
-    pub(super) fn covers(&self, load: f64) -> bool {
-        let ends = self.points.first().zip(self.points.last());
-        ends.is_some_and(|((shortest, _), (longest, _))| (*shortest..=*longest).contains(&load))
-    }
 }
 
 #[cfg(test)]
@@ -81,7 +75,6 @@ mod tests {
             assert!((curve.at(load) - (1_000.0 + 100.0 * load)).abs() < 1e-6, "{load}");
         }
         assert_eq!((curve.at(-1.0), curve.at(99.0)), (curve.points()[0].1, curve.points()[7].1));
-        assert!(curve.covers(2.0) && !curve.covers(0.0) && !curve.covers(31.0));
     }
 
     #[test]

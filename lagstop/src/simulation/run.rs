@@ -297,8 +297,8 @@ impl<'a> Host<'a> {
         for &(number, weight) in &policy.weights {
             (tree[number].weight, tree[number].is_idle) = (weight.weight, weight.is_idle);
         }
-        for number in 0..groups {
-            tree[number].parent = with_queue(&trace.groups, trace.groups[number].parent);
+        for (group, asked) in tree.iter_mut().zip(&trace.groups) {
+            group.parent = with_queue(&trace.groups, asked.parent);
         }
         let mut slices = vec![kernel.slice; groups];
         policy.slices.iter().for_each(|&(number, slice)| slices[number] = slice);
