@@ -3,8 +3,8 @@
 use std::{fs, net::Ipv4Addr, sync::Arc};
 
 use lagstop::model::{
-    Bucket, Cgroup, CgroupId, Cpu, Crowding, Distribution, Host, Interval, Listener, ListenerTotals, Nanos, Place,
-    Session, Tasks, Totals,
+    Bucket, Cgroup, CgroupId, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos,
+    Place, Session, Tasks, Totals,
 };
 use lagstop_ebpf::bucket_of;
 
@@ -15,6 +15,7 @@ pub(crate) const CGROUPS: u64 = 2_500;
 pub(crate) struct DenseHost {
     random: Random,
     names: Vec<(Arc<str>, Arc<str>)>,
+    levels: Vec<Arc<[Level]>>,
     cpus: u32,
     listeners: u16,
     seq: u64,
@@ -29,9 +30,18 @@ impl DenseHost {
                 format!("/kubepods.slice/kubepods-burstable.slice/pod{pod:08x}.slice/cri-containerd-{n:064x}.scope");
             (path.into(), format!("namespace-{}/function-{pod:08x}/container-{n}", pod % 40).into())
         };
+        // Requests of CPU time are different from pod to pod, and the kubelet sets what goes with them.
+        let levels = |n: u64| {
+            let pod = n / 2;
+            let of = |weight: u64| Level { weight: Some(weight as f64), ..Level::DEFAULT };
+            let quota = (pod % 3 == 0).then_some((Nanos(50_000_000 * (1 + pod % 4)), Nanos(100_000_000)));
+            let (quota_ns, period_ns) = quota.unzip();
+            [of(79), of(38), Level { quota_ns, period_ns, ..of(1 + pod % 20) }, of(1 + n % 10)].into()
+        };
         Self {
             random: Random(seed),
             names: (0..cgroups).map(name).collect(),
+            levels: (0..cgroups).map(levels).collect(),
             cpus: (cgroups * 112 / CGROUPS) as u32,
             listeners: (cgroups * 2 / 25) as u16,
             seq: 0,
@@ -85,6 +95,8 @@ impl DenseHost {
             id: CgroupId(1_000 + n as u64),
             path: Arc::clone(path),
             name: Arc::clone(name),
+            levels: Some(Arc::clone(&self.levels[n])),
+            cpus: Some("0-111".into()),
             totals: Totals {
                 switches,
                 voluntary_switches: voluntary,

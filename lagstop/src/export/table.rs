@@ -98,6 +98,9 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
     for (name, part) in PARTS {
         row.text(name, of.workload.as_deref().and_then(|workload| part(workload).clone()));
     }
+    let levels = of.levels.as_ref().and_then(|levels| serde_json::to_string(levels).ok());
+    row.text("levels", levels.map(Arc::from));
+    row.text("cpus", of.cpus.clone());
     totals(row, &of.totals);
     columns! { row, of; tasks: runnable_load load_credit; count: nr_periods nr_throttled; nanos: throttled_ns quota_ns; }
     row.distribution("switch_cost_", of.switch_cost.as_ref());

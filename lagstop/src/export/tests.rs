@@ -12,7 +12,9 @@ use ::parquet::{
 use super::*;
 use crate::{
     diagnosis::fixture,
-    model::{Cgroup, Cpu, Crowding, Distribution, Host, Interval, Listener, ListenerTotals, Nanos, Pressure, Workload},
+    model::{
+        Cgroup, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos, Pressure, Workload,
+    },
     recording::{Line, SCHEMA, Writer},
 };
 
@@ -122,7 +124,8 @@ fn nothing_is_left_out() {
     let whole = Host { pressure: Some(Pressure::default()), ..Host::default() };
     let listener = Listener { totals: Some(ListenerTotals::default()), ..Listener::new(0, ([0; 4], 0).into()) };
     let workload = Some(Arc::new(Workload { pod: Some("p".into()), ..Workload::default() }));
-    let cgroup = Cgroup { workload, ..Cgroup::default() };
+    let (levels, cpus) = (Some([Level::DEFAULT].into()), Some("0".into()));
+    let cgroup = Cgroup { workload, levels, cpus, ..Cgroup::default() };
     let cpu = Cpu { crowd: vec![Crowding::default()], ..Cpu::default() };
     let json = |value: serde_json::Result<serde_json::Value>| value.unwrap().as_object().unwrap().clone();
     for (table, of) in [

@@ -6,7 +6,7 @@
 pub(super) struct Turn {
     /// The reading in which it is due.
     due: u64,
-    /// Readings from the last one to that. 0 of one that was never read.
+    /// Readings from the last one to that. 0 of something new that was never read.
     pub(super) patience: u64,
 }
 
@@ -19,6 +19,11 @@ impl Turn {
     /// That of something new: at once.
     pub(super) const fn first(now: u64) -> Self {
         Self { due: now, patience: 0 }
+    }
+
+    /// That of something that was there before lagstop: at once, and then seldom.
+    pub(super) const fn of_old(now: u64) -> Self {
+        Self { due: now, patience: Self::MOST_READINGS }
     }
 
     /// Is it due in the reading `now`?

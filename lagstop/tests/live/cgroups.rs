@@ -2,11 +2,14 @@
 
 use std::{thread, time::Duration};
 
-use lagstop::model::{CgroupId, GroupBy};
+use lagstop::{
+    model::{Cgroup, CgroupId, GroupBy, Level, Nanos},
+    source::Stream,
+};
 
 use crate::{
     Test,
-    fixture::{Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance},
+    fixture::{Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance, with_stream},
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -15,6 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_surplus_goes_to_other_and_nothing_is_lost", surplus),
     ("a_row_is_given_back_and_its_next_owner_inherits_nothing", reuse),
     ("a_cgroup_that_is_gone_is_still_named", gone),
+    ("each_level_of_the_tree_is_as_it_was_set", levels),
 ];
 
 fn nested() {
@@ -127,4 +131,76 @@ fn gone() {
     assert_eq!(**last_path, *path);
     // Ending takes a little more.
     assert_within("CPU time", counters.totals.cpu_ns.0, used, tolerance(5.0));
+}
+
+/// As Kubernetes and systemd lay them out.
+fn levels() {
+    const UID: &str = "11111111_2222_3333_4444_555555555555";
+    let host = TestCgroup::new("levels");
+    let kubepods = host.child("kubepods.slice");
+    let burstable = kubepods.child("kubepods-burstable.slice");
+    let pod = burstable.child(&format!("kubepods-burstable-pod{UID}.slice"));
+    let [one, other] = [1, 2].map(|container: u32| pod.child(&format!("cri-containerd-{container:064x}.scope")));
+    let system = host.child("system.slice");
+    let service = system.child("x.service");
+
+    let weighing = |weight: u32| Level { weight: Some(weight.into()), ..Level::DEFAULT };
+    let limited = Level { quota_ns: Some(Nanos(150_000_000)), period_ns: Some(Nanos(100_000_000)), ..weighing(50) };
+    for (cgroup, level) in [
+        (&host, weighing(100)),
+        (&kubepods, weighing(200)),
+        (&burstable, weighing(75)),
+        (&pod, limited),
+        (&one, weighing(25)),
+    ] {
+        cgroup.entitle(&level);
+    }
+    system.entitle(&weighing(300));
+    let has_idle = service.make_idle();
+    let idle = if has_idle {
+        Level { weight: Some(Level::IDLE_WEIGHT), is_idle: true, ..Level::DEFAULT }
+    } else {
+        Level::DEFAULT
+    };
+
+    let mut loads: Vec<_> = [&one, &other, &service].map(|cgroup| cgroup.start("nap 600000")).into();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(|load| load.go());
+    let ids = [&one, &other, &service].map(TestCgroup::id);
+    let (first, changed) = with_stream(GroupBy::Scheduler, async |stream| {
+        let first = next_with(stream, ids).await;
+        // By now it is read but once in a long while.
+        for _ in 0..100 {
+            next_with(stream, ids).await;
+        }
+        pod.entitle(&Level { weight: Some(400.0), ..limited });
+        let mut changed = Vec::new();
+        for _ in 0..61 {
+            changed.push(next_with(stream, ids).await);
+        }
+        (first, changed)
+    });
+
+    let above = [Level::DEFAULT, weighing(200), weighing(75), limited];
+    let of = |cgroup: &Cgroup| cgroup.levels.as_deref().map(<[Level]>::to_vec).unwrap_or_default();
+    assert_eq!(of(&first[0]), [&above[..], &[weighing(25)]].concat());
+    assert_eq!(of(&first[1]), [&above[..], &[Level::DEFAULT]].concat());
+    assert_eq!(of(&first[2]), [Level::DEFAULT, weighing(300), idle]);
+    let weights: Vec<[Option<f64>; 2]> =
+        changed.iter().map(|[one, other, _]| [one, other].map(|cgroup| of(cgroup)[3].weight)).collect();
+    println!("{weights:?}");
+    assert!(weights.iter().all(|[one, other]| one == other), "those in a pod agree on it");
+    assert_eq!(weights.last(), Some(&[Some(400.0); 2]));
+}
+
+/// The cgroups in the next interval that has all of them.
+async fn next_with<const N: usize>(stream: &mut Stream, ids: [CgroupId; N]) -> [Cgroup; N] {
+    loop {
+        let interval = stream.intervals.recv().await.unwrap().unwrap();
+        let of = |id| interval.cgroups.iter().find(|cgroup| cgroup.id == id).cloned();
+        let found = ids.map(of);
+        if found.iter().all(Option::is_some) {
+            return found.map(Option::unwrap);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use std::{
 use lagstop::{
     host::Cpus,
     kernel::{Btf, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
-    model::{CgroupCounters, CgroupId, GroupBy},
+    model::{CgroupCounters, CgroupId, GroupBy, Level},
     source::{LiveOptions, Stream, live},
 };
 
@@ -159,6 +159,32 @@ impl TestCgroup {
             fs::write(directory.join("cpu.cfs_period_us"), "20000").unwrap();
             fs::write(directory.join("cpu.cfs_quota_us"), "10000").unwrap();
         }
+    }
+
+    /// Sets its weight, and its quota where it has one.
+    pub(crate) fn entitle(&self, level: &Level) {
+        let directory = self.below(&self.mounts.cpu);
+        let write = |file: &str, value: u64| fs::write(directory.join(file), value.to_string()).unwrap();
+        let weight = level.weight.unwrap();
+        let quota = level.quota_ns.zip(level.period_ns).map(|(quota, period)| (quota.0 / 1_000, period.0 / 1_000));
+        if directory.join("cpu.weight").exists() {
+            write("cpu.weight", weight as u64);
+            if let Some((quota, period)) = quota {
+                fs::write(directory.join("cpu.max"), format!("{quota} {period}")).unwrap();
+            }
+        } else {
+            write("cpu.shares", (weight * 1_024.0 / 100.0) as u64);
+            if let Some((quota, period)) = quota {
+                write("cpu.cfs_period_us", period);
+                write("cpu.cfs_quota_us", quota);
+            }
+        }
+    }
+
+    /// Lets it run only when nobody else wants to. `false` where the kernel cannot, which is so before 5.15.
+    pub(crate) fn make_idle(&self) -> bool {
+        let file = self.below(&self.mounts.cpu).join("cpu.idle");
+        file.exists() && fs::write(file, "1").is_ok()
     }
 
     /// Gives it the least weight there is.

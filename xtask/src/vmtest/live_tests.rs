@@ -62,6 +62,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("the_surplus_goes_to_other_and_nothing_is_lost", &["switches"]),
     truth("a_row_is_given_back_and_its_next_owner_inherits_nothing", &["switches", "switch-cost"]),
     truth("a_cgroup_that_is_gone_is_still_named", &["switches"]),
+    program("each_level_of_the_tree_is_as_it_was_set"),
     long_truth("record_names_200_busy_cgroups_and_their_costs_add_up", &["switches", "switch-cost", "runq-wait"]),
     long_truth("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", &["switches"]),
     truth("accept_waits_agree_with_a_server_that_waits", &["tcp-state", "accept"]),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     diagnosis::{Observations, Subject},
-    model::{Cgroup, CgroupId, Distribution, Nanos, Totals},
+    model::{Cgroup, CgroupId, Distribution, Level, Nanos, Totals},
 };
 
 /// One cgroup, added up.
@@ -25,6 +25,10 @@ pub(in crate::diagnosis) struct Observed {
     pub throttled: u64,
     /// CPU time that it may use in each second, as last known.
     pub quota_ns: Option<Nanos>,
+    /// What it and each cgroup above it are entitled to, as last known: see [`Cgroup::levels`].
+    pub levels: Option<Arc<[Level]>>,
+    /// The CPUs that it may run on, as last known: see [`Cgroup::cpus`].
+    pub cpus: Option<Arc<str>>,
     /// Its tasks that were seen running in an interval: their sum over all intervals in which any was, and how many these are.
     threads: (u64, u64),
     /// Run-queue wait, in nanoseconds, behind its own tasks: the least that it can have been.
@@ -46,6 +50,8 @@ impl Observed {
             periods: 0,
             throttled: 0,
             quota_ns: None,
+            levels: None,
+            cpus: None,
             threads: (0, 0),
             behind_itself_ns: 0.0,
             behind_unknown_ns: 0.0,
@@ -95,6 +101,8 @@ impl Observed {
         self.periods = self.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
         self.throttled = self.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
         self.quota_ns = cgroup.quota_ns;
+        self.levels = cgroup.levels.clone().or_else(|| self.levels.take());
+        self.cpus = cgroup.cpus.clone().or_else(|| self.cpus.take());
         let (sum, intervals) = self.threads;
         let ran = cgroup.totals.threads;
         self.threads = (sum.saturating_add(ran), intervals + u64::from(ran > 0));
@@ -115,5 +123,25 @@ impl Observed {
     /// As a finding names it.
     pub(in crate::diagnosis) fn subject(&self, id: CgroupId) -> Subject {
         Subject::Cgroup { id: Some(id), path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_it_is_entitled_to_is_as_last_known() {
+        let with = |weight: Option<f64>, cpus: Option<&str>| Cgroup {
+            levels: weight.map(|weight| [Level { weight: Some(weight), ..Level::DEFAULT }].into()),
+            cpus: cpus.map(Into::into),
+            ..Cgroup::default()
+        };
+        let mut observed = Observed::new(&Cgroup::default());
+        for cgroup in [with(Some(1.0), Some("0")), with(Some(2.0), None), with(None, None)] {
+            observed.limit(&cgroup);
+        }
+        let weights = observed.levels.map(|levels| levels.iter().map(|level| level.weight).collect::<Vec<_>>());
+        assert_eq!((weights, observed.cpus.as_deref()), (Some(vec![Some(2.0)]), Some("0")));
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CgroupCounters, CgroupState, CpuTotals, LoadCredits, Snapshot, Throttling};
+use crate::model::{CgroupCounters, CgroupState, CpuTotals, Level, LoadCredits, Snapshot, Throttling};
 
 const TIME_CONSTANT: Nanos = LoadCredits::TIME_CONSTANT;
 
@@ -140,4 +140,20 @@ fn threads_are_not_added_up() {
     };
     let merged = merge(TIME_CONSTANT, &[interval(3), interval(5), interval(1)]).unwrap();
     assert_eq!((merged.host.totals.threads, merged.cgroups[0].totals.threads), (5, 5));
+}
+
+#[test]
+fn the_last_levels_and_cpus_that_are_known_stay() {
+    let interval = |levels: Option<&[Level]>, cpus: Option<&str>| Interval {
+        cgroups: vec![Cgroup { levels: levels.map(Into::into), cpus: cpus.map(Into::into), ..Cgroup::default() }],
+        ..Interval::default()
+    };
+    let idle = Level { is_idle: true, ..Level::DEFAULT };
+    let intervals =
+        [interval(Some(&[Level::DEFAULT]), Some("0")), interval(Some(&[idle]), Some("1")), interval(None, None)];
+    let merged = merge(TIME_CONSTANT, &intervals).unwrap();
+    assert_eq!(
+        (merged.cgroups[0].levels.as_deref(), merged.cgroups[0].cpus.as_deref()),
+        (Some(&[idle][..]), Some("1"))
+    );
 }
