@@ -166,7 +166,7 @@ fn write(file: &Path, text: &str) -> Result<(), TenantsError> {
 
 /// What Kubernetes makes of shares on version 2 (`ConvertCPUSharesToCgroupV2Value` of runc's libcontainer).
 const fn weight(shares: u64) -> u64 {
-    1 + (if shares < 2 { 0 } else { shares - 2 }) * 9_999 / 262_142
+    1 + shares.saturating_sub(2) * 9_999 / 262_142
 }
 
 #[cfg(test)]

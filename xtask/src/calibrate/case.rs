@@ -1,6 +1,10 @@
 //! A load, a trial of a policy on it, and the oracle beside them.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use lagstop::{host::Hierarchy, trial::Policy};
 
@@ -9,13 +13,15 @@ use super::{
     error::Error,
     interrupt::Interrupt,
     load::{LIGHT, Load},
-    oracle::{Oracle, Seen, Totals},
+    oracle::{Oracle, Seen, Totals, run_time},
     result::{Estimate, Figure, Measured, Outcome},
     trial::{self, Ended, Trial},
 };
 
 /// A load goes on for so long before it is measured.
 pub(super) const SETTLES: Duration = Duration::from_secs(2);
+/// A cgroup beside the load that takes more of a CPU than this may be taken for light or heavy.
+const BUSY: f64 = 0.05;
 /// Figures that lagstop predicts.
 pub(super) const FIGURES: [&str; 6] =
     ["light_waiting", "heavy_waiting", "heavy_time", "waiting", "switches", "overhead"];
@@ -32,7 +38,13 @@ pub(super) fn run(load: &Load, policy: Policy, seed: u64, trial: &Trial, interru
 fn try_it(load: &Load, policy: Policy, seed: u64, trial: &Trial, interrupt: &Interrupt) -> Result<Outcome, Error> {
     let longest = SETTLES + trial.longest();
     let mut tenants = load.start(seed, longest.as_secs() + 60)?;
+    let others = run_times(tenants.hierarchy(), tenants.top());
     interrupt.sleep(SETTLES);
+    if let Some(busy) = busiest(&others, &run_times(tenants.hierarchy(), tenants.top())) {
+        let why =
+            format!("{} is busy, and a trial might change how it is scheduled: end what runs there", busy.display());
+        return Ok(Outcome::Failed { why });
+    }
     let oracle = Oracle::start(tenants.inhabited());
     let ended = trial.run(policy, load.is_named.then_some(LIGHT), interrupt)?;
     let seen = oracle.end();
@@ -42,8 +54,34 @@ fn try_it(load: &Load, policy: Policy, seed: u64, trial: &Trial, interrupt: &Int
     Ok(match ended {
         Ended::Refused(why) => Outcome::Refused { why },
         Ended::Failed(why) => Outcome::Failed { why },
-        Ended::Outcome(outcome) => Outcome::Measured(compare(&outcome, &seen, tenants.hierarchy())),
+        Ended::Outcome(outcome) => match stranger(&outcome, tenants.hierarchy(), tenants.top()) {
+            Some(path) => Outcome::Failed { why: format!("the trial took {path}, too, which is not the load's") },
+            None => Outcome::Measured(compare(&outcome, &seen, tenants.hierarchy())),
+        },
     })
+}
+
+/// CPU time of the threads in each cgroup but the root and those in `top`, by directory.
+fn run_times(hierarchy: &Hierarchy, top: &Path) -> HashMap<PathBuf, f64> {
+    let groups = hierarchy.groups().unwrap_or_default().into_iter().map(|group| group.directory);
+    let others = groups.filter(|directory| *directory != hierarchy.mount && !directory.starts_with(top));
+    others.map(|directory| (directory.clone(), run_time(&directory))).collect()
+}
+
+/// A cgroup that took more of a CPU than [`BUSY`] while the load settled.
+fn busiest<'a>(before: &HashMap<PathBuf, f64>, after: &'a HashMap<PathBuf, f64>) -> Option<&'a Path> {
+    let took = |(directory, now): (&'a PathBuf, &f64)| {
+        let share = (now - before.get(directory).unwrap_or(&0.0)) / SETTLES.as_nanos() as f64;
+        (share > BUSY).then_some((share, directory.as_path()))
+    };
+    let most = after.iter().filter_map(took).max_by(|(one, _), (other, _)| one.total_cmp(other));
+    most.map(|(_, directory)| directory)
+}
+
+/// A cgroup that was tried and is not in `top`.
+fn stranger<'a>(trial: &'a trial::Outcome, hierarchy: &Hierarchy, top: &Path) -> Option<&'a str> {
+    let is_ours = |path: &str| hierarchy.directory(path).is_some_and(|directory| directory.starts_with(top));
+    trial.light.iter().chain(&trial.heavy).map(String::as_str).find(|path| !is_ours(path))
 }
 
 /// What was predicted, measured, and seen.
@@ -82,6 +120,7 @@ fn compare(trial: &trial::Outcome, seen: &Seen, hierarchy: &Hierarchy) -> Measur
         pairs: trial.pairs,
         ended: trial.ended.clone(),
         longest_gap_ms: (seen.longest_gap().as_secs_f64() * 1e3).round(),
+        others_cores: trial.blocks.as_deref().and_then(|blocks| sides.others(blocks)),
         figures: FIGURES.into_iter().map(figure).collect(),
     }
 }
@@ -98,13 +137,17 @@ impl Sides<'_> {
         if name == "overhead" {
             return Err("nothing but lagstop measures it here");
         }
-        for side in [&self.light, &self.heavy] {
-            if side.iter().any(|path| !self.seen.cgroups.iter().any(|(seen, _)| seen.starts_with(path))) {
-                return Err("the trial took a cgroup that is not the load's");
-            }
-        }
         let values: Vec<Option<f64>> = blocks.iter().map(|block| self.value(name, block.time())).collect();
         change(blocks, &values)
+    }
+
+    /// CPUs' worth of time that everything but the load took.
+    fn others(&self, blocks: &[Block]) -> Option<f64> {
+        let (first, last) = (blocks.first()?.time(), blocks.last()?.time());
+        let time = Range { from_ns: first.from_ns, to_ns: last.to_ns };
+        let load = self.seen.below(Path::new("/"), time)?;
+        let others = self.seen.host.over(time)?.run - load.run;
+        Some((others / (time.to_ns - time.from_ns) as f64 * 100.0).round() / 100.0)
     }
 
     fn value(&self, name: &str, time: Range) -> Option<f64> {
@@ -121,5 +164,69 @@ impl Sides<'_> {
             "switches" => self.seen.switches.over(time)?.run / seconds,
             _ => return None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibrate::oracle::Series;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Five blocks of a second; with the policy the light wait a quarter as long, the heavy twice as long.
+    fn blocks() -> Vec<Block> {
+        let block = |number: u64| {
+            let (from, to) = (number * SECOND, (number + 1) * SECOND);
+            let is_with = number % 2 == 1;
+            serde_json::from_str(&format!(r#"{{"is_with": {is_with}, "from_ns": {from}, "to_ns": {to}}}"#)).unwrap()
+        };
+        (0..5).map(block).collect()
+    }
+
+    /// What grows by the one in a second without the policy, and by the other in one with it.
+    fn series(run: (f64, f64), wait: (f64, f64)) -> Series {
+        let mut sum = Totals::default();
+        (0..=5)
+            .map(|second| {
+                let now = (second * SECOND, sum);
+                let of = |(without, with): (f64, f64)| if second % 2 == 1 { with } else { without };
+                sum = sum.plus(Totals { run: of(run) * 1e9, wait: of(wait) * 1e9 });
+                now
+            })
+            .collect()
+    }
+
+    #[test]
+    fn sums_over_the_blocks_become_changes() {
+        let cgroup = |path: &str, run, wait| (PathBuf::from(path), series(run, wait));
+        let seen = Seen {
+            cgroups: vec![
+                cgroup("/top/light", (0.1, 0.1), (0.4, 0.1)),
+                cgroup("/top/pod/a", (0.5, 0.5), (0.5, 1.0)),
+                cgroup("/top/pod/b", (0.5, 0.5), (0.5, 1.0)),
+            ],
+            host: series((1.3, 1.3), (2.0, 3.0)),
+            switches: series((50.0, 40.0), (0.0, 0.0)),
+        };
+        let sides = Sides { seen: &seen, light: vec!["/top/light".into()], heavy: vec!["/top/pod".into()] };
+        let of = |name: &str| sides.change(name, &blocks());
+        let near =
+            |name: &str, expected: f64| assert!((of(name).unwrap() - expected).abs() < 1e-9, "{name}: {:?}", of(name));
+        near("light_waiting", -0.75);
+        near("heavy_waiting", 1.0);
+        near("heavy_time", 3.0 / 2.0 - 1.0);
+        near("waiting", 0.5);
+        near("switches", -0.2);
+        assert!(of("overhead").unwrap_err().contains("nothing but lagstop"));
+        assert_eq!(sides.others(&blocks()), Some(0.2));
+    }
+
+    #[test]
+    fn what_runs_beside_the_load_is_found() {
+        let at = |a: f64, b: f64| HashMap::from([("/a".into(), a * 1e9), ("/b".into(), b * 1e9)]);
+        assert_eq!(busiest(&at(5.0, 7.0), &at(5.0, 7.05)), None);
+        assert_eq!(busiest(&at(5.0, 7.0), &at(5.5, 8.0)), Some(Path::new("/b")));
+        assert_eq!(busiest(&HashMap::new(), &at(0.0, 1.0)), Some(Path::new("/b")), "it came meanwhile");
     }
 }

@@ -112,6 +112,27 @@ pub(super) fn all(cpus: u64) -> Vec<Load> {
     let sleeper = || (4, "light", work(1, Kind::Loop { work_us: 1_000, think_us: 9_000 }));
     let spinners = || Load::new("spinners", Spinning, vec![(2, "heavy", spin(cpus)), sleeper()]);
     let equal = || Load::new("equal", Equal, vec![(2, "light", spin(cpus)), (4, "other", spin(cpus))]);
+    let pods = || {
+        Load::new(
+            "pods",
+            Nested,
+            vec![
+                (2, "burstable/pod-batch/heavy", spin(cpus)),
+                (1, "burstable/pod-report/heavy", work(2 * cpus, Kind::Loop { work_us: 50_000, think_us: 5_000 })),
+                (1, "burstable/pod-web/light-server", work(2, Kind::Loop { work_us: 2_000, think_us: 30_000 })),
+                (1, "burstable/pod-web/light-proxy", work(1, Kind::Loop { work_us: 300, think_us: 5_000 })),
+                (2, "burstable/pod-queue/light", work(1, Kind::Serve { per_second: 40.0, work_us: 2_000 })),
+            ],
+        )
+        .with([
+            Setting::Shares("burstable", 2_048),
+            Setting::Shares("burstable/pod-batch", 1_024),
+            Setting::Shares("burstable/pod-report", 512),
+            Setting::Shares("burstable/pod-web", 256),
+            Setting::Shares("burstable/pod-web/light-proxy-0", 102),
+            Setting::Shares("burstable/pod-queue", 102),
+        ])
+    };
     vec![
         spinners(),
         Load::new(
@@ -150,25 +171,7 @@ pub(super) fn all(cpus: u64) -> Vec<Load> {
                 (1, "light-writes", work(1, Kind::Pipe { work_us: 500, think_us: 0 })),
             ],
         ),
-        Load::new(
-            "pods",
-            Nested,
-            vec![
-                (2, "burstable/pod-batch/heavy", spin(cpus)),
-                (1, "burstable/pod-report/heavy", work(2 * cpus, Kind::Loop { work_us: 50_000, think_us: 5_000 })),
-                (1, "burstable/pod-web/light-server", work(2, Kind::Loop { work_us: 2_000, think_us: 30_000 })),
-                (1, "burstable/pod-web/light-proxy", work(1, Kind::Loop { work_us: 300, think_us: 5_000 })),
-                (2, "burstable/pod-queue/light", work(1, Kind::Serve { per_second: 40.0, work_us: 2_000 })),
-            ],
-        )
-        .with([
-            Setting::Shares("burstable", 2_048),
-            Setting::Shares("burstable/pod-batch", 1_024),
-            Setting::Shares("burstable/pod-report", 512),
-            Setting::Shares("burstable/pod-web", 256),
-            Setting::Shares("burstable/pod-web/light-proxy-0", 102),
-            Setting::Shares("burstable/pod-queue", 102),
-        ]),
+        pods(),
         Load::new("quota-heavy", Quota, vec![(2, "heavy", spin(cpus)), sleeper()])
             .with([Setting::Quota("heavy-0", 0.35 * cpus as f64)]),
         Load::new("quota-light", Quota, vec![(2, "heavy", spin(cpus)), sleeper()])
@@ -184,6 +187,7 @@ pub(super) fn all(cpus: u64) -> Vec<Load> {
         )
         .named("nearly-idle"),
         spinners().named("spinners-named"),
+        pods().named("pods-named"),
         equal().named("equal-named"),
         Load::new("overload-named", Overloaded, functions(cpus)).named("overload-named"),
         equal(),

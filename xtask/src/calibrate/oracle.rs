@@ -116,6 +116,13 @@ impl Series {
     }
 }
 
+#[cfg(test)]
+impl FromIterator<(u64, Totals)> for Series {
+    fn from_iter<T: IntoIterator<Item = (u64, Totals)>>(looks: T) -> Self {
+        Self(looks.into_iter().collect())
+    }
+}
+
 /// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
@@ -212,6 +219,11 @@ fn tids(directory: &Path) -> Vec<u32> {
     let read = |file| fs::read_to_string(directory.join(file));
     let text = read("tasks").or_else(|_| read("cgroup.threads")).unwrap_or_default();
     text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+/// CPU time of the threads that are in a cgroup now, in nanoseconds.
+pub(super) fn run_time(directory: &Path) -> f64 {
+    of(tids(directory)).values().map(|totals| totals.run).sum()
 }
 
 /// The threads of the host.

@@ -11,7 +11,7 @@ use super::{
     error::Error,
     load::Class,
     result::{Calibration, Case, Estimate, Figure, Measured, Outcome, Setup},
-    tally::{Part, Tally},
+    tally::{Part, Tally, median},
 };
 use crate::workspace::Workspace;
 
@@ -73,20 +73,28 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
         count(|outcome| matches!(outcome, Outcome::Failed { .. })),
         count(|outcome| matches!(outcome, Outcome::NotRun { .. })),
     );
+    let others: Vec<f64> = cases.iter().filter_map(|case| case.measured()?.others_cores).collect();
+    if let Some((median, most)) = median(others.clone()).zip(others.into_iter().reduce(f64::max)) {
+        let _ = writeln!(
+            text,
+            "Everything else on the host, lagstop included, took {median:.2} CPUs in the median case, and {most:.2} at most.\n"
+        );
+    }
     let measured: Vec<(&Case, &Figure)> = cases
         .iter()
         .filter_map(|case| Some((case, case.measured()?)))
         .flat_map(|(case, measured)| measured.figures.iter().map(move |figure| (case, figure)))
         .collect();
     let policies: BTreeMap<&str, ()> = cases.iter().map(|case| (case.policy.name(), ())).collect();
+    tallies(&mut text, "", &measured, ["all"], |_, _| "all");
     tallies(&mut text, "figure", &measured, FIGURES.map(label), |_, figure| label(&figure.name));
     tallies(&mut text, "load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
     tallies(&mut text, "policy", &measured, policies.into_keys(), |case, _| case.policy.name());
-    others(&mut text, cases);
+    exceptions(&mut text, cases);
     text
 }
 
-/// A row for each of these, and one for all.
+/// A row for each of these.
 fn tallies<'a>(
     text: &mut String,
     by: &str,
@@ -102,7 +110,9 @@ fn tallies<'a>(
             rows.push(row(name, &Tally::of(figures)));
         }
     }
-    rows.push(row("**all**", &Tally::of(measured.iter().map(|(_, figure)| *figure))));
+    if rows.is_empty() {
+        return;
+    }
     let headings = [
         by,
         "predicted",
@@ -141,7 +151,7 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
 }
 
 /// What was refused, what failed, what ended early, and what was not predicted.
-fn others(text: &mut String, cases: &[Case]) {
+fn exceptions(text: &mut String, cases: &[Case]) {
     let mut reasons: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
     for case in cases {
         let (what, why) = match &case.outcome {

@@ -70,6 +70,8 @@ pub(super) struct Measured {
     pub(super) ended: Option<String>,
     /// The longest time between two looks of the oracle.
     pub(super) longest_gap_ms: f64,
+    /// CPUs' worth of time that everything but the load took meanwhile, lagstop itself included, by the oracle.
+    pub(super) others_cores: Option<f64>,
     pub(super) figures: Vec<Figure>,
 }
 

@@ -46,7 +46,7 @@ impl Tally {
     /// Of these figures. One that was not measured counts for nothing.
     pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Self {
         let (known, unpredicted): (Vec<&Figure>, Vec<&Figure>) =
-            figures.into_iter().partition(|figure| figure.predicted.change.is_some());
+            figures.into_iter().filter(|figure| is_known(figure)).partition(|figure| figure.predicted.change.is_some());
         let apart = |one: fn(&Figure) -> &Estimate, other: fn(&Figure) -> &Estimate| {
             median(
                 known.iter().filter_map(|figure| Some((one(figure).change? - other(figure).change?).abs())).collect(),
@@ -76,7 +76,13 @@ impl Tally {
     }
 }
 
-fn median(mut figures: Vec<f64>) -> Option<f64> {
+/// Was it measured, by whomever?
+const fn is_known(figure: &Figure) -> bool {
+    figure.measured.change.is_some() || figure.oracle.change.is_some()
+}
+
+/// The middle one, or between the two in the middle.
+pub(super) fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;
     let upper = *figures.get(middle)?;
@@ -84,7 +90,7 @@ fn median(mut figures: Vec<f64>) -> Option<f64> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// A change, and its interval.
