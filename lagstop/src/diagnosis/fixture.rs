@@ -3,7 +3,7 @@
 use super::{Finding, Rule, Severity, Thresholds, diagnose};
 use crate::model::{
     Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Listener, ListenerTotals,
-    Lost, Nanos, Session, Tasks, Totals,
+    Lost, Nanos, Services, Session, Tasks, Times, Totals,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -178,6 +178,13 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
                 accepts: 500,
                 accept_wait_ns: Nanos(10_000_000_000),
                 abandoned: 1,
+                services: Some(Services {
+                    threads: 4,
+                    strayed: 0,
+                    found_none: 50,
+                    all: Times { count: 490, time_ns: Nanos(3_700_000_000), squares_us2: 55_000_000_000 },
+                    kept_waiting: Times { count: 400, time_ns: Nanos(2_900_000_000), squares_us2: 40_000_000_000 },
+                }),
             };
             let listener = Listener {
                 cgroup: Some(pool.id),
