@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::BUCKETS;
+use crate::{BUCKETS, Times};
 
 /// Row of the idle tasks (pid 0), kept apart from every cgroup.
 pub const ROW_IDLE: u32 = 0;
@@ -32,6 +32,8 @@ pub const MAX_TASKS: u32 = 65_536;
 pub const MAX_PENDING: u32 = 16_384;
 /// Listening addresses that can be told apart.
 pub const MAX_LISTENERS: u32 = 4_096;
+/// Threads that accept about which something can be kept.
+pub const MAX_ACCEPTORS: u32 = 8_192;
 
 /// Where this kernel keeps what the programs read, in bytes; resolved from its BTF.
 #[repr(C)]
@@ -284,7 +286,7 @@ pub struct CpuTotals {
 }
 
 /// Number of [`Lost`] kinds.
-pub const LOST_KINDS: usize = 9;
+pub const LOST_KINDS: usize = 10;
 
 /// Things that could not be measured, each counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,6 +312,9 @@ pub enum Lost {
     /// A task that got the CPU although it was not seen to be woken, where waits are taken by the clock: its wait is
     /// unknown.
     Wakeups = 8,
+    /// A connection accepted by a thread about which nothing could be kept, because the table is full: its service is not
+    /// timed.
+    Acceptors = 9,
 }
 
 /// Distributions of one row in one shard; counts wrap.
@@ -432,4 +437,24 @@ pub struct ListenerTotals {
     pub cgroup: u64,
     /// Its process.
     pub tgid: u64,
+    /// When these totals were begun, which tells them from earlier ones of the same address.
+    pub made_ns: u64,
+    /// Threads that accepted a connection here last, and live.
+    pub threads: u64,
+    /// Connections accepted by threads whose last one had come to another port.
+    pub strayed: u64,
+    /// Of `services`, those after which there was no connection when the thread asked for one.
+    pub found_none: u64,
+    /// From a connection until its thread asked for the next one, which came to the same port.
+    pub services: Times,
+    /// Of these, those during all of which the next connection waited.
+    pub kept_waiting: Times,
+}
+
+impl ListenerKey {
+    /// Same port in the same namespace and family: a socket that listens on every address has connections to any of them.
+    #[inline(always)]
+    pub const fn shares_port(&self, other: &Self) -> bool {
+        self.port == other.port && self.netns == other.netns && self.family == other.family
+    }
 }

@@ -2,8 +2,10 @@
 //! the programs where this kernel keeps its fields. Only `lagstop`'s `kernel` module may know it.
 #![no_std]
 
+mod acceptor;
 mod buckets;
 mod layout;
 
+pub use acceptor::{Acceptor, Service, Times};
 pub use buckets::{BUCKETS, bucket_low, bucket_middle, bucket_of};
 pub use layout::*;

@@ -15,6 +15,7 @@
 #![feature(asm_experimental_arch, core_intrinsics)]
 #![expect(internal_features, reason = "the BPF target has no other atomic addition")]
 
+mod acceptors;
 mod atomic;
 mod kernel;
 mod maps;

@@ -7,8 +7,8 @@ use aya_ebpf::{
     macros::btf_map,
 };
 use lagstop_ebpf::{
-    AcceptTotals, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, Lineage, ListenerKey, ListenerTotals, MAX_LISTENERS,
-    MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, ROWS_A_PAGE, TaskState, TotalsPage,
+    AcceptTotals, Acceptor, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, Lineage, ListenerKey, ListenerTotals,
+    MAX_ACCEPTORS, MAX_LISTENERS, MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, ROWS_A_PAGE, TaskState, TotalsPage,
 };
 
 const ROWS: usize = DEFAULT_ROWS as usize;
@@ -52,6 +52,10 @@ pub(crate) static PENDING: HashMap<u64, Pending, { MAX_PENDING as usize }> = Has
 /// Totals by listening address.
 #[btf_map]
 pub(crate) static LISTENERS: HashMap<ListenerKey, ListenerTotals, { MAX_LISTENERS as usize }> = HashMap::new();
+
+/// Threads that accept, by the address of their `task_struct`. Taken out when the task is freed.
+#[btf_map]
+pub(crate) static ACCEPTORS: HashMap<u64, Acceptor, { MAX_ACCEPTORS as usize }> = HashMap::new();
 
 /// What is kept about each task, by the address of its `task_struct`. Taken out when the task is freed.
 #[btf_map]

@@ -1,16 +1,16 @@
-//! A process takes a connection, in its own context.
+//! A process asks for a connection, and takes it, in its own context.
 
 use aya_ebpf::{
     EbpfContext,
     helpers::bpf_ktime_get_ns,
-    macros::{fexit, kretprobe, tracepoint},
-    programs::{FExitContext, RetProbeContext, TracePointContext},
+    macros::{fentry, fexit, kprobe, kretprobe, tracepoint},
+    programs::{FEntryContext, FExitContext, ProbeContext, RetProbeContext, TracePointContext},
 };
 use lagstop_ebpf::Lost;
 
 use super::tcp_state::{lose, take_pending, totals_of};
 use crate::{
-    atomic,
+    acceptors, atomic,
     kernel::{Pointer, Task, constant, probe_field},
     maps::{ACCEPTS, CPU},
     rows::find,
@@ -19,6 +19,34 @@ use crate::{
 
 /// Where `sys_exit_*` keeps the return value: the same for every system call, `include/trace/events/syscalls.h`.
 const RETURN_VALUE: usize = 16;
+
+/// Entry of `inet_csk_accept`.
+#[fentry(function = "inet_csk_accept")]
+pub(crate) fn accept_entry(_: FEntryContext) -> i32 {
+    acceptors::asked(Task::current());
+    0
+}
+
+/// As above.
+#[kprobe(function = "inet_csk_accept")]
+pub(crate) fn accept_kprobe(_: ProbeContext) -> u32 {
+    acceptors::asked(Task::current());
+    0
+}
+
+/// `syscalls/sys_enter_accept`
+#[tracepoint(category = "syscalls", name = "sys_enter_accept")]
+pub(crate) fn accept_asked(_: TracePointContext) -> u32 {
+    acceptors::asked(Task::current());
+    0
+}
+
+/// `syscalls/sys_enter_accept4`
+#[tracepoint(category = "syscalls", name = "sys_enter_accept4")]
+pub(crate) fn accept4_asked(_: TracePointContext) -> u32 {
+    acceptors::asked(Task::current());
+    0
+}
 
 /// Exit of `inet_csk_accept`, which gives the socket of the connection, or none.
 #[fexit(function = "inet_csk_accept")]
@@ -65,12 +93,16 @@ fn accepted_descriptor(ctx: &TracePointContext) {
 
 #[inline(always)]
 fn accepted(sock: Pointer) {
-    // Not there for connections established before lagstop was, and for sockets that are not TCP.
-    let Some(pending) = take_pending(sock) else { return };
-    // SAFETY: takes no arguments.
-    let wait = unsafe { bpf_ktime_get_ns() }.wrapping_sub(pending.since_ns);
-
+    if sock.is_null() {
+        return;
+    }
     let task = Task::current();
+    // Not there for connections established before lagstop was, and for sockets that are not TCP.
+    let Some(pending) = take_pending(sock) else { return acceptors::lose_track(task) };
+    // SAFETY: takes no arguments.
+    let now_ns = unsafe { bpf_ktime_get_ns() };
+    let wait = now_ns.wrapping_sub(pending.since_ns);
+
     let cgroup = task.group().cgroup();
     let id = cgroup.id();
     if let Some(listener) = totals_of(&pending.listener) {
@@ -78,6 +110,7 @@ fn accepted(sock: Pointer) {
         atomic::add(&mut listener.accept_wait_ns, wait);
         listener.cgroup = id;
         listener.tgid = u64::from(task.tgid());
+        acceptors::accepted(task, &pending, now_ns, listener);
     } else {
         lose(Lost::Listeners);
     }

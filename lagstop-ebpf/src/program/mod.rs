@@ -30,4 +30,5 @@ macro_rules! tracepoint {
         }
     };
 }
+pub(crate) use tcp_state::lose;
 use tracepoint;

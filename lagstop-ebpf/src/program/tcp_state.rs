@@ -2,6 +2,7 @@
 //! has nothing to do with it.
 
 use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::fentry, programs::FEntryContext};
+use bytemuck::Zeroable;
 use lagstop_ebpf::{ListenerKey, ListenerTotals, Lost, Pending};
 
 use super::tracepoint;
@@ -99,8 +100,10 @@ pub(crate) fn totals_of(listener: &ListenerKey) -> Option<&'static mut ListenerT
         // SAFETY: a value of the map, only added to atomically.
         return Some(unsafe { &mut *totals });
     }
-    let zero: ListenerTotals = bytemuck::Zeroable::zeroed();
-    let _ = LISTENERS.insert(listener, zero, BPF_NOEXIST);
+    // SAFETY: takes no arguments.
+    let made_ns = unsafe { bpf_ktime_get_ns() };
+    let new = ListenerTotals { made_ns, ..ListenerTotals::zeroed() };
+    let _ = LISTENERS.insert(listener, new, BPF_NOEXIST);
     // SAFETY: as above.
     LISTENERS.get_ptr_mut(listener).map(|totals| unsafe { &mut *totals })
 }

@@ -1,15 +1,21 @@
 //! Rule: listeners whose connections wait to be accepted, and for what: for a CPU, or for a worker.
 //!
 //! Thesis on accept backlogs (002). It took the rate of departures for that of service, which gives the same wait whatever the
-//! server does; here service is timed while connections are waiting, so that whoever accepts is busy.
+//! server does; here each service is timed.
 
+mod service;
+
+use self::service::Service;
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
     observations::{Address, ObservedListener},
     say, single,
 };
-use crate::{model::Nanos, queueing::Station};
+use crate::{
+    model::{CgroupId, Nanos},
+    queueing::Station,
+};
 
 /// From this part of the time on in which connections wait, a task of the acceptor's cgroup waits for a CPU meanwhile.
 const STARVED: f64 = 0.5;
@@ -44,11 +50,11 @@ struct Queue<'a> {
     wait: Option<Nanos>,
     /// Part of the backlog that was in use at the worst.
     used: Option<f64>,
-    /// Tasks of the cgroup that accepts waiting for a CPU, on average.
-    starved: Option<f64>,
+    /// Tasks of the cgroup that accepts waiting for a CPU, on average; or why that is not known.
+    starved: Result<f64, &'static str>,
     overflows: Option<u64>,
-    /// Threads of the cgroup that accepts: no more than these do. `None` where it is not known whose it is.
-    servers: Option<u32>,
+    /// How connections are served, or why that is not known.
+    service: Result<Service, &'static str>,
 }
 
 /// What a formula says, beside what was measured.
@@ -59,15 +65,26 @@ struct Model {
     general: Option<Nanos>,
 }
 
+impl Model {
+    /// The mean accept wait that it has.
+    fn wait(&self) -> Option<Nanos> {
+        self.general.or(self.finite)
+    }
+
+    /// Does it have the wait that was measured, or about?
+    fn applies(&self, queue: &Queue<'_>) -> bool {
+        self.wait().zip(queue.wait).is_some_and(|(modelled, wait)| {
+            (1.0 / APPLIES..=APPLIES).contains(&(modelled.0.max(1) as f64 / wait.0.max(1) as f64))
+        })
+    }
+}
+
 impl<'a> Queue<'a> {
     /// `None` where nothing came, and nothing waited.
     fn of(observations: &Observations, (netns, _): Address, observed: &'a ObservedListener) -> Option<Self> {
         let totals = observed.totals.unwrap_or_default();
         let deepest = observed.deepest.unwrap_or_default();
         (totals.established > 0 || deepest > 0 || observed.drops > Some(0)).then_some(())?;
-        let acceptor = observed.cgroup.and_then(|id| observations.cgroups.get(&id));
-        let starved =
-            acceptor.and_then(|acceptor| Some(acceptor.totals.runq_wait_ns?.cores(observations.span.duration_ns).0));
         Some(Self {
             observed,
             accepts: totals.accepts,
@@ -75,11 +92,13 @@ impl<'a> Queue<'a> {
             arrivals: observed.arrivals(),
             wait: observed.mean_wait(),
             used: observed.capacity.filter(|&capacity| capacity > 0).map(|capacity| deepest as f64 / capacity as f64),
-            starved,
+            starved: starved(observations, observed.cgroup),
             overflows: observations.overflows.get(&netns).copied().flatten(),
-            servers: acceptor
-                .and_then(|acceptor| u32::try_from(acceptor.threads()).ok())
-                .filter(|&threads| threads > 0),
+            service: match observed.totals.map(|totals| totals.services) {
+                Some(Some(services)) => Service::of(&services),
+                Some(None) => Err("the recording does not have it"),
+                None => Err("accept is not watched"),
+            },
         })
     }
 
@@ -108,29 +127,24 @@ impl<'a> Queue<'a> {
         Some((rate * self.wait?.seconds()).min(1.0))
     }
 
-    fn is_starved(&self) -> bool {
-        self.starved.zip(self.pending()).is_some_and(|(starved, pending)| pending > 0.0 && starved >= STARVED * pending)
+    /// Does whoever accepts wait for a CPU while connections wait? `None` where that is not known.
+    fn is_starved(&self) -> Option<bool> {
+        let (starved, pending) = (self.starved.ok()?, self.pending()?);
+        Some(pending > 0.0 && starved >= STARVED * pending)
     }
 
-    /// Connections that are served in a second while there are any to serve. `None` where that never was for long.
-    fn service_rate(&self) -> Option<f64> {
-        Some(self.observed.busy_accepts as f64 / self.observed.busy_seconds)
-            .filter(|rate| rate.is_finite() && *rate > 0.0)
-    }
-
-    /// Each thread of the cgroup that accepts as a server, all of them together as fast as was measured; one server where it
-    /// is not known whose it is.
+    /// Each thread that accepts as a server.
     fn model(&self) -> Option<Model> {
         let (rate, dispersion) = self.arrivals?;
-        let servers = self.servers.unwrap_or(1);
-        let station = Station::new(rate, self.service_rate()? / f64::from(servers), servers)?;
+        let Service { mean, variation, servers, .. } = self.service.ok()?;
+        let station = Station::new(rate, mean.recip(), servers)?;
         let ns = |seconds: f64| Nanos((seconds * 1e9) as u64);
         let room = self.observed.capacity.filter(|&capacity| capacity < LARGEST);
         let finite = room.and_then(|room| station.finite(u32::try_from(room).ok()?.checked_add(servers)?));
         Some(Model {
             finite: finite.map(|finite| ns(finite.wait)),
             loss: finite.map(|finite| finite.loss),
-            general: station.wait(dispersion, 1.0).map(ns),
+            general: station.wait(dispersion, variation).map(ns),
             station,
         })
     }
@@ -139,6 +153,23 @@ impl<'a> Queue<'a> {
     fn residual(&self) -> Option<f64> {
         let (rate, _) = self.arrivals?;
         Some(self.observed.mean_backlog()? - rate * self.wait?.seconds())
+    }
+}
+
+/// Tasks of cgroup `id` that wait for a CPU, on average.
+fn starved(observations: &Observations, id: Option<CgroupId>) -> Result<f64, &'static str> {
+    match id {
+        None => Err("whose it is, is not known"),
+        Some(CgroupId::ROOT) => {
+            Err("it accepts in the root cgroup, where it cannot be told from all others: run it in one of its own")
+        }
+        Some(CgroupId::OTHER) => Err("it accepts in a cgroup that could not be told apart"),
+        Some(id) => observations
+            .cgroups
+            .get(&id)
+            .ok_or("the cgroup that accepts did not run")
+            .and_then(|acceptor| acceptor.totals.runq_wait_ns.ok_or("run-queue wait was not measured"))
+            .map(|wait| wait.cores(observations.span.duration_ns).0),
     }
 }
 
@@ -165,9 +196,9 @@ fn finding(
         }
     };
     let why = match (queue.wait, queue.is_starved()) {
-        (None, _) => "",
-        (_, true) => ": whoever accepts waits for a CPU",
-        (_, false) => ": whoever accepts has a CPU, and is busy with something else",
+        (None, _) | (_, None) => "",
+        (_, Some(true)) => ": whoever accepts waits for a CPU",
+        (_, Some(false)) => ": whoever accepts has a CPU, and is busy with something else",
     };
     Finding {
         rule: Rule::Backlog,
@@ -188,10 +219,10 @@ fn finding(
 fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model>) -> Vec<Figure> {
     let seconds = observations.span.duration_ns.seconds();
     let unwatched = observations.session.why_not("accept wait");
-    let never_busy = "connections were never waiting throughout an interval, so that service was not timed";
+    let untimed = queue.service.err().unwrap_or("no connection came");
     let too_many = "more come than are served: the queue fills, whatever its length";
     let no_room = match queue.observed.capacity {
-        _ if model.is_none() => never_busy,
+        _ if model.is_none() => untimed,
         None => "its sockets could not be listed, so its room is not known",
         Some(_) => "its backlog is longer than the formula is asked about",
     };
@@ -229,28 +260,46 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         Figure::measured(
             "starved",
             "its tasks waiting for a CPU",
-            queue.starved,
+            queue.starved.ok(),
             Unit::Tasks,
-            "whose it is, is not known",
+            queue.starved.err().unwrap_or_default(),
         )
         .note("of the cgroup that accepts"),
-        Figure::measured("service_rate", "served while any wait", queue.service_rate(), Unit::PerSecond, never_busy),
+        Figure::measured(
+            "service_time",
+            "mean time to serve one",
+            queue.service.ok().map(|service| Nanos((service.mean * 1e9) as u64)),
+            Unit::Ns,
+            untimed,
+        )
+        .note(
+            queue
+                .service
+                .map(|service| {
+                    format!(
+                        "of {} timed from accept to the same thread's next, c_s² {}",
+                        say::count(service.count),
+                        Unit::Factor.show(service.variation)
+                    )
+                })
+                .unwrap_or_default(),
+        ),
         Figure::measured(
             "utilisation",
             "utilisation of those that accept",
             model.map(|model| model.station.utilisation()),
             Unit::Share,
-            never_busy,
+            untimed,
         )
-        .note("ρ = λ/μ, μ from busy time alone"),
+        .note("ρ = λ/(c·μ), μ from busy time alone"),
         Figure::measured(
             "servers",
-            "threads that may accept",
-            queue.servers.map(u64::from),
+            "threads that accept",
+            queue.observed.totals.and_then(|totals| totals.services).map(|services| services.threads),
             Unit::Count,
-            "whose it is, is not known: taken as one",
+            untimed,
         )
-        .note("of the cgroup that accepts, on average over the intervals in which any ran"),
+        .note("seen accepting, and alive; the most in any interval"),
         Figure::measured(
             "wait_mmck",
             "accept wait by M/M/c/K",
@@ -269,7 +318,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
             "accept wait by G/G/c",
             model.and_then(|model| model.general),
             Unit::Ns,
-            if model.is_some() { too_many } else { never_busy },
+            if model.is_some() { too_many } else { untimed },
         )
         .note(
             queue
@@ -296,28 +345,34 @@ fn against(queue: &Queue<'_>, model: Option<&Model>) -> Vec<String> {
         "Connections are counted from when they are established: with TCP_DEFER_ACCEPT that is when their first data comes."
             .to_owned(),
     ];
-    if let Some((wait, modelled)) = queue.wait.zip(model.and_then(|model| model.general.or(model.finite))) {
-        let off = modelled.0.max(1) as f64 / wait.0.max(1) as f64;
-        if !(1.0 / APPLIES..=APPLIES).contains(&off) {
-            against.push(format!(
-                "The model does not apply here: it has {modelled} where {wait} were measured, so what it recommends is a start at \
-                 best."
-            ));
-        }
+    if queue.observed.sockets > Some(1) {
+        against.push(
+            "Its sockets share the address by SO_REUSEPORT, and have a queue each; the model has one for all."
+                .to_owned(),
+        );
+    }
+    if let Some((wait, modelled)) = queue.wait.zip(model.and_then(Model::wait))
+        && !model.is_some_and(|model| model.applies(queue))
+    {
+        against.push(format!(
+            "The model does not apply here: it has {modelled} where {wait} were measured. Nothing is recommended by it."
+        ));
     }
     against
 }
 
 fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) -> Vec<Advice> {
     let whose = cgroup.map_or_else(|| "the cgroup that accepts".to_owned(), ToString::to_string);
+    // A model that does not fit what was measured recommends nothing.
+    let station = model.filter(|model| model.applies(queue)).map(|model| &model.station);
     let mut advice = Vec::new();
-    if queue.is_starved() {
+    if queue.is_starved() == Some(true) {
         advice.push(Advice::new(format!(
             "Get {whose} the CPU sooner: more workers would only wait as well. The findings lags_candidates and wait_causes say \
              what it waits behind."
         )));
     } else {
-        advice.push(Advice::new(match model.map(|model| &model.station).filter(|it| it.utilisation() > UTILISATION) {
+        advice.push(Advice::new(match station.filter(|it| it.utilisation() > UTILISATION) {
             Some(station) => {
                 let workers = station.servers_for(UTILISATION);
                 format!(
@@ -326,22 +381,27 @@ fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) ->
                     say::percent(station.offered() / f64::from(workers))
                 )
             }
-            None => format!(
-                "Look at what the workers of {whose} do before they accept again: they have the CPU. More of them, or accepting in \
-                 a thread of its own, helps where each waits for something else."
-            ),
+            None => match queue.starved {
+                Err(why) => format!(
+                    "Find out first whether whoever accepts waits for a CPU, or is busy with something else. That is not known \
+                     here: {why}."
+                ),
+                Ok(_) => format!(
+                    "Look at what the workers of {whose} do before they accept again. More of them, or accepting in a thread of \
+                     its own, helps where each waits for something else."
+                ),
+            },
         }));
     }
     if queue.used.is_some_and(|used| used >= 1.0) || queue.drops() > 0 {
-        advice.push(room(queue, model));
+        advice.push(room(queue, station));
     }
     advice
 }
 
 /// How long the backlog should be: so that the formula loses hardly any, and longer than it was ever full.
-fn room(queue: &Queue<'_>, model: Option<&Model>) -> Advice {
+fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
     let now = queue.observed.capacity.unwrap_or_default();
-    let station = model.map(|model| &model.station);
     if let Some(seconds) = station.and_then(|it| it.fills_in(u32::try_from(now).unwrap_or(u32::MAX))) {
         return Advice::new(format!(
             "A longer backlog would only make the wait longer: more come than are served, and this one is full after {}.",
@@ -369,7 +429,11 @@ fn basis(observations: &Observations, accepts: u64) -> Basis {
         samples: accepts,
         samples_are: "accepted connections",
         agreeing: None,
-        lost: lost.connections.saturating_add(lost.accepts).saturating_add(lost.listener_overflows),
+        lost: lost
+            .connections
+            .saturating_add(lost.accepts)
+            .saturating_add(lost.listener_overflows)
+            .saturating_add(lost.acceptors),
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Finding, Rule, Severity, Thresholds, diagnose};
 use crate::{
     model::{
         Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level, Listener,
-        ListenerTotals, Lost, Nanos, Session, Tasks, Totals,
+        ListenerTotals, Lost, Nanos, Services, Session, Tasks, Times, Totals,
     },
     simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
 };
@@ -181,6 +181,13 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
                 accepts: 500,
                 accept_wait_ns: Nanos(10_000_000_000),
                 abandoned: 1,
+                services: Some(Services {
+                    threads: 4,
+                    strayed: 0,
+                    found_none: 50,
+                    all: Times { count: 490, time_ns: Nanos(3_700_000_000), squares_us2: 55_000_000_000 },
+                    kept_waiting: Times { count: 400, time_ns: Nanos(2_900_000_000), squares_us2: 40_000_000_000 },
+                }),
             };
             let listener = Listener {
                 cgroup: Some(pool.id),

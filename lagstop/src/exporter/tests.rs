@@ -112,7 +112,13 @@ fn interval(cgroups: Vec<Cgroup>) -> Interval {
             backlog: Some(3),
             backlog_capacity: Some(129),
             drops: Some(1),
-            totals: Some(ListenerTotals { established: 9, accepts: 5, accept_wait_ns: Nanos(80_000), abandoned: 1 }),
+            totals: Some(ListenerTotals {
+                established: 9,
+                accepts: 5,
+                accept_wait_ns: Nanos(80_000),
+                abandoned: 1,
+                services: None,
+            }),
             ..Listener::new(1, ([127, 0, 0, 1], 80).into())
         }],
         network_namespaces: vec![NetworkNamespace { netns: 1, listen_overflows: Some(2) }],

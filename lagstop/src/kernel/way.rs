@@ -49,8 +49,8 @@ impl Measure {
             Self::Pick => "pick function cost",
             Self::RunqWait => "run-queue wait, runnable load, Load Credit",
             Self::Migrations => "migrations",
-            Self::TcpState => "accept wait, abandoned connections",
-            Self::Accept => "accept wait",
+            Self::TcpState => "accept wait, service of listeners, abandoned connections",
+            Self::Accept => "accept wait, service of listeners",
         }
     }
 
@@ -322,19 +322,27 @@ pub(super) static WAYS: &[Way] = &[
         Measure::Accept,
         "fexit:inet_csk_accept",
         "at exit of inet_csk_accept()",
-        &[probe("accept_exit", At::Exit("inet_csk_accept"))],
+        &[probe("accept_exit", At::Exit("inet_csk_accept")), optional("accept_entry", At::Entry("inet_csk_accept"))],
     ),
     way(
         Measure::Accept,
         "kretprobe:inet_csk_accept",
         "at exit of inet_csk_accept(); a kretprobe misses returns when many processes wait at once",
-        &[probe("accept_kretprobe", At::Kretprobe("inet_csk_accept"))],
+        &[
+            probe("accept_kretprobe", At::Kretprobe("inet_csk_accept")),
+            optional("accept_kprobe", At::Kprobe("inet_csk_accept")),
+        ],
     ),
     way(
         Measure::Accept,
         "syscalls",
         "at exit of accept(2) and accept4(2), not of io_uring; makes every system call a little slower",
-        &[probe("accept", At::Syscall("sys_exit_accept")), probe("accept4", At::Syscall("sys_exit_accept4"))],
+        &[
+            probe("accept", At::Syscall("sys_exit_accept")),
+            probe("accept4", At::Syscall("sys_exit_accept4")),
+            optional("accept_asked", At::Syscall("sys_enter_accept")),
+            optional("accept4_asked", At::Syscall("sys_enter_accept4")),
+        ],
     ),
 ];
 

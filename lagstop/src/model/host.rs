@@ -112,6 +112,8 @@ lost! {
     accepts,
     /// Events of listeners that the table of listeners had no room for.
     listener_overflows,
+    /// Connections accepted by threads that the table of threads had no room for: without service time.
+    acceptors,
     /// Tasks that ran without having been seen to be woken, where waits are taken by the clock: without wait.
     wakeups,
     /// Moves, wake-ups, connections and accepts that the kernel did not tell of, because it was just telling of another.

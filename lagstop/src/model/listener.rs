@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CgroupId, Nanos, Snapshot};
+use super::{CgroupId, Nanos, Services, Snapshot};
 
 /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,9 +21,21 @@ pub struct ListenerTotals {
     pub accept_wait_ns: Nanos,
     /// Of those, closed or reset before they were accepted.
     pub abandoned: u64,
+    /// How long connections kept whoever accepted them. `None` in recordings made before that was measured.
+    #[serde(default)]
+    pub services: Option<Services>,
 }
 
 impl ListenerTotals {
+    /// Nothing has happened, and nobody accepts.
+    pub const NOTHING: Self =
+        Self { established: 0, accepts: 0, accept_wait_ns: Nanos::ZERO, abandoned: 0, services: Some(Services::NONE) };
+
+    /// Whether any connection came, was accepted or abandoned.
+    const fn is_traffic(&self) -> bool {
+        self.established > 0 || self.accepts > 0 || self.abandoned > 0
+    }
+
     /// What came on top of `earlier`.
     #[must_use]
     pub const fn since(&self, earlier: &Self) -> Self {
@@ -32,15 +44,27 @@ impl ListenerTotals {
             accepts: self.accepts.saturating_sub(earlier.accepts),
             accept_wait_ns: self.accept_wait_ns.minus(earlier.accept_wait_ns),
             abandoned: self.abandoned.saturating_sub(earlier.abandoned),
+            services: match (self.services, earlier.services) {
+                (Some(now), Some(then)) => Some(now.since(&then)),
+                (now, _) => now,
+            },
         }
     }
 
-    /// Adds `other`.
-    pub fn add(&mut self, other: &Self) {
+    /// Adds what happened next.
+    pub fn add(&mut self, next: &Self) {
+        let services = self.services.zip(next.services).map(|(now, next)| now.then(&next));
+        self.join(next);
+        self.services = services;
+    }
+
+    /// Adds what happened at the same time on another address of the listener.
+    fn join(&mut self, other: &Self) {
         self.established = self.established.saturating_add(other.established);
         self.accepts = self.accepts.saturating_add(other.accepts);
         self.accept_wait_ns = self.accept_wait_ns.plus(other.accept_wait_ns);
         self.abandoned = self.abandoned.saturating_add(other.abandoned);
+        self.services = self.services.zip(other.services).map(|(one, other)| one.join(&other));
     }
 }
 
@@ -152,7 +176,7 @@ impl Listener {
             listening.iter().map(|listener| ((listener.netns, listener.address), listener.clone())).collect();
         let Some(after) = after else { return all.into_values().collect() };
         for listener in all.values_mut() {
-            listener.totals = Some(ListenerTotals::default());
+            listener.totals = Some(ListenerTotals::NOTHING);
         }
         let then: HashMap<(u32, SocketAddr), ListenerTotals> =
             before.iter().map(|traffic| ((traffic.netns, traffic.address), traffic.totals)).collect();
@@ -165,11 +189,13 @@ impl Listener {
                 .find(|address| all.contains_key(&(seen.netns, *address)))
                 .unwrap_or(seen.address);
             let listener = all.entry((seen.netns, address)).or_insert_with(|| Self::new(seen.netns, address));
-            listener.totals.get_or_insert_default().add(&seen.totals.since(&then));
+            listener.totals.get_or_insert(ListenerTotals::NOTHING).join(&seen.totals.since(&then));
             listener.cgroup = seen.cgroup.or(listener.cgroup);
         }
         // Addresses whose listener is gone, or cannot be listed, and on which nothing happened.
-        all.retain(|_, listener| listener.sockets.is_some() || listener.totals != Some(ListenerTotals::default()));
+        all.retain(|_, listener| {
+            listener.sockets.is_some() || listener.totals.is_some_and(|totals| totals.is_traffic())
+        });
         all.into_values().collect()
     }
 }
@@ -199,6 +225,7 @@ mod tests {
             accepts: u64::MAX,
             accept_wait_ns: Nanos(u64::MAX),
             abandoned: u64::MAX,
+            services: None,
         };
         let mut sum = most;
         sum.add(&most);

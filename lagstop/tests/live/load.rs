@@ -80,6 +80,13 @@ pub(crate) fn run(what: &str) -> ExitCode {
             Duration::from_micros(work.parse().unwrap()),
             Duration::from_millis(ms.parse().unwrap()),
         ),
+        // Connections come at random to a thread that is busy with each for a random time, in microseconds on average.
+        ["queue", how, work, load, ms] => queue(
+            how == "spin",
+            Duration::from_micros(work.parse().unwrap()),
+            load.parse().unwrap(),
+            Duration::from_millis(ms.parse().unwrap()),
+        ),
         ["connect", port, ms] => connect_to(port.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
         ["abandon", count] => abandon(count.parse().unwrap()),
         // Watches all cgroups through the kernel's files, until a line comes.
@@ -250,6 +257,55 @@ fn accept_all(port: u16, time: Duration, serve: impl Fn()) {
         serve();
         drop(connection);
     }
+}
+
+/// Accepts one connection after the other and sleeps, or runs, for an exponentially distributed time with each, `work` on
+/// average. So many come at random that `load` is the share of its time in which it is busy. Says where it listens; at the
+/// end how many it had, and of how many nanoseconds how many it was busy, from having a connection to asking for the next.
+fn queue(spins: bool, work: Duration, load: f64, time: Duration) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    say(&address.port().to_string());
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut exponential = move || {
+        // xorshift64 (Marsaglia, 2003)
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        -(((seed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64).ln()
+    };
+    // All is drawn before: the two threads of a run have nothing to do with each other.
+    let between = work.div_f64(load);
+    let mut at = Duration::ZERO;
+    let mut arrivals = Vec::new();
+    while at < time {
+        at += between.mul_f64(exponential());
+        arrivals.push((at, work.mul_f64(exponential())));
+    }
+    let start = Instant::now();
+    let came: Vec<Duration> = arrivals.iter().map(|(at, _)| *at).collect();
+    let client = thread::spawn(move || {
+        let mut clients = Vec::new();
+        for at in came {
+            thread::sleep((start + at).saturating_duration_since(Instant::now()));
+            clients.push(TcpStream::connect(address).unwrap());
+        }
+        clients
+    });
+    let mut busy = Duration::ZERO;
+    for (_, work) in &arrivals {
+        let connection = listener.accept().unwrap();
+        let accepted = Instant::now();
+        if spins {
+            spin(*work);
+        } else {
+            thread::sleep(*work);
+        }
+        drop(connection);
+        busy += accepted.elapsed();
+    }
+    say(&format!("{} {} {}", arrivals.len(), busy.as_nanos(), start.elapsed().as_nanos()));
+    drop(client.join().unwrap());
 }
 
 /// Makes connections that nobody accepts, and ends them.

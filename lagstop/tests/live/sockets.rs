@@ -8,6 +8,7 @@ use std::{
 };
 
 use lagstop::{
+    diagnosis::{Rule, Subject, Thresholds, Value, diagnose},
     model::{CgroupId, GroupBy, Interval, Listener, ListenerTotals, Nanos},
     source::Stream,
 };
@@ -19,6 +20,7 @@ use crate::{
 
 pub(crate) const TESTS: &[Test] = &[
     ("accept_waits_agree_with_a_server_that_waits", accept_wait),
+    ("a_server_is_as_busy_as_its_own_clock_says", utilisation),
     ("connections_that_nobody_accepts_are_abandoned", abandoned),
     ("a_full_accept_queue_agrees_with_netstat", full_queue),
     ("a_full_accept_queue_in_another_network_namespace_agrees_with_netstat", full_queue_apart),
@@ -58,6 +60,49 @@ pub(crate) fn accept_wait_with(setup: &Setup) {
     assert_eq!(listener.tgid, Some(load.pid()));
 }
 
+fn utilisation() {
+    for (how, load) in ["sleep", "spin"].into_iter().flat_map(|how| [0.3, 0.5, 0.7, 0.9].map(|load| (how, load))) {
+        let (measured, by_its_clock) = utilisation_at(how, load);
+        println!("{how} {load}: measured {measured:.3}, by the server's own clock {by_its_clock:.3}");
+        assert!((measured - by_its_clock).abs() <= 0.05, "{how} {load}: {measured:.3} is not {by_its_clock:.3}");
+    }
+}
+
+/// How busy one thread is that serves connections that come at random, as a finding has it, and by the thread's own clock.
+fn utilisation_at(how: &str, load: f64) -> (f64, f64) {
+    let cgroup = TestCgroup::new("queue");
+    let mut server = cgroup.start(&format!("queue {how} 10000 {load} 8000"));
+    server.line();
+    let (session, intervals, port, said) = with_stream(GroupBy::Scheduler, async |stream| {
+        let mut intervals = vec![stream.intervals.recv().await.unwrap().unwrap()];
+        server.go();
+        let port: u16 = server.line().parse().unwrap();
+        let said = thread::spawn(move || server.line());
+        while !said.is_finished() {
+            intervals.push(stream.intervals.recv().await.unwrap().unwrap());
+        }
+        (stream.session.clone(), intervals, port, said.join().unwrap())
+    });
+    let is_it = |listener: &Listener| {
+        listener.address.port() == port && listener.totals.is_some_and(|totals| totals.established + totals.accepts > 0)
+    };
+    let happened = |interval: &Interval| interval.listeners.iter().any(is_it);
+    let first = intervals.iter().position(happened).unwrap();
+    let last = intervals.iter().rposition(happened).unwrap();
+    // Whatever it waits is found.
+    let thresholds = Thresholds { accept_wait_warn: Nanos(1), min_waits: 1, ..Thresholds::default() };
+    let report = diagnose(&session, &intervals[first..=last], &thresholds);
+    let finding = report.findings.iter().find(|finding| {
+        finding.rule == Rule::Backlog
+            && matches!(finding.subject, Subject::Listener { address, .. } if address.port() == port)
+    });
+    let figures = &finding.unwrap().measured;
+    let figure = figures.iter().find(|figure| figure.name == "utilisation").unwrap();
+    let measured = figure.value.map(Value::as_f64).unwrap_or_else(|| panic!("{}", figure.shown()));
+    let said: Vec<f64> = said.split(' ').map(|figure| figure.parse().unwrap()).collect();
+    (measured, said[1] / said[2])
+}
+
 fn abandoned() {
     const CONNECTIONS: u64 = 7;
     let cgroup = TestCgroup::new("abandon");
@@ -67,8 +112,7 @@ fn abandoned() {
     load.go();
     let port: u16 = load.line().parse().unwrap();
     assert_eq!(load.line(), "done");
-    let expected =
-        ListenerTotals { established: CONNECTIONS, accepts: 0, accept_wait_ns: Nanos(0), abandoned: CONNECTIONS };
+    let expected = ListenerTotals { established: CONNECTIONS, abandoned: CONNECTIONS, ..ListenerTotals::NOTHING };
     eventually("the end of every connection", || {
         thread::sleep(Duration::from_millis(20));
         let traffic = probes.snapshot().traffic;

@@ -66,6 +66,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     long_truth("record_names_200_busy_cgroups_and_their_costs_add_up", &["switches", "switch-cost", "runq-wait"]),
     long_truth("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", &["switches"]),
     truth("accept_waits_agree_with_a_server_that_waits", &["tcp-state", "accept"]),
+    long_truth("a_server_is_as_busy_as_its_own_clock_says", &["tcp-state", "accept"]),
     truth("connections_that_nobody_accepts_are_abandoned", &["tcp-state"]),
     truth("every_way_to_switch_costs_adds_up_and_stays_within_the_time_there_was", &["switch-cost"]),
     truth("every_way_to_pick_function_costs_stays_below_the_pick_cost", &["pick"]),

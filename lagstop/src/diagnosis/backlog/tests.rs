@@ -1,11 +1,12 @@
 use super::*;
 use crate::{
     diagnosis::fixture::{findings_of, minute_of, problems_of},
-    model::{Interval, Listener, ListenerTotals},
+    model::{Interval, Listener, ListenerTotals, Services, Times},
 };
 
 /// A listener of the pool, with room for 10: connections that come and are accepted in a second, their mean wait in ms, how
-/// many wait at the end of each, and the run-queue wait of the pool in ms for each of its 2,000 waits.
+/// many wait at the end of each, and the run-queue wait of the pool in ms for each of its 2,000 waits. One thread accepts,
+/// each keeps it for 10 ms on average, and another always waits.
 fn listening(established: u64, accepts: u64, wait_ms: u64, backlog: u64, runq_ms: u64) -> Vec<Interval> {
     let mut all = minute_of(|pool| {
         pool.totals.runq_wait_ns = Some(Nanos(2_000_000_000 * runq_ms));
@@ -13,7 +14,13 @@ fn listening(established: u64, accepts: u64, wait_ms: u64, backlog: u64, runq_ms
     });
     for interval in &mut all {
         let accept_wait_ns = Nanos(accepts * wait_ms * 1_000_000);
-        let totals = ListenerTotals { established, accepts, accept_wait_ns, abandoned: 0 };
+        let totals = ListenerTotals {
+            established,
+            accepts,
+            accept_wait_ns,
+            abandoned: 0,
+            services: Some(served(1, accepts, 10)),
+        };
         interval.listeners = vec![Listener {
             cgroup: Some(interval.cgroups[0].id),
             backlog: Some(backlog),
@@ -21,6 +28,20 @@ fn listening(established: u64, accepts: u64, wait_ms: u64, backlog: u64, runq_ms
             totals: Some(totals),
             ..Listener::new(7, ([127, 0, 0, 1], 80).into())
         }];
+    }
+    all
+}
+
+/// Services of `ms` each on average, exponentially distributed.
+fn served(threads: u64, count: u64, ms: u64) -> Services {
+    let times = Times { count, time_ns: Nanos(count * ms * 1_000_000), squares_us2: count * 2 * (ms * 1_000).pow(2) };
+    Services { threads, all: times, kept_waiting: times, ..Services::NONE }
+}
+
+/// With other services.
+fn with_services(mut all: Vec<Interval>, services: Option<Services>) -> Vec<Interval> {
+    for listener in all.iter_mut().flat_map(|interval| &mut interval.listeners) {
+        listener.totals.as_mut().unwrap().services = services;
     }
     all
 }
@@ -52,13 +73,12 @@ fn who_waits_for_a_cpu_is_told_from_who_is_busy() {
     assert!(busy.advice[0].text.contains("ore workers in pool"), "{}", busy.advice[0].text);
 }
 
-/// Ten wait at a time, 100 a second come and stay for 100 ms: Little's law holds. Service is as fast as it is while they
-/// wait, which here is all the time.
+/// Ten wait at a time, 100 a second come and stay for 100 ms: Little's law holds. As many could be served as come.
 #[test]
 fn formulas_stand_beside_what_was_measured() {
     let finding = &findings_of(Rule::Backlog, &listening(100, 100, 100, 10, 0))[0];
     assert_eq!(figure(finding, "residual"), Some(0.0));
-    assert_eq!((figure(finding, "service_rate"), figure(finding, "utilisation")), (Some(100.0), Some(1.0)));
+    assert_eq!((figure(finding, "service_time"), figure(finding, "utilisation")), (Some(1e7), Some(1.0)));
     // ρ = 1, room for 11: (K − 1)/(2λ).
     let wait = figure(finding, "wait_mmck").unwrap();
     assert!((wait / 1e9 - 10.0 / 200.0).abs() < 1e-6, "{wait}");
@@ -80,11 +100,11 @@ fn where_more_come_than_are_served_a_longer_backlog_is_no_help() {
     assert!(finding.advice[1].text.ends_with("full after 0.10 s."), "{}", finding.advice[1].text);
 }
 
-/// 90 come in a second, and four threads serve 100 together: c = 4, μ = 25.
+/// 90 come in a second, and four threads take 40 ms for each: c = 4, μ = 25. What runs in their cgroup beside is no matter.
 #[test]
-fn each_thread_that_may_accept_is_a_server() {
-    let mut all = listening(90, 100, 100, 10, 0);
-    all.iter_mut().for_each(|interval| interval.cgroups[0].totals.threads = 4);
+fn each_thread_that_accepts_is_a_server() {
+    let mut all = with_services(listening(90, 100, 50, 10, 0), Some(served(4, 90, 40)));
+    all.iter_mut().for_each(|interval| interval.cgroups[0].totals.threads = 9);
     let finding = &findings_of(Rule::Backlog, &all)[0];
     assert_eq!((figure(finding, "servers"), figure(finding, "utilisation")), (Some(4.0), Some(0.9)));
     let station = Station::new(90.0, 25.0, 4).unwrap();
@@ -94,6 +114,58 @@ fn each_thread_that_may_accept_is_a_server() {
     assert!(finding.advice[0].text.starts_with("More workers in pool: 5 in place of 4"), "{}", finding.advice[0].text);
     // 0.9^n of the time more than n wait, or about: 64 places for a thousandth.
     assert!(finding.advice[1].text.starts_with("A backlog of 64, "), "{}", finding.advice[1].text);
+}
+
+/// The advice that a model gives.
+const BY_MODEL: [&str; 3] = ["More workers in", "M/M/c/K", "A longer backlog would only"];
+
+#[test]
+fn where_service_was_not_timed_there_is_no_model_and_it_recommends_nothing() {
+    let timed = listening(200, 100, 100, 10, 0);
+    let by_model = |intervals: &[Interval]| {
+        let finding = findings_of(Rule::Backlog, intervals).remove(0);
+        let texts = finding.advice.iter().filter(|advice| BY_MODEL.iter().any(|part| advice.text.contains(part)));
+        (texts.count(), finding)
+    };
+    assert_eq!(by_model(&timed).0, 2);
+    for (services, why) in [
+        (None, "the recording does not have it"),
+        (Some(Services { strayed: 50, ..served(1, 100, 10) }), "those that accept serve other ports as well"),
+    ] {
+        let (advice, finding) = by_model(&with_services(timed.clone(), services));
+        assert_eq!(advice, 0, "{:?}", finding.advice);
+        for name in ["service_time", "utilisation", "wait_mmck", "wait_ggc"] {
+            let figure = finding.measured.iter().find(|figure| figure.name == name).unwrap();
+            assert_eq!((figure.value, figure.missing.as_deref()), (None, Some(why)), "{name}");
+        }
+    }
+}
+
+/// At 10 ms a connection and 20 a second, 3 ms would be waited for; measured are 100.
+#[test]
+fn a_model_that_does_not_apply_recommends_nothing() {
+    let finding = &findings_of(Rule::Backlog, &listening(20, 20, 100, 10, 0))[0];
+    assert!(finding.against.iter().any(|doubt| doubt.starts_with("The model does not apply")), "{:?}", finding.against);
+    let is_by_model = |text: &str| BY_MODEL.iter().any(|part| text.contains(part));
+    assert!(finding.advice.iter().all(|advice| !is_by_model(&advice.text)), "{:?}", finding.advice);
+}
+
+/// Without cgroups all tasks are in the root: whose wait theirs is cannot be told.
+#[test]
+fn whoever_accepts_in_the_root_is_not_told_from_others() {
+    let mut all = listening(100, 100, 20, 4, 1);
+    for interval in &mut all {
+        interval.cgroups[0].id = CgroupId::ROOT;
+        interval.listeners[0].cgroup = Some(CgroupId::ROOT);
+    }
+    let finding = &findings_of(Rule::Backlog, &all)[0];
+    assert_eq!((figure(finding, "starved"), figure(finding, "servers")), (None, Some(1.0)));
+    assert!(finding.verdict.ends_with("to be accepted, and its backlog was up to 40.0 % full."), "{}", finding.verdict);
+    assert!(
+        finding.advice.iter().any(|advice| advice.text.ends_with("run it in one of its own.")),
+        "{:?}",
+        finding.advice
+    );
 }
 
 #[test]

@@ -18,6 +18,7 @@ const CLOCK: &str = "the clock from switch to switch: busy_ns, idle_ns";
 const MOVES: &str = "tracepoint sched_migrate_task: migrations";
 const FILES: &str = "cpu.stat and cpu.max of the cgroup: nr_periods, nr_throttled, quota_ns";
 const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
+const SERVICES: &str = "accept, from one connection to the same thread's asking for the next: services";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
 /// All that is known of the subject of `finding` and that formulas speak of.
@@ -123,13 +124,19 @@ fn totals(totals: &Totals) -> Vec<Input> {
 
 fn listener(observed: &ObservedListener) -> Vec<Input> {
     let totals = observed.totals;
+    let services = totals.and_then(|totals| totals.services);
     vec![
         known("established", totals.map(|totals| totals.established), Unit::Count, TCP),
         known("accepts", totals.map(|totals| totals.accepts), Unit::Count, TCP),
         known("accept_wait_ns", totals.map(|totals| totals.accept_wait_ns), Unit::Ns, TCP),
         known("abandoned", totals.map(|totals| totals.abandoned), Unit::Count, TCP),
-        input("busy_accepts", observed.busy_accepts, Unit::Count, TCP),
-        input("busy_seconds", observed.busy_seconds, Unit::Seconds, SOCKETS),
+        known("threads", services.map(|services| services.threads), Unit::Count, SERVICES),
+        known("strayed", services.map(|services| services.strayed), Unit::Count, SERVICES),
+        known("found_none", services.map(|services| services.found_none), Unit::Count, SERVICES),
+        known("services", services.map(|services| services.all.count), Unit::Count, SERVICES),
+        known("service_ns", services.map(|services| services.all.time_ns), Unit::Ns, SERVICES),
+        known("kept_waiting", services.map(|services| services.kept_waiting.count), Unit::Count, SERVICES),
+        known("kept_waiting_ns", services.map(|services| services.kept_waiting.time_ns), Unit::Ns, SERVICES),
         known("deepest", observed.deepest, Unit::Count, SOCKETS),
         known("backlog_capacity", observed.capacity, Unit::Count, SOCKETS),
         known("drops", observed.drops, Unit::Count, SOCKETS),

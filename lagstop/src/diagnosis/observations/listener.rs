@@ -18,41 +18,32 @@ pub(in crate::diagnosis) struct ObservedListener {
     /// How many fit in, as last known.
     pub capacity: Option<u64>,
     pub drops: Option<u64>,
+    /// Listening sockets, as last known.
+    pub sockets: Option<u64>,
     /// Intervals at whose end the queue was known, and the connections that waited then, in all.
     pub listed: u64,
     pub backlogs: u64,
-    /// Intervals that began and ended with connections waiting, so that whoever accepts was busy all the time: their
-    /// accepts, and how long they took in seconds.
-    pub busy_accepts: u64,
-    pub busy_seconds: f64,
     arrivals: Arrivals,
-    last_backlog: Option<u64>,
 }
 
 impl ObservedListener {
     /// Adds the next interval.
     pub(super) fn add(&mut self, listener: &Listener, duration: Nanos) {
-        let seconds = duration.seconds();
         self.cgroup = listener.cgroup.or(self.cgroup);
         self.capacity = listener.backlog_capacity.or(self.capacity);
+        self.sockets = listener.sockets.or(self.sockets);
         self.drops = match (self.drops, listener.drops) {
             (Some(sum), Some(more)) => Some(sum.saturating_add(more)),
             (sum, more) => sum.or(more),
         };
-        let was_waiting = self.last_backlog.is_some_and(|backlog| backlog > 0);
-        self.last_backlog = listener.backlog;
         if let Some(backlog) = listener.backlog {
             self.deepest = self.deepest.max(Some(backlog));
             self.listed += 1;
             self.backlogs = self.backlogs.saturating_add(backlog);
         }
         let Some(totals) = &listener.totals else { return };
-        self.totals.get_or_insert_default().add(totals);
-        if was_waiting && listener.backlog.is_some_and(|backlog| backlog > 0) {
-            self.busy_accepts = self.busy_accepts.saturating_add(totals.accepts);
-            self.busy_seconds += seconds;
-        }
-        self.arrivals.add(totals.established as f64, seconds);
+        self.totals.get_or_insert(ListenerTotals::NOTHING).add(totals);
+        self.arrivals.add(totals.established as f64, duration.seconds());
     }
 
     /// Mean of the connections waiting at the ends of intervals. `None` where they were never listed.
@@ -108,12 +99,18 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Services, Times};
 
     fn listener(backlog: u64, established: u64, accepts: u64) -> Listener {
         let totals = ListenerTotals {
             established,
             accepts,
             accept_wait_ns: Nanos(accepts * 1_000),
+            services: Some(Services {
+                threads: backlog,
+                all: Times { count: accepts, ..Times::default() },
+                ..Services::NONE
+            }),
             ..ListenerTotals::default()
         };
         Listener {
@@ -125,12 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn whoever_accepts_is_busy_while_connections_wait_throughout() {
+    fn intervals_are_added_up() {
         let mut observed = ObservedListener::default();
         for (backlog, accepts) in [(0, 5), (4, 50), (8, 60), (2, 70), (0, 20)] {
             observed.add(&listener(backlog, 50, accepts), Nanos::SECOND);
         }
-        assert_eq!((observed.busy_accepts, observed.busy_seconds), (130, 2.0));
+        let services = observed.totals.unwrap().services.unwrap();
+        assert_eq!((services.threads, services.all.count), (8, 205), "the most threads, all services");
         assert_eq!((observed.deepest, observed.mean_backlog()), (Some(8), Some(2.8)));
         assert_eq!(observed.mean_wait(), Some(Nanos(1_000)));
         assert_eq!(observed.arrivals(), Some((50.0, 0.0)), "as even as can be");

@@ -34,6 +34,7 @@ pub(super) fn lost(state: &CpuState) -> Lost {
         connections: of(abi::Lost::Connections),
         accepts: of(abi::Lost::Accepts),
         listener_overflows: of(abi::Lost::Listeners),
+        acceptors: of(abi::Lost::Acceptors),
         wakeups: of(abi::Lost::Wakeups),
         // Not counted by a CPU but by each program.
         missed_runs: 0,

@@ -7,7 +7,7 @@ use std::{
 
 use lagstop_ebpf::{self as abi, ListenerKey};
 
-use crate::model::{CgroupId, ListenerTotals, Nanos, Traffic};
+use crate::model::{CgroupId, ListenerTotals, Nanos, Services, Times, Traffic};
 
 /// How long nothing has happened on each address.
 #[derive(Default)]
@@ -55,10 +55,21 @@ pub(super) fn traffic(key: ListenerKey, totals: &abi::ListenerTotals) -> Traffic
             accepts: totals.accepts,
             accept_wait_ns: Nanos(totals.accept_wait_ns),
             abandoned: totals.abandoned,
+            services: Some(Services {
+                threads: totals.threads,
+                strayed: totals.strayed,
+                found_none: totals.found_none,
+                all: times(&totals.services),
+                kept_waiting: times(&totals.kept_waiting),
+            }),
         },
         cgroup: (totals.cgroup != 0).then_some(CgroupId(totals.cgroup)),
         tgid: (totals.tgid != 0).then_some(totals.tgid as u32),
     }
+}
+
+const fn times(times: &abi::Times) -> Times {
+    Times { count: times.count, time_ns: Nanos(times.ns), squares_us2: times.squares_us2 }
 }
 
 #[cfg(test)]

@@ -1,0 +1,71 @@
+//! What serving a connection takes, and by how many threads: from how long each connection kept the thread that accepted it
+//! from asking for the next one.
+//!
+//! A thread that asks before it waits (in `accept(2)`, or by trying it before `poll(2)`) was busy until it asked, whatever
+//! came meanwhile. One that waits elsewhere and asks when it is told to was surely busy only where the next connection
+//! waited throughout. Where one thread accepts, that depends on nothing but what came before it began, so that such services
+//! are like all others. Of several threads the others may take what waits: such services are too short, and all of them
+//! together too long, as there is waiting in them; the truth lies between.
+
+use crate::model::{Services, Times};
+
+/// Fewer services than these have no mean worth the name: a standard error of 18 % where they are exponentially
+/// distributed.
+const ENOUGH: u64 = 30;
+/// A share that may be chance: a connection that was reset, or taken by another thread, before it could be accepted.
+const CHANCE: f64 = 0.01;
+/// Where what is too short is at least this much of what is too long, either will do.
+const NEAR: f64 = 0.9;
+
+const TOO_FEW: &str = "too few services could be timed";
+const ELSEWHERE: &str =
+    "several threads accept, and wait for connections elsewhere than in accept(2): when they were busy is not seen";
+
+/// How connections are served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Service {
+    /// Mean time that one takes, in seconds.
+    pub mean: f64,
+    /// Its squared coefficient of variation.
+    pub variation: f64,
+    /// How many were timed.
+    pub count: u64,
+    /// Threads that serve.
+    pub servers: u32,
+}
+
+impl Service {
+    /// What is known of it, or why nothing is.
+    pub(super) fn of(services: &Services) -> Result<Self, &'static str> {
+        let servers = u32::try_from(services.threads).unwrap_or(u32::MAX);
+        if servers == 0 {
+            return Err("those that accepted are gone");
+        }
+        let Services { strayed, all, .. } = services;
+        if *strayed as f64 > CHANCE * strayed.saturating_add(all.count) as f64 {
+            return Err("those that accept serve other ports as well");
+        }
+        let times = Self::times(services)?;
+        let (mean, variation) = times.mean().zip(times.variation()).ok_or("serving took no time")?;
+        Ok(Self { mean, variation, count: times.count, servers })
+    }
+
+    /// The services that speak for all.
+    fn times(services: &Services) -> Result<&Times, &'static str> {
+        let Services { threads, found_none, all, kept_waiting, .. } = services;
+        let asks_first = *found_none as f64 > CHANCE * all.count as f64;
+        let is_near =
+            || all.mean().zip(kept_waiting.mean()).is_some_and(|(longest, shortest)| shortest >= NEAR * longest);
+        let times = match threads {
+            _ if asks_first => all,
+            1 => kept_waiting,
+            _ if is_near() => all,
+            _ if all.count < ENOUGH => return Err(TOO_FEW),
+            _ => return Err(ELSEWHERE),
+        };
+        if times.count < ENOUGH { Err(TOO_FEW) } else { Ok(times) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

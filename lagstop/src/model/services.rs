@@ -1,0 +1,124 @@
+//! How long connections keep whoever accepts them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Nanos;
+
+/// How long things took, added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Times {
+    /// How many were timed.
+    pub count: u64,
+    /// How long all of them took.
+    pub time_ns: Nanos,
+    /// The sum of the squares of how long each one took, in square microseconds.
+    pub squares_us2: u64,
+}
+
+impl Times {
+    const NONE: Self = Self { count: 0, time_ns: Nanos::ZERO, squares_us2: 0 };
+
+    const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(earlier.count),
+            time_ns: self.time_ns.minus(earlier.time_ns),
+            squares_us2: self.squares_us2.saturating_sub(earlier.squares_us2),
+        }
+    }
+
+    const fn plus(&self, other: &Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            time_ns: self.time_ns.plus(other.time_ns),
+            squares_us2: self.squares_us2.saturating_add(other.squares_us2),
+        }
+    }
+
+    /// The mean, in seconds. `None` where none was timed, or all took no time.
+    pub fn mean(&self) -> Option<f64> {
+        Some(self.time_ns.seconds() / self.count as f64).filter(|mean| mean.is_finite() && *mean > 0.0)
+    }
+
+    /// Squared coefficient of variation: variance / mean², 1 of an exponential distribution.
+    pub fn variation(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        Some((self.squares_us2 as f64 * 1e-12 / self.count as f64 / (mean * mean) - 1.0).max(0.0))
+    }
+}
+
+/// From a connection until the thread that accepted it asked for the next one, of a listening address. In a snapshot since
+/// it was first seen, in an interval those that ended in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Services {
+    /// Threads that accepted from it last, and live: at the end of the interval, and of merged ones the most.
+    pub threads: u64,
+    /// Connections accepted by threads whose last one had come to another port.
+    pub strayed: u64,
+    /// Of all that were timed, those after which no connection was there when the thread asked for one: that is where it
+    /// waits.
+    pub found_none: u64,
+    /// All that were timed. Where the thread's asking was not seen, or it waits for connections elsewhere before it asks, as
+    /// in `poll(2)`, its waiting is in it.
+    pub all: Times,
+    /// Of these, those throughout which the next connection was waiting: the thread was busy.
+    pub kept_waiting: Times,
+}
+
+impl Services {
+    /// Nobody accepts.
+    pub const NONE: Self = Self { threads: 0, strayed: 0, found_none: 0, all: Times::NONE, kept_waiting: Times::NONE };
+
+    /// What came on top of `earlier`.
+    #[must_use]
+    pub const fn since(&self, earlier: &Self) -> Self {
+        Self {
+            threads: self.threads,
+            strayed: self.strayed.saturating_sub(earlier.strayed),
+            found_none: self.found_none.saturating_sub(earlier.found_none),
+            all: self.all.since(&earlier.all),
+            kept_waiting: self.kept_waiting.since(&earlier.kept_waiting),
+        }
+    }
+
+    /// Together with what happened next.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        Self { threads: self.threads.max(next.threads), ..self.join(next) }
+    }
+
+    /// Together with what happened at the same time on another address.
+    #[must_use]
+    pub const fn join(&self, other: &Self) -> Self {
+        Self {
+            threads: self.threads.saturating_add(other.threads),
+            strayed: self.strayed.saturating_add(other.strayed),
+            found_none: self.found_none.saturating_add(other.found_none),
+            all: self.all.plus(&other.all),
+            kept_waiting: self.kept_waiting.plus(&other.kept_waiting),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_mean_and_a_variation() {
+        // 1 ms and 3 ms: mean 2, variance 1.
+        let times = Times { count: 2, time_ns: Nanos(4_000_000), squares_us2: 10_000_000 };
+        assert!((times.mean().unwrap() - 0.002).abs() < 1e-12);
+        assert!((times.variation().unwrap() - 0.25).abs() < 1e-12);
+        assert_eq!((Times::NONE.mean(), Times::NONE.variation()), (None, None));
+    }
+
+    #[test]
+    fn threads_are_no_sum_over_time() {
+        let of = |threads, count| Services { threads, all: Times { count, ..Times::NONE }, ..Services::NONE };
+        let at = |services: Services| (services.threads, services.all.count);
+        assert_eq!(at(of(3, 9).since(&of(5, 4))), (3, 5));
+        assert_eq!(at(of(3, 9).then(&of(2, 4))), (3, 13));
+        assert_eq!(at(of(3, 9).join(&of(2, 4))), (5, 13));
+    }
+}
