@@ -16,7 +16,6 @@ pub(super) const OLDEST_SCHEMA: u32 = 1;
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "there is one header in a recording, and lines are not kept")]
 pub enum Line {
     /// The first.
     Header {
