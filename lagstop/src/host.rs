@@ -16,7 +16,7 @@ mod netstat;
 mod own_cgroup;
 mod owners;
 mod process;
-mod schedstat;
+pub(crate) mod schedstat;
 mod sock_diag;
 mod surroundings;
 mod thread_work;
