@@ -12,6 +12,7 @@ mod hooks;
 mod measure;
 mod merge;
 mod output;
+mod policy;
 mod progress;
 mod record;
 mod serve;

@@ -5,7 +5,7 @@ mod blocks;
 mod bootstrap;
 mod cgroups;
 mod change;
-mod discoveries;
+pub(crate) mod discoveries;
 mod doubts;
 mod figure;
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod netstat;
 mod own_cgroup;
 mod owners;
 mod process;
-mod schedstat;
+pub(crate) mod schedstat;
 mod sock_diag;
 mod surroundings;
 mod thread_work;
@@ -42,7 +42,7 @@ pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::{Threads, tids};
+pub use threads::{Threads, tids, tids_inside};
 
 use std::io;
 

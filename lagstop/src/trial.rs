@@ -4,9 +4,12 @@
 //! the journal when the first one is gone or stands still. `docs/trial.md` says how it is measured.
 
 mod attr;
+mod block;
 mod change;
 mod classes;
+mod effect;
 mod guard;
+mod in_progress;
 mod journal;
 mod outcome;
 mod policy;
@@ -23,3 +26,8 @@ pub use outcome::{Figure, Outcome, TimeOfBlock};
 pub use policy::{Dynamic, Kernel, Policy};
 pub use prediction::{Predicted, Prediction};
 pub use run::{Event, Prepared, Settings, TrialError, prepare, run};
+
+/// What is tried, as on the command line and in results; `None` is nothing.
+pub fn name(policy: Option<Policy>) -> &'static str {
+    policy.map_or("none", Policy::name)
+}

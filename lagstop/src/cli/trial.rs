@@ -14,7 +14,9 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-use super::{Failure, block_on, listen, measure::positive, progress::StatusLine, say, terminal_options};
+use super::{
+    Failure, block_on, listen, measure::positive, policy::PolicyOrNone, progress::StatusLine, say, terminal_options,
+};
 use crate::{
     host::Hierarchy,
     model::GroupBy,
@@ -32,6 +34,7 @@ Examples:
   sudo lagstop trial --policy weight --apply    A minute with and without in turn; then all is as it was
   sudo lagstop trial --policy idle --for 2m --light '/apps.slice/web*' --apply
                                                 For these, instead of those that diagnose names
+  sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
   sudo lagstop trial --restore                  Put back what an interrupted trial has changed
 
 Whatever happens to lagstop or to the terminal, a second process puts everything back; a trial that is stopped
@@ -42,7 +45,7 @@ Whatever happens to lagstop or to the terminal, a second process puts everything
 pub(super) struct Args {
     /// What to try
     #[arg(long, value_enum, required_unless_present = "restore")]
-    policy: Option<Policy>,
+    policy: Option<PolicyOrNone>,
 
     /// How long it is measured, with it and without
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
@@ -122,14 +125,16 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.restore {
         return say_restored(&Journal::restore(path)?);
     }
-    let Some(policy) = args.policy else { return Err("name a policy".into()) };
+    let Some(PolicyOrNone(policy)) = args.policy else { return Err("name a policy".into()) };
     let settings = args.settings(policy)?;
     let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
     if args.apply {
         // Before anything is waited for.
         Journal::begin(path, policy)?.end(&mut || {});
     }
-    policy.warning().inspect(|warning| say(format_args!("lagstop: {policy}: {warning}\n")));
+    if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
+        say(format_args!("lagstop: {policy}: {warning}\n"));
+    }
     let is_apply = args.apply;
     let result = block_on(async {
         let mut endings = listen()?;
@@ -187,7 +192,7 @@ impl Tried {
 }
 
 impl Args {
-    fn settings(&self, policy: Policy) -> Result<Settings, Failure> {
+    fn settings(&self, policy: Option<Policy>) -> Result<Settings, Failure> {
         let mut light = GlobSetBuilder::new();
         for glob in &self.light {
             light.add(glob.clone());

@@ -2,18 +2,22 @@
 
 use super::change::{Change, Verdict};
 
-/// Judges the changes that were estimated: of those that are called significant, chance made no larger a share, on average, than
+/// The largest `p` that is more than chance, of many: of those up to it, chance made no larger a share, on average, than
 /// `confidence` leaves (Benjamini, Hochberg: Controlling the false discovery rate, 1995). Where nothing changed at all, that
-/// is how likely it is that any is called so.
+/// is how likely it is that any is called so. `None` where none is.
+pub(crate) fn largest(mut ps: Vec<f64>, confidence: f64) -> Option<f64> {
+    ps.sort_unstable_by(f64::total_cmp);
+    let of = ps.len() as f64;
+    let is_small = |(place, p): &(usize, f64)| *p <= (1.0 - confidence) * (place + 1) as f64 / of;
+    ps.into_iter().enumerate().rfind(is_small).map(|(_, p)| p)
+}
+
+/// Judges the changes that were estimated.
 pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidence: f64) {
-    let mut changes: Vec<(f64, &mut Change)> = changes.filter_map(|change| Some((change.p?, change))).collect();
-    changes.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
-    let of = changes.len() as f64;
-    let is_small = |place: usize, p: f64| p <= (1.0 - confidence) * (place + 1) as f64 / of;
-    let significant =
-        changes.iter().enumerate().rposition(|(place, (p, _))| is_small(place, *p)).map_or(0, |last| last + 1);
-    for (place, (_, change)) in changes.iter_mut().enumerate() {
-        let is_significant = place < significant && change.excludes_nothing();
+    let changes: Vec<(f64, &mut Change)> = changes.filter_map(|change| Some((change.p?, change))).collect();
+    let largest = largest(changes.iter().map(|(p, _)| *p).collect(), confidence);
+    for (p, change) in changes {
+        let is_significant = largest.is_some_and(|largest| p <= largest) && change.excludes_nothing();
         change.verdict = if is_significant { change.direction() } else { Verdict::NoSignificantChange };
     }
 }

@@ -4,7 +4,7 @@
 pub(super) const NORMAL: f64 = 1e6;
 
 /// How likely chance alone goes at least `t` spreads to either side.
-pub(super) fn two_sided(t: f64, freedom: f64) -> f64 {
+pub(crate) fn two_sided(t: f64, freedom: f64) -> f64 {
     // t² / (ν + t²) and its complement, of which the smaller one has all its digits.
     incomplete_beta(freedom / 2.0, 0.5, freedom / t.mul_add(t, freedom))
 }

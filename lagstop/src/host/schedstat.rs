@@ -21,6 +21,12 @@ pub(crate) fn read(tid: u32) -> io::Result<Schedstat> {
     parse(&fs::read_to_string(format!("/proc/{tid}/schedstat"))?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// Does this kernel count waits?
+pub(crate) fn counts_waits() -> bool {
+    let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    read(own).is_ok_and(|own| own.timeslices > 0)
+}
+
 /// `<cpu> <wait> <timeslices>`, Documentation/scheduler/sched-stats.rst.
 fn parse(text: &str) -> Option<Schedstat> {
     let mut figures = text.split_whitespace().map(|figure| figure.parse().ok());

@@ -5,7 +5,6 @@ use std::{collections::HashMap, fs, io, os::unix::fs::MetadataExt, path::Path, s
 use rustix::{
     io::Errno,
     process::{Pid, test_kill_process},
-    thread::gettid,
     time::{ClockId, clock_gettime},
 };
 
@@ -58,8 +57,7 @@ impl ThreadWork {
             Version::V1 => "tasks",
             Version::V2 => "cgroup.threads",
         };
-        let own = gettid().as_raw_nonzero().get().unsigned_abs();
-        let counts_waits = schedstat::read(own).is_ok_and(|own| own.timeslices > 0);
+        let counts_waits = schedstat::counts_waits();
         Self { list, counts_waits, threads: HashMap::new(), readings: 0, began: 0, last_began: 0, hidden: 0 }
     }
 
@@ -225,6 +223,8 @@ fn born(tid: u32) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::gettid;
+
     use super::*;
 
     fn work() -> ThreadWork {

@@ -94,6 +94,18 @@ fn parse(stat: &str) -> Option<(String, u64)> {
 /// # Errors
 /// When they cannot be listed or are more than `most`: a sentence that says why.
 pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, String> {
+    list(hierarchy, of, most, |path| !hierarchy.has_group(path))
+}
+
+/// The same with those of all cgroups inside of it.
+///
+/// # Errors
+/// As above.
+pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
+    list(hierarchy, of, usize::MAX, |_| true)
+}
+
+fn list(hierarchy: &Hierarchy, of: &Path, most: usize, goes_on: impl Fn(&Path) -> bool) -> Result<Vec<u32>, String> {
     let file = match hierarchy.version {
         Version::V1 => "tasks",
         Version::V2 => "cgroup.threads",
@@ -114,7 +126,7 @@ pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, S
         if tids.len() > most {
             return Err(format!("it has more than {most} threads: so many are not read"));
         }
-        directories.extend(without_group(hierarchy, &directory));
+        directories.extend(inside(&directory).filter(|path| goes_on(path)));
     }
     // What has no id in this PID namespace reads as 0.
     if tids.contains(&0) {
@@ -125,11 +137,10 @@ pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, S
     Ok(tids)
 }
 
-/// The cgroups right below `directory` whose threads compete in its group, as they have none.
-fn without_group(hierarchy: &Hierarchy, directory: &Path) -> Vec<PathBuf> {
+/// The cgroups right below `directory`.
+fn inside(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    directories.map(|entry| entry.path()).filter(|path| !hierarchy.has_group(path)).collect()
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
 #[cfg(test)]

@@ -8,16 +8,20 @@ use super::{
 };
 use crate::{
     diagnosis::Unit,
-    trial::{Change, Figure, Group, Outcome, Policy, Prepared},
+    trial::{Change, Figure, Group, Outcome, Policy, Prepared, TimeOfBlock, name},
 };
 
 /// Cgroups and changes of a kind that are shown to people.
 const TOP: usize = 8;
 
 /// What would be changed.
-pub fn plan(policy: Policy, prepared: &Prepared, options: Options) -> String {
+pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> String {
     let mut page = Page::new(options);
-    page.text("", Colour::Bold, &format!("{policy} would be tried like this. Nothing was changed: --apply does it."));
+    page.text(
+        "",
+        Colour::Bold,
+        &format!("{} would be tried like this. Nothing was changed: --apply does it.", name(policy)),
+    );
     page.blank();
     side(&mut page, "go first", &prepared.sides.light);
     side(&mut page, "pay", &prepared.sides.heavy);
@@ -51,7 +55,7 @@ fn side(page: &mut Page, what: &str, groups: &[Group]) {
 #[derive(Serialize)]
 struct Plan<'a> {
     schema: &'static str,
-    policy: Policy,
+    policy: Option<Policy>,
     light: Vec<&'a str>,
     heavy: Vec<&'a str>,
     changes: &'a [Change],
@@ -61,7 +65,7 @@ struct Plan<'a> {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn plan_json(policy: Policy, prepared: &Prepared) -> Result<String, serde_json::Error> {
+pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, serde_json::Error> {
     let paths = |groups: &'_ [Group]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
     let (light, heavy) = (paths(&prepared.sides.light), paths(&prepared.sides.heavy));
     json::document(&Plan {
@@ -77,7 +81,7 @@ pub fn plan_json(policy: Policy, prepared: &Prepared) -> Result<String, serde_js
 pub fn text(outcome: &Outcome, options: Options) -> String {
     let mut page = Page::new(options);
     let Outcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
-    page.text("", Colour::Bold, &format!("{policy} on {}, Linux {}.", outcome.hostname, outcome.kernel));
+    page.text("", Colour::Bold, &format!("{} on {}, Linux {}.", name(*policy), outcome.hostname, outcome.kernel));
     page.text(
         "",
         Colour::None,
@@ -91,7 +95,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
     }
     page.blank();
-    let headings = ["", "without", "with", "change", "95 % confidence", "predicted", "inside"];
+    let headings = ["", "without", "with", "change", "95 % confidence", "changed", "predicted", "inside"];
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
     for figure in &outcome.figures {
         if let Some(why) = &figure.why_not {
@@ -99,6 +103,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         }
     }
     page.blank();
+    how_measured(&mut page, outcome);
     if outcome.not_undone.is_empty() {
         page.text("", Colour::Green, "Everything is as it was before.");
     } else {
@@ -108,8 +113,9 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "Predicted: of lightest Load Credit first, of the same cgroups, from the time before; inside: whether the measured \
-         change is in the predicted interval. docs/trial.md says how to read it.",
+        "Changed: by more than chance, all figures taken together (of those, 5 % are chance at most, on average). Predicted: of \
+         this policy and these cgroups, simulated from the time before; inside: whether the measured change is in the \
+         predicted interval. docs/trial.md says how to read it.",
     );
     page.finish()
 }
@@ -135,9 +141,58 @@ fn cells(figure: &Figure) -> Vec<String> {
         shown(figure.with),
         or(figure.change, &percent),
         interval,
+        yes_or_no(figure.changed),
         predicted,
-        figure.is_inside().map_or("", |is| if is { "yes" } else { "no" }).to_owned(),
+        yes_or_no(figure.is_inside()),
     ]
+}
+
+fn yes_or_no(is: Option<bool>) -> String {
+    is.map_or("", |is| if is { "yes" } else { "no" }).to_owned()
+}
+
+/// What the figures are of.
+fn how_measured(page: &mut Page, outcome: &Outcome) {
+    let Outcome { blocks, block_seconds, .. } = outcome;
+    if blocks.is_empty() {
+        return;
+    }
+    let count = blocks.len() as f64;
+    let counted = blocks.iter().map(TimeOfBlock::seconds).sum::<f64>() / count;
+    let mut counts = format!("Of each block, {counted:.1} of {block_seconds:.1} s count on average.");
+    let unsteady = blocks.iter().filter(|block| !block.is_steady).count();
+    if unsteady > 0 {
+        counts += &format!(
+            " In {unsteady} of {} the light cgroups' waiting still rose or fell at half: what one block left behind may \
+             count in the next.",
+            blocks.len()
+        );
+    }
+    page.text("", if unsteady > 0 { Colour::Yellow } else { Colour::Dim }, &counts);
+    let moved = |is_with: bool, of: fn(&TimeOfBlock) -> Option<f64>| {
+        let of_these = || blocks.iter().filter(move |block| block.is_with == is_with);
+        let sum = of_these().map(of).sum::<Option<f64>>()?;
+        // As the figures are: tasks, on average.
+        Some(sum / of_these().map(TimeOfBlock::seconds).sum::<f64>())
+    };
+    let heavy = |is_with| moved(is_with, |block| block.heavy_moved_seconds).filter(|moved| moved.is_finite());
+    match (outcome.looked_every_seconds, heavy(false), heavy(true)) {
+        (Some(every), Some(without), Some(with)) => page.text(
+            "",
+            Colour::Dim,
+            &format!(
+                "Waits count when they were spent: of the heavy cgroups, that moved {with:+.2} waiting tasks to the time with \
+                 the policy, and {without:+.2} to the time without. Threads were looked at every {:.0} ms.",
+                every * 1e3
+            ),
+        ),
+        _ => page.text(
+            "",
+            Colour::Yellow,
+            "Waits count when they ended: what a waiting thread had waited at the ends of a block is not known. One that the \
+             policy makes longer than a block counts as waited without it.",
+        ),
+    }
 }
 
 /// What came of it, for programs.
@@ -156,7 +211,6 @@ pub fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::TimeOfBlock;
 
     fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> Figure {
         Figure {
@@ -168,25 +222,41 @@ mod tests {
             change,
             low: change.map(|change| change - 0.1),
             high: change.map(|change| change + 0.1),
+            p: change.map(|change| 0.05 - change.abs() / 20.0),
+            changed: change.map(|change| change.abs() > 0.1),
             predicted,
-            predicted_low: predicted.map(|predicted| predicted - 0.2),
+            predicted_low: predicted.map(|predicted| predicted - 0.05),
             predicted_high: predicted.map(|predicted| predicted + 0.05),
+            predicted_why_not: None,
             inside: change.zip(predicted).map(|(change, predicted)| change <= predicted + 0.05),
             why_not: change.is_none().then(|| "it was 0 in a block: there is no ratio".to_owned()),
+        }
+    }
+
+    /// A block that counted for so many milliseconds.
+    fn block(is_with: bool, ms: u64) -> TimeOfBlock {
+        TimeOfBlock {
+            is_with,
+            from_ns: 5_000_000_000,
+            to_ns: 5_000_000_000 + ms * 1_000_000,
+            is_steady: !is_with,
+            light_moved_seconds: Some(0.0),
+            heavy_moved_seconds: Some(if is_with { 1.25 } else { -0.5 }),
         }
     }
 
     fn example() -> Outcome {
         Outcome {
             schema: Outcome::SCHEMA,
-            policy: Policy::Weight,
+            policy: Some(Policy::Weight),
             hostname: "host".to_owned(),
             kernel: "6.12".to_owned(),
             light: vec!["/web".to_owned()],
             heavy: vec!["/batch".to_owned()],
             pairs: 6,
             block_seconds: 4.5,
-            blocks: vec![TimeOfBlock { is_with: false, from_ns: 5_000_000_000, to_ns: 8_500_000_000 }],
+            blocks: vec![block(false, 3_500), block(true, 2_500), block(false, 3_500)],
+            looked_every_seconds: Some(0.052),
             figures: vec![
                 figure("light_waiting", "light: tasks waiting", Some(-0.75), Some(-0.9)),
                 figure("heavy_waiting", "heavy: tasks waiting", None, Some(0.2)),

@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Attr;
-use crate::host::{Hierarchy, started, tids};
+use crate::host::{Hierarchy, started, tids_inside};
 
 /// One change to the host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Change {
         Some(Self::File { directory: directory.to_owned(), inode: inode(directory).ok()?, file, before, after })
     }
 
-    /// All threads that compete in a cgroup are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
+    /// All threads in a cgroup and inside of it are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
     /// they make is scheduled as usual.
     pub fn threads(hierarchy: &Hierarchy, directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
         // What has the usual slice has none of its own.
@@ -69,7 +69,7 @@ impl Change {
             (after != before).then_some(Self::Thread { tid, started, before, after })
         };
         // A cgroup that is gone has none.
-        tids(hierarchy, directory, usize::MAX).unwrap_or_default().into_iter().filter_map(thread).collect()
+        tids_inside(hierarchy, directory).unwrap_or_default().into_iter().filter_map(thread).collect()
     }
 
     /// Makes it.
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_cgroups_inside_without_a_group_are_changed_as_well() {
+    fn threads_of_cgroups_inside_are_changed_as_well() {
         let home = tempfile::tempdir().unwrap();
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         let inner = home.path().join("inner");
@@ -208,9 +208,9 @@ mod tests {
         assert_eq!(changed(), 0, "it has no file of threads of its own: it is gone");
         fs::write(home.path().join("cgroup.threads"), "").unwrap();
         assert_eq!(changed(), 1);
-        // One of its own has a decision of its own.
+        // A pod's are those of its containers.
         fs::write(inner.join("cpu.weight"), "100").unwrap();
-        assert_eq!(changed(), 0);
+        assert_eq!(changed(), 1);
     }
 
     #[test]

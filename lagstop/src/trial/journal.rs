@@ -61,7 +61,7 @@ pub enum JournalError {
 /// Whose journal it is.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    policy: Policy,
+    policy: Option<Policy>,
     pid: u32,
 }
 
@@ -73,7 +73,7 @@ impl Journal {
     ///
     /// # Errors
     /// When there is one, or it cannot be kept.
-    pub fn begin(path: &Path, policy: Policy) -> Result<Self, JournalError> {
+    pub fn begin(path: &Path, policy: Option<Policy>) -> Result<Self, JournalError> {
         let cannot = |source| JournalError::File { path: path.to_owned(), source };
         if let Some(directory) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(cannot)?;
@@ -249,7 +249,7 @@ mod tests {
     fn whatever_was_made_is_undone_in_reverse() {
         let home = host(&["a", "b"]);
         let path = home.path().join("state/trial.journal");
-        let mut journal = Journal::begin(&path, Policy::Weight).unwrap();
+        let mut journal = Journal::begin(&path, Some(Policy::Weight)).unwrap();
         for (name, to) in [("a", 200), ("b", 300), ("a", 400)] {
             journal.make(change(&home, name, to)).unwrap();
         }
@@ -272,7 +272,7 @@ mod tests {
             for torn in [false, true] {
                 let home = host(&["a", "b", "c"]);
                 let path = home.path().join("trial.journal");
-                let mut journal = Journal::begin(&path, Policy::Weight).unwrap();
+                let mut journal = Journal::begin(&path, Some(Policy::Weight)).unwrap();
                 for (name, to) in &steps[..killed_at] {
                     journal.make(change(&home, name, *to)).unwrap();
                 }
@@ -293,22 +293,22 @@ mod tests {
     fn there_is_one_at_a_time() {
         let home = host(&["a"]);
         let path = home.path().join("trial.journal");
-        let journal = Journal::begin(&path, Policy::Weight).unwrap();
-        assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Running(_))));
+        let journal = Journal::begin(&path, Some(Policy::Weight)).unwrap();
+        assert!(matches!(Journal::begin(&path, Some(Policy::Idle)), Err(JournalError::Running(_))));
         assert!(matches!(Journal::restore(&path), Err(JournalError::Running(_))), "it will undo that itself");
         drop(journal);
-        assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Interrupted(_))));
+        assert!(matches!(Journal::begin(&path, Some(Policy::Idle)), Err(JournalError::Interrupted(_))));
         Journal::restore(&path).unwrap();
         assert!(matches!(Journal::restore(&path), Err(JournalError::Nothing(_))));
         fs::write(&path, "not a journal").unwrap();
-        assert!(matches!(Journal::begin(&path, Policy::Idle), Err(JournalError::Interrupted(_))));
+        assert!(matches!(Journal::begin(&path, Some(Policy::Idle)), Err(JournalError::Interrupted(_))));
     }
 
     #[test]
     fn what_cannot_be_undone_stays_in_the_journal() {
         let home = host(&["a", "b"]);
         let path = home.path().join("trial.journal");
-        let mut journal = Journal::begin(&path, Policy::Weight).unwrap();
+        let mut journal = Journal::begin(&path, Some(Policy::Weight)).unwrap();
         journal.make(change(&home, "a", 200)).unwrap();
         journal.make(change(&home, "b", 200)).unwrap();
         drop(journal);

@@ -1,32 +1,27 @@
 //! What came of it.
 
-use std::{ops::Range, time::Instant};
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Group, Policy, Prediction, Sides};
-use crate::{
-    comparison::student,
-    diagnosis::{Sample, Unit},
-    model::Interval,
+use super::{
+    Policy, Prediction,
+    block::{Block, Side, Slice},
+    effect::{CONFIDENCE, Effect},
 };
+use crate::{comparison::discoveries, diagnosis::Unit};
 
 impl Outcome {
     /// The version of this form.
     pub const SCHEMA: &'static str = "lagstop.trial/1";
 }
 
-/// How sure an interval is to hold the true change.
-const CONFIDENCE: f64 = 0.95;
-
 /// What came of a trial.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
     /// Version of this form.
     pub schema: &'static str,
-    /// What was tried.
-    pub policy: Policy,
+    /// What was tried. `None`: nothing, to see what chance does.
+    pub policy: Option<Policy>,
     /// Where.
     pub hostname: String,
     /// On which kernel.
@@ -41,6 +36,8 @@ pub struct Outcome {
     pub block_seconds: f64,
     /// The time of each block that counts, in turn.
     pub blocks: Vec<TimeOfBlock>,
+    /// How far the looks at waiting threads were apart, in seconds. `None`: waits are booked where they ended.
+    pub looked_every_seconds: Option<f64>,
     /// What changed.
     pub figures: Vec<Figure>,
     /// Why it ended before its time. `None`: it did not.
@@ -52,7 +49,7 @@ pub struct Outcome {
 }
 
 /// When a block counted: what was measured meanwhile is in the figures, and nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TimeOfBlock {
     /// Is it one with the policy?
     pub is_with: bool,
@@ -60,6 +57,20 @@ pub struct TimeOfBlock {
     pub from_ns: u64,
     /// Until when.
     pub to_ns: u64,
+    /// Had the light cgroups' waiting stopped to rise or fall on its own when it began to count?
+    pub is_steady: bool,
+    /// By how much the light cgroups' waits are more than what the kernel booked meanwhile, in seconds: what was waited in this
+    /// time and booked after it, less what was booked in it and waited before. The figures hold it. `None`: not known, and not in them.
+    pub light_moved_seconds: Option<f64>,
+    /// The same of the heavy cgroups.
+    pub heavy_moved_seconds: Option<f64>,
+}
+
+impl TimeOfBlock {
+    /// How long it counted.
+    pub fn seconds(&self) -> f64 {
+        self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
+    }
 }
 
 /// What became of one figure.
@@ -81,12 +92,19 @@ pub struct Figure {
     pub low: Option<f64>,
     /// The change is no more than that.
     pub high: Option<f64>,
-    /// What `diagnose` had predicted of the change, from the time before, for lightest Load Credit first, of the same cgroups.
+    /// How likely chance alone makes a change as large as this.
+    pub p: Option<f64>,
+    /// Is it more than chance? Of all figures that are called so, chance made 5 % at most, on average.
+    pub changed: Option<bool>,
+    /// What was predicted of the change, from the time before, of this policy and these cgroups.
     pub predicted: Option<f64>,
     /// The change is no less than that, by the prediction.
     pub predicted_low: Option<f64>,
     /// The change is no more than that, by the prediction.
     pub predicted_high: Option<f64>,
+    /// Why nothing is predicted of it, where something would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_why_not: Option<String>,
     /// Is `change` from `predicted_low` to `predicted_high`? It has an interval of its own, which is not looked at here.
     pub inside: Option<bool>,
     /// Why there is no change, or no interval.
@@ -101,177 +119,111 @@ impl Figure {
     }
 }
 
-/// What happened in a block.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Block {
-    time: f64,
-    light: Side,
-    heavy: Side,
-    host: Option<Sample>,
-    /// From the beginning of its first interval to the end of its last.
-    counted: Option<Range<Instant>>,
-    /// Waits were not measured in all of it.
-    is_unmeasured: bool,
-}
-
-/// Whose a cgroup is.
-#[derive(Clone, Debug)]
-pub(super) struct Ids {
-    light: Vec<Group>,
-    heavy: Vec<Group>,
-}
-
-impl From<&Sides> for Ids {
-    fn from(sides: &Sides) -> Self {
-        Self { light: sides.light.clone(), heavy: sides.heavy.clone() }
-    }
-}
-
-/// CPU time and run-queue waits, in seconds, and how many waits there were.
-#[derive(Clone, Copy, Debug, Default)]
-struct Side {
-    cpu: f64,
-    wait: f64,
-    waits: u64,
-}
-
 /// A figure of a block: name, label, unit, and how it is had.
-type Kind = (&'static str, &'static str, Unit, fn(&Block) -> Option<f64>);
+struct Kind {
+    name: &'static str,
+    label: &'static str,
+    unit: Unit,
+    /// It is not known where waits are not.
+    is_of_waits: bool,
+    of: fn(&Slice) -> Option<f64>,
+}
 
-const KINDS: [Kind; 11] = [
-    ("light_wait", "light: mean wait", Unit::Seconds, |block| mean_wait(block.light)),
-    ("light_waiting", "light: tasks waiting", Unit::Tasks, |block| Some(block.light.wait / block.time)),
-    ("light_cpu", "light: CPU time", Unit::Cores, |block| Some(block.light.cpu / block.time)),
-    ("heavy_time", "heavy: time for a second of work", Unit::Factor, |block| {
-        (block.heavy.cpu > 0.0).then(|| (block.heavy.cpu + block.heavy.wait) / block.heavy.cpu)
+const KINDS: [Kind; 10] = [
+    of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
+    of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
+    of_waits("heavy_time", "heavy: time for a second of work", Unit::Factor, |slice| {
+        let Side { cpu, wait } = slice.heavy;
+        (cpu > 0.0).then(|| (cpu + wait.max(0.0)) / cpu)
     }),
-    ("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |block| Some(block.heavy.wait / block.time)),
-    ("heavy_cpu", "heavy: CPU time", Unit::Cores, |block| Some(block.heavy.cpu / block.time)),
-    ("waiting", "host: tasks waiting", Unit::Tasks, |block| Some(block.host?.wait_ns? / 1e9 / block.time)),
-    ("overhead", "host: overhead", Unit::Share, |block| block.host?.overhead()),
-    ("switches", "host: switches per CPU", Unit::PerSecond, |block| {
-        Some(block.host.filter(|host| host.capacity_ns > 0.0)?.rate())
+    of_waits("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
+    of_others("heavy_cpu", "heavy: CPU time", Unit::Cores, |slice| Some(slice.heavy.cpu / slice.duration)),
+    of_waits("waiting", "host: tasks waiting", Unit::Tasks, |slice| {
+        Some((slice.host.wait_ns? / 1e9 / slice.duration).max(0.0))
     }),
-    ("switch_cost", "host: mean cost of a switch", Unit::Ns, |block| block.host?.mean_cost_ns()),
-    ("busy", "host: CPUs not idle", Unit::Share, |block| Some(block.host?.busy_ns / block.host?.capacity_ns)),
+    of_others("overhead", "host: overhead", Unit::Share, |slice| slice.host.overhead()),
+    of_others("switches", "host: switches per CPU", Unit::PerSecond, |slice| {
+        (slice.host.capacity_ns > 0.0).then(|| slice.host.rate())
+    }),
+    of_others("switch_cost", "host: mean cost of a switch", Unit::Ns, |slice| slice.host.mean_cost_ns()),
+    of_others("busy", "host: CPUs not idle", Unit::Share, |slice| Some(slice.host.busy_ns / slice.host.capacity_ns)),
 ];
 
-fn mean_wait(side: Side) -> Option<f64> {
-    (side.waits > 0).then(|| side.wait / side.waits as f64)
+const fn of_waits(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
+    Kind { name, label, unit, is_of_waits: true, of }
 }
 
-impl Block {
-    /// When it counted. `None` where no interval was whole in it.
-    pub(super) const fn counted(&self) -> Option<&Range<Instant>> {
-        self.counted.as_ref()
-    }
+const fn of_others(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
+    Kind { name, label, unit, is_of_waits: false, of }
+}
 
-    /// Adds an interval that is whole in it.
-    pub(super) fn add(&mut self, times: &Range<Instant>, interval: &Interval, ids: &Ids) {
-        let begins = self.counted.as_ref().map_or(times.start, |counted| counted.start);
-        self.counted = Some(begins..times.end);
-        let host = Sample::from(&interval.host);
-        self.host = Some(self.host.map_or(host, |before| Sample::sum(&[before, host])));
-        self.time += interval.duration_ns.seconds();
-        for cgroup in &interval.cgroups {
-            let side = if ids.light.iter().any(|group| group.holds(&cgroup.path)) {
-                &mut self.light
-            } else if ids.heavy.iter().any(|group| group.holds(&cgroup.path)) {
-                &mut self.heavy
-            } else {
-                continue;
-            };
-            side.cpu += cgroup.totals.cpu_ns.seconds();
-            match cgroup.totals.runq_wait_ns.zip(cgroup.totals.runq_waits) {
-                Some((wait, waits)) => {
-                    side.wait += wait.seconds();
-                    side.waits += waits;
-                }
-                None => self.is_unmeasured = true,
-            }
-        }
-    }
-
-    fn figure(&self, (name, _, _, of): &Kind) -> Option<f64> {
-        let is_of_waits = name.contains("wait") || *name == "heavy_time";
-        of(self).filter(|value| value.is_finite() && !(self.is_unmeasured && is_of_waits))
+impl Slice {
+    /// Tasks that waited, on average. What was moved is an estimate, and nothing is less than nobody.
+    fn waiting(&self, side: Side) -> f64 {
+        (side.wait / self.duration).max(0.0)
     }
 }
 
 /// What changed: `blocks` are without, with, without, and so on.
 pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<Figure> {
-    KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect()
+    let mut figures: Vec<Figure> = KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect();
+    let largest = discoveries::largest(figures.iter().filter_map(|figure| figure.p).collect(), CONFIDENCE);
+    for figure in &mut figures {
+        figure.changed = figure.p.map(|p| largest.is_some_and(|largest| p <= largest));
+    }
+    figures
 }
 
 fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> Figure {
-    let values: Vec<Option<f64>> = blocks.iter().map(|block| block.figure(kind)).collect();
+    let value = |block: &Block| {
+        let is_known = |slice: &Slice| !(kind.is_of_waits && slice.is_unmeasured);
+        block.value(|slice| is_known(slice).then(|| (kind.of)(slice)).flatten())
+    };
+    let values: Vec<Option<f64>> = blocks.iter().map(value).collect();
     let mean = |every_other: usize| {
         let known: Vec<f64> = values.iter().skip(every_other).step_by(2).copied().collect::<Option<_>>()?;
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
-    // The logarithm of what a block is of those beside it: what halves and what doubles are as far from no change.
-    let pairs = values.windows(3).step_by(2).map(|around| match *around {
-        [Some(before), Some(with), Some(after)] => {
-            let ratio = with / f64::midpoint(before, after);
-            if ratio > 0.0 && ratio.is_finite() {
-                Ok(ratio.ln())
-            } else {
-                Err("it was 0 in a block: there is no ratio")
-            }
-        }
-        _ => Err("it was not measured in every block"),
-    });
-    let pairs: Result<Vec<f64>, &str> = pairs.collect();
-    let (change, reach, why_not) = match pairs.as_deref() {
-        Err(why) => (None, None, Some(*why)),
-        Ok([]) => (None, None, Some("no block with the policy was whole")),
-        Ok(pairs) => {
-            let change = pairs.iter().sum::<f64>() / pairs.len() as f64;
-            let reach = reach(pairs, change);
-            (Some(change), reach, reach.is_none().then_some("one block has no spread to tell chance by"))
-        }
+    let effect = Effect::of(&values);
+    let known = effect.ok();
+    let change = known.map(|effect| effect.change());
+    let interval = known.and_then(|effect| effect.interval());
+    let why_not = match effect {
+        Err(why) => Some(why),
+        Ok(_) => interval.is_none().then_some("one block has no spread to tell chance by"),
     };
-    let end = |sign: f64| change.zip(reach).map(|(change, reach)| sign.mul_add(reach, change).exp_m1());
-    let (name, label, unit, _) = *kind;
-    let predicted = predicted.change(name);
-    let change = change.map(f64::exp_m1);
+    let predicted_why_not = predicted.why_not(kind.name).map(str::to_owned);
+    let predicted = predicted.change(kind.name);
     Figure {
-        name,
-        label,
-        unit,
+        name: kind.name,
+        label: kind.label,
+        unit: kind.unit,
         without: mean(0),
         with: mean(1),
         change,
-        low: end(-1.0),
-        high: end(1.0),
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        p: known.and_then(|effect| effect.p()),
+        changed: None,
         predicted: predicted.map(|it| it.change),
         predicted_low: predicted.map(|it| it.low),
         predicted_high: predicted.map(|it| it.high),
+        predicted_why_not,
         inside: change.zip(predicted).map(|(change, it)| (it.low..=it.high).contains(&change)),
         why_not: why_not.map(str::to_owned),
     }
 }
 
-/// How far the true mean may be from that of the pairs. `None` of one pair.
-fn reach(pairs: &[f64], mean: f64) -> Option<f64> {
-    let freedom = pairs.len().checked_sub(1).filter(|&freedom| freedom > 0)? as f64;
-    let variance = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>() / freedom;
-    // Pairs beside each other share what they are held against: their mean varies more than that of as many apart.
-    let half = 0.5 / pairs.len() as f64;
-    let shared = ((2.0 - half) / (1.5 - half)).sqrt();
-    Some(student::quantile(1.0 - CONFIDENCE, freedom) * shared * (variance / pairs.len() as f64).sqrt())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{ops::Range, time::Instant};
 
     use super::*;
-    use crate::model::{Cgroup, CgroupId, Nanos, Totals};
+    use crate::{diagnosis::Sample, random::Random, trial::block::tests::second};
 
-    /// A block of ten seconds in which the light waited so long, in so many waits.
-    fn block(wait: f64, waits: u64) -> Block {
-        Block { time: 10.0, light: Side { cpu: 1.0, wait, waits }, ..Block::default() }
+    /// A second in which the light waited so long.
+    fn block(wait: f64) -> Block {
+        Block { sum: Some(second(Instant::now(), 0, wait)), is_steady: true }
     }
 
     fn of(name: &str, blocks: &[Block]) -> Figure {
@@ -279,88 +231,124 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_held_against_those_around_it() {
-        // It rises all the time, whatever is tried; and halves where it is.
-        let blocks = [4.0, 2.5, 6.0, 3.5, 8.0, 4.5, 10.0].map(|wait| block(wait, 100));
-        let figure = of("light_waiting", &blocks);
-        assert!((figure.without.unwrap() - 0.7).abs() < 1e-9 && (figure.with.unwrap() - 0.35).abs() < 1e-9);
-        assert!((figure.change.unwrap() + 0.5).abs() < 1e-9, "{figure:?}");
-        assert!(figure.low.unwrap() <= -0.5 && figure.high.unwrap() >= -0.5 && figure.high.unwrap() < -0.49);
-        assert_eq!(figure.why_not, None);
-    }
-
-    #[test]
-    fn what_differs_by_chance_has_an_interval_around_nothing() {
-        let blocks = [4.0, 5.0, 4.0, 3.0, 4.0, 4.4, 4.0, 3.7, 4.0].map(|wait| block(wait, 100));
-        let figure = of("light_waiting", &blocks);
-        assert!(figure.low.unwrap() < 0.0 && figure.high.unwrap() > 0.0, "{figure:?}");
-    }
-
-    #[test]
-    fn nothing_falls_by_more_than_all_of_it() {
-        // Two blocks that differ by far: two degrees of freedom go far.
-        let blocks = [4.0, 0.04, 4.0, 2.0, 4.0, 0.4, 4.0].map(|wait| block(wait, 100));
-        let figure = of("light_waiting", &blocks);
-        let mean = ((0.01f64.ln() + 0.5f64.ln() + 0.1f64.ln()) / 3.0).exp() - 1.0;
-        assert!((figure.change.unwrap() - mean).abs() < 1e-9, "{figure:?}");
-        assert!(figure.low.unwrap() > -1.0 && figure.low.unwrap() < mean && figure.high.unwrap() > 0.0, "{figure:?}");
-        // What doubles is as sure as what halves.
-        let ends = |waits: [f64; 5]| {
-            let figure = of("light_waiting", &waits.map(|wait| block(wait, 100)));
-            (figure.low.unwrap().ln_1p(), figure.high.unwrap().ln_1p())
-        };
-        let (fell, rose) = (ends([4.0, 2.0, 4.0, 1.0, 4.0]), ends([4.0, 8.0, 4.0, 16.0, 4.0]));
-        assert!((fell.0 + rose.1).abs() < 1e-9 && (fell.1 + rose.0).abs() < 1e-9, "{fell:?} {rose:?}");
+    fn a_figure_says_what_there_was_and_what_changed() {
+        let figure = of("light_waiting", &[4.0, 4.0, 16.0, 17.0, 64.0, 65.0, 256.0].map(block));
+        assert!((figure.without.unwrap() - 85.0).abs() < 1e-9 && (figure.with.unwrap() - 86.0 / 3.0).abs() < 1e-9);
+        assert!((figure.change.unwrap() + 0.48).abs() < 0.01 && figure.low.unwrap() < -0.48, "{figure:?}");
+        assert_eq!((figure.changed, figure.why_not), (Some(true), None));
     }
 
     #[test]
     fn what_is_not_known_is_not_said() {
-        let one = of("light_waiting", &[4.0, 2.0, 4.0].map(|wait| block(wait, 100)));
-        assert!((one.change.unwrap() + 0.5).abs() < 1e-9 && one.low.is_none() && one.high.is_none());
+        let one = of("light_waiting", &[4.0, 2.0, 4.0].map(block));
+        assert!((one.change.unwrap() + 0.5).abs() < 1e-9 && one.low.is_none() && one.changed.is_none());
         assert!(one.why_not.unwrap().contains("no spread"));
-        assert!(of("light_waiting", &[]).why_not.unwrap().contains("no block"));
-        assert_eq!(of("light_wait", &[4.0, 2.0, 4.0].map(|wait| block(wait, 0))).with, None, "no wait has no mean");
-        for waits in [[0.0, 2.0, 0.0], [2.0, 0.0, 2.0], [0.0; 3]] {
-            let figure = of("light_waiting", &waits.map(|wait| block(wait, 1)));
-            assert!(figure.change.is_none() && figure.why_not.unwrap().contains("it was 0"), "{waits:?}");
-            assert!(figure.with.is_some(), "that it was 0 is known");
-        }
-        let unmeasured = [4.0, 2.0, 4.0].map(|wait| Block { is_unmeasured: true, ..block(wait, 9) });
+        let none = of("light_waiting", &[0.0; 3].map(block));
+        assert!(none.change.is_none() && none.with == Some(0.0) && none.why_not.unwrap().contains("it was 0"));
+        let unmeasured = [4.0, 2.0, 4.0].map(|wait| {
+            let slice = Slice { is_unmeasured: true, ..second(Instant::now(), 0, wait) };
+            Block { sum: Some(slice), is_steady: true }
+        });
         let figure = of("light_waiting", &unmeasured);
         assert!(figure.with.is_none() && figure.why_not.unwrap().contains("not measured"));
         assert_eq!(of("light_cpu", &unmeasured).with, Some(0.1));
-        assert_eq!(of("busy", &unmeasured).with, None, "no interval was whole in it");
+        assert_eq!(of("busy", &unmeasured).with, None, "there was no CPU");
+        assert_eq!(of("light_cpu", &[(); 3].map(|()| Block::default())).with, None, "no interval was whole in it");
+        let nobody = of("light_waiting", &[-0.01, 1.0, 1.0].map(block));
+        assert_eq!(nobody.without, Some(0.5), "what is moved is an estimate: nothing is below 0");
     }
 
+    /// What wanders on its own: normal, with such a spread and such a correlation of one with the next.
+    struct Wandering {
+        random: Random,
+        spread: f64,
+        correlation: f64,
+        value: f64,
+    }
+
+    impl Wandering {
+        fn next(&mut self) -> f64 {
+            // Box and Muller, A note on the generation of random normal deviates, 1958.
+            let (one, other) = (self.random.unit(), self.random.unit());
+            let normal = (-2.0 * one.ln()).sqrt() * (std::f64::consts::TAU * other).cos();
+            self.value = self.correlation.mul_add(self.value, (1.0 - self.correlation.powi(2)).sqrt() * normal);
+            (self.spread * self.value).exp()
+        }
+    }
+
+    /// Of a trial, by default.
+    const BLOCKS: usize = 13;
+
+    /// Trials of nothing: of all figures, the part that is called changed, the part whose interval excludes no change, and the
+    /// mean change.
+    fn placebo(spread: f64, correlation: f64, seeds: Range<u64>) -> (f64, f64, f64) {
+        let trials = (seeds.end - seeds.start) as f64;
+        let (mut changed, mut excluded, mut sum, mut count) = (0.0, 0.0, 0.0, 0.0);
+        for seed in seeds {
+            // Each wanders on its own.
+            let mut wander: Vec<Wandering> = (0..6)
+                .map(|stream| Wandering { random: Random::new(seed, stream), spread, correlation, value: 0.0 })
+                .collect();
+            // From where it may be at any time.
+            wander.iter_mut().for_each(|one| (0..50).for_each(|_| _ = one.next()));
+            let blocks: Vec<Block> = (0..BLOCKS)
+                .map(|_| {
+                    let mut next = wander.iter_mut().map(Wandering::next);
+                    let mut next = || next.next().unwrap();
+                    let slice = Slice {
+                        light: Side { cpu: next(), wait: next() },
+                        heavy: Side { cpu: next(), wait: next() },
+                        host: Sample {
+                            capacity_ns: 1e9,
+                            busy_ns: next() * 1e8,
+                            wait_ns: Some(next() * 1e9),
+                            ..Sample::default()
+                        },
+                        ..second(Instant::now(), 0, 0.0)
+                    };
+                    Block { sum: Some(slice), is_steady: true }
+                })
+                .collect();
+            for figure in figures(&blocks, &Prediction::default()) {
+                let (Some(change), Some(is_changed)) = (figure.change, figure.changed) else { continue };
+                changed += f64::from(u8::from(is_changed));
+                excluded += f64::from(u8::from(figure.low.unwrap() > 0.0 || figure.high.unwrap() < 0.0));
+                sum += change.ln_1p();
+                count += 1.0;
+            }
+        }
+        assert!(count >= 6.0 * trials, "{count}");
+        (changed / count, excluded / count, (sum / count).exp_m1())
+    }
+
+    /// A policy that changes nothing is said to change nothing: 200 trials for each kind of load, as long as they are by default.
     #[test]
-    fn an_interval_is_booked_to_its_sides() {
-        let group = |path: &str| Group { id: CgroupId(9), path: path.to_owned(), directory: path.into(), cores: 1.0 };
-        let ids = Ids { light: vec![group("/1")], heavy: vec![group("/2")] };
-        let cgroup = |id: u64, cpu: u64, wait: Option<u64>| Cgroup {
-            id: CgroupId(id),
-            path: format!("/{id}/inside").into(),
-            totals: Totals {
-                cpu_ns: Nanos(cpu * 1_000_000_000),
-                runq_wait_ns: wait.map(|wait| Nanos(wait * 1_000_000_000)),
-                runq_waits: wait,
-                ..Totals::default()
-            },
-            ..Cgroup::default()
-        };
-        let interval = |cgroups: Vec<Cgroup>| Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
-        let mut block = Block::default();
-        let began = Instant::now();
-        let second = |n: u64| began + Duration::from_secs(n)..began + Duration::from_secs(n + 1);
-        block.add(
-            &second(0),
-            &interval(vec![cgroup(1, 1, Some(2)), cgroup(2, 3, Some(4)), cgroup(3, 9, Some(9))]),
-            &ids,
-        );
-        block.add(&second(1), &interval(vec![cgroup(1, 1, Some(2))]), &ids);
-        assert_eq!(block.counted(), Some(&(began..second(1).end)));
-        assert_eq!((block.time, block.light.cpu, block.light.wait, block.light.waits), (2.0, 2.0, 4.0, 4));
-        assert_eq!((block.heavy.cpu, block.heavy.wait, block.is_unmeasured), (3.0, 4.0, false));
-        block.add(&second(2), &interval(vec![cgroup(2, 1, None)]), &ids);
-        assert!(block.is_unmeasured);
+    fn what_changes_nothing_is_not_said_to_change_anything() {
+        let mut changes = Vec::new();
+        for spread in [0.5, 0.7, 1.0] {
+            for correlation in [0.0, 0.3, 0.6, 0.9] {
+                let first = changes.len() as u64 * 200;
+                let (changed, excluded, change) = placebo(spread, correlation, first..first + 200);
+                assert!(changed <= 0.07, "{spread}, {correlation}: {changed} of all figures changed");
+                assert!(excluded <= 0.07, "{spread}, {correlation}: {excluded} of all intervals exclude no change");
+                changes.push(change);
+            }
+        }
+        let mean = changes.iter().sum::<f64>() / changes.len() as f64;
+        assert!(mean.abs() < 0.01, "on average, nothing changed by {:.2} %: {changes:?}", mean * 100.0);
+    }
+
+    /// Where there is an effect it is found.
+    #[test]
+    fn what_halves_is_said_to_halve() {
+        let mut wandering = Wandering { random: Random::new(5, 5), spread: 0.15, correlation: 0.3, value: 0.0 };
+        let found = (0..100).filter(|_| {
+            let blocks: Vec<Block> =
+                (0..BLOCKS).map(|n| block(wandering.next() * if n % 2 == 1 { 0.5 } else { 1.0 })).collect();
+            let figure = of("light_waiting", &blocks);
+            figure.changed == Some(true) && figure.high.unwrap() < 0.0
+        });
+        let found = found.count();
+        assert!(found >= 95, "{found} of 100");
     }
 }

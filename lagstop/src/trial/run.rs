@@ -14,8 +14,10 @@ use thiserror::Error;
 
 use super::{
     Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Prediction, Sides, Starves, TimeOfBlock,
+    block::{Block, Slice},
     guard,
-    outcome::{Block, Ids, figures},
+    in_progress::InProgress,
+    outcome::figures,
     watchdog::Watchdog,
 };
 use crate::{
@@ -28,8 +30,8 @@ use crate::{
 /// How to try it.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What.
-    pub policy: Policy,
+    /// What. `None`: nothing, to see what chance does.
+    pub policy: Option<Policy>,
     /// How long it is measured, with and without.
     pub duration: Duration,
     /// How long a block is.
@@ -69,10 +71,10 @@ pub enum TrialError {
     #[error("the host cannot be measured: {}", plain(.0))]
     Recorder(io::Error),
     /// There is nobody to try it with.
-    #[error("{policy} cannot be tried: {why}")]
+    #[error("{} cannot be tried: {why}", super::name(*.policy))]
     Policy {
         /// What was to be tried.
-        policy: Policy,
+        policy: Option<Policy>,
         /// Why not.
         why: String,
     },
@@ -106,15 +108,17 @@ pub enum Event {
 
 /// Cgroups that are measured.
 const CGROUPS: u32 = 5_000;
-/// Part of a block that is not measured: what is waited for when it begins is from before.
+/// Part of a block that does not count: what is waited for when it begins is from before.
 const SETTLES: f64 = 0.2;
+/// Part of a block that does not count at most, where waiting still rises or falls.
+const SETTLES_AT_MOST: f64 = 0.5;
 const ASKED: &str = "it was asked to";
 /// The recorder writes twice a second; where it is silent for so long, something is wrong.
 const SILENCE: Duration = Duration::from_secs(10);
 /// With a policy nobody would see meanwhile who starves: it is silent for no longer than one may starve, or this.
 const SHORT_SILENCE: Duration = Duration::from_secs(2);
-/// How often it is looked at whether the trial is to go on.
-const STEP: Duration = Duration::from_millis(100);
+/// How often it is looked at who waits, and whether the trial is to go on.
+const STEP: Duration = Duration::from_millis(50);
 /// How long the last intervals may be on their way.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -152,15 +156,30 @@ pub fn prepare(
         Some(light) => Sides::named(&observations, light, kernel.hierarchy()).map_err(cannot)?,
         None => Sides::of(&finding, kernel.hierarchy()),
     };
-    let changes = settings.policy.changes(&sides, kernel).map_err(|why| {
+    let changes = changes(settings.policy, &sides, kernel).map_err(|why| {
         cannot(if sides.light.is_empty() || sides.heavy.is_empty() {
             format!("{why}. In the {:?} before: {}", settings.before, finding.verdict)
         } else {
             why
         })
     })?;
-    let prediction = Prediction::of(&observations, settings.policy, &sides, &changes, kernel.hierarchy());
+    // Of a change that is none, nothing is predicted.
+    let prediction = settings
+        .policy
+        .map(|policy| Prediction::of(&observations, policy, &sides, &changes, kernel.hierarchy()))
+        .unwrap_or_default();
     Ok(Prepared { sides, finding, changes, prediction, guard, recorder, session })
+}
+
+/// What a policy changes at first. One that changes nothing takes both sides too: it is there to be held against the others.
+fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+    match policy {
+        Some(policy) => policy.changes(sides, kernel),
+        None if sides.light.is_empty() || sides.heavy.is_empty() => {
+            Err("it takes light and heavy cgroups, and there are not both".to_owned())
+        }
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Tries it: every change is in the journal before it is made, and all of them are undone at the end, whatever happens.
@@ -188,12 +207,12 @@ pub fn run(
         settings,
         kernel,
         sides: &sides,
-        ids: Ids::from(&sides),
         recorder,
         heard: Instant::now(),
         journal,
         watchdog,
         guard,
+        in_progress: InProgress::new(&sides, kernel.hierarchy()),
         windows: Vec::new(),
         undone: 0,
     };
@@ -210,12 +229,17 @@ pub fn run(
     if ended.is_none() {
         trial.hear_the_last();
     }
-    let Trial { journal, mut watchdog, undone, windows, .. } = trial;
+    let Trial { journal, mut watchdog, undone, windows, in_progress, .. } = trial;
     let restored = journal.end(&mut || watchdog.beat());
     if restored.failed.is_empty() {
         watchdog.end();
     }
-    let mut blocks: Vec<Block> = windows.into_iter().map(|window| window.block).collect();
+    // Only now it is known who was looked at when.
+    let settled = |Window { latest, slices, .. }: Window| {
+        let spent = slices.into_iter().map(|slice| slice.spent(|at| in_progress.until(at)));
+        Block::settled(&spent.collect::<Vec<_>>(), latest)
+    };
+    let mut blocks: Vec<Block> = windows.into_iter().map(settled).collect();
     // A block with it counts between two without.
     let whole = blocks.len().saturating_sub(1) / 2 * 2 + usize::from(!blocks.is_empty());
     blocks.truncate(whole);
@@ -230,6 +254,7 @@ pub fn run(
         pairs: blocks.len() / 2,
         block_seconds: settings.block.as_secs_f64(),
         blocks: times_of(&blocks),
+        looked_every_seconds: in_progress.every().map(|every| every.as_secs_f64()),
         figures: figures(&blocks, &prediction),
         ended,
         undone: undone + restored.undone,
@@ -243,8 +268,15 @@ fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
     let clock = Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec as u32);
     let ns = |at: Instant| u64::try_from(clock.saturating_sub(now - at).as_nanos()).unwrap_or(u64::MAX);
     let time = |(number, block): (usize, &Block)| {
-        let counted = block.counted()?;
-        Some(TimeOfBlock { is_with: number % 2 == 1, from_ns: ns(counted.start), to_ns: ns(counted.end) })
+        let sum = block.sum.as_ref()?;
+        Some(TimeOfBlock {
+            is_with: number % 2 == 1,
+            from_ns: ns(sum.times.start),
+            to_ns: ns(sum.times.end),
+            is_steady: block.is_steady,
+            light_moved_seconds: sum.moved.map(|[light, _]| light),
+            heavy_moved_seconds: sum.moved.map(|[_, heavy]| heavy),
+        })
     };
     blocks.iter().enumerate().filter_map(time).collect()
 }
@@ -255,10 +287,12 @@ fn pairs(settings: &Settings) -> usize {
     (((blocks - 1.0) / 2.0) as usize).max(2)
 }
 
-/// A block, and what counts in it: intervals that are whole in this time, whenever they come.
+/// A block, and what may count in it: intervals that are whole in this time, whenever they come.
 struct Window {
     counts: Range<Instant>,
-    block: Block,
+    /// It begins to count by then.
+    latest: Instant,
+    slices: Vec<Slice>,
 }
 
 /// One that goes on.
@@ -266,13 +300,13 @@ struct Trial<'a> {
     settings: &'a Settings,
     kernel: &'a Kernel,
     sides: &'a Sides,
-    ids: Ids,
     recorder: Recorder,
     /// When the last interval came.
     heard: Instant,
     journal: Journal,
     watchdog: Watchdog,
     guard: Guard,
+    in_progress: InProgress,
     windows: Vec<Window>,
     /// Changes that were undone so far.
     undone: usize,
@@ -290,8 +324,9 @@ impl Trial<'_> {
         let mut dynamic = None;
         if is_with {
             // What there is now, before it is changed.
-            dynamic = (self.settings.policy == Policy::LagsDynamic).then(|| Dynamic::new(self.sides, self.kernel));
-            for change in self.settings.policy.changes(&self.sides.present(), self.kernel)? {
+            dynamic =
+                (self.settings.policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(self.sides, self.kernel));
+            for change in changes(self.settings.policy, &self.sides.present(), self.kernel)? {
                 if stop.load(Ordering::Relaxed) {
                     return Err(ASKED.to_owned());
                 }
@@ -301,10 +336,12 @@ impl Trial<'_> {
         let begins = Instant::now();
         let ends = begins + self.settings.block;
         let counts = begins + self.settings.block.mul_f64(SETTLES)..ends;
-        self.windows.push(Window { counts, block: Block::default() });
+        let latest = begins + self.settings.block.mul_f64(SETTLES_AT_MOST);
+        self.windows.push(Window { counts, latest, slices: Vec::new() });
         while Instant::now() < ends {
             tell(Event::Block { is_with, left: left.saturating_sub(begins.elapsed()) });
             self.watchdog.beat();
+            self.in_progress.look_in_time();
             if stop.load(Ordering::Relaxed) {
                 return Err(ASKED.to_owned());
             }
@@ -322,7 +359,8 @@ impl Trial<'_> {
             // What was before is no fault of the policy's.
             if is_with && times.start >= begins {
                 self.refuse_starving(&interval)?;
-                let mut changes = self.settings.policy.newcomers(&self.sides.present(), self.kernel);
+                let newcomers = |policy: Policy| policy.newcomers(&self.sides.present(), self.kernel);
+                let mut changes = self.settings.policy.map(newcomers).unwrap_or_default();
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, self.kernel)));
                 for change in changes {
                     self.make(change)?;
@@ -330,6 +368,8 @@ impl Trial<'_> {
             }
         }
         self.guard.forget();
+        // Who waits now may not any more when things are put back, or else are changed.
+        self.in_progress.look();
         if is_with {
             let restored = self.journal.undo(&mut || self.watchdog.beat());
             self.undone += restored.undone;
@@ -345,7 +385,7 @@ impl Trial<'_> {
     fn count(&mut self, times: &Range<Instant>, interval: &Interval) {
         let is_in = |counts: &Range<Instant>| times.start >= counts.start && times.end <= counts.end;
         if let Some(window) = self.windows.iter_mut().rev().find(|window| is_in(&window.counts)) {
-            window.block.add(times, interval, &self.ids);
+            window.slices.push(Slice::new(times.clone(), interval, self.sides));
         }
     }
 

@@ -10,7 +10,10 @@ use std::{
 };
 
 use lagstop::{host::Hierarchy, model::GroupBy, trial::Attr};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    time::{ClockId, clock_gettime},
+};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -31,6 +34,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_trial_that_lost_all_its_processes_is_put_back_by_hand", restored),
     ("a_trial_that_is_asked_to_end_puts_everything_back", interrupted),
     ("a_trial_ends_before_anybody_starves", starved),
+    ("a_wait_counts_in_the_block_that_it_was_spent_in", where_spent),
+    ("a_trial_of_nothing_changes_nothing", placebo),
 ];
 
 /// A host with light and heavy cgroups, and where the journal is.
@@ -331,12 +336,12 @@ fn interrupted() {
     }
 }
 
-/// The light ones, so called, take all there is.
-fn starved() {
+/// The light ones, so called, take all there is. `None` where nobody can be made to wait that long.
+fn greedy() -> Option<Host> {
     let mut host = Host::new("threads 4 120000", "spin 120000");
     if !host.directories().next().unwrap().join("cpu.idle").exists() {
         println!("no cpu.idle here: nobody starves by a weight");
-        return;
+        return None;
     }
     // Heavy is who is above the mean: for that they have to have more than these.
     let more: Vec<Load> = host.heavy.iter().map(|cgroup| cgroup.start("threads 12 120000")).collect();
@@ -345,6 +350,11 @@ fn starved() {
     host.loads[new..].iter_mut().for_each(|load| drop(load.line()));
     host.loads[new..].iter_mut().for_each(Load::go);
     thread::sleep(Duration::from_millis(300));
+    Some(host)
+}
+
+fn starved() {
+    let Some(host) = greedy() else { return };
     let before = host.state();
     let mut command = host.longer("lags-dynamic", "4s", "20s");
     let output = command.args(["--apply", "--floor", "0.3", "--patience", "1s"]).output().unwrap();
@@ -352,4 +362,94 @@ fn starved() {
     assert_eq!(output.status.code(), Some(3), "{outcome} {}", said(&output));
     assert!(outcome.contains("wanted to run and got less than 0.3 cores"), "{outcome}");
     assert_eq!(host.state(), before);
+}
+
+/// What the heavy ones had up to a moment: by the state of their threads, and the CPU time of their cgroups. Waits do not come
+/// into it.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at_ns: u64,
+    runnable: f64,
+    cpu_ns: u64,
+}
+
+impl Seen {
+    fn now(heavy: &[TestCgroup], tids: &[u32]) -> Self {
+        let is_runnable = |tid: &&u32| {
+            let stat = fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('R'))
+        };
+        let now = clock_gettime(ClockId::Monotonic);
+        Self {
+            at_ns: now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs(),
+            runnable: tids.iter().filter(is_runnable).count() as f64,
+            cpu_ns: heavy.iter().map(TestCgroup::cpu_ns).sum(),
+        }
+    }
+}
+
+/// Tasks that were runnable without a CPU, on average, between two moments.
+fn waiting(seen: &[Seen], from_ns: u64, to_ns: u64) -> f64 {
+    let these: Vec<&Seen> = seen.iter().filter(|seen| (from_ns..=to_ns).contains(&seen.at_ns)).collect();
+    let (first, last) = (these[0], these[these.len() - 1]);
+    let runnable = these.iter().map(|seen| seen.runnable).sum::<f64>() / these.len() as f64;
+    runnable - (last.cpu_ns - first.cpu_ns) as f64 / (last.at_ns - first.at_ns) as f64
+}
+
+/// With the policy the heavy ones get next to no CPU: what they wait is booked when it has gone.
+fn where_spent() {
+    let Some(host) = greedy() else { return };
+    let hierarchy = Hierarchy::find(GroupBy::Scheduler).unwrap();
+    let directories = host.heavy.iter().map(|cgroup| hierarchy.directory(&cgroup.path).unwrap());
+    let tids: Vec<u32> = directories.flat_map(|directory| tids(&directory)).collect();
+    let mut command = host.longer("lags-dynamic", "3s", "15s");
+    let mut child = command.args(["--apply", "--floor", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut seen = Vec::new();
+    while child.try_wait().unwrap().is_none() {
+        seen.push(Seen::now(&host.heavy, &tids));
+        thread::sleep(Duration::from_millis(50));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let figure = outcome["figures"].as_array().unwrap().iter().find(|it| it["name"] == "heavy_waiting").unwrap();
+    for (is_with, name) in [(false, "without"), (true, "with")] {
+        let blocks = || outcome["blocks"].as_array().unwrap().iter().filter(move |block| block["is_with"] == is_with);
+        let ends = |block: &Value| (block["from_ns"].as_u64().unwrap(), block["to_ns"].as_u64().unwrap());
+        let mean = |of: &dyn Fn(&Value) -> f64| blocks().map(of).sum::<f64>() / blocks().count() as f64;
+        let expected = mean(&|block| waiting(&seen, ends(block).0, ends(block).1));
+        let moved = mean(&|block| {
+            let (from, to) = ends(block);
+            block["heavy_moved_seconds"].as_f64().unwrap() / ((to - from) as f64 / 1e9)
+        });
+        let found = figure[name].as_f64().unwrap();
+        println!("{name}: {found:.2} tasks waited, {:.2} were booked, {expected:.2} were seen", found - moved);
+        assert!((found - expected).abs() < expected * 0.1, "{name}: {found} and not {expected}");
+        if is_with {
+            let booked = found - moved;
+            assert!(booked < expected * 0.8, "{booked} was booked: nobody waited for longer than a block");
+        }
+    }
+}
+
+/// All that a trial does, but for changes.
+fn placebo() {
+    let host = Host::usual();
+    let before = host.state();
+    let mut child = host.trial("none").arg("--apply").stdout(Stdio::piped()).spawn().unwrap();
+    while child.try_wait().unwrap().is_none() {
+        assert_eq!(host.state(), before);
+        thread::sleep(Duration::from_millis(200));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (&outcome["policy"], outcome["pairs"].as_u64(), outcome["undone"].as_u64()),
+        (&Value::Null, Some(2), Some(0))
+    );
+    let figures = outcome["figures"].as_array().unwrap();
+    assert!(figures.iter().all(|figure| figure["predicted"].is_null()), "{outcome}");
+    let busy = figures.iter().find(|figure| figure["name"] == "busy").unwrap();
+    assert!(busy["change"].as_f64().unwrap().abs() < 0.1, "the heavy ones fill the CPUs all the time: {busy}");
 }

@@ -127,6 +127,8 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_trial_that_lost_all_its_processes_is_put_back_by_hand"),
     program("a_trial_that_is_asked_to_end_puts_everything_back"),
     program("a_trial_ends_before_anybody_starves"),
+    program("a_wait_counts_in_the_block_that_it_was_spent_in"),
+    program("a_trial_of_nothing_changes_nothing"),
     program("a_refused_recording_leaves_files_as_they_were"),
     program("a_standard_error_that_nobody_reads_is_no_matter"),
     program("a_recording_rotates_by_time_and_keeps_the_last_files"),

@@ -2,12 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 
 use super::Render;
 use crate::{
     bench::{Settings, Trace, Workload},
-    cli::{Failure, measure::positive, output::WholeFile},
+    cli::{Failure, measure::positive, output::WholeFile, policy::PolicyOrNone},
     report::{bench, html},
     trial::Policy,
 };
@@ -38,8 +38,8 @@ pub(in crate::cli) struct Args {
     sweep: Vec<u32>,
 
     /// A change to scheduling to try, as `lagstop trial` has it, or none; several take turns on the same requests
-    #[arg(long, value_name = "NAME", value_parser = policy)]
-    policy: Vec<Tried>,
+    #[arg(long, value_enum, value_name = "NAME")]
+    policy: Vec<PolicyOrNone>,
 
     /// How often the whole sweep is done, one after the other
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -145,18 +145,6 @@ impl Args {
     }
 }
 
-/// A change to scheduling, or none.
-#[derive(Clone, Copy, Debug)]
-struct Tried(Option<Policy>);
-
-fn policy(text: &str) -> Result<Tried, String> {
-    if text == "none" {
-        return Ok(Tried(None));
-    }
-    let names = Policy::value_variants().iter().map(|policy| policy.name()).collect::<Vec<_>>().join(", ");
-    Policy::from_str(text, false).map(|policy| Tried(Some(policy))).map_err(|_| format!("there are none, {names}"))
-}
-
 fn at_least_a_second(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
     if time < Duration::from_secs(1) { Err("it must be at least 1s".to_owned()) } else { Ok(time) }
@@ -190,7 +178,5 @@ mod tests {
         assert!(name("").is_err() && name("../x").is_err() && name("a/b").is_err() && name(".").is_err());
         assert!(name("my-bench_2").is_ok());
         assert!(at_least_a_second("999ms").is_err());
-        assert!(policy("nonsense").unwrap_err().contains("none, lags-static, weight"));
-        assert!(policy("none").unwrap().0.is_none() && policy("lags-static").unwrap().0 == Some(Policy::LagsStatic));
     }
 }
