@@ -155,7 +155,7 @@ const fn table(rule: Rule) -> &'static [Formula] {
                 "1/μ: service_ns / services, or kept_waiting_ns / kept_waiting where the thread waits elsewhere than in accept",
                 "from busy time, never from throughput: thesis on accept backlogs (002)",
             ),
-            ("service_variation", "variance / service_time² of the same services", COUNTED),
+            ("service_variation", "variance / service_time^2 of the same services", COUNTED),
             ("servers", "c: threads that accept", COUNTED),
             ("utilisation", "ρ = λ / (c·μ), λ = arrivals", "Kleinrock, Queueing Systems I, §2.1"),
             (
