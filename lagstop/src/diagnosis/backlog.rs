@@ -276,14 +276,18 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
             queue
                 .service
                 .map(|service| {
-                    format!(
-                        "of {} timed from accept to the same thread's next, c_s² {}",
-                        say::count(service.count),
-                        Unit::Factor.show(service.variation)
-                    )
+                    format!("of {}, from having one to asking for the next", say::plural(service.count, "connection"))
                 })
                 .unwrap_or_default(),
         ),
+        Figure::measured(
+            "service_variation",
+            "how uneven that is",
+            queue.service.ok().map(|service| service.variation),
+            Unit::Factor,
+            untimed,
+        )
+        .note("variance / mean²: 0 where all take the same time, 1 where it is by chance"),
         Figure::measured(
             "utilisation",
             "utilisation of those that accept",

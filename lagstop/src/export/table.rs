@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ExportError, row::Row};
 use crate::{
-    model::{Cgroup, Cpu, Host, Interval, Listener, NetworkNamespace, Place, Session, Totals, Workload},
+    model::{Cgroup, Cpu, Host, Interval, Listener, NetworkNamespace, Place, Services, Session, Totals, Workload},
     recording::Epoch,
 };
 
@@ -138,6 +138,22 @@ fn cpu(row: &mut Row, of: &Cpu, place: Option<&Place>) {
     row.prefix("");
 }
 
+fn services(row: &mut Row, of: Option<&Services>) {
+    row.prefix("services_");
+    row.count("threads", of.map(|of| of.threads));
+    row.count("strayed", of.map(|of| of.strayed));
+    row.count("found_none", of.map(|of| of.found_none));
+    for (prefix, times) in
+        [("services_all_", of.map(|of| of.all)), ("services_kept_waiting_", of.map(|of| of.kept_waiting))]
+    {
+        row.prefix(prefix);
+        row.count("count", times.map(|times| times.count));
+        row.nanos("time_ns", times.map(|times| times.time_ns));
+        row.count("squares_us2", times.map(|times| times.squares_us2));
+    }
+    row.prefix("");
+}
+
 fn listener(row: &mut Row, of: &Listener, namespace: Option<&NetworkNamespace>) {
     row.count("netns", u64::from(of.netns));
     row.text("address", Arc::<str>::from(of.address.to_string()));
@@ -147,5 +163,6 @@ fn listener(row: &mut Row, of: &Listener, namespace: Option<&NetworkNamespace>) 
     row.count("accepts", of.totals.map(|totals| totals.accepts));
     row.nanos("accept_wait_ns", of.totals.map(|totals| totals.accept_wait_ns));
     row.count("abandoned", of.totals.map(|totals| totals.abandoned));
+    services(row, of.totals.and_then(|totals| totals.services).as_ref());
     row.count("listen_overflows", namespace.and_then(|namespace| namespace.listen_overflows));
 }

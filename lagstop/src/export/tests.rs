@@ -116,11 +116,21 @@ fn no_interval_makes_an_empty_table() {
     }
 }
 
+/// The names of what is in `value`, each behind those of what it is in.
+fn leaves(name: &str, value: &serde_json::Value) -> Vec<String> {
+    match value {
+        serde_json::Value::Object(of) => {
+            of.iter().flat_map(|(part, value)| leaves(&format!("{name}_{part}"), value)).collect()
+        }
+        _ => vec![name.to_owned()],
+    }
+}
+
 /// What a recording has is in the table: by its own name, or by the names of its parts.
 #[test]
 fn nothing_is_left_out() {
     let whole = Host { pressure: Some(Pressure::default()), ..Host::default() };
-    let listener = Listener { totals: Some(ListenerTotals::default()), ..Listener::new(0, ([0; 4], 0).into()) };
+    let listener = Listener { totals: Some(ListenerTotals::NOTHING), ..Listener::new(0, ([0; 4], 0).into()) };
     let workload = Some(Arc::new(Workload { pod: Some("p".into()), ..Workload::default() }));
     let cgroup = Cgroup { workload, ..Cgroup::default() };
     let cpu = Cpu { crowd: vec![Crowding::default()], ..Cpu::default() };
@@ -140,8 +150,7 @@ fn nothing_is_left_out() {
                     vec![format!("{name}_count"), format!("{name}_p999_ns")]
                 }
                 ("crowd", _) => vec!["crowd_1_id".to_owned(), "crowd_3_runq_wait_ns".to_owned()],
-                (_, serde_json::Value::Object(of)) => of.keys().map(|part| format!("{name}_{part}")).collect(),
-                _ => vec![name.clone()],
+                _ => leaves(name, value),
             };
             for part in parts {
                 assert!(columns.contains(&part), "{part} is missing in {table:?}");

@@ -165,6 +165,7 @@ const fn table(rule: Rule) -> &'static [Formula] {
                 "1/μ: service_ns / services, or kept_waiting_ns / kept_waiting where the thread waits elsewhere than in accept",
                 "from busy time, never from throughput: thesis on accept backlogs (002)",
             ),
+            ("service_variation", "variance / service_time² of the same services", COUNTED),
             ("servers", "c: threads that accept", COUNTED),
             ("utilisation", "ρ = λ / (c·μ), λ = arrivals", "Kleinrock, Queueing Systems I, §2.1"),
             (
@@ -174,8 +175,8 @@ const fn table(rule: Rule) -> &'static [Formula] {
             ),
             (
                 "wait_ggc",
-                "C(c, ρ) / (c·μ − λ) · (dispersion + c_s²) / 2, c = servers, μ = 1 / service_time",
-                "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² of the services that were timed",
+                "C(c, ρ) / (c·μ − λ) · (dispersion + service_variation) / 2, c = servers, μ = 1 / service_time",
+                "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² of the services",
             ),
             ("residual", "backlog − arrivals · accept_wait", "Little's law"),
         ],

@@ -189,6 +189,7 @@ fn a_report_reads_like_this() {
         "connections": 0,
         "accepts": 0,
         "listener_overflows": 0,
+        "acceptors": 0,
         "wakeups": 0,
         "missed_runs": 0
       }
