@@ -34,7 +34,7 @@ impl DenseHost {
         let levels = |n: u64| {
             let pod = n / 2;
             let of = |weight: u64| Level { weight: Some(weight as f64), ..Level::DEFAULT };
-            let quota = (pod % 3 == 0).then_some((Nanos(50_000_000 * (1 + pod % 4)), Nanos(100_000_000)));
+            let quota = pod.is_multiple_of(3).then_some((Nanos(50_000_000 * (1 + pod % 4)), Nanos(100_000_000)));
             let (quota_ns, period_ns) = quota.unzip();
             [of(79), of(38), Level { quota_ns, period_ns, ..of(1 + pod % 20) }, of(1 + n % 10)].into()
         };

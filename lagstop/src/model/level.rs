@@ -60,7 +60,6 @@ const fn default_weight() -> Option<f64> {
     Some(Level::DEFAULT_WEIGHT)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default_weight(weight: &Option<f64>) -> bool {
     *weight == default_weight()
 }
