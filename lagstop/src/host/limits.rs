@@ -1,6 +1,11 @@
 //! What a cgroup may use, as its files say.
 
-use std::{fs, io, path::Path, str::FromStr};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    str::FromStr,
+};
 
 use super::hierarchy::{Hierarchy, Version};
 use crate::model::{Level, Limits, Nanos, Quota};
@@ -23,7 +28,7 @@ const fn default_weight(version: Version) -> u64 {
 
 /// What the `cpu` controller says.
 fn of_directory(version: Version, directory: &Path) -> Limits {
-    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let file = |name: &str| whole(&directory.join(name)).ok();
     let weight = match version {
         Version::V1 => file("cpu.shares"),
         Version::V2 => file("cpu.weight"),
@@ -39,7 +44,7 @@ fn of_directory(version: Version, directory: &Path) -> Limits {
 
 /// The quota of the cgroup in `directory`. `None` where it has no such file.
 pub(super) fn quota(version: Version, directory: &Path) -> Option<Quota> {
-    let file = |name: &str| fs::read_to_string(directory.join(name)).ok();
+    let file = |name: &str| whole(&directory.join(name)).ok();
     match version {
         Version::V1 => quota_v1(&file("cpu.cfs_quota_us")?, &file("cpu.cfs_period_us")?),
         Version::V2 => quota_v2(&file("cpu.max")?),
@@ -85,7 +90,7 @@ pub(super) fn own_cpus(version: Version, directory: &Path) -> Option<String> {
         Version::V1 => "cpuset.effective_cpus",
         Version::V2 => "cpuset.cpus.effective",
     };
-    let found = fs::read_to_string(directory.join(file)).ok()?;
+    let found = whole(&directory.join(file)).ok()?;
     Some(found.trim().to_owned()).filter(|cpus| !cpus.is_empty())
 }
 
@@ -101,14 +106,18 @@ pub(super) fn level(version: Version, directory: &Path) -> Option<Level> {
             None => return directory.is_dir().then_some(Level { weight: None, ..Level::DEFAULT }),
         },
     };
-    let is_idle = match file("cpu.idle")? {
-        Some(idle) => number::<i64>(&idle)? != 0,
-        None => false,
-    };
+    let is_idle = weight == weight_when_idle(version)
+        && match file("cpu.idle")? {
+            Some(idle) => number::<i64>(&idle)? != 0,
+            None => false,
+        };
+    if weight == 0 && !is_idle {
+        return None;
+    }
     let quota = match version {
         Version::V1 => match file("cpu.cfs_quota_us")? {
-            Some(quota) => Some(quota_v1(&quota, &file("cpu.cfs_period_us")??)?),
-            None => None,
+            Some(quota) if number::<i64>(&quota)? >= 0 => Some(quota_v1(&quota, &file("cpu.cfs_period_us")??)?),
+            _ => None,
         },
         Version::V2 => match file("cpu.max")? {
             Some(quota) => Some(quota_v2(&quota)?),
@@ -116,31 +125,49 @@ pub(super) fn level(version: Version, directory: &Path) -> Option<Level> {
         },
     };
     let quota = quota.filter(|quota| quota.quota_ns.is_some());
-    // The file of one that is idle says 0 in version 2.
-    let weight = match is_idle {
-        true => Level::IDLE_WEIGHT,
-        false if weight > 0 => weight as f64 * Level::DEFAULT_WEIGHT / default_weight(version) as f64,
-        false => return None,
-    };
+    let weight = weight as f64 * Level::DEFAULT_WEIGHT / default_weight(version) as f64;
     Some(Level {
-        weight: Some(weight),
+        weight: Some(if is_idle { Level::IDLE_WEIGHT } else { weight }),
         is_idle,
         quota_ns: quota.and_then(|quota| quota.quota_ns),
         period_ns: quota.map(|quota| quota.period_ns),
     })
 }
 
+/// What the file of the weight says of one with `cpu.idle`, and hardly of any other: `WEIGHT_IDLEPRIO` (kernel/sched/sched.h), of
+/// which in version 2 the hundredth of 1024 is rounded.
+const fn weight_when_idle(version: Version) -> u64 {
+    match version {
+        Version::V1 => 3,
+        Version::V2 => 0,
+    }
+}
+
 /// What is in a file; `Some(None)` where there is none, and `None` where it cannot be read.
 fn file(path: &Path) -> Option<Option<String>> {
-    match fs::read_to_string(path) {
+    match whole(path) {
         Ok(text) => Some(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Some(None),
         Err(_) => None,
     }
 }
 
+/// A file of the kernel. It gives one that is as small as these in one read: to look how large it is, and to read on to its
+/// end, would take twice as many calls, and many files are read.
+fn whole(path: &Path) -> io::Result<String> {
+    const TOO_LARGE: usize = 4 << 10;
+    let mut bytes = [0; TOO_LARGE];
+    let length = File::open(path)?.read(&mut bytes)?;
+    match String::from_utf8(bytes[..length].to_vec()) {
+        Ok(text) if length < TOO_LARGE => Ok(text),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn home(files: &[(&str, &str)]) -> tempfile::TempDir {

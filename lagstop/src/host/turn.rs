@@ -13,7 +13,7 @@ pub(super) struct Turn {
 impl Turn {
     /// Most readings between two turns.
     pub(super) const MOST_READINGS: u64 = 60;
-    /// Turns of different things may be this much shorter, to spread them.
+    /// The first turn that long may be this much shorter, to spread different things.
     pub(super) const SPREAD: u64 = Self::MOST_READINGS / 2;
 
     /// That of something new: at once.
@@ -23,7 +23,7 @@ impl Turn {
 
     /// That of something that was there before lagstop: at once, and then seldom.
     pub(super) const fn of_old(now: u64) -> Self {
-        Self { due: now, patience: Self::MOST_READINGS }
+        Self { due: now, patience: Self::SPREAD }
     }
 
     /// Is it due in the reading `now`?
@@ -33,7 +33,12 @@ impl Turn {
 
     /// It was read in the reading `now`. `early` is below [`Self::SPREAD`], and another one for others.
     pub(super) fn was_taken(&mut self, now: u64, early: u64) {
-        self.patience = (self.patience * 2).clamp(1, Self::MOST_READINGS - early);
+        self.patience = match self.patience {
+            seldom if seldom > Self::SPREAD => Self::MOST_READINGS,
+            // The next is more than half of the most.
+            often if often > Self::SPREAD / 2 => Self::MOST_READINGS - early,
+            often => (often * 2).max(1),
+        };
         self.due = now + self.patience;
     }
 }
