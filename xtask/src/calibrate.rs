@@ -40,7 +40,7 @@ use crate::{command, machine, recorder::released, tenants::TenantsError, workspa
 /// Measure how wrong lagstop's predictions are.
 ///
 /// Puts known loads into cgroups of its own, and has `lagstop trial` try each policy on each of them. Compares every figure
-/// that lagstop predicts with what the trial measured, and with sums over /proc/<pid>/task/<tid>/schedstat taken meanwhile,
+/// that lagstop predicts with what the trial measured, and with sums over /proc/PID/task/TID/schedstat taken meanwhile,
 /// for which nothing of lagstop's is used. Let nothing else run meanwhile. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
