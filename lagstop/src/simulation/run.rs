@@ -428,7 +428,9 @@ impl<'a> Host<'a> {
         source.bursts.range_mut(late..).for_each(|burst| *burst *= asked / drawn);
         // Those that come late are made up for.
         source.sleep = demand.slept / source.bursts.len().max(1) as f64;
-        source.size = demand.tasks as usize;
+        // No more tasks than bursts: each of the fewer sleeps the shorter.
+        source.size = demand.tasks.min(demand.bursts) as usize;
+        source.sleep *= source.size as f64 / f64::from(demand.tasks.max(1));
         while self.sources[group].sleepers.len() < self.sources[group].size {
             let task = self.make(group);
             self.sources[group].sleepers.push(task);

@@ -270,6 +270,12 @@ fn what_switches_take_is_missing_for_work() {
 }
 
 #[test]
+fn a_crowd_that_hardly_runs_is_as_many_tasks_as_bursts() {
+    let outcome = run_free(&trace(1, 20, &[sleeps(u32::MAX, 50, 4.0)]), &usual(1), &Policy::none());
+    assert_close("CPU time", outcome.cpu(), 20.0 * 0.2, 0.1);
+}
+
+#[test]
 fn nothing_asked_for_is_nothing_served() {
     let empty = Trace { cpus: 1, groups: Vec::new(), steps: vec![Step::default()] };
     assert_eq!(run_free(&empty, &usual(1), &Policy::none()), Outcome::default());
