@@ -4,11 +4,14 @@ use super::change::{Change, Verdict};
 
 /// Judges the changes that were estimated: of those that are called significant, chance made no larger a share, on average, than
 /// `confidence` leaves (Benjamini, Hochberg: Controlling the false discovery rate, 1995). Where nothing changed at all, that
-/// is how likely it is that any is called so.
+/// is how likely it is that any is called so. Those of which too little is known count as well: what is left without them is what
+/// happened to look steady.
 pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidence: f64) {
-    let mut changes: Vec<(f64, &mut Change)> = changes.filter_map(|change| Some((change.p?, change))).collect();
+    let changes = changes.filter(|change| change.p.is_some() || change.verdict == Verdict::NotEnoughIntervals);
+    let all: Vec<&mut Change> = changes.collect();
+    let of = all.len() as f64;
+    let mut changes: Vec<(f64, &mut Change)> = all.into_iter().filter_map(|change| Some((change.p?, change))).collect();
     changes.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
-    let of = changes.len() as f64;
     let is_small = |place: usize, p: f64| p <= (1.0 - confidence) * (place + 1) as f64 / of;
     let significant =
         changes.iter().enumerate().rposition(|(place, (p, _))| is_small(place, *p)).map_or(0, |last| last + 1);
@@ -35,6 +38,8 @@ mod tests {
             low: Some(low),
             high: Some(2.0),
             p,
+            effective_before: Some(30.0),
+            effective_after: Some(30.0),
             verdict: Verdict::NotEnoughIntervals,
             missing: None,
             less_is_better: true,
@@ -53,7 +58,9 @@ mod tests {
         assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.5), -1.0)]), [not, not]);
         assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.03), 0.1)]), [worse, worse]);
         assert_eq!(verdicts(&[(Some(0.001), -0.1)]), [not], "0 is in the interval");
-        assert_eq!(verdicts(&[(None, 0.1), (Some(0.04), 0.1)]), [Verdict::NotEnoughIntervals, worse]);
+        let unknown = Verdict::NotEnoughIntervals;
+        assert_eq!(verdicts(&[(None, 0.1), (Some(0.02), 0.1)]), [unknown, worse]);
+        assert_eq!(verdicts(&[(None, 0.1), (Some(0.04), 0.1)]), [unknown, not], "one of two");
         assert_eq!(verdicts(&[]), []);
     }
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{Group, Policy, Prediction, Sides};
 use crate::{
-    comparison::student,
     diagnosis::{Sample, Unit},
     model::{CgroupId, Interval},
+    stats::student,
 };
 
 impl Outcome {

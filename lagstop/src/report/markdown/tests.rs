@@ -210,7 +210,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     ## No problem, or not enough data
 
-    - **OK**, `density`: The host did most with the most cgroups that were active, 4: its peak was not reached.
+    - **OK**, `density`: The tasks got most CPU time with the most active cgroups, 4: the peak was not reached.
     - **OK**, `migrations`: No cgroup's tasks are moved from CPU to CPU too often.
     - **OK**, `overcommitted_threads`: No cgroup has many more runnable threads than CPUs that it gets.
     - **OK**, `quota_without_cpuset`: No cgroup with a quota of its own ran.

@@ -186,7 +186,7 @@ fn an_overloaded_host_reads_like_this() {
                     of their busy time; elsewhere it is behind itself for no more than all of its CPU
                     time there could have been, which is what is not known.
 
-    [OK] The host did most with the most cgroups that were active, 4: its peak was not reached.
+    [OK] The tasks got most CPU time with the most active cgroups, 4: the peak was not reached.
       density, host
 
     [OK] No cgroup's tasks are moved from CPU to CPU too often.
