@@ -1,19 +1,19 @@
 //! Two recordings side by side: what changed from one to the other, and whether that is more than chance. Pure: no I/O, no
 //! clock, no terminal. `docs/diff.md` says how it is done.
 
-mod blocks;
-mod bootstrap;
 mod cgroups;
 mod change;
 pub(crate) mod discoveries;
 mod doubts;
+mod estimate;
 mod figure;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod party;
+mod pieces;
 mod result;
 mod series;
 mod side;
-pub(crate) mod student;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +22,8 @@ pub use change::{Change, Unit, Verdict};
 pub use result::{Comparison, Counts, Recorded};
 pub use side::Side;
 
-use bootstrap::Resamples;
 use change::Comparer;
+use party::Party;
 use serde::Serialize;
 
 use crate::random::Random;
@@ -33,7 +33,7 @@ use crate::random::Random;
 pub struct Settings {
     /// How sure an interval is to hold the true change: above 0, below 1.
     pub confidence: f64,
-    /// How often the blocks of each recording are drawn anew.
+    /// How often each recording is drawn anew.
     pub resamples: u32,
     /// What the draws begin with: with the same one, the same recordings give the same answer.
     pub seed: u64,
@@ -50,13 +50,13 @@ pub fn compare(before: &Side, after: &Side, settings: &Settings) -> Comparison {
     // Each recording keeps its draws when the two change places, so that all changes are but negated.
     let [first, second] = [1, 2].map(|stream| Random::new(settings.seed, stream));
     let (of_before, of_after) = if before.rank() <= after.rank() { (first, second) } else { (second, first) };
-    let draw = |side: &Side, random| Resamples::draw(side.blocks().len(), settings.resamples, random);
-    let comparer = Comparer::new((before, draw(before, of_before)), (after, draw(after, of_after)), settings);
+    let party = |side, random| Party::new(side, settings, random);
+    let comparer = Comparer::new(party(before, of_before), party(after, of_after), settings.confidence);
 
     let mut host = comparer.host();
     discoveries::judge(host.iter_mut(), settings.confidence);
     let mut cgroups = cgroups::compare(&comparer);
     discoveries::judge(cgroups.compared.iter_mut().flat_map(|cgroup| &mut cgroup.changes), settings.confidence);
     cgroups.sort();
-    Comparison::new(before, after, *settings, host, cgroups)
+    Comparison::new(&comparer, *settings, host, cgroups)
 }

@@ -42,7 +42,7 @@ pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::{Threads, tids, tids_inside};
+pub use threads::{Threads, populated, tids, tids_inside};
 
 use std::io;
 

@@ -23,5 +23,6 @@ pub mod serve;
 mod signals;
 pub mod simulation;
 pub mod source;
+mod stats;
 pub mod top;
 pub mod trial;

@@ -113,43 +113,6 @@ impl Station {
     }
 }
 
-/// Jobs of one kind that come to one server, their service exponentially distributed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Class {
-    /// λ: jobs that come in a unit of time.
-    pub arrivals: f64,
-    /// The mean time that serving one takes.
-    pub service: f64,
-}
-
-impl Class {
-    fn load(&self) -> f64 {
-        self.arrivals * self.service
-    }
-}
-
-/// The mean wait of a job of each class, where all that are there are served at once, each at the same speed (processor
-/// sharing): `E[S]·ρ/(1 − ρ)`. `None` where more come than can be served.
-pub fn sharing(classes: &[Class]) -> Option<Vec<f64>> {
-    let load: f64 = classes.iter().map(Class::load).sum();
-    (load < 1.0).then(|| classes.iter().map(|class| class.service * load / (1.0 - load)).collect())
-}
-
-/// The mean wait of a job of each class, where each goes before those after it, and interrupts them (preemptive-resume
-/// priority; Kleinrock, Queueing Systems II, §3.6). `None` for a class that waits without end.
-pub fn preemptive(classes: &[Class]) -> Vec<Option<f64>> {
-    let (mut before, mut residual) = (0.0, 0.0);
-    let wait = |class: &Class| {
-        let until = before + class.load();
-        // λ·E[S²]/2, with E[S²] = 2·E[S]².
-        residual += class.load() * class.service;
-        let time = class.service / (1.0 - before) + residual / ((1.0 - before) * (1.0 - until));
-        before = until;
-        (until < 1.0).then_some(time - class.service)
-    };
-    classes.iter().map(wait).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -194,25 +157,6 @@ mod tests {
         assert!(close(station.wait(1.0, 0.0).unwrap(), 0.2));
         // Erlang C of two servers with a = 1.
         assert!(close(Station::new(1.0, 1.0, 2).unwrap().wait_share(), 1.0 / 3.0));
-    }
-
-    #[test]
-    fn who_goes_first_does_not_see_the_others() {
-        let (first, second) = (Class { arrivals: 0.3, service: 1.0 }, Class { arrivals: 0.4, service: 1.0 });
-        let waits = preemptive(&[first, second]);
-        assert!(close(waits[0].unwrap(), 0.3 / 0.7), "as if it were alone");
-        // Whoever goes first, of equal services the sum of the waits stays.
-        let all = 0.3 * waits[0].unwrap() + 0.4 * waits[1].unwrap();
-        let shared = sharing(&[first, second]).unwrap();
-        assert!(close(all, 0.3 * shared[0] + 0.4 * shared[1]) && close(shared[0], 0.7 / 0.3));
-    }
-
-    #[test]
-    fn who_goes_last_pays_for_an_overload() {
-        let (light, heavy) = (Class { arrivals: 0.2, service: 1.0 }, Class { arrivals: 1.0, service: 1.0 });
-        assert_eq!(sharing(&[light, heavy]), None);
-        let waits = preemptive(&[light, heavy]);
-        assert!(close(waits[0].unwrap(), 0.25) && waits[1].is_none());
     }
 
     #[test]

@@ -13,10 +13,11 @@ mod fair;
 mod kernel;
 mod policy;
 mod run;
+mod settled;
 mod switching;
 mod tree;
 
-pub use demand::{Demand, Step, Trace};
+pub use demand::{Arrivals, Demand, Step, Trace};
 pub use kernel::Kernel;
 pub use policy::{Dynamic, Policy, Weight};
 pub use run::{Outcome, Served, run};

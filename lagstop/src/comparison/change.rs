@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    Settings, Side,
-    blocks::Blocks,
-    bootstrap::{Confidence, Drawn, Resamples},
+    Side,
+    estimate::{Confidence, Drawn},
     figure::{Figure, Made, Subject, Way},
+    party::{Party, View},
     series::{Amount, Series},
     side::Ways,
 };
@@ -34,6 +34,10 @@ pub struct Change {
     pub high: Option<f64>,
     /// How likely chance alone makes a change this large.
     pub p: Option<f64>,
+    /// Effective sample size of the first recording: so many independent pieces of recording say as much about this figure.
+    pub effective_before: Option<f64>,
+    /// Of the second.
+    pub effective_after: Option<f64>,
     /// What is to be made of it.
     pub verdict: Verdict,
     /// Why there is no change, or no interval.
@@ -107,8 +111,9 @@ impl Change {
 
     /// As exactly as it is known.
     fn rounded(mut self) -> Self {
-        let Self { before, after, change, change_share, low, high, p, .. } = &mut self;
-        for value in [before, after, change, change_share, low, high, p] {
+        let Self { before, after, change, change_share, low, high, p, effective_before, effective_after, .. } =
+            &mut self;
+        for value in [before, after, change, change_share, low, high, p, effective_before, effective_after] {
             *value = value.map(six_figures);
         }
         self
@@ -137,56 +142,6 @@ pub(super) struct Comparer<'a> {
     confidence: Confidence,
 }
 
-/// One of the recordings, with its draws.
-struct Party<'a> {
-    side: &'a Side,
-    resamples: Resamples,
-    host: [f64; Amount::OF_HOST],
-    host_draws: Vec<[f64; Amount::OF_HOST]>,
-}
-
-impl<'a> Party<'a> {
-    fn new(side: &'a Side, resamples: Resamples) -> Self {
-        Self { side, host: side.host.sums(), host_draws: resamples.sums(&side.host), resamples }
-    }
-}
-
-/// A subject in one of the recordings.
-struct View<'a, const N: usize> {
-    party: &'a Party<'a>,
-    series: &'a Series<N>,
-    sums: [f64; N],
-    draws: Vec<[f64; N]>,
-}
-
-impl<'a, const N: usize> View<'a, N> {
-    fn new(party: &'a Party<'a>, series: &'a Series<N>) -> Self {
-        Self { party, series, sums: series.sums(), draws: party.resamples.sums(series) }
-    }
-
-    fn figure(&self, made: &Made) -> Option<f64> {
-        ratio(made, &self.sums, &self.party.host)
-    }
-
-    fn drawn(&self, made: &Made) -> Vec<Option<f64>> {
-        self.draws.iter().zip(&self.party.host_draws).map(|(own, host)| ratio(made, own, host)).collect()
-    }
-
-    /// Blocks in which there is something to divide by.
-    fn blocks(&self, made: &Made) -> usize {
-        let whole = made.whole as usize;
-        if whole < N {
-            self.series.blocks().iter().filter(|(_, sums)| sums[whole] > 0.0).count()
-        } else {
-            self.party.side.host.blocks().iter().filter(|(_, sums)| sums[whole] > 0.0).count()
-        }
-    }
-
-    fn is_measured(&self, made: &Made) -> bool {
-        self.series.is_measured(made.part) && self.series.is_measured(made.whole)
-    }
-}
-
 /// What is so of either of the recordings, with the one that it is so of.
 fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
     match (before, after) {
@@ -196,20 +151,13 @@ fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
     }
 }
 
-/// The figure that `made` describes, of a subject's sums and the host's. `None` of nothing.
-fn ratio(made: &Made, own: &[f64], host: &[f64]) -> Option<f64> {
-    let sum = |amount: Amount| own.get(amount as usize).or_else(|| host.get(amount as usize)).copied();
-    let whole = sum(made.whole).filter(|whole| *whole > 0.0)?;
-    Some(made.factor * (sum(made.part)? / whole)).filter(|figure| figure.is_finite())
-}
-
 impl<'a> Comparer<'a> {
-    pub(super) fn new(before: (&'a Side, Resamples), after: (&'a Side, Resamples), settings: &Settings) -> Self {
-        Self {
-            before: Party::new(before.0, before.1),
-            after: Party::new(after.0, after.1),
-            confidence: Confidence::of(settings.confidence),
-        }
+    pub(super) fn new(before: Party<'a>, after: Party<'a>, confidence: f64) -> Self {
+        Self { before, after, confidence: Confidence::of(confidence) }
+    }
+
+    pub(super) const fn parties(&self) -> (&Party<'a>, &Party<'a>) {
+        (&self.before, &self.after)
     }
 
     pub(super) const fn sides(&self) -> (&'a Side, &'a Side) {
@@ -255,6 +203,8 @@ impl<'a> Comparer<'a> {
             low: None,
             high: None,
             p: None,
+            effective_before: None,
+            effective_after: None,
             verdict: Verdict::NotComparable,
             missing: self.why_not(made, before, after),
             less_is_better: made.less_is_better,
@@ -263,12 +213,13 @@ impl<'a> Comparer<'a> {
         change.change = Some(now - then);
         change.change_share = Some((now - then) / then).filter(|share| share.is_finite());
         let (drawn_before, drawn_after) = (before.drawn(made), after.drawn(made));
-        let blocks = (before.blocks(made), after.blocks(made));
-        let estimate = self.confidence.estimate(
-            now - then,
-            Drawn { figures: &drawn_before, blocks: blocks.0 },
-            Drawn { figures: &drawn_after, blocks: blocks.1 },
-        );
+        let of = |view: &View<'_, N>, figures| {
+            let (variance, effective) = view.precision(made);
+            Drawn { figures, variance, effective }
+        };
+        let (of_before, of_after) = (of(before, &drawn_before), of(after, &drawn_after));
+        (change.effective_before, change.effective_after) = (Some(of_before.effective), Some(of_after.effective));
+        let estimate = self.confidence.estimate(now - then, of_before, of_after);
         match estimate {
             Some(estimate) => {
                 (change.low, change.high, change.p) = (Some(estimate.low), Some(estimate.high), Some(estimate.p));
@@ -277,11 +228,10 @@ impl<'a> Comparer<'a> {
             None => {
                 change.verdict = Verdict::NotEnoughIntervals;
                 change.missing = Some(format!(
-                    "blocks of intervals with any {}: {} before, {} after; it takes {}",
-                    made.whole.singular(),
-                    blocks.0,
-                    blocks.1,
-                    Blocks::LEAST
+                    "independent pieces of recording that this is worth: {:.1} before, {:.1} after; it takes {}",
+                    of_before.effective,
+                    of_after.effective,
+                    Drawn::LEAST
                 ));
             }
         }

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::{CgroupChanges, Change, Lone, Settings, Side, Verdict, cgroups::Cgroups, doubts::doubts};
+use super::{
+    CgroupChanges, Change, Lone, Settings, Verdict, cgroups::Cgroups, change::Comparer, doubts::doubts, party::Party,
+};
 use crate::model::{Lost, Nanos, Session};
 
 /// All that changed from one recording to the other.
@@ -52,8 +54,10 @@ pub struct Recorded {
     pub session: Session,
     /// Intervals in it.
     pub intervals: usize,
-    /// Blocks of them, each of which is drawn as one.
+    /// Blocks in each draw.
     pub blocks: usize,
+    /// Intervals in a block, on average.
+    pub block_intervals: f64,
     /// Their time.
     pub duration_ns: Nanos,
     /// Intervals that are missing in between, by their numbers.
@@ -64,12 +68,13 @@ pub struct Recorded {
     pub lost: Lost,
 }
 
-impl From<&Side> for Recorded {
-    fn from(side: &Side) -> Self {
+impl From<&Party<'_>> for Recorded {
+    fn from(Party { side, block, .. }: &Party<'_>) -> Self {
         Self {
             session: side.session.clone(),
             intervals: side.intervals,
-            blocks: side.blocks().len(),
+            blocks: side.pieces().len().div_ceil(*block),
+            block_intervals: side.pieces().intervals(*block),
             duration_ns: side.duration_ns,
             skipped_intervals: side.skipped_intervals,
             is_whole: side.is_whole,
@@ -79,7 +84,8 @@ impl From<&Side> for Recorded {
 }
 
 impl Comparison {
-    pub(super) fn new(before: &Side, after: &Side, settings: Settings, host: Vec<Change>, cgroups: Cgroups) -> Self {
+    pub(super) fn new(comparer: &Comparer<'_>, settings: Settings, host: Vec<Change>, cgroups: Cgroups) -> Self {
+        let (before, after) = comparer.parties();
         let Cgroups { compared, appeared, gone } = cgroups;
         let with = |verdict| compared.iter().filter(|cgroup| cgroup.has(verdict)).count();
         let counts = Counts {
@@ -94,7 +100,7 @@ impl Comparison {
             settings,
             before: before.into(),
             after: after.into(),
-            doubts: doubts(before, after, &host),
+            doubts: doubts(before.side, after.side, &host),
             host,
             counts,
             cgroups: compared,

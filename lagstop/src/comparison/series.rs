@@ -1,6 +1,9 @@
-//! What is added up of each block.
+//! What is added up of each piece.
 
-use crate::model::{Host, Interval, Nanos, Totals};
+use crate::{
+    model::{Host, Interval, Nanos, Totals},
+    stats::Resamples,
+};
 
 /// Something that is added up. The first [`Amount::OF_CGROUP`] are a cgroup's and the host's, the others the host's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,27 +80,27 @@ const fn real(time: Nanos) -> f64 {
     time.0 as f64
 }
 
-/// Sums of `N` amounts for each block in which there was anything.
+/// Sums of `N` amounts for each piece in which there was anything.
 #[derive(Clone, Debug)]
 pub(super) struct Series<const N: usize> {
-    /// By the number of the block, ascending.
-    blocks: Vec<(u32, [f64; N])>,
+    /// By the number of the piece, ascending.
+    pieces: Vec<(u32, [f64; N])>,
     is_measured: [bool; N],
 }
 
 impl<const N: usize> Default for Series<N> {
     fn default() -> Self {
-        Self { blocks: Vec::new(), is_measured: [true; N] }
+        Self { pieces: Vec::new(), is_measured: [true; N] }
     }
 }
 
 impl<const N: usize> Series<N> {
-    /// Adds an interval of `block`. What one interval did not measure is not measured at all.
-    pub(super) fn add(&mut self, block: usize, amounts: &Amounts<N>) {
+    /// Adds an interval of `piece`. What one interval did not measure is not measured at all.
+    pub(super) fn add(&mut self, piece: usize, amounts: &Amounts<N>) {
         for (is_measured, amount) in self.is_measured.iter_mut().zip(amounts) {
             *is_measured &= amount.is_some();
         }
-        self.add_sums(block as u32, &amounts.map(Option::unwrap_or_default));
+        self.add_sums(piece as u32, &amounts.map(Option::unwrap_or_default));
     }
 
     /// Adds all of `other`.
@@ -105,25 +108,34 @@ impl<const N: usize> Series<N> {
         for (mine, theirs) in self.is_measured.iter_mut().zip(other.is_measured) {
             *mine &= theirs;
         }
-        for (block, sums) in &other.blocks {
-            self.add_sums(*block, sums);
+        for (piece, sums) in &other.pieces {
+            self.add_sums(*piece, sums);
         }
     }
 
-    fn add_sums(&mut self, block: u32, more: &[f64; N]) {
-        let place = match self.blocks.last() {
-            Some((last, _)) if *last < block => Err(self.blocks.len()),
-            _ => self.blocks.binary_search_by_key(&block, |(block, _)| *block),
+    fn add_sums(&mut self, piece: u32, more: &[f64; N]) {
+        let place = match self.pieces.last() {
+            Some((last, _)) if *last < piece => Err(self.pieces.len()),
+            _ => self.pieces.binary_search_by_key(&piece, |(piece, _)| *piece),
         };
         match place {
-            Ok(place) => self.blocks[place].1.iter_mut().zip(more).for_each(|(sum, more)| *sum += more),
-            Err(place) => self.blocks.insert(place, (block, *more)),
+            Ok(place) => self.pieces[place].1.iter_mut().zip(more).for_each(|(sum, more)| *sum += more),
+            Err(place) => self.pieces.insert(place, (piece, *more)),
         }
     }
 
-    /// By the number of the block, ascending.
-    pub(super) fn blocks(&self) -> &[(u32, [f64; N])] {
-        &self.blocks
+    /// An amount in each of so many pieces. `None` where it is another subject's.
+    pub(super) fn values(&self, amount: Amount, pieces: usize) -> Option<Vec<f64>> {
+        let amount = amount as usize;
+        (amount < N).then(|| {
+            let mut values = vec![0.0; pieces];
+            for (piece, sums) in &self.pieces {
+                if let Some(value) = values.get_mut(*piece as usize) {
+                    *value = sums[amount];
+                }
+            }
+            values
+        })
     }
 
     /// Was it measured in all intervals? Those of other subjects than this one's count as measured.
@@ -131,11 +143,24 @@ impl<const N: usize> Series<N> {
         self.is_measured.get(amount as usize).copied().unwrap_or(true)
     }
 
-    /// Over all blocks.
+    /// Over all pieces.
     pub(super) fn sums(&self) -> [f64; N] {
+        self.weighted(|_| 1.0)
+    }
+
+    /// Over the pieces of each draw.
+    pub(super) fn drawn(&self, resamples: &Resamples) -> Vec<[f64; N]> {
+        let sums = |draw: &[u16]| self.weighted(|piece| draw.get(piece).copied().map_or(0.0, f64::from));
+        resamples.draws().map(sums).collect()
+    }
+
+    fn weighted(&self, weight: impl Fn(usize) -> f64) -> [f64; N] {
         let mut sums = [0.0; N];
-        for (_, block) in &self.blocks {
-            sums.iter_mut().zip(block).for_each(|(sum, more)| *sum += more);
+        for (piece, values) in &self.pieces {
+            let weight = weight(*piece as usize);
+            if weight > 0.0 {
+                sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += weight * value);
+            }
         }
         sums
     }
@@ -146,15 +171,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_add_up_in_whatever_order_they_come() {
+    fn pieces_add_up_in_whatever_order_they_come() {
         let mut series = Series::default();
-        for (block, amounts) in [(2, [Some(1.0), Some(2.0)]), (2, [Some(10.0), None]), (0, [Some(5.0), Some(0.0)])] {
-            series.add(block, &amounts);
+        for (piece, amounts) in [(2, [Some(1.0), Some(2.0)]), (2, [Some(10.0), None]), (0, [Some(5.0), Some(0.0)])] {
+            series.add(piece, &amounts);
         }
         let mut other = Series::default();
         other.add(1, &[Some(100.0), Some(1.0)]);
         series.merge(&other);
-        assert_eq!(series.blocks(), [(0, [5.0, 0.0]), (1, [100.0, 1.0]), (2, [11.0, 2.0])]);
+        assert_eq!(series.pieces, [(0, [5.0, 0.0]), (1, [100.0, 1.0]), (2, [11.0, 2.0])]);
+        assert_eq!(series.values(Amount::SwitchCost, 4), Some(vec![5.0, 100.0, 11.0, 0.0]));
+        assert_eq!(series.values(Amount::Work, 4), None);
         assert_eq!(series.sums()[0], 116.0);
         assert!(series.is_measured(Amount::SwitchCost) && !series.is_measured(Amount::Switching));
     }

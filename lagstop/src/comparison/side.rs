@@ -6,18 +6,18 @@ use std::{
 };
 
 use super::{
-    blocks::Blocks,
     figure::Way,
+    pieces::Pieces,
     series::{self, Amount, Series},
 };
 use crate::model::{Cgroup, CgroupId, Interval, Lost, Nanos, Session};
 
-/// One of the two recordings, added up by blocks of intervals. Takes some ten words for each cgroup and block in which it ran,
-/// and there are 128 blocks at most.
+/// One of the two recordings, added up by pieces of it. Takes some ten words for each cgroup and piece in which it ran,
+/// and there are 128 pieces at most.
 #[derive(Clone, Debug)]
 pub struct Side {
     pub(super) session: Session,
-    blocks: Blocks,
+    pieces: Pieces,
     pub(super) intervals: usize,
     pub(super) duration_ns: Nanos,
     /// Intervals that are missing in between, by their numbers.
@@ -49,7 +49,7 @@ impl Side {
     pub fn new(session: Session, intervals: usize, is_whole: bool) -> Self {
         Self {
             session,
-            blocks: Blocks::of(intervals),
+            pieces: Pieces::of(intervals),
             intervals: 0,
             duration_ns: Nanos::ZERO,
             skipped_intervals: 0,
@@ -66,22 +66,22 @@ impl Side {
 
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
-        let block = self.blocks.block_of(self.intervals);
+        let piece = self.pieces.piece_of(self.intervals);
         self.intervals += 1;
         self.duration_ns = Nanos(self.duration_ns.0.saturating_add(interval.duration_ns.0));
         let skipped = self.next_seq.map_or(0, |next| interval.seq.saturating_sub(next));
         self.skipped_intervals = self.skipped_intervals.saturating_add(skipped);
         self.next_seq = Some(interval.seq.saturating_add(1));
         self.lost.add(&interval.host.lost);
-        self.host.add(block, &series::of_host(interval));
+        self.host.add(piece, &series::of_host(interval));
         add_way(&mut self.switch_cost_ways, interval.switch_cost_way.as_ref());
         add_way(&mut self.pick_function_ways, interval.pick_function_way.as_ref());
         for cgroup in &interval.cgroups {
-            self.add_cgroup(block, cgroup);
+            self.add_cgroup(piece, cgroup);
         }
     }
 
-    fn add_cgroup(&mut self, block: usize, cgroup: &Cgroup) {
+    fn add_cgroup(&mut self, piece: usize, cgroup: &Cgroup) {
         let known = self.by_id.get(&cgroup.id).copied().filter(|&at| self.cgroups[at].path == cgroup.path);
         let at = known.unwrap_or_else(|| {
             self.cgroups.push(Observed {
@@ -93,15 +93,15 @@ impl Side {
             self.cgroups.len() - 1
         });
         let observed = &mut self.cgroups[at];
-        observed.series.add(block, &series::of_cgroup(&cgroup.totals));
+        observed.series.add(piece, &series::of_cgroup(&cgroup.totals));
         // Names are found out late: the last one known is the best.
         if !cgroup.name.is_empty() && observed.name != cgroup.name {
             observed.name = Arc::clone(&cgroup.name);
         }
     }
 
-    pub(super) const fn blocks(&self) -> Blocks {
-        self.blocks
+    pub(super) const fn pieces(&self) -> Pieces {
+        self.pieces
     }
 
     /// Cgroups by name, by path where they have none; those of one name together.

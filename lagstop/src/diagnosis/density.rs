@@ -1,31 +1,24 @@
-//! Rule: how many active cgroups this host bears, and how far it is from that.
+//! Rule: with how many active cgroups the CPUs had most time for the tasks themselves, and whether there are too many now.
 //!
-//! CFS-LAGS paper (arXiv 2508.15703, §3.1): with more functions on a host throughput grows, peaks at about nine for each
-//! CPU, and falls again as scheduling eats the CPUs up.
+//! CFS-LAGS paper (arXiv 2508.15703, §3.1): with more functions on a host the requests that it serves in time grow in number, peak
+//! at about nine for each CPU, and fall again as scheduling eats the CPUs up. Requests are not measured here: it is the CPU time
+//! that is not lost to switching.
+
+mod peak;
 
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis,
     observations::is_rated, say,
 };
-use crate::{
-    model::{DistributionSum, Interval, Nanos},
-    random::Random,
-};
-
-/// Densities that are told apart at most.
-const BINS: usize = 6;
-/// How often the intervals are drawn anew, for the interval of the peak; and what the draws begin with.
-const RESAMPLES: usize = 200;
-const SEED: u64 = 1;
-/// Part of the draws that the interval holds.
-const HOLDS: f64 = 0.9;
+use crate::model::{DistributionSum, Interval, Nanos};
+use peak::{BINS, Peak};
 
 /// One interval of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Density {
     /// Cgroups that ran.
     pub active: u64,
-    /// CPU time that went into the tasks' own work, as a share of all there was.
+    /// CPU time that was neither idle nor lost to switching, as a share of all there was.
     pub work: f64,
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
@@ -56,83 +49,47 @@ impl Density {
         self.work + self.overhead
     }
 
-    /// More goes to scheduling, or waits are longer.
-    fn is_worse_than(&self, other: &Self) -> bool {
-        self.overhead > other.overhead || self.wait_p99.zip(other.wait_p99).is_some_and(|(mine, theirs)| mine > theirs)
-    }
-
-    fn mean(points: &[Self]) -> Self {
-        let count = points.len().max(1) as f64;
+    fn mean<'a>(points: impl IntoIterator<Item = &'a Self>) -> Self {
+        let points: Vec<&Self> = points.into_iter().collect();
+        let mean =
+            |of: &dyn Fn(&Self) -> f64| points.iter().map(|point| of(point)).sum::<f64>() / points.len().max(1) as f64;
         let waits: Vec<f64> = points.iter().filter_map(|point| point.wait_p99).collect();
         Self {
-            active: (points.iter().map(|point| point.active as f64).sum::<f64>() / count).round() as u64,
-            work: points.iter().map(|point| point.work).sum::<f64>() / count,
-            overhead: points.iter().map(|point| point.overhead).sum::<f64>() / count,
+            active: mean(&|point| point.active as f64).round() as u64,
+            work: mean(&|point| point.work),
+            overhead: mean(&|point| point.overhead),
             wait_p99: (!waits.is_empty()).then(|| waits.iter().sum::<f64>() / waits.len() as f64),
         }
     }
 }
 
-/// Intervals of about the same density, the emptiest first, each as one.
-fn bins(points: &mut [Density]) -> Vec<Density> {
-    points.sort_by_key(|point| point.active);
-    points.chunks(points.len().div_ceil(BINS).max(1)).map(Density::mean).collect()
-}
-
-fn peak(bins: &[Density]) -> Option<usize> {
-    bins.iter().enumerate().max_by(|(_, a), (_, b)| a.work.total_cmp(&b.work)).map(|(at, _)| at)
-}
-
-/// Where the host does most, and how sure that is.
-#[derive(Clone, Debug, PartialEq)]
-struct Peak {
-    bins: Vec<Density>,
-    at: Density,
-    /// The least and the most that it may be.
-    from: u64,
-    to: u64,
-    /// It is where the most cgroups ran: there may be more to it.
-    is_last: bool,
-}
-
-impl Peak {
-    fn find(points: &[Density], thresholds: &Thresholds) -> Result<Self, String> {
-        let fewest = thresholds.density_intervals.max(BINS as u64);
-        if (points.len() as u64) < fewest {
-            return Err(format!("it takes {fewest} intervals at least, and there are {}", points.len()));
-        }
-        let bins = bins(&mut points.to_vec());
-        let (Some(first), Some(last), Some(at)) = (bins.first(), bins.last(), peak(&bins)) else {
-            return Err("nothing ran".to_owned());
-        };
-        if (last.active as f64) < thresholds.density_spread * first.active as f64 {
-            return Err(format!(
-                "not enough spread: from {} to {} cgroups were active at a time",
-                first.active, last.active
-            ));
-        }
-        if bins[at].busy() < thresholds.density_full {
-            return Err(format!("the CPUs were never full: {} busy at most", say::percent(bins[at].busy())));
-        }
-        let mut random = Random::new(SEED, 0);
-        let mut drawn: Vec<u64> = (0..RESAMPLES)
-            .filter_map(|_| {
-                let mut again: Vec<Density> = points.iter().map(|_| points[random.below(points.len())]).collect();
-                let bins = self::bins(&mut again);
-                peak(&bins).map(|at| bins[at].active)
-            })
-            .collect();
-        drawn.sort_unstable();
-        let quantile = |share: f64| drawn[((drawn.len() - 1) as f64 * share).round() as usize];
-        let (from, to) = (quantile((1.0 - HOLDS) / 2.0), quantile((1.0 + HOLDS) / 2.0));
-        Ok(Self {
-            at: bins[at],
-            from: from.min(bins[at].active),
-            to: to.max(bins[at].active),
-            is_last: at + 1 == bins.len(),
-            bins,
-        })
+/// The peak, or why nothing can be said.
+fn find(points: &[Density], thresholds: &Thresholds) -> Result<Peak, String> {
+    let fewest = thresholds.density_intervals.max(BINS as u64);
+    if (points.len() as u64) < fewest {
+        return Err(format!("it takes {fewest} intervals at least, and there are {}", points.len()));
     }
+    let Some(peak) = Peak::find(points) else { return Err("nothing ran".to_owned()) };
+    let active = |bin: Option<&Density>| bin.map_or(0, |bin| bin.active);
+    let (first, last) = (active(peak.bins.first()), active(peak.bins.last()));
+    let spread = format!("from {first} to {last} cgroups were active at a time");
+    if (last as f64) < thresholds.density_spread * first as f64 {
+        return Err(format!("not enough spread: {spread}"));
+    }
+    if peak.at.busy() < thresholds.density_full {
+        return Err(format!("the CPUs were never full: {} busy at most", say::percent(peak.at.busy())));
+    }
+    if peak.independent < fewest as f64 {
+        return Err(format!(
+            "it takes {fewest} independent intervals, and these {} resemble their neighbours so much that they are worth {:.1}",
+            points.len(),
+            peak.independent
+        ));
+    }
+    if peak.may_be_first() {
+        return Err(format!("not enough spread: {spread}, and the peak may be at the fewest, or at fewer still"));
+    }
+    Ok(peak)
 }
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
@@ -143,20 +100,19 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             Err("no cgroup but the root ran".to_owned())
         }
         None if points.is_empty() => Err(format!("switch cost is {}", observations.session.why_not("switch cost"))),
-        None => Peak::find(points, thresholds),
+        None => find(points, thresholds),
     };
-    let now = Density::mean(&points[points.len() - points.len() / 4..]);
     let (severity, verdict) = match &found {
         Err(why) => (Severity::NotEnoughData, format!("How many cgroups this host bears cannot be said: {why}.")),
-        Ok(peak) => verdict(peak, &now, thresholds),
+        Ok(peak) => verdict(peak, thresholds),
     };
     Finding {
         rule: Rule::Density,
         severity,
         subject: Subject::Host,
         verdict,
-        measured: found.as_ref().map(|peak| measured(peak, &now, observations.cpus())).unwrap_or_default(),
-        threshold: [Limit::DensitySpread, Limit::DensityFull].map(|limit| thresholds.state(limit)).into(),
+        measured: found.as_ref().map(|peak| measured(peak, observations.cpus())).unwrap_or_default(),
+        threshold: [Limit::DensitySpread, Limit::DensityFull, Limit::DensityLoss].map(|limit| thresholds.state(limit)).into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: observations.whole().switches,
@@ -166,6 +122,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         }
         .confidence(),
         against: vec![
+            "It is CPU time that was not lost to switching, and not requests served: those may suffer earlier.".to_owned(),
             "That more or less was to do at the time shows as work, too: the peak is of this load, not of the host alone."
                 .to_owned(),
             "Cgroups count alike, however much they ask for.".to_owned(),
@@ -183,57 +140,67 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     }
 }
 
-fn verdict(peak: &Peak, now: &Density, thresholds: &Thresholds) -> (Severity, String) {
-    let Peak { at, from, to, .. } = peak;
-    let about = format!("{} active cgroups (between {from} and {to})", at.active);
-    if peak.is_last || *to >= peak.bins.last().map_or(0, |last| last.active) {
+fn verdict(peak: &Peak, thresholds: &Thresholds) -> (Severity, String) {
+    let Peak { at, from, to, now, lost, .. } = peak;
+    if peak.may_be_last() {
         let verdict = format!(
-            "The host did most with the most cgroups that were active, {}: its peak was not reached.",
+            "The tasks got most CPU time with the most active cgroups, {}: the peak was not reached.",
             peak.bins.last().map_or(0, |last| last.active)
         );
         return (Severity::Ok, verdict);
     }
-    if now.active > *to && now.busy() >= thresholds.density_full && now.is_worse_than(at) {
-        let lost = at.work - now.work;
-        let waits = now
-            .wait_p99
-            .zip(at.wait_p99)
-            .map(|(now, at)| format!(", and the p99 wait is {} instead of {}", Nanos(now as u64), Nanos(at as u64)));
-        let verdict = format!(
-            "The host did most with {about}, and with {} now it does {} less of all CPU time{}.",
-            now.active,
-            say::percent(lost.max(0.0)),
-            waits.unwrap_or_default()
-        );
-        return (Severity::Warning, verdict);
+    let most = format!("The tasks got most CPU time with {} active cgroups (between {from} and {to})", at.active);
+    if now.active <= *to || now.busy() < thresholds.density_full {
+        return (Severity::Info, format!("{most}; now {} are active.", now.active));
     }
-    (Severity::Info, format!("The host did most with {about}; now {} are active.", now.active))
+    let more = format!("{most}. With {} now it is {} of all CPU time", now.active, say::points(-lost.value));
+    if lost.value < thresholds.density_loss || lost.low <= 0.0 {
+        let why = if lost.low <= 0.0 { "chance may have done that" } else { "that is little" };
+        return (Severity::Info, format!("{more}: {why}."));
+    }
+    let waits = now.wait_p99.zip(at.wait_p99).zip(peak.waits_more);
+    let Some(((now, at), waits_more)) = waits else {
+        return (Severity::Info, format!("{more}; whether tasks wait longer was not measured."));
+    };
+    let [now, at] = [now, at].map(|wait| Nanos(wait as u64));
+    if waits_more.low <= 0.0 {
+        return (
+            Severity::Info,
+            format!("{more}, but waits did not surely get longer: the p99 wait is {now}, and was {at}."),
+        );
+    }
+    (Severity::Warning, format!("{more}, and the p99 wait is {now} instead of {at}."))
 }
 
-fn measured(peak: &Peak, now: &Density, cpus: u64) -> Vec<Figure> {
+fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
     let waits =
         |point: &Density| point.wait_p99.map(|wait| format!(", p99 wait {}", Nanos(wait as u64))).unwrap_or_default();
     let point = |name, label, point: &Density| {
         Figure::new(name, label, point.active, Unit::Count).note(format!(
-            "{} of all CPU time is work, {} overhead{}",
+            "{} of all CPU time is left for the tasks, {} is overhead{}",
             say::percent(point.work),
             say::percent(point.overhead),
             waits(point)
         ))
     };
+    let Peak { at, from, to, now, lost, .. } = peak;
     let mut figures = vec![
-        point("peak", "active cgroups at the peak", &peak.at),
-        Figure::new("peak_from", "at least", peak.from, Unit::Count)
+        point("peak", "active cgroups at the peak", at),
+        Figure::new("peak_from", "at least", *from, Unit::Count)
             .note("nine in ten draws of the intervals have it between"),
-        Figure::new("peak_to", "at most", peak.to, Unit::Count),
-        Figure::new("peak_per_cpu", "the same per CPU", peak.at.active as f64 / cpus as f64, Unit::Factor),
+        Figure::new("peak_to", "at most", *to, Unit::Count),
+        Figure::new("peak_per_cpu", "the same per CPU", at.active as f64 / cpus as f64, Unit::Factor),
         point("now", "active cgroups in the last quarter", now),
-        Figure::new("headroom", "more cgroups until the peak", peak.at.active as f64 - now.active as f64, Unit::Count)
-            .note(format!(
+        Figure::new("headroom", "more cgroups until the peak", at.active as f64 - now.active as f64, Unit::Count).note(
+            format!(
                 "between {} and {}; below 0 the host is beyond it",
-                peak.from as f64 - now.active as f64,
-                peak.to as f64 - now.active as f64
-            )),
+                *from as f64 - now.active as f64,
+                *to as f64 - now.active as f64
+            ),
+        ),
+        Figure::new("lost", "CPU time left at the peak, and not now", lost.value, Unit::SharePoints)
+            .note(format!("{} at least", say::points(lost.low))),
+        Figure::new("independent", "independent intervals that these are worth", peak.independent, Unit::Count),
     ];
     figures.extend(peak.bins.iter().map(|bin| point("at_density", "with so many active", bin)));
     figures
@@ -243,69 +210,149 @@ fn measured(peak: &Peak, now: &Density, cpus: u64) -> Vec<Figure> {
 mod tests {
     use super::*;
 
-    fn find(points: &[Density]) -> Result<Peak, String> {
-        Peak::find(points, &Thresholds::default())
+    use crate::stats::fixture::series;
+
+    fn found(points: &[Density]) -> Result<Peak, String> {
+        find(points, &Thresholds::default())
+    }
+
+    /// As a finding is judged by default.
+    fn severity(points: &[Density]) -> Severity {
+        found(points).map_or(Severity::NotEnoughData, |peak| verdict(&peak, &Thresholds::default()).0)
+    }
+
+    /// Full CPUs, of which these cgroups leave so much for the tasks, give or take a point or what `noise` says.
+    fn full(active: impl IntoIterator<Item = u64>, noise: &[f64], left: impl Fn(f64) -> f64) -> Vec<Density> {
+        let point = |(active, noise): (u64, &f64)| {
+            let work = left(active as f64) + noise;
+            Density { active, work, overhead: 1.0 - work, wait_p99: Some(1e6 * active as f64) }
+        };
+        active.into_iter().zip(noise).map(point).collect()
+    }
+
+    fn noise(count: usize, memory: f64, size: f64, seed: u64) -> Vec<f64> {
+        series(count, memory, seed).iter().map(|value| size * value).collect()
+    }
+
+    /// What is left rises up to nine active cgroups, and falls again: in the bins by 6 points.
+    fn bends(active: f64) -> f64 {
+        if active < 9.0 { 0.93 - 0.03 * (9.0 - active) } else { 0.93 - 0.01 * (active - 9.0) }
+    }
+
+    /// A host that fills up, and stays full for the last quarter.
+    fn filling(count: u64) -> impl Iterator<Item = u64> {
+        (0..count).map(move |n| (4 + 15 * n * 4 / 3 / count).min(18))
     }
 
     /// Work grows with density up to a peak, and falls beyond it.
     fn points(most: u64, peak: f64) -> Vec<Density> {
-        let mut random = Random::new(5, 5);
-        (0..240)
-            .map(|n| {
-                let active = 10 + (most - 10) * n / 239;
-                let x = active as f64 / peak;
-                let work = 0.9 * x.min(1.0) - 0.1 * (x - 1.0).max(0.0) + 0.01 * random.unit();
-                Density { active, work, overhead: 0.02 * x + 0.1 * (x - 1.0).max(0.0), wait_p99: Some(1e6 * x) }
-            })
-            .collect()
+        let noise = noise(240, 0.0, 0.02, 5);
+        let point = |(n, noise): (u64, &f64)| {
+            let active = 10 + (most - 10) * n / 239;
+            let x = active as f64 / peak;
+            let work = 0.9 * x.min(1.0) - 0.1 * (x - 1.0).max(0.0) + noise;
+            Density { active, work, overhead: 0.02 * x + 0.1 * (x - 1.0).max(0.0), wait_p99: Some(1e6 * x) }
+        };
+        (0..240).zip(&noise).map(point).collect()
     }
 
     #[test]
     fn a_peak_is_found_with_what_it_may_be() {
-        let found = find(&points(300, 120.0)).unwrap();
-        assert!(!found.is_last && found.from <= found.at.active && found.at.active <= found.to);
+        let found = found(&points(300, 120.0)).unwrap();
+        assert!(!found.may_be_last() && found.from <= found.at.active && found.at.active <= found.to);
         assert!((90..=160).contains(&found.at.active), "{found:?}");
     }
 
     #[test]
     fn a_peak_that_was_not_reached_is_none() {
-        let found = find(&points(115, 120.0)).unwrap();
-        assert!(found.is_last);
-        assert_eq!(verdict(&found, &found.at, &Thresholds::default()).0, Severity::Ok);
+        let found = found(&points(115, 120.0)).unwrap();
+        assert!(found.may_be_last());
+        assert_eq!(verdict(&found, &Thresholds::default()).0, Severity::Ok);
     }
 
     #[test]
-    fn a_host_beyond_its_peak_is_told_so() {
-        let all = points(600, 120.0);
-        let found = find(&all).unwrap();
-        let (severity, verdict) = verdict(&found, &Density::mean(&all[200..]), &Thresholds::default());
-        assert_eq!(severity, Severity::Warning, "{verdict}");
-        assert!(verdict.contains("the p99 wait is"), "{verdict}");
-        let at = |active| {
-            let now = Density { active, ..Density::mean(&all[200..]) };
-            super::verdict(&found, &now, &Thresholds::default()).0
+    fn a_true_loss_with_longer_waits_is_a_warning() {
+        for (memory, count) in [(0.0, 120), (0.5, 400)] {
+            let points = full(filling(count), &noise(count as usize, memory, 0.01, 3), bends);
+            let peak = found(&points).unwrap();
+            let (severity, verdict) = verdict(&peak, &Thresholds::default());
+            assert_eq!(severity, Severity::Warning, "{verdict} {peak:?}");
+            assert!(verdict.contains("points of all CPU time, and the p99 wait is 18.0 ms instead of"), "{verdict}");
+            assert!((0.04..0.08).contains(&peak.lost.value) && peak.lost.low > 0.0, "{:?}", peak.lost);
+        }
+    }
+
+    #[test]
+    fn a_loss_is_none_without_longer_waits_or_where_it_is_small() {
+        let noise = noise(120, 0.0, 0.01, 3);
+        let all = full(filling(120), &noise, bends);
+        let with = |change: fn(&mut Density)| {
+            let mut points = all.clone();
+            points.iter_mut().for_each(change);
+            let peak = found(&points).unwrap();
+            verdict(&peak, &Thresholds::default())
         };
-        assert_eq!([found.to, found.to + 1].map(at), [Severity::Info, Severity::Warning]);
+        let equal = with(|point| point.wait_p99 = Some(1e6));
+        assert!(equal.0 == Severity::Info && equal.1.contains("did not surely get longer"), "{equal:?}");
+        let unknown = with(|point| point.wait_p99 = None);
+        assert!(unknown.0 == Severity::Info && unknown.1.contains("was not measured"), "{unknown:?}");
+        let peak = found(&all).unwrap();
+        for (set, says) in [("5%", None), ("8%", Some("that is little"))] {
+            let mut thresholds = Thresholds::default();
+            thresholds.set("density_loss", set).unwrap();
+            let (severity, verdict) = verdict(&peak, &thresholds);
+            assert_eq!(severity == Severity::Warning, says.is_none(), "{set}: {verdict}");
+            assert!(says.is_none_or(|says| verdict.contains(says)), "{verdict}");
+        }
+        let mut idle = peak;
+        idle.now.work = 0.1;
+        idle.now.overhead = 0.1;
+        assert_eq!(verdict(&idle, &Thresholds::default()).0, Severity::Info, "more cgroups, but nothing to do");
+    }
+
+    /// Six, then eighteen cgroups that take all CPUs: switching takes a little more, as it always does.
+    #[test]
+    fn full_cpus_alone_are_no_finding() {
+        let noise = noise(120, 0.0, 0.0002, 7);
+        let points =
+            full((0..120).map(|n| if n < 60 { 6 } else { 18 }), &noise, |active| 0.998 - 0.000_075 * (active - 6.0));
+        assert_eq!(severity(&points), Severity::NotEnoughData);
+        assert!(found(&points).unwrap_err().contains("not enough spread: from 6 to 18"), "{:?}", found(&points));
+        // With a peak inside, it is too small.
+        let peaked = |active: f64| 0.998 - 0.000_075 * (active - 9.0).max(0.0) - 0.000_2 * (9.0 - active).max(0.0);
+        let points = full(filling(120), &noise, peaked);
+        assert_eq!(severity(&points), Severity::Info, "{:?}", found(&points));
+    }
+
+    /// Whatever order they come in, and however much an interval is like the one before.
+    #[test]
+    fn without_any_effect_there_is_hardly_a_warning() {
+        const RUNS: u64 = 100;
+        let mixed = |n: u64| if n < 300 { 4 + n * 7 % 15 } else { 16 + n % 3 };
+        for active in [filling(400).collect(), (0..400).map(mixed).collect::<Vec<u64>>()] {
+            let is_warned = |seed: &u64| {
+                let points = full(active.iter().copied(), &noise(400, 0.9, 0.03, *seed), |_| 0.93);
+                severity(&points) == Severity::Warning
+            };
+            let warnings = (0..RUNS).filter(is_warned).count() as u64;
+            println!("{warnings} of {RUNS}, active {:?} and on", &active[..5]);
+            assert!(warnings * 20 <= RUNS, "{warnings} of {RUNS}, active {:?} and on", &active[..5]);
+        }
     }
 
     #[test]
     fn a_host_with_little_to_do_has_no_peak() {
         let mut quiet = points(300, 120.0);
         quiet.iter_mut().for_each(|point| (point.work, point.overhead) = (point.work / 2.0, point.overhead / 2.0));
-        assert!(find(&quiet).unwrap_err().contains("never full"));
-        let all = points(600, 120.0);
-        let idle = Density { work: 0.1, ..Density::mean(&all[200..]) };
-        assert_eq!(
-            verdict(&find(&all).unwrap(), &idle, &Thresholds::default()).0,
-            Severity::Info,
-            "more cgroups, but nothing to do"
-        );
+        assert!(found(&quiet).unwrap_err().contains("never full"));
     }
 
     #[test]
-    fn without_spread_nothing_is_said() {
+    fn without_spread_or_independent_intervals_nothing_is_said() {
         let same = vec![points(100, 120.0)[0]; 60];
-        assert!(find(&same).unwrap_err().contains("not enough spread"));
-        assert!(find(&same[..5]).unwrap_err().contains("24 intervals"));
+        assert!(found(&same).unwrap_err().contains("not enough spread"));
+        assert!(found(&same[..5]).unwrap_err().contains("24 intervals"));
+        let slow = full(filling(120), &noise(120, 0.95, 0.03, 1), bends);
+        assert!(found(&slow).unwrap_err().contains("are worth"), "{:?}", found(&slow));
     }
 }

@@ -245,13 +245,13 @@ pub(crate) fn overloaded(intervals: u64) -> Vec<Interval> {
 /// time of each in ms. Without bursts its threads never sleep.
 pub(crate) fn competing(intervals: u64, groups: &[(&str, u32, u32, f64)]) -> Vec<Interval> {
     let demand = |&(_, threads, bursts, ms): &(&str, u32, u32, f64)| {
-        let slept = f64::from(threads) - f64::from(bursts) * ms / 1e3;
+        let pause = f64::from(threads) / f64::from(bursts.max(1)) - ms / 1e3;
         let (spinners, tasks) = if bursts == 0 { (threads, 0) } else { (0, threads) };
-        Demand { credit: 0.1, spinners, tasks, bursts, service: ms / 1e3, slept, waited: 0.0 }
+        Demand { credit: 0.1, spinners, tasks, bursts, service: ms / 1e3, pause, ..Demand::default() }
     };
     let step = Step { duration: 1.0, demands: groups.iter().map(demand).enumerate().collect() };
     let cpus = CPUS as usize;
-    let trace = Trace { cpus, groups: vec![Group::default(); groups.len()], steps: vec![step; 20] };
+    let trace = Trace { cpus, groups: vec![Group::default(); groups.len()], steps: vec![step; 20], ..Trace::default() };
     let outcome = simulation::run(&trace, &Kernel::usual(cpus), &Switching::default(), &Policy::none(), 99);
     let row = |(number, &(name, threads, bursts, _)): (usize, &(&str, u32, u32, f64))| {
         let served = outcome.groups[number];

@@ -16,7 +16,11 @@ use units::{Arena, Class, Unit as Sibling};
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
-    Unit, confidence::Basis, forecast::MOST_OFF, observations::Observed, say,
+    Unit,
+    confidence::Basis,
+    forecast::{Held, MOST_OFF},
+    observations::Observed,
+    say,
 };
 use crate::model::Nanos;
 
@@ -24,6 +28,8 @@ use crate::model::Nanos;
 const TOP: usize = 5;
 /// How far the simulation may be off, of what was measured, before its predictions count for less.
 const OFF: f64 = 0.25;
+/// The share of such predictions that must have held in calibration for a high confidence.
+const HOLDS: f64 = 0.8;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     Judged::new(observations, thresholds).finding()
@@ -236,6 +242,10 @@ impl<'a> Judged<'a> {
         };
         let confidence = basis.confidence();
         let Some(plan) = self.plan() else { return confidence };
+        let confidence = match plan.forecast.change("light_waiting") {
+            Some(_) => by_calibration(confidence, Held::of("weight", &["light_waiting", "heavy_time"])),
+            None => confidence,
+        };
         let confidence = if advice::is_before_eevdf(&self.observations.session.kernel) {
             confidence.lowered("another scheduler is simulated")
         } else {
@@ -382,6 +392,17 @@ fn price(plan: &Plan) -> String {
 fn changed(change: f64) -> String {
     let how = if change < 0.0 { "less" } else { "longer" };
     format!("{} {how}", say::percent(change.abs()))
+}
+
+/// How sure a prediction is of which so many held in calibration: docs/accuracy.md.
+fn by_calibration(confidence: Confidence, held: Option<Held>) -> Confidence {
+    match held {
+        Some(held) if held.share() >= HOLDS => confidence,
+        Some(Held { inside, of, .. }) => {
+            confidence.lowered(&format!("in calibration such predictions held in {inside} of {of} trials"))
+        }
+        None => confidence.lowered("in calibration there is no such prediction"),
+    }
 }
 
 /// How sure a prediction is where the simulation of what was measured is off by `error`.

@@ -1,11 +1,13 @@
 //! Who would gain from LAGS priority and who would pay for it, as it looks right now.
 //!
-//! The same criteria as the rule `lags_candidates`, over the last seconds instead of a whole recording: waits
-//! and CPU time are averaged like Load Credit is, so that marks do not flicker.
+//! A hint, by the criteria of the rule `lags_candidates` over the last seconds instead of a whole recording, but without the
+//! tree and its weights: cgroups are compared as rows. Waits and CPU time are averaged like Load Credit is, so that marks do
+//! not flicker. Light and heavy are told apart by CPU time used: Load Credit counts waits as load, and whoever starves would
+//! look heavy.
 
 use std::{collections::HashMap, fmt};
 
-use super::{Thresholds, observations::credits};
+use super::{Thresholds, observations::is_rated};
 use crate::model::{Cgroup, CgroupId, Interval, Nanos};
 
 /// Time constant of the averages: longer than Load Credit's, for a mark should be steadier than a figure.
@@ -19,6 +21,8 @@ const FORGOTTEN: f64 = 1e-3;
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     recent: HashMap<CgroupId, Recent>,
+    /// Decayed time, in nanoseconds.
+    time_ns: f64,
 }
 
 /// Decayed sums of one cgroup.
@@ -38,10 +42,10 @@ struct Recent {
 pub struct Role {
     /// Gain or pay.
     pub kind: RoleKind,
-    /// Its Load Credit, in tasks.
-    pub credit: f64,
-    /// The fair share that light and heavy are told apart by.
-    pub fair_share: f64,
+    /// The CPU time that it uses, in cores.
+    pub cpu: f64,
+    /// What one cgroup uses on average, in cores: light and heavy are told apart by it.
+    pub mean_cpu: f64,
     /// Its run-queue wait for each second of CPU time.
     pub wait_per_cpu: f64,
     /// 99th percentile of its run-queue waits.
@@ -62,16 +66,16 @@ pub enum RoleKind {
 /// Why, in one line.
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { credit, fair_share, wait_per_cpu, wait_p99, gaining, .. } = self;
+        let Self { cpu, mean_cpu, wait_per_cpu, wait_p99, gaining, .. } = self;
         match self.kind {
             RoleKind::Gains => write!(
                 f,
-                "would gain from LAGS priority: light (Load Credit {credit:.2}, fair share {fair_share:.2}), and waits \
+                "would gain from LAGS priority: light (uses {cpu:.2} cores, the mean is {mean_cpu:.2}), and waits \
                  {wait_per_cpu:.1} times as long as it runs, p99 {wait_p99}"
             ),
             RoleKind::Pays => write!(
                 f,
-                "would pay for LAGS priority: heavy (Load Credit {credit:.2}, fair share {fair_share:.2}) while {gaining} \
+                "would pay for LAGS priority: heavy (uses {cpu:.2} cores, the mean is {mean_cpu:.2}) while {gaining} \
                  light cgroup{} wait{} long",
                 if *gaining == 1 { "" } else { "s" },
                 if *gaining == 1 { "s" } else { "" },
@@ -113,6 +117,7 @@ impl Priorities {
     /// Takes in the next interval. Gives the roles of its cgroups that have one, in their order.
     pub fn advance(&mut self, interval: &Interval, thresholds: &Thresholds) -> Vec<(CgroupId, Role)> {
         let keep = (-interval.duration_ns.seconds() / TIME_CONSTANT.seconds()).exp();
+        self.time_ns = self.time_ns * keep + interval.duration_ns.0 as f64;
         let mut idle: HashMap<CgroupId, Recent> = std::mem::take(&mut self.recent);
         for cgroup in &interval.cgroups {
             let mut recent = idle.remove(&cgroup.id).unwrap_or_default();
@@ -129,29 +134,38 @@ impl Priorities {
     }
 
     fn roles(&self, interval: &Interval, thresholds: &Thresholds) -> Vec<(CgroupId, Role)> {
-        let (credits, fair_share) = credits(interval);
-        let heavy: Vec<f64> =
-            credits.iter().map(|(_, credit)| *credit).filter(|credit| *credit >= fair_share).collect();
-        let heavy_mean = heavy.iter().sum::<f64>() / heavy.len() as f64;
-        let kind = |id, credit: f64| {
-            let recent: &Recent = self.recent.get(&id)?;
-            let is_light = credit < fair_share && credit <= thresholds.light_credit * heavy_mean;
+        let rated = || interval.cgroups.iter().map(|cgroup| cgroup.id).filter(|&id| is_rated(id));
+        let used: Vec<(CgroupId, Recent)> = rated().filter_map(|id| Some((id, *self.recent.get(&id)?))).collect();
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let all: Vec<f64> = used.iter().map(|(_, recent)| recent.cpu_ns).collect();
+        let mean_cpu = mean(&all);
+        let heavy: Vec<f64> = all.into_iter().filter(|&cpu| cpu >= mean_cpu).collect();
+        let heavy_mean = mean(&heavy);
+        let kind = |recent: &Recent| {
+            let is_light = recent.cpu_ns < mean_cpu && recent.cpu_ns <= thresholds.light_credit * heavy_mean;
             if is_light && recent.waits_long(thresholds) {
                 Some(RoleKind::Gains)
             } else {
-                // As heavy as the heavy ones are, not just above the fair share.
-                (credit >= heavy_mean / 2.0 && credit >= fair_share).then_some(RoleKind::Pays)
+                // As heavy as the heavy ones are, not just above the mean.
+                (recent.cpu_ns >= heavy_mean / 2.0 && recent.cpu_ns >= mean_cpu).then_some(RoleKind::Pays)
             }
         };
-        let kinds: Vec<_> = credits.iter().filter_map(|&(id, credit)| Some((id, credit, kind(id, credit)?))).collect();
+        let kinds: Vec<_> = used.iter().filter_map(|(id, recent)| Some((*id, recent, kind(recent)?))).collect();
         let gaining = kinds.iter().filter(|(.., kind)| *kind == RoleKind::Gains).count() as u32;
         if gaining == 0 {
             return Vec::new();
         }
-        let role = |(id, credit, kind): (CgroupId, f64, RoleKind)| {
-            let recent = self.recent.get(&id).copied().unwrap_or_default();
-            let wait_per_cpu = recent.wait_ns / recent.cpu_ns;
-            (id, Role { kind, credit, fair_share, wait_per_cpu, wait_p99: Nanos(recent.p99_ns), gaining })
+        let cores = |cpu_ns: f64| cpu_ns / self.time_ns.max(1.0);
+        let role = |(id, recent, kind): (CgroupId, &Recent, RoleKind)| {
+            let role = Role {
+                kind,
+                cpu: cores(recent.cpu_ns),
+                mean_cpu: cores(mean_cpu),
+                wait_per_cpu: recent.wait_ns / recent.cpu_ns,
+                wait_p99: Nanos(recent.p99_ns),
+                gaining,
+            };
+            (id, role)
         };
         kinds.into_iter().map(role).collect()
     }
@@ -197,10 +211,18 @@ mod tests {
         let roles = priorities.advance(&interval(20), &Thresholds::default());
         assert_eq!(
             roles[0].1.to_string(),
-            "would gain from LAGS priority: light (Load Credit 0.10, fair share 1.55), and waits 20.0 times as long as \
-             it runs, p99 20.0 ms"
+            "would gain from LAGS priority: light (uses 0.02 cores, the mean is 0.46), and waits 20.0 times as long as it \
+             runs, p99 20.0 ms"
         );
         assert!(roles[1].1.to_string().ends_with("while 1 light cgroup waits long"), "{}", roles[1].1);
+    }
+
+    /// Who waits has the larger Load Credit, for waiting counts as load.
+    #[test]
+    fn whoever_starves_is_not_taken_for_heavy() {
+        let mut interval = interval(20);
+        interval.cgroups[0].load_credit = Some(Tasks(5.0));
+        assert_eq!(kinds(&mut Priorities::default(), &interval), [(10, RoleKind::Gains), (11, RoleKind::Pays)]);
     }
 
     #[test]

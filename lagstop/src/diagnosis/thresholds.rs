@@ -99,12 +99,14 @@ thresholds! {
     backlog_critical: f64 = 1.0,
     /// Connections to a listener that the kernel dropped that are worth acting on.
     drops_warn: u64 = 1,
-    /// Intervals that a verdict on density needs.
+    /// Independent intervals that a verdict on density needs.
     density_intervals: u64 = 24,
     /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
     density_spread: f64 = 1.5,
     /// Share of the time of all CPUs that must be used at the peak of density: a host with less to do has none.
     density_full: f64 = 0.8,
+    /// Share of all CPU time that more cgroups must cost, compared with the peak of density, to be worth acting on.
+    density_loss: f64 = 0.02,
     /// Share of its bandwidth periods in which a cgroup used its quota up that is worth acting on.
     throttled_warn: f64 = 0.05,
     /// The same, critical.
@@ -174,6 +176,8 @@ pub enum Limit {
     DensitySpread,
     /// [`Thresholds::density_full`]
     DensityFull,
+    /// [`Thresholds::density_loss`]
+    DensityLoss,
 }
 
 /// A threshold as a finding states it.
@@ -221,6 +225,7 @@ impl Limit {
             Self::Drops => "drops_warn",
             Self::DensitySpread => "density_spread",
             Self::DensityFull => "density_full",
+            Self::DensityLoss => "density_loss",
         }
     }
 
@@ -269,6 +274,7 @@ impl Limit {
             Self::Drops => "lagstop's own choice: each is a client that waits for a second or more",
             Self::DensitySpread => "lagstop's own choice: with less between them, one density looks like another",
             Self::DensityFull => "lagstop's own choice: below, it is the work that ends, not the host",
+            Self::DensityLoss => "lagstop's own choice: with full CPUs any further cgroup costs some thousandths",
         }
     }
 }
@@ -305,6 +311,7 @@ impl Thresholds {
             Limit::Drops => (self.drops_warn.into(), Unit::Count, Severity::Warning),
             Limit::DensitySpread => (self.density_spread.into(), Unit::Factor, Severity::Info),
             Limit::DensityFull => share(self.density_full, Severity::Info),
+            Limit::DensityLoss => share(self.density_loss, Severity::Warning),
         }
     }
 

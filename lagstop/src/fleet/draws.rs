@@ -1,7 +1,7 @@
 //! The fleet drawn anew, many times, for intervals: nodes with replacement, and steps in blocks.
 
 use super::{Point, Settings};
-use crate::random::Random;
+use crate::{random::Random, stats::bootstrap};
 
 /// Part of the draws that an interval holds.
 pub(super) const HOLDS: f64 = 0.9;
@@ -28,20 +28,14 @@ impl Draw {
         of(&self.nodes, point.node) * of(&self.steps, point.step)
     }
 
-    /// As many nodes and as many steps as there are, so many times. Steps come in blocks that go round at the end, for what
-    /// a node does resembles what it did in the step before (circular block bootstrap; Politis, Romano 1992).
+    /// As many nodes and as many steps as there are, so many times. Steps come in blocks, for what a node does resembles what it
+    /// did in the step before.
     pub(super) fn many(nodes: usize, steps: usize, memory: f64, settings: &Settings) -> Vec<Self> {
         let mut random = Random::new(settings.seed, 0);
         let block = block(steps, memory);
         let mut drawn = |count: usize, block: usize| {
             let mut times = vec![0_u16; count];
-            for begin in (0..count).step_by(block) {
-                let first = random.below(count);
-                for n in 0..block.min(count - begin) {
-                    let which = &mut times[(first + n) % count];
-                    *which = which.saturating_add(1);
-                }
-            }
+            bootstrap::draw(&mut times, block, &mut random);
             times
         };
         (0..settings.draws).map(|_| Self { nodes: drawn(nodes, 1), steps: drawn(steps, block) }).collect()
@@ -53,13 +47,6 @@ impl Draw {
 fn block(steps: usize, memory: f64) -> usize {
     let least = (steps as f64).cbrt().ceil() as usize;
     ((MEMORIES * memory).ceil() as usize).max(least).min(steps / LONGEST).max(1)
-}
-
-/// The ends of the middle of what is sorted.
-pub(super) fn middle(sorted: &[f64]) -> Option<(f64, f64)> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = |share: f64| sorted.get((last as f64 * share).round() as usize).copied();
-    at((1.0 - HOLDS) / 2.0).zip(at((1.0 + HOLDS) / 2.0))
 }
 
 #[cfg(test)]

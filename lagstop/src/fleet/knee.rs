@@ -6,8 +6,9 @@ use serde::Serialize;
 use super::{
     Bin, Point,
     curve::bins,
-    draws::{Draw, middle},
+    draws::{Draw, HOLDS},
 };
+use crate::stats::bootstrap;
 
 /// Of what a straight line leaves unexplained, a bend must leave less than this, each by the degrees of freedom it has.
 const LEAVES: f64 = 0.5;
@@ -83,8 +84,7 @@ impl Knee {
                 draws.len()
             ));
         }
-        bends.sort_by(f64::total_cmp);
-        let (low, high) = middle(&bends).unwrap_or((found.density, found.density));
+        let (low, high) = bootstrap::ends(&mut bends, 1.0 - HOLDS).unwrap_or((found.density, found.density));
         Ok(Self {
             density: found.density,
             low: low.min(found.density),

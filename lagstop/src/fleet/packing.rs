@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::{
     Point,
     curve::{Curve, bins},
-    draws::{Draw, HOLDS, middle},
+    draws::{Draw, HOLDS},
     fluctuation::Fluctuation,
 };
-use crate::diagnosis::Unit;
+use crate::{diagnosis::Unit, stats::bootstrap};
 
 /// Part of the steps that count as the busiest.
 const BUSIEST: f64 = 0.05;
@@ -424,8 +424,7 @@ impl Packing {
             let same = |packed: &&Packed| packed.strength == option.strength;
             let fewer = drawn.iter().filter_map(|packed| packed.iter().flatten().find(same));
             let mut fewer: Vec<f64> = fewer.map(|packed| packed.fewer as f64).collect();
-            fewer.sort_by(f64::total_cmp);
-            if let Some((low, high)) = middle(&fewer) {
+            if let Some((low, high)) = bootstrap::ends(&mut fewer, 1.0 - HOLDS) {
                 option.fewer_low = option.fewer.min(low as i64);
                 option.fewer_high = option.fewer.max(high as i64);
             }

@@ -105,11 +105,29 @@ pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String>
     list(hierarchy, of, usize::MAX, |_| true)
 }
 
-fn list(hierarchy: &Hierarchy, of: &Path, most: usize, goes_on: impl Fn(&Path) -> bool) -> Result<Vec<u32>, String> {
-    let file = match hierarchy.version {
+/// The cgroup in directory `of` and those inside of it, as far as any thread is in them.
+pub fn populated(hierarchy: &Hierarchy, of: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut directories = vec![of.to_owned()];
+    while let Some(directory) = directories.pop() {
+        directories.extend(inside(&directory));
+        if fs::read_to_string(directory.join(file(hierarchy))).is_ok_and(|tids| !tids.is_empty()) {
+            found.push(directory);
+        }
+    }
+    found
+}
+
+/// The file with the ids of a cgroup's own threads.
+const fn file(hierarchy: &Hierarchy) -> &'static str {
+    match hierarchy.version {
         Version::V1 => "tasks",
         Version::V2 => "cgroup.threads",
-    };
+    }
+}
+
+fn list(hierarchy: &Hierarchy, of: &Path, most: usize, goes_on: impl Fn(&Path) -> bool) -> Result<Vec<u32>, String> {
+    let file = file(hierarchy);
     let mut tids = Vec::new();
     let mut directories = vec![of.to_owned()];
     while let Some(directory) = directories.pop() {

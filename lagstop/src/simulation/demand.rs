@@ -15,6 +15,18 @@ pub struct Trace {
     pub groups: Vec<Group>,
     /// What they asked for, one stretch of time after the other.
     pub steps: Vec<Step>,
+    /// What comes of a task that is done sooner than it was.
+    pub arrivals: Arrivals,
+}
+
+/// What comes of a task that is done sooner than it was: a recording does not say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// The next burst comes when it came: there is as much to do as there was.
+    #[default]
+    Open,
+    /// It sleeps for as long as it did, and comes again: there is the more to do.
+    Closed,
 }
 
 /// What was asked in a stretch of time.
@@ -27,20 +39,24 @@ pub struct Step {
 }
 
 /// What a cgroup asks for in a stretch of time.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
     /// Its Load Credit at the start.
     pub credit: f64,
     /// Tasks that never sleep.
     pub spinners: u32,
+    /// Their CPU time, in seconds in all.
+    pub spun: f64,
     /// Tasks that sleep at times.
     pub tasks: u32,
     /// Bursts of all those that sleep, from waking up until falling asleep.
     pub bursts: u32,
+    /// How often they were seen to fall asleep: less often than there are bursts where one of them did not end.
+    pub sleeps: u32,
     /// CPU time of a burst on average, in seconds, without what switches cost.
     pub service: f64,
-    /// Time that its tasks slept, in seconds in all.
-    pub slept: f64,
+    /// How long a task sleeps after each burst on average, in seconds.
+    pub pause: f64,
     /// What its tasks were measured to wait, in seconds in all.
     pub waited: f64,
 }
@@ -100,7 +116,8 @@ impl Trace {
             duration: step.duration * part,
             demands: step.demands.iter().map(|&(group, demand)| (group, demand.part(part))).collect(),
         };
-        Self { steps: steps.into_iter().map(shorten).collect(), groups: self.groups.clone(), ..*self }
+        let (steps, groups) = (steps.into_iter().map(shorten).collect(), self.groups.clone());
+        Self { cpus: self.cpus, groups, steps, arrivals: self.arrivals }
     }
 }
 
@@ -146,19 +163,28 @@ impl Demand {
         let cost = totals.switch_cost().unwrap_or_default().seconds();
         let service = if sleeps { (cpu * part - cost).max(0.0) / bursts } else { 0.0 };
         let (tasks, bursts) = if sleeps { (whole(tasks), whole(bursts)) } else { (0, 0) };
-        let slept = (f64::from(tasks) - left).max(0.0) * time;
-        Some(Self { credit, spinners: spinners as u32, tasks, bursts, service, slept, waited: wait })
+        let pause = (f64::from(tasks) - left).max(0.0) * time / f64::from(bursts.max(1));
+        let spun = if spinners > 0.0 { (cpu * (1.0 - part)).max(0.0) } else { 0.0 };
+        let sleeps = fell_asleep.min(f64::from(u32::MAX)) as u32;
+        Some(Self { credit, spinners: spinners as u32, spun, tasks, bursts, sleeps, service, pause, waited: wait })
+    }
+
+    /// CPU time that its bursts take, in seconds.
+    pub fn work(&self) -> f64 {
+        self.service * f64::from(self.bursts)
     }
 
     /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
     fn part(self, part: f64) -> Self {
-        let shorter = Self { slept: self.slept * part, waited: self.waited * part, ..self };
+        let sleeps = (f64::from(self.sleeps) * part).round() as u32;
+        let shorter = Self { spun: self.spun * part, sleeps, waited: self.waited * part, ..self };
         if self.bursts == 0 {
             return shorter;
         }
         let bursts = (f64::from(self.bursts) * part).round().max(1.0);
-        let service = self.service * f64::from(self.bursts) * part / bursts;
-        Self { bursts: whole(bursts), service, ..shorter }
+        // As much work and as much sleep in all.
+        let each = f64::from(self.bursts) * part / bursts;
+        Self { bursts: whole(bursts), service: self.service * each, pause: self.pause * each, ..shorter }
     }
 }
 
@@ -188,9 +214,19 @@ mod tests {
 
     #[test]
     fn tasks_that_sleep_ask_in_bursts() {
-        let expected =
-            Demand { credit: 0.5, spinners: 0, tasks: 4, bursts: 100, service: 0.002, slept: 3.7, waited: 0.1 };
-        assert_eq!(of(200, 100, 100, 4), expected);
+        let found = of(200, 100, 100, 4);
+        assert!((found.pause - 0.037).abs() < 1e-9, "{found:?}");
+        let expected = Demand {
+            credit: 0.5,
+            tasks: 4,
+            bursts: 100,
+            sleeps: 100,
+            service: 0.002,
+            pause: found.pause,
+            waited: 0.1,
+            ..Demand::default()
+        };
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -213,7 +249,8 @@ mod tests {
     fn a_shortened_trace_asks_for_as_much_in_a_shorter_time() {
         let demands = [of(500, 0, 1_000, 8), of(30, 10, 2, 1), of(900, 1_050, 0, 2)];
         let step = Step { duration: 1.0, demands: demands.into_iter().enumerate().collect() };
-        let trace = Trace { cpus: 2, groups: vec![Group::default(); 3], steps: vec![step.clone(), step] };
+        let trace =
+            Trace { cpus: 2, groups: vec![Group::default(); 3], steps: vec![step.clone(), step], ..Trace::default() };
         assert_eq!((trace.bursts(), trace.shortened(u64::MAX, 1e9)), (2_004, trace.clone()));
         let short = trace.shortened(100, 1e9);
         // 50 of the first in each step, and one of the second.
@@ -232,7 +269,7 @@ mod tests {
     #[test]
     fn of_many_steps_some_go_before_any_is_cut() {
         let step = Step { duration: 1.0, demands: vec![(0, of(500, 0, 100, 8))] };
-        let trace = Trace { cpus: 1, groups: vec![Group::default()], steps: vec![step; 64] };
+        let trace = Trace { cpus: 1, groups: vec![Group::default()], steps: vec![step; 64], ..Trace::default() };
         let short = trace.shortened(3_200, 1e9);
         assert_eq!((short.steps.len(), short.bursts(), short.duration()), (32, 3_200, 32.0));
         let shorter = trace.shortened(80, 1e9);
@@ -245,7 +282,7 @@ mod tests {
     fn what_no_host_asks_for_is_not_simulated() {
         let asks = |cpus, demand| {
             let step = Step { duration: 1.0, demands: vec![(0, demand)] };
-            Trace { cpus, groups: vec![Group::default()], steps: vec![step] }.is_sound()
+            Trace { cpus, groups: vec![Group::default()], steps: vec![step], ..Trace::default() }.is_sound()
         };
         assert!(asks(2, of(900, 1_050, 0, 2)));
         assert!(!asks(0, of(900, 1_050, 0, 2)) && !asks(1 << 40, of(900, 1_050, 0, 2)));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    Demand, Dynamic, Group, Kernel, Policy, Step, Switching, Trace,
+    Arrivals, Demand, Dynamic, Group, Kernel, Policy, Step, Switching, Trace,
     cpu::Cpu,
     credit::Credits,
     fair::{Entity, LOAD_TIME, Rest, Who},
@@ -126,6 +126,8 @@ struct Source {
     sleep: f64,
     /// Bursts to come, by their CPU time.
     bursts: VecDeque<f64>,
+    /// How long one is on average where there is always another to come.
+    endless: Option<f64>,
 }
 
 /// A task will wake up.
@@ -135,8 +137,26 @@ struct Wakeup {
     task: usize,
 }
 
+impl Source {
+    /// Bursts, exponentially distributed, and as much in all as was measured. Those that come late are made up for.
+    fn expect(&mut self, demand: &Demand) {
+        let late = self.bursts.len();
+        self.bursts.extend((0..demand.bursts).map(|_| self.random.exponential()));
+        let drawn: f64 = self.bursts.range(late..).sum();
+        self.bursts.range_mut(late..).for_each(|burst| *burst *= demand.work() / drawn);
+        self.sleep = demand.pause * f64::from(demand.bursts) / self.bursts.len().max(1) as f64;
+    }
+
+    /// The next burst, if there is one.
+    fn next(&mut self) -> Option<f64> {
+        let another = self.endless.map(|mean| mean * self.random.exponential());
+        another.or_else(|| self.bursts.pop_front())
+    }
+}
+
 struct Host<'a> {
     shared: Shared<'a>,
+    arrivals: Arrivals,
     switching: &'a Switching,
     cpus: Vec<Cpu>,
     sources: Vec<Source>,
@@ -150,6 +170,8 @@ struct Host<'a> {
     events: u32,
 }
 
+/// So many tasks are made without as many bursts.
+const FEW: u32 = 16;
 /// Events of a simulation at most.
 const MOST_EVENTS: u32 = 5_000_000;
 
@@ -255,6 +277,12 @@ impl Shared<'_> {
         is_over
     }
 
+    /// Is a quota that it is under used up?
+    fn is_held(&self, task: usize) -> bool {
+        let up = std::iter::successors(self.place(task), |&number| self.tree[number].parent);
+        !self.is_real_time(task) && up.into_iter().any(|number| self.is_throttled(number))
+    }
+
     /// CPU time that a task may use before a quota is used up.
     fn quota_left(&self, task: usize) -> f64 {
         let mut group = self.place(task);
@@ -321,6 +349,7 @@ impl<'a> Host<'a> {
             spinners: Vec::new(),
             sleep: 0.0,
             bursts: VecDeque::new(),
+            endless: None,
         };
         Self {
             shared: Shared {
@@ -339,6 +368,7 @@ impl<'a> Host<'a> {
                 used_up: Vec::new(),
                 throttled: Vec::new(),
             },
+            arrivals: trace.arrivals,
             switching,
             cpus,
             sources: (0..).take(groups).map(source).collect(),
@@ -411,25 +441,25 @@ impl<'a> Host<'a> {
         self.cpus[cpu].account(self.now, &mut self.shared);
     }
 
-    /// Takes in what a cgroup asks for in the next step: bursts, exponentially distributed, and as much in all as was
-    /// measured.
+    /// Takes in what a cgroup asks for in the next step.
     fn ask(&mut self, group: usize, demand: Option<&Demand>) {
         let Some(demand) = demand else {
             self.spin(group, 0);
+            self.sources[group].endless = None;
             return;
         };
         self.shared.credits.begin(group, demand.credit, self.now);
         self.spin(group, demand.spinners as usize);
         let source = &mut self.sources[group];
-        let late = source.bursts.len();
-        source.bursts.extend((0..demand.bursts).map(|_| source.random.exponential()));
-        let drawn: f64 = source.bursts.range(late..).sum();
-        let asked = demand.service * f64::from(demand.bursts);
-        source.bursts.range_mut(late..).for_each(|burst| *burst *= asked / drawn);
-        // Those that come late are made up for.
-        source.sleep = demand.slept / source.bursts.len().max(1) as f64;
-        // No more tasks than bursts: each of the fewer sleeps the shorter.
-        source.size = demand.tasks.min(demand.bursts) as usize;
+        match self.arrivals {
+            Arrivals::Open => source.expect(demand),
+            Arrivals::Closed => {
+                source.endless = (demand.tasks > 0).then_some(demand.service);
+                source.sleep = demand.pause;
+            }
+        }
+        // Not many more tasks than bursts: each of the fewer sleeps the shorter.
+        source.size = demand.tasks.min(demand.bursts.max(FEW)) as usize;
         source.sleep *= source.size as f64 / f64::from(demand.tasks.max(1));
         while self.sources[group].sleepers.len() < self.sources[group].size {
             let task = self.make(group);
@@ -483,7 +513,7 @@ impl<'a> Host<'a> {
     fn wake(&mut self, task: usize) {
         let source = &mut self.sources[self.shared.tasks[task].group];
         let is_one = source.sleepers.iter().take(source.size).any(|&one| one == task);
-        match source.bursts.pop_front().filter(|_| is_one) {
+        match source.next().filter(|_| is_one) {
             Some(burst) => self.start(task, burst),
             None => self.shared.tasks[task].state = State::Done,
         }
@@ -523,6 +553,9 @@ impl<'a> Host<'a> {
 
     /// Where a task wakes up: on the CPU that it ran on, if that is free, else on one that is (`select_idle_sibling`).
     fn choose(&mut self, task: usize) -> usize {
+        // The search begins behind the one that it ran on.
+        let count = self.cpus.len();
+        let from = self.shared.tasks[task].cpu.map_or_else(|| self.random.below(count), |cpu| cpu + 1);
         let shared = &self.shared;
         let one = &shared.tasks[task];
         let may = |cpu: &Cpu| shared.tree[one.group].may_run_on(cpu.number());
@@ -530,7 +563,7 @@ impl<'a> Host<'a> {
             return cpu;
         }
         let before = one.cpu.filter(|&cpu| may(&self.cpus[cpu]));
-        let is_free = |cpu: &Cpu| cpu.len() == 0;
+        let is_free = |cpu: &Cpu| !self.has_work(cpu);
         let is_almost = |cpu: &Cpu| cpu.is_idle_class(shared);
         if shared.real_time[one.group] {
             let free = |cpu: &Cpu| (!cpu.real_time.is_empty(), cpu.len());
@@ -544,9 +577,6 @@ impl<'a> Host<'a> {
         if let Some(cpu) = recent.filter(|cpu| may(cpu) && (is_free(cpu) || is_almost(cpu))) {
             return cpu.number();
         }
-        // The search begins behind the one that it ran on.
-        let count = self.cpus.len();
-        let from = before.map_or_else(|| self.random.below(count), |cpu| cpu + 1);
         let around = || (0..count).map(|step| &self.cpus[(from + step) % count]).filter(|cpu| may(cpu));
         let searches = before.is_none() || self.busy.allows_search(count);
         if let Some(cpu) = around().find(|cpu| is_free(cpu) || is_almost(cpu)).filter(|_| searches) {
@@ -600,7 +630,7 @@ impl<'a> Host<'a> {
                 continue;
             }
             self.account(cpu);
-            if self.cpus[cpu].len() == 0 {
+            if !self.has_work(&self.cpus[cpu]) {
                 self.pull(cpu);
             }
             if self.cpus[cpu].real_time.is_empty() {
@@ -633,6 +663,12 @@ impl<'a> Host<'a> {
     fn count_switch(&mut self, cpu: usize) {
         self.shared.outcome.switches += 1.0;
         self.shared.outcome.switching += self.switching.cost(self.cpus[cpu].len());
+    }
+
+    /// Is there anything to run? What waits for another period of its quota is not.
+    fn has_work(&self, cpu: &Cpu) -> bool {
+        let is_there = |task: &usize| !self.shared.is_held(*task);
+        cpu.len() > 0 && (self.shared.throttled.is_empty() || cpu.real_time.iter().chain(&cpu.fair).any(is_there))
     }
 
     fn throttle(&mut self, number: usize) {
@@ -694,6 +730,7 @@ impl<'a> Host<'a> {
             let waiting = |it: &&usize| {
                 Some(**it) != self.cpus[other].running
                     && self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu)
+                    && !self.shared.is_held(**it)
             };
             let real_time = self.cpus[other].real_time.iter().find(waiting).copied();
             if let Some(task) = real_time.or_else(|| self.cpus[other].fair.iter().find(waiting).copied()) {
@@ -731,7 +768,7 @@ impl<'a> Host<'a> {
     /// Now and then a CPU takes load from the most loaded one (`sched_balance_rq`); one that has none is woken up for it.
     fn balance(&mut self, cpu: usize) {
         if self.cpus[cpu].len() > 1
-            && let Some(idle) = (0..self.cpus.len()).find(|&other| self.cpus[other].len() == 0)
+            && let Some(idle) = (0..self.cpus.len()).find(|&other| !self.has_work(&self.cpus[other]))
         {
             self.account(idle);
             self.cpus[idle].must_pick = true;

@@ -3,7 +3,7 @@
 use std::{ops::Range, time::Instant};
 
 use super::{Group, Sides, in_progress::Both};
-use crate::{comparison::student, diagnosis::Sample, model::Interval};
+use crate::{diagnosis::Sample, model::Interval, stats::student};
 
 /// CPU time and run-queue waits, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -1,6 +1,6 @@
 //! What a policy does to a figure, from its values in blocks without and with it, in turn.
 
-use crate::comparison::student;
+use crate::stats::student;
 
 /// How sure an interval is to hold the true change.
 pub(super) const CONFIDENCE: f64 = 0.95;

@@ -167,7 +167,9 @@ impl Slice {
 /// What changed: `blocks` are without, with, without, and so on.
 pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<Figure> {
     let mut figures: Vec<Figure> = KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect();
-    let largest = discoveries::largest(figures.iter().filter_map(|figure| figure.p).collect(), CONFIDENCE);
+    let ps: Vec<f64> = figures.iter().filter_map(|figure| figure.p).collect();
+    let of = ps.len();
+    let largest = discoveries::largest(ps, of, CONFIDENCE);
     for figure in &mut figures {
         figure.changed = figure.p.map(|p| largest.is_some_and(|largest| p <= largest));
     }

@@ -18,6 +18,7 @@ mod kernel_files;
 mod load;
 mod looks;
 mod outputs;
+mod pods;
 mod privileges;
 mod recorder;
 mod rotation;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         findings::TESTS,
         looks::TESTS,
         outputs::TESTS,
+        pods::TESTS,
         privileges::TESTS,
         rotation::TESTS,
         screen::TESTS,

@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use lagstop::{host::Hierarchy, model::GroupBy, trial::Attr};
+use lagstop::{
+    host::Hierarchy,
+    model::{GroupBy, Level},
+    trial::Attr,
+};
 use rustix::{
     process::{Pid, Signal, kill_process},
     time::{ClockId, clock_gettime},
@@ -82,6 +86,11 @@ impl Host {
             .args(["trial", "--policy", policy, "--light", &light, "--before", "2s", "--block", block, "--for", all]);
         command.args(["--format", "json", "--journal"]).arg(self.journal());
         command
+    }
+
+    fn heavy_directories(&self) -> impl Iterator<Item = PathBuf> + use<'_> {
+        let hierarchy = Hierarchy::find(GroupBy::Scheduler).unwrap();
+        self.heavy.iter().map(move |cgroup| hierarchy.directory(&cgroup.path).unwrap())
     }
 
     /// One whose first block with the policy has begun.
@@ -343,12 +352,13 @@ fn greedy() -> Option<Host> {
         println!("no cpu.idle here: nobody starves by a weight");
         return None;
     }
-    // Heavy is who is above the mean: for that they have to have more than these.
     let more: Vec<Load> = host.heavy.iter().map(|cgroup| cgroup.start("threads 12 120000")).collect();
     host.loads.extend(more);
     let new = host.loads.len() - 2;
     host.loads[new..].iter_mut().for_each(|load| drop(load.line()));
     host.loads[new..].iter_mut().for_each(Load::go);
+    // Heavy is who uses more CPU time than one on average: of equal weights that would be chance.
+    host.heavy.iter().for_each(|cgroup| cgroup.entitle(&Level { weight: Some(200.0), ..Level::DEFAULT }));
     thread::sleep(Duration::from_millis(300));
     Some(host)
 }
@@ -399,10 +409,8 @@ fn waiting(seen: &[Seen], from_ns: u64, to_ns: u64) -> f64 {
 /// With the policy the heavy ones get next to no CPU: what they wait is booked when it has gone.
 fn where_spent() {
     let Some(host) = greedy() else { return };
-    let hierarchy = Hierarchy::find(GroupBy::Scheduler).unwrap();
-    let directories = host.heavy.iter().map(|cgroup| hierarchy.directory(&cgroup.path).unwrap());
-    let tids: Vec<u32> = directories.flat_map(|directory| tids(&directory)).collect();
-    let mut command = host.longer("lags-dynamic", "3s", "15s");
+    let tids: Vec<u32> = host.heavy_directories().flat_map(|directory| tids(&directory)).collect();
+    let mut command = host.longer("lags-dynamic", "4s", "15s");
     let mut child = command.args(["--apply", "--floor", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut seen = Vec::new();
     while child.try_wait().unwrap().is_none() {

@@ -21,7 +21,7 @@ pub(super) const LIGHT: &str = "/lagstop-calibrate/*light*";
 pub(super) struct Load {
     pub(super) name: &'static str,
     pub(super) class: Class,
-    /// Are the light ones named, because diagnose would refuse, or to see what that changes?
+    /// Are the light ones named, or has diagnose to find them?
     pub(super) is_named: bool,
     members: Vec<Member>,
     settings: Vec<Setting>,
@@ -133,16 +133,30 @@ pub(super) fn all(cpus: u64) -> Vec<Load> {
             Setting::Shares("burstable/pod-queue", 102),
         ])
     };
+    let stress = |method| Program::StressNg { threads: cpus, method };
+    let few = Program::Sysbench { threads: 1, per_second: 40, prime: 4_000 };
+    let many = Program::Sysbench { threads: 2, per_second: 100, prime: 2_000 };
     vec![
         spinners(),
         Load::new(
             "stress-ng",
             Spinning,
             vec![
-                (1, "heavy-int", Program::StressNg { threads: cpus, method: "int64" }),
-                (1, "heavy-matrix", Program::StressNg { threads: cpus, method: "matrixprod" }),
-                (1, "light-few", Program::Sysbench { threads: 1, per_second: 40, prime: 4_000 }),
-                (2, "light-many", Program::Sysbench { threads: 2, per_second: 100, prime: 2_000 }),
+                (1, "heavy-int", stress("int64")),
+                (1, "heavy-matrix", stress("matrixprod")),
+                (1, "light-few", few),
+                (2, "light-many", many),
+            ],
+        ),
+        Load::new(
+            "stress-ng-pods",
+            Nested,
+            vec![
+                (1, "pod-int/heavy", stress("int64")),
+                (1, "pod-matrix/heavy", stress("matrixprod")),
+                (1, "pod-few/light", few),
+                (1, "pod-many/light", many),
+                (1, "pod-more/light", many),
             ],
         ),
         Load::new(
@@ -184,13 +198,11 @@ pub(super) fn all(cpus: u64) -> Vec<Load> {
                 (1, "heavy", work(1, Kind::Loop { work_us: 30_000, think_us: 70_000 })),
                 (4, "light", work(1, Kind::Loop { work_us: 500, think_us: 50_000 })),
             ],
-        )
-        .named("nearly-idle"),
-        spinners().named("spinners-named"),
-        pods().named("pods-named"),
-        equal().named("equal-named"),
-        Load::new("overload-named", Overloaded, functions(cpus)).named("overload-named"),
+        ),
+        Load::new("crowd", Spinning, vec![(8, "heavy", spin(cpus)), (8, "light", sleeper().2)]).found("crowd"),
+        Load::new("overload", Overloaded, functions(cpus)).found("overload-found"),
         equal(),
+        equal().found("equal-found"),
     ]
 }
 
@@ -217,7 +229,7 @@ impl Load {
         let members = groups.into_iter().flat_map(|(count, path, program)| {
             (0..count).map(move |number| Member { path: format!("{path}-{number}"), program })
         });
-        Self { name, class, is_named: false, members: members.collect(), settings: Vec::new() }
+        Self { name, class, is_named: true, members: members.collect(), settings: Vec::new() }
     }
 
     fn with(mut self, settings: impl Into<Vec<Setting>>) -> Self {
@@ -225,8 +237,9 @@ impl Load {
         self
     }
 
-    fn named(self, name: &'static str) -> Self {
-        Self { name, is_named: true, ..self }
+    /// The light ones are to be found.
+    fn found(self, name: &'static str) -> Self {
+        Self { name, is_named: false, ..self }
     }
 
     /// Tools that it takes, and the Debian packages that have them.
@@ -347,7 +360,7 @@ mod tests {
         let page = Workspace::here().root().join("docs/accuracy.md");
         let page = std::fs::read_to_string(page).unwrap();
         for load in all(2) {
-            let name = load.name.trim_end_matches("-named");
+            let name = load.name.trim_end_matches("-found");
             assert!(page.contains(&format!("`{name}`")), "{name}");
         }
     }

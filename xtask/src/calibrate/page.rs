@@ -18,6 +18,8 @@ use crate::workspace::Workspace;
 const PAGE: &str = "docs/accuracy.md";
 /// What the page's tables are made from.
 const DATA: &str = "docs/calibration.json";
+/// What lagstop knows of it.
+const HELD: &str = "lagstop/src/diagnosis/forecast/held.rs";
 const BEGIN: &str = "<!-- tables: made by `cargo xtask calibrate --write-docs` -->";
 const END: &str = "<!-- end of tables -->";
 
@@ -27,7 +29,27 @@ pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<
     let text = fs::read_to_string(&page).map_err(Error::file(PAGE))?;
     let text = with_tables(&text, calibration).ok_or(Error::NoPlace(BEGIN, END))?;
     super::write(&workspace.root().join(DATA), calibration)?;
-    fs::write(page, text).map_err(Error::file(PAGE))
+    fs::write(page, text).map_err(Error::file(PAGE))?;
+    fs::write(workspace.root().join(HELD), held(calibration)).map_err(Error::file(HELD))
+}
+
+/// How often predictions of each policy held, figure by figure, as the source that lagstop is built from.
+fn held(calibration: &Calibration) -> String {
+    let mut rows: BTreeMap<(&str, &str), Vec<&Figure>> = BTreeMap::new();
+    for case in &calibration.cases {
+        for figure in case.measured().into_iter().flat_map(|measured| &measured.figures) {
+            rows.entry((case.policy.name(), &figure.name)).or_default().push(figure);
+        }
+    }
+    let mut text = "//! How often predictions held in calibration. Written by `cargo xtask calibrate --write-docs`, from what docs/accuracy.md\n\
+                    //! is made from.\n\nuse super::Held;\n\n/// By policy and figure.\npub(super) const HELD: &[Held] = &[\n"
+        .to_owned();
+    for ((policy, figure), figures) in rows {
+        let Part { some, all } = Tally::of(figures).inside;
+        let _ = writeln!(text, "    Held {{ policy: \"{policy}\", figure: \"{figure}\", inside: {some}, of: {all} }},");
+    }
+    text.push_str("];\n");
+    text
 }
 
 /// The page with these tables.
@@ -270,6 +292,15 @@ fn shown(estimate: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lagstop_knows_of_calibration_and_the_page_are_of_the_same_measurement() {
+        let workspace = Workspace::here();
+        let read = |path: &str| fs::read_to_string(workspace.root().join(path)).unwrap();
+        let calibration: Calibration = serde_json::from_str(&read(DATA)).unwrap();
+        assert_eq!(read(HELD), held(&calibration));
+        assert_eq!(with_tables(&read(PAGE), &calibration).unwrap(), read(PAGE));
+    }
     use crate::calibrate::read;
 
     #[test]

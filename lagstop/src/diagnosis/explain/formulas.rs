@@ -103,6 +103,8 @@ const fn table(rule: Rule) -> &'static [Formula] {
             ("peak_per_cpu", "peak / cpus_online", LAGS),
             ("now", "mean of active cgroups in the last quarter of the intervals", COUNTED),
             ("headroom", "peak − now; of peak_from and peak_to beside it", COUNTED),
+            ("lost", "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN),
+            ("independent", "intervals / their integrated autocorrelation time", DRAWN),
             ("at_density", "mean of active cgroups in a sixth of the intervals", COUNTED),
         ],
         Rule::Migrations => &[

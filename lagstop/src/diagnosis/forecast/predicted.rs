@@ -50,23 +50,28 @@ pub(in crate::diagnosis) struct Waiting {
 pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
 /// Waits, in tasks waiting, below which there is no ratio to speak of.
 const HARDLY: f64 = 0.001;
-/// An interval holds the true value in four of five predictions, or more: Student's t of five simulations at 90 %.
+/// An interval holds the true value in four of five predictions, or more: Student's t of twice three simulations at 90 %.
 const REACH: f64 = 2.13;
 /// No prediction is surer than that, as a share of what is measured: of what is as good as gone the logarithm says nothing.
 const LEAST_REACH: f64 = 0.03;
+/// The part of the CPU time of those that are to go first that tasks may have which never slept: they may have starved.
+const MOST_ENDLESS: f64 = 0.1;
 /// The part of a simulation's error that is left in a ratio of two.
 const ERROR_LEFT: f64 = 0.5;
 
 impl Predicted {
-    /// From the logarithms of ratios, and what else they may be off by.
+    /// From the logarithms of ratios, those with as much to do before those with more, and what else they may be off by. Which
+    /// of the two it is, or what in between, is not known.
     fn of(logarithms: &[f64], off: f64) -> Option<Self> {
-        let count = logarithms.len() as f64;
-        let mean = logarithms.iter().sum::<f64>() / count;
-        let variance = logarithms.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        let reach = (REACH * REACH * variance + off * off).sqrt();
-        let change = mean.exp_m1();
-        let low = (mean - reach).exp_m1().min(change - LEAST_REACH).max(-1.0);
-        let it = Self { change, low, high: (mean + reach).exp_m1().max(change + LEAST_REACH) };
+        let (open, closed) = logarithms.split_at(logarithms.len() / 2);
+        let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
+        let squares = |of: &[f64]| of.iter().map(|it| (it - mean(of)).powi(2)).sum::<f64>();
+        let variance = (squares(open) + squares(closed)) / (logarithms.len() - 2) as f64;
+        let (middle, apart) = (f64::midpoint(mean(open), mean(closed)), (mean(open) - mean(closed)) / 2.0);
+        let reach = (REACH * REACH * variance + off * off + apart * apart).sqrt();
+        let change = middle.exp_m1();
+        let low = (middle - reach).exp_m1().min(change - LEAST_REACH).max(-1.0);
+        let it = Self { change, low, high: (middle + reach).exp_m1().max(change + LEAST_REACH) };
         (it.low.is_finite() && it.high.is_finite()).then_some(it)
     }
 
@@ -134,13 +139,13 @@ const KINDS: [Kind; 7] = [
         name: "heavy_waiting",
         of: |outcome, sides| sides.heavy(&outcome.groups).wait,
         rests_on: Side::Heavy,
-        least_off: 0.05,
+        least_off: 0.08,
     },
     Kind {
         name: "heavy_time",
         of: |outcome, sides| time_for_work(sides.heavy(&outcome.groups)),
         rests_on: Side::Heavy,
-        least_off: 0.03,
+        least_off: 0.07,
     },
     Kind {
         name: "others_time",
@@ -148,8 +153,8 @@ const KINDS: [Kind; 7] = [
         rests_on: Side::All,
         least_off: 0.1,
     },
-    Kind { name: "waiting", of: |outcome, _| outcome.wait(), rests_on: Side::All, least_off: 0.05 },
-    Kind { name: "switches", of: |outcome, _| outcome.switches, rests_on: Side::All, least_off: 0.1 },
+    Kind { name: "waiting", of: |outcome, _| outcome.wait(), rests_on: Side::All, least_off: 0.07 },
+    Kind { name: "switches", of: |outcome, _| outcome.switches, rests_on: Side::All, least_off: 0.15 },
     Kind { name: "overhead", of: |outcome, _| outcome.switching, rests_on: Side::All, least_off: 0.3 },
 ];
 
@@ -159,7 +164,7 @@ impl Forecast {
             light: from.all_inside(competitors.light.iter().map(|path| &**path)),
             heavy: from.all_inside(competitors.heavy.iter().map(|path| &**path)),
         };
-        let seconds = from.trace.duration();
+        let seconds = from.trace().duration();
         let waits_now = |is: &dyn Fn(usize) -> bool| {
             from.now.iter().map(|outcome| sum(&outcome.groups, is).wait).sum::<f64>() / from.now.len() as f64
         };
@@ -174,7 +179,13 @@ impl Forecast {
             others: error(&|number| !light(number) && !heavy(number)),
         };
         let all = error(&|_| true);
+        let is_endless = from.never_sleeps(&sides.light) > MOST_ENDLESS;
         let figure = |kind: &Kind| {
+            if is_endless {
+                return Err(
+                    "those that are to go first never slept: how much more they would do is not known".to_owned()
+                );
+            }
             let (error, whose) = match kind.rests_on {
                 Side::Light => (errors.light, "those that are to go first"),
                 Side::Heavy => (errors.heavy, "the heavy ones"),
@@ -224,7 +235,7 @@ impl Forecast {
             figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).collect(),
             errors,
             waiting: [measured, waiting(&from.now), waiting(then)],
-            waits: (0..from.trace.groups.len()).map(waits).collect(),
+            waits: (0..from.trace().groups.len()).map(waits).collect(),
             gains: from.now.iter().zip(then).flat_map(gain).collect(),
         }
     }

@@ -99,7 +99,8 @@ pub(super) fn doubts(judged: &Judged<'_>) -> Vec<String> {
     if judged.plans.is_some() {
         doubts.push(
             "The simulation knows how much was asked for, not when: when tasks wake up and for how long they run is drawn at \
-             random; who wakes whom, affinities and nice values are left out, and nobody does more because it is done sooner."
+             random; who wakes whom, affinities and nice values are left out. Whether somebody does more when it is done sooner \
+             is not known: the prediction is in the middle."
                 .to_owned(),
         );
     }

@@ -43,7 +43,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             now.all - now.light - now.heavy,
         ),
         change("light_waiting", "waits of those that go first", "light_waiting").note(format!(
-            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated five times over",
+            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated six times over",
             forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", range(it))).unwrap_or_default(),
             say::number(then.light),
             say::number(now.light),

@@ -232,6 +232,19 @@ fn who_waits_for_itself_is_not_put_first() {
 }
 
 #[test]
+fn confidence_is_no_higher_than_calibration_bears_out() {
+    use crate::diagnosis::Level::{High, Medium};
+    let sure = Confidence { level: High, why: "60 intervals".to_owned() };
+    let held = |inside, of| Held { inside, of, ..Held::of("weight", &["light_waiting"]).unwrap() };
+    let by = |held| by_calibration(sure.clone(), held);
+    assert_eq!([by(Some(held(4, 5))), by(Some(held(40, 40)))].map(|it| it.level), [High; 2]);
+    let seldom = by(Some(held(15, 19)));
+    assert_eq!(seldom.level, Medium);
+    assert!(seldom.why.ends_with("in calibration such predictions held in 15 of 19 trials"), "{}", seldom.why);
+    assert_eq!(by(Held::of("nothing", &["light_waiting"])).level, Medium);
+}
+
+#[test]
 fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_said_to_be() {
     use crate::diagnosis::Level::{High, Low, Medium};
     let sure = Confidence { level: High, why: "60 intervals".to_owned() };

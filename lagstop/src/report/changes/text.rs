@@ -14,8 +14,12 @@ use crate::{
 pub fn render(comparison: &Comparison, options: Options) -> String {
     let mut page = Page::new(options);
     page.text("", if comparison.is_worse() { Colour::Yellow } else { Colour::Bold }, &comparison.verdict());
-    for (when, recorded) in [("before", &comparison.before), ("after", &comparison.after)] {
-        page.hanging(&format!("{when:<8}"), &heading(recorded));
+    let worth = |of: fn(&Change) -> Option<f64>| worth(comparison.host.iter().filter_map(of));
+    for (when, recorded, worth) in [
+        ("before", &comparison.before, worth(|change| change.effective_before)),
+        ("after", &comparison.after, worth(|change| change.effective_after)),
+    ] {
+        page.hanging(&format!("{when:<8}"), &format!("{}{worth}", heading(recorded)));
     }
     if !comparison.doubts.is_empty() {
         page.blank();
@@ -48,6 +52,16 @@ fn heading(recorded: &Recorded) -> String {
         Unit::Seconds.show(recorded.duration_ns.seconds()),
         or_unknown(&session.started_at)
     )
+}
+
+/// What the recording is worth, by figure of the host.
+fn worth(effective: impl Iterator<Item = f64> + Clone) -> String {
+    let (least, most) = (effective.clone().fold(f64::INFINITY, f64::min), effective.fold(0.0, f64::max));
+    match [least, most].map(|effective| format!("{effective:.0}")) {
+        _ if least > most => String::new(),
+        [least, most] if least == most => format!("; effective sample size {least}"),
+        [least, most] => format!("; effective sample size {least} to {most}, by figure"),
+    }
 }
 
 /// The columns of all tables: they stand one below the other.

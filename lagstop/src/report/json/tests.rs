@@ -126,6 +126,13 @@ fn a_report_reads_like_this() {
               "unit": "share",
               "severity": "info",
               "source": "default; lagstop's own choice: below, it is the work that ends, not the host"
+            },
+            {
+              "name": "density_loss",
+              "value": 0.02,
+              "unit": "share",
+              "severity": "warning",
+              "source": "default; lagstop's own choice: with full CPUs any further cgroup costs some thousandths"
             }
           ],
           "confidence": {
@@ -133,6 +140,7 @@ fn a_report_reads_like_this() {
             "why": "6 intervals, 1200 switches"
           },
           "against": [
+            "It is CPU time that was not lost to switching, and not requests served: those may suffer earlier.",
             "That more or less was to do at the time shows as work, too: the peak is of this load, not of the host alone.",
             "Cgroups count alike, however much they ask for."
           ],
@@ -168,6 +176,7 @@ fn a_report_reads_like_this() {
         "density_intervals": 24,
         "density_spread": 1.5,
         "density_full": 0.8,
+        "density_loss": 0.02,
         "throttled_warn": 0.05,
         "throttled_critical": 0.25,
         "max_cgroup_findings": 5,

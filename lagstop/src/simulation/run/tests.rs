@@ -15,18 +15,18 @@ fn usual(cpus: usize) -> Kernel {
 /// So many tasks, bursts a second, CPU time of each in ms.
 fn sleeps(tasks: u32, bursts: u32, ms: f64) -> Demand {
     let service = ms / 1_000.0;
-    let slept = (f64::from(tasks) - f64::from(bursts) * service).max(0.0);
-    Demand { credit: 0.1, spinners: 0, tasks, bursts, service, slept, waited: 0.0 }
+    let pause = (f64::from(tasks) / f64::from(bursts) - service).max(0.0);
+    Demand { credit: 0.1, tasks, bursts, service, pause, ..Demand::default() }
 }
 
 fn spins(spinners: u32) -> Demand {
-    Demand { credit: f64::from(spinners), spinners, tasks: 0, bursts: 0, service: 0.0, slept: 0.0, waited: 0.0 }
+    Demand { credit: f64::from(spinners), spinners, ..Demand::default() }
 }
 
 /// Each in a cgroup of its own, right below the root.
 fn trace(cpus: usize, seconds: usize, demands: &[Demand]) -> Trace {
     let step = Step { duration: 1.0, demands: demands.iter().copied().enumerate().collect() };
-    Trace { cpus, groups: vec![Group::default(); demands.len()], steps: vec![step; seconds] }
+    Trace { cpus, groups: vec![Group::default(); demands.len()], steps: vec![step; seconds], ..Trace::default() }
 }
 
 /// Where switches cost nothing.
@@ -174,6 +174,20 @@ const MEASURED: [(f64, f64, u32, u32); 6] = [
 const WITH_WEIGHT: [f64; 4] = [0.0093, 0.0148, 0.0401, 0.0067];
 const BESIDE_IDLE: [f64; 4] = [0.0091, 0.0097, 0.0303, 0.0150];
 
+/// A millisecond of work, nine of sleep; of so many it does not do all, for it waits.
+#[test]
+fn who_is_done_sooner_does_more_where_work_comes_of_itself() {
+    let demands = [&[Demand { bursts: 60, ..sleeps(1, 100, 1.0) }][..], &[spins(1); 8]].concat();
+    let open = trace(1, 20, &demands);
+    let closed = Trace { arrivals: Arrivals::Closed, ..open.clone() };
+    let first = Policy { real_time: vec![0], ..Policy::none() };
+    let bursts = |trace: &Trace, policy: &Policy| run_free(trace, &usual(1), policy).groups[0].cpu / 20.0 / 0.001;
+    let none = Policy::none();
+    let now = bursts(&closed, &none);
+    assert!(now < 80.0 && (97.0..103.0).contains(&bursts(&closed, &first)), "{now}");
+    assert!((58.0..62.0).contains(&bursts(&open, &first)), "{}", bursts(&open, &first));
+}
+
 #[test]
 fn waits_are_those_of_a_real_kernel() {
     let demands: Vec<Demand> = MEASURED
@@ -181,7 +195,7 @@ fn waits_are_those_of_a_real_kernel() {
         .map(|&(cpu, wait, slept, threads)| match slept {
             0 => spins(threads),
             _ => Demand {
-                slept: f64::from(threads) - cpu - wait,
+                pause: (f64::from(threads) - cpu - wait) / f64::from(slept),
                 waited: wait,
                 ..sleeps(threads, slept, 1_000.0 * cpu / f64::from(slept))
             },
@@ -277,6 +291,6 @@ fn a_crowd_that_hardly_runs_is_as_many_tasks_as_bursts() {
 
 #[test]
 fn nothing_asked_for_is_nothing_served() {
-    let empty = Trace { cpus: 1, groups: Vec::new(), steps: vec![Step::default()] };
+    let empty = Trace { cpus: 1, steps: vec![Step::default()], ..Trace::default() };
     assert_eq!(run_free(&empty, &usual(1), &Policy::none()), Outcome::default());
 }

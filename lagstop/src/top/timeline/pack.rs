@@ -16,7 +16,7 @@ use crate::{
     model::{Cgroup, CgroupId, Interval, Nanos, Tasks, Totals},
 };
 
-/// Loads are kept in millionths of a task.
+/// Loads and CPU time are kept in millionths of a task and of a core.
 const LOAD_UNIT: f64 = 1e6;
 /// Factors are kept in thousandths.
 const FACTOR_UNIT: f64 = 1e3;
@@ -34,7 +34,7 @@ pub(super) struct Packed {
     /// figures have the quantiles.
     shapes: Option<Box<[u8]>>,
     /// What all roles have in common.
-    fair_share: f64,
+    mean_cpu: f64,
     gaining: u32,
 }
 
@@ -96,6 +96,7 @@ impl Packer {
         figures.push(&column(&|cgroup| cgroup.quota_ns.map(|time| time.0)));
         let role = |cgroup: &Cgroup| roles.get(&cgroup.id);
         figures.push(&column(&|cgroup| role(cgroup).map(|role| u64::from(role.kind == RoleKind::Gains))));
+        figures.push(&column(&|cgroup| scaled(role(cgroup).map(|role| role.cpu), LOAD_UNIT)));
         figures.push(&column(&|cgroup| scaled(role(cgroup).map(|role| role.wait_per_cpu), FACTOR_UNIT)));
         figures.push(&column(&|cgroup| role(cgroup).map(|role| role.wait_p99.0)));
         push_quantiles(&mut figures, cgroups);
@@ -110,7 +111,7 @@ impl Packer {
             trend: trend.compress(scratch)?,
             figures: figures.compress(scratch)?,
             shapes: Some(shapes(cgroups).compress(scratch)?),
-            fair_share: any_role.map_or(0.0, |role| role.fair_share),
+            mean_cpu: any_role.map_or(0.0, |role| role.mean_cpu),
             gaining: any_role.map_or(0, |role| role.gaining),
         })
     }
@@ -126,7 +127,7 @@ impl Packer {
         let totals: Vec<Vec<u16>> = (0..Totals::COUNT).map(|_| figures.pull(count)).collect::<Result<_, _>>()?;
         let mut next = || figures.pull(count);
         let (loads, periods, throttled, throttled_ns, quotas) = (next()?, next()?, next()?, next()?, next()?);
-        let (kinds, waits, tails) = (next()?, next()?, next()?);
+        let (kinds, cores, waits, tails) = (next()?, next()?, next()?, next()?);
         let some = |code: u16| (code != NONE).then(|| decode(code));
         let mut distributions = match &packed.shapes {
             Some(shapes) => pull_shapes(&mut Reading::open(shapes)?, count)?,
@@ -148,8 +149,8 @@ impl Packer {
             if let Some(kind) = some(kinds[n]) {
                 let role = Role {
                     kind: if kind == 1 { RoleKind::Gains } else { RoleKind::Pays },
-                    credit: load_credit.unwrap_or_default().0,
-                    fair_share: packed.fair_share,
+                    cpu: some(cores[n]).unwrap_or_default() as f64 / LOAD_UNIT,
+                    mean_cpu: packed.mean_cpu,
                     wait_per_cpu: some(waits[n]).unwrap_or_default() as f64 / FACTOR_UNIT,
                     wait_p99: Nanos(some(tails[n]).unwrap_or_default()),
                     gaining: packed.gaining,

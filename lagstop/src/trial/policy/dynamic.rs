@@ -1,6 +1,9 @@
 //! Light and heavy by Load Credit, ranked anew in each interval (CFS-LAGS, §4.2, from outside of the kernel).
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use super::{Change, Kernel, Sides, idle};
 use crate::{
@@ -35,9 +38,8 @@ impl Dynamic {
 
     /// What is to be changed after an interval.
     pub fn changes(&mut self, interval: &Interval, kernel: &Kernel) -> Vec<Change> {
-        let ranked: HashMap<CgroupId, f64> =
-            interval.cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0))).collect();
-        let ours = || self.sides.all().filter_map(|group| Some((group, *ranked.get(&group.id)?)));
+        let ranked = self.credits(interval);
+        let ours = || self.sides.all().filter_map(|group| Some((group, *ranked.get(&*group.path)?)));
         let count = ours().count();
         let fair = ours().map(|(_, credit)| credit).sum::<f64>() / count.max(1) as f64;
         let mut changes = Vec::new();
@@ -53,6 +55,21 @@ impl Dynamic {
             }
         }
         changes
+    }
+
+    /// Load Credit of all inside of each cgroup, by its path. One that is not there has none.
+    fn credits(&self, interval: &Interval) -> HashMap<String, f64> {
+        let ours: HashSet<&str> = self.sides.all().map(|group| &*group.path).collect();
+        let mut credits = HashMap::new();
+        for cgroup in &interval.cgroups {
+            let Some(credit) = cgroup.load_credit else { continue };
+            let path = &*cgroup.path;
+            let ends = path.match_indices('/').skip(1).map(|(end, _)| end).chain([path.len()]);
+            for above in ends.map(|end| &path[..end]).filter(|above| ours.contains(above)) {
+                *credits.entry(above.to_owned()).or_default() += credit.0;
+            }
+        }
+        credits
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Attr, Change, Group, Kernel, Sides};
-use crate::kernel::version;
+use crate::{host::populated, kernel::version};
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
 /// what is real-time already keeps something, too.
@@ -64,20 +64,22 @@ fn may_be_real_time(tid: u32) -> bool {
     limit.is_some_and(|limit| limit.split_whitespace().next() == Some("unlimited"))
 }
 
-/// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget has none: all get as much as any
-/// other, and those that they are in as much as all of them together.
+/// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget has none: all with threads get as much
+/// as any other, and those that they are in as much as all of them together.
 fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, String> {
-    let mount = &kernel.hierarchy().mount;
+    let hierarchy = kernel.hierarchy();
+    let mount = &hierarchy.mount;
     let Ok(root) = fs::read_to_string(mount.join(BUDGET)) else { return Ok(Vec::new()) };
     let root: f64 = root.trim().parse().map_err(|_| format!("{BUDGET} of the root is {root}"))?;
-    let each = (root * PART / groups.len() as f64).floor();
+    let with_threads: Vec<PathBuf> = groups.iter().flat_map(|group| populated(hierarchy, &group.directory)).collect();
+    let each = (root * PART / with_threads.len().max(1) as f64).floor();
     if each < 1.0 {
         return Err(format!("the root has no real-time budget to give away: its {BUDGET} is {root}"));
     }
     // Those above come first in order: their paths are shorter.
     let mut needed: BTreeMap<PathBuf, f64> = BTreeMap::new();
-    for group in groups {
-        for directory in group.directory.ancestors().take_while(|directory| *directory != mount) {
+    for populated in &with_threads {
+        for directory in populated.ancestors().take_while(|directory| *directory != mount) {
             *needed.entry(directory.to_owned()).or_default() += each;
         }
     }
@@ -92,6 +94,38 @@ fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        host::{Hierarchy, Version},
+        model::{CgroupId, GroupBy},
+    };
+
+    /// A pod's threads are in its containers: a budget of the pod alone would be none.
+    #[test]
+    fn every_cgroup_with_threads_has_a_budget_and_those_above_have_the_sum() {
+        let home = tempfile::tempdir().unwrap();
+        for (path, has_threads) in [("", false), ("pod", false), ("pod/a", true), ("pod/b", true), ("pod/empty", false)]
+        {
+            let directory = home.path().join(path);
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("tasks"), if has_threads { "7\n" } else { "" }).unwrap();
+            fs::write(directory.join(BUDGET), if path.is_empty() { "950000" } else { "0" }).unwrap();
+        }
+        let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
+        let pod = Group { id: CgroupId(7), path: "/pod".to_owned(), directory: home.path().join("pod"), cores: 0.1 };
+        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false };
+        let changes = budgets(&[pod], &kernel).unwrap();
+        let said: Vec<(String, String)> = changes
+            .into_iter()
+            .filter_map(|change| match change {
+                Change::File { directory, after, .. } => {
+                    Some((directory.strip_prefix(home.path()).unwrap().display().to_string(), after))
+                }
+                Change::Thread { .. } => None,
+            })
+            .collect();
+        let expected = [("pod", "855000"), ("pod/a", "427500"), ("pod/b", "427500")];
+        assert_eq!(said, expected.map(|(path, budget)| (path.to_owned(), budget.to_owned())));
+    }
 
     #[test]
     fn the_fair_server_is_known_by_debugfs_or_else_by_the_release() {

@@ -88,6 +88,8 @@ fn real_time_budgets_are_given_from_above() {
     fs::write(home.path().join("cpu.rt_runtime_us"), "950000\n").unwrap();
     for (name, _) in MIX {
         fs::write(home.path().join(name).join("cpu.rt_runtime_us"), "0\n").unwrap();
+        // Of a thread that is gone.
+        fs::write(home.path().join(name).join("cgroup.threads"), "4194303\n").unwrap();
     }
     make(&Policy::LagsStatic.changes(&sides, &kernel).unwrap());
     let budgets = ["web", "api", "batch"].map(|name| says(home.path(), name, "cpu.rt_runtime_us"));
@@ -105,8 +107,17 @@ fn the_dynamic_one_follows_load_credit_but_not_every_wiggle() {
     let idle = || ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.idle")).join("");
     assert_eq!(idle(), "0011");
     let interval = |credits: [f64; 4]| {
-        let cgroup = |(id, credit)| Cgroup { id: CgroupId(id), load_credit: Some(Tasks(credit)), ..Cgroup::default() };
-        Interval { cgroups: (10..).zip(credits).map(cgroup).collect(), ..Interval::default() }
+        // Rows are of what is inside of them.
+        let cgroup = |(name, credit)| {
+            let half = |row: &str| Cgroup {
+                path: format!("/{name}{row}").into(),
+                load_credit: Some(Tasks(credit / 2.0)),
+                ..Cgroup::default()
+            };
+            ["", "/inner"].map(half)
+        };
+        let names = ["web", "api", "batch", "train"];
+        Interval { cgroups: names.into_iter().zip(credits).flat_map(cgroup).collect(), ..Interval::default() }
     };
     let mut step = |credits| {
         let changes = dynamic.changes(&interval(credits), &kernel);
