@@ -37,8 +37,8 @@ Examples:
   sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
   sudo lagstop trial --restore                  Put back what an interrupted trial has changed
 
-Whatever happens to lagstop or to the terminal, a second process puts everything back; a trial that is stopped
-(Ctrl-Z) is ended. docs/trial.md says how it is measured.";
+If lagstop dies or the terminal closes, a second process undoes the changes; a trial that is stopped (Ctrl-Z) is
+ended. If that one was killed too, run --restore. docs/trial.md says how it is measured, and what cannot be undone.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -47,35 +47,35 @@ pub(super) struct Args {
     #[arg(long, value_enum, required_unless_present = "restore")]
     policy: Option<PolicyOrNone>,
 
-    /// How long it is measured, with it and without
+    /// Length of the trial, with and without the policy together
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
     duration: Duration,
 
-    /// How long it is measured with it, or without, at a time [default: a thirteenth, 2s at least]
+    /// Length of one block [default: a thirteenth of --for, at least 2s]
     #[arg(long, value_name = "TIME", value_parser = long_enough)]
     block: Option<Duration>,
 
-    /// How long it is measured before, to see who is light and who is heavy
+    /// How long to measure first, to find light and heavy cgroups and to predict
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = long_enough)]
     before: Duration,
 
-    /// Cgroups that are to go first, by path; several may be given
+    /// Prioritise the cgroups with these paths; repeatable
     #[arg(long, value_name = "GLOB", value_parser = glob, conflicts_with = "from_diagnose")]
     light: Vec<Glob>,
 
-    /// Those that diagnose finds to be light and to wait long are to go first: as without --light
+    /// Prioritise the cgroups that diagnose finds light and waiting (the default without --light)
     #[arg(long)]
     from_diagnose: bool,
 
-    /// CPU time that every cgroup gets that wants to run, in cores: else the trial ends
+    /// End the trial when a runnable cgroup gets less CPU time than this, in cores
     #[arg(long, value_name = "CORES", default_value = "0.01", value_parser = share)]
     floor: f64,
 
-    /// For how long a cgroup may get less than its floor
+    /// How long a cgroup may stay below --floor
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
     patience: Duration,
 
-    /// Change it: without, it is only said what would be changed
+    /// Apply the policy; without this, only print the planned changes and what is predicted
     #[arg(long)]
     apply: bool,
 
@@ -83,7 +83,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with_all = ["policy", "apply"])]
     restore: bool,
 
-    /// For people, or for programs
+    /// Output format
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 

@@ -103,7 +103,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         None => find(points, thresholds),
     };
     let (severity, verdict) = match &found {
-        Err(why) => (Severity::NotEnoughData, format!("How many cgroups this host bears cannot be said: {why}.")),
+        Err(why) => (Severity::NotEnoughData, format!("Cannot tell how many cgroups this host can take: {why}.")),
         Ok(peak) => verdict(peak, thresholds),
     };
     Finding {
@@ -129,8 +129,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         ],
         advice: if severity >= Severity::Warning {
             vec![Advice::new(format!(
-                "Place no more than {} active cgroups on a host like this at a time: the scheduler of the cluster has a limit for \
-                 pods for each node, and priorities that spread them.",
+                "Keep a host like this at {} active cgroups or fewer. In Kubernetes a pod is several cgroups: divide by what a pod of \
+                 yours has, then set the kubelet's maxPods or topologySpreadConstraints.",
                 found.as_ref().map_or(0, |peak| peak.at.active)
             ))]
         } else {
@@ -144,18 +144,22 @@ fn verdict(peak: &Peak, thresholds: &Thresholds) -> (Severity, String) {
     let Peak { at, from, to, now, lost, .. } = peak;
     if peak.may_be_last() {
         let verdict = format!(
-            "The tasks got most CPU time with the most active cgroups, {}: the peak was not reached.",
+            "No peak found: the tasks got most CPU time at or near the most active cgroups there were, {}.",
             peak.bins.last().map_or(0, |last| last.active)
         );
         return (Severity::Ok, verdict);
     }
     let most = format!("The tasks got most CPU time with {} active cgroups (between {from} and {to})", at.active);
     if now.active <= *to || now.busy() < thresholds.density_full {
-        return (Severity::Info, format!("{most}; now {} are active.", now.active));
+        return (Severity::Info, format!("{most}; {} were active in the last quarter of the time.", now.active));
     }
-    let more = format!("{most}. With {} now it is {} of all CPU time", now.active, say::points(-lost.value));
+    let more = format!(
+        "{most}. In the last quarter of the time {} were, and {} of all CPU time less went to the tasks",
+        now.active,
+        say::points(lost.value).trim_start_matches('+')
+    );
     if lost.value < thresholds.density_loss || lost.low <= 0.0 {
-        let why = if lost.low <= 0.0 { "chance may have done that" } else { "that is little" };
+        let why = if lost.low <= 0.0 { "chance may have done that" } else { "less than density_loss" };
         return (Severity::Info, format!("{more}: {why}."));
     }
     let waits = now.wait_p99.zip(at.wait_p99).zip(peak.waits_more);
@@ -277,7 +281,11 @@ mod tests {
             let peak = found(&points).unwrap();
             let (severity, verdict) = verdict(&peak, &Thresholds::default());
             assert_eq!(severity, Severity::Warning, "{verdict} {peak:?}");
-            assert!(verdict.contains("points of all CPU time, and the p99 wait is 18.0 ms instead of"), "{verdict}");
+            assert!(
+                verdict
+                    .contains("points of all CPU time less went to the tasks, and the p99 wait is 18.0 ms instead of"),
+                "{verdict}"
+            );
             assert!((0.04..0.08).contains(&peak.lost.value) && peak.lost.low > 0.0, "{:?}", peak.lost);
         }
     }
@@ -297,7 +305,7 @@ mod tests {
         let unknown = with(|point| point.wait_p99 = None);
         assert!(unknown.0 == Severity::Info && unknown.1.contains("was not measured"), "{unknown:?}");
         let peak = found(&all).unwrap();
-        for (set, says) in [("5%", None), ("8%", Some("that is little"))] {
+        for (set, says) in [("5%", None), ("8%", Some("less than density_loss"))] {
             let mut thresholds = Thresholds::default();
             thresholds.set("density_loss", set).unwrap();
             let (severity, verdict) = verdict(&peak, &thresholds);

@@ -5,13 +5,14 @@
 //! both. How sure it is comes of how much these ratios differ, and of how far the simulation is off of what was measured, for
 //! just those whose figure it is. docs/accuracy.md holds such predictions against trials.
 
+mod fit;
 mod held;
 mod predicted;
 mod sides;
 
 use std::sync::Arc;
 
-pub(in crate::diagnosis) use predicted::MOST_OFF;
+pub(in crate::diagnosis) use fit::MOST_OFF;
 pub use predicted::{Forecast, Predicted};
 pub use sides::Competitors;
 
@@ -45,7 +46,7 @@ impl Held {
 }
 
 /// Every simulation draws its times with one of these: the same recording gives the same report.
-const SEEDS: [u64; 3] = [1, 2, 3];
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// Work that a simulation may be, as bursts × tasks on a CPU: some tenths of a second.
 const MOST_WORK: f64 = 3e6;
 /// CPU time that is simulated, in seconds: 250 ticks each.
@@ -105,7 +106,8 @@ impl Observations {
     }
 
     /// The cgroups that `is_light` says of by their paths, and the heavy ones: each at the level where the one competes with
-    /// the other. Heavy are those that used more CPU time than one on average.
+    /// the other. Heavy are those that used more CPU time than one on average, in the smallest part of the tree that has all
+    /// the light ones and such a one.
     ///
     /// # Errors
     /// Why no change can reach the one without the other.
@@ -116,13 +118,26 @@ impl Observations {
         let rows = self.cgroups.iter().filter(|(id, _)| super::observations::is_rated(**id));
         let rows: Vec<(usize, u64)> =
             rows.filter_map(|(&id, observed)| Some((asked.number(id)?, observed.totals.cpu_ns.0))).collect();
-        let fair = rows.iter().map(|&(_, cpu)| cpu as f64).sum::<f64>() / rows.len().max(1) as f64;
         let is_other = |number: usize| !light.iter().any(|&one| asked.is_inside(number, one));
-        let heavy: Vec<usize> = rows
-            .iter()
-            .filter(|&&(number, cpu)| cpu as f64 > fair && is_other(number))
-            .map(|&(number, _)| number)
-            .collect();
+        let heavy_in = |part: Option<usize>| -> Vec<usize> {
+            let inside: Vec<(usize, u64)> = rows
+                .iter()
+                .copied()
+                .filter(|&(number, _)| part.is_none_or(|part| asked.is_inside(number, part)))
+                .collect();
+            let fair = inside.iter().map(|&(_, cpu)| cpu as f64).sum::<f64>() / inside.len().max(1) as f64;
+            let is_heavy = |&(number, cpu): &(usize, u64)| cpu as f64 > fair && is_other(number);
+            inside.into_iter().filter(is_heavy).map(|(number, _)| number).collect()
+        };
+        let parent = |number: usize| asked.trace().groups[number].parent;
+        let has_all = |part: usize| light.iter().all(|&one| one != part && asked.is_inside(one, part));
+        let above = light.first().and_then(|&one| parent(one));
+        let mut part = std::iter::successors(above, |&number| parent(number)).find(|&part| has_all(part));
+        let mut heavy = heavy_in(part);
+        while let (Some(number), true) = (part, heavy.is_empty()) {
+            part = parent(number);
+            heavy = heavy_in(part);
+        }
         Competitors::lifted(asked, &light, &heavy)
     }
 
@@ -143,7 +158,7 @@ impl Observations {
         let has_costs = curve.is_some();
         let traces = [trace.clone(), Trace { arrivals: Arrivals::Closed, ..trace }];
         let mut forecaster = Forecaster { asked, traces, kernel, switching, has_costs, now: Vec::new() };
-        forecaster.now = forecaster.simulate(&Policy::none());
+        forecaster.now = forecaster.simulate(&Policy::none())?;
         Some(forecaster)
     }
 }
@@ -152,13 +167,15 @@ impl Forecaster<'_> {
     /// What an intervention does to `sides` and to the host.
     pub fn forecast(&self, sides: &Competitors, intervention: &Intervention) -> Forecast {
         let policy = self.policy(intervention);
-        Forecast::of(self, sides, &self.simulate(&policy))
+        self.simulate(&policy).map_or_else(Forecast::none, |then| Forecast::of(self, sides, &then))
     }
 
-    /// With each kind of arrivals in turn, as often with the one as with the other.
-    fn simulate(&self, policy: &Policy) -> Vec<Outcome> {
+    /// With each kind of arrivals in turn, as often with the one as with the other. `None` where more happens than can be
+    /// simulated.
+    fn simulate(&self, policy: &Policy) -> Option<Vec<Outcome>> {
         let once = |trace, seed| run(trace, &self.kernel, &self.switching, policy, seed);
-        self.traces.iter().flat_map(|trace| SEEDS.map(|seed| once(trace, seed))).collect()
+        let all = self.traces.iter().flat_map(|trace| SEEDS.iter().map(move |&seed| (trace, seed)));
+        all.map(|(trace, seed)| Some(once(trace, seed)).filter(|outcome| !outcome.wait().is_nan())).collect()
     }
 
     fn trace(&self) -> &Trace {
@@ -218,10 +235,13 @@ impl Forecaster<'_> {
         if all > 0.0 { spun / all } else { 0.0 }
     }
 
-    /// Waits that were measured in what is simulated, in seconds, of those that `is` says of by their number.
-    fn measured(&self, is: impl Fn(usize) -> bool) -> f64 {
-        let waits = self.trace().measured_waits();
-        waits.iter().enumerate().filter(|&(number, _)| is(number)).map(|(_, wait)| wait).sum()
+    /// What was measured in what is simulated, of those that `is` says of by their number.
+    fn measured(&self, is: impl Fn(usize) -> bool) -> Served {
+        let demands = self.trace().steps.iter().flat_map(|step| &step.demands).filter(|(number, _)| is(*number));
+        demands.fold(Served::default(), |sum, (_, demand)| {
+            let work = demand.spun + demand.work();
+            Served { cpu: sum.cpu + work, work: sum.work + work, wait: sum.wait + demand.waited }
+        })
     }
 }
 

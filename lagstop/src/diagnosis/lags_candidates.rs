@@ -30,6 +30,8 @@ const TOP: usize = 5;
 const OFF: f64 = 0.25;
 /// The share of such predictions that must have held in calibration for a high confidence.
 const HOLDS: f64 = 0.8;
+/// Of so many.
+const FEWEST_HELD: u32 = 10;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     Judged::new(observations, thresholds).finding()
@@ -105,8 +107,10 @@ impl<'a> Judged<'a> {
 
     fn finding(&self) -> Finding {
         let (severity, verdict) = self.verdict();
+        let is_sure = self.plan().is_some_and(|plan| plan.is_sure(self.thresholds));
         let advice = match severity {
-            Severity::Warning | Severity::Critical => advice::advice(self),
+            Severity::Warning | Severity::Critical if is_sure => advice::advice(self),
+            Severity::Warning | Severity::Critical => vec![advice::trial_of(self)],
             Severity::Info if self.is_far_off() => vec![advice::trial()],
             _ => Vec::new(),
         };
@@ -138,19 +142,19 @@ impl<'a> Judged<'a> {
 
     fn verdict(&self) -> (Severity, String) {
         if let Some(too_short) = self.observations.too_short(self.thresholds) {
-            return (Severity::NotEnoughData, format!("Who waits cannot be said: {too_short}."));
+            return (Severity::NotEnoughData, format!("Cannot tell which cgroups wait: {too_short}."));
         }
         if self.units().next().is_none() {
             let verdict = if self.has_waits() {
-                "Who waits cannot be said: no cgroup but the root ran, so there is none to compare.".to_owned()
+                "Cannot tell which cgroups wait: no cgroup but the root ran, so there is none to compare.".to_owned()
             } else {
-                format!("Who waits cannot be said: run-queue wait is {}.", self.why_not())
+                format!("Cannot tell which cgroups wait: run-queue wait is {}.", self.why_not())
             };
             return (Severity::NotEnoughData, verdict);
         }
         let waited = format!("{} tasks wait per CPU on average", say::number(self.waiting_per_cpu()));
         if !self.is_contended() {
-            return (Severity::Ok, format!("Nobody waits: {waited}."));
+            return (Severity::Ok, format!("Hardly anyone waits: {waited}."));
         }
         let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
         let place = place.map_or_else(String::new, |path| format!(" in {}", say::quoted(path)));
@@ -158,41 +162,56 @@ impl<'a> Judged<'a> {
         if self.waiting == 0 {
             let verdict = format!(
                 "The CPUs are contended, {waited}, but none of the {light}{place} below their fair share is much lighter than \
-                 its siblings and waits long for them: there is nobody to put first."
+                 its siblings and waits long for them: no cgroup would gain from going first."
             );
             return (Severity::Info, verdict);
         }
         let found = format!(
-            "{} of {light}{place} below their fair share {} long, while {heavy} above it used {} of the cgroups' CPU time",
+            "{} of {light}{place} below their fair share {} long; {heavy} above it used {} of these cgroups' CPU time",
             self.waiting,
             if self.waiting == 1 { "waits" } else { "wait" },
             say::percent(self.share_of_cpu(&self.heavy)),
         );
         let Some((all, some)) = &self.plans else {
-            return (Severity::Info, format!("{found}. What going first would do cannot be simulated."));
+            return (Severity::Info, format!("{found}. What more weight would do cannot be simulated."));
         };
         let (Some(gain), false) = (all.forecast.change("light_waiting"), self.is_far_off()) else {
             let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
             let why = why.unwrap_or("the simulation is too far off");
             return (
                 Severity::Info,
-                format!("{found}. What going first would do is not predicted: {why}. A trial tells."),
+                format!("{found}. What more weight would do is not predicted: {why}. Run a trial to find out."),
             );
         };
         let light = format!("{} ({})", changed(gain.change), gain::range(&gain));
         if !all.is_worthwhile(self.thresholds) {
-            return (Severity::Info, format!("{found}. With more weight they would wait only {light}."));
+            let median = all.median.map_or("n/a".to_owned(), say::percent);
+            let least = say::percent(self.thresholds.light_gain);
+            let verdict = format!(
+                "{found}. With more weight, one of them would be spared {median} of its wait in the middle: less than {least}."
+            );
+            return (Severity::Info, verdict);
         }
         let price = price(all);
+        let most = say::percent(self.thresholds.heavy_tolerance);
+        let fewer = match self.waiting {
+            1 => "",
+            _ => {
+                " More weight for the lightest half or fourth of them only spares too little, or still costs too much."
+            }
+        };
         match some {
             _ if all.is_borne(self.thresholds) => {
-                (Severity::Warning, format!("{found}. With more weight they would wait {light}; {price}."))
+                let verdict = format!(
+                    "{found}. With more weight for the light and less for the heavy they would wait {light}; {price}."
+                );
+                (Severity::Warning, verdict)
             }
             Some(some) => (
                 Severity::Warning,
                 format!(
-                    "{found}. With more weight they would wait {light}, but {price}, which is more than they should; with more \
-                     weight for the {} lightest only, these would wait {}; {}.",
+                    "{found}. With more weight for the light and less for the heavy they would wait {light}, but {price}: the limit \
+                     is {most}. With more weight for the {} lightest only, these would wait {}; {}.",
                     some.first.len(),
                     some.forecast.change("light_waiting").map_or("less".to_owned(), |it| changed(it.change)),
                     self::price(some)
@@ -201,8 +220,8 @@ impl<'a> Judged<'a> {
             None => (
                 Severity::Info,
                 format!(
-                    "{found}. With more weight they would wait {light}, but {price}, which is more than they should, and more \
-                     weight for fewer spares too little."
+                    "{found}. With more weight for the light and less for the heavy they would wait {light}, but {price}: the limit \
+                     is {most}.{fewer}"
                 ),
             ),
         }
@@ -252,11 +271,11 @@ impl<'a> Judged<'a> {
             confidence
         };
         let (agree, of) = plan.forecast.agreeing(self.thresholds.light_gain);
-        let is_steady = agree * 5 >= of * 4 || agree * 5 <= of;
+        let is_steady = agree * 5 >= of * 4 || !plan.is_worthwhile(self.thresholds);
         let confidence = if is_steady {
             confidence
         } else {
-            confidence.lowered(&format!("it is worth it in {agree} of {of} halves of simulations"))
+            confidence.lowered(&format!("the gain reached light_gain in {agree} of {of} halves of simulations"))
         };
         plan.forecast.errors.worst().map_or(confidence.clone(), |error| held_against(confidence, error))
     }
@@ -336,7 +355,7 @@ impl<'a> Judged<'a> {
 
     /// What is left of a cgroup's wait where those that wait long go first, as predicted.
     fn left_of(&self, one: &Sibling<'_>) -> Option<f64> {
-        self.plan()?.forecast.left(&self.observations.asked, one.number)
+        self.plan()?.forecast.left(one.number)
     }
 
     /// Every cgroup that is compared: the light ones by what they would gain, then the heavy ones by their Load Credit.
@@ -379,14 +398,15 @@ impl<'a> Judged<'a> {
 
 /// What the others pay for a plan.
 fn price(plan: &Plan) -> String {
-    let of = |name: &str, who: &str| {
-        let it = plan.forecast.change(name).filter(super::forecast::Predicted::is_significant)?;
-        let how = if it.change > 0.0 { "longer" } else { "less time" };
-        Some(format!("{who} would take {} {how}", say::percent(it.change.abs())))
+    let of = |name: &str, who: &str| match plan.forecast.change(name) {
+        Some(it) if it.is_significant() => {
+            let how = if it.change > 0.0 { "longer" } else { "less time" };
+            format!("{who} would take {} {how} for the same work", say::percent(it.change.abs()))
+        }
+        Some(it) => format!("{who} would take about as long for the same work ({})", gain::range(&it)),
+        None => format!("what {who} would pay is not predicted"),
     };
-    let prices = [of("heavy_time", "the heavy ones"), of("others_time", "all others")];
-    let prices: Vec<String> = prices.into_iter().flatten().collect();
-    if prices.is_empty() { "nobody else would take noticeably longer".to_owned() } else { prices.join(", ") }
+    [of("heavy_time", "the heavy ones"), of("others_time", "all others")].join(", ")
 }
 
 fn changed(change: f64) -> String {
@@ -397,22 +417,21 @@ fn changed(change: f64) -> String {
 /// How sure a prediction is of which so many held in calibration: docs/accuracy.md.
 fn by_calibration(confidence: Confidence, held: Option<Held>) -> Confidence {
     match held {
-        Some(held) if held.share() >= HOLDS => confidence,
-        Some(Held { inside, of, .. }) => {
-            confidence.lowered(&format!("in calibration such predictions held in {inside} of {of} trials"))
-        }
-        None => confidence.lowered("in calibration there is no such prediction"),
+        Some(held) if held.share() >= HOLDS && held.of >= FEWEST_HELD => confidence,
+        Some(Held { inside, of, .. }) => confidence
+            .lowered(&format!("in calibration, {inside} of {of} measured changes were inside such an interval")),
+        None => confidence.lowered("such a prediction was never calibrated"),
     }
 }
 
 /// How sure a prediction is where the simulation of what was measured is off by `error`.
 fn held_against(confidence: Confidence, error: f64) -> Confidence {
-    let found = format!("simulated as it is, waits come out {} of the measured", say::percent(1.0 + error));
+    let found = format!("simulated as it is, waits are {:+.0} % off", 100.0 * error);
     match error.abs() {
         error if error <= OFF => confidence,
         error if error <= MOST_OFF => confidence.lowered(&found),
         // No number at all, too.
-        _ => confidence.lowered(&found).lowered("that is too far off to predict from"),
+        _ => confidence.lowered(&found).lowered("too far off to predict from"),
     }
 }
 

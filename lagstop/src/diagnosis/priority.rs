@@ -1,4 +1,4 @@
-//! Who would gain from LAGS priority and who would pay for it, as it looks right now.
+//! Who may gain from going first and who may pay for it, as it looks right now.
 //!
 //! A hint, by the criteria of the rule `lags_candidates` over the last seconds instead of a whole recording, but without the
 //! tree and its weights: cgroups are compared as rows. Waits and CPU time are averaged like Load Credit is, so that marks do
@@ -37,7 +37,7 @@ struct Recent {
     p99_ns: u64,
 }
 
-/// What LAGS priority would mean for a cgroup.
+/// What going first would mean for a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Role {
     /// Gain or pay.
@@ -70,12 +70,12 @@ impl fmt::Display for Role {
         match self.kind {
             RoleKind::Gains => write!(
                 f,
-                "would gain from LAGS priority: light (uses {cpu:.2} cores, the mean is {mean_cpu:.2}), and waits \
+                "may gain from going first: light (uses {cpu:.2} cores, the mean is {mean_cpu:.2}), and waits \
                  {wait_per_cpu:.1} times as long as it runs, p99 {wait_p99}"
             ),
             RoleKind::Pays => write!(
                 f,
-                "would pay for LAGS priority: heavy (uses {cpu:.2} cores, the mean is {mean_cpu:.2}) while {gaining} \
+                "may pay where light ones go first: heavy (uses {cpu:.2} cores, the mean is {mean_cpu:.2}) while {gaining} \
                  light cgroup{} wait{} long",
                 if *gaining == 1 { "" } else { "s" },
                 if *gaining == 1 { "s" } else { "" },
@@ -211,7 +211,7 @@ mod tests {
         let roles = priorities.advance(&interval(20), &Thresholds::default());
         assert_eq!(
             roles[0].1.to_string(),
-            "would gain from LAGS priority: light (uses 0.02 cores, the mean is 0.46), and waits 20.0 times as long as it \
+            "may gain from going first: light (uses 0.02 cores, the mean is 0.46), and waits 20.0 times as long as it \
              runs, p99 20.0 ms"
         );
         assert!(roles[1].1.to_string().ends_with("while 1 light cgroup waits long"), "{}", roles[1].1);

@@ -67,7 +67,7 @@ thresholds! {
     full_utilisation: f64 = 0.45,
     /// Tasks waiting per CPU, on average, below which nobody waits.
     contended_wait: f64 = 0.05,
-    /// Load Credit of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
+    /// CPU time by weight of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
     light_credit: f64 = 0.5,
     /// Run-queue wait per CPU time of a light cgroup that is long.
     light_wait_per_cpu: f64 = 1.0,

@@ -1,5 +1,7 @@
 //! A trial, for people and for programs.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{
@@ -8,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnosis::Unit,
-    trial::{Change, Figure, Group, Outcome, Policy, Prepared, TimeOfBlock, name},
+    trial::{Change, Figure, Group, Outcome, Policy, Prediction, Prepared, TimeOfBlock, name},
 };
 
 /// Cgroups and changes of a kind that are shown to people.
@@ -26,7 +28,7 @@ pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> St
     side(&mut page, "go first", &prepared.sides.light);
     side(&mut page, "pay", &prepared.sides.heavy);
     page.blank();
-    page.text("", Colour::None, &prepared.finding.verdict);
+    predicted(&mut page, &prepared.prediction);
     page.blank();
     let (threads, others): (Vec<&Change>, Vec<&Change>) =
         prepared.changes.iter().partition(|change| matches!(change, Change::Thread { .. }));
@@ -42,6 +44,25 @@ pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> St
         );
     }
     page.finish()
+}
+
+/// What this policy is predicted to do to these cgroups.
+fn predicted(page: &mut Page, prediction: &Prediction) {
+    for (figure, label) in [("light_waiting", "light: tasks waiting"), ("heavy_time", "heavy: time for the same work")]
+    {
+        let text = match (prediction.change(figure), prediction.why_not(figure)) {
+            (Some(it), _) => {
+                format!("predicted to change by {}, {} to {}", percent(it.change), percent(it.low), percent(it.high))
+            }
+            (None, Some(why)) => format!("not predicted: {why}"),
+            (None, None) => "not predicted".to_owned(),
+        };
+        page.labelled(label, &text);
+    }
+}
+
+fn plural(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn side(page: &mut Page, what: &str, groups: &[Group]) {
@@ -86,26 +107,37 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         "",
         Colour::None,
         &format!(
-            "{} cgroups first, {} pay; {pairs} blocks of {block_seconds} s with it, each between two without.",
-            light.len(),
-            heavy.len()
+            "{} first, {} pay; {} of {block_seconds} s with it, each between two without.",
+            plural(light.len(), "cgroup"),
+            heavy.len(),
+            plural(*pairs, "block")
         ),
     );
     if let Some(why) = &outcome.ended {
         page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
     }
     page.blank();
-    let headings = ["", "without", "with", "change", "95 % confidence", "changed", "predicted", "inside"];
+    let headings =
+        ["", "without", "with", "change", "95 % interval", "more than chance", "predicted change", "within prediction"];
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
     for figure in &outcome.figures {
         if let Some(why) = &figure.why_not {
             page.text("", Colour::Dim, &format!("n/a, {}: {why}.", figure.label));
         }
     }
+    let mut unpredicted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for figure in &outcome.figures {
+        if let Some(why) = &figure.predicted_why_not {
+            unpredicted.entry(why).or_default().push(figure.label);
+        }
+    }
+    for (why, labels) in unpredicted {
+        page.text("", Colour::Dim, &format!("Not predicted, {}: {why}.", labels.join(", ")));
+    }
     page.blank();
     how_measured(&mut page, outcome);
     if outcome.not_undone.is_empty() {
-        page.text("", Colour::Green, "Everything is as it was before.");
+        page.text("", Colour::Green, &format!("All changes were undone: {}.", outcome.undone));
     } else {
         page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
         outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
@@ -113,9 +145,9 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "Changed: by more than chance, all figures taken together (of those, 5 % are chance at most, on average). Predicted: of \
-         this policy and these cgroups, simulated from the time before; inside: whether the measured change is in the \
-         predicted interval. docs/trial.md says how to read it.",
+        "More than chance: all figures taken together (of those, 5 % are chance at most, on average). Predicted: of this policy \
+         and these cgroups, simulated from the time before. Within prediction: the measured change is in the predicted \
+         interval. docs/trial.md says how to read it.",
     );
     page.finish()
 }
@@ -126,14 +158,13 @@ fn cells(figure: &Figure) -> Vec<String> {
         Unit::Seconds => or(value, &|seconds| Unit::Ns.show(seconds * 1e9)),
         unit => or(value, &|value| unit.show(value)),
     };
-    let percent = |value: f64| format!("{:+.1} %", value * 100.0);
     let from_to = |low: Option<f64>, high: Option<f64>| {
         low.zip(high).map(|(low, high)| format!("{} to {}", percent(low), percent(high)))
     };
     let interval = from_to(figure.low, figure.high).unwrap_or_else(|| "n/a".to_owned());
-    let predicted = match (figure.predicted_low, figure.predicted_high) {
-        (Some(low), Some(high)) if low == high => percent(low),
-        (low, high) => from_to(low, high).unwrap_or_default(),
+    let predicted = match (figure.predicted, from_to(figure.predicted_low, figure.predicted_high)) {
+        (Some(change), Some(interval)) => format!("{} ({interval})", percent(change)),
+        _ => "n/a".to_owned(),
     };
     vec![
         figure.label.to_owned(),
@@ -145,6 +176,10 @@ fn cells(figure: &Figure) -> Vec<String> {
         predicted,
         yes_or_no(figure.is_inside()),
     ]
+}
+
+fn percent(change: f64) -> String {
+    format!("{:+.1} %", change * 100.0)
 }
 
 fn yes_or_no(is: Option<bool>) -> String {

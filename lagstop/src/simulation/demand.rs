@@ -71,6 +71,8 @@ impl Trace {
     const MOST_GROUPS: usize = 20_000;
     /// Steps that are kept, however many bursts they have.
     const FEWEST_STEPS: usize = 8;
+    /// Steps in a row that are kept: a burst may be longer than one.
+    const IN_A_ROW: usize = 4;
 
     /// All bursts in it.
     pub fn bursts(&self) -> u64 {
@@ -80,15 +82,6 @@ impl Trace {
     /// How long it is, in seconds.
     pub fn duration(&self) -> f64 {
         self.steps.iter().map(|step| step.duration).sum()
-    }
-
-    /// What was measured to wait, in seconds, by the cgroups' number.
-    pub fn measured_waits(&self) -> Vec<f64> {
-        let mut waits = vec![0.0; self.groups.len()];
-        for (group, demand) in self.steps.iter().flat_map(|step| &step.demands) {
-            waits[*group] += demand.waited;
-        }
-        waits
     }
 
     /// Whether anything can be simulated: there are CPUs that something is asked of, and neither they nor the tasks are too
@@ -108,7 +101,8 @@ impl Trace {
         let work = self.steps.iter().map(Step::work).fold(0, u64::saturating_add);
         let many = work.div_ceil(most_bursts.max(1)).max((self.duration() / most_seconds).ceil() as u64).max(1);
         let stride = (self.steps.len() / Self::FEWEST_STEPS).clamp(1, usize::try_from(many).unwrap_or(usize::MAX));
-        let steps: Vec<&Step> = self.steps.iter().step_by(stride).collect();
+        let rows = self.steps.chunks(Self::IN_A_ROW).step_by(stride);
+        let steps: Vec<&Step> = rows.flatten().collect();
         let bursts = steps.iter().map(|step| step.bursts()).fold(0, u64::saturating_add);
         let seconds: f64 = steps.iter().map(|step| step.duration).sum();
         let part = (most_bursts as f64 / bursts.max(1) as f64).min(most_seconds / seconds.max(1e-9)).min(1.0);

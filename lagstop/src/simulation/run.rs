@@ -172,8 +172,8 @@ struct Host<'a> {
 
 /// So many tasks are made without as many bursts.
 const FEW: u32 = 16;
-/// Events of a simulation at most.
-const MOST_EVENTS: u32 = 5_000_000;
+/// Events of a simulation at most, each of which looks at all CPUs.
+const MOST_WORK: u64 = 500_000_000;
 
 /// How busy the CPUs are, on average over some tens of milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -285,6 +285,9 @@ impl Shared<'_> {
 
     /// CPU time that a task may use before a quota is used up.
     fn quota_left(&self, task: usize) -> f64 {
+        if self.is_real_time(task) {
+            return f64::INFINITY;
+        }
         let mut group = self.place(task);
         let mut left = f64::INFINITY;
         while let Some(number) = group {
@@ -403,7 +406,7 @@ impl<'a> Host<'a> {
                 break;
             }
             self.events += 1;
-            if self.events > MOST_EVENTS {
+            if u64::from(self.events) * self.cpus.len() as u64 > MOST_WORK {
                 // No host does so much: there is no answer.
                 self.shared.outcome.groups.iter_mut().for_each(|served| served.wait = f64::NAN);
                 return;
@@ -513,7 +516,8 @@ impl<'a> Host<'a> {
     fn wake(&mut self, task: usize) {
         let source = &mut self.sources[self.shared.tasks[task].group];
         let is_one = source.sleepers.iter().take(source.size).any(|&one| one == task);
-        match source.next().filter(|_| is_one) {
+        // One that is too many leaves what there is to do to the others.
+        match is_one.then(|| source.next()).flatten() {
             Some(burst) => self.start(task, burst),
             None => self.shared.tasks[task].state = State::Done,
         }

@@ -13,7 +13,7 @@ pub(super) struct Frame {
     /// Its place in the timeline, from 0.
     pub(super) n: u64,
     pub(super) interval: Interval,
-    /// Who would gain from LAGS priority and who would pay.
+    /// Who may gain from going first and who may pay.
     pub(super) roles: HashMap<CgroupId, Role>,
     /// Alerts, the worst first, and of those the longest first.
     alerts: Vec<ActiveAlert>,

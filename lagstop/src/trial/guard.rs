@@ -35,7 +35,7 @@ pub struct Guard {
 struct Watched {
     path: Arc<str>,
     directory: PathBuf,
-    /// For how long it has been below the floor and wanted to run.
+    /// For how long it has been below the floor and wanted to run, in blocks with the policy: it goes on in the next one.
     below: Nanos,
 }
 
@@ -134,11 +134,6 @@ impl Guard {
         turn.extend(others);
         turn
     }
-
-    /// A block is over: nobody is held back any more.
-    pub fn forget(&mut self) {
-        self.watched.values_mut().for_each(|watched| watched.below = Nanos::ZERO);
-    }
 }
 
 /// Is it still the one that was seen? Another may have its name.
@@ -215,8 +210,6 @@ mod tests {
         assert_eq!(look(&[("light", 500), ("heavy", 10)]), None, "it had its floor, and counts anew");
         assert_eq!((look(&[("light", 500)]), look(&[("light", 500)])), (None, None));
         assert_eq!(look(&[("light", 500)]).as_deref(), Some("/heavy"), "it is in no interval");
-        guard.forget();
-        assert_eq!(guard.look(&second(&ids, &[]), wants), None);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct TimeOfBlock {
     pub from_ns: u64,
     /// Until when.
     pub to_ns: u64,
-    /// Had the light cgroups' waiting stopped to rise or fall on its own when it began to count?
+    /// Had the light cgroups' waiting stopped rising or falling on its own when it began to count?
     pub is_steady: bool,
     /// By how much the light cgroups' waits are more than what the kernel booked meanwhile, in seconds: what was waited in this
     /// time and booked after it, less what was booked in it and waited before. The figures hold it. `None`: not known, and not in them.
@@ -98,9 +98,9 @@ pub struct Figure {
     pub changed: Option<bool>,
     /// What was predicted of the change, from the time before, of this policy and these cgroups.
     pub predicted: Option<f64>,
-    /// The change is no less than that, by the prediction.
+    /// Lower end of the predicted interval.
     pub predicted_low: Option<f64>,
-    /// The change is no more than that, by the prediction.
+    /// Upper end of the predicted interval.
     pub predicted_high: Option<f64>,
     /// Why nothing is predicted of it, where something would be.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,7 +132,7 @@ struct Kind {
 const KINDS: [Kind; 10] = [
     of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
     of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
-    of_waits("heavy_time", "heavy: time for a second of work", Unit::Factor, |slice| {
+    of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| {
         let Side { cpu, wait } = slice.heavy;
         (cpu > 0.0).then(|| (cpu + wait.max(0.0)) / cpu)
     }),

@@ -52,6 +52,10 @@ pub(super) const LONG: u64 = 20_000_000;
 const PART: f64 = 0.5;
 
 impl Policy {
+    /// Why nothing can be tried.
+    pub(super) const NOT_BOTH: &str = "it takes light cgroups that wait long and heavy ones beside them, and there are not \
+                                       both: --light names the light ones";
+
     /// As on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -70,7 +74,7 @@ impl Policy {
     /// Why this kernel, or these cgroups, are not for it.
     pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
         if sides.light.is_empty() || sides.heavy.is_empty() {
-            return Err("it takes cgroups that are to go first and others that pay, and there are not both".to_owned());
+            return Err(Self::NOT_BOTH.to_owned());
         }
         match self {
             Self::LagsStatic => static_priority::changes(sides, kernel),

@@ -58,7 +58,7 @@ pub struct Prepared {
     /// What would be changed at first.
     pub changes: Vec<Change>,
     /// What is predicted.
-    prediction: Prediction,
+    pub prediction: Prediction,
     guard: Guard,
     recorder: Recorder,
     session: Session,
@@ -175,9 +175,7 @@ pub fn prepare(
 fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
     match policy {
         Some(policy) => policy.changes(sides, kernel),
-        None if sides.light.is_empty() || sides.heavy.is_empty() => {
-            Err("it takes light and heavy cgroups, and there are not both".to_owned())
-        }
+        None if sides.light.is_empty() || sides.heavy.is_empty() => Err(Policy::NOT_BOTH.to_owned()),
         None => Ok(Vec::new()),
     }
 }
@@ -367,7 +365,6 @@ impl Trial<'_> {
                 }
             }
         }
-        self.guard.forget();
         // Who waits now may not any more when things are put back, or else are changed.
         self.in_progress.look();
         if is_with {

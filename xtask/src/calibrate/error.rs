@@ -16,8 +16,8 @@ pub(crate) enum Error {
     Json { path: PathBuf, source: serde_json::Error },
     #[error("{} was measured otherwise (another lagstop, kernel, seed or times): leave out --resume, or name another --output", .0.display())]
     Otherwise(PathBuf),
-    #[error("docs/accuracy.md has no lines `{0}` and `{1}`, between which the tables go")]
-    NoPlace(&'static str, &'static str),
+    #[error("docs/accuracy.md has not all of the lines between which the answer and the tables go, in this order: {}", .0.join(", "))]
+    NoPlace([&'static str; 4]),
     #[error("{0} failed: see above")]
     Failed(String),
     #[error("interrupted; {} has what was measured until then, and --resume goes on", .0.display())]

@@ -308,7 +308,8 @@ mod tests {
         let oracle = Oracle::start(vec![home.path().to_owned()]);
         thread::sleep(STEP * 3);
         let (from_ns, began) = (monotonic(), Instant::now());
-        while began.elapsed() < Duration::from_millis(300) {
+        // The whole host is looked at four times a second.
+        while began.elapsed() < Duration::from_millis(1_200) {
             std::hint::spin_loop();
         }
         let time = Range { from_ns, to_ns: monotonic() };

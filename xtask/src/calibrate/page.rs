@@ -6,6 +6,8 @@ use std::{
     fs,
 };
 
+use lagstop::trial::Policy;
+
 use super::{
     case::FIGURES,
     error::Error,
@@ -22,12 +24,14 @@ const DATA: &str = "docs/calibration.json";
 const HELD: &str = "lagstop/src/diagnosis/forecast/held.rs";
 const BEGIN: &str = "<!-- tables: made by `cargo xtask calibrate --write-docs` -->";
 const END: &str = "<!-- end of tables -->";
+const ANSWER: &str = "<!-- answer: made by `cargo xtask calibrate --write-docs` -->";
+const ANSWERED: &str = "<!-- end of answer -->";
 
 /// Writes what was measured, and the page with it.
 pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<(), Error> {
     let page = workspace.root().join(PAGE);
     let text = fs::read_to_string(&page).map_err(Error::file(PAGE))?;
-    let text = with_tables(&text, calibration).ok_or(Error::NoPlace(BEGIN, END))?;
+    let text = with_tables(&text, calibration).ok_or(Error::NoPlace([ANSWER, ANSWERED, BEGIN, END]))?;
     super::write(&workspace.root().join(DATA), calibration)?;
     fs::write(page, text).map_err(Error::file(PAGE))?;
     fs::write(workspace.root().join(HELD), held(calibration)).map_err(Error::file(HELD))
@@ -54,9 +58,53 @@ fn held(calibration: &Calibration) -> String {
 
 /// The page with these tables.
 fn with_tables(page: &str, calibration: &Calibration) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
+    let (top, rest) = page.split_once(ANSWER)?;
+    let (_, rest) = rest.split_once(ANSWERED)?;
+    let (before, rest) = rest.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n\n{}\n{}\n{END}{after}", summary(calibration), details(calibration)))
+    let (answer, summary, details) = (answer(calibration), summary(calibration), details(calibration));
+    Some(format!("{top}{ANSWER}\n{answer}\n{ANSWERED}{before}{BEGIN}\n\n{summary}\n{details}\n{END}{after}"))
+}
+
+/// How far predictions can be trusted.
+fn answer(Calibration { cases, .. }: &Calibration) -> String {
+    let figures = |policy: Option<Policy>, name: Option<&str>| {
+        let cases = cases.iter().filter(|case| policy.is_none_or(|policy| case.policy == policy));
+        let all = cases.filter_map(Case::measured).flat_map(|measured| &measured.figures);
+        Tally::of(all.filter(|figure| name.is_none_or(|name| figure.name == name)))
+    };
+    let (all, weight) = (figures(None, None), figures(Some(Policy::Weight), None));
+    let share = |Part { some, all }: Part| {
+        if all == 0 { "n/a".to_owned() } else { format!("{:.0} %", 100.0 * some as f64 / all as f64) }
+    };
+    let points = |points: Option<f64>| points.map_or_else(|| "n/a".to_owned(), |it| format!("{:.0}", it * 100.0));
+    let mut text = format!(
+        "**Can I trust a prediction?** Use it to choose what to try, and decide by `lagstop trial`. The measured change was inside of the predicted interval for {} of {} \
+         predictions ({}); at least 80 % is the aim. For `weight`, the only policy that `diagnose` predicts: {} of {} ({}). {} more figures were not predicted; the reasons are below.\n",
+        all.inside.some,
+        all.inside.all,
+        share(all.inside),
+        weight.inside.some,
+        weight.inside.all,
+        share(weight.inside),
+        all.unpredicted
+    );
+    for name in ["light_waiting", "heavy_time"] {
+        let tally = figures(None, Some(name));
+        let _ = write!(
+            text,
+            "\n* {}: inside for {} of {}. Half of the predictions were within {} percentage points of the measured change; the median interval is {} points wide. Of \
+             {} measured changes whose 95 % interval excludes 0, {} were predicted in the wrong direction.",
+            capital(label(name)),
+            tally.inside.some,
+            tally.inside.all,
+            points(tally.error),
+            points(tally.width),
+            tally.wrong_sign.all,
+            tally.wrong_sign.some
+        );
+    }
+    text
 }
 
 /// A case in a line.
@@ -87,7 +135,7 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
     let Setup { kernel, cpu, cpus, cgroups, seed, before_seconds, trial_seconds, .. } = setup;
     let count = |is: fn(&Outcome) -> bool| cases.iter().filter(|case| is(&case.outcome)).count();
     let mut text = format!(
-        "Linux {kernel}, {cpu}, {cpus} CPUs, cgroup v{cgroups}; seed {seed}; {before_seconds} s before each trial of {trial_seconds} s.\n\n\
+        "Linux {kernel}, {cpu}, {cpus} CPUs, cgroup v{cgroups}; seed {seed}; {before_seconds} s before each trial of {trial_seconds} s (`lagstop trial` takes 15 s and 60 s by default).\n\n\
          {} cases: {} measured, {} refused, {} failed, {} not run.\n\n",
         cases.len(),
         count(|outcome| matches!(outcome, Outcome::Measured(_))),
@@ -99,7 +147,8 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
     if let Some((median, most)) = median(others.clone()).zip(others.into_iter().reduce(f64::max)) {
         let _ = writeln!(
             text,
-            "Everything else on the host, lagstop included, took {median:.2} CPUs in the median case, and {most:.2} at most.\n"
+            "Work outside of the light and heavy cgroups, lagstop's included, took {median:.2} of {cpus} CPUs in the median case, and {most:.2} at most. The more there is, the noisier \
+             are the measured changes.\n"
         );
     }
     let measured: Vec<(&Case, &Figure)> = cases
@@ -110,7 +159,7 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
     let policies: BTreeMap<&str, ()> = cases.iter().map(|case| (case.policy.name(), ())).collect();
     tallies(&mut text, "", &measured, ["all"], |_, _| "all");
     tallies(&mut text, "figure", &measured, FIGURES.map(label), |_, figure| label(&figure.name));
-    tallies(&mut text, "load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
+    tallies(&mut text, "kind of load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
     tallies(&mut text, "policy", &measured, policies.into_keys(), |case, _| case.policy.name());
     exceptions(&mut text, cases);
     text
@@ -139,14 +188,14 @@ fn tallies<'a>(
         by,
         "predicted",
         "not predicted",
-        "measured inside",
+        "trial inside",
         "oracle inside",
         "intervals overlap",
-        "wrong sign",
-        "median error",
-        "against the oracle",
-        "median width",
-        "trial against the oracle",
+        "wrong direction",
+        "error against trial",
+        "error against oracle",
+        "width",
+        "trial's own error",
     ];
     table(text, &headings, rows);
 }
@@ -248,10 +297,10 @@ fn details(Calibration { cases, .. }: &Calibration) -> String {
 /// A figure's name, for people.
 fn label(name: &str) -> &'static str {
     match name {
-        "light_waiting" => "light waiting",
-        "heavy_waiting" => "heavy waiting",
-        "heavy_time" => "heavy time",
-        "waiting" => "host waiting",
+        "light_waiting" => "light: tasks waiting",
+        "heavy_waiting" => "heavy: tasks waiting",
+        "heavy_time" => "heavy: time for the same work",
+        "waiting" => "host: tasks waiting",
         "switches" => "switches",
         "overhead" => "overhead",
         _ => "another figure",
@@ -293,14 +342,6 @@ fn shown(estimate: &Estimate) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_lagstop_knows_of_calibration_and_the_page_are_of_the_same_measurement() {
-        let workspace = Workspace::here();
-        let read = |path: &str| fs::read_to_string(workspace.root().join(path)).unwrap();
-        let calibration: Calibration = serde_json::from_str(&read(DATA)).unwrap();
-        assert_eq!(read(HELD), held(&calibration));
-        assert_eq!(with_tables(&read(PAGE), &calibration).unwrap(), read(PAGE));
-    }
     use crate::calibrate::read;
 
     #[test]
@@ -309,6 +350,8 @@ mod tests {
         let calibration = read(&workspace.root().join(DATA)).unwrap();
         let page = fs::read_to_string(workspace.root().join(PAGE)).unwrap();
         assert!(page == with_tables(&page, &calibration).unwrap(), "cargo xtask calibrate --from {DATA} --write-docs");
+        let known = fs::read_to_string(workspace.root().join(HELD)).unwrap();
+        assert!(known == held(&calibration), "cargo xtask calibrate --from {DATA} --write-docs");
     }
 
     #[test]

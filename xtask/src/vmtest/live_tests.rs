@@ -129,6 +129,8 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_trial_ends_before_anybody_starves"),
     program("a_wait_counts_in_the_block_that_it_was_spent_in"),
     program("a_trial_of_nothing_changes_nothing"),
+    program("diagnose_names_pods_and_not_their_containers"),
+    program("a_trial_changes_pods_and_not_their_containers"),
     program("a_refused_recording_leaves_files_as_they_were"),
     program("a_standard_error_that_nobody_reads_is_no_matter"),
     program("a_recording_rotates_by_time_and_keeps_the_last_files"),

@@ -2,8 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{super::asked::Asked, Competitors, Forecaster, sum};
-use crate::simulation::{Outcome, Served};
+use super::{
+    Competitors, Forecaster,
+    fit::{Fit, HARDLY, Side, Sides, kinds},
+};
+use crate::{
+    simulation::{Group, Outcome, Served},
+    stats::student,
+};
 
 /// What is predicted of a figure, as shares of what it was. `low` ≤ `change` ≤ `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,8 +30,11 @@ pub struct Forecast {
     pub(in crate::diagnosis) errors: Errors,
     /// Waits by side, in tasks waiting: measured, simulated as it is, and simulated with the intervention.
     pub(in crate::diagnosis) waiting: [Waiting; 3],
-    /// Waits of each cgroup, by its number in the trace, in tasks waiting: simulated as it is, and with the intervention.
-    waits: Vec<(f64, f64)>,
+    /// Does the simulation reproduce what was measured of the light and of the heavy?
+    is_near: bool,
+    /// Waits of each cgroup and all inside of it, by its number in the trace, in tasks waiting: simulated as it is, and with
+    /// the intervention.
+    inside: Vec<(f64, f64)>,
     /// Halves of simulations, and those of them in which the light wait at least so much less.
     gains: Vec<f64>,
 }
@@ -46,12 +55,9 @@ pub(in crate::diagnosis) struct Waiting {
     pub(in crate::diagnosis) all: f64,
 }
 
-/// A side of which the simulation is off by more, as a share of what was measured, is not predicted.
-pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
-/// Waits, in tasks waiting, below which there is no ratio to speak of.
-const HARDLY: f64 = 0.001;
-/// An interval holds the true value in four of five predictions, or more: Student's t of twice three simulations at 90 %.
-const REACH: f64 = 2.13;
+/// The part of simulations that may be outside of their own spread: the interval is meant to hold what is measured in four of
+/// five trials, which differ by more than that.
+const OUTSIDE: f64 = 0.1;
 /// No prediction is surer than that, as a share of what is measured: of what is as good as gone the logarithm says nothing.
 const LEAST_REACH: f64 = 0.03;
 /// The part of the CPU time of those that are to go first that tasks may have which never slept: they may have starved.
@@ -60,19 +66,20 @@ const MOST_ENDLESS: f64 = 0.1;
 const ERROR_LEFT: f64 = 0.5;
 
 impl Predicted {
-    /// From the logarithms of ratios, those with as much to do before those with more, and what else they may be off by. Which
-    /// of the two it is, or what in between, is not known.
-    fn of(logarithms: &[f64], off: f64) -> Option<Self> {
-        let (open, closed) = logarithms.split_at(logarithms.len() / 2);
+    /// From the logarithms of ratios, for each kind of arrivals, and what else they may be off by. Which of the kinds it is, or
+    /// what in between, is not known.
+    fn of(logarithms: &[Vec<f64>], off: f64) -> Option<Self> {
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-        let squares = |of: &[f64]| of.iter().map(|it| (it - mean(of)).powi(2)).sum::<f64>();
-        let variance = (squares(open) + squares(closed)) / (logarithms.len() - 2) as f64;
-        let (middle, apart) = (f64::midpoint(mean(open), mean(closed)), (mean(open) - mean(closed)) / 2.0);
-        let reach = (REACH * REACH * variance + off * off + apart * apart).sqrt();
+        let means: Vec<f64> = logarithms.iter().map(|of| mean(of)).collect();
+        let (least, most) = means.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &it| (a.min(it), b.max(it)));
+        let squares: f64 = logarithms.iter().map(|of| of.iter().map(|it| (it - mean(of)).powi(2)).sum::<f64>()).sum();
+        let freedom = logarithms.iter().map(|of| of.len() as f64 - 1.0).sum::<f64>();
+        let chance = student::quantile(OUTSIDE, freedom) * (squares / freedom).sqrt();
+        let (middle, reach) = (f64::midpoint(least, most), (most - least) / 2.0 + chance.hypot(off));
         let change = middle.exp_m1();
         let low = (middle - reach).exp_m1().min(change - LEAST_REACH).max(-1.0);
-        let it = Self { change, low, high: (middle + reach).exp_m1().max(change + LEAST_REACH) };
-        (it.low.is_finite() && it.high.is_finite()).then_some(it)
+        let high = (middle + reach).exp_m1().max(change + LEAST_REACH);
+        (middle.is_finite() && reach.is_finite() && high.is_finite()).then_some(Self { change, low, high })
     }
 
     /// Is it sure to rise, or to fall?
@@ -89,7 +96,7 @@ impl Errors {
 }
 
 /// What a figure is of a simulation, on which side's waits it rests, and what a prediction of it is off by at the least, as a
-/// logarithm: what is seen of it in docs/accuracy.md where the simulation itself is right.
+/// logarithm: what was seen in an earlier calibration where the simulation itself is right.
 struct Kind {
     name: &'static str,
     of: fn(&Outcome, &Sides) -> f64,
@@ -97,146 +104,92 @@ struct Kind {
     least_off: f64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Light,
-    Heavy,
-    All,
-}
-
-/// Which cgroups of the trace are on which side.
-struct Sides {
-    light: Vec<bool>,
-    heavy: Vec<bool>,
-}
-
-impl Sides {
-    fn light(&self, groups: &[Served]) -> Served {
-        sum(groups, |number| self.light[number])
-    }
-
-    fn heavy(&self, groups: &[Served]) -> Served {
-        sum(groups, |number| self.heavy[number])
-    }
-
-    fn others(&self, groups: &[Served]) -> Served {
-        sum(groups, |number| !self.light[number] && !self.heavy[number])
-    }
-}
-
 fn time_for_work(served: Served) -> f64 {
     (served.cpu + served.wait) / served.cpu
 }
 
 const KINDS: [Kind; 7] = [
-    Kind {
-        name: "light_waiting",
-        of: |outcome, sides| sides.light(&outcome.groups).wait,
-        rests_on: Side::Light,
-        least_off: 0.2,
-    },
-    Kind {
-        name: "heavy_waiting",
-        of: |outcome, sides| sides.heavy(&outcome.groups).wait,
-        rests_on: Side::Heavy,
-        least_off: 0.08,
-    },
-    Kind {
-        name: "heavy_time",
-        of: |outcome, sides| time_for_work(sides.heavy(&outcome.groups)),
-        rests_on: Side::Heavy,
-        least_off: 0.07,
-    },
-    Kind {
-        name: "others_time",
-        of: |outcome, sides| time_for_work(sides.others(&outcome.groups)),
-        rests_on: Side::All,
-        least_off: 0.1,
-    },
-    Kind { name: "waiting", of: |outcome, _| outcome.wait(), rests_on: Side::All, least_off: 0.07 },
-    Kind { name: "switches", of: |outcome, _| outcome.switches, rests_on: Side::All, least_off: 0.15 },
-    Kind { name: "overhead", of: |outcome, _| outcome.switching, rests_on: Side::All, least_off: 0.3 },
+    kind("light_waiting", Side::Light, 0.2, |outcome, sides| sides.of(Side::Light, &outcome.groups).wait),
+    kind("heavy_waiting", Side::Heavy, 0.08, |outcome, sides| sides.of(Side::Heavy, &outcome.groups).wait),
+    kind("heavy_time", Side::Heavy, 0.07, |outcome, sides| time_for_work(sides.of(Side::Heavy, &outcome.groups))),
+    kind("others_time", Side::Others, 0.1, |outcome, sides| time_for_work(sides.of(Side::Others, &outcome.groups))),
+    kind("waiting", Side::All, 0.07, |outcome, _| outcome.wait()),
+    kind("switches", Side::All, 0.15, |outcome, _| outcome.switches),
+    kind("overhead", Side::All, 0.3, |outcome, _| outcome.switching),
 ];
 
+const fn kind(name: &'static str, rests_on: Side, least_off: f64, of: fn(&Outcome, &Sides) -> f64) -> Kind {
+    Kind { name, of, rests_on, least_off }
+}
+
 impl Forecast {
+    /// Where more happens than can be simulated.
+    pub(super) fn none() -> Self {
+        let why = || Err("more happens than can be simulated".to_owned());
+        Self { figures: KINDS.iter().map(|kind| (kind.name, why())).collect(), is_near: false, ..Self::default() }
+    }
+
     pub(super) fn of(from: &Forecaster<'_>, competitors: &Competitors, then: &[Outcome]) -> Self {
         let sides = Sides {
             light: from.all_inside(competitors.light.iter().map(|path| &**path)),
             heavy: from.all_inside(competitors.heavy.iter().map(|path| &**path)),
         };
-        let seconds = from.trace().duration();
-        let waits_now = |is: &dyn Fn(usize) -> bool| {
-            from.now.iter().map(|outcome| sum(&outcome.groups, is).wait).sum::<f64>() / from.now.len() as f64
-        };
-        let error = |is: &dyn Fn(usize) -> bool| {
-            let measured = from.measured(is);
-            (measured / seconds >= HARDLY).then(|| waits_now(is) / measured - 1.0)
-        };
-        let (light, heavy) = (|number: usize| sides.light[number], |number: usize| sides.heavy[number]);
-        let errors = Errors {
-            light: error(&light),
-            heavy: error(&heavy),
-            others: error(&|number| !light(number) && !heavy(number)),
-        };
-        let all = error(&|_| true);
+        let fit = |side| Fit::of(from, &sides, side);
+        let (light, heavy, others, all) = (fit(Side::Light), fit(Side::Heavy), fit(Side::Others), fit(Side::All));
         let is_endless = from.never_sleeps(&sides.light) > MOST_ENDLESS;
         let figure = |kind: &Kind| {
             if is_endless {
                 return Err(
-                    "those that are to go first never slept: how much more they would do is not known".to_owned()
+                    "threads that never slept used more than a tenth of the CPU time of those that go first: how much \
+                            more they would do is not known"
+                        .to_owned(),
                 );
             }
-            let (error, whose) = match kind.rests_on {
-                Side::Light => (errors.light, "those that are to go first"),
-                Side::Heavy => (errors.heavy, "the heavy ones"),
-                Side::All => (all, "all"),
-            };
-            let Some(error) = error else { return Err(format!("{whose} hardly wait")) };
             if kind.name == "overhead" && !from.has_costs {
                 return Err("switch costs were not measured in enough intervals".to_owned());
             }
-            if error.is_nan() || error.abs() > MOST_OFF {
-                let percent = 100.0 * (1.0 + error);
-                return Err(format!(
-                    "simulated as they are, the waits of {whose} come out {percent:.0} % of the measured: too far off"
-                ));
-            }
+            let fit = match kind.rests_on {
+                Side::Light => &light,
+                Side::Heavy => &heavy,
+                Side::Others => &others,
+                Side::All => &all,
+            };
+            let fit = fit.as_ref().map_err(|misfit| misfit.sentence(kind.rests_on))?;
             let ratio = |(now, then): (&Outcome, &Outcome)| ((kind.of)(then, &sides) / (kind.of)(now, &sides)).ln();
-            let ratios: Vec<f64> = from.now.iter().zip(then).map(ratio).collect();
-            let off = (ERROR_LEFT * error.ln_1p()).hypot(kind.least_off);
+            let ratios: Vec<Vec<f64>> = pairs(&from.now, then, &fit.kinds)
+                .map(|(now, then)| now.iter().zip(then).map(ratio).collect())
+                .collect();
+            let off = (ERROR_LEFT * fit.error.ln_1p()).hypot(kind.least_off);
             Predicted::of(&ratios, off).ok_or_else(|| "there is no ratio: it is 0 in a simulation".to_owned())
         };
-        let waiting = |outcomes: &[Outcome]| {
-            let mean =
-                |of: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(of).sum::<f64>() / outcomes.len() as f64 / seconds;
-            Waiting {
-                light: mean(&|outcome| sides.light(&outcome.groups).wait),
-                heavy: mean(&|outcome| sides.heavy(&outcome.groups).wait),
-                all: mean(&Outcome::wait),
-            }
+        // What is said of the light ones is of the simulations that reproduce them.
+        let kinds = light.as_ref().map_or_else(|_| vec![0, 1], |fit| fit.kinds.clone());
+        let runs = || pairs(&from.now, then, &kinds).flat_map(|(now, then)| now.iter().zip(then));
+        let count = runs().count().max(1) as f64;
+        let seconds = from.trace().duration();
+        let waiting = |of: &dyn Fn(Side) -> f64| Waiting {
+            light: of(Side::Light) / seconds,
+            heavy: of(Side::Heavy) / seconds,
+            all: of(Side::All) / seconds,
         };
-        let measured = Waiting {
-            light: from.measured(light) / seconds,
-            heavy: from.measured(heavy) / seconds,
-            all: from.measured(|_| true) / seconds,
-        };
-        let waits = |number: usize| {
-            let wait = |outcomes: &[Outcome]| outcomes.iter().map(|outcome| outcome.groups[number].wait).sum::<f64>();
-            let mean = seconds * from.now.len() as f64;
-            (wait(&from.now) / mean, wait(then) / mean)
-        };
+        let wait = |outcome: &Outcome, side| sides.of(side, &outcome.groups).wait;
         let gain = |(now, then): (&Outcome, &Outcome)| {
-            let half = |outcome: &Outcome| sides.light(&outcome.half).wait;
-            let whole = |outcome: &Outcome| sides.light(&outcome.groups).wait;
+            let half = |outcome: &Outcome| sides.of(Side::Light, &outcome.half).wait;
+            let whole = |outcome: &Outcome| wait(outcome, Side::Light);
             let (first, second) = (half(then) / half(now), (whole(then) - half(then)) / (whole(now) - half(now)));
             [1.0 - first, 1.0 - second]
         };
         Self {
             figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).collect(),
-            errors,
-            waiting: [measured, waiting(&from.now), waiting(then)],
-            waits: (0..from.trace().groups.len()).map(waits).collect(),
-            gains: from.now.iter().zip(then).flat_map(gain).collect(),
+            errors: Errors { light: Fit::error(&light), heavy: Fit::error(&heavy), others: Fit::error(&others) },
+            is_near: Fit::is_near(&light) && Fit::is_near(&heavy),
+            waiting: [
+                waiting(&|side| from.measured(|number| sides.has(side, number)).wait),
+                waiting(&|side| runs().map(|(now, _)| wait(now, side)).sum::<f64>() / count),
+                waiting(&|side| runs().map(|(_, then)| wait(then, side)).sum::<f64>() / count),
+            ],
+            inside: inside(&from.trace().groups, runs(), seconds * count),
+            gains: runs().flat_map(gain).collect(),
         }
     }
 
@@ -252,21 +205,89 @@ impl Forecast {
 
     /// What is left of the wait of a cgroup and all inside of it: 1 is no change. `None` where it hardly waits, or where the
     /// simulation is too far off.
-    pub(in crate::diagnosis) fn left(&self, asked: &Asked, number: usize) -> Option<f64> {
-        self.is_near().then_some(())?;
-        let inside = self.waits.iter().enumerate().filter(|&(inner, _)| asked.is_inside(inner, number));
-        let (now, then) = inside.fold((0.0, 0.0), |sum, (_, waits)| (sum.0 + waits.0, sum.1 + waits.1));
+    pub(in crate::diagnosis) fn left(&self, number: usize) -> Option<f64> {
+        self.is_near.then_some(())?;
+        let &(now, then) = self.inside.get(number)?;
         (now > HARDLY).then(|| then / now)
     }
 
     /// Does the simulation reproduce what was measured of both sides? Who hardly waits cannot be off.
-    pub(in crate::diagnosis) fn is_near(&self) -> bool {
-        self.errors.worst().is_none_or(|error| error.abs() <= MOST_OFF)
+    pub(in crate::diagnosis) const fn is_near(&self) -> bool {
+        self.is_near
     }
 
     /// Of the halves of all simulations: in how many the light are spared this part of their wait, of how many.
     pub(in crate::diagnosis) fn agreeing(&self, gain: f64) -> (u64, u64) {
         let agree = self.gains.iter().filter(|&&it| it >= gain).count();
         (agree as u64, self.gains.len() as u64)
+    }
+}
+
+/// Simulations as it is and with the intervention, for each of these kinds of arrivals.
+fn pairs<'o>(
+    now: &'o [Outcome],
+    then: &'o [Outcome],
+    wanted: &[usize],
+) -> impl Iterator<Item = (&'o [Outcome], &'o [Outcome])> {
+    let all = kinds(now).zip(kinds(then)).enumerate();
+    all.filter(|(kind, _)| wanted.contains(kind)).map(|(_, pair)| pair)
+}
+
+/// Waits of each cgroup and all inside of it, as it is and with the intervention, over all `runs`, by `time`.
+fn inside<'o>(groups: &[Group], runs: impl Iterator<Item = (&'o Outcome, &'o Outcome)>, time: f64) -> Vec<(f64, f64)> {
+    let mut sums = vec![(0.0, 0.0); groups.len()];
+    for (now, then) in runs {
+        for (number, (now, then)) in now.groups.iter().zip(&then.groups).enumerate() {
+            for above in std::iter::successors(Some(number), |&number| groups[number].parent) {
+                sums[above].0 += now.wait / time;
+                sums[above].1 += then.wait / time;
+            }
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, expected: f64) -> bool {
+        (found - expected).abs() < 1e-6
+    }
+
+    #[test]
+    fn the_prediction_is_in_the_middle_and_reaches_beyond_both_ends() {
+        let half = (0.5_f64).ln();
+        // Nothing is left, or half of it, whatever the seed.
+        let it = Predicted::of(&[vec![2.0 * half; 5], vec![0.0; 5]], 0.1).unwrap();
+        assert!(near(it.change, -0.5), "{it:?}");
+        assert!(near(it.low, 0.25 * (-0.1_f64).exp() - 1.0) && near(it.high, (0.1_f64).exp() - 1.0), "{it:?}");
+        let one = Predicted::of(&[vec![half; 5]], 0.1).unwrap();
+        assert!(one.is_significant() && near(one.high, 0.5 * (0.1_f64).exp() - 1.0), "{one:?}");
+    }
+
+    #[test]
+    fn seeds_that_differ_make_it_wider() {
+        let spread = [-0.2, -0.1, 0.0, 0.1, 0.2];
+        let it = Predicted::of(&[spread.to_vec()], 0.0).unwrap();
+        // Student's t of four degrees of freedom at 90 %, times the standard deviation.
+        let reach = 2.131_847 * (0.1_f64 / 4.0).sqrt();
+        assert!(near(it.high, reach.exp_m1()) && !it.is_significant(), "{it:?}");
+        let never = Predicted::of(&[vec![0.0; 5]], 0.0).unwrap();
+        assert_eq!((never.low, never.high), (-LEAST_REACH, LEAST_REACH), "nothing is surer than that");
+        assert_eq!(Predicted::of(&[vec![f64::NEG_INFINITY; 5]], 0.1), None);
+        assert_eq!(Predicted::of(&[vec![f64::NAN; 5]], 0.1), None);
+    }
+
+    #[test]
+    fn what_is_inside_counts_for_all_above() {
+        let group = |parent| Group { parent, ..Group::default() };
+        let wait = |waits: [f64; 3]| Outcome {
+            groups: waits.map(|wait| Served { wait, ..Served::default() }).into(),
+            ..Outcome::default()
+        };
+        let (now, then) = (wait([1.0, 2.0, 4.0]), wait([1.0, 1.0, 1.0]));
+        let found = inside(&[group(None), group(Some(0)), group(Some(1))], [(&now, &then)].into_iter(), 2.0);
+        assert_eq!(found, [(3.5, 1.5), (3.0, 1.0), (2.0, 0.5)]);
     }
 }

@@ -70,3 +70,58 @@ impl Competitors {
         Ok(Self { light: paths(first), heavy: paths(pays) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        diagnosis::{Observations, fixture},
+        model::{Cgroup, CgroupId, Level, Nanos, Totals},
+    };
+
+    /// Cgroups by path, each with so many milliseconds of CPU time in a second.
+    fn competitors(rows: &[(&str, u64)], light: &[&str]) -> Result<[Vec<String>; 2], String> {
+        let row = |(id, &(path, ms)): (u64, &(&str, u64))| Cgroup {
+            id: CgroupId(id),
+            path: path.into(),
+            name: path.into(),
+            levels: Some(vec![Level::DEFAULT; path.matches('/').count()].into()),
+            totals: Totals {
+                cpu_ns: Nanos(ms * 1_000_000),
+                runq_wait_ns: Some(Nanos(1_000_000)),
+                voluntary_switches: 10,
+                threads: 1,
+                ..Totals::default()
+            },
+            ..Cgroup::default()
+        };
+        let mut observations = Observations::new(fixture::session());
+        observations.add(&fixture::interval_of(0, (20..).zip(rows).map(row).collect()));
+        let sides = observations.competitors(|path| light.contains(&path))?;
+        Ok([sides.light, sides.heavy].map(|paths| paths.iter().map(ToString::to_string).collect()))
+    }
+
+    #[test]
+    fn containers_compete_as_their_pods_and_with_those_nearest() {
+        let rows = [("/pods/a/web", 50), ("/pods/b/batch", 900), ("/system/agent", 600)];
+        let found = competitors(&rows, &["/pods/a/web"]).unwrap();
+        assert_eq!(found, [vec!["/pods/a"], vec!["/pods/b"]], "the agent is no pod");
+    }
+
+    #[test]
+    fn where_nobody_beside_is_heavy_the_next_level_is_looked_at() {
+        let rows = [("/pods/a/web", 50), ("/pods/b/api", 40), ("/system/batch", 900)];
+        assert_eq!(competitors(&rows, &["/pods/a/web"]).unwrap(), [vec!["/pods"], vec!["/system"]]);
+        let rows = [("/pods/a/web", 50), ("/pods/b/api", 40)];
+        let [light, heavy] = competitors(&rows, &["/pods/a/web", "/pods/b/api"]).unwrap();
+        assert!(light.is_empty() && heavy.is_empty());
+    }
+
+    #[test]
+    fn a_change_that_would_reach_both_sides_is_refused() {
+        let why = competitors(&[("/a", 900), ("/a/inner", 10)], &["/a/inner"]).unwrap_err();
+        assert!(why.contains("is inside of the other: a change would reach both"), "{why}");
+        let rows = [("/pods/a/web", 50), ("/pods/b/batch", 900), ("/system/agent", 60)];
+        let why = competitors(&rows, &["/pods/a/web", "/system/agent"]).unwrap_err();
+        assert!(why.contains("competes for some and against others"), "{why}");
+    }
+}

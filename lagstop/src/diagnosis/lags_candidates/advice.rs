@@ -11,10 +11,26 @@ const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 /// Tries it, measures what it does, and puts everything back.
 pub(super) fn trial() -> Advice {
     Advice::new(
-        "Try it before it stays: this weighs those that go first and those that pay as simulated here, in turns with how it is \
-         now, measures both sides beside what is predicted, and puts everything back.",
+        "Try it first. The trial measures anew who is light and who is heavy, takes turns with and without the new weights, \
+         shows what changed beside what is predicted, and undoes all of it.",
     )
     .command("sudo lagstop trial --policy weight --from-diagnose --apply")
+}
+
+/// The same, of just those that can go first without the others taking longer than they should, where these are not all.
+pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
+    let only = judged.advised();
+    let can_be_named =
+        |one: &&Unit<'_>| one.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
+    if only.len() == judged.waiting || only.is_empty() || !only.iter().all(can_be_named) {
+        return trial();
+    }
+    let named: String = only.iter().map(|one| format!(" --light {}", one.path)).collect();
+    Advice::new(
+        "Try it first, with those that can go first. The trial takes turns with and without the new weights, shows what changed \
+         beside what is predicted, and undoes all of it.",
+    )
+    .command(&*format!("sudo lagstop trial --policy weight{named} --apply"))
 }
 
 /// The most promising first, of what this kernel offers.
@@ -28,7 +44,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     heavy.truncate(COMMANDS);
 
     let write = |one: &Unit<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
-    let mut advice = vec![trial()];
+    let mut advice = vec![trial_of(judged)];
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
@@ -45,9 +61,10 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         let file = |weight: f64| (weight / 100.0 * f64::from(usual)).round().clamp(1.0, 1e5) as u64;
         Some(
             Advice::new(format!(
-                "Give {} the weight that was simulated: the heavier ones beside it pay for it. Writing {} to {weight} again \
-                 undoes it.",
+                "A part of what was simulated: raise the weight of {}. The prediction also raises those of all {} that go first, \
+                 and lowers those of the heavy ones: the trial without --apply lists them. To undo it, write {} to {weight}.",
                 one.subject(),
+                judged.advised().len(),
                 file(one.weight * 100.0)
             ))
             .command_if(write(one, weight, &file(*to).to_string())),
@@ -56,8 +73,8 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
             Advice::new(format!(
-                "Where {} is work that can wait, let it run only when none of its siblings wants to. It may starve. Writing 0 \
-                 undoes it.",
+                "If {} is work that can wait, let it run only when none of its siblings wants to. It may starve. To undo it, \
+                 write 0.",
                 one.subject()
             ))
             .command_if(write(one, "cpu.idle", "1"))

@@ -33,17 +33,17 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let overhead = whole.overhead().zip(forecast.change("overhead"));
     let (seconds, bursts) = judged.extent.unwrap_or_default();
     vec![
-        error("light_error", "simulation off, light", forecast.errors.light, measured.light, now.light),
-        error("heavy_error", "simulation off, heavy", forecast.errors.heavy, measured.heavy, now.heavy),
+        error("light_error", "simulation error, light", forecast.errors.light, measured.light, now.light),
+        error("heavy_error", "simulation error, heavy", forecast.errors.heavy, measured.heavy, now.heavy),
         error(
             "others_error",
-            "simulation off, all others",
+            "simulation error, all others",
             forecast.errors.others,
             measured.all - measured.light - measured.heavy,
             now.all - now.light - now.heavy,
         ),
         change("light_waiting", "waits of those that go first", "light_waiting").note(format!(
-            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated six times over",
+            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated ten times over",
             forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", range(it))).unwrap_or_default(),
             say::number(then.light),
             say::number(now.light),
@@ -55,11 +55,11 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             "wait spared, of each",
             plan.median,
             Unit::Share,
-            "they hardly wait in the simulation",
+            forecast.why_not("light_waiting").unwrap_or("they hardly wait in the simulation"),
         )
         .note("the median of those that go first"),
-        change("heavy_time", "heavy: time for their work", "heavy_time"),
-        change("others_time", "all others: time for their work", "others_time"),
+        change("heavy_time", "heavy: time for the same work", "heavy_time"),
+        change("others_time", "all others: time for the same work", "others_time"),
         change("waiting_change", "all waits", "waiting"),
         Figure::measured("queue_length", "tasks per CPU then", shorter, Unit::Tasks, "all waits are not predicted")
             .note(format!("running ones included; {} now", Unit::Tasks.show(queue(1.0)))),

@@ -6,7 +6,7 @@ use super::units::{Arena, Unit};
 use crate::{
     diagnosis::{
         Observations, Thresholds,
-        forecast::{Competitors, Forecast, Forecaster, Intervention},
+        forecast::{Competitors, Forecast, Forecaster, Intervention, Predicted},
     },
     model::Level,
 };
@@ -35,6 +35,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// At the far end of the interval others may take so many times as much longer as they should.
+    const AT_WORST: f64 = 2.0;
+
     /// For all that wait long, and if the others do not bear that, for the lightest half and fourth of them. Gives the first
     /// that they bear, or else the first of all. `None` where nothing can be simulated.
     pub(super) fn best(
@@ -69,11 +72,8 @@ impl Plan {
         let sides = Competitors { light: paths(first), heavy: paths(&heavy) };
         let forecast =
             forecaster.forecast(&sides, &Intervention { weights: weights.clone(), ..Intervention::default() });
-        let mut spared: Vec<f64> = first
-            .iter()
-            .filter_map(|it| Some(1.0 - forecast.left(&observations.asked, it.number)?))
-            .filter(|it| it.is_finite())
-            .collect();
+        let mut spared: Vec<f64> =
+            first.iter().filter_map(|it| Some(1.0 - forecast.left(it.number)?)).filter(|it| it.is_finite()).collect();
         spared.sort_by(f64::total_cmp);
         let median =
             (!spared.is_empty()).then(|| f64::midpoint(spared[(spared.len() - 1) / 2], spared[spared.len() / 2]));
@@ -87,6 +87,20 @@ impl Plan {
             self.forecast.change(name).is_none_or(|it| it.change <= thresholds.heavy_tolerance)
         };
         bears("heavy_time") && bears("others_time")
+    }
+
+    /// Are light ones spared at either end of what is predicted, and do the others take no more than [`Self::AT_WORST`] of
+    /// what they should? What these pay is known, too.
+    pub(super) fn is_sure(&self, thresholds: &Thresholds) -> bool {
+        let [measured, ..] = self.forecast.waiting;
+        let bears = |name: &str, waiting: f64| {
+            let is_borne = |it: Predicted| it.high <= Self::AT_WORST * thresholds.heavy_tolerance;
+            // Whoever hardly waits has little to lose.
+            waiting < thresholds.contended_wait || self.forecast.change(name).is_some_and(is_borne)
+        };
+        let others = measured.all - measured.light - measured.heavy;
+        let is_spared = self.forecast.change("light_waiting").is_some_and(|it| it.high < 0.0);
+        is_spared && bears("heavy_time", measured.heavy) && bears("others_time", others)
     }
 
     /// Is what it spares worth it?

@@ -110,7 +110,7 @@ fn a_report_reads_like_this() {
           "subject": {
             "kind": "host"
           },
-          "verdict": "How many cgroups this host bears cannot be said: it takes 24 intervals at least, and there are 6.",
+          "verdict": "Cannot tell how many cgroups this host can take: it takes 24 intervals at least, and there are 6.",
           "measured": [],
           "threshold": [
             {

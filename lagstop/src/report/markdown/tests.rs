@@ -106,9 +106,9 @@ fn an_overloaded_host_is_a_ticket() {
 
     - Do not add work because other tools show room, and do not buy CPUs because they show none: 0.42 cores come back when switching is brought down. See the finding scheduling\_overhead for how.
 
-    ## INFO: 2 of 3 cgroups in “/apps.slice” below their fair share wait long, while 1 above it used 77.1 % of the cgroups' CPU time. What going first would do is not predicted: simulated as they are, the waits of those that are to go first come out 16 % of the measured: too far off. A trial tells.
+    ## INFO: 2 of 3 cgroups in “/apps.slice” below their fair share wait long; 1 above it used 77.1 % of these cgroups' CPU time. What more weight would do is not predicted: simulating the host as it is puts waits of those that go first -80 % off the measured; the limit is 50 %. Run a trial to find out.
 
-    `lags_candidates`, host. Confidence low: 40 intervals, 422 k waits; it is worth it in 6 of 12 halves of simulations; simulated as it is, waits come out 16.4 % of the measured; that is too far off to predict from.
+    `lags_candidates`, host. Confidence low: 40 intervals, 422 k waits; simulated as it is, waits are -80 % off; too far off to predict from.
 
     | | | |
     | --- | ---: | --- |
@@ -118,18 +118,18 @@ fn an_overloaded_host_is_a_ticket() {
     | their wait per CPU time | × 10.0 | 1.21 ms each on average |
     | heavy cgroups | 1 | 77.1 % of the CPU time |
     | their wait per CPU time | × 3.68 | 1.14 ms each on average |
-    | simulation off, light | -83.6 % | simulated as it is: 0.12 instead of 0.71 tasks waiting |
-    | simulation off, heavy | -63.1 % | simulated as it is: 2.51 instead of 6.81 tasks waiting |
-    | simulation off, all others | -62.8 % | simulated as it is: 1.78 instead of 4.80 tasks waiting |
-    | waits of those that go first | n/a | simulated as they are, the waits of those that are to go first come out 16 % of the measured: too far off |
-    | wait spared, of each | n/a | they hardly wait in the simulation |
-    | heavy: time for their work | n/a | simulated as they are, the waits of the heavy ones come out 37 % of the measured: too far off |
-    | all others: time for their work | n/a | simulated as they are, the waits of all come out 36 % of the measured: too far off |
-    | all waits | n/a | simulated as they are, the waits of all come out 36 % of the measured: too far off |
-    | tasks per CPU then | n/a | all waits are not predicted |
-    | switches | n/a | simulated as they are, the waits of all come out 36 % of the measured: too far off |
-    | overhead | n/a | simulated as they are, the waits of all come out 36 % of the measured: too far off |
-    | cores freed | n/a | overhead is not predicted |
+    | simulation error, light | -80.1 % | simulated as it is: 0.12 instead of 0.71 tasks waiting |
+    | simulation error, heavy | -54.4 % | simulated as it is: 2.50 instead of 6.81 tasks waiting |
+    | simulation error, all others | -35.9 % | simulated as it is: 1.80 instead of 4.80 tasks waiting |
+    | waits of those that go first | n/a | simulating the host as it is puts waits of those that go first -80 % off the measured; the limit is 50 % |
+    | wait spared, of each | n/a | simulating the host as it is puts waits of those that go first -80 % off the measured; the limit is 50 % |
+    | heavy: time for the same work | n/a | simulating the host as it is puts waits of the heavy ones -54 % off the measured; the limit is 50 % |
+    | all others: time for the same work | n/a | simulating the host as it is puts CPU time of all others +432 % off the measured; the limit is 25 % |
+    | all waits | -1.3 % | -29.8 % to +38.7 % |
+    | tasks per CPU then | 3.64 tasks | running ones included; 3.68 tasks now |
+    | switches | 10.6 % | -24.7 % to +62.5 % |
+    | overhead | 11.7 % | -29.1 % to +75.9 % |
+    | cores freed | -0.050 cores |  |
     | light cgroups that can go first | 2 | of 2 that wait long |
     | heavy: batch | 8.45 tasks | Load Credit; 77.1 % of the CPU time, waited × 3.68 its own, p99 wait 1.44 ms |
     | light, gaining most: train | 10.0 tasks | Load Credit; 10.4 % of the CPU time, waited × 19.2 its own, p99 wait 1.18 ms |
@@ -157,7 +157,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     **What to do**
 
-    - Try it before it stays: this weighs those that go first and those that pay as simulated here, in turns with how it is now, measures both sides beside what is predicted, and puts everything back.
+    - Try it first. The trial measures anew who is light and who is heavy, takes turns with and without the new weights, shows what changed beside what is predicted, and undoes all of it.
 
       ```sh
       sudo lagstop trial --policy weight --from-diagnose --apply
@@ -194,7 +194,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     ## No problem, or not enough data
 
-    - **OK**, `density`: The tasks got most CPU time with the most active cgroups, 4: the peak was not reached.
+    - **OK**, `density`: No peak found: the tasks got most CPU time at or near the most active cgroups there were, 4.
     - **OK**, `migrations`: No cgroup's tasks are moved from CPU to CPU too often.
     - **OK**, `overcommitted_threads`: No cgroup has many more runnable threads than CPUs that it gets.
     - **OK**, `quota_without_cpuset`: No cgroup with a quota of its own ran.

@@ -91,45 +91,47 @@ fn an_overloaded_host_reads_like_this() {
                     none: 0.42 cores come back when switching is brought down. See the finding
                     scheduling_overhead for how.
 
-    [INFO] 2 of 3 cgroups in “/apps.slice” below their fair share wait long, while 1 above it used 77.1
-    % of the cgroups' CPU time. What going first would do is not predicted: simulated as they are, the
-    waits of those that are to go first come out 16 % of the measured: too far off. A trial tells.
+    [INFO] 2 of 3 cgroups in “/apps.slice” below their fair share wait long; 1 above it used 77.1 % of
+    these cgroups' CPU time. What more weight would do is not predicted: simulating the host as it is
+    puts waits of those that go first -80 % off the measured; the limit is 50 %. Run a trial to find
+    out.
       lags_candidates, host
-        tasks waiting per CPU            3.08 tasks
-        wait per CPU time                    × 5.13  of all cgroups compared
-        light cgroups                             3  22.9 % of the CPU time
-        their wait per CPU time              × 10.0  1.21 ms each on average
-        heavy cgroups                             1  77.1 % of the CPU time
-        their wait per CPU time              × 3.68  1.14 ms each on average
-        simulation off, light               -83.6 %  simulated as it is: 0.12 instead of 0.71 tasks
-                                                     waiting
-        simulation off, heavy               -63.1 %  simulated as it is: 2.51 instead of 6.81 tasks
-                                                     waiting
-        simulation off, all others          -62.8 %  simulated as it is: 1.78 instead of 4.80 tasks
-                                                     waiting
-        waits of those that go first            n/a  simulated as they are, the waits of those that are
-                                                     to go first come out 16 % of the measured: too far
-                                                     off
-        wait spared, of each                    n/a  they hardly wait in the simulation
-        heavy: time for their work              n/a  simulated as they are, the waits of the heavy ones
-                                                     come out 37 % of the measured: too far off
-        all others: time for their work         n/a  simulated as they are, the waits of all come out 36
-                                                     % of the measured: too far off
-        all waits                               n/a  for the same reason
-        tasks per CPU then                      n/a  all waits are not predicted
-        switches                                n/a  simulated as they are, the waits of all come out 36
-                                                     % of the measured: too far off
-        overhead                                n/a  for the same reason
-        cores freed                             n/a  overhead is not predicted
-        light cgroups that can go first           2  of 2 that wait long
-        heavy: batch                     8.45 tasks  Load Credit; 77.1 % of the CPU time, waited × 3.68
-                                                     its own, p99 wait 1.44 ms
-        light, gaining most: train       10.0 tasks  Load Credit; 10.4 % of the CPU time, waited × 19.2
-                                                     its own, p99 wait 1.18 ms
-        light, gaining most: web         0.90 tasks  Load Credit; 8.3 % of the CPU time, waited × 2.77
-                                                     its own, p99 wait 18.9 ms
-        light, gaining most: api�[2J     0.50 tasks  Load Credit; 4.2 % of the CPU time, waited × 1.50
-                                                     its own, p99 wait 15.7 ms
+        tasks waiting per CPU                 3.08 tasks
+        wait per CPU time                         × 5.13  of all cgroups compared
+        light cgroups                                  3  22.9 % of the CPU time
+        their wait per CPU time                   × 10.0  1.21 ms each on average
+        heavy cgroups                                  1  77.1 % of the CPU time
+        their wait per CPU time                   × 3.68  1.14 ms each on average
+        simulation error, light                  -80.1 %  simulated as it is: 0.12 instead of 0.71 tasks
+                                                          waiting
+        simulation error, heavy                  -54.4 %  simulated as it is: 2.50 instead of 6.81 tasks
+                                                          waiting
+        simulation error, all others             -35.9 %  simulated as it is: 1.80 instead of 4.80 tasks
+                                                          waiting
+        waits of those that go first                 n/a  simulating the host as it is puts waits of
+                                                          those that go first -80 % off the measured;
+                                                          the limit is 50 %
+        wait spared, of each                         n/a  for the same reason
+        heavy: time for the same work                n/a  simulating the host as it is puts waits of the
+                                                          heavy ones -54 % off the measured; the limit
+                                                          is 50 %
+        all others: time for the same work           n/a  simulating the host as it is puts CPU time of
+                                                          all others +432 % off the measured; the limit
+                                                          is 25 %
+        all waits                                 -1.3 %  -29.8 % to +38.7 %
+        tasks per CPU then                    3.64 tasks  running ones included; 3.68 tasks now
+        switches                                  10.6 %  -24.7 % to +62.5 %
+        overhead                                  11.7 %  -29.1 % to +75.9 %
+        cores freed                         -0.050 cores
+        light cgroups that can go first                2  of 2 that wait long
+        heavy: batch                          8.45 tasks  Load Credit; 77.1 % of the CPU time, waited ×
+                                                          3.68 its own, p99 wait 1.44 ms
+        light, gaining most: train            10.0 tasks  Load Credit; 10.4 % of the CPU time, waited ×
+                                                          19.2 its own, p99 wait 1.18 ms
+        light, gaining most: web              0.90 tasks  Load Credit; 8.3 % of the CPU time, waited ×
+                                                          2.77 its own, p99 wait 18.9 ms
+        light, gaining most: api�[2J          0.50 tasks  Load Credit; 4.2 % of the CPU time, waited ×
+                                                          1.50 its own, p99 wait 15.7 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
                     first hardly matters
@@ -142,9 +144,8 @@ fn an_overloaded_host_reads_like_this() {
         threshold   heavy_tolerance 10.0 %: default; lagstop's own choice; the CFS-LAGS paper (arXiv
                     2508.15703, §4.1) adds to the light ones until the latency target of the others is
                     missed
-        confidence  low: 40 intervals, 422 k waits; it is worth it in 6 of 12 halves of simulations;
-                    simulated as it is, waits come out 16.4 % of the measured; that is too far off to
-                    predict from
+        confidence  low: 40 intervals, 422 k waits; simulated as it is, waits are -80 % off; too far off
+                    to predict from
         against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
                     circumstantial.
         against     Weights were not recorded: all are taken to have the usual one. Where they differ,
@@ -153,9 +154,9 @@ fn an_overloaded_host_reads_like_this() {
                     how long they run is drawn at random; who wakes whom, affinities and nice values are
                     left out. Whether somebody does more when it is done sooner is not known: the
                     prediction is in the middle.
-        advice      Try it before it stays: this weighs those that go first and those that pay as
-                    simulated here, in turns with how it is now, measures both sides beside what is
-                    predicted, and puts everything back.
+        advice      Try it first. The trial measures anew who is light and who is heavy, takes turns
+                    with and without the new weights, shows what changed beside what is predicted, and
+                    undoes all of it.
                     $ sudo lagstop trial --policy weight --from-diagnose --apply
 
     [INFO] Of 12.3 tasks waiting on average, 0 % wait behind other cgroups, 0 % behind their own, 0 % in
@@ -178,7 +179,7 @@ fn an_overloaded_host_reads_like_this() {
                     of their busy time; elsewhere it is behind itself for no more than all of its CPU
                     time there could have been, which is what is not known.
 
-    [OK] The tasks got most CPU time with the most active cgroups, 4: the peak was not reached.
+    [OK] No peak found: the tasks got most CPU time at or near the most active cgroups there were, 4.
       density, host
 
     [OK] No cgroup's tasks are moved from CPU to CPU too often.
@@ -226,15 +227,15 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     tracepoint).
       utilisation, host
 
-    [NOT ENOUGH DATA] Who waits cannot be said: it takes 5 intervals at least, and
-    there are 4.
+    [NOT ENOUGH DATA] Cannot tell which cgroups wait: it takes 5 intervals at least,
+    and there are 4.
       lags_candidates, host
 
     [NOT ENOUGH DATA] What tasks wait for cannot be said: it takes 5 intervals at
     least, and there are 4.
       wait_causes, host
 
-    [NOT ENOUGH DATA] How many cgroups this host bears cannot be said: it takes 5
+    [NOT ENOUGH DATA] Cannot tell how many cgroups this host can take: it takes 5
     intervals at least, and there are 4.
       density, host
 

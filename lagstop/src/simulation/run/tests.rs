@@ -151,6 +151,35 @@ fn a_quota_ends_a_cgroups_time_in_each_period() {
     assert_close("the other", outcome.groups[2].cpu, 20.0, 0.02);
 }
 
+/// A quota is for others than real-time tasks.
+#[test]
+fn real_time_tasks_go_on_when_a_quota_is_used_up() {
+    let mut trace = trace(1, 20, &[spins(0), spins(1), sleeps(1, 100, 2.0)]);
+    trace.groups[0].quota = Some((0.01, 0.1));
+    (trace.groups[1].parent, trace.groups[2].parent) = (Some(0), Some(0));
+    let outcome = run_free(&trace, &usual(1), &real_time(&[2]));
+    assert_close("real-time", outcome.groups[2].cpu, 4.0, 0.02);
+    assert!(outcome.groups[2].wait < 0.1, "{outcome:?}");
+    assert_close("under the quota", outcome.groups[1].cpu, 2.0, 0.1);
+}
+
+#[test]
+fn where_there_are_fewer_tasks_the_others_do_their_work() {
+    let mut trace = trace(4, 20, &[sleeps(30, 200, 1.0)]);
+    trace.steps.iter_mut().step_by(2).for_each(|step| step.demands[0].1.tasks = 20);
+    assert_close("work", run_free(&trace, &usual(4), &Policy::none()).groups[0].cpu, 4.0, 0.02);
+}
+
+/// The first one is idle at the start, for it was heavy before.
+#[test]
+fn who_is_heavy_is_decided_anew() {
+    let trace = trace(1, 40, &[sleeps(1, 50, 2.0), spins(2), spins(2)]);
+    let dynamic = Dynamic { ranked: vec![0, 1, 2], heavy: vec![0], every: 0.5, heavy_from: 1.2, light_below: 0.8 };
+    let then = run_free(&trace, &usual(1), &Policy { dynamic: Some(dynamic), ..Policy::none() });
+    let now = run_free(&trace, &usual(1), &Policy::none());
+    assert!(then.groups[0].wait < 0.5 * now.groups[0].wait, "{then:?} and {now:?}");
+}
+
 #[test]
 fn tasks_stay_on_their_cpus() {
     let mut trace = trace(2, 10, &[spins(2), spins(1)]);

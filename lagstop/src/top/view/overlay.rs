@@ -40,7 +40,7 @@ const HOST_TERMS: [(&str, &str); 10] = [
 
 /// Marks before a cgroup's name.
 const MARKS: [(&str, &str); 4] = [
-    ("▲", "would gain from LAGS priority: light, and waits long for little; the line below the table says why"),
+    ("▲", "may gain from going first: light, and waits long; the line below the table says why"),
     ("▽", "would pay for it: heavy, while light ones wait"),
     ("!", "crosses a threshold"),
     ("!!", "crosses a critical threshold"),

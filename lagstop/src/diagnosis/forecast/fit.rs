@@ -1,0 +1,183 @@
+//! How far the simulation of what was measured is off, and which of its kinds can be gone by.
+
+use super::{Forecaster, SEEDS, sum};
+use crate::simulation::{Outcome, Served};
+
+/// Whose waits a figure rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Light,
+    Heavy,
+    Others,
+    All,
+}
+
+/// Which cgroups of the trace are on which side, by their numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Sides {
+    pub(super) light: Vec<bool>,
+    pub(super) heavy: Vec<bool>,
+}
+
+/// The simulations that reproduce what was measured of a side.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Fit {
+    /// By the number of the kind of arrivals.
+    pub(super) kinds: Vec<usize>,
+    /// Waits simulated over waits measured, less 1: of the kind that is further off.
+    pub(super) error: f64,
+}
+
+/// Why nothing is predicted of a side.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Misfit {
+    /// It hardly waits: there is no ratio to speak of.
+    HardlyWaits,
+    /// No simulation reproduces it; waits are off by so much in the nearest.
+    Off { error: f64, why: String },
+}
+
+/// A side of which the simulation is off by more, as a share of what was measured, is not predicted.
+pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
+/// The same of its CPU time.
+const MOST_CPU_OFF: f64 = 0.25;
+/// Waits, in tasks waiting, below which there is no ratio to speak of.
+pub(super) const HARDLY: f64 = 0.001;
+
+impl Side {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Light => "those that go first",
+            Self::Heavy => "the heavy ones",
+            Self::Others => "all others",
+            Self::All => "all",
+        }
+    }
+}
+
+impl Sides {
+    pub(super) fn has(&self, side: Side, number: usize) -> bool {
+        match side {
+            Side::Light => self.light[number],
+            Side::Heavy => self.heavy[number],
+            Side::Others => !self.light[number] && !self.heavy[number],
+            Side::All => true,
+        }
+    }
+
+    /// What became of a side.
+    pub(super) fn of(&self, side: Side, groups: &[Served]) -> Served {
+        sum(groups, |number| self.has(side, number))
+    }
+}
+
+impl Fit {
+    pub(super) fn of(from: &Forecaster<'_>, sides: &Sides, side: Side) -> Result<Self, Misfit> {
+        let measured = from.measured(|number| sides.has(side, number));
+        if measured.wait / from.trace().duration() < HARDLY {
+            return Err(Misfit::HardlyWaits);
+        }
+        let kinds: Vec<Served> = kinds(&from.now).map(|runs| mean(runs, sides, side)).collect();
+        Self::among(&kinds, measured, side)
+    }
+
+    /// Those of `simulated`, one for each kind of arrivals, that are near what was measured.
+    fn among(simulated: &[Served], measured: Served, side: Side) -> Result<Self, Misfit> {
+        let off = |it: &Served| (it.wait / measured.wait - 1.0, it.work / measured.work - 1.0);
+        let is_near = |&(wait, cpu): &(f64, f64)| wait.abs() <= MOST_OFF && cpu.abs() <= MOST_CPU_OFF;
+        let offs: Vec<(f64, f64)> = simulated.iter().map(off).collect();
+        let further = |a: f64, b: f64| a.ln_1p().abs().total_cmp(&b.ln_1p().abs());
+        let near = offs.iter().enumerate().filter(|(_, off)| is_near(off));
+        let kinds: Vec<usize> = near.clone().map(|(kind, _)| kind).collect();
+        if let Some(error) = near.map(|(_, off)| off.0).max_by(|&a, &b| further(a, b)) {
+            return Ok(Self { kinds, error });
+        }
+        let nearest = offs.iter().min_by(|a, b| further(a.0, b.0)).copied();
+        let (error, cpu) = nearest.unwrap_or((f64::NAN, f64::NAN));
+        let (what, off, most) = match error.abs() <= MOST_OFF {
+            true => ("CPU time", cpu, MOST_CPU_OFF),
+            false => ("waits", error, MOST_OFF),
+        };
+        let why = format!(
+            "simulating the host as it is puts {what} of {} {:+.0} % off the measured; the limit is {:.0} %",
+            side.name(),
+            100.0 * off,
+            100.0 * most
+        );
+        Err(Misfit::Off { error, why })
+    }
+
+    /// The error, or that of the nearest simulation. `None` of a side that hardly waits.
+    pub(super) fn error(of: &Result<Self, Misfit>) -> Option<f64> {
+        match of {
+            Ok(fit) => Some(fit.error),
+            Err(Misfit::Off { error, .. }) => Some(*error),
+            Err(Misfit::HardlyWaits) => None,
+        }
+    }
+
+    /// Nothing speaks against going by what is simulated of the side: one that hardly waits cannot be off.
+    pub(super) const fn is_near(of: &Result<Self, Misfit>) -> bool {
+        !matches!(of, Err(Misfit::Off { .. }))
+    }
+}
+
+impl Misfit {
+    pub(super) fn sentence(&self, side: Side) -> String {
+        match self {
+            Self::HardlyWaits => format!("{} hardly wait", side.name()),
+            Self::Off { why, .. } => why.clone(),
+        }
+    }
+}
+
+/// The simulations of each kind of arrivals.
+pub(super) fn kinds(all: &[Outcome]) -> impl Iterator<Item = &[Outcome]> {
+    all.chunks(SEEDS.len())
+}
+
+fn mean(runs: &[Outcome], sides: &Sides, side: Side) -> Served {
+    let count = runs.len() as f64;
+    let sum = runs.iter().map(|run| sides.of(side, &run.groups)).fold(Served::default(), |sum, it| Served {
+        cpu: sum.cpu + it.cpu,
+        work: sum.work + it.work,
+        wait: sum.wait + it.wait,
+    });
+    Served { cpu: sum.cpu / count, work: sum.work / count, wait: sum.wait / count }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEASURED: Served = Served { cpu: 10.0, work: 10.0, wait: 4.0 };
+
+    fn served(work: f64, wait: f64) -> Served {
+        Served { cpu: work, work, wait }
+    }
+
+    #[test]
+    fn two_that_are_off_either_way_are_not_near_together() {
+        let both = [served(10.0, 1.6), served(10.0, 6.4)];
+        let Err(Misfit::Off { error, why }) = Fit::among(&both, MEASURED, Side::Light) else { panic!("on average") };
+        assert!((error - 0.6).abs() < 1e-9 && why.contains("waits of those that go first +60 % off"), "{why}");
+    }
+
+    #[test]
+    fn the_kind_that_reproduces_what_was_measured_is_gone_by() {
+        let open_only = [served(10.0, 5.0), served(10.0, 9.0)];
+        assert_eq!(Fit::among(&open_only, MEASURED, Side::All), Ok(Fit { kinds: vec![0], error: 0.25 }));
+        let both = Fit::among(&[served(10.0, 4.4), served(9.0, 3.2)], MEASURED, Side::All).unwrap();
+        assert_eq!(both.kinds, [0, 1]);
+        assert!((both.error + 0.2).abs() < 1e-9, "that of the one further off: {both:?}");
+    }
+
+    /// Who is backlogged would take all there is.
+    #[test]
+    fn one_that_takes_more_cpu_time_than_it_had_is_off() {
+        let Err(misfit) = Fit::among(&[served(30.0, 4.0)], MEASURED, Side::Heavy) else {
+            panic!("three times as much")
+        };
+        assert!(misfit.sentence(Side::Heavy).contains("CPU time of the heavy ones +200 % off"), "{misfit:?}");
+    }
+}
