@@ -7,6 +7,8 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use lagstop::{model::Interval, recording::Reader};
+
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/dense.jsonl");
 
 fn lagstop(arguments: &[&str]) -> Output {
@@ -30,9 +32,10 @@ fn refused(arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-fn intervals(path: &Path) -> Vec<String> {
-    let text = fs::read_to_string(path).unwrap();
-    text.lines().filter(|line| line.starts_with(r#"{"kind":"interval""#)).map(str::to_owned).collect()
+/// As they are read: what an older lagstop did not write is written as what it stands for.
+fn intervals(path: &Path) -> Vec<Interval> {
+    let mut reader = Reader::open(path).unwrap();
+    (0..reader.len()).map(|n| reader.interval(n).unwrap()).collect()
 }
 
 #[test]
