@@ -57,7 +57,7 @@ fn predicted(page: &mut Page, prediction: &Prediction) {
             (None, Some(why)) => format!("not predicted: {why}"),
             (None, None) => "not predicted".to_owned(),
         };
-        page.labelled(label, &text);
+        page.text("", Colour::None, &format!("{label}: {text}."));
     }
 }
 
