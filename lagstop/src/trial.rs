@@ -12,6 +12,8 @@ mod guard;
 mod in_progress;
 mod journal;
 mod outcome;
+#[cfg(test)]
+mod placebo;
 mod policy;
 mod prediction;
 mod run;

@@ -111,7 +111,10 @@ impl Asked {
                 demands.push((self.place(cgroup), demand));
             }
         }
-        demands.sort_unstable_by_key(|&(group, _)| group);
+        // Of two that had the same path, one after the other, the one that did more.
+        let did = |demand: &Demand| demand.spun + demand.work();
+        demands.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then(did(other).total_cmp(&did(one))));
+        demands.dedup_by_key(|&mut (group, _)| group);
         self.demands += demands.len();
         let cpus = usize::try_from(interval.host.cpus_online).unwrap_or(usize::MAX);
         self.trace.cpus = self.trace.cpus.max(cpus);
@@ -156,11 +159,9 @@ impl Asked {
                 None => self.add_node(above.into(), Group { parent, ..Group::default() }),
             });
         }
-        match self.nodes.get(path) {
-            // Until now only others were inside of it.
-            Some(&number) if self.ids[number].is_none() => number,
-            _ => self.add_node(Arc::clone(path), Group { parent, ..Group::default() }),
-        }
+        // One that was there before, or that only others were inside of until now.
+        let there = self.nodes.get(path).copied();
+        there.unwrap_or_else(|| self.add_node(Arc::clone(path), Group { parent, ..Group::default() }))
     }
 
     fn add_node(&mut self, path: Arc<str>, group: Group) -> usize {
@@ -199,6 +200,45 @@ impl Asked {
         });
         self.stride *= 2;
         self.demands = self.trace.steps.iter().map(|step| step.demands.len()).sum();
+        self.forget();
+    }
+
+    /// Forgets the cgroups that asked for nothing in what is kept: in a month of short-lived ones these are almost all.
+    fn forget(&mut self) {
+        let mut is_used = vec![false; self.trace.groups.len()];
+        for &(number, _) in self.trace.steps.iter().flat_map(|step| &step.demands) {
+            let above = std::iter::successors(Some(number), |&number| self.trace.groups[number].parent);
+            above.take_while(|&number| !std::mem::replace(&mut is_used[number], true)).for_each(drop);
+        }
+        let mut kept = 0;
+        let new: Vec<Option<usize>> = is_used
+            .iter()
+            .map(|&is_used| {
+                kept += usize::from(is_used);
+                is_used.then(|| kept - 1)
+            })
+            .collect();
+        let is_kept = |number: usize| new[number].is_some();
+        let only = |number: &mut usize| match new[*number] {
+            Some(to) => {
+                *number = to;
+                true
+            }
+            None => false,
+        };
+        let mut numbers = 0..;
+        self.trace.groups.retain(|_| numbers.next().is_some_and(is_kept));
+        let mut numbers = 0..;
+        self.paths.retain(|_| numbers.next().is_some_and(is_kept));
+        let mut numbers = 0..;
+        self.ids.retain(|_| numbers.next().is_some_and(is_kept));
+        for group in &mut self.trace.groups {
+            group.parent = group.parent.and_then(|parent| new[parent]);
+        }
+        self.numbers.retain(|_, number| only(number));
+        self.nodes.retain(|_, number| only(number));
+        let demands = self.trace.steps.iter_mut().flat_map(|step| &mut step.demands);
+        demands.for_each(|(number, _)| *number = new[*number].unwrap_or_default());
     }
 }
 
@@ -230,6 +270,40 @@ mod tests {
         assert_eq!(asked.trace.steps.len() as u64, (all as u64).div_ceil(asked.stride));
         assert_eq!((asked.numbers.len(), asked.trace.groups.len(), asked.trace.cpus), (4, 5, 4), "and their slice");
         assert!(asked.trace.is_sound());
+    }
+
+    #[test]
+    fn cgroups_that_came_and_went_are_forgotten() {
+        let mut asked = Asked::default();
+        let weighs = |weight: f64| Level { weight: Some(weight), ..Level::DEFAULT };
+        let all = 120_000;
+        for n in 0..all {
+            let job = cgroup(1_000 + n, &format!("/jobs/{n}"), &[weighs(300.0), weighs(100.0)]);
+            asked.add(&fixture::interval_of(n, vec![job, cgroup(7, "/web", &[weighs(200.0)])]));
+        }
+        let count = asked.trace.groups.len();
+        assert!(count < 2 * MOST_DEMANDS && asked.ids.len() == count && asked.paths.len() == count, "{count}");
+        assert!(asked.numbers.len() < count && asked.trace.is_sound());
+        let web = asked.number_at("/web").unwrap();
+        assert_eq!(
+            (asked.number(CgroupId(7)), asked.id(web), asked.trace.groups[web].weight),
+            (Some(web), Some(CgroupId(7)), 2.0)
+        );
+        for &(number, _) in asked.trace.steps.iter().flat_map(|step| &step.demands) {
+            let parent = asked.trace.groups[number].parent.map(|parent| &**asked.path(parent));
+            assert_eq!(parent, (number != web).then_some("/jobs"), "{}", asked.path(number));
+        }
+    }
+
+    #[test]
+    fn one_that_was_started_anew_is_at_the_same_place() {
+        let mut asked = Asked::default();
+        for (n, id) in [(0, 10), (1, 11)] {
+            asked.add(&fixture::interval_of(n, vec![cgroup(id, "/web", &[Level::DEFAULT])]));
+        }
+        let number = asked.number_at("/web").unwrap();
+        assert_eq!((asked.trace.groups.len(), asked.id(number)), (1, Some(CgroupId(11))));
+        assert!(asked.trace.steps.iter().all(|step| step.demands[0].0 == number));
     }
 
     fn cgroup(id: u64, path: &str, levels: &[Level]) -> Cgroup {

@@ -67,8 +67,8 @@ pub struct Intervention {
     pub real_time: Vec<Arc<str>>,
     /// `cpu.idle` of whoever is heavy by Load Credit now: who is ranked, who is idle at first, and how.
     pub dynamic: Option<Ranking>,
-    /// Latency-Aware Group Scheduling in the kernel.
-    pub lightest_first: bool,
+    /// Ranked by Latency-Aware Group Scheduling in the kernel.
+    pub lightest_first: Vec<Arc<str>>,
 }
 
 /// How cgroups become idle by Load Credit and no longer are.
@@ -222,7 +222,7 @@ impl Forecaster<'_> {
                 heavy_from: it.heavy_from,
                 light_below: it.light_below,
             }),
-            lightest_first: intervention.lightest_first,
+            lightest_first: intervention.lightest_first.iter().filter_map(number).collect(),
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnosis::Unit,
-    trial::{Change, Figure, Group, Outcome, Policy, Prediction, Prepared, TimeOfBlock, name},
+    trial::{Change, Figure, Group, Outcome, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, name},
 };
 
 /// Cgroups and changes of a kind that are shown to people.
@@ -18,6 +18,17 @@ const TOP: usize = 8;
 
 /// What would be changed.
 pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> String {
+    let Prepared { sides, changes, prediction, .. } = prepared;
+    plan_of(policy, sides, changes, prediction, options)
+}
+
+fn plan_of(
+    policy: Option<Policy>,
+    sides: &Sides,
+    changes: &[Change],
+    prediction: &Prediction,
+    options: Options,
+) -> String {
     let mut page = Page::new(options);
     page.text(
         "",
@@ -25,23 +36,19 @@ pub fn plan(policy: Option<Policy>, prepared: &Prepared, options: Options) -> St
         &format!("{} would be tried like this. Nothing was changed: --apply does it.", name(policy)),
     );
     page.blank();
-    side(&mut page, "go first", &prepared.sides.light);
-    side(&mut page, "pay", &prepared.sides.heavy);
+    side(&mut page, "go first", &sides.light);
+    side(&mut page, "pay", &sides.heavy);
     page.blank();
-    predicted(&mut page, &prepared.prediction);
+    predicted(&mut page, prediction);
     page.blank();
     let (threads, others): (Vec<&Change>, Vec<&Change>) =
-        prepared.changes.iter().partition(|change| matches!(change, Change::Thread { .. }));
+        changes.iter().partition(|change| matches!(change, Change::Thread { .. }));
     for change in others.iter().take(TOP).chain(threads.iter().take(TOP)) {
         page.text("  ", Colour::Cyan, &change.to_string());
     }
     let shown = others.len().min(TOP) + threads.len().min(TOP);
-    if prepared.changes.len() > shown {
-        page.text(
-            "  ",
-            Colour::Dim,
-            &format!("and {} more, which --format json lists", prepared.changes.len() - shown),
-        );
+    if changes.len() > shown {
+        page.text("  ", Colour::Dim, &format!("and {} more, which --format json lists", changes.len() - shown));
     }
     page.finish()
 }
@@ -79,7 +86,17 @@ struct Plan<'a> {
     policy: Option<Policy>,
     light: Vec<&'a str>,
     heavy: Vec<&'a str>,
+    /// By the name of the figure.
+    predicted: BTreeMap<&'static str, PlannedFigure<'a>>,
     changes: &'a [Change],
+}
+
+/// What is predicted of a figure: a change and its interval, or why there is none.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum PlannedFigure<'a> {
+    Predicted { change: f64, low: f64, high: f64 },
+    Not { why_not: &'a str },
 }
 
 /// The same for programs.
@@ -94,6 +111,17 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
         policy,
         light: light.iter().map(String::as_str).collect(),
         heavy: heavy.iter().map(String::as_str).collect(),
+        predicted: prepared
+            .prediction
+            .figures()
+            .map(|(name, figure)| {
+                let figure = match figure {
+                    Ok(Predicted { change, low, high }) => PlannedFigure::Predicted { change, low, high },
+                    Err(why_not) => PlannedFigure::Not { why_not },
+                };
+                (name, figure)
+            })
+            .collect(),
         changes: &prepared.changes,
     })
 }
@@ -195,7 +223,14 @@ fn how_measured(page: &mut Page, outcome: &Outcome) {
     let count = blocks.len() as f64;
     let counted = blocks.iter().map(TimeOfBlock::seconds).sum::<f64>() / count;
     let mut counts = format!("Of each block, {counted:.1} of {block_seconds:.1} s count on average.");
-    let unsteady = blocks.iter().filter(|block| !block.is_steady).count();
+    let how_many = |is_steady| blocks.iter().filter(|block| block.is_steady == is_steady).count();
+    let (unsteady, unknown) = (how_many(Some(false)), how_many(None));
+    if unknown > 0 {
+        counts += &format!(
+            " In {unknown} of {} too few intervals counted to tell whether waiting was steady: take longer blocks.",
+            blocks.len()
+        );
+    }
     if unsteady > 0 {
         counts += &format!(
             " In {unsteady} of {} the light cgroups' waiting still rose or fell at half: what one block left behind may \
@@ -203,7 +238,7 @@ fn how_measured(page: &mut Page, outcome: &Outcome) {
             blocks.len()
         );
     }
-    page.text("", if unsteady > 0 { Colour::Yellow } else { Colour::Dim }, &counts);
+    page.text("", if unsteady + unknown > 0 { Colour::Yellow } else { Colour::Dim }, &counts);
     let moved = |is_with: bool, of: fn(&TimeOfBlock) -> Option<f64>| {
         let of_these = || blocks.iter().filter(move |block| block.is_with == is_with);
         let sum = of_these().map(of).sum::<Option<f64>>()?;
@@ -274,7 +309,7 @@ mod tests {
             is_with,
             from_ns: 5_000_000_000,
             to_ns: 5_000_000_000 + ms * 1_000_000,
-            is_steady: !is_with,
+            is_steady: Some(!is_with),
             light_moved_seconds: Some(0.0),
             heavy_moved_seconds: Some(if is_with { 1.25 } else { -0.5 }),
         }
@@ -301,6 +336,31 @@ mod tests {
             undone: 12,
             not_undone: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_plan_reads_like_this() {
+        let group = |path: &str| Group {
+            id: crate::model::CgroupId(9),
+            path: path.to_owned(),
+            directory: format!("/sys/fs/cgroup{path}").into(),
+            cores: 1.0,
+        };
+        let sides = Sides { light: vec![group("/web"), group("/api")], heavy: vec![group("/batch")] };
+        let change = |path: &str, before: &str, after: &str| Change::File {
+            directory: group(path).directory,
+            inode: 9,
+            file: "cpu.weight".to_owned(),
+            before: before.to_owned(),
+            after: after.to_owned(),
+        };
+        let changes = [change("/web", "100", "800"), change("/api", "100", "400"), change("/batch", "100", "50")];
+        let prediction = Prediction::with([
+            ("light_waiting", Ok(Predicted { change: -0.514, low: -0.62, high: -0.38 })),
+            ("heavy_time", Err("the heavy ones hardly wait".to_owned())),
+        ]);
+        let options = Options { width: 100, colour: false };
+        insta::assert_snapshot!(plan_of(Some(Policy::Weight), &sides, &changes, &prediction, options));
     }
 
     #[test]

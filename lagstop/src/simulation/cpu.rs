@@ -307,7 +307,7 @@ impl Cpu {
             self.must_pick |= current.is_idle;
             return;
         }
-        if let Some(first) = shared.goes_first(mine, theirs) {
+        if let Some(first) = shared.goes_first(mine, theirs, self.at) {
             self.must_pick |= first;
             return;
         }
@@ -329,7 +329,7 @@ impl Cpu {
             loop {
                 let queue = &self.queues[index(group)];
                 let picked = queue.pick(true)?;
-                let who = shared.lightest(picked, queue.entities());
+                let who = shared.lightest(picked, queue.entities(), self.at);
                 let queue = &mut self.queues[index(group)];
                 queue.swap_turns(picked, who);
                 if queue.find(who).is_some_and(|it| it.is_leaving) {

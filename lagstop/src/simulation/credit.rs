@@ -45,11 +45,6 @@ impl Credits {
         }
     }
 
-    /// Load Credit when it changed last: who is lighter now is who was.
-    pub(super) fn of(&self, number: usize) -> f64 {
-        self.groups[number].credit
-    }
-
     pub(super) fn at(&self, number: usize, now: f64) -> f64 {
         let count = &self.groups[number];
         count.inside + (count.credit - count.inside) * (-(now - count.at) / TIME).exp()

@@ -11,9 +11,9 @@ pub struct Policy {
     pub real_time: Vec<usize>,
     /// Idle is whoever of these is heavy by Load Credit now.
     pub dynamic: Option<Dynamic>,
-    /// In each queue the cgroup with the lowest Load Credit goes first (CFS-LAGS paper, arXiv 2508.15703, §4.2). Tasks of the
-    /// root share with the others as ever.
-    pub lightest_first: bool,
+    /// Of these in one queue, the one with the lowest Load Credit goes first (CFS-LAGS paper, arXiv 2508.15703, §4.2). They
+    /// share with others as ever.
+    pub lightest_first: Vec<usize>,
 }
 
 /// What a cgroup weighs.

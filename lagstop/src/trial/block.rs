@@ -20,6 +20,8 @@ pub(super) struct Slice {
     pub duration: f64,
     pub light: Side,
     pub heavy: Side,
+    /// All that is neither.
+    pub others: Side,
     pub host: Sample,
     /// Waits were not measured in all of it.
     pub is_unmeasured: bool,
@@ -36,6 +38,7 @@ impl Slice {
             duration: interval.duration_ns.seconds(),
             light: Side::default(),
             heavy: Side::default(),
+            others: Side::default(),
             host: Sample::from(&interval.host),
             is_unmeasured: false,
             moved: None,
@@ -47,7 +50,7 @@ impl Slice {
             } else if holds(&sides.heavy) {
                 &mut slice.heavy
             } else {
-                continue;
+                &mut slice.others
             };
             side.cpu += cgroup.totals.cpu_ns.seconds();
             match cgroup.totals.runq_wait_ns {
@@ -76,6 +79,7 @@ impl Slice {
         let add = |one: &mut Side, other: Side| *one = Side { cpu: one.cpu + other.cpu, wait: one.wait + other.wait };
         add(&mut self.light, other.light);
         add(&mut self.heavy, other.heavy);
+        add(&mut self.others, other.others);
         self.times.end = other.times.end;
         self.duration += other.duration;
         self.host = Sample::sum(&[self.host, other.host]);
@@ -90,8 +94,8 @@ impl Slice {
 pub(super) struct Block {
     /// All of it as one. `None`: no interval was whole in it.
     pub sum: Option<Slice>,
-    /// The light ones' waiting did not rise or fall any more when it began to count.
-    pub is_steady: bool,
+    /// The light ones' waiting did not rise or fall any more when it began to count. `None`: too few intervals to tell.
+    pub is_steady: Option<bool>,
 }
 
 /// Fewer intervals show no trend.
@@ -103,13 +107,14 @@ impl Block {
     /// From the intervals that may count. The first ones are left out for as long as the light ones' waiting rises or falls on
     /// its own, but none that begins after `latest`.
     pub(super) fn settled(slices: &[Slice], latest: Instant) -> Self {
+        let can_tell = slices.len() >= FEWEST;
         let most = slices.iter().take_while(|slice| slice.times.start <= latest).count().saturating_sub(1);
         let waiting: Vec<f64> = slices.iter().map(|slice| slice.light.wait / slice.duration).collect();
         let steady = (0..=most).find(|&out| !has_trend(&waiting[out..]));
         // Where it is steady nowhere, all that may be left out is.
         let counts = slices[steady.unwrap_or(most)..].split_first();
         let sum = counts.map(|(first, others)| others.iter().fold(first.clone(), Slice::with));
-        Self { sum, is_steady: steady.is_some() }
+        Self { sum, is_steady: can_tell.then_some(steady.is_some()) }
     }
 
     /// A value of what counts.
@@ -153,6 +158,7 @@ pub(super) mod tests {
             duration: 1.0,
             light: Side { cpu: 0.1, wait },
             heavy: Side::default(),
+            others: Side::default(),
             host: Sample::default(),
             is_unmeasured: false,
             moved: Some([0.0; 2]),
@@ -164,7 +170,7 @@ pub(super) mod tests {
         let began = Instant::now();
         let slices: Vec<Slice> = (0..).zip(waits).map(|(n, wait)| second(began, n, wait)).collect();
         let block = Block::settled(&slices, began + Duration::from_secs(5));
-        ((block.sum.unwrap().times.start - began).as_secs(), block.is_steady)
+        ((block.sum.unwrap().times.start - began).as_secs(), block.is_steady.unwrap())
     }
 
     #[test]
@@ -174,6 +180,13 @@ pub(super) mod tests {
         let (out, is_steady) = left_out([9.0, 7.0, 5.0, 3.0, 3.1, 2.9, 3.0, 3.1, 2.9, 3.0]);
         assert!((2..=3).contains(&out) && is_steady, "{out}");
         assert_eq!(left_out([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]), (5, false));
+    }
+
+    #[test]
+    fn of_few_intervals_it_is_not_known_whether_it_was_steady() {
+        let began = Instant::now();
+        let slices: Vec<Slice> = (0..3).map(|n| second(began, n, 1.0)).collect();
+        assert_eq!(Block::settled(&slices, began).is_steady, None);
     }
 
     #[test]
@@ -210,6 +223,7 @@ pub(super) mod tests {
         let sum = first.with(&booked);
         assert_eq!((sum.times.clone(), sum.duration, sum.moved), (began..times(1).end, 2.0, None));
         assert_eq!((sum.light, sum.heavy), (Side { cpu: 2.0, wait: 4.5 }, Side { cpu: 6.0, wait: 6.0 }));
+        assert_eq!(sum.others, Side { cpu: 18.0, wait: 18.0 });
         interval.cgroups = vec![cgroup(2, 1, None)];
         assert!(sum.with(&Slice::new(times(2), &interval, &sides)).is_unmeasured);
     }

@@ -57,8 +57,9 @@ pub struct TimeOfBlock {
     pub from_ns: u64,
     /// Until when.
     pub to_ns: u64,
-    /// Had the light cgroups' waiting stopped rising or falling on its own when it began to count?
-    pub is_steady: bool,
+    /// Had the light cgroups' waiting stopped rising or falling on its own when it began to count? `None`: the block has too
+    /// few intervals to tell.
+    pub is_steady: Option<bool>,
     /// By how much the light cgroups' waits are more than what the kernel booked meanwhile, in seconds: what was waited in this
     /// time and booked after it, less what was booked in it and waited before. The figures hold it. `None`: not known, and not in them.
     pub light_moved_seconds: Option<f64>,
@@ -129,15 +130,13 @@ struct Kind {
     of: fn(&Slice) -> Option<f64>,
 }
 
-const KINDS: [Kind; 10] = [
+const KINDS: [Kind; 11] = [
     of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
     of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
-    of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| {
-        let Side { cpu, wait } = slice.heavy;
-        (cpu > 0.0).then(|| (cpu + wait.max(0.0)) / cpu)
-    }),
+    of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| slice.heavy.time_for_work()),
     of_waits("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
     of_others("heavy_cpu", "heavy: CPU time", Unit::Cores, |slice| Some(slice.heavy.cpu / slice.duration)),
+    of_waits("others_time", "others: time for the same work", Unit::Factor, |slice| slice.others.time_for_work()),
     of_waits("waiting", "host: tasks waiting", Unit::Tasks, |slice| {
         Some((slice.host.wait_ns? / 1e9 / slice.duration).max(0.0))
     }),
@@ -155,6 +154,13 @@ const fn of_waits(name: &'static str, label: &'static str, unit: Unit, of: fn(&S
 
 const fn of_others(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
     Kind { name, label, unit, is_of_waits: false, of }
+}
+
+impl Side {
+    /// From wanting to run until it has run, for a second's work.
+    fn time_for_work(self) -> Option<f64> {
+        (self.cpu > 0.0).then(|| (self.cpu + self.wait.max(0.0)) / self.cpu)
+    }
 }
 
 impl Slice {
@@ -225,7 +231,7 @@ mod tests {
 
     /// A second in which the light waited so long.
     fn block(wait: f64) -> Block {
-        Block { sum: Some(second(Instant::now(), 0, wait)), is_steady: true }
+        Block { sum: Some(second(Instant::now(), 0, wait)), is_steady: Some(true) }
     }
 
     fn of(name: &str, blocks: &[Block]) -> Figure {
@@ -249,7 +255,7 @@ mod tests {
         assert!(none.change.is_none() && none.with == Some(0.0) && none.why_not.unwrap().contains("it was 0"));
         let unmeasured = [4.0, 2.0, 4.0].map(|wait| {
             let slice = Slice { is_unmeasured: true, ..second(Instant::now(), 0, wait) };
-            Block { sum: Some(slice), is_steady: true }
+            Block { sum: Some(slice), is_steady: Some(true) }
         });
         let figure = of("light_waiting", &unmeasured);
         assert!(figure.with.is_none() && figure.why_not.unwrap().contains("not measured"));
@@ -308,7 +314,7 @@ mod tests {
                         },
                         ..second(Instant::now(), 0, 0.0)
                     };
-                    Block { sum: Some(slice), is_steady: true }
+                    Block { sum: Some(slice), is_steady: Some(true) }
                 })
                 .collect();
             for figure in figures(&blocks, &Prediction::default()) {

@@ -37,6 +37,16 @@ impl Prediction {
         self.0.as_ref()?.change(name)
     }
 
+    /// All figures that something could be predicted of: what is, or why nothing is.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, &str>)> {
+        self.0.iter().flat_map(Forecast::figures)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, String>)>) -> Self {
+        Self(Some(Forecast::with(figures)))
+    }
+
     /// Why nothing is predicted of the figure with this name. `None` where something is, or nothing ever is.
     pub fn why_not(&self, name: &str) -> Option<&str> {
         self.0.as_ref()?.why_not(name)
@@ -69,7 +79,7 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
             )),
             ..none
         },
-        Policy::KernelLags => Intervention { lightest_first: true, ..none },
+        Policy::KernelLags => Intervention { lightest_first: sides.all().map(path).collect(), ..none },
     })
 }
 
@@ -127,6 +137,5 @@ mod tests {
         let weights = [("/pods/a".into(), 1_000.0), ("/pods/b".into(), 50.0)];
         assert_eq!(of(Policy::Weight), Intervention { weights: weights.into(), ..Intervention::default() });
         assert_eq!(of(Policy::Idle), Intervention { idle: vec!["/c".into()], ..Intervention::default() });
-        assert!(of(Policy::KernelLags).lightest_first);
     }
 }

@@ -62,6 +62,8 @@ const OUTSIDE: f64 = 0.1;
 const LEAST_REACH: f64 = 0.03;
 /// The part of the CPU time of those that are to go first that tasks may have which never slept: they may have starved.
 const MOST_ENDLESS: f64 = 0.1;
+/// An interval that is wider, as a share of what was measured, is no prediction: hardly anything could refute it.
+const WIDEST: f64 = 1.0;
 /// The part of a simulation's error that is left in a ratio of two.
 const ERROR_LEFT: f64 = 0.5;
 
@@ -80,6 +82,13 @@ impl Predicted {
         let low = (middle - reach).exp_m1().min(change - LEAST_REACH).max(-1.0);
         let high = (middle + reach).exp_m1().max(change + LEAST_REACH);
         (middle.is_finite() && reach.is_finite() && high.is_finite()).then_some(Self { change, low, high })
+    }
+
+    /// Why it is no prediction. `None`: it is one.
+    pub fn why_too_wide(&self) -> Option<String> {
+        let percent = |share: f64| format!("{:+.0} %", 100.0 * share);
+        (self.high - self.low > WIDEST)
+            .then(|| format!("it may be anything from {} to {}", percent(self.low), percent(self.high)))
     }
 
     /// Is it sure to rise, or to fall?
@@ -160,7 +169,9 @@ impl Forecast {
                 .map(|(now, then)| now.iter().zip(then).map(ratio).collect())
                 .collect();
             let off = (ERROR_LEFT * fit.error.ln_1p()).hypot(kind.least_off);
-            Predicted::of(&ratios, off).ok_or_else(|| "there is no ratio: it is 0 in a simulation".to_owned())
+            let it =
+                Predicted::of(&ratios, off).ok_or_else(|| "there is no ratio: it is 0 in a simulation".to_owned())?;
+            it.why_too_wide().map_or(Ok(it), Err)
         };
         // What is said of the light ones is of the simulations that reproduce them.
         let kinds = light.as_ref().map_or_else(|_| vec![0, 1], |fit| fit.kinds.clone());
@@ -191,6 +202,16 @@ impl Forecast {
             inside: inside(&from.trace().groups, runs(), seconds * count),
             gains: runs().flat_map(gain).collect(),
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, String>)>) -> Self {
+        Self { figures: figures.into_iter().collect(), ..Self::default() }
+    }
+
+    /// All of them: what is predicted, or why nothing is.
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, &str>)> {
+        self.figures.iter().map(|(name, figure)| (*name, figure.as_ref().copied().map_err(String::as_str)))
     }
 
     /// Of the figure with this name. `None` where nothing is predicted of it.
@@ -264,6 +285,21 @@ mod tests {
         assert!(near(it.low, 0.25 * (-0.1_f64).exp() - 1.0) && near(it.high, (0.1_f64).exp() - 1.0), "{it:?}");
         let one = Predicted::of(&[vec![half; 5]], 0.1).unwrap();
         assert!(one.is_significant() && near(one.high, 0.5 * (0.1_f64).exp() - 1.0), "{one:?}");
+    }
+
+    #[test]
+    fn what_hardly_anything_could_refute_is_no_prediction() {
+        let between = |low, high| Predicted { change: 0.0, low, high };
+        assert_eq!(between(-0.5, 0.5).why_too_wide(), None);
+        assert_eq!(between(-0.16, 1.65).why_too_wide().unwrap(), "it may be anything from -16 % to +165 %");
+    }
+
+    #[test]
+    fn what_is_too_much_to_simulate_is_said_of_every_figure() {
+        let none = Forecast::none();
+        assert!(!none.is_near() && none.left(0).is_none() && none.agreeing(0.1) == (0, 0));
+        assert_eq!(none.figures().count(), KINDS.len());
+        assert!(none.figures().all(|(_, figure)| figure.unwrap_err().contains("more happens than can be simulated")));
     }
 
     #[test]

@@ -96,42 +96,42 @@ fn an_overloaded_host_reads_like_this() {
     puts waits of those that go first -80 % off the measured; the limit is 50 %. Run a trial to find
     out.
       lags_candidates, host
-        tasks waiting per CPU                 3.08 tasks
-        wait per CPU time                         × 5.13  of all cgroups compared
-        light cgroups                                  3  22.9 % of the CPU time
-        their wait per CPU time                   × 10.0  1.21 ms each on average
-        heavy cgroups                                  1  77.1 % of the CPU time
-        their wait per CPU time                   × 3.68  1.14 ms each on average
-        simulation error, light                  -80.1 %  simulated as it is: 0.12 instead of 0.71 tasks
-                                                          waiting
-        simulation error, heavy                  -54.4 %  simulated as it is: 2.50 instead of 6.81 tasks
-                                                          waiting
-        simulation error, all others             -35.9 %  simulated as it is: 1.80 instead of 4.80 tasks
-                                                          waiting
-        waits of those that go first                 n/a  simulating the host as it is puts waits of
-                                                          those that go first -80 % off the measured;
-                                                          the limit is 50 %
-        wait spared, of each                         n/a  for the same reason
-        heavy: time for the same work                n/a  simulating the host as it is puts waits of the
-                                                          heavy ones -54 % off the measured; the limit
-                                                          is 50 %
-        all others: time for the same work           n/a  simulating the host as it is puts CPU time of
-                                                          all others +432 % off the measured; the limit
-                                                          is 25 %
-        all waits                                 -1.3 %  -29.8 % to +38.7 %
-        tasks per CPU then                    3.64 tasks  running ones included; 3.68 tasks now
-        switches                                  10.6 %  -24.7 % to +62.5 %
-        overhead                                  11.7 %  -29.1 % to +75.9 %
-        cores freed                         -0.050 cores
-        light cgroups that can go first                2  of 2 that wait long
-        heavy: batch                          8.45 tasks  Load Credit; 77.1 % of the CPU time, waited ×
-                                                          3.68 its own, p99 wait 1.44 ms
-        light, gaining most: train            10.0 tasks  Load Credit; 10.4 % of the CPU time, waited ×
-                                                          19.2 its own, p99 wait 1.18 ms
-        light, gaining most: web              0.90 tasks  Load Credit; 8.3 % of the CPU time, waited ×
-                                                          2.77 its own, p99 wait 18.9 ms
-        light, gaining most: api�[2J          0.50 tasks  Load Credit; 4.2 % of the CPU time, waited ×
-                                                          1.50 its own, p99 wait 15.7 ms
+        tasks waiting per CPU               3.08 tasks
+        wait per CPU time                       × 5.13  of all cgroups compared
+        light cgroups                                3  22.9 % of the CPU time
+        their wait per CPU time                 × 10.0  1.21 ms each on average
+        heavy cgroups                                1  77.1 % of the CPU time
+        their wait per CPU time                 × 3.68  1.14 ms each on average
+        simulation error, light                -80.1 %  simulated as it is: 0.12 instead of 0.71 tasks
+                                                        waiting
+        simulation error, heavy                -54.4 %  simulated as it is: 2.50 instead of 6.81 tasks
+                                                        waiting
+        simulation error, all others           -35.9 %  simulated as it is: 1.80 instead of 4.80 tasks
+                                                        waiting
+        waits of those that go first               n/a  simulating the host as it is puts waits of those
+                                                        that go first -80 % off the measured; the limit
+                                                        is 50 %
+        wait spared, of each                       n/a  for the same reason
+        heavy: time for the same work              n/a  simulating the host as it is puts waits of the
+                                                        heavy ones -54 % off the measured; the limit is
+                                                        50 %
+        all others: time for the same work         n/a  simulating the host as it is puts CPU time of
+                                                        all others +432 % off the measured; the limit is
+                                                        25 %
+        all waits                               -1.3 %  -29.8 % to +38.7 %
+        tasks per CPU then                  3.64 tasks  running ones included; 3.68 tasks now
+        switches                                10.6 %  -24.7 % to +62.5 %
+        overhead                                   n/a  it may be anything from -29 % to +76 %
+        cores freed                                n/a  overhead is not predicted
+        light cgroups that can go first              2  of 2 that wait long
+        heavy: batch                        8.45 tasks  Load Credit; 77.1 % of the CPU time, waited ×
+                                                        3.68 its own, p99 wait 1.44 ms
+        light, gaining most: train          10.0 tasks  Load Credit; 10.4 % of the CPU time, waited ×
+                                                        19.2 its own, p99 wait 1.18 ms
+        light, gaining most: web            0.90 tasks  Load Credit; 8.3 % of the CPU time, waited ×
+                                                        2.77 its own, p99 wait 18.9 ms
+        light, gaining most: api�[2J        0.50 tasks  Load Credit; 4.2 % of the CPU time, waited ×
+                                                        1.50 its own, p99 wait 15.7 ms
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
         threshold   light_credit 50.0 %: default; lagstop's own choice: with less between them, who goes
                     first hardly matters

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::simulation::Weight;
+use crate::simulation::{Demand, Dynamic, Group};
 
 /// A kernel whose turns are so short that all share at any time, as in theory.
 fn ideal() -> Kernel {
@@ -258,11 +259,32 @@ fn longer_slices_are_fewer_turns() {
 fn the_lightest_go_first_and_the_root_shares_as_ever() {
     let mut trace = trace(1, 40, &[sleeps(4, 100, 1.0), sleeps(4, 40, 10.0), spins(4), sleeps(2, 50, 1.0)]);
     trace.groups[3].has_queue = false;
-    let first = Policy { lightest_first: true, ..Policy::none() };
+    let first = Policy { lightest_first: vec![0, 1, 2], ..Policy::none() };
     let (shared, lightest) = (run_free(&trace, &usual(1), &Policy::none()), run_free(&trace, &usual(1), &first));
     assert!(lightest.groups[0].wait < 0.2 * shared.groups[0].wait, "{lightest:?} and {shared:?}");
     assert_close("the root's work", lightest.groups[3].cpu, 2.0, 0.05);
     assert!(lightest.groups[3].wait < 2.0 * shared.groups[3].wait, "{lightest:?} and {shared:?}");
+}
+
+/// Credits that nobody knew at first are soon those that come of the load: who always wants to run is not light for ever.
+#[test]
+fn who_is_lightest_comes_of_the_load() {
+    let unknown = |demand: Demand| Demand { credit: 0.0, ..demand };
+    let trace = trace(1, 40, &[unknown(sleeps(4, 100, 1.0)), unknown(spins(2)), unknown(spins(2))]);
+    let first = Policy { lightest_first: vec![0, 1, 2], ..Policy::none() };
+    let [shared, lightest] = [Policy::none(), first].map(|policy| run_free(&trace, &usual(1), &policy).groups[0].wait);
+    assert!(lightest < 0.2 * shared, "{lightest} and {shared}");
+}
+
+/// One that is not marked is no lighter than it was, however little it uses.
+#[test]
+fn only_those_that_are_marked_are_ranked() {
+    let trace = trace(1, 40, &[sleeps(4, 100, 1.0), spins(4), spins(2)]);
+    let of =
+        |marked: &[usize]| run_free(&trace, &usual(1), &Policy { lightest_first: marked.into(), ..Policy::none() });
+    let (nobody, others, all) = (of(&[]), of(&[1, 2]), of(&[0, 1, 2]));
+    assert!(all.groups[0].wait < 0.2 * nobody.groups[0].wait, "{all:?} and {nobody:?}");
+    assert!(others.groups[0].wait > 0.5 * nobody.groups[0].wait, "{others:?} and {nobody:?}");
 }
 
 #[test]
@@ -271,7 +293,7 @@ fn equal_cgroups_gain_nothing() {
     let shared = run_free(&trace, &usual(4), &Policy::none());
     let same: Vec<(usize, f64)> = (0..12).map(|number| (number, 1.0)).collect();
     assert_eq!(shared, run_free(&trace, &usual(4), &weights(&same)));
-    let first = Policy { lightest_first: true, ..Policy::none() };
+    let first = Policy { lightest_first: (0..12).collect(), ..Policy::none() };
     assert_close("all waits", run_free(&trace, &usual(4), &first).wait(), shared.wait(), 0.25);
 }
 

@@ -1,0 +1,131 @@
+//! Trials of nothing over recordings of real loads: chance alone is seldom taken for an effect.
+//!
+//! lagstop/tests/placebo has a minute of each load of `cargo xtask calibrate` without any policy, 0.2 s in a row: how
+//! long it was, the host's capacity, its busy time, its waits, switches and their cost, and of four cgroups CPU time and
+//! waits; times in microseconds.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Prediction,
+    block::{Block, Side, Slice},
+    outcome::figures,
+};
+use crate::diagnosis::Sample;
+
+/// Blocks of a trial, by default, and rows of one of them.
+const BLOCKS: usize = 13;
+const ROWS: usize = 5;
+/// Rows from the beginning of one trial to that of the next in the same recording: they share three quarters.
+const APART: usize = BLOCKS * ROWS / 4;
+/// Which of the four cgroups go first; the others pay.
+const LIGHT: [&[usize]; 4] = [&[0], &[0, 1], &[1, 2], &[3]];
+
+struct Row {
+    duration: f64,
+    host: Sample,
+    cgroups: [Side; 4],
+}
+
+fn recordings() -> Vec<(String, Vec<Row>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/placebo");
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> = files
+        .map(|file| {
+            let text = fs::read_to_string(&file).unwrap();
+            (file.file_stem().unwrap().to_string_lossy().into_owned(), text.lines().map(row).collect())
+        })
+        .collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    all
+}
+
+fn row(line: &str) -> Row {
+    let values: Vec<f64> = line.split(',').map(|value| value.parse::<f64>().unwrap() * 1e3).collect();
+    let [duration, capacity_ns, busy_ns, wait, switches, cost, cgroups @ ..] = &*values else { panic!("{line}") };
+    let side = |number: usize| Side { cpu: cgroups[2 * number] / 1e9, wait: cgroups[2 * number + 1] / 1e9 };
+    Row {
+        duration: duration / 1e9,
+        host: Sample {
+            capacity_ns: *capacity_ns,
+            busy_ns: *busy_ns,
+            wait_ns: Some(*wait),
+            switches: (switches / 1e3) as u64,
+            switching_ns: Some(*cost),
+            kept_ns: Some(0.0),
+        },
+        cgroups: [0, 1, 2, 3].map(side),
+    }
+}
+
+impl Row {
+    fn slice(&self, from: Instant, light: &[usize]) -> Slice {
+        let side = |is_light: bool| {
+            let members = (0..self.cgroups.len()).filter(|number| light.contains(number) == is_light);
+            members
+                .map(|number| self.cgroups[number])
+                .fold(Side::default(), |sum, it| Side { cpu: sum.cpu + it.cpu, wait: sum.wait + it.wait })
+        };
+        Slice {
+            times: from..from + Duration::from_secs_f64(self.duration),
+            duration: self.duration,
+            light: side(true),
+            heavy: side(false),
+            others: Side::default(),
+            host: self.host,
+            is_unmeasured: false,
+            moved: Some([0.0; 2]),
+        }
+    }
+}
+
+fn block(rows: &[Row], light: &[usize]) -> Block {
+    let began = Instant::now();
+    let mut from = began;
+    let slices: Vec<Slice> = rows
+        .iter()
+        .map(|row| {
+            let slice = row.slice(from, light);
+            from = slice.times.end;
+            slice
+        })
+        .collect();
+    // Half of a block may be left out, as in a trial.
+    Block::settled(&slices, began + (from - began) / 2)
+}
+
+/// At least 200 trials of a policy that changes nothing.
+#[test]
+fn chance_is_seldom_an_effect_in_real_loads() {
+    let (mut trials, mut all, mut changed, mut excluded, mut sum) = (0, 0, 0, 0, 0.0);
+    let mut by_load = Vec::new();
+    for (load, rows) in recordings() {
+        let before = (all, changed);
+        for start in (0..).step_by(APART).take_while(|start| start + BLOCKS * ROWS <= rows.len()) {
+            for light in LIGHT {
+                let blocks: Vec<Block> =
+                    rows[start..start + BLOCKS * ROWS].chunks(ROWS).map(|rows| block(rows, light)).collect();
+                trials += 1;
+                for figure in figures(&blocks, &Prediction::default()) {
+                    let (Some(change), Some((low, high))) = (figure.change, figure.low.zip(figure.high)) else {
+                        continue;
+                    };
+                    all += 1;
+                    changed += u32::from(figure.changed == Some(true));
+                    excluded += u32::from(low > 0.0 || high < 0.0);
+                    sum += change.ln_1p();
+                }
+            }
+        }
+        by_load.push(format!("{load}: {} of {}", changed - before.1, all - before.0));
+    }
+    assert!(trials >= 200 && all >= 8 * trials, "{trials} trials, {all} figures");
+    let share = |some: u32| f64::from(some) / f64::from(all);
+    assert!(share(changed) <= 0.07, "{changed} of {all} figures changed: {by_load:?}");
+    assert!(share(excluded) <= 0.07, "{excluded} of {all} intervals exclude no change: {by_load:?}");
+    let mean = (sum / f64::from(all)).exp_m1();
+    assert!(mean.abs() < 0.01, "on average, nothing changed by {:.2} %", mean * 100.0);
+}
