@@ -219,7 +219,8 @@ impl<'a> Comparer<'a> {
         };
         let (of_before, of_after) = (of(before, &drawn_before), of(after, &drawn_after));
         (change.effective_before, change.effective_after) = (Some(of_before.effective), Some(of_after.effective));
-        let estimate = self.confidence.estimate(now - then, of_before, of_after);
+        let is_enough = self.before.is_enough && self.after.is_enough;
+        let estimate = is_enough.then(|| self.confidence.estimate(now - then, of_before, of_after)).flatten();
         match estimate {
             Some(estimate) => {
                 (change.low, change.high, change.p) = (Some(estimate.low), Some(estimate.high), Some(estimate.p));
@@ -227,12 +228,14 @@ impl<'a> Comparer<'a> {
             }
             None => {
                 change.verdict = Verdict::NotEnoughIntervals;
-                change.missing = Some(format!(
-                    "independent pieces of recording that this is worth: {:.1} before, {:.1} after; it takes {}",
-                    of_before.effective,
-                    of_after.effective,
-                    Drawn::LEAST
-                ));
+                let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
+                change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
+                    format!("most of the host's figures are worth fewer than {least} independent pieces of recording")
+                } else {
+                    format!(
+                        "independent pieces of recording that this is worth: {before:.1} before, {after:.1} after; it takes {least}"
+                    )
+                });
             }
         }
         change

@@ -16,6 +16,9 @@ pub(super) struct Party<'a> {
     pub side: &'a Side,
     /// Pieces that are drawn as one.
     pub block: usize,
+    /// Is it worth enough pieces for at least half of the host's figures? Where it is not, figures that seem to be are those
+    /// that happened to look steady.
+    pub is_enough: bool,
     resamples: Resamples,
     host: [f64; Amount::OF_HOST],
     host_draws: Vec<[f64; Amount::OF_HOST]>,
@@ -31,19 +34,29 @@ pub(super) struct View<'a, const N: usize> {
 
 impl<'a> Party<'a> {
     pub(super) fn new(side: &'a Side, settings: &Settings, random: Random) -> Self {
-        let (pieces, block) = (side.pieces().len(), block(side));
+        let of_host = Figure::OF_HOST.iter().filter_map(|figure| {
+            let residuals = residuals(&figure.made(Subject::Host), side, &side.host)?;
+            let found = Autocorrelation::of(&residuals.values);
+            Some((found.time, found.effective(residuals.known)))
+        });
+        let of_host: Vec<(f64, f64)> = of_host.collect();
+        let enough = of_host.iter().filter(|(_, effective)| *effective >= Drawn::LEAST).count();
+        let (pieces, block) = (side.pieces().len(), block(side, of_host.iter().map(|(time, _)| *time)));
         let resamples = Resamples::draw(pieces, block, settings.resamples, random);
-        Self { side, block, host: side.host.sums(), host_draws: side.host.drawn(&resamples), resamples }
+        Self {
+            side,
+            block,
+            is_enough: 2 * enough >= of_host.len(),
+            host: side.host.sums(),
+            host_draws: side.host.drawn(&resamples),
+            resamples,
+        }
     }
 }
 
 /// So long as the figure of the host that remembers longest does, and so short that there are enough.
-fn block(side: &Side) -> usize {
-    let longest = Figure::OF_HOST.iter().filter_map(|figure| {
-        let residuals = residuals(&figure.made(Subject::Host), side, &side.host)?;
-        Some(Autocorrelation::of(&residuals.values).time)
-    });
-    let longest = longest.fold(1.0, f64::max).ceil() as usize;
+fn block(side: &Side, times: impl Iterator<Item = f64>) -> usize {
+    let longest = times.fold(1.0, f64::max).ceil() as usize;
     longest.min(side.pieces().len() / Drawn::LEAST as usize).max(1)
 }
 

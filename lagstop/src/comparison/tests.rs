@@ -116,7 +116,11 @@ fn chance_is_taken_for_a_change_as_seldom_as_is_said() {
         }
         let [single, too_few] = [single, too_few].map(|times| times as f64 / (3 * count) as f64);
         let any = any as f64 / count as f64;
-        println!("memory {memory}, {intervals} intervals: {single:.3} exclude 0, {too_few:.3} too few; any {any:.3}");
+        let of_others = single / (1.0 - too_few).max(1e-9);
+        println!(
+            "memory {memory}, {intervals} intervals: {single:.3} exclude 0, {of_others:.3} of those with an interval, {too_few:.3} too few; \
+             any {any:.3}"
+        );
         assert!(single <= MOST && any <= MOST, "{single}, {any} of memory {memory}, {intervals} intervals");
         // It is no answer to every question.
         let enough = intervals as f64 * (1.0 - memory) / (1.0 + memory) > 30.0;
