@@ -3,6 +3,7 @@
 mod block;
 mod case;
 mod error;
+mod fingerprint;
 mod interrupt;
 mod load;
 mod oracle;
@@ -27,6 +28,7 @@ use lagstop::{
 };
 
 use self::{
+    fingerprint::FINGERPRINT,
     interrupt::Interrupt,
     load::Load,
     plan::{Planned, Refusals},
@@ -226,6 +228,7 @@ fn setup(arguments: &Arguments, machine: machine::Machine, lagstop: &Path) -> Re
         seed: arguments.seed,
         before_seconds: arguments.before as f64,
         trial_seconds: arguments.duration as f64,
+        fingerprint: FINGERPRINT.clone(),
     })
 }
 
@@ -250,7 +253,9 @@ fn is_installed(tool: &str) -> bool {
 
 fn read(file: &Path) -> Result<Calibration, Error> {
     let text = fs::read_to_string(file).map_err(Error::file(file.display().to_string()))?;
-    serde_json::from_str(&text).map_err(|source| Error::Json { path: file.to_owned(), source })
+    let read: Calibration =
+        serde_json::from_str(&text).map_err(|source| Error::Json { path: file.to_owned(), source })?;
+    Ok(read.stated_now())
 }
 
 /// Whole or not at all.

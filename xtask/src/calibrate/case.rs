@@ -23,8 +23,8 @@ pub(super) const SETTLES: Duration = Duration::from_secs(2);
 /// A cgroup beside the load that takes more of a CPU than this may be taken for light or heavy.
 const BUSY: f64 = 0.05;
 /// Figures that lagstop predicts.
-pub(super) const FIGURES: [&str; 6] =
-    ["light_waiting", "heavy_waiting", "heavy_time", "waiting", "switches", "overhead"];
+pub(super) const FIGURES: [&str; 7] =
+    ["light_waiting", "heavy_waiting", "heavy_time", "others_time", "waiting", "switches", "overhead"];
 
 /// Runs it. What goes wrong is an outcome too.
 pub(super) fn run(load: &Load, policy: Policy, seed: u64, trial: &Trial, interrupt: &Interrupt) -> Outcome {
@@ -159,7 +159,11 @@ impl Sides<'_> {
         Some(match name {
             "light_waiting" => side(&self.light)?.wait / seconds,
             "heavy_waiting" => side(&self.heavy)?.wait / seconds,
-            "heavy_time" => side(&self.heavy).map(|heavy| (heavy.run + heavy.wait) / heavy.run)?,
+            "heavy_time" => side(&self.heavy)?.time_for_work(),
+            "others_time" => {
+                let sides = side(&self.light)?.plus(side(&self.heavy)?);
+                self.seen.host.over(time)?.minus(sides).time_for_work()
+            }
             "waiting" => self.seen.host.over(time)?.wait / seconds,
             "switches" => self.seen.switches.over(time)?.run / seconds,
             _ => return None,
@@ -216,6 +220,8 @@ mod tests {
         near("light_waiting", -0.75);
         near("heavy_waiting", 1.0);
         near("heavy_time", 3.0 / 2.0 - 1.0);
+        // 0.2 of a CPU and 0.6 tasks that wait; with the policy 0.9.
+        near("others_time", (0.2 + 0.9) / (0.2 + 0.6) - 1.0);
         near("waiting", 0.5);
         near("switches", -0.2);
         assert!(of("overhead").unwrap_err().contains("nothing but lagstop"));

@@ -43,8 +43,13 @@ impl Totals {
         Self { run: self.run + other.run, wait: self.wait + other.wait }
     }
 
-    fn minus(self, other: Self) -> Self {
+    pub(super) fn minus(self, other: Self) -> Self {
         Self { run: self.run - other.run, wait: self.wait - other.wait }
+    }
+
+    /// From wanting to run until it has run, for a second's work.
+    pub(super) fn time_for_work(self) -> f64 {
+        (self.run + self.wait) / self.run
     }
 
     fn times(self, factor: f64) -> Self {

@@ -6,7 +6,7 @@ use std::{
     fs,
 };
 
-use lagstop::trial::Policy;
+use lagstop::{random::Random, trial::Policy};
 
 use super::{
     case::FIGURES,
@@ -37,10 +37,29 @@ pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<
     fs::write(workspace.root().join(HELD), held(calibration)).map_err(Error::file(HELD))
 }
 
+/// Between what the share of predictions inside is, with 95 %: the figures of a case stand and fall together, so that cases are
+/// drawn, and not figures.
+fn of_cases(cases: &[Case]) -> String {
+    const DRAWS: usize = 2_000;
+    let measured: Vec<Part> =
+        cases.iter().filter_map(Case::measured).map(|measured| Tally::of(&measured.figures).inside).collect();
+    let mut random = Random::new(1, 1);
+    let mut draw = || {
+        let drawn = measured.iter().map(|_| measured[random.below(measured.len())]);
+        let (some, all) = drawn.fold((0, 0), |(some, all), part| (some + part.some, all + part.all));
+        some as f64 / all.max(1) as f64
+    };
+    let mut shares: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
+    shares.sort_by(f64::total_cmp);
+    format!("{:.0} to {:.0} %", 100.0 * shares[DRAWS / 40], 100.0 * shares[DRAWS - 1 - DRAWS / 40])
+}
+
 /// How often predictions of each policy held, figure by figure, as the source that lagstop is built from.
 fn held(calibration: &Calibration) -> String {
     let mut rows: BTreeMap<(&str, &str), Vec<&Figure>> = BTreeMap::new();
-    for case in &calibration.cases {
+    // Of another forecast they say nothing.
+    let cases = if calibration.setup.is_of_this_forecast() { &*calibration.cases } else { &[] };
+    for case in cases {
         for figure in case.measured().into_iter().flat_map(|measured| &measured.figures) {
             rows.entry((case.policy.name(), &figure.name)).or_default().push(figure);
         }
@@ -67,7 +86,7 @@ fn with_tables(page: &str, calibration: &Calibration) -> Option<String> {
 }
 
 /// How far predictions can be trusted.
-fn answer(Calibration { cases, .. }: &Calibration) -> String {
+fn answer(Calibration { setup, cases, .. }: &Calibration) -> String {
     let figures = |policy: Option<Policy>, name: Option<&str>| {
         let cases = cases.iter().filter(|case| policy.is_none_or(|policy| case.policy == policy));
         let all = cases.filter_map(Case::measured).flat_map(|measured| &measured.figures);
@@ -78,12 +97,22 @@ fn answer(Calibration { cases, .. }: &Calibration) -> String {
         if all == 0 { "n/a".to_owned() } else { format!("{:.0} %", 100.0 * some as f64 / all as f64) }
     };
     let points = |points: Option<f64>| points.map_or_else(|| "n/a".to_owned(), |it| format!("{:.0}", it * 100.0));
-    let mut text = format!(
+    let mut text = String::new();
+    if !setup.is_of_this_forecast() {
+        text.push_str(
+            "**What is predicted has changed since this was measured**: how often predictions hold today is not known, and none \
+             has high confidence before `cargo xtask calibrate` has run again.\n\n",
+        );
+    }
+    let _ = writeln!(
+        text,
         "**Can I trust a prediction?** Use it to choose what to try, and decide by `lagstop trial`. The measured change was inside of the predicted interval for {} of {} \
-         predictions ({}); at least 80 % is the aim. For `weight`, the only policy that `diagnose` predicts: {} of {} ({}). {} more figures were not predicted; the reasons are below.\n",
+         predictions ({}; cases drawn anew: {}); at least 80 % is the aim. An interval as wide around no change at all would hold {} of them. For `weight`, the only policy that `diagnose` predicts: {} of {} ({}). {} more figures were not predicted; the reasons are below.",
         all.inside.some,
         all.inside.all,
         share(all.inside),
+        of_cases(cases),
+        share(all.unchanged_inside),
         weight.inside.some,
         weight.inside.all,
         share(weight.inside),
@@ -93,15 +122,17 @@ fn answer(Calibration { cases, .. }: &Calibration) -> String {
         let tally = figures(None, Some(name));
         let _ = write!(
             text,
-            "\n* {}: inside for {} of {}. Half of the predictions were within {} percentage points of the measured change; the median interval is {} points wide. Of \
-             {} measured changes whose 95 % interval excludes 0, {} were predicted in the wrong direction.",
+            "\n* {}: inside for {} of {}. Half of the predictions were within {} percentage points of the measured change; the median interval is {} points wide. Measured \
+             changes whose 95 % interval excludes 0: {}; predicted in the other direction: {}. Predictions whose interval excludes 0: {}; measured in the other direction: {}.",
             capital(label(name)),
             tally.inside.some,
             tally.inside.all,
             points(tally.error),
             points(tally.width),
             tally.wrong_sign.all,
-            tally.wrong_sign.some
+            tally.wrong_sign.some,
+            tally.sure_and_wrong.all,
+            tally.sure_and_wrong.some
         );
     }
     text
@@ -190,8 +221,10 @@ fn tallies<'a>(
         "not predicted",
         "trial inside",
         "oracle inside",
+        "no change inside",
         "intervals overlap",
         "wrong direction",
+        "sure, and wrong",
         "error against trial",
         "error against oracle",
         "width",
@@ -212,8 +245,10 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
         tally.unpredicted.to_string(),
         part(tally.inside),
         part(tally.oracle_inside),
+        part(tally.unchanged_inside),
         part(tally.overlap),
         part(tally.wrong_sign),
+        part(tally.sure_and_wrong),
         points(tally.error),
         points(tally.oracle_error),
         points(tally.width),
@@ -300,6 +335,7 @@ fn label(name: &str) -> &'static str {
         "light_waiting" => "light: tasks waiting",
         "heavy_waiting" => "heavy: tasks waiting",
         "heavy_time" => "heavy: time for the same work",
+        "others_time" => "others: time for the same work",
         "waiting" => "host: tasks waiting",
         "switches" => "switches",
         "overhead" => "overhead",

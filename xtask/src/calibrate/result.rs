@@ -1,9 +1,9 @@
 //! What came of a run: target/calibration.json.
 
-use lagstop::trial::Policy;
+use lagstop::trial::{Policy, Predicted};
 use serde::{Deserialize, Serialize};
 
-use super::load::Class;
+use super::{fingerprint::FINGERPRINT, load::Class};
 
 /// Everything that was measured. It says nothing of when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub(super) struct Setup {
     pub(super) before_seconds: f64,
     /// How long each trial took.
     pub(super) trial_seconds: f64,
+    /// What the forecast predicted of a host that never was.
+    #[serde(default)]
+    pub(super) fingerprint: Vec<String>,
 }
 
 /// A load, and a policy that was tried on it.
@@ -95,7 +98,30 @@ pub(super) struct Estimate {
     pub(super) why_not: Option<String>,
 }
 
+impl Setup {
+    /// Does this lagstop predict as that one did?
+    pub(super) fn is_of_this_forecast(&self) -> bool {
+        self.fingerprint == *FINGERPRINT
+    }
+}
+
 impl Calibration {
+    /// Without the predictions whose intervals lagstop takes for too wide to state: it did not always.
+    pub(super) fn stated_now(mut self) -> Self {
+        for case in &mut self.cases {
+            let Outcome::Measured(measured) = &mut case.outcome else { continue };
+            for Estimate { change, low, high, why_not } in
+                measured.figures.iter_mut().map(|figure| &mut figure.predicted)
+            {
+                let (Some(at), Some(from), Some(to)) = (*change, *low, *high) else { continue };
+                if let Some(why) = (Predicted { change: at, low: from, high: to }).why_too_wide() {
+                    (*change, *low, *high, *why_not) = (None, None, None, Some(why));
+                }
+            }
+        }
+        self
+    }
+
     pub(super) const SCHEMA: &'static str = "lagstop.calibration/1";
 
     /// Puts it in place of the same case.

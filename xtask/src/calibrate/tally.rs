@@ -13,10 +13,14 @@ pub(super) struct Tally {
     pub(super) inside: Part,
     /// What the oracle summed is.
     pub(super) oracle_inside: Part,
+    /// An interval as wide around no change would have held it, too: what is above that is the prediction's own.
+    pub(super) unchanged_inside: Part,
     /// The predicted interval and that of the trial have something in common.
     pub(super) overlap: Part,
     /// Of those that the trial tells from no change: predicted with the other sign.
     pub(super) wrong_sign: Part,
+    /// Of those that are predicted to be sure to change: measured with the other sign.
+    pub(super) sure_and_wrong: Part,
     /// Predicted less measured, without its sign.
     pub(super) error: Option<f64>,
     /// Predicted less what the oracle summed, without its sign.
@@ -58,6 +62,10 @@ impl Tally {
             unpredicted: unpredicted.len(),
             inside: said(|figure| figure.predicted.holds(figure.measured.change)),
             oracle_inside: said(|figure| figure.predicted.holds(figure.oracle.change)),
+            unchanged_inside: said(|figure| {
+                let (low, high) = figure.predicted.interval()?;
+                Some(figure.measured.change?.abs() <= (high - low) / 2.0)
+            }),
             overlap: said(|figure| {
                 let ((low, high), (least, most)) = (figure.predicted.interval()?, figure.measured.interval()?);
                 Some(low <= most && least <= high)
@@ -65,6 +73,10 @@ impl Tally {
             wrong_sign: said(|figure| {
                 let sign = figure.predicted.change? * figure.measured.change?;
                 figure.measured.is_change()?.then_some(sign < 0.0)
+            }),
+            sure_and_wrong: said(|figure| {
+                let sign = figure.predicted.change? * figure.measured.change?;
+                figure.predicted.is_change()?.then_some(sign < 0.0)
             }),
             error: apart(|figure| &figure.predicted, |figure| &figure.measured),
             oracle_error: apart(|figure| &figure.predicted, |figure| &figure.oracle),
@@ -123,7 +135,10 @@ mod tests {
         assert_eq!(tally.inside, Part { some: 1, all: 3 });
         assert_eq!(tally.oracle_inside, Part { some: 2, all: 3 });
         assert_eq!(tally.overlap, Part { some: 2, all: 3 });
+        // The second one's interval is too narrow for it, and so is the first one's.
+        assert_eq!(tally.unchanged_inside, Part { some: 1, all: 3 });
         assert_eq!(tally.wrong_sign, Part { some: 1, all: 2 });
+        assert_eq!(tally.sure_and_wrong, Part { some: 2, all: 3 });
         let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
         assert!(near(tally.error, 0.4) && near(tally.oracle_error, 0.1) && near(tally.width, 0.2), "{tally:?}");
         assert!(near(tally.trial_error, 0.1), "{tally:?}");
