@@ -90,7 +90,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "quick", "only", "policy"])]
     from: Option<PathBuf>,
     /// Write docs/accuracy.md, and docs/calibration.json, which it is made from
-    #[arg(long)]
+    #[arg(long, conflicts_with = "lagstop")]
     write_docs: bool,
     /// Get stress-ng and sysbench from Debian's mirror first
     #[arg(long)]
@@ -117,7 +117,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
         Some(file) => read(file)?,
         None => measure(workspace, arguments, machine, loads)?,
     };
-    println!("\n{}", page::summary(&calibration));
+    println!("\n{}", page::summary(&calibration.stated_now()));
     if arguments.write_docs {
         page::write(workspace, &calibration)?;
     }
@@ -253,9 +253,7 @@ fn is_installed(tool: &str) -> bool {
 
 fn read(file: &Path) -> Result<Calibration, Error> {
     let text = fs::read_to_string(file).map_err(Error::file(file.display().to_string()))?;
-    let read: Calibration =
-        serde_json::from_str(&text).map_err(|source| Error::Json { path: file.to_owned(), source })?;
-    Ok(read.stated_now())
+    serde_json::from_str(&text).map_err(|source| Error::Json { path: file.to_owned(), source })
 }
 
 /// Whole or not at all.

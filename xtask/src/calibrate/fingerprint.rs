@@ -1,94 +1,165 @@
-//! What lagstop predicts of a host that never was: a forecast that predicts otherwise is another one than was calibrated.
+//! What lagstop predicts of hosts that never were: a forecast that predicts otherwise is another one than was calibrated.
+//!
+//! It knows another forecast by what comes of it. Of what neither of these hosts has, such as thousands of cgroups, it knows
+//! nothing, and how strong an intervention is, is lagstop trial's affair.
 
 use std::sync::{Arc, LazyLock};
 
 use lagstop::{
-    diagnosis::{Forecaster, Intervention, Observations, Ranking},
+    diagnosis::{Competitors, Forecaster, Intervention, Observations, Ranking},
     model::{Cgroup, CgroupId, Interval, Level, Nanos, Session, Totals},
 };
 
 use super::case::FIGURES;
 
-const LIGHT: [&str; 3] = ["/light-1", "/light-2", "/light-3"];
-const HEAVY: [&str; 2] = ["/heavy-1", "/heavy-2"];
-const INTERVALS: u64 = 8;
 const MS: u64 = 1_000_000;
 
-/// Each figure of each intervention, in tenths of a percent: where they are the same, so is the forecast.
+/// Each figure of each intervention on each host, in tenths of a percent: where they are the same, so is the forecast.
 pub(super) static FINGERPRINT: LazyLock<Vec<String>> = LazyLock::new(|| {
-    let host = host();
-    let Some(forecaster) = host.forecaster() else { return Vec::new() };
-    interventions().iter().flat_map(|(name, intervention)| figures(&forecaster, &host, name, intervention)).collect()
+    let mut all = Vec::new();
+    for (name, host) in [("flat", flat()), ("nested", nested())] {
+        let sides = host.competitors(|path| path.contains("light"));
+        let (Ok(sides), Some(forecaster)) = (sides, host.forecaster()) else { continue };
+        for (what, intervention) in interventions(&sides) {
+            all.extend(figures(&forecaster, &sides, &format!("{name}, {what}"), &intervention));
+        }
+    }
+    all
 });
 
-fn figures(forecaster: &Forecaster<'_>, host: &Observations, name: &str, intervention: &Intervention) -> Vec<String> {
-    let Ok(sides) = host.competitors(|path| LIGHT.contains(&path)) else { return Vec::new() };
-    let forecast = forecaster.forecast(&sides, intervention);
+fn figures(forecaster: &Forecaster<'_>, sides: &Competitors, what: &str, intervention: &Intervention) -> Vec<String> {
+    let forecast = forecaster.forecast(sides, intervention);
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
     let figure = |figure| match forecast.change(figure) {
-        Some(it) => format!("{name} {figure} {} [{}, {}]", percent(it.change), percent(it.low), percent(it.high)),
-        None => format!("{name} {figure} n/a: {}", forecast.why_not(figure).unwrap_or_default()),
+        Some(it) => format!("{what}: {figure} {} [{}, {}]", percent(it.change), percent(it.low), percent(it.high)),
+        None => format!("{what}: {figure} n/a: {}", forecast.why_not(figure).unwrap_or_default()),
     };
     FIGURES.map(figure).into()
 }
 
 /// One of each kind that there is.
-fn interventions() -> [(&'static str, Intervention); 6] {
-    let paths = |paths: &[&str]| -> Vec<Arc<str>> { paths.iter().map(|&path| path.into()).collect() };
-    let weights = |of: &[&str], weight: f64| paths(of).into_iter().map(move |path| (path, weight)).collect::<Vec<_>>();
-    let slices = |of: &[&str], slice| paths(of).into_iter().map(move |path| (path, Nanos(slice))).collect::<Vec<_>>();
-    let all = [paths(&LIGHT), paths(&HEAVY)].concat();
+fn interventions(sides: &Competitors) -> [(&'static str, Intervention); 6] {
+    let Competitors { light, heavy } = sides;
+    let weights = |of: &[Arc<str>], weight: f64| of.iter().map(|path| (Arc::clone(path), weight)).collect::<Vec<_>>();
+    let slices = |of: &[Arc<str>], slice| of.iter().map(|path| (Arc::clone(path), Nanos(slice))).collect::<Vec<_>>();
+    let all = [&**light, &**heavy].concat();
     let none = Intervention::default;
     let dynamic = Ranking {
         ranked: all.clone(),
-        heavy: paths(&HEAVY),
+        heavy: heavy.clone(),
         every: Nanos(500 * MS),
         heavy_from: 1.2,
         light_below: 0.8,
     };
     [
-        ("weights", Intervention { weights: [weights(&LIGHT, 400.0), weights(&HEAVY, 50.0)].concat(), ..none() }),
-        ("idle", Intervention { idle: paths(&HEAVY[..1]), ..none() }),
-        ("slices", Intervention { slices: [slices(&LIGHT, MS / 2), slices(&HEAVY, 20 * MS)].concat(), ..none() }),
-        ("real time", Intervention { real_time: paths(&LIGHT), ..none() }),
+        ("weights", Intervention { weights: [weights(light, 400.0), weights(heavy, 50.0)].concat(), ..none() }),
+        ("idle", Intervention { idle: heavy[..heavy.len().min(1)].into(), ..none() }),
+        ("slices", Intervention { slices: [slices(light, MS / 2), slices(heavy, 20 * MS)].concat(), ..none() }),
+        ("real time", Intervention { real_time: light.clone(), ..none() }),
         ("dynamic", Intervention { dynamic: Some(dynamic), ..none() }),
         ("lightest first", Intervention { lightest_first: all, ..none() }),
     ]
 }
 
-/// Two CPUs, on which two cgroups never sleep, three work for a millisecond now and then, and one does neither.
-fn host() -> Observations {
-    let row = |id, path: &str, threads, cpu_ms: u64, wait_ms: u64, sleeps| Cgroup {
-        id: CgroupId(id),
-        path: path.into(),
-        name: path.into(),
-        levels: Some([Level::DEFAULT].into()),
-        totals: Totals {
-            cpu_ns: Nanos(cpu_ms * MS),
-            runq_wait_ns: Some(Nanos(wait_ms * MS)),
-            voluntary_switches: sleeps,
-            threads,
-            ..Totals::default()
-        },
-        ..Cgroup::default()
+/// A cgroup in an interval: its path, threads, CPU time and waits in milliseconds, and how often its threads fell asleep.
+struct Row(&'static str, u64, u64, u64, u64);
+
+/// On two CPUs two cgroups never sleep, three work for a millisecond now and then, and one does neither.
+fn flat() -> Observations {
+    let rows = |_| {
+        vec![
+            Row("/light-1", 1, 85, 140, 85),
+            Row("/light-2", 1, 85, 140, 85),
+            Row("/light-3", 1, 85, 140, 85),
+            Row("/heavy-1", 2, 820, 1_180, 0),
+            Row("/heavy-2", 2, 820, 1_180, 0),
+            Row("/others", 2, 80, 80, 20),
+        ]
     };
-    let mut observations = Observations::new(Session { cpus_online: 2, ..Session::default() });
-    for seq in 0..INTERVALS {
+    observed(2, rows, |_| {})
+}
+
+/// On three CPUs, pods of unequal weights, one with a quota and one with a CPU of its own; one of them sleeps in every other
+/// interval only, and another in many short naps, more than are simulated.
+fn nested() -> Observations {
+    let rows = |seq: u64| {
+        vec![
+            Row("/pods/light-a/web", 2, 120, 330, 100),
+            Row("/pods/light-b/queue", 4, 200, 520, 3_200),
+            Row("/pods/heavy-a/batch", 3, 1_300, 1_700, 0),
+            Row("/pods/heavy-b/report", 2, 700, 800, if seq.is_multiple_of(2) { 0 } else { 14 }),
+            Row("/system/agent", 2, 200, 620 + 40 * (seq % 4), 60),
+        ]
+    };
+    observed(3, rows, |cgroup| {
+        let weight = |weight| Level { weight: Some(weight), ..Level::DEFAULT };
+        let pod = match &*cgroup.path {
+            path if path.contains("light") => weight(60.0),
+            path if path.contains("report") => {
+                Level { quota_ns: Some(Nanos(75 * MS)), period_ns: Some(Nanos(100 * MS)), ..weight(150.0) }
+            }
+            path if path.contains("agent") => {
+                cgroup.cpus = Some("2".into());
+                cgroup.levels = Some([Level::DEFAULT, weight(100.0)].into());
+                return;
+            }
+            _ => weight(200.0),
+        };
+        cgroup.levels = Some([weight(800.0), pod, Level::DEFAULT].into());
+    })
+}
+
+/// Eight intervals of a second. A switch costs 2 µs and more the more wait.
+fn observed(cpus: u64, rows: impl Fn(u64) -> Vec<Row>, place: impl Fn(&mut Cgroup)) -> Observations {
+    let mut observations = Observations::new(Session { cpus_online: cpus, ..Session::default() });
+    for seq in 0..8 {
+        let cgroup = |(id, Row(path, threads, cpu_ms, wait_ms, sleeps)): (u64, Row)| {
+            let switches = sleeps + cpu_ms / 3;
+            let each = 2_000 + 500 * (seq % 4);
+            let mut cgroup = Cgroup {
+                id: CgroupId(id),
+                path: path.into(),
+                name: path.into(),
+                levels: Some([Level::DEFAULT].into()),
+                totals: Totals {
+                    switches,
+                    voluntary_switches: sleeps,
+                    involuntary_switches: cpu_ms / 3,
+                    cpu_ns: Nanos(cpu_ms * MS),
+                    threads,
+                    schedule_calls: Some(switches),
+                    pick_ns: Some(Nanos(switches * each)),
+                    kept_ns: Some(Nanos(0)),
+                    swap_ns: Some(Nanos(switches * each)),
+                    runq_waits: Some(switches),
+                    runq_wait_ns: Some(Nanos(wait_ms * MS)),
+                    ..Totals::default()
+                },
+                ..Cgroup::default()
+            };
+            place(&mut cgroup);
+            cgroup
+        };
+        let cgroups: Vec<Cgroup> = (11..).zip(rows(seq)).map(cgroup).collect();
         let mut interval = Interval {
             seq,
             start_ns: Nanos(seq * Nanos::SECOND.0),
             duration_ns: Nanos::SECOND,
-            cgroups: vec![
-                row(11, LIGHT[0], 1, 85, 140, 85),
-                row(12, LIGHT[1], 1, 85, 140, 85),
-                row(13, HEAVY[0], 2, 820, 1_180, 0),
-                row(14, HEAVY[1], 2, 820, 1_180, 0),
-                row(15, LIGHT[2], 1, 85, 140, 85),
-                row(16, "/others", 2, 80, 80, 20),
-            ],
+            cgroups,
             ..Interval::default()
         };
-        interval.host.cpus_online = 2;
+        let totals = interval.cgroups.iter().map(|cgroup| cgroup.totals).reduce(|mut sum, totals| {
+            sum.add(&totals);
+            sum
+        });
+        let host = &mut interval.host;
+        host.totals = totals.unwrap_or_default();
+        host.cpus_online = cpus;
+        host.busy_ns = host.totals.cpu_ns;
+        host.idle_ns = Nanos((cpus * Nanos::SECOND.0).saturating_sub(host.busy_ns.0));
+        let none = Some(Nanos(0));
+        (host.idle.schedule_calls, host.idle.pick_ns, host.idle.kept_ns, host.idle.swap_ns) =
+            (Some(0), none, none, none);
         observations.add(&interval);
     }
     observations
@@ -99,17 +170,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_intervention_is_predicted_and_no_two_alike() {
+    fn every_figure_is_predicted_and_no_two_interventions_do_the_same() {
         let all = &*FINGERPRINT;
-        assert_eq!(all.len(), interventions().len() * FIGURES.len());
-        let of = |name: &str| -> Vec<&str> { all.iter().filter_map(|line| line.strip_prefix(name)).collect() };
-        let interventions = interventions();
-        for (name, _) in &interventions {
-            // Switches cost nothing there.
-            let predicted = of(name).iter().filter(|line| !line.contains("n/a")).count();
-            assert_eq!(predicted, FIGURES.len() - 1, "{all:#?}");
-            let same = interventions.iter().filter(|(other, _)| of(other) == of(name)).count();
-            assert_eq!(same, 1, "{name}: {all:#?}");
+        assert_eq!(all.len(), 2 * 6 * FIGURES.len());
+        for host in ["flat", "nested"] {
+            for figure in FIGURES {
+                let is_it = |line: &&String| line.starts_with(host) && line.contains(figure) && !line.contains("n/a");
+                assert!(all.iter().filter(is_it).count() >= 4, "{host}, {figure}: {all:#?}");
+            }
+            let of: Vec<&[String]> = all.chunks(FIGURES.len()).filter(|lines| lines[0].starts_with(host)).collect();
+            let figures = |lines: &[String]| -> Vec<String> {
+                lines.iter().filter_map(|line| Some(line.split_once(": ")?.1.to_owned())).collect()
+            };
+            for (number, one) in of.iter().enumerate() {
+                assert!(of[..number].iter().all(|other| figures(other) != figures(one)), "{one:#?}");
+            }
         }
     }
 }

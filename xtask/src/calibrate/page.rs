@@ -37,12 +37,19 @@ pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<
     fs::write(workspace.root().join(HELD), held(calibration)).map_err(Error::file(HELD))
 }
 
-/// Between what the share of predictions inside is, with 95 %: the figures of a case stand and fall together, so that cases are
+/// Between what the share of predictions inside is, with 95 %: the figures of a load stand and fall together, so that loads are
 /// drawn, and not figures.
-fn of_cases(cases: &[Case]) -> String {
+fn of_loads(cases: &[Case]) -> String {
     const DRAWS: usize = 2_000;
+    let mut loads: BTreeMap<&str, Vec<&Figure>> = BTreeMap::new();
+    for case in cases {
+        loads.entry(&case.load).or_default().extend(case.measured().into_iter().flat_map(|measured| &measured.figures));
+    }
     let measured: Vec<Part> =
-        cases.iter().filter_map(Case::measured).map(|measured| Tally::of(&measured.figures).inside).collect();
+        loads.into_values().map(|figures| Tally::of(figures).inside).filter(|part| part.all > 0).collect();
+    if measured.is_empty() {
+        return "n/a".to_owned();
+    }
     let mut random = Random::new(1, 1);
     let mut draw = || {
         let drawn = measured.iter().map(|_| measured[random.below(measured.len())]);
@@ -56,6 +63,7 @@ fn of_cases(cases: &[Case]) -> String {
 
 /// How often predictions of each policy held, figure by figure, as the source that lagstop is built from.
 fn held(calibration: &Calibration) -> String {
+    let calibration = &calibration.stated_now();
     let mut rows: BTreeMap<(&str, &str), Vec<&Figure>> = BTreeMap::new();
     // Of another forecast they say nothing.
     let cases = if calibration.setup.is_of_this_forecast() { &*calibration.cases } else { &[] };
@@ -81,18 +89,51 @@ fn with_tables(page: &str, calibration: &Calibration) -> Option<String> {
     let (_, rest) = rest.split_once(ANSWERED)?;
     let (before, rest) = rest.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
-    let (answer, summary, details) = (answer(calibration), summary(calibration), details(calibration));
+    let stated = calibration.stated_now();
+    let (answer, summary, details) = (answer(calibration), summary(&stated), details(&stated));
     Some(format!("{top}{ANSWER}\n{answer}\n{ANSWERED}{before}{BEGIN}\n\n{summary}\n{details}\n{END}{after}"))
 }
 
+/// Of two policies on the same load, how often the one that was predicted to spare the light cgroups more did; and on how many
+/// loads the best one was predicted to be the best.
+fn ranking(cases: &[Case]) -> [Part; 2] {
+    let mut loads: BTreeMap<(&str, u32), Vec<(f64, f64)>> = BTreeMap::new();
+    for case in cases {
+        let figures = case.measured().into_iter().flat_map(|measured| &measured.figures);
+        for figure in figures.filter(|figure| figure.name == "light_waiting") {
+            if let Some(both) = figure.predicted.change.zip(figure.measured.change) {
+                loads.entry((&case.load, case.repeat)).or_default().push(both);
+            }
+        }
+    }
+    let [mut pairs, mut best] = [Part::default(); 2];
+    for policies in loads.into_values().filter(|policies| policies.len() > 1) {
+        for (number, one) in policies.iter().enumerate() {
+            for other in &policies[number + 1..] {
+                pairs.all += 1;
+                pairs.some += usize::from((one.0 < other.0) == (one.1 < other.1));
+            }
+        }
+        let least = |of: fn(&(f64, f64)) -> f64| policies.iter().map(of).enumerate().min_by(|a, b| a.1.total_cmp(&b.1));
+        let is_found = least(|it| it.0).map(|it| it.0) == least(|it| it.1).map(|it| it.0);
+        (best.all, best.some) = (best.all + 1, best.some + usize::from(is_found));
+    }
+    [pairs, best]
+}
+
 /// How far predictions can be trusted.
-fn answer(Calibration { setup, cases, .. }: &Calibration) -> String {
-    let figures = |policy: Option<Policy>, name: Option<&str>| {
+fn answer(measured: &Calibration) -> String {
+    let Calibration { setup, cases, .. } = &measured.stated_now();
+    let of = |cases: &[Case], policy: Option<Policy>, name: Option<&str>| {
         let cases = cases.iter().filter(|case| policy.is_none_or(|policy| case.policy == policy));
         let all = cases.filter_map(Case::measured).flat_map(|measured| &measured.figures);
         Tally::of(all.filter(|figure| name.is_none_or(|name| figure.name == name)))
     };
-    let (all, weight) = (figures(None, None), figures(Some(Policy::Weight), None));
+    let figures = |policy, name| of(cases, policy, name);
+    let (all, weight, raw) =
+        (figures(None, None), figures(Some(Policy::Weight), None), of(&measured.cases, None, None));
+    let weight_of_light = figures(Some(Policy::Weight), Some("light_waiting")).inside;
+    let [pairs, best] = ranking(cases);
     let share = |Part { some, all }: Part| {
         if all == 0 { "n/a".to_owned() } else { format!("{:.0} %", 100.0 * some as f64 / all as f64) }
     };
@@ -106,17 +147,31 @@ fn answer(Calibration { setup, cases, .. }: &Calibration) -> String {
     }
     let _ = writeln!(
         text,
-        "**Can I trust a prediction?** Use it to choose what to try, and decide by `lagstop trial`. The measured change was inside of the predicted interval for {} of {} \
-         predictions ({}; cases drawn anew: {}); at least 80 % is the aim. An interval as wide around no change at all would hold {} of them. For `weight`, the only policy that `diagnose` predicts: {} of {} ({}). {} more figures were not predicted; the reasons are below.",
+        "**Can I trust a prediction?** Use it to choose what to try, and decide by `lagstop trial`.\n\n\
+         * To choose: of two policies on the same load, the one predicted to spare the light cgroups more waiting did so in {} of {} pairs; the best of all was predicted to be the best on {} of {} loads.\n\
+         * By how much: the measured change was inside of the predicted interval for {} of {} predictions ({}; loads drawn anew: {}); at least 80 % is the aim. An interval as wide around no change at all would \
+         hold {} of them.\n\
+         * Of `weight`, the only policy that `diagnose` predicts: {} of {} ({}); of its light cgroups' waiting {} of {}.\n\
+         * {} more figures were not predicted; the reasons are below. {} of these had an interval wider than 100 points, which lagstop stated when it was measured, and does not any more: with them it \
+         was {} of {}.",
+        pairs.some,
+        pairs.all,
+        best.some,
+        best.all,
         all.inside.some,
         all.inside.all,
         share(all.inside),
-        of_cases(cases),
+        of_loads(cases),
         share(all.unchanged_inside),
         weight.inside.some,
         weight.inside.all,
         share(weight.inside),
-        all.unpredicted
+        weight_of_light.some,
+        weight_of_light.all,
+        all.unpredicted,
+        raw.predicted - all.predicted,
+        raw.inside.some,
+        raw.inside.all
     );
     for name in ["light_waiting", "heavy_time"] {
         let tally = figures(None, Some(name));

@@ -107,8 +107,9 @@ impl Setup {
 
 impl Calibration {
     /// Without the predictions whose intervals lagstop takes for too wide to state: it did not always.
-    pub(super) fn stated_now(mut self) -> Self {
-        for case in &mut self.cases {
+    pub(super) fn stated_now(&self) -> Self {
+        let mut stated = self.clone();
+        for case in &mut stated.cases {
             let Outcome::Measured(measured) = &mut case.outcome else { continue };
             for Estimate { change, low, high, why_not } in
                 measured.figures.iter_mut().map(|figure| &mut figure.predicted)
@@ -119,7 +120,7 @@ impl Calibration {
                 }
             }
         }
-        self
+        stated
     }
 
     pub(super) const SCHEMA: &'static str = "lagstop.calibration/1";
