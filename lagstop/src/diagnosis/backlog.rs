@@ -121,10 +121,11 @@ impl<'a> Queue<'a> {
         self.observed.drops.unwrap_or_default()
     }
 
-    /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits.
+    /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits. Where none was
+    /// accepted there is no wait to go by: then as many as were seen waiting.
     fn pending(&self) -> Option<f64> {
-        let (rate, _) = self.arrivals?;
-        Some((rate * self.wait?.seconds()).min(1.0))
+        let little = self.arrivals.zip(self.wait).map(|((rate, _), wait)| rate * wait.seconds());
+        little.or_else(|| self.observed.mean_backlog()).map(|waiting| waiting.min(1.0))
     }
 
     /// Does whoever accepts wait for a CPU while connections wait? `None` where that is not known.
@@ -185,8 +186,13 @@ fn finding(
     let path = acceptor.map(|(_, observed)| std::sync::Arc::clone(&observed.path));
     let subject = Subject::Listener { netns, address, id: queue.observed.cgroup, path };
     let model = queue.model();
-    let waits =
-        queue.wait.map_or_else(|| "for a time that was not measured".to_owned(), |wait| format!("{wait} on average"));
+    let waits = match queue.wait {
+        Some(wait) => format!("wait {wait} on average to be accepted"),
+        None if queue.observed.totals.is_some_and(|totals| totals.accepts == 0) => {
+            "wait, and none was accepted".to_owned()
+        }
+        None => "wait to be accepted, for a time that was not measured".to_owned(),
+    };
     let used =
         queue.used.map(|used| format!(", and its backlog was up to {} full", say::percent(used))).unwrap_or_default();
     let dropped = match queue.drops() {
@@ -195,15 +201,15 @@ fn finding(
             format!("; {} dropped", if drops == 1 { "1 was".to_owned() } else { format!("{} were", say::count(drops)) })
         }
     };
-    let why = match (queue.wait, queue.is_starved()) {
-        (None, _) | (_, None) => "",
-        (_, Some(true)) => ": whoever accepts waits for a CPU",
-        (_, Some(false)) => ": whoever accepts has a CPU, and is busy with something else",
+    let why = match queue.is_starved() {
+        None => "",
+        Some(true) => ": whoever accepts waits for a CPU",
+        Some(false) => ": whoever accepts has a CPU, and is busy with something else",
     };
     Finding {
         rule: Rule::Backlog,
         severity,
-        verdict: format!("Connections to {subject} wait {waits} to be accepted{used}{dropped}{why}."),
+        verdict: format!("Connections to {subject} {waits}{used}{dropped}{why}."),
         measured: measured(observations, queue, model.as_ref()),
         threshold: [Limit::AcceptWait, Limit::BacklogWarn, Limit::BacklogCritical, Limit::Drops]
             .map(|limit| thresholds.state(limit))

@@ -59,7 +59,7 @@ fn predicted(page: &mut Page, prediction: &Prediction) {
     {
         let text = match (prediction.change(figure), prediction.why_not(figure)) {
             (Some(it), _) => {
-                format!("predicted to change by {}, {} to {}", percent(it.change), percent(it.low), percent(it.high))
+                format!("predicted to change by {} ({} to {})", percent(it.change), percent(it.low), percent(it.high))
             }
             (None, Some(why)) => format!("not predicted: {why}"),
             (None, None) => "not predicted".to_owned(),
@@ -135,7 +135,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         "",
         Colour::None,
         &format!(
-            "{} first, {} pay; {} of {block_seconds} s with it, each between two without.",
+            "{} go first (light), {} pay (heavy); {} of {block_seconds} s with the policy, each between two without.",
             plural(light.len(), "cgroup"),
             heavy.len(),
             plural(*pairs, "block")
@@ -165,7 +165,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.blank();
     how_measured(&mut page, outcome);
     if outcome.not_undone.is_empty() {
-        page.text("", Colour::Green, &format!("All changes were undone: {}.", outcome.undone));
+        page.text("", Colour::Green, &format!("All changes were undone ({} in all, over all blocks).", outcome.undone));
     } else {
         page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
         outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
@@ -173,9 +173,9 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "More than chance: all figures taken together (of those, 5 % are chance at most, on average). Predicted: of this policy \
-         and these cgroups, simulated from the time before. Within prediction: the measured change is in the predicted \
-         interval. docs/trial.md says how to read it.",
+        "More than chance: tested over all figures; of those that say yes, 5 % are chance at most, on average. Predicted: of \
+         this policy and these cgroups, simulated from the time before. Within prediction: the measured change, without its \
+         own interval, is in the predicted one. docs/trial.md says how to read it.",
     );
     page.finish()
 }
@@ -211,7 +211,7 @@ fn percent(change: f64) -> String {
 }
 
 fn yes_or_no(is: Option<bool>) -> String {
-    is.map_or("", |is| if is { "yes" } else { "no" }).to_owned()
+    is.map_or("n/a", |is| if is { "yes" } else { "no" }).to_owned()
 }
 
 /// What the figures are of.
@@ -227,14 +227,14 @@ fn how_measured(page: &mut Page, outcome: &Outcome) {
     let (unsteady, unknown) = (how_many(Some(false)), how_many(None));
     if unknown > 0 {
         counts += &format!(
-            " In {unknown} of {} too few intervals counted to tell whether waiting was steady: take longer blocks.",
+            " In {unknown} of {} blocks too few intervals counted to tell whether waiting was steady: take longer blocks.",
             blocks.len()
         );
     }
     if unsteady > 0 {
         counts += &format!(
-            " In {unsteady} of {} the light cgroups' waiting still rose or fell at half: what one block left behind may \
-             count in the next.",
+            " In {unsteady} of {} blocks the light cgroups' waiting still rose or fell half-way through: what one block left \
+             behind may count in the next.",
             blocks.len()
         );
     }

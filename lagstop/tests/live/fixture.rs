@@ -187,11 +187,11 @@ impl TestCgroup {
         file.exists() && fs::write(file, "1").is_ok()
     }
 
-    /// Gives it the least weight there is.
+    /// Gives it a hundredth of the usual weight, the least that cgroup v2 has.
     pub(crate) fn make_it_light(&self) {
         let directory = self.below(&self.mounts.cpu);
         let (file, least) =
-            if directory.join("cpu.weight").exists() { ("cpu.weight", "1") } else { ("cpu.shares", "2") };
+            if directory.join("cpu.weight").exists() { ("cpu.weight", "1") } else { ("cpu.shares", "10") };
         fs::write(directory.join(file), least).unwrap();
     }
 

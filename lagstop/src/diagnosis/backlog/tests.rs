@@ -73,6 +73,22 @@ fn who_waits_for_a_cpu_is_told_from_who_is_busy() {
     assert!(busy.advice[0].text.starts_with("Look at what the workers of pool do"), "{}", busy.advice[0].text);
 }
 
+#[test]
+fn who_waits_for_a_cpu_is_known_though_none_was_accepted() {
+    let starved = &findings_of(Rule::Backlog, &listening(1, 0, 0, 9, 1))[0];
+    assert!(
+        starved.verdict.ends_with(
+            "wait, and none was accepted, and its backlog was up to 90.0 % full: whoever accepts waits for a CPU."
+        ),
+        "{}",
+        starved.verdict
+    );
+    let mut unwatched = listening(0, 0, 0, 9, 1);
+    unwatched.iter_mut().flat_map(|interval| &mut interval.listeners).for_each(|listener| listener.totals = None);
+    let verdict = &findings_of(Rule::Backlog, &unwatched)[0].verdict;
+    assert!(verdict.contains("for a time that was not measured"), "{verdict}");
+}
+
 /// Ten wait at a time, 100 a second come and stay for 100 ms: Little's law holds. As many could be served as come.
 #[test]
 fn formulas_stand_beside_what_was_measured() {
