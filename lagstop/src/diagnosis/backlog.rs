@@ -122,16 +122,16 @@ impl<'a> Queue<'a> {
     }
 
     /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits. Where none was
-    /// accepted there is no wait to go by: then as many as were seen waiting.
+    /// accepted there is no wait to go by: then as many as were seen waiting. `None` where none was.
     fn pending(&self) -> Option<f64> {
         let little = self.arrivals.zip(self.wait).map(|((rate, _), wait)| rate * wait.seconds());
-        little.or_else(|| self.observed.mean_backlog()).map(|waiting| waiting.min(1.0))
+        little.or_else(|| self.observed.mean_backlog()).map(|waiting| waiting.min(1.0)).filter(|&part| part > 0.0)
     }
 
     /// Does whoever accepts wait for a CPU while connections wait? `None` where that is not known.
     fn is_starved(&self) -> Option<bool> {
         let (starved, pending) = (self.starved.ok()?, self.pending()?);
-        Some(pending > 0.0 && starved >= STARVED * pending)
+        Some(starved >= STARVED * pending)
     }
 
     /// Each thread that accepts as a server.

@@ -135,7 +135,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
         "",
         Colour::None,
         &format!(
-            "{} go first (light), {} pay (heavy); {} of {block_seconds} s with the policy, each between two without.",
+            "{} to go first (light), {} to pay (heavy); {} of {block_seconds} s with the policy, each between two without.",
             plural(light.len(), "cgroup"),
             heavy.len(),
             plural(*pairs, "block")

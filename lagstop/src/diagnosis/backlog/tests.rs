@@ -89,6 +89,14 @@ fn who_waits_for_a_cpu_is_known_though_none_was_accepted() {
     assert!(verdict.contains("for a time that was not measured"), "{verdict}");
 }
 
+#[test]
+fn where_none_was_seen_waiting_no_cause_is_told() {
+    let mut all = listening(0, 0, 0, 0, 0);
+    all[7].listeners[0].drops = Some(2);
+    let verdict = &findings_of(Rule::Backlog, &all)[0].verdict;
+    assert!(verdict.ends_with("; 2 were dropped."), "{verdict}");
+}
+
 /// Ten wait at a time, 100 a second come and stay for 100 ms: Little's law holds. As many could be served as come.
 #[test]
 fn formulas_stand_beside_what_was_measured() {
