@@ -13,16 +13,23 @@ const MOST_ERRORS: usize = 8;
 /// is that it panics, hangs, or contradicts itself.
 pub fn read_all(reader: &mut Reader, bytes: u64) {
     let count = reader.len();
-    let in_order = good(0..count, |n| reader.interval(n).ok());
-    for (n, interval) in &in_order {
-        assert_eq!(reader.start_of(*n).ok(), Some(interval.start_ns), "the start of interval {n}");
+    let in_order = good(0..count, |n| reader.interval(n).ok().map(|interval| (interval.start_ns, small(interval))));
+    for (n, (start, _)) in &in_order {
+        assert_eq!(reader.start_of(*n).ok(), Some(*start), "the start of interval {n}");
     }
+    let in_order: Vec<(usize, Interval)> =
+        in_order.into_iter().filter_map(|(n, (_, interval))| Some((n, interval?))).collect();
     jump_about(reader, &in_order);
     good(0..reader.parts(), |part| reader.merged(part).ok());
     assert!(reader.interval(count).is_err() && reader.merged(reader.parts()).is_err());
     let _ = Contents::of(reader, bytes, |_, _| {});
     // As a long recording is: by its parts.
     let _ = Contents::of(reader, u64::MAX, |_, _| {});
+}
+
+/// An interval that all of its kind have room for: lagstop has one at a time.
+fn small(interval: Interval) -> Option<Interval> {
+    Some(interval).filter(|interval| interval.cgroups.len() + interval.cpus.len() + interval.listeners.len() <= 1_000)
 }
 
 /// What `read` gives of `all`, with its number.

@@ -8,6 +8,7 @@ mod diagnose;
 mod diff;
 mod export;
 mod fleet;
+mod headers;
 mod hooks;
 mod measure;
 mod merge;
@@ -20,6 +21,7 @@ mod show;
 mod thresholds;
 mod top;
 mod trial;
+mod unprivileged;
 mod when;
 
 use std::{
@@ -30,12 +32,20 @@ use std::{
     process::ExitCode,
 };
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+#[doc(hidden)]
+pub use config::check_config;
 
 use config::Config;
 use record::keeper;
+use unprivileged::Files;
 
-use crate::{plain::plain, report::text::Options, signals::Endings};
+use crate::{
+    plain::plain,
+    report::{sanitise::short_name, text::Options},
+    signals::Endings,
+};
 
 const ABOUT: &str =
     "Measures what the scheduler itself costs on a densely packed Linux host, per cgroup, and says what helps";
@@ -109,11 +119,15 @@ enum Command {
 
 /// Parses the command line and does what it says.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let given = Cli::command().get_matches();
+    let cli = match Cli::from_arg_matches(&given) {
+        Ok(cli) => cli,
+        Err(error) => error.format(&mut Cli::command()).exit(),
+    };
     if let Some(list) = cli.command.list() {
         return print(&list);
     }
-    match cli.run() {
+    match cli.run(Files::of(&Cli::command(), &given)) {
         Ok(code) => code,
         Err(error) => {
             say(format_args!("lagstop: {error}\n"));
@@ -138,21 +152,26 @@ pub fn command() -> clap::Command {
 }
 
 impl Cli {
-    fn run(self) -> Result<ExitCode, Failure> {
+    /// `files` are what it reads where it does nothing else.
+    fn run(self, files: Option<Files>) -> Result<ExitCode, Failure> {
         // What reads no setting runs whatever is wrong with the file.
         let config = || Config::load(self.config.as_deref());
+        let confine = || files.as_ref().map_or(Ok(()), Files::give_up_the_rest);
+        if matches!(self.command, Command::Top(_) | Command::Record(_) | Command::Serve(_) | Command::Check(_)) {
+            trial::say_left();
+        }
         match self.command {
             Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Record(args) => record::run(args, &config()?),
             Command::Serve(args) => serve::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
-            Command::Diagnose(args) => diagnose::run(&args, &config()?),
-            Command::Fleet(args) => fleet::run(&args),
-            Command::Diff(args) => diff::run(&args),
+            Command::Diagnose(args) => confine().and_then(|()| diagnose::run(&args, &config()?)),
+            Command::Fleet(args) => confine().and_then(|()| fleet::run(&args)),
+            Command::Diff(args) => confine().and_then(|()| diff::run(&args)),
             Command::Check(args) => check::run(&args),
-            Command::Show(args) => show::run(&args),
-            Command::Cut(args) => cut::run(&args),
-            Command::Merge(args) => merge::run(&args),
-            Command::Export(args) => export::run(&args),
+            Command::Show(args) => confine().and_then(|()| show::run(&args)),
+            Command::Cut(args) => confine().and_then(|()| cut::run(&args)),
+            Command::Merge(args) => confine().and_then(|()| merge::run(&args)),
+            Command::Export(args) => confine().and_then(|()| export::run(&args)),
             Command::Keep(args) => keeper::run(&args),
             Command::Bench(args) => bench::run(&args),
             Command::Trial(args) => trial::run(&args),
@@ -230,13 +249,37 @@ fn listen() -> Result<Endings, Failure> {
 /// Says something on standard error. Nobody may be there to hear it; that is no reason to stop.
 fn say(text: fmt::Arguments<'_>) {
     let mut stderr = io::stderr().lock();
-    let _ = stderr.write_fmt(text);
+    let _ = stderr.write_all(harmless(&text.to_string()).as_bytes());
     let _ = stderr.flush();
+}
+
+/// Clears the line, for what is said there next.
+const CLEAR: &str = "\r\x1b[K";
+/// Characters of a line that are said.
+const MOST_OF_A_LINE: usize = 2_000;
+
+/// What a terminal may be told: servers, files and cgroups have put words into it. Line by line, after [`CLEAR`].
+fn harmless(text: &str) -> String {
+    let (clear, text) = text.strip_prefix(CLEAR).map_or(("", text), |rest| (CLEAR, rest));
+    let line = |line: &str| match line.strip_suffix('\n') {
+        Some(line) => format!("{}\n", short_name(line, MOST_OF_A_LINE)),
+        None => short_name(line, MOST_OF_A_LINE).into_owned(),
+    };
+    clear.to_owned() + &text.split_inclusive('\n').map(line).collect::<String>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_is_said_moves_the_cursor() {
+        let said = harmless("lagstop: the server refuses: \x1b]0;pwned\x07\x1b[2J\u{202e}evil\rgone\nnext\x1b[31m\n");
+        assert_eq!(said, "lagstop: the server refuses: �]0;pwned��[2J�evil�gone\nnext�[31m\n");
+        assert_eq!(harmless("\r\x1b[K12 intervals\x1b[K"), "\r\x1b[K12 intervals�[K", "its own, and no other");
+        let long = harmless(&format!("{}\nend\n", "x".repeat(60_000)));
+        assert!(long.chars().count() < MOST_OF_A_LINE + 10 && long.ends_with("\nend\n"));
+    }
 
     const TOOLS: &str = include_str!("../../docs/tools.md");
     const METRICS: &str = include_str!("../../docs/metrics.md");

@@ -37,6 +37,7 @@ mod single;
 mod thresholds;
 mod utilisation;
 mod wait_causes;
+mod withheld;
 
 pub use alert::{Alert, AlertKind, AlertSubject, alerts};
 pub use confidence::{Confidence, Level};

@@ -12,6 +12,7 @@ mod kubelet;
 mod levels;
 mod limits;
 mod listeners;
+mod made_up;
 mod names;
 mod netstat;
 mod own_cgroup;
@@ -36,6 +37,8 @@ pub use kubelet::{Kubelet, KubeletError};
 pub use levels::{Levels, Placed};
 pub use limits::limits;
 pub use listeners::Listeners;
+#[doc(hidden)]
+pub use made_up::{read_kernel_files, read_kubelet, read_mountinfo};
 pub use names::{Names, last_unit};
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
@@ -69,7 +72,8 @@ pub enum HostError {
     NoCgroups(&'static str),
 }
 
-/// Reads a text file that should be there.
+/// Reads a text file that should be there. Names in it are as whoever gave them wanted: what is no text shows as �.
 fn read(path: &str) -> Result<String, HostError> {
-    std::fs::read_to_string(path).map_err(|source| HostError::Read { path: path.to_owned(), source })
+    let bytes = std::fs::read(path).map_err(|source| HostError::Read { path: path.to_owned(), source })?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -1,11 +1,13 @@
 //! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
 
+pub(crate) mod bounded;
 mod by_cpu;
 mod cgroup;
 mod closer_look;
 mod cpu;
 mod crowd;
 mod distribution;
+mod flattened;
 mod hook;
 mod host;
 mod interval;

@@ -13,6 +13,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
+    host::is_stopped,
     model::{Interval, Session},
     recording::Line,
 };
@@ -46,6 +47,8 @@ impl Origin {
 impl Recorder {
     /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
     const PATIENCE: Duration = Duration::from_secs(30);
+    /// To end takes it less, unless something is wrong.
+    const LAST_READING: Duration = Duration::from_secs(10);
     /// Intervals for whoever has time.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
@@ -138,15 +141,96 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
-        let _ = self.child.wait();
+        end(&mut self.child, Self::LAST_READING);
+    }
+}
+
+/// Ends a process as Ctrl-C does; for good where it does not end in time, or cannot because it is stopped.
+fn end(child: &mut Child, patience: Duration) {
+    /// Time for the kernel to end what was killed. Where it takes longer, whoever waits here ends no sooner than that.
+    const UNTIL_DEAD: Duration = Duration::from_secs(2);
+    // The number of one that was waited for may be another's by now. Until then it is its own: nobody else waits for it.
+    if has_ended(child, Duration::ZERO) {
+        return;
+    }
+    let _ = kill_process(Pid::from_child(child), Signal::INT);
+    if !has_ended(child, patience) {
+        // Sends nothing to one that was waited for.
+        let _ = child.kill();
+        has_ended(child, UNTIL_DEAD);
+    }
+}
+
+/// Waits so long for it to end, unless it is stopped. One that cannot be waited for counts as ended.
+fn has_ended(child: &mut Child, patience: Duration) -> bool {
+    const STEP: Duration = Duration::from_millis(10);
+    let until = Instant::now() + patience;
+    loop {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return true;
+        }
+        if Instant::now() >= until || is_stopped(child.id()) {
+            return false;
+        }
+        thread::sleep(STEP);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
     use crate::model::Nanos;
+
+    /// A shell that has said that it is ready.
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdout(Stdio::piped());
+        // A shell cannot trap what whoever runs the tests ignores.
+        let heed = || {
+            // SAFETY: one system call, with a signal and a disposition that there are.
+            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+            Ok(())
+        };
+        // SAFETY: it allocates nothing and takes no lock.
+        let mut child = unsafe { command.pre_exec(heed) }.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        child
+    }
+
+    #[test]
+    fn one_that_can_ends_by_itself() {
+        let mut child = shell("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done");
+        end(&mut child, Duration::from_secs(20));
+        assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(7));
+    }
+
+    #[test]
+    fn one_that_is_stopped_or_does_not_want_to_is_killed() {
+        for (script, patience) in [
+            ("trap '' INT; echo ready; kill -STOP $$; sleep 60", Duration::from_secs(60)),
+            ("trap '' INT; echo ready; while :; do sleep 0.05; done", Duration::from_millis(200)),
+        ] {
+            let mut child = shell(script);
+            let began = Instant::now();
+            end(&mut child, patience);
+            assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(libc::SIGKILL), "{script}");
+            assert!(began.elapsed() < Duration::from_secs(30), "{script}");
+        }
+    }
+
+    /// Whoever has its number now is somebody else.
+    #[test]
+    fn one_that_was_waited_for_gets_no_signal() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let began = Instant::now();
+        end(&mut child, Duration::from_secs(60));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
 
     #[test]
     fn when_an_interval_was_does_not_depend_on_when_it_came() {

@@ -1,16 +1,19 @@
 //! The HTTP server of `lagstop serve`. It knows nothing of measuring: it serves the last snapshot that was published.
 //!
 //! Whoever connects is trusted with nothing. Each connection is one request and has a limited time for it; there is a limited
-//! number of them, and where more come the oldest makes room. What is sent to all of them is encoded once for each interval and
-//! format, and slow readers share it. Passwords are tried one at a time, and not often. The server has a thread of its own, so
-//! that nothing of this can hold up a reading.
+//! number of them, and where more come, whoever has most of them makes room. What is sent to all of them is encoded once for
+//! each interval and format, and slow readers share it. Passwords are tried one at a time, and not often, and so are handshakes
+//! of TLS. The server has a thread of its own, so that nothing of this can hold up a reading. All else on the host goes first,
+//! and it may do nothing but read the files that say who is let in.
 
 mod bodies;
 mod chunks;
 mod connections;
 mod negotiation;
+mod pace;
 mod pages;
 mod passwords;
+mod peer;
 mod push;
 mod security;
 mod web_config;
@@ -26,12 +29,14 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 pub use connections::Limits;
-pub use push::{Collector, Push, Pushing};
-pub use security::Security;
+pub use push::{Collector, Push, Pushing, Route};
+pub use security::{Reloaded, Security};
 pub use web_config::WebConfigError;
+#[doc(hidden)]
+pub use web_config::check_web_config;
 
 use self::pages::Site;
-use crate::exporter::Snapshot;
+use crate::{exporter::Snapshot, kernel::Capabilities};
 
 /// A snapshot, and when it was made.
 #[derive(Clone, Debug)]
@@ -52,6 +57,8 @@ pub struct Options {
     pub limits: Limits,
     /// How old a snapshot may be for the server to call itself ready.
     pub fresh_for: Duration,
+    /// How old it is where reading hangs, and lagstop has to be started anew.
+    pub hangs_after: Duration,
 }
 
 /// A server at work, on a thread of its own. Dropping it ends it.
@@ -65,6 +72,8 @@ pub struct Server {
 
 /// Threads for what takes long: encoding, and trying passwords.
 const THREADS: usize = 2;
+/// Niceness of all of them. Whoever connects says how much there is to do, and the host has its own work.
+const NICE: i32 = 10;
 
 impl Server {
     /// Starts to serve what is published, to whom `security` lets in.
@@ -87,10 +96,14 @@ impl Server {
         };
         let (stop, stopped) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
-        let site = Arc::new(Site::new(published, options.fresh_for));
+        let site = Arc::new(Site::new(published, options.fresh_for, options.hangs_after));
         let thread = thread::Builder::new().name("serve".to_owned()).spawn(move || {
             // Told also when this thread dies.
             let _ending = ending;
+            if confine(security.needs()).is_err() {
+                // Strangers are not let near more than that.
+                return;
+            }
             runtime.block_on(connections::run(listener, security, site, options.limits, stopped));
             // A password that is being tried does not hold up the end.
             runtime.shutdown_background();
@@ -121,6 +134,13 @@ impl Server {
             let _ = thread.join();
         }
     }
+}
+
+/// Leaves this thread, and those that it starts, with what it needs.
+fn confine(needs: Capabilities) -> io::Result<()> {
+    // To be less urgent is always allowed.
+    let _ = rustix::process::setpriority_process(None, NICE);
+    needs.keep_of_held()
 }
 
 impl Drop for Server {

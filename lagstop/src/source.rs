@@ -1,6 +1,7 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
 mod beat;
+mod departed;
 mod files;
 mod labels;
 mod live;
@@ -16,7 +17,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 pub use files::{FilesOptions, files};
-pub use live::{LiveOptions, live};
+pub use live::{LiveOptions, live, live_as_nobody};
 pub use looks::Looks;
 pub use recorded::recorded;
 

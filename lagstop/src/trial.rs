@@ -5,6 +5,7 @@
 
 mod attr;
 mod block;
+mod cgroup_file;
 mod change;
 mod classes;
 mod effect;
@@ -12,22 +13,30 @@ mod guard;
 mod in_progress;
 mod journal;
 mod outcome;
+mod own;
+mod place;
 #[cfg(test)]
 mod placebo;
 mod policy;
 mod prediction;
 mod run;
+mod shelter;
+mod tried;
+mod undo;
 pub mod watchdog;
 
 pub use attr::Attr;
-pub use change::Change;
+pub use change::{Change, Made};
 pub use classes::{Group, Sides};
 pub use guard::{Guard, Starves, Want};
-pub use journal::{Journal, JournalError, Restored};
+pub use journal::{Journal, JournalError};
 pub use outcome::{Figure, Outcome, TimeOfBlock};
+pub use place::Place;
 pub use policy::{Dynamic, Kernel, Policy};
 pub use prediction::{Predicted, Prediction};
 pub use run::{Event, Prepared, Settings, TrialError, prepare, run};
+pub use tried::Tried;
+pub use undo::Restored;
 
 /// What is tried, as on the command line and in results; `None` is nothing.
 pub fn name(policy: Option<Policy>) -> &'static str {

@@ -136,6 +136,26 @@ fn a_diagnosis_comes_in_every_form() {
     assert!(refused(&["diagnose", FIXTURE, "--explain", "overheads"]).contains("scheduling_overhead"));
 }
 
+/// A later lagstop may write fields that this one does not know, in whatever it has. They are skipped, and not kept.
+#[test]
+fn fields_that_nobody_knows_take_no_memory() {
+    let home = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(FIXTURE).unwrap();
+    let lines: Vec<&str> = text.lines().take(2).collect();
+    let path = home.path().join("unknown.jsonl");
+    let zeros = format!("\"unknown\":[{}0],", "0,".repeat(12_000_000));
+    for part in ["\"host\":{", "\"cgroups\":[{", "\"cpus\":[{", "\"listeners\":[{"] {
+        assert!(lines[1].contains(part), "{part}");
+        let interval = lines[1].replacen(part, &format!("{part}{zeros}"), 1);
+        fs::write(&path, format!("{}\n{interval}\n", lines[0])).unwrap();
+        let mut command = Command::new("sh");
+        // The line is 24 MB. Kept, its numbers would be more than 384.
+        command.args(["-c", "ulimit -v 400000; exec \"$0\" diagnose \"$1\"", env!("CARGO_BIN_EXE_lagstop")]);
+        let output = command.arg(&path).env("HOME", "/nonexistent").output().unwrap();
+        assert!(output.status.success(), "{part}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
 #[test]
 fn a_pipeline_is_told_how_bad_it_is() {
     let code = |arguments: &[&str]| lagstop(&[&["diagnose", FIXTURE], arguments].concat()).status.code();

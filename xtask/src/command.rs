@@ -48,7 +48,7 @@ pub(crate) fn not_started(command: &Command, source: io::Error) -> CommandError 
     }
 }
 
-fn line(command: &Command) -> String {
+pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

@@ -23,7 +23,7 @@ use crate::{
     model::{self, CgroupId, Interval, Nanos},
     plain::plain,
     recorder::Recorder,
-    trial::{Change, Dynamic, Group, Kernel, Policy, Sides},
+    trial::{Change, Dynamic, Group, Kernel, Made, Policy, Sides},
 };
 
 /// What ends a benchmark before its time.
@@ -401,8 +401,12 @@ impl Deployment {
 /// Makes changes. There is nothing to undo: the cgroups go, and what is in them.
 fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
     for change in changes {
-        let made = change.make();
-        made.map_err(|error| BenchError::Policy { policy, why: format!("{change}: {}", plain(&error)) })?;
+        let why = match change.make() {
+            Ok(Made::Yes) => continue,
+            Ok(Made::No(now)) => format!("{change}: somebody else has changed it to {now}"),
+            Err(error) => format!("{change}: {}", plain(&error)),
+        };
+        return Err(BenchError::Policy { policy, why });
     }
     Ok(())
 }

@@ -222,6 +222,12 @@ impl Config {
     }
 }
 
+/// Is the text a configuration file? For whoever makes some up.
+#[doc(hidden)]
+pub fn check_config(text: &str) -> Result<(), String> {
+    Config::parse(text, Path::new(NAME)).map(drop)
+}
+
 /// Where the file may be, in the order of the XDG base directory specification.
 fn places() -> Vec<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

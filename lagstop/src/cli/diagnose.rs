@@ -22,7 +22,9 @@ use super::{
     thresholds::ThresholdArgs,
 };
 use crate::{
-    diagnosis::{Explanation, Fleet, FleetHost, Observations, Rule, Severity, Strictness, Thresholds},
+    diagnosis::{Explanation, Fleet, FleetHost, Observations, Planned, Report, Rule, Severity, Strictness, Thresholds},
+    host::Identity,
+    model::Session,
     plain::plain,
     recording::{ReadError, Reader},
     report::{explanation, fleet, html, json, markdown, plan, text},
@@ -56,6 +58,10 @@ pub(super) struct Args {
     /// Read every interval of a recording, however long it is, and not up to sixty of a long one as one
     #[arg(long, requires = "files")]
     full: bool,
+
+    /// Show commands even for a recording of another host, or of this host before its last boot
+    #[arg(long, requires = "files")]
+    commands: bool,
 
     /// How long to measure
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
@@ -144,9 +150,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
         files => read_all(files, args.full)?,
     };
     let thresholds = args.thresholds.over(config.thresholds.0.clone());
+    let commands = args.commands();
     let (written, worst) = match &hosts[..] {
-        [host] => of_host(args, host, &thresholds)?,
-        hosts => of_fleet(args, hosts, &thresholds)?,
+        [host] => of_host(args, host, &thresholds, &commands)?,
+        hosts => of_fleet(args, hosts, &thresholds, &commands)?,
     };
     match io::stdout().write_all(written.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -164,18 +171,55 @@ impl Args {
         });
         if is_bad { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
     }
+
+    /// Those of the running host are for it, and who asks for those of others gets them.
+    fn commands(&self) -> Commands {
+        if self.files.is_empty() || self.commands {
+            Commands::All
+        } else {
+            Commands::OfBoot(Identity::read().ok().map(|identity| identity.boot_id))
+        }
+    }
+}
+
+/// Which commands are shown.
+enum Commands {
+    All,
+    /// For the boot of this host, where its id is known.
+    OfBoot(Option<String>),
+}
+
+impl Commands {
+    fn of(&self, report: Report) -> Report {
+        match self {
+            Self::All => report,
+            Self::OfBoot(id) => report.with_commands_only_of(id.as_deref()),
+        }
+    }
+
+    fn of_plan(&self, plan: Planned, session: &Session) -> Planned {
+        match self {
+            Self::All => plan,
+            Self::OfBoot(id) => plan.with_commands_only_of(session, id.as_deref()),
+        }
+    }
 }
 
 /// What was asked for of one host, and the worst that was found there.
-fn of_host(args: &Args, host: &Observations, thresholds: &Thresholds) -> Result<(String, Severity), Failure> {
-    let report = host.diagnose(thresholds);
+fn of_host(
+    args: &Args,
+    host: &Observations,
+    thresholds: &Thresholds,
+    commands: &Commands,
+) -> Result<(String, Severity), Failure> {
+    let report = commands.of(host.diagnose(thresholds));
     let as_json = args.format == Format::Json;
     let written = if args.plan.is_some() {
         let strictness = match args.plan_policy {
             PlanPolicy::PrincipleHard => Strictness::PrincipleHard,
             PlanPolicy::BestEffort => Strictness::BestEffort,
         };
-        let plan = host.plan_cpusets(thresholds, strictness);
+        let plan = commands.of_plan(host.plan_cpusets(thresholds, strictness), host.session());
         if as_json { json::document(&plan)? } else { plan::render(&plan, terminal_options()) }
     } else if let Some(rule) = args.explain {
         let findings = report.findings.iter().filter(|finding| finding.rule == rule);
@@ -193,13 +237,18 @@ fn of_host(args: &Args, host: &Observations, thresholds: &Thresholds) -> Result<
 }
 
 /// The same of several hosts.
-fn of_fleet(args: &Args, hosts: &[Observations], thresholds: &Thresholds) -> Result<(String, Severity), Failure> {
+fn of_fleet(
+    args: &Args,
+    hosts: &[Observations],
+    thresholds: &Thresholds,
+    commands: &Commands,
+) -> Result<(String, Severity), Failure> {
     if args.plan.is_some() || args.explain.is_some() {
         return Err(
             "--plan and --explain are about one host, and these recordings are of several: name those of one".into()
         );
     }
-    let fleet = Fleet::new(hosts.iter().map(|host| host.diagnose(thresholds)).collect());
+    let fleet = Fleet::new(hosts.iter().map(|host| commands.of(host.diagnose(thresholds))).collect());
     let written = match args.format {
         Format::Text => fleet::text(&fleet, terminal_options()),
         Format::Markdown => fleet::markdown(&fleet),

@@ -9,7 +9,14 @@ use std::{
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, measure::positive, print, progress::Progress, say, terminal_options};
+use super::{
+    Failure,
+    headers::{header, headers_in},
+    measure::positive,
+    print,
+    progress::Progress,
+    say, terminal_options,
+};
 use crate::{
     fleet::{Analysis, Client, Connection, Matcher, Prediction, Selector, Settings, TlsFiles, Window, gather},
     plain::plain,
@@ -103,6 +110,10 @@ pub(super) struct Args {
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
 
+    /// Read headers for the server from this file, one per line as NAME: VALUE
+    #[arg(long, value_name = "FILE")]
+    header_file: Option<PathBuf>,
+
     /// Certificates of who may have signed the server's, in PEM [default: those that this host trusts]
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -115,7 +126,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
-    /// Talk to whoever answers: trust any certificate, and send a token unencrypted
+    /// Trust any certificate, and send tokens and passwords unencrypted
     #[arg(long)]
     insecure: bool,
 
@@ -175,10 +186,11 @@ impl Args {
             Some(path) => Some(token(path)?),
             None => env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
         };
+        let in_file = self.header_file.as_deref().map_or(Ok(Vec::new()), headers_in)?;
         Ok(Connection {
             url: self.prometheus.clone(),
             token,
-            headers: self.headers.clone(),
+            headers: [self.headers.clone(), in_file].concat(),
             tls: TlsFiles { ca: self.ca_file.clone(), client: self.client_cert.clone().zip(self.client_key.clone()) },
             insecure: self.insecure,
             timeout: self.timeout,
@@ -197,12 +209,6 @@ fn token(path: &Path) -> Result<String, String> {
 fn moment(text: &str) -> Result<u64, String> {
     let time = humantime::parse_rfc3339_weak(text).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     time.map(|since| since.as_secs()).ok_or_else(|| "write it as 2026-11-21T12:30:00Z, in UTC".to_owned())
-}
-
-/// As in `X-Scope-OrgID:team`.
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE, as in X-Scope-OrgID:team")?;
-    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Between none and all, as in 0.8 or 80%.
@@ -251,7 +257,5 @@ mod tests {
         }
         assert_eq!(moment("2023-11-14T22:13:20Z"), Ok(1_700_000_000));
         assert!(moment("noon").is_err() && moment("1960-01-01T00:00:00Z").is_err());
-        assert_eq!(header("X-Scope-OrgID: team"), Ok(("X-Scope-OrgID".to_owned(), "team".to_owned())));
-        assert!(header("team").is_err());
     }
 }

@@ -9,7 +9,7 @@ use super::{config::MeasureConfig, hooks::HookArgs};
 use crate::{
     host::Kubelet,
     model::{GroupBy, LoadCredits},
-    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live},
+    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
 };
 
 /// How to measure.
@@ -63,10 +63,11 @@ impl MeasureArgs {
         live(self.options(duration, config))
     }
 
-    /// The same for who measures day and night, in intervals of its own: those of the file are for people who wait for them.
+    /// The same for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
+    /// the file are for people who wait for them.
     pub(super) fn start_every(&self, default: Duration, config: &MeasureConfig) -> Result<Stream, SourceError> {
         let config = MeasureConfig { interval: Some(default), ..config.clone() };
-        self.start(None, &config)
+        live_as_nobody(self.options(None, &config))
     }
 
     /// What groups tasks.

@@ -4,8 +4,9 @@ mod growing;
 mod whole;
 
 use std::{
-    fs::{self, Metadata},
+    fs::{self, File, Metadata},
     io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -33,11 +34,28 @@ fn before(path: &Path, force: bool) -> Result<Option<Metadata>, Failure> {
     Ok(before)
 }
 
+/// Who may read what is written: its owner. It names everybody who runs anything on the host, and to whom they talk.
+const MODE: u32 = 0o600;
+
+/// Makes a file where nothing is, not even a link.
+fn make(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(MODE).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Opens what is there, to be written to: that which was looked at `before`, and not what has taken its place since.
+fn open(path: &Path, before: &Metadata) -> io::Result<File> {
+    let file = File::options().write(true).open(path)?;
+    let now = file.metadata()?;
+    let is_same = (now.dev(), now.ino()) == (before.dev(), before.ino());
+    if is_same { Ok(file) } else { Err(io::ErrorKind::AlreadyExists.into()) }
+}
+
 /// Why `what` cannot be done with a file or a directory, and what to do.
 pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> Failure {
     let remedy = match error.kind() {
         io::ErrorKind::NotFound => "its directory has to exist",
         io::ErrorKind::IsADirectory => "name a file in it",
+        io::ErrorKind::AlreadyExists => "it came to be there just now, or is a link that leads nowhere: name another",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or name one where there is room",
         _ if error.raw_os_error() == Some(libc::EMFILE) => "raise the limit of open files",
         _ => "name one that you may write to",

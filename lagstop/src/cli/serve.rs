@@ -14,15 +14,17 @@ use tokio::sync::watch;
 use super::{
     Failure, block_on,
     config::Config,
+    headers::headers_in,
     listen,
     measure::{MeasureArgs, positive},
     say,
 };
 use crate::{
     exporter::{Accumulator, OtlpHost, Settings, Snapshot},
+    fleet::TlsFiles,
     model::{Cgroup, Nanos, Session},
     plain::plain,
-    serve::{Collector, Limits, Options, Published, Push, Pushing, Security, Server},
+    serve::{Collector, Limits, Options, Published, Push, Pushing, Route, Security, Server},
 };
 
 const EXAMPLES: &str = "\
@@ -35,6 +37,8 @@ Examples:
                                        The 200 dearest pods' cgroups; all others as one
   lagstop serve --otlp http://127.0.0.1:4318
                                        Pushed to a collector of OpenTelemetry, too
+  lagstop serve --otlp https://otel.example:4318 --otlp-header-file headers
+                                       To one elsewhere, with a password
   lagstop serve --light --interval 15s    As cheap as it gets
 
 docs/metrics.md has every metric, what it is made of, and the web configuration.";
@@ -73,6 +77,14 @@ pub(super) struct Args {
     #[arg(long, value_name = "URL")]
     otlp: Option<Collector>,
 
+    /// Trust a collector whose certificate one of these authorities signed, in PEM [default: those that this host trusts]
+    #[arg(long, value_name = "FILE", requires = "otlp")]
+    otlp_ca_file: Option<PathBuf>,
+
+    /// Read headers for the collector from this file, one per line as NAME: VALUE
+    #[arg(long, value_name = "FILE", requires = "otlp")]
+    otlp_header_file: Option<PathBuf>,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
@@ -94,16 +106,18 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     // What can be refused is looked at before anything is attached.
     let settings = args.settings()?;
     let security = args.security()?;
+    let route = args.route()?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         format!("{} cannot be listened on: {}. --listen names another address or port", args.listen, plain(&error))
     })?;
-    block_on(serve(args, config, settings, security, listener))
+    block_on(serve(args, config, settings, route, security, listener))
 }
 
 async fn serve(
     args: &Args,
     config: &Config,
     settings: Settings,
+    route: Option<Route>,
     security: Security,
     listener: TcpListener,
 ) -> Result<(), Failure> {
@@ -111,10 +125,14 @@ async fn serve(
     let mut stream = args.measure.start_every(INTERVAL, &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
     let (publisher, published) = watch::channel(None);
-    let options = Options { limits: Limits::default(), fresh_for: fresh_for(&stream.session) };
+    let options = Options {
+        limits: Limits::default(),
+        fresh_for: fresh_for(&stream.session),
+        hangs_after: hangs_after(&stream.session),
+    };
     let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
     let failed = |error| format!("the server cannot be started: {}", plain(&error));
-    let _pushing = args.push(&stream.session, published.clone()).map_err(failed)?;
+    let _pushing = route.map(|route| push(route, &stream.session, published.clone())).transpose().map_err(failed)?;
     let mut server = Server::start(listener, security, published, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     loop {
@@ -146,6 +164,18 @@ fn fresh_for(session: &Session) -> Duration {
     Duration::from_nanos(session.interval_ns.0).saturating_mul(3).saturating_add(PATIENCE)
 }
 
+/// After so long without one reading hangs, and only a new start helps. A crowded host is late, but not for that long.
+fn hangs_after(session: &Session) -> Duration {
+    const LEAST: Duration = Duration::from_secs(30);
+    Duration::from_nanos(session.interval_ns.0).saturating_mul(10).max(LEAST)
+}
+
+fn push(route: Route, session: &Session, published: watch::Receiver<Option<Published>>) -> io::Result<Pushing> {
+    let host = OtlpHost { hostname: session.hostname.clone(), version: session.lagstop_version.clone() };
+    let complain = Box::new(|text: &str| say(format_args!("lagstop: {text}\n")));
+    Push { route, host, complain }.start(published)
+}
+
 impl Args {
     fn settings(&self) -> Result<Settings, Failure> {
         let globs = self.cgroups.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
@@ -158,17 +188,28 @@ impl Args {
         Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
     }
 
-    fn push(&self, session: &Session, published: watch::Receiver<Option<Published>>) -> io::Result<Option<Pushing>> {
+    /// Where to push to, and how.
+    fn route(&self) -> Result<Option<Route>, Failure> {
         let Some(collector) = self.otlp.clone() else { return Ok(None) };
-        let host = OtlpHost { hostname: session.hostname.clone(), version: session.lagstop_version.clone() };
-        let complain = Box::new(|text: &str| say(format_args!("lagstop: {text}\n")));
-        Push { collector, host, complain }.start(published).map(Some)
+        if self.otlp_ca_file.is_some() && !collector.is_encrypted() {
+            return Err("--otlp-ca-file is only for an --otlp address with https: it is not https".into());
+        }
+        let headers = self.otlp_header_file.as_deref().map_or(Ok(Vec::new()), headers_in)?;
+        let exposed = collector.is_exposed().then(|| collector.clone());
+        let route = Route::new(collector, &headers, &TlsFiles { ca: self.otlp_ca_file.clone(), client: None })?;
+        if let Some(collector) = exposed {
+            say(format_args!(
+                "lagstop: {collector} is another host, and not https: anybody on the way can read and change what is \
+                 pushed\n"
+            ));
+        }
+        Ok(Some(route))
     }
 
     fn security(&self) -> Result<Security, Failure> {
         let Some(file) = &self.web_config else { return Ok(Security::none()) };
-        let complain = |error: &_| say(format_args!("lagstop: {error}. It goes on as before\n"));
-        Ok(Security::read(file, complain)?)
+        let tell = |reloaded: &_| say(format_args!("lagstop: {reloaded}\n"));
+        Ok(Security::read(file, tell)?)
     }
 }
 
@@ -181,10 +222,7 @@ struct Told {
 impl Told {
     fn tell(&self, address: SocketAddr, session: &Session) {
         let scheme = if self.encrypted { "https" } else { "http" };
-        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
-        let missing =
-            if missing.is_empty() { String::new() } else { format!("; not measured: {}", missing.join("; ")) };
-        say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){missing}\n"));
+        say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){}\n", session.not_measured()));
         if self.open && !address.ip().is_loopback() {
             say(format_args!(
                 "lagstop: whoever reaches {address} can read what runs here and how much of it: --web-config FILE asks for \
@@ -215,6 +253,33 @@ mod tests {
         assert_eq!(args(&[]).listen, ([127, 0, 0, 1], 9185).into());
         assert_eq!(args(&["--listen", ":80"]).listen, (Ipv6Addr::UNSPECIFIED, 80).into());
         assert!(Command::try_parse_from(["serve", "--listen", "localhost"]).is_err());
+    }
+
+    #[test]
+    fn reading_hangs_long_after_it_is_late() {
+        let session = |seconds: u64| Session { interval_ns: Nanos(seconds * Nanos::SECOND.0), ..Session::default() };
+        for (interval, expected) in [(1, 30), (5, 50), (60, 600)] {
+            let session = session(interval);
+            assert_eq!(hangs_after(&session), Duration::from_secs(expected));
+            assert!(hangs_after(&session) > fresh_for(&session));
+        }
+    }
+
+    #[test]
+    fn where_to_push_is_checked_before_anything_is_attached() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("headers");
+        std::fs::write(&file, "Authorization: Bearer hush\n").unwrap();
+        let file = file.to_str().unwrap();
+        let route =
+            |flags: &[&str]| args(flags).route().map(|route| route.is_some()).map_err(|error| error.to_string());
+        assert_eq!(route(&[]), Ok(false));
+        assert_eq!(route(&["--otlp", "http://127.0.0.1:4318", "--otlp-header-file", file]), Ok(true));
+        let refused = route(&["--otlp", "http://otel:4318", "--otlp-header-file", file]).unwrap_err();
+        assert!(refused.contains("unencrypted") && !refused.contains("hush"), "{refused}");
+        assert!(route(&["--otlp", "http://otel", "--otlp-ca-file", file]).unwrap_err().contains("not https"));
+        assert!(route(&["--otlp", "https://otel", "--otlp-ca-file", file]).unwrap_err().contains("no certificate"));
+        assert!(Command::try_parse_from(["serve", "--otlp-header-file", file]).is_err(), "for whom?");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
         Arc,
@@ -23,7 +23,7 @@ use crate::{
     plain::plain,
     report,
     trial::{
-        self, Event, Journal, Kernel, Outcome, Policy, Prepared, Restored, Settings,
+        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, Settings, Tried,
         watchdog::{self, Watched},
     },
 };
@@ -36,6 +36,7 @@ Examples:
                                                 For these, instead of those that diagnose names
   sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
   sudo lagstop trial --restore                  Put back what an interrupted trial has changed
+  sudo lagstop trial --forget                   The same, and give up what can never be put back
 
 If lagstop dies or the terminal closes, a second process undoes the changes; a trial that is stopped (Ctrl-Z) is
 ended. If that one was killed too, run --restore. docs/trial.md says how it is measured, and what cannot be undone.";
@@ -44,7 +45,7 @@ ended. If that one was killed too, run --restore. docs/trial.md says how it is m
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// What to try
-    #[arg(long, value_enum, required_unless_present = "restore")]
+    #[arg(long, value_enum, required_unless_present_any = ["restore", "forget"])]
     policy: Option<PolicyOrNone>,
 
     /// Length of the trial, with and without the policy together
@@ -79,9 +80,17 @@ pub(super) struct Args {
     #[arg(long)]
     apply: bool,
 
+    /// Apply it even in a container. Undo is not guaranteed: if the container ends, the changes stay on the host
+    #[arg(long, requires = "apply")]
+    force: bool,
+
     /// Put back what an interrupted trial has changed
     #[arg(long, conflicts_with_all = ["policy", "apply"])]
     restore: bool,
+
+    /// Put back what can be put back, list the rest, and delete the journal
+    #[arg(long, conflicts_with_all = ["policy", "apply", "restore"])]
+    forget: bool,
 
     /// Output format
     #[arg(long, value_enum, default_value = "text")]
@@ -112,6 +121,10 @@ pub(super) struct WatchdogArgs {
     /// When that started, in clock ticks since boot
     #[arg(long, value_name = "TICKS")]
     started: u64,
+
+    /// Go before what the trial makes real-time
+    #[arg(long)]
+    go_first: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -123,13 +136,19 @@ enum Format {
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let path = &args.journal.journal;
     if args.restore {
-        return say_restored(&Journal::restore(path)?);
+        let restored = Journal::restore(path)?;
+        watchdog::sweep();
+        return say_restored(&restored);
+    }
+    if args.forget {
+        return say_forgotten(&Journal::forget(path)?);
     }
     let Some(PolicyOrNone(policy)) = args.policy else { return Err("name a policy".into()) };
     let settings = args.settings(policy)?;
     let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
     if args.apply {
         // Before anything is waited for.
+        refuse_elsewhere(path, policy, args.force)?;
         Journal::begin(path, policy)?.end(&mut || {});
     }
     if let Some((policy, warning)) = policy.and_then(|policy| Some((policy, policy.warning()?))) {
@@ -145,9 +164,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             let tell = &mut tell();
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
             if is_apply {
-                trial::run(&settings, &kernel, prepared, tell, &seen).map(|outcome| Tried::Outcome(Box::new(outcome)))
+                trial::run(&settings, &kernel, prepared, tell, &seen).map(|tried| Answer::Tried(Box::new(tried)))
             } else {
-                Ok(Tried::Plan(Box::new(prepared)))
+                Ok(Answer::Plan(Box::new(prepared)))
             }
         });
         loop {
@@ -157,35 +176,50 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     });
-    let tried = result?;
-    let written = match (&tried, args.format) {
-        (Tried::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, terminal_options()),
-        (Tried::Plan(prepared), Format::Json) => report::trial::plan_json(policy, prepared)?,
-        (Tried::Outcome(outcome), Format::Text) => report::trial::text(outcome, terminal_options()),
-        (Tried::Outcome(outcome), Format::Json) => report::trial::json(outcome)?,
+    let answer = result?;
+    let written = match (&answer, args.format) {
+        (Answer::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, terminal_options()),
+        (Answer::Plan(prepared), Format::Json) => report::trial::plan_json(policy, prepared)?,
+        (Answer::Tried(tried), Format::Text) => report::trial::text(tried, terminal_options()),
+        (Answer::Tried(tried), Format::Json) => report::trial::json(tried)?,
     };
     match io::stdout().write_all(written.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("the report cannot be written: {}", plain(&error)).into())
         }
-        _ => Ok(tried.exit_code()),
+        _ => Ok(answer.exit_code()),
     }
 }
 
+/// Changes are made only where they can be undone, whatever becomes of this process.
+fn refuse_elsewhere(journal: &Path, policy: Option<Policy>, force: bool) -> Result<(), Failure> {
+    if policy.is_none() {
+        return Ok(());
+    }
+    let place = Place::look(journal);
+    if let Some(why) = place.refusal().filter(|_| !force) {
+        return Err(format!("nothing was changed: {why}").into());
+    }
+    if let Some(doubt) = place.doubt() {
+        say(format_args!("lagstop: {doubt}\n"));
+    }
+    Ok(())
+}
+
 /// What there is to say.
-enum Tried {
+enum Answer {
     Plan(Box<Prepared>),
-    Outcome(Box<Outcome>),
+    Tried(Box<Tried>),
 }
 
 /// A trial ended before its time.
 const ENDED: u8 = 3;
 
-impl Tried {
+impl Answer {
     fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Outcome(outcome) if !outcome.not_undone.is_empty() => ExitCode::FAILURE,
-            Self::Outcome(outcome) if outcome.ended.is_some() => ExitCode::from(ENDED),
+            Self::Tried(tried) if !tried.outcome.not_undone.is_empty() => ExitCode::FAILURE,
+            Self::Tried(tried) if tried.outcome.ended.is_some() => ExitCode::from(ENDED),
             _ => ExitCode::SUCCESS,
         }
     }
@@ -214,8 +248,8 @@ impl Args {
 
 /// `lagstop trial-watchdog`
 pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
-    let WatchdogArgs { journal: JournalArgs { journal }, pid, started } = args;
-    match watchdog::watch(Watched { journal, pid: *pid, started: *started }) {
+    let WatchdogArgs { journal: JournalArgs { journal }, pid, started, go_first } = args;
+    match watchdog::watch(Watched { journal, pid: *pid, started: *started, goes_first: *go_first }) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(restored)) => say_restored(&restored),
         Err(error) => Err(error.into()),
@@ -223,11 +257,42 @@ pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
 }
 
 fn say_restored(restored: &Restored) -> Result<ExitCode, Failure> {
-    say(format_args!("lagstop: {} changes of a trial are put back\n", restored.undone));
+    say_undone(restored);
     for why in &restored.failed {
         say(format_args!("lagstop: {why}\n"));
     }
-    Ok(if restored.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if restored.failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    say(format_args!(
+        "lagstop: if that can never be put back, run lagstop trial --forget, which deletes the journal\n"
+    ));
+    Ok(ExitCode::FAILURE)
+}
+
+fn say_forgotten(restored: &Restored) -> Result<ExitCode, Failure> {
+    say_undone(restored);
+    for why in &restored.failed {
+        say(format_args!("lagstop: given up: {why}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say_undone(restored: &Restored) {
+    match restored.discarded {
+        Some(why) => say(format_args!("lagstop: {why}\n")),
+        None => say(format_args!("lagstop: {} changes of a trial are put back\n", restored.undone)),
+    }
+    for left in &restored.left {
+        say(format_args!("lagstop: {left}\n"));
+    }
+}
+
+/// Says, where something is measured, that a trial has left changes: else nobody knows why the host is as it is.
+pub(super) fn say_left() {
+    if let Some(left) = Journal::left(Path::new(Journal::PATH)) {
+        say(format_args!("lagstop: {left}\n"));
+    }
 }
 
 /// Where somebody looks, how far it is.

@@ -181,6 +181,7 @@ impl Observations {
             thresholds: thresholds.clone(),
             own_cost: OwnCost::of(&host, self.span.duration_ns),
             lost: host.lost,
+            commands_withheld: None,
         }
     }
 

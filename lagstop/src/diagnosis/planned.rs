@@ -20,6 +20,9 @@ pub struct Planned {
     pub pool: String,
     /// Those of class C1 first.
     pub cgroups: Vec<PlannedCgroup>,
+    /// Why there are no commands, and how to get them. `None` where there are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands_withheld: Option<String>,
 }
 
 /// A cgroup in a plan.
@@ -80,6 +83,7 @@ impl Observations {
             exclusive: list(&exclusive),
             parts: list(&parts),
             pool: list(&pool),
+            commands_withheld: None,
         }
     }
 }

@@ -23,6 +23,9 @@ pub struct Report {
     pub own_cost: OwnCost,
     /// What could not be measured.
     pub lost: Lost,
+    /// Why advice has no commands, and how to get them. `None` where it has all that there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commands_withheld: Option<String>,
 }
 
 /// How much of a recording there is.
@@ -78,7 +81,7 @@ impl Report {
         if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) }
     }
 
-    /// What measuring cost, what was lost, and what was measured by what or was not: a sentence each.
+    /// What measuring cost, what was lost, what was measured by what or was not, and why there are no commands: a sentence each.
     pub fn footer(&self) -> Vec<String> {
         let own = &self.own_cost;
         let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
@@ -98,6 +101,7 @@ impl Report {
                 .missing_hooks()
                 .map(|hook| format!("Not measured: {} ({}: {}).", hook.measures, hook.name, hook.detail)),
         );
+        lines.extend(self.commands_withheld.clone());
         lines
     }
 

@@ -27,9 +27,16 @@ pub(super) const fn weight(session: &Session) -> (&'static str, u32) {
 /// A command that gives the cgroup so many cores in each of its periods, however long these are.
 pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> String {
     let millicores = (cores * 1_000.0).round().clamp(10.0, 1e9) as u64;
+    // What is read is a number, or nothing is computed of it: in arithmetic some shells execute what is none.
     let steps = match session.cgroup_version {
-        1 => "read -r period < \"$1/cpu.cfs_period_us\" && echo $((period * $2 / 1000)) > \"$1/cpu.cfs_quota_us\"",
-        _ => "read -r quota period < \"$1/cpu.max\" && echo \"$((period * $2 / 1000)) $period\" > \"$1/cpu.max\"",
+        1 => {
+            "read -r period < \"$1/cpu.cfs_period_us\" && case $period in \"\"|*[!0-9]*) exit 1;; esac && \
+             echo $((period * $2 / 1000)) > \"$1/cpu.cfs_quota_us\""
+        }
+        _ => {
+            "read -r quota period < \"$1/cpu.max\" && case $period in \"\"|*[!0-9]*) exit 1;; esac && \
+             echo \"$((period * $2 / 1000)) $period\" > \"$1/cpu.max\""
+        }
     };
     inside(session, id, path, steps, &[&millicores.to_string()])
 }
@@ -37,11 +44,12 @@ pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> 
 /// A command that gives the cgroup these CPUs. In version 1 they are in a hierarchy of their own, where the cgroup and those
 /// that it is in may have to be made first, each with the CPUs and memory nodes of the one above.
 pub(super) fn cpuset(session: &Session, id: CgroupId, path: &str, cpus: &str) -> String {
-    let mount = mount(session);
-    let sibling = mount.rsplit_once('/').map(|(parent, _)| format!("{parent}/cpuset"));
-    let (1, Some(cpusets)) = (session.cgroup_version, sibling) else {
+    if session.cgroup_version != 1 {
         return write_to(session, id, path, "cpuset.cpus", cpus);
-    };
+    }
+    let mount = mount(session);
+    let parent = mount.rsplit_once('/').map_or(ROOT, |(parent, _)| parent);
+    let cpusets = format!("{}/cpuset", if mount == ROOT { ROOT } else { parent });
     let steps = "to=$3; rest=${1#\"$2\"}/; \
                  while rest=${rest#/}; [ -n \"$rest\" ]; do \
                  to=$to/${rest%%/*}; rest=${rest#*/}; mkdir -p \"$to\"; \
@@ -84,9 +92,17 @@ pub(super) fn list_levels(session: &Session) -> String {
     }
 }
 
-/// Where the hierarchy is, or where it is by convention in a recording that does not say.
+/// Where hierarchies are by convention.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Where the hierarchy is, or where it is by convention in a recording that does not say. A recording may come from anybody:
+/// what is no such place is not believed.
 fn mount(session: &Session) -> &str {
-    if session.cgroup_mount.is_empty() { "/sys/fs/cgroup" } else { &session.cgroup_mount }
+    let mount = session.cgroup_mount.as_str();
+    let is_below = mount.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-,:=".contains(&byte);
+    let is_name = |part: &str| ![".", ".."].contains(&part) && part.bytes().all(is_plain);
+    if is_below && mount.split('/').all(is_name) { mount } else { ROOT }
 }
 
 /// `text` as one word of the shell.
@@ -97,11 +113,14 @@ fn quote(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
-    /// Runs `command` without becoming root.
-    fn run(command: &str) {
-        let done = std::process::Command::new("sh").args(["-c", &command.replace("sudo ", "")]).output().unwrap();
+    /// Runs `command` without becoming root, with `root` where hierarchies are.
+    fn run(command: &str, root: &std::path::Path) {
+        let command = command.replace("sudo ", "").replace(ROOT, root.to_str().unwrap());
+        let done = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
         assert!(
             done.status.success() && done.stderr.is_empty(),
             "{command}: {}",
@@ -139,7 +158,114 @@ mod tests {
             ]
         );
         assert_eq!(of("", 2)[0], "echo 100 | sudo tee /sys/fs/cgroup/a/cpu.weight", "of a recording that does not say");
-        assert!(of("/mnt/c g", 2)[1].starts_with("find '/mnt/c g' -name cgroup.subtree_control"));
+    }
+
+    /// All commands on a cgroup of a recording of a hierarchy that was at `mount`.
+    fn commands(mount: &str, version: u8, path: &str) -> [String; 5] {
+        let session = session(mount, version);
+        let id = CgroupId(77);
+        [
+            write(&session, Some(id), path, "cpu.weight", "1").unwrap(),
+            write(&session, Some(id), "/a\u{200b}", "cpu.weight", "1").unwrap(),
+            quota(&session, id, path, 1.0),
+            cpuset(&session, id, path, "0"),
+            list_levels(&session),
+        ]
+    }
+
+    #[test]
+    fn a_recording_does_not_say_where_root_writes() {
+        let elsewhere = [
+            "-delete",
+            "/srv/evil",
+            "/sys/fs/cgroup/../../../srv",
+            "/sys/fs/cgroup/./a",
+            "/sys/fs/cgroupx",
+            "/sys/fs/cgroup/$(id)",
+            "/sys/fs/cgroup/a b",
+            "/sys/fs/cgroup\n/a",
+            "sys/fs/cgroup",
+            "/",
+        ];
+        for (mount, version) in elsewhere.into_iter().flat_map(|mount| [(mount, 1), (mount, 2)]) {
+            assert_eq!(commands(mount, version, "/a"), commands(ROOT, version, "/a"), "{mount:?}");
+        }
+        assert!(commands(ROOT, 1, "/a").iter().all(|command| !command.contains("/sys/fs/cpuset")));
+    }
+
+    /// The words of a simple command, as a POSIX shell takes it apart. `None` where it holds anything that a shell would do
+    /// more with.
+    fn words(command: &str) -> Option<Vec<String>> {
+        let (mut words, mut word) = (Vec::new(), None::<String>);
+        let mut rest = command.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                ' ' => words.extend(word.take()),
+                '\'' => {
+                    let word = word.get_or_insert_default();
+                    loop {
+                        match rest.next()? {
+                            '\'' => break,
+                            c => word.push(c),
+                        }
+                    }
+                }
+                '\\' => word.get_or_insert_default().push(rest.next()?),
+                '|' if word.is_none() => words.push("|".to_owned()),
+                c if c.is_ascii_alphanumeric() || "/._-:@%+=,{}".contains(c) => word.get_or_insert_default().push(c),
+                _ => return None,
+            }
+        }
+        words.extend(word);
+        Some(words)
+    }
+
+    proptest! {
+        /// Whatever a recording says: each command is one that this file writes, and each place in it is below where
+        /// hierarchies are.
+        #[test]
+        fn no_recording_gets_more_than_a_place_below_the_hierarchies(
+            mount in prop_oneof![
+                any::<String>(),
+                "(/sys/fs/cgroup)?[-/. $(){}\"'`;|&<>*a-z\\n]{0,24}",
+                "/sys/fs/cgroup(/[a-z.]{1,3}){0,4}",
+            ],
+            path in prop_oneof![any::<String>(), "/[-/. $(){}\"'`;|&<>*a-z\\n]{0,24}"],
+            version in 1u8..=2,
+        ) {
+            let is_below = |place: &str| {
+                let is_there = place.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+                is_there && !place.split('/').any(|part| part == "..")
+            };
+            for command in commands(&mount, version, &path) {
+                let words = words(&command);
+                prop_assert!(words.is_some(), "{command:?}");
+                let words = words.unwrap_or_default();
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                // What is run, the place that it is about, and what follows.
+                let (place, rest) = match words[..] {
+                    ["echo", _, "|", "sudo", "tee", place] => (place, &words[6..]),
+                    ["sudo", "sh", "-c", _, "sh", place, ..] => (place, &words[6..]),
+                    ["sudo", "find", place, "-xdev", "-type", "d", "-inum", "77", "-exec", ..] => (place, &words[9..]),
+                    ["find", place, "-name" | "-mindepth", ..] => (place, &words[3..]),
+                    _ => return Err(TestCaseError::fail(format!("it runs something else: {command:?}"))),
+                };
+                prop_assert!(is_below(place), "{command:?}");
+                prop_assert!(rest.iter().all(|&word| !word.starts_with('/') || is_below(word)), "{command:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_computed_with() {
+        let root = tempfile::tempdir().unwrap();
+        let (directory, path, id) = hierarchy(root.path(), "plain");
+        std::fs::write(directory.join("cpu.max"), "max a[$(touch${IFS}/tmp/x)]\n").unwrap();
+        let command = quota(&session(ROOT, 2), id, &path, 1.5).replace("sudo ", "");
+        let command = command.replace(ROOT, root.path().to_str().unwrap());
+        let status = std::process::Command::new("sh").args(["-c", &command]).status().unwrap();
+        assert_eq!(status.code(), Some(1));
+        assert!(std::fs::read_to_string(directory.join("cpu.max")).unwrap().starts_with("max a["));
     }
 
     /// A hierarchy with one cgroup that is called `name`, its path and its inode number.
@@ -159,15 +285,15 @@ mod tests {
             let (directory, path, id) = hierarchy(root.path(), name);
             let set = |file: &str, text: &str| std::fs::write(directory.join(file), text).unwrap();
             let get = |file: &str| std::fs::read_to_string(directory.join(file)).unwrap();
-            let of = |version| quota(&session(root.path().to_str().unwrap(), version), id, &path, 1.5);
+            let of = |version| quota(&session(ROOT, version), id, &path, 1.5);
             set("cpu.max", "10000 50000\n");
-            run(&of(2));
+            run(&of(2), root.path());
             assert_eq!(get("cpu.max"), "75000 50000\n");
             set("cpu.cfs_period_us", "20000\n");
-            run(&of(1));
+            run(&of(1), root.path());
             assert_eq!(get("cpu.cfs_quota_us"), "30000\n");
             set("cpu.weight", "70\n");
-            run(&write(&session(root.path().to_str().unwrap(), 2), Some(id), &path, "cpu.weight", "140").unwrap());
+            run(&write(&session(ROOT, 2), Some(id), &path, "cpu.weight", "140").unwrap(), root.path());
             assert_eq!(get("cpu.weight"), "140\n");
         }
     }
@@ -190,7 +316,7 @@ mod tests {
                     std::fs::write(directory.join(file), "").unwrap();
                 }
             }
-            run(&cpuset(&session(cpu.to_str().unwrap(), 1), id, &path, "2-3"));
+            run(&cpuset(&session("/sys/fs/cgroup/cpu", 1), id, &path, "2-3"), root.path());
             let get = |file: &str| std::fs::read_to_string(made.join(file)).unwrap();
             assert_eq!([get("cpuset.cpus"), get("cpuset.mems"), get("tasks")], ["2-3\n", "0\n", "12\n"], "{name:?}");
             assert_eq!(std::fs::read_to_string(cpusets.join("a.slice/cpuset.cpus")).unwrap(), "0-7\n");

@@ -83,7 +83,8 @@ struct Temporality {
 
 /// Grows from when its series began.
 const CUMULATIVE: i32 = 2;
-/// A request is handed on once it has so many bytes. It gets longer by a family at most; collectors take 20 MiB.
+/// A request is handed on once it has so many bytes. It gets longer by a point and some words at most: gateways that take no more
+/// than 4 MiB take it.
 const ENOUGH: usize = 2 << 20;
 
 /// Tags of fields with a length.
@@ -115,10 +116,14 @@ mod tag {
 pub fn export<E>(snapshot: &Snapshot, host: &Host, mut send: impl FnMut(Vec<u8>) -> Result<(), E>) -> Result<(), E> {
     let mut metrics = Vec::new();
     for family in families() {
-        append(family, snapshot, &mut metrics);
-        if metrics.len() >= ENOUGH {
-            send(request(&metrics, host))?;
-            metrics.clear();
+        let mut samples = family.samples(snapshot).peekable();
+        // Points of a metric may come in several requests, each with its head.
+        while samples.peek().is_some() {
+            append(family, snapshot, &mut samples, &mut metrics);
+            if metrics.len() >= ENOUGH {
+                send(request(&metrics, host))?;
+                metrics.clear();
+            }
         }
     }
     if metrics.is_empty() { Ok(()) } else { send(request(&metrics, host)) }
@@ -148,16 +153,21 @@ fn request(metrics: &[u8], host: &Host) -> Vec<u8> {
     request
 }
 
-/// Appends a metric, if it has samples.
-fn append(family: &Family, snapshot: &Snapshot, metrics: &mut Vec<u8>) {
+/// Appends a metric with samples until there are no more, or it is enough.
+fn append<'s>(
+    family: &Family,
+    snapshot: &Snapshot,
+    samples: &mut impl Iterator<Item = Sample<'s>>,
+    metrics: &mut Vec<u8>,
+) {
     let (mut points, mut point) = (Vec::new(), Vec::new());
-    for sample in family.samples(snapshot) {
+    for sample in samples {
         point.clear();
         write_point(&sample, snapshot, &mut point);
         field(tag::DATA_POINTS, &point, &mut points);
-    }
-    if points.is_empty() {
-        return;
+        if metrics.len() + points.len() >= ENOUGH {
+            break;
+        }
     }
     let (stem, is_seconds) = family.stem();
     let mut metric = MetricHead {

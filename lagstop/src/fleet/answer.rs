@@ -46,6 +46,13 @@ impl Series {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample(pub f64, pub f64);
 
+/// Is it an answer to a question for series, or for names? For whoever makes some up.
+#[doc(hidden)]
+pub fn check_answer(body: &[u8]) -> bool {
+    let is_series = serde_json::from_slice::<Answer<Matrix>>(body).is_ok();
+    is_series || serde_json::from_slice::<Answer<Vec<String>>>(body).is_ok()
+}
+
 /// `[time, "value"]`; values are strings, so that they can be `NaN` and `+Inf`. What is neither is no number.
 impl<'de> Deserialize<'de> for Sample {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

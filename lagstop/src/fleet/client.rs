@@ -4,6 +4,7 @@
 //! and not followed.
 
 mod error;
+mod headers;
 mod tls;
 
 use std::{
@@ -16,6 +17,7 @@ use serde::de::DeserializeOwned;
 use ureq::{Agent, http};
 
 pub use error::{ClientError, Refused};
+pub(crate) use headers::{as_headers, is_here, is_secret};
 pub use tls::TlsFiles;
 
 use super::answer::{Answer, Matrix};
@@ -45,7 +47,7 @@ pub struct Connection {
     pub headers: Vec<(String, String)>,
     /// Whom to trust, and what to prove.
     pub tls: TlsFiles,
-    /// Trust any certificate, and send a token over an unencrypted connection.
+    /// Trust any certificate, and send a token, or a header that is as good as one, over an unencrypted connection.
     pub insecure: bool,
     /// How long an answer may take.
     pub timeout: Duration,
@@ -78,18 +80,14 @@ impl Client {
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(ClientError::Userinfo);
         }
-        let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-        if connection.token.is_some() && scheme == "http" && !is_here && !connection.insecure {
-            return Err(ClientError::Unencrypted(host.to_owned()));
+        if scheme == "http" && !is_here(host) && !connection.insecure {
+            let secret = connection.headers.iter().find(|(name, _)| is_secret(name));
+            let header = secret.map(|(name, _)| format!("the header {name}"));
+            if let Some(what) = connection.token.is_some().then(|| "the token".to_owned()).or(header) {
+                return Err(ClientError::Unencrypted { what, host: host.to_owned() });
+            }
         }
-        let mut headers = Vec::new();
-        for (name, value) in &connection.headers {
-            let wrong = || ClientError::Header(name.clone());
-            let header = http::HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-            let mut value = http::HeaderValue::from_str(value).map_err(|_| wrong())?;
-            value.set_sensitive(true);
-            headers.push((header, value));
-        }
+        let mut headers = as_headers(&connection.headers)?;
         if let Some(token) = &connection.token {
             let value = http::HeaderValue::from_str(&format!("Bearer {token}"));
             let mut value = value.map_err(|_| ClientError::Token)?;
@@ -234,5 +232,31 @@ impl Client {
             }
         }
         Ok(parsed.data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connect(url: &str, header: &str, insecure: bool) -> Result<Client, ClientError> {
+        Client::new(&Connection {
+            url: url.to_owned(),
+            token: None,
+            headers: vec![(header.to_owned(), "Bearer hush".to_owned())],
+            tls: TlsFiles::default(),
+            insecure,
+            timeout: Duration::from_secs(1),
+        })
+    }
+
+    #[test]
+    fn a_header_is_kept_as_a_token_is() {
+        let refused = connect("http://prometheus:9090", "Authorization", false).err().unwrap().to_string();
+        assert!(refused.starts_with("the header Authorization would go to prometheus unencrypted"), "{refused}");
+        assert!(!refused.contains("hush"), "{refused}");
+        assert!(connect("http://prometheus:9090", "Authorization", true).is_ok(), "who insists");
+        assert!(connect("http://127.0.0.1:9090", "Authorization", false).is_ok());
+        assert!(connect("http://prometheus:9090", "X-Scope-OrgID", false).is_ok(), "it opens no door");
     }
 }

@@ -76,12 +76,12 @@ fn throttling(directory: &Path, quota: Option<Nanos>) -> Option<Throttling> {
 }
 
 /// `cpu.stat`: `throttled_usec` in v2, `throttled_time` in nanoseconds in v1.
-fn parse(text: &str) -> Option<Throttling> {
+pub(super) fn parse(text: &str) -> Option<Throttling> {
     let field = |name: &str| {
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
         value.trim().parse::<u64>().ok()
     };
-    let throttled = field("throttled_usec").map(|us| us * 1_000).or_else(|| field("throttled_time"));
+    let throttled = field("throttled_usec").map(|us| us.saturating_mul(1_000)).or_else(|| field("throttled_time"));
     Some(Throttling {
         nr_periods: field("nr_periods")?,
         nr_throttled: field("nr_throttled")?,

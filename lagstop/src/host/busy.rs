@@ -23,13 +23,14 @@ pub fn busy() -> Result<Vec<Busy>, HostError> {
 }
 
 /// `cpu<n> user nice system idle iowait irq softirq …`, proc_stat(5). What runs for guests is in `user` already.
-fn parse(stat: &str, tick: Nanos) -> Vec<Busy> {
+pub(super) fn parse(stat: &str, tick: Nanos) -> Vec<Busy> {
     let line = |line: &str| {
         let (cpu, ticks) = line.strip_prefix("cpu")?.split_once(' ')?;
         let mut ticks = ticks.split_whitespace().map(|ticks| ticks.parse::<u64>().unwrap_or(0));
         let mut next = || ticks.next().unwrap_or(0);
         let [user, nice, system, idle, iowait, irq, softirq] = std::array::from_fn(|_| next());
-        let time = |ticks: &[u64]| Nanos(ticks.iter().sum::<u64>().saturating_mul(tick.0));
+        let sum = |ticks: &[u64]| ticks.iter().fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
+        let time = |ticks: &[u64]| Nanos(sum(ticks).saturating_mul(tick.0));
         // The line of all CPUs has no number.
         let cpu = cpu.parse().ok()?;
         Some(Busy { cpu, busy_ns: time(&[user, nice, system, irq, softirq]), idle_ns: time(&[idle, iowait]) })

@@ -105,7 +105,7 @@ impl CpuTime {
 const CPUACCT: &str = "cpuacct.usage";
 const CPU_STAT: &str = "cpu.stat";
 
-fn parse(file: &str, text: &str) -> Option<Nanos> {
+pub(super) fn parse(file: &str, text: &str) -> Option<Nanos> {
     if file == CPUACCT {
         return text.trim().parse().ok().map(Nanos);
     }

@@ -67,13 +67,16 @@ fn numa_nodes() -> HashMap<u32, u32> {
     nodes
 }
 
+/// More CPUs than any kernel takes (`NR_CPUS`): what a list has beyond is left out.
+const MOST: usize = 1 << 16;
+
 /// Parses the kernel's lists: `0-3,8,10-11`.
-fn parse_list(text: &str) -> Vec<u32> {
+pub(super) fn parse_list(text: &str) -> Vec<u32> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
     };
-    text.trim().split(',').filter_map(range).flatten().collect()
+    text.trim().split(',').filter_map(range).flatten().take(MOST).collect()
 }
 
 #[cfg(test)]

@@ -26,10 +26,10 @@ pub(super) fn clock_tick() -> Nanos {
 }
 
 /// The eighth figure of the line `cpu`, proc_stat(5).
-fn steal(stat: &str, tick: Nanos) -> Option<Nanos> {
+pub(super) fn steal(stat: &str, tick: Nanos) -> Option<Nanos> {
     let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: u64 = all.split_whitespace().nth(7)?.parse().ok()?;
-    Some(Nanos(ticks * tick.0))
+    Some(Nanos(ticks.saturating_mul(tick.0)))
 }
 
 /// CPU time of this process, all its threads.
@@ -39,10 +39,10 @@ fn own_cpu_time() -> Nanos {
 }
 
 /// `some … total=<µs>`, Documentation/accounting/psi.rst.
-fn pressure(text: &str) -> Option<Pressure> {
+pub(super) fn pressure(text: &str) -> Option<Pressure> {
     let some = text.lines().find(|line| line.starts_with("some "))?;
     let total: u64 = some.split("total=").nth(1)?.trim().parse().ok()?;
-    Some(Pressure { some_ns: Nanos(total * 1_000) })
+    Some(Pressure { some_ns: Nanos(total.saturating_mul(1_000)) })
 }
 
 #[cfg(test)]

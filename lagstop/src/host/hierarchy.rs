@@ -47,13 +47,14 @@ impl Hierarchy {
     /// The hierarchy with the `cpuset` controller, which in version 1 is one of its own. `None` where it is not mounted.
     pub(super) fn with_cpusets(&self) -> Option<Self> {
         match self.version {
-            Version::V1 => Some(self.cpusets(&fs::read_to_string("/proc/self/mountinfo").ok()?)?.seen_from_here()),
+            Version::V1 => Some(self.cpusets(&read("/proc/self/mountinfo").ok()?)?.seen_from_here()),
             Version::V2 => Some(self.clone()),
         }
     }
 
     fn cpusets(&self, mountinfo: &str) -> Option<Self> {
-        let mount = mountinfo.lines().filter_map(Mount::parse).find(|mount| mount.has("cpuset"))?;
+        let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
+        let mount = first(mounts.iter().filter(|mount| mount.has("cpuset")))?;
         Some(mount.hierarchy(Version::V1, self.group_by))
     }
 
@@ -83,8 +84,8 @@ impl Hierarchy {
     /// The scheduler groups by the hierarchy that has the `cpu` controller: a v1 one where there is one.
     pub(super) fn choose(mountinfo: &str, group_by: GroupBy) -> Result<Self, HostError> {
         let mounts: Vec<Mount<'_>> = mountinfo.lines().filter_map(Mount::parse).collect();
-        let v1 = mounts.iter().find(|mount| mount.has("cpu")).map(|mount| (mount, Version::V1));
-        let v2 = mounts.iter().find(|mount| mount.fs == "cgroup2").map(|mount| (mount, Version::V2));
+        let v1 = first(mounts.iter().filter(|mount| mount.has("cpu"))).map(|mount| (mount, Version::V1));
+        let v2 = first(mounts.iter().filter(|mount| mount.fs == "cgroup2")).map(|mount| (mount, Version::V2));
         let (chosen, what) = match group_by {
             GroupBy::Scheduler => (v1.or(v2), "with the cpu controller"),
             GroupBy::Leaf => (v2, "of version 2"),
@@ -185,6 +186,11 @@ impl<'l> Mount<'l> {
     }
 }
 
+/// The first one that is mounted as a whole, or else the first.
+fn first<'m, 'l: 'm>(mut mounts: impl Iterator<Item = &'m Mount<'l>> + Clone) -> Option<&'m Mount<'l>> {
+    mounts.clone().find(|mount| mount.root == "/").or_else(|| mounts.next())
+}
+
 /// Undoes the octal escapes of mountinfo: `\040` is a space.
 fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
@@ -257,6 +263,24 @@ mod tests {
         assert_eq!(host.cpusets(HYBRID).map(|found| found.mount), Some("/sys/fs/cgroup/cpuset".into()));
         let error = of("1 0 0:1 / / rw - ext4 /dev/sda rw\n", GroupBy::Scheduler).unwrap_err().to_string();
         assert!(error.contains("mount -t cgroup2"), "{error}");
+    }
+
+    /// As every user can mount with fusermount, and as some USB sticks are called.
+    #[test]
+    fn a_mount_whose_name_is_no_text_is_in_nobodys_way() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut mountinfo = b"29 23 0:25 / /media/u\xffmnt rw - fuse x rw\n".to_vec();
+        mountinfo.extend(V2_ONLY.as_bytes());
+        fs::write(file.path(), mountinfo).unwrap();
+        let text = read(file.path().to_str().unwrap()).unwrap();
+        assert_eq!(Hierarchy::choose(&text, GroupBy::Leaf).unwrap().mount, Path::new("/sys/fs/cgroup"));
+    }
+
+    #[test]
+    fn of_several_mounts_the_whole_one_is_taken() {
+        let both = format!("{CONTAINER}{V2_ONLY}");
+        let host = Hierarchy::choose(&both, GroupBy::Leaf).unwrap();
+        assert_eq!((host.mount.as_path(), host.root.as_str()), (Path::new("/sys/fs/cgroup"), "/"));
     }
 
     #[test]

@@ -116,7 +116,7 @@ enum Length {
 }
 
 /// The body of an answer of HTTP/1.1 (RFC 9112).
-fn answer(mut from: impl BufRead) -> io::Result<Vec<u8>> {
+pub(super) fn answer(mut from: impl BufRead) -> io::Result<Vec<u8>> {
     let length = head(&mut from.by_ref().take(LONGEST_HEAD))?;
     match length {
         Length::Known(length) if length > LONGEST_BODY => Err(too_long()),
@@ -243,7 +243,7 @@ struct Container {
     id: String,
 }
 
-fn parse(body: &[u8]) -> io::Result<Names> {
+pub(super) fn parse(body: &[u8]) -> io::Result<Names> {
     // What serde_json says has pieces of the text in it, which may be anything.
     let list: PodList = serde_json::from_slice(body)
         .map_err(|error| wrong(format!("it is no list of pods: line {}, column {}", error.line(), error.column())))?;

@@ -52,14 +52,14 @@ pub(super) fn quota(version: Version, directory: &Path) -> Option<Quota> {
 }
 
 /// `<quota> <period>` in microseconds; the quota is `max` where it is unlimited.
-fn quota_v2(text: &str) -> Option<Quota> {
+pub(super) fn quota_v2(text: &str) -> Option<Quota> {
     let (quota, period) = text.trim().split_once(' ')?;
     let quota_ns = if quota == "max" { None } else { Some(micros(number(quota)?)) };
     Some(Quota { quota_ns, period_ns: micros(number(period)?) })
 }
 
 /// The quota is -1 where it is unlimited.
-fn quota_v1(quota: &str, period: &str) -> Option<Quota> {
+pub(super) fn quota_v1(quota: &str, period: &str) -> Option<Quota> {
     let quota: i64 = number(quota)?;
     Some(Quota { quota_ns: u64::try_from(quota).ok().map(micros), period_ns: micros(number(period)?) })
 }

@@ -1,7 +1,8 @@
 //! Listening sockets of every network namespace that can be found.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     fs::{self, File},
     io,
     net::SocketAddr,
@@ -22,12 +23,16 @@ use crate::model::{CgroupId, Listener, NetworkNamespace, Traffic};
 const LOOK_EVERY: u64 = 10;
 /// Readings between two looks for new ones: that asks every process. One with traffic is found at once.
 const FIND_EVERY: u64 = 60;
+/// Network namespaces that are entered in a reading, beside the own one: some 8 ms. Where more have traffic, they take turns.
+const MOST_AT_ONCE: usize = 64;
 
 /// What is known about who listens.
 ///
 /// A dense host has hundreds of network namespaces. To read one took 130 µs on a host with 32 GB: the kernel goes through
 /// all its listeners, in a table that grows with the memory, and adds up counters of all CPUs. So only the own one and those with
-/// traffic are read each time; of the others the last figures are given again.
+/// traffic are read each time, and no more than [`MOST_AT_ONCE`] of these; of the others the last figures are given again. They
+/// still hold where there was no traffic. Where there was, and others had their turn, nothing is given of the connections that
+/// wait to be accepted; what has been counted since the last turn is found with the next one, and none of it is lost.
 #[derive(Debug)]
 pub struct Listeners {
     is_everywhere: bool,
@@ -37,6 +42,8 @@ pub struct Listeners {
     /// A process in each network namespace, by inode number: the oldest that there is.
     found: HashMap<u32, u32>,
     namespaces: BTreeMap<u32, Namespace>,
+    /// The reading in which each had its turn, also those that could not be entered.
+    turns: HashMap<u32, u64>,
 }
 
 /// A network namespace as it was last read.
@@ -60,7 +67,15 @@ impl Listeners {
     /// Those of the own network namespace; of all others too where `is_everywhere`. `owners` tells whose they are.
     pub fn new(is_everywhere: bool, owners: Owners) -> Self {
         let own = fs::metadata("/proc/self/ns/net").map(|metadata| metadata.ino() as u32).ok();
-        Self { is_everywhere, owners, readings: 0, own, found: HashMap::new(), namespaces: BTreeMap::new() }
+        Self {
+            is_everywhere,
+            owners,
+            readings: 0,
+            own,
+            found: HashMap::new(),
+            namespaces: BTreeMap::new(),
+            turns: HashMap::new(),
+        }
     }
 
     /// The listening addresses, and the network namespaces that were looked at. One that cannot be entered is left out.
@@ -79,7 +94,9 @@ impl Listeners {
         }
         let mut readings = read_each(&self.due(&busy));
         readings.extend(self.own.map(|own| (own, Reading::here().ok())));
+        let mut had_turn = HashSet::new();
         for (netns, reading) in readings {
+            had_turn.insert(netns);
             if let Some(reading) = reading {
                 self.namespaces.entry(netns).or_default().update(netns, &reading, &mut self.owners);
             } else {
@@ -91,25 +108,36 @@ impl Listeners {
         let is_there =
             |netns: &u32| Some(*netns) == self.own || self.found.contains_key(netns) || busy.contains_key(netns);
         self.namespaces.retain(|netns, _| is_there(netns));
-        let listeners = self.namespaces.values().flat_map(|namespace| namespace.listeners.iter().cloned()).collect();
+        let has_moved = |netns: &u32| busy.contains_key(netns) && !had_turn.contains(netns);
+        let listeners =
+            self.namespaces.iter().flat_map(|(netns, namespace)| namespace.shown(!has_moved(netns))).collect();
         let counted =
             |(&netns, namespace): (&u32, &Namespace)| NetworkNamespace { netns, listen_overflows: namespace.overflows };
         (listeners, self.namespaces.iter().map(counted).collect())
     }
 
-    /// The network namespaces to enter now, each with processes that were seen in it. `busy` are those with traffic.
-    fn due(&self, busy: &HashMap<u32, Option<u32>>) -> Vec<(u32, Vec<u32>)> {
+    /// The network namespaces to enter now, each with processes that were seen in it. `busy` are those with traffic. The next
+    /// time it is the turn of those that are left out.
+    fn due(&mut self, busy: &HashMap<u32, Option<u32>>) -> Vec<(u32, Vec<u32>)> {
         let all: BTreeSet<u32> = self.found.keys().chain(busy.keys()).copied().collect();
+        self.turns.retain(|netns, _| all.contains(netns));
+        let age = |netns: &u32| self.readings.saturating_sub(self.turns.get(netns).copied().unwrap_or(0));
         let is_due = |netns: &u32| {
             // Spread out, so that no reading enters all of them.
-            let is_its_turn = (self.readings + u64::from(*netns)).is_multiple_of(LOOK_EVERY);
+            let is_its_turn = (self.readings + u64::from(*netns)).is_multiple_of(LOOK_EVERY) || age(netns) > LOOK_EVERY;
             Some(*netns) != self.own
                 && (is_its_turn || busy.contains_key(netns) || !self.namespaces.contains_key(netns))
         };
+        let mut due: Vec<u32> = all.into_iter().filter(is_due).collect();
+        // A silent one may be so many times as old before it is as late.
+        let lateness = |netns: &u32| age(netns) * if busy.contains_key(netns) { LOOK_EVERY } else { 1 };
+        due.sort_by_key(|netns| Reverse(lateness(netns)));
+        due.truncate(MOST_AT_ONCE);
+        self.turns.extend(due.iter().map(|&netns| (netns, self.readings)));
         let processes = |netns| {
             [busy.get(&netns).copied().flatten(), self.found.get(&netns).copied()].into_iter().flatten().collect()
         };
-        all.into_iter().filter(is_due).map(|netns| (netns, processes(netns))).collect()
+        due.into_iter().map(|netns| (netns, processes(netns))).collect()
     }
 }
 
@@ -130,6 +158,13 @@ impl Namespace {
             self.dropped.extend(listener.drops.map(|drops| (listener.address, drops)));
         }
         self.overflows = reading.overflows;
+    }
+
+    /// Its listeners, without how many connections wait to be accepted where that may have changed since it was read.
+    fn shown(&self, is_as_read: bool) -> impl Iterator<Item = Listener> {
+        self.listeners
+            .iter()
+            .map(move |listener| Listener { backlog: listener.backlog.filter(|_| is_as_read), ..listener.clone() })
     }
 }
 
@@ -255,21 +290,59 @@ mod tests {
     fn silent_namespaces_are_read_now_and_then() {
         let mut listeners = Listeners::new(true, owners());
         listeners.own = Some(1);
-        listeners.found = (1..=100).map(|netns| (netns, 7)).collect();
-        let due = |listeners: &Listeners| listeners.due(&HashMap::from([(50, Some(8)), (60, None), (500, Some(9))]));
-        assert_eq!(due(&listeners).len(), 100, "all of them once, but not the own");
-        listeners.namespaces = (1..=100).map(|netns| (netns, Namespace::default())).collect();
+        listeners.found = (1..=60).map(|netns| (netns, 7)).collect();
+        let due =
+            |listeners: &mut Listeners| listeners.due(&HashMap::from([(50, Some(8)), (55, None), (500, Some(9))]));
+        assert_eq!(due(&mut listeners).len(), 60, "all of them once, but not the own");
+        listeners.namespaces = (1..=60).map(|netns| (netns, Namespace::default())).collect();
         let mut times = HashMap::new();
         for _ in 0..LOOK_EVERY {
             listeners.readings += 1;
-            let due = due(&listeners);
-            assert!(due.len() <= 13);
-            for busy in [(50, vec![8, 7]), (60, vec![7]), (500, vec![9])] {
+            let due = due(&mut listeners);
+            assert!(due.len() <= 9);
+            for busy in [(50, vec![8, 7]), (55, vec![7]), (500, vec![9])] {
                 assert!(due.contains(&busy));
             }
             due.iter().for_each(|(netns, _)| *times.entry(*netns).or_insert(0) += 1);
         }
-        assert!((2..=100).all(|netns| times[&netns] == if [50, 60].contains(&netns) { LOOK_EVERY } else { 1 }));
+        assert!((2..=60).all(|netns| times[&netns] == if [50, 55].contains(&netns) { LOOK_EVERY } else { 1 }));
+    }
+
+    /// To enter all of a thousand in each reading would take an eighth of a CPU.
+    #[test]
+    fn where_too_many_are_busy_they_take_turns() {
+        let mut listeners = Listeners::new(true, owners());
+        listeners.own = Some(1);
+        listeners.found = (1..=1_100).map(|netns| (netns, 7)).collect();
+        listeners.namespaces = (1..=1_100).map(|netns| (netns, Namespace::default())).collect();
+        let busy: HashMap<u32, Option<u32>> = (1..=1_000).map(|netns| (netns, Some(8))).collect();
+        // Silent ones count a tenth: they are a hundredth of what there is to do.
+        let round = 1_000_u64.div_ceil(MOST_AT_ONCE as u64) + 1;
+        let mut last: HashMap<u32, u64> = HashMap::new();
+        for reading in 1..=LOOK_EVERY * round * 2 {
+            listeners.readings = reading;
+            let due = listeners.due(&busy);
+            assert!(due.len() <= MOST_AT_ONCE);
+            for (netns, _) in due {
+                let age = reading - last.insert(netns, reading).unwrap_or(0);
+                let longest = (round + 2) * if busy.contains_key(&netns) { 1 } else { LOOK_EVERY };
+                assert!(age <= longest, "{netns}: {age}");
+            }
+        }
+        assert_eq!(last.len(), 1_099, "all but the own");
+    }
+
+    #[test]
+    fn what_may_have_changed_since_it_was_read_is_not_given() {
+        let mut namespace = Namespace::default();
+        let sockets = vec![Listening { drops: Some(3), ..socket("0.0.0.0:80", 2, 10) }];
+        namespace.update(1, &Reading { sockets, overflows: Some(4) }, &mut owners());
+        let shown = |is_as_read| {
+            let listener = namespace.shown(is_as_read).next().unwrap();
+            (listener.backlog, listener.backlog_capacity, listener.drops)
+        };
+        assert_eq!(shown(true), (Some(2), Some(11), Some(3)));
+        assert_eq!(shown(false), (None, Some(11), Some(3)), "what was counted up to then stays counted");
     }
 
     #[test]

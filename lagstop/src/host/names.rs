@@ -1,7 +1,10 @@
 //! What people call a cgroup: the systemd unit, the container, the pod.
 
+mod subtree;
+
 use std::{collections::HashMap, fs, io, path::Path};
 
+use self::subtree::{Container, Owner, claims, is_id, is_rootless, owner, with_short_id};
 use crate::model::Workload;
 
 /// Where the kubelet links the logs of containers.
@@ -13,10 +16,19 @@ const SHORT_ID: usize = 12;
 /// serves one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// By container id: namespace, pod and container.
-    containers: HashMap<String, Workload>,
+    /// By container id.
+    containers: HashMap<String, Member>,
     /// By pod uid: namespace and pod.
     pods: HashMap<String, Workload>,
+}
+
+/// A container of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Member {
+    /// The pod's uid; `None` where nobody told.
+    pod: Option<String>,
+    /// Namespace, pod and container.
+    workload: Workload,
 }
 
 impl Names {
@@ -41,15 +53,12 @@ impl Names {
             let (rest, id) = link.strip_suffix(".log")?.rsplit_once('-')?;
             let mut parts = rest.splitn(3, '_');
             let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
-            let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
-            is_id(id).then(|| (id.to_owned(), pod, container))
+            Some((id.to_owned(), namespace, pod, container.to_owned()))
         };
-        let Some((id, pod, container)) = parse() else { return };
+        let Some((id, namespace, pod, container)) = parse().filter(|(id, ..)| is_id(id)) else { return };
         let uid = target.iter().rev().nth(2).and_then(|pod| pod.to_str()).and_then(|pod| pod.rsplit_once('_'));
-        if let Some((_, uid)) = uid {
-            self.pods.insert(uid.to_owned(), pod.clone());
-        }
-        self.containers.insert(id, Workload { container: Some(container.into()), ..pod });
+        let uid = uid.map_or_else(String::new, |(_, uid)| uid.to_owned());
+        self.add(namespace, pod, uid, std::iter::once((id, container)));
     }
 
     /// Learns a pod and its containers, each an id and a name.
@@ -61,10 +70,12 @@ impl Names {
         containers: impl Iterator<Item = (String, String)>,
     ) {
         let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
+        let known_uid = Some(uid).filter(|uid| !uid.is_empty());
         for (id, container) in containers.filter(|(id, _)| is_id(id)) {
-            self.containers.insert(id, Workload { container: Some(container.into()), ..pod.clone() });
+            let workload = Workload { container: Some(container.into()), ..pod.clone() };
+            self.containers.insert(id, Member { pod: known_uid.clone(), workload });
         }
-        if !uid.is_empty() {
+        if let Some(uid) = known_uid {
             self.pods.insert(uid, pod);
         }
     }
@@ -72,58 +83,61 @@ impl Names {
     /// These, and those in `others`, which win.
     #[must_use]
     pub fn and(mut self, others: &Self) -> Self {
-        self.containers.extend(others.containers.iter().map(|(id, workload)| (id.clone(), workload.clone())));
+        self.containers.extend(others.containers.iter().map(|(id, member)| (id.clone(), member.clone())));
         self.pods.extend(others.pods.iter().map(|(uid, workload)| (uid.clone(), workload.clone())));
         self
     }
 
-    /// The name of the cgroup at `path`. Where nothing better is known, the path.
+    /// The name of the cgroup at `path`. Where nothing better is known, the path; so it is where a cgroup calls itself a
+    /// container and is not where its runtime would have made it.
     pub fn of(&self, path: &str) -> String {
         let components = components(path);
-        // The innermost part that means something, and what is below it.
-        for (depth, component) in components.iter().enumerate().rev() {
-            if let Some(name) = self.component(component, parent(&components, depth)) {
-                return std::iter::once(name.as_str())
-                    .chain(components[depth + 1..].iter().copied())
-                    .collect::<Vec<_>>()
-                    .join("/");
-            }
+        if let Some(owner) = owner(&components) {
+            return below(self.called(&owner), &components[owner.length..]);
         }
-        path.to_owned()
+        if claims(&components) && !is_rootless(&components) {
+            return path.to_owned();
+        }
+        match unit(&components) {
+            Some(at) => below(components[at].to_owned(), &components[at + 1..]),
+            None => path.to_owned(),
+        }
     }
 
-    /// The container and the pod that the cgroup at `path` is, or that it is inside of; the innermost of each. Where no name is
+    /// The container and the pod that the cgroup at `path` is, or that it is inside of; the outermost of each. Where no name is
     /// known, the container's id as [`Names::of`] shows it, and the pod's uid.
     pub fn workload(&self, path: &str) -> Option<Workload> {
-        let components = components(path);
-        let container = (0..components.len()).rev().find_map(|depth| {
-            let (_, id) = container(components[depth], parent(&components, depth))?;
-            Some((depth, id))
-        });
-        let outside = container.map_or(components.len(), |(depth, _)| depth);
-        let pod = || {
-            let uid = components[..outside].iter().rev().find_map(|component| pod_uid(component))?;
+        let owner = owner(&components(path))?;
+        if let Some(known) = self.container(&owner) {
+            return Some(known.clone());
+        }
+        let pod = owner.pod.as_ref().map(|uid| {
             let unknown = || Workload { pod: Some(uid.as_str().into()), ..Workload::default() };
-            Some(self.pods.get(&uid).cloned().unwrap_or_else(unknown))
-        };
-        let Some((_, id)) = container else { return pod() };
-        let known = self.containers.get(id).cloned();
-        known.or_else(|| Some(Workload { container: Some(id[..SHORT_ID].into()), ..pod().unwrap_or_default() }))
+            self.pods.get(uid).cloned().unwrap_or_else(unknown)
+        });
+        let container = owner.container.map(|Container { id, .. }| id[..SHORT_ID].into());
+        Some(Workload { container, ..pod.unwrap_or_default() })
     }
 
-    fn component(&self, component: &str, parent: Option<&str>) -> Option<String> {
-        self.container(component, parent).or_else(|| self.pod(component)).or_else(|| unit(component))
+    /// What the kubelet calls the container: one of the pod that it is in, and of no other.
+    fn container(&self, owner: &Owner<'_>) -> Option<&Workload> {
+        let uid = owner.pod.as_ref()?;
+        let Member { pod, workload } = self.containers.get(owner.container?.id)?;
+        pod.as_ref().is_none_or(|pod| pod == uid).then_some(workload)
     }
 
-    fn container(&self, component: &str, parent: Option<&str>) -> Option<String> {
-        let (runtime, id) = container(component, parent)?;
-        let known = self.containers.get(id).map(slashed);
-        Some(known.unwrap_or_else(|| format!("{}:{}", runtime.trim_start_matches("cri-"), &id[..SHORT_ID])))
-    }
-
-    fn pod(&self, component: &str) -> Option<String> {
-        let uid = pod_uid(component)?;
-        Some(self.pods.get(&uid).map_or_else(|| format!("pod:{uid}"), slashed))
+    /// The name of a container or a pod.
+    fn called(&self, owner: &Owner<'_>) -> String {
+        if let Some(known) = self.container(owner) {
+            return slashed(known);
+        }
+        match (&owner.container, &owner.pod) {
+            (Some(Container { runtime, id }), _) => {
+                format!("{}:{}", runtime.trim_start_matches("cri-"), &id[..SHORT_ID])
+            }
+            (None, Some(uid)) => self.pods.get(uid).map_or_else(|| format!("pod:{uid}"), slashed),
+            (None, None) => String::new(),
+        }
     }
 }
 
@@ -131,8 +145,9 @@ fn components(path: &str) -> Vec<&str> {
     path.split('/').filter(|component| !component.is_empty()).collect()
 }
 
-fn parent<'p>(components: &[&'p str], depth: usize) -> Option<&'p str> {
-    depth.checked_sub(1).map(|parent| components[parent])
+/// `name`, and what leads from there to a cgroup inside of it.
+fn below(name: String, inside: &[&str]) -> String {
+    inside.iter().fold(name, |name, component| name + "/" + &with_short_id(component, SHORT_ID))
 }
 
 /// `namespace/pod/container`, as far as it goes.
@@ -141,36 +156,19 @@ fn slashed(workload: &Workload) -> String {
     [namespace, pod, container].into_iter().flatten().map(|part| &**part).collect::<Vec<_>>().join("/")
 }
 
-/// The runtime and the id in `docker-<id>.scope`, `cri-containerd-<id>.scope`, `crio-<id>.scope`, `libpod-<id>.scope` under
-/// systemd; in the bare id without it.
-fn container<'c>(component: &'c str, parent: Option<&'c str>) -> Option<(&'c str, &'c str)> {
-    let (runtime, id) = match component.strip_suffix(".scope").and_then(|scope| scope.rsplit_once('-')) {
-        Some((runtime, id)) => (runtime, id),
-        None => (parent.filter(|parent| *parent == "docker").unwrap_or("container"), component),
-    };
-    is_id(id).then_some((runtime, id))
-}
-
-/// The pod's uid in `kubepods-burstable-pod<uid>.slice`, there with underscores, under systemd; in `pod<uid>` without it.
-fn pod_uid(component: &str) -> Option<String> {
-    match component.strip_suffix(".slice") {
-        Some(slice) => Some(slice.starts_with("kubepods").then_some(slice)?.rsplit_once("-pod")?.1.replace('_', "-")),
-        None => Some(component.strip_prefix("pod").filter(|uid| uid.len() >= 32)?.to_owned()),
-    }
-}
-
-/// Container ids are 64 hexadecimal digits in every runtime.
-fn is_id(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// The innermost systemd unit on the way to the cgroup at `path`.
 pub fn last_unit(path: &str) -> Option<&str> {
     path.rsplit('/').find(|component| is_unit(component))
 }
 
-fn unit(component: &str) -> Option<String> {
-    is_unit(component).then(|| component.to_owned())
+/// Where the unit is that systemd's slices lead to; the last of these where they lead to none. What is inside of a unit may call
+/// itself one.
+fn unit(components: &[&str]) -> Option<usize> {
+    let slices = components.iter().take_while(|component| component.ends_with(".slice")).count();
+    match components.get(slices) {
+        Some(component) if is_unit(component) => Some(slices),
+        _ => slices.checked_sub(1),
+    }
 }
 
 /// `nginx.service` and the like, systemd.unit(5).
@@ -180,133 +178,4 @@ fn is_unit(component: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-    const UID: &str = "11111111-2222-3333-4444-555555555555";
-
-    fn kubernetes() -> Names {
-        let mut names = Names::default();
-        names.learn(
-            &format!("web-7d9_shop_nginx-{ID}.log"),
-            Path::new(&format!("/var/log/pods/shop_web-7d9_{UID}/nginx/0.log")),
-        );
-        names
-    }
-
-    #[test]
-    fn units_containers_and_pods_are_named_as_people_know_them() {
-        let plain = Names::default();
-        for (path, name) in [
-            ("/", "/"),
-            ("/func-3", "/func-3"),
-            ("/faas/func-3", "/faas/func-3"),
-            ("/system.slice/nginx.service", "nginx.service"),
-            ("/system.slice/app.service/payload", "app.service/payload"),
-            ("/user.slice/user-1000.slice/session-3.scope", "session-3.scope"),
-            (&format!("/system.slice/docker-{ID}.scope"), "docker:0123456789ab"),
-            (&format!("/docker/{ID}"), "docker:0123456789ab"),
-            (&format!("/machine.slice/libpod-{ID}.scope"), "libpod:0123456789ab"),
-            (&format!("/kubepods/burstable/pod{UID}/{ID}"), "container:0123456789ab"),
-            (&format!("/kubepods/burstable/pod{UID}"), &format!("pod:{UID}")),
-        ] {
-            assert_eq!(plain.of(path), name, "{path}");
-        }
-    }
-
-    #[test]
-    fn the_kubelets_links_give_namespace_pod_and_container() {
-        let names = kubernetes();
-        let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
-        for (path, name) in [
-            (
-                format!("/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope"),
-                "shop/web-7d9/nginx",
-            ),
-            (format!("/kubepods/pod{UID}/{ID}"), "shop/web-7d9/nginx"),
-            (format!("/kubepods.slice/kubepods-burstable.slice/{slice}"), "shop/web-7d9"),
-            ("/kubepods.slice".to_owned(), "kubepods.slice"),
-        ] {
-            assert_eq!(names.of(&path), name, "{path}");
-        }
-    }
-
-    fn workload(names: &Names, path: &str) -> Option<[Option<String>; 3]> {
-        let Workload { namespace, pod, container } = names.workload(path)?;
-        Some([namespace, pod, container].map(|part| part.map(|part| part.to_string())))
-    }
-
-    #[test]
-    fn what_is_inside_of_a_container_belongs_to_it() {
-        let names = kubernetes();
-        let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
-        let whole = Some(["shop", "web-7d9", "nginx"].map(|part| Some(part.to_owned())));
-        for path in [
-            format!("/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope"),
-            format!("/kubepods.slice/{slice}/cri-containerd-{ID}.scope/system.slice/app.service"),
-            format!("/kubepods/pod{UID}/{ID}"),
-            format!("/kubepods/pod{UID}/{ID}/payload"),
-        ] {
-            assert_eq!(workload(&names, &path), whole, "{path}");
-        }
-        let pod = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), None]);
-        assert_eq!(workload(&names, &format!("/kubepods.slice/{slice}")), pod);
-        for path in ["/", "/kubepods.slice", "/system.slice/nginx.service"] {
-            assert_eq!(workload(&names, path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn a_container_without_a_name_has_its_id() {
-        let plain = Names::default();
-        let id = Some("0123456789ab".to_owned());
-        let alone = Some([None, None, id.clone()]);
-        for path in [
-            format!("/system.slice/docker-{ID}.scope"),
-            format!("/docker/{ID}/nested"),
-            format!("/machine.slice/libpod-{ID}.scope/container"),
-        ] {
-            assert_eq!(workload(&plain, &path), alone, "{path}");
-        }
-        let uid = Some(UID.to_owned());
-        let path = format!("/kubepods/burstable/pod{UID}/{ID}");
-        assert_eq!(workload(&plain, &path), Some([None, uid.clone(), id.clone()]));
-        assert_eq!(workload(&plain, &format!("/kubepods/burstable/pod{UID}")), Some([None, uid, None]));
-        // A pod's name is known from its other containers.
-        let other = ID.replace("0123", "ffff");
-        let named = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())]);
-        assert_eq!(workload(&kubernetes(), &format!("/kubepods/pod{UID}/{other}")), named);
-    }
-
-    #[test]
-    fn the_innermost_container_is_the_one() {
-        let inner = ID.replace("0123", "ffff");
-        let path = format!("/kubepods/pod{UID}/{ID}/docker/{inner}/x");
-        assert_eq!(
-            workload(&kubernetes(), &path),
-            Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())])
-        );
-    }
-
-    #[test]
-    fn the_innermost_unit_is_found() {
-        for (path, unit) in [
-            ("/", None),
-            ("/func-3", None),
-            ("/system.slice/app.service/payload/x", Some("app.service")),
-            ("/user.slice/user-1000.slice/session-3.scope", Some("session-3.scope")),
-        ] {
-            assert_eq!(last_unit(path), unit, "{path}");
-        }
-    }
-
-    #[test]
-    fn links_that_mean_nothing_teach_nothing() {
-        let mut names = Names::default();
-        for link in ["", "x.log", "a_b_c-123.log", "no-underscores.log", &format!("{ID}.log")] {
-            names.learn(link, Path::new("/"));
-        }
-        assert_eq!(names, Names::default());
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ pub(super) fn listen_overflows() -> Option<u64> {
 }
 
 /// `TcpExt:` twice: a line of names and a line of figures.
-fn parse(netstat: &str, name: &str) -> Option<u64> {
+pub(super) fn parse(netstat: &str, name: &str) -> Option<u64> {
     let mut lines = netstat.lines().filter_map(|line| line.strip_prefix("TcpExt: "));
     let (names, figures) = (lines.next()?, lines.next()?);
     let place = names.split(' ').position(|found| found == name)?;

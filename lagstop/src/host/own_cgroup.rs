@@ -8,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
     fs::{XattrFlags, getxattr, setxattr},
-    process::{Pid, Signal, kill_process},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 
 use super::{Hierarchy, Version, process::started};
@@ -104,16 +104,37 @@ impl OwnCgroup {
     /// # Errors
     /// When the hierarchy cannot be looked at.
     pub fn sweep(hierarchy: &Hierarchy, purpose: &str) -> io::Result<Vec<PathBuf>> {
-        let mut swept = Vec::new();
+        let left = Self::left(hierarchy, purpose)?;
+        for directory in &left {
+            kill_in(directory);
+            remove_below(directory);
+        }
+        Ok(left)
+    }
+
+    /// Removes those of them in which nothing runs any more, and those inside of them. What runs is somebody's, and goes on.
+    ///
+    /// # Errors
+    /// When the hierarchy cannot be looked at.
+    pub fn sweep_empty(hierarchy: &Hierarchy, purpose: &str) -> io::Result<()> {
+        for directory in Self::left(hierarchy, purpose)? {
+            if processes_in(&directory).is_empty() {
+                remove_empty(&directory);
+            }
+        }
+        Ok(())
+    }
+
+    /// The cgroups directly below the root of `hierarchy` that were made for `purpose` by processes that are gone.
+    fn left(hierarchy: &Hierarchy, purpose: &str) -> io::Result<Vec<PathBuf>> {
+        let mut left = Vec::new();
         for entry in fs::read_dir(&hierarchy.mount)? {
             let directory = entry?.path();
             if Self::is_left(&directory, purpose) {
-                kill_in(&directory);
-                remove_below(&directory);
-                swept.push(directory);
+                left.push(directory);
             }
         }
-        Ok(swept)
+        Ok(left)
     }
 
     /// Was it made for `purpose`, by a process that is gone?
@@ -128,16 +149,61 @@ impl OwnCgroup {
     }
 }
 
-/// Kills the processes in a cgroup and those below it.
+/// Kills the processes in a cgroup and those below it, and whom they start meanwhile.
 fn kill_in(directory: &Path) {
-    for child in directories(directory) {
-        kill_in(&child);
+    const STEP: Duration = Duration::from_millis(5);
+    /// Those who start others faster than they are killed are left then.
+    const LIMIT: Duration = Duration::from_secs(2);
+    // Version 2 has it from Linux 5.14 on, and none gets away.
+    let all = File::options().write(true).open(directory.join("cgroup.kill"));
+    if all.and_then(|mut all| all.write_all(b"1")).is_ok() {
+        return;
     }
-    let processes = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
-    for pid in processes.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
+    let until = Instant::now() + LIMIT;
+    loop {
+        let listed = processes_in(directory);
+        if listed.is_empty() || Instant::now() >= until {
+            return;
+        }
+        kill_each(directory, &listed);
+        thread::sleep(STEP);
+    }
+}
+
+/// Kills those of `listed` that are still in the cgroup. A number may have become another process' since it was listed: who is
+/// held, and listed after that, is one that is meant.
+fn kill_each(directory: &Path, listed: &[Pid]) {
+    /// As many files may be open in any process. The others come next.
+    const AT_ONCE: usize = 256;
+    let held: Vec<_> =
+        listed.iter().take(AT_ONCE).map(|&pid| (pid, pidfd_open(pid, PidfdFlags::empty()).ok())).collect();
+    let inside = processes_in(directory);
+    for (pid, held) in held.into_iter().filter(|(pid, _)| inside.contains(pid)) {
         // One that is gone meanwhile is as good.
-        let _ = kill_process(pid, Signal::KILL);
+        let _ = match held {
+            Some(held) => pidfd_send_signal(held, Signal::KILL),
+            None => kill_process(pid, Signal::KILL),
+        };
     }
+}
+
+/// The processes in a cgroup and those below it. Those of other process namespaces have no number here.
+fn processes_in(directory: &Path) -> Vec<Pid> {
+    let text = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let mut processes: Vec<Pid> = text.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw).collect();
+    for child in directories(directory) {
+        processes.extend(processes_in(&child));
+    }
+    processes
+}
+
+/// Removes a cgroup and those below it, where they are empty.
+fn remove_empty(directory: &Path) {
+    for child in directories(directory) {
+        remove_empty(&child);
+    }
+    // The kernel keeps one that is not: the next sweep asks again.
+    let _ = fs::remove_dir(directory);
 }
 
 fn remove_below(directory: &Path) {
@@ -151,4 +217,66 @@ fn remove_below(directory: &Path) {
 fn directories(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    fn pid(child: &Child) -> Pid {
+        Pid::from_child(child)
+    }
+
+    #[test]
+    fn whoever_got_the_number_of_one_that_left_is_not_killed() {
+        let cgroup = tempfile::tempdir().unwrap();
+        let inner = cgroup.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let (mut stays, mut other) = (sleeper(), sleeper());
+        fs::write(cgroup.path().join("cgroup.procs"), "").unwrap();
+        fs::write(inner.join("cgroup.procs"), format!("0\n{}\n", stays.id())).unwrap();
+        assert_eq!(processes_in(cgroup.path()), [pid(&stays)], "0 is of another namespace");
+        kill_each(cgroup.path(), &[pid(&stays), pid(&other)]);
+        assert_eq!(stays.wait().unwrap().signal(), Some(libc::SIGKILL));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn the_kernel_kills_all_of_them_where_it_can() {
+        let cgroup = tempfile::tempdir().unwrap();
+        fs::write(cgroup.path().join("cgroup.kill"), "").unwrap();
+        fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", i32::MAX)).unwrap();
+        let began = Instant::now();
+        kill_in(cgroup.path());
+        assert_eq!(fs::read_to_string(cgroup.path().join("cgroup.kill")).unwrap(), "1");
+        assert!(began.elapsed() < Duration::from_secs(2), "nobody is waited for");
+    }
+
+    #[test]
+    fn who_does_not_end_is_waited_for_up_to_a_limit() {
+        let cgroup = tempfile::tempdir().unwrap();
+        fs::write(cgroup.path().join("cgroup.procs"), format!("{}\n", i32::MAX)).unwrap();
+        let began = Instant::now();
+        kill_in(cgroup.path());
+        assert!(began.elapsed() < Duration::from_secs(30));
+        assert!(!cgroup.path().join("cgroup.kill").exists(), "it is not made where it is missing");
+    }
+
+    #[test]
+    fn empty_ones_are_removed_from_within() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("lagstop-command-1");
+        fs::create_dir_all(directory.join("a/b")).unwrap();
+        fs::create_dir_all(directory.join("c")).unwrap();
+        remove_empty(&directory);
+        assert!(!directory.exists());
+    }
 }

@@ -22,7 +22,7 @@ pub fn is_runnable(tid: u32) -> bool {
 }
 
 /// `<pid> (<name>) <state> …`, proc_pid_stat(5).
-fn state(stat: &[u8]) -> Option<u8> {
+pub(super) fn state(stat: &[u8]) -> Option<u8> {
     stat.rsplit(|byte| *byte == b')').next()?.trim_ascii_start().first().copied()
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn counts_waits() -> bool {
 }
 
 /// `<cpu> <wait> <timeslices>`, Documentation/scheduler/sched-stats.rst.
-fn parse(text: &str) -> Option<Schedstat> {
+pub(super) fn parse(text: &str) -> Option<Schedstat> {
     let mut figures = text.split_whitespace().map(|figure| figure.parse().ok());
     let mut next = || figures.next().flatten();
     Some(Schedstat { cpu_ns: Nanos(next()?), runq_wait_ns: Nanos(next()?), timeslices: next()? })

@@ -71,7 +71,7 @@ fn request(family: u8) -> Vec<u8> {
 }
 
 /// Reads the messages of one answer; `false` when it was the last.
-fn parse(mut answer: &[u8], all: &mut Vec<Listening>) -> io::Result<bool> {
+pub(super) fn parse(mut answer: &[u8], all: &mut Vec<Listening>) -> io::Result<bool> {
     while let Some(header) = answer.get(..HEADER_LEN) {
         let len = word(header, 0) as usize;
         let kind = u16::from_ne_bytes([header[4], header[5]]);
@@ -80,7 +80,7 @@ fn parse(mut answer: &[u8], all: &mut Vec<Listening>) -> io::Result<bool> {
             NLMSG_DONE => return Ok(false),
             NLMSG_ERROR => {
                 let code = payload.get(..4).map_or(0, |code| word(code, 0) as i32);
-                return Err(io::Error::from_raw_os_error(-code));
+                return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
             }
             _ => all.extend(payload.split_at_checked(MESSAGE_LEN).map(|(fixed, more)| message(fixed, more))),
         }

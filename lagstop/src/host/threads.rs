@@ -82,7 +82,7 @@ impl Reading {
 }
 
 /// `<tid> (<name>) …`: the name, which can hold brackets, and when it began.
-fn parse(stat: &str) -> Option<(String, u64)> {
+pub(super) fn parse(stat: &str) -> Option<(String, u64)> {
     let (before, _) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
     Some((name.to_owned(), starttime(stat.as_bytes())?))

@@ -21,7 +21,7 @@ use super::{
     answer::Answer,
     array::Array,
     btf::Btf,
-    error::{KernelError, chain},
+    error::{KernelError, chain, is_out_of_memory},
     facts::{Facts, Types},
     map::Map,
     memlock,
@@ -302,7 +302,10 @@ pub(super) fn possible_copies() -> Result<usize, KernelError> {
     })
 }
 
-fn refused_object(error: &dyn std::error::Error) -> KernelError {
+fn refused_object(error: &(dyn std::error::Error + 'static)) -> KernelError {
+    if is_out_of_memory(error) {
+        return KernelError::NoMemory(chain(error));
+    }
     KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) }
 }
 

@@ -79,9 +79,11 @@ impl Capabilities {
     pub const FULL: Self = Self(u64::MAX);
     /// None.
     pub const NONE: Self = Self(0);
+    /// For opening files, and for making some, where only their owners may.
+    pub const ANY_FILE: Self = Self(CapabilitySet::DAC_OVERRIDE.bits());
 
     /// Those of this thread. Where they cannot be told, all: the kernel will say what is missing.
-    pub(super) fn held() -> Self {
+    pub fn held() -> Self {
         capabilities(None).map_or(Self::FULL, |sets| Self(sets.effective.bits()))
     }
 
@@ -95,6 +97,12 @@ impl Capabilities {
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
+    }
+
+    /// These, but not `capability`.
+    #[must_use]
+    pub const fn without(self, capability: Capability) -> Self {
+        Self(self.0 & !capability.set().bits())
     }
 
     /// Those of them that are also in `held`.
@@ -118,7 +126,7 @@ impl Capabilities {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(super) fn try_with<T>(self, task: impl FnOnce() -> T) -> io::Result<T> {
+    pub fn try_with<T>(self, task: impl FnOnce() -> T) -> io::Result<T> {
         let before = capabilities(None)?;
         let effective = CapabilitySet::from_bits_retain(self.0);
         set_capabilities(None, CapabilitySets { effective, ..before })?;
@@ -155,5 +163,9 @@ mod tests {
         assert_eq!(Capabilities::NONE.with(Capability::Bpf).missing(), [Capability::Perfmon]);
         assert_eq!(Capabilities::NONE.missing(), [Capability::Bpf, Capability::Perfmon]);
         assert!(!Capabilities::NONE.has(Capability::SysNice));
+        let one = Capabilities::NONE.with(Capability::Bpf);
+        let both = one.with(Capability::SysAdmin);
+        assert_eq!(both.without(Capability::SysAdmin), one);
+        assert_eq!(one.without(Capability::SysAdmin), one);
     }
 }

@@ -63,6 +63,12 @@ pub enum KernelError {
         /// What the system said.
         why: String,
     },
+    /// There is no memory for the maps.
+    #[error(
+        "there is no memory for lagstop's maps, which grow with the CPUs and with --max-cgroups: {0}. In a container, raise \
+         its memory limit (docs/deploy says how much it takes for how many CPUs), or lower --max-cgroups"
+    )]
+    NoMemory(String),
     /// The object or a program was refused.
     #[error(
         "the kernel refused lagstop's {what}: {why}. Where it says that this is not permitted, look for seccomp, for a \
@@ -111,6 +117,12 @@ fn join(missing: &[Capability]) -> String {
     names.join(" and ")
 }
 
+/// Did the system refuse for want of memory?
+pub(super) fn is_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
+    let all = std::iter::successors(Some(error), |error| error.source());
+    all.filter_map(|error| error.downcast_ref::<io::Error>()).any(|it| it.raw_os_error() == Some(libc::ENOMEM))
+}
+
 /// The error and all that caused it, in one line. Of a verifier's log the end is kept, which says what it minds.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     const LOG: &str = "Verifier output:";
@@ -147,6 +159,15 @@ fn without_numbers(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn want_of_memory_is_told_however_deep_it_is() {
+        #[derive(Debug, Error)]
+        #[error("a map could not be made")]
+        struct Outer(#[source] io::Error);
+        assert!(is_out_of_memory(&Outer(io::Error::from_raw_os_error(libc::ENOMEM))));
+        assert!(!is_out_of_memory(&Outer(io::Error::from_raw_os_error(libc::EPERM))));
+    }
 
     #[test]
     fn of_a_verifier_log_only_the_end_is_kept() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, Level, Nanos, Tasks, Totals};
+use super::{Distribution, Level, Nanos, Tasks, Totals, bounded, flattened::flattened, totals::TotalsRead};
 
 /// What groups tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,6 +90,8 @@ impl Throttling {
 
 /// One cgroup in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(!remote)]
 pub struct Cgroup {
     /// Its id.
     pub id: CgroupId,
@@ -102,14 +104,15 @@ pub struct Cgroup {
     pub workload: Option<Arc<Workload>>,
     /// What it and each cgroup above it are entitled to, one for each component of `path`, from the child of the root down
     /// to itself; none of the root. `None` where that is not known of all of them, or was not recorded.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounded::levels")]
     pub levels: Option<Arc<[Level]>>,
     /// The CPUs that it may run on, as the kernel writes lists: `0-3,7`. `None` where that is not known, or was not recorded:
     /// all CPUs are a list, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Arc<str>>,
     /// What was counted.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(!skip_deserializing)]
     pub totals: Totals,
     /// Average number of runnable tasks: (CPU time + run-queue wait) / duration.
     pub runnable_load: Option<Tasks>,
@@ -132,6 +135,8 @@ pub struct Cgroup {
     /// Each accept wait.
     pub accept_wait: Option<Distribution>,
 }
+
+flattened!(Cgroup, TotalsRead);
 
 #[cfg(test)]
 mod tests {

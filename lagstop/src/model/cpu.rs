@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CgroupId, Nanos};
+use super::{CgroupId, Nanos, bounded};
 
 /// Where a CPU sits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +36,7 @@ pub struct Cpu {
     /// Time in idle, by the clock.
     pub idle_ns: Nanos,
     /// The cgroups that crowd it most, by CPU time and run-queue wait on it; at most [`Cpu::CROWD`].
+    #[serde(deserialize_with = "bounded::crowd")]
     pub crowd: Vec<Crowding>,
 }
 

@@ -3,13 +3,16 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, Totals, units::ratio};
+use super::{Nanos, Totals, flattened::flattened, totals::TotalsRead, units::ratio};
 
 /// The sums over all cgroups and idle, and what only the host has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(!remote)]
 pub struct Host {
     /// Σ cgroups + idle.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(!skip_deserializing)]
     pub totals: Totals,
     /// The idle tasks' part of it.
     pub idle: Idle,
@@ -30,6 +33,8 @@ pub struct Host {
     /// What could not be measured.
     pub lost: Lost,
 }
+
+flattened!(Host, TotalsRead);
 
 /// What the idle tasks cost: waking a CPU up is scheduling too, but nobody's switch away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

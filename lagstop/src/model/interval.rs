@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, Host, Idle, Listener, LoadCredits, Nanos, NetworkNamespace,
-    Pressure, Snapshot, Throttling, Totals, crowd::Crowds,
+    Pressure, Snapshot, Throttling, Totals, bounded, crowd::Crowds,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -31,14 +31,16 @@ pub struct Interval {
     /// The host.
     pub host: Host,
     /// Cgroups in which anything was counted.
+    #[serde(deserialize_with = "bounded::cgroups")]
     pub cgroups: Vec<Cgroup>,
     /// CPUs that were online at its end, or for a part of it, by number.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::cpus")]
     pub cpus: Vec<Cpu>,
     /// Listening addresses.
+    #[serde(deserialize_with = "bounded::listeners")]
     pub listeners: Vec<Listener>,
     /// Network namespaces in which anybody listens, or a connection found a queue full.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::namespaces")]
     pub network_namespaces: Vec<NetworkNamespace>,
 }
 

@@ -6,9 +6,15 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error, MapAccess},
+};
 
-use super::{CgroupId, Nanos, Services, Snapshot};
+use super::{
+    CgroupId, Nanos, Services, Snapshot,
+    flattened::{Part, flattened, once},
+};
 
 /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +121,8 @@ impl NetworkNamespace {
 
 /// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+#[schemars(!remote)]
 pub struct Listener {
     /// Inode number of the network namespace.
     pub netns: u32,
@@ -135,8 +143,42 @@ pub struct Listener {
     #[serde(default)]
     pub drops: Option<u64>,
     /// What happened on it; `None` where TCP state changes are not seen.
-    #[serde(flatten)]
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(!skip_deserializing)]
     pub totals: Option<ListenerTotals>,
+}
+
+flattened!(Listener, ListenerTotalsRead);
+
+/// The totals of a listener, as far as they are read.
+#[derive(Default)]
+pub(super) struct ListenerTotalsRead {
+    /// As [`Part::NAMES`] has them.
+    figures: [Option<u64>; 4],
+    services: Option<Option<Services>>,
+}
+
+impl<'de> Part<'de> for ListenerTotalsRead {
+    type Totals = Option<ListenerTotals>;
+
+    const NAMES: &'static [&'static str] = &["established", "accepts", "accept_wait_ns", "abandoned", "services"];
+
+    fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
+        let name = Self::NAMES[field];
+        match self.figures.get_mut(field) {
+            Some(figure) => once(figure, map.next_value()?, name),
+            None => once(&mut self.services, map.next_value()?, name),
+        }
+    }
+
+    /// Where one is missing, TCP state changes were not seen.
+    fn totals<E: Error>(self) -> Result<Self::Totals, E> {
+        let [Some(established), Some(accepts), Some(accept_wait_ns), Some(abandoned)] = self.figures else {
+            return Ok(None);
+        };
+        let services = self.services.flatten();
+        Ok(Some(ListenerTotals { established, accepts, accept_wait_ns: Nanos(accept_wait_ns), abandoned, services }))
+    }
 }
 
 impl Listener {

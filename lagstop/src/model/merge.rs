@@ -63,6 +63,19 @@ impl Merger {
         self.first.is_none()
     }
 
+    /// How many cgroups are in what is merged so far.
+    pub fn cgroups(&self) -> usize {
+        self.cgroups.len()
+    }
+
+    /// Are there `most` at most, with those of `next`?
+    pub(crate) fn has_room_for(&self, next: &Interval, most: usize) -> bool {
+        let both = self.cgroups.len().saturating_add(next.cgroups.len());
+        // Mostly they are the same, and far fewer: then nobody has to look.
+        let is_new = |cgroup: &&Cgroup| !self.cgroups.contains_key(&cgroup.id);
+        both <= most || self.cgroups.len() + next.cgroups.iter().filter(is_new).count() <= most
+    }
+
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         let beside = u64::from(self.first.is_some());

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GroupBy, Hook, HookState, LoadCredits, Nanos, Place};
+use super::{GroupBy, Hook, HookState, LoadCredits, Nanos, Place, bounded};
 
 /// Where and how a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct Session {
     #[serde(default = "version_2")]
     pub cgroup_version: u8,
     /// Files of the `cpu` controller that a cgroup below the root has, such as `cpu.idle`. Empty where it was not recorded.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::files")]
     pub cpu_files: Vec<String>,
     /// The scheduler that is loaded (`sched_ext`), empty for none. `None` where the kernel cannot load any, or it was not
     /// recorded.
@@ -55,12 +55,13 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rt_group_sched: Option<bool>,
     /// Where the CPUs sit that may ever be online.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::places")]
     pub topology: Vec<Place>,
     /// Why only files of the kernel are read and nothing is measured in it, and what to do. `None` where it is measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restricted: Option<String>,
     /// What the figures come from, and what is missing and why.
+    #[serde(deserialize_with = "bounded::hooks")]
     pub hooks: Vec<Hook>,
 }
 
@@ -76,6 +77,20 @@ impl Session {
     /// Hooks that this kernel lacks or refused.
     pub fn missing_hooks(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter().filter(|hook| hook.state == HookState::Off)
+    }
+
+    /// What is not measured, each figure once, to be said behind something else. Nothing where all of it is.
+    pub fn not_measured(&self) -> String {
+        let mut missing: Vec<&str> = Vec::new();
+        for figure in self.missing_hooks().flat_map(|hook| hook.measures.split(", ")) {
+            if !missing.contains(&figure) {
+                missing.push(figure);
+            }
+        }
+        if missing.is_empty() {
+            return String::new();
+        }
+        format!("; not measured: {} (lagstop check says why)", missing.join(", "))
     }
 
     /// Why `measure`, by the name that hooks give it, was not measured.
@@ -96,6 +111,20 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_measured_is_said_once() {
+        let off = |measures: &str| Hook {
+            name: "a".to_owned(),
+            state: HookState::Off,
+            way: None,
+            detail: String::new(),
+            measures: measures.to_owned(),
+        };
+        let session = Session { hooks: vec![off("accept wait, abandoned"), off("accept wait")], ..Session::default() };
+        assert_eq!(session.not_measured(), "; not measured: accept wait, abandoned (lagstop check says why)");
+        assert_eq!(Session::default().not_measured(), "");
+    }
 
     #[test]
     fn the_hook_that_is_missing_is_named_with_its_reason() {

@@ -1,9 +1,15 @@
 //! What is counted for a cgroup, for idle, and for the host alike.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Serialize,
+    de::{Error, MapAccess},
+};
 
-use super::{Nanos, Tasks};
+use super::{
+    Nanos, Tasks,
+    flattened::{Part, once},
+};
 
 /// Declares the totals once: their fields, their difference and their sum.
 macro_rules! totals {
@@ -34,6 +40,9 @@ macro_rules! totals {
                 $(self.$always = self.$always.sum(other.$always);)+
                 $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)+
             }
+
+            /// How many of them, the first ones, are always measured.
+            const ALWAYS: usize = [$(stringify!($always),)+].len();
 
             /// How many there are.
             pub const COUNT: usize = [$(stringify!($always),)+ $(stringify!($maybe),)+].len();
@@ -128,6 +137,28 @@ impl Totals {
     /// Mean wait on a run queue.
     pub fn mean_runq_wait(&self) -> Option<Nanos> {
         self.runq_wait_ns?.mean(self.runq_waits?)
+    }
+}
+
+/// Totals as far as they are read from among the fields of another struct, in the order of [`Totals::NAMES`].
+#[derive(Default)]
+pub(super) struct TotalsRead([Option<Option<u64>>; Totals::COUNT]);
+
+impl<'de> Part<'de> for TotalsRead {
+    type Totals = Totals;
+
+    const NAMES: &'static [&'static str] = &Totals::NAMES;
+
+    fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
+        once(&mut self.0[field], map.next_value()?, Totals::NAMES[field])
+    }
+
+    fn totals<E: Error>(self) -> Result<Totals, E> {
+        let figures = self.0.map(Option::flatten);
+        match figures[..Totals::ALWAYS].iter().position(Option::is_none) {
+            Some(missing) => Err(E::missing_field(Totals::NAMES[missing])),
+            None => Ok(Totals::from_figures(figures)),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     CopyError, Epoch, Gap, Reader, Writer,
     copy::{Transcript, epoch},
 };
-use crate::model::{Hook, Interval, Merger, Nanos, Session};
+use crate::model::{Hook, Interval, Merger, Nanos, Session, bounded::CGROUPS};
 
 /// How to merge recordings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -225,6 +225,10 @@ impl Longer<'_> {
         // Over a time in which there is none, there is no longer one.
         let half = Nanos(duration.0 / 2);
         if self.last.is_some_and(|(last, _)| interval.start_ns > last.plus(half)) {
+            self.flush()?;
+        }
+        // Where cgroups come and go all the time, it is no longer than what can be read again.
+        if !self.merger.has_room_for(&interval, CGROUPS) {
             self.flush()?;
         }
         let length = self.last.map_or(Nanos::ZERO, |(_, length)| length).plus(duration);

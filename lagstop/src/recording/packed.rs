@@ -10,7 +10,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::columns::Columns;
-use crate::model::{Cgroup, CgroupId, Cpu, Host, Interval, Level, Listener, Nanos, NetworkNamespace, Workload};
+use crate::model::{
+    Cgroup, CgroupId, Cpu, Host, Interval, Level, Listener, Nanos, NetworkNamespace, Workload,
+    bounded::{self, CGROUPS},
+};
 
 /// What a cgroup is called, and what rarely changes of it, from here on to the end of the chunk: packed intervals name cgroups by
 /// their ids alone.
@@ -26,7 +29,7 @@ pub struct Named {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<Workload>>,
     /// What it and each cgroup above it are entitled to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounded::levels")]
     pub levels: Option<Arc<[Level]>>,
     /// The CPUs that it may run on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,31 +57,71 @@ impl Named {
             && self.levels == cgroup.levels
             && self.cpus == cgroup.cpus
     }
+
+    /// Bytes of memory that it takes, about: itself and its place in a table, and what it points to.
+    fn weight(&self) -> u64 {
+        /// Two counters and what the allocator adds, of each of the two texts that every name has.
+        const POINTED_TO: usize = 2 * 32;
+        let texts = [Some(&self.path), Some(&self.name), self.cpus.as_ref()];
+        let workload = self.workload.iter().flat_map(|it| [&it.namespace, &it.pod, &it.container]).map(Option::as_ref);
+        let text: usize = texts.into_iter().chain(workload).flatten().map(|text| text.len()).sum();
+        let levels = self.levels.as_ref().map_or(0, |levels| size_of::<Level>().saturating_mul(levels.len()));
+        (2 * size_of::<Self>() + POINTED_TO).saturating_add(text).saturating_add(levels) as u64
+    }
 }
 
 /// The names that have been said.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Names(HashMap<CgroupId, Named>);
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    all: HashMap<CgroupId, Named>,
+    /// Bytes of memory that they take, about, and that they may take.
+    weight: u64,
+    most: u64,
+}
 
 impl Names {
+    /// None yet, and no more than take `most` bytes of memory, about.
+    pub(super) fn within(most: u64) -> Self {
+        Self { all: HashMap::new(), weight: 0, most }
+    }
+
+    /// None yet, of whom one need not beware.
+    pub(super) fn trusted() -> Self {
+        Self::within(u64::MAX)
+    }
+
     /// Takes in names.
-    pub(super) fn learn(&mut self, names: impl IntoIterator<Item = Named>) {
-        self.0.extend(names.into_iter().map(|named| (named.id, named)));
+    pub(super) fn learn(&mut self, names: impl IntoIterator<Item = Named>) -> Result<(), TooManyNames> {
+        for named in names {
+            self.weight = self.weight.saturating_add(named.weight());
+            if let Some(before) = self.all.insert(named.id, named) {
+                self.weight = self.weight.saturating_sub(before.weight());
+            }
+            if self.weight > self.most {
+                return Err(TooManyNames);
+            }
+        }
+        Ok(())
     }
 
     /// Those of `interval` that have to be said first; they are known from then on.
     pub(super) fn new_in(&mut self, interval: &Interval) -> Vec<Named> {
-        let is_new = |cgroup: &&Cgroup| !self.0.get(&cgroup.id).is_some_and(|known| known.is_of(cgroup));
+        let is_new = |cgroup: &&Cgroup| !self.all.get(&cgroup.id).is_some_and(|known| known.is_of(cgroup));
         let new: Vec<Named> = interval.cgroups.iter().filter(is_new).map(Named::of).collect();
-        self.learn(new.iter().cloned());
+        self.all.extend(new.iter().map(|named| (named.id, named.clone())));
         new
     }
 
     /// Forgets all.
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.all.clear();
+        self.weight = 0;
     }
 }
+
+/// More names than the size of the file explains.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TooManyNames;
 
 /// An interval whose cgroups are in columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,10 +137,11 @@ pub struct PackedInterval {
     pick_function_way: Option<Arc<str>>,
     host: Host,
     cgroups: Columns,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::cpus")]
     cpus: Vec<Cpu>,
+    #[serde(deserialize_with = "bounded::listeners")]
     listeners: Vec<Listener>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "bounded::namespaces")]
     network_namespaces: Vec<NetworkNamespace>,
 }
 
@@ -117,10 +161,11 @@ pub(super) enum UnpackError {
     NoName(CgroupId),
 }
 
-/// Can ids alone tell the cgroups of `interval` apart? Those that were measured can be.
+/// Do the ids of the cgroups of `interval` ascend, as those that were measured do? Others could not be read again: where they
+/// may stand still, two bytes of a file are another cgroup.
 pub(super) fn can_pack(interval: &Interval) -> bool {
-    let mut seen = std::collections::HashSet::with_capacity(interval.cgroups.len());
-    interval.cgroups.iter().all(|cgroup| seen.insert(cgroup.id))
+    let cgroups = &interval.cgroups;
+    cgroups.len() <= CGROUPS && cgroups.is_sorted_by(|one, next| one.id < next.id)
 }
 
 /// `interval` in columns. The names of its cgroups are said elsewhere.
@@ -143,7 +188,7 @@ pub(super) fn pack(interval: &Interval) -> PackedInterval {
 
 /// The interval, its cgroups called by `names`.
 pub(super) fn unpack(packed: PackedInterval, names: &Names) -> Result<Interval, UnpackError> {
-    let name = |id: CgroupId| names.0.get(&id).ok_or(UnpackError::NoName(id));
+    let name = |id: CgroupId| names.all.get(&id).ok_or(UnpackError::NoName(id));
     Ok(Interval {
         seq: packed.seq,
         start_ns: packed.start_ns,

@@ -6,19 +6,23 @@ mod frames;
 mod head;
 mod outline;
 mod plain;
+mod room;
 #[cfg(test)]
 mod tests;
 
 use std::{fs::File, ops::Range, os::unix::fs::FileExt, os::unix::fs::OpenOptionsExt, path::Path, path::PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use self::{compressed::Compressed, error::Problem, outline::Outline, plain::Plain};
 use super::{
     line::{Footer, Gap},
     packed::Named,
 };
-use crate::model::{Interval, Merger, Nanos, Session};
+use crate::model::{
+    Interval, Merger, Nanos, Session,
+    bounded::{self, CGROUPS},
+};
 
 pub use error::ReadError;
 
@@ -26,6 +30,8 @@ pub use error::ReadError;
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
+    /// Length of the file when it was opened.
+    bytes: u64,
     session: Session,
     outline: Outline,
     store: Store,
@@ -36,7 +42,7 @@ pub struct Reader {
 #[derive(Debug)]
 enum Store {
     Plain(Plain),
-    Compressed(Compressed),
+    Compressed(Box<Compressed>),
 }
 
 /// Intervals that are read as one when only an overview is wanted.
@@ -87,7 +93,8 @@ impl Reader {
         }
         let mut magic = [0; 4];
         let read = file.read_at(&mut magic, 0).map_err(|source| error(Problem::Read(source)))?;
-        let mut outline = Outline::default();
+        let bytes = metadata.len();
+        let mut outline = Outline::with_room_for_gaps(room::gaps(bytes));
         let (store, parts) = match error::compression(&magic[..read]) {
             None => {
                 let plain = Plain::open(path, file, longest_line, &mut outline)?;
@@ -97,12 +104,12 @@ impl Reader {
             Some(error::Compression::Zstd) => {
                 let compressed = Compressed::open(path, file, longest_line, &mut outline)?;
                 let parts = compressed.parts();
-                (Store::Compressed(compressed), parts)
+                (Store::Compressed(Box::new(compressed)), parts)
             }
             Some(error::Compression::Gzip) => return Err(error(Problem::Gzip)),
         };
         let Some(session) = outline.session.take() else { return Err(error(Problem::Empty)) };
-        Ok(Self { path: path.to_owned(), session, outline, store, parts })
+        Ok(Self { path: path.to_owned(), bytes, session, outline, store, parts })
     }
 
     /// What holds for all intervals.
@@ -185,9 +192,14 @@ impl Reader {
         if let (Store::Compressed(compressed), Some(at)) = (&self.store, merged_at) {
             return compressed.merged(at);
         }
+        // Each takes two kilobytes, and came out of some bytes of the file.
+        let limit = CGROUPS.saturating_add(usize::try_from(self.bytes / 16).unwrap_or(usize::MAX));
         let mut merger = Merger::new(self.session.load_credit_time_ns);
-        for n in intervals {
+        for n in intervals.clone() {
             merger.add(&self.interval(n)?);
+            if merger.cgroups() > limit {
+                return Err(self.error(Problem::TooManyCgroups { limit, intervals: intervals.len() }));
+            }
         }
         merger.finish().ok_or_else(|| self.error(Problem::Changed))
     }
@@ -206,7 +218,11 @@ impl Reader {
 fn names(line: &[u8]) -> Result<Vec<Named>, Problem> {
     #[derive(Deserialize)]
     struct Line {
+        #[serde(deserialize_with = "named")]
         cgroups: Vec<Named>,
+    }
+    fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Named>, D::Error> {
+        bounded::list("names", CGROUPS, deserializer)
     }
     let Line { cgroups } = serde_json::from_slice(line).map_err(|error| Problem::wrong("line of names", &error))?;
     Ok(cgroups)

@@ -38,6 +38,7 @@ pub fn render(plan: &Planned, options: Options) -> String {
         "Quotas stay as they are. In version 2 each level above needs the controller: echo +cpuset to cgroup.subtree_control \
          there. Units of systemd take AllowedCPUs= instead, and Kubernetes has the static policy of its CPU manager.",
     );
+    plan.commands_withheld.iter().for_each(|why| page.text("", Colour::Dim, why));
     page.finish()
 }
 

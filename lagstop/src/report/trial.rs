@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     diagnosis::Unit,
-    trial::{Change, Figure, Group, Outcome, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, name},
+    trial::{Change, Figure, Group, Outcome, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, Tried, name},
 };
 
 /// Cgroups and changes of a kind that are shown to people.
@@ -127,8 +127,9 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
 }
 
 /// What came of it, for a terminal.
-pub fn text(outcome: &Outcome, options: Options) -> String {
+pub fn text(tried: &Tried, options: Options) -> String {
     let mut page = Page::new(options);
+    let outcome = &tried.outcome;
     let Outcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
     page.text("", Colour::Bold, &format!("{} on {}, Linux {}.", name(*policy), outcome.hostname, outcome.kernel));
     page.text(
@@ -164,12 +165,7 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
     }
     page.blank();
     how_measured(&mut page, outcome);
-    if outcome.not_undone.is_empty() {
-        page.text("", Colour::Green, &format!("All changes were undone ({} in all, over all blocks).", outcome.undone));
-    } else {
-        page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
-        outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
-    }
+    undone(&mut page, tried);
     page.text(
         "",
         Colour::Dim,
@@ -178,6 +174,29 @@ pub fn text(outcome: &Outcome, options: Options) -> String {
          own interval, is in the predicted one. docs/trial.md says how to read it.",
     );
     page.finish()
+}
+
+/// What became of the changes.
+fn undone(page: &mut Page, tried: &Tried) {
+    let Tried { outcome, changed_by_others, notes } = tried;
+    if !outcome.not_undone.is_empty() {
+        page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
+        outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
+    } else if changed_by_others.is_empty() {
+        page.text("", Colour::Green, &format!("All changes were undone ({} in all, over all blocks).", outcome.undone));
+    } else {
+        let undone = outcome.undone;
+        page.text(
+            "",
+            Colour::Green,
+            &format!("All changes still as the trial left them were undone ({undone} in all, over all blocks)."),
+        );
+    }
+    if !changed_by_others.is_empty() {
+        page.text("", Colour::Yellow, "Somebody else decided otherwise meanwhile, which stays:");
+        changed_by_others.iter().for_each(|left| page.text("  ", Colour::Yellow, left));
+    }
+    notes.iter().for_each(|note| page.text("", Colour::Yellow, &format!("Note: {note}.")));
 }
 
 fn cells(figure: &Figure) -> Vec<String> {
@@ -269,13 +288,13 @@ fn how_measured(page: &mut Page, outcome: &Outcome) {
 ///
 /// # Errors
 /// When it cannot be written as JSON.
-pub fn json(outcome: &Outcome) -> Result<String, serde_json::Error> {
-    json::document(outcome)
+pub fn json(tried: &Tried) -> Result<String, serde_json::Error> {
+    json::document(tried)
 }
 
 /// What [`json()`] writes, as a JSON Schema.
 pub fn schema() -> serde_json::Value {
-    json::schema_of::<Outcome>(Outcome::SCHEMA)
+    json::schema_of::<Tried>(Outcome::SCHEMA)
 }
 
 #[cfg(test)]
@@ -315,8 +334,8 @@ mod tests {
         }
     }
 
-    fn example() -> Outcome {
-        Outcome {
+    fn example() -> Tried {
+        let outcome = Outcome {
             schema: Outcome::SCHEMA,
             policy: Some(Policy::Weight),
             hostname: "host".to_owned(),
@@ -335,7 +354,22 @@ mod tests {
             ended: None,
             undone: 12,
             not_undone: Vec::new(),
+        };
+        Tried { outcome, changed_by_others: Vec::new(), notes: Vec::new() }
+    }
+
+    #[test]
+    fn what_somebody_else_decided_is_told_and_is_no_failure() {
+        let mut tried = example();
+        tried.changed_by_others = vec!["/web/cpu.weight: changed by somebody else to 700: left as it is".to_owned()];
+        tried.notes = vec!["the watchdog has no cgroup of its own".to_owned()];
+        let text = text(&tried, Options { width: 120, colour: false });
+        for said in ["as the trial left them were undone (12 in", "somebody else to 700", "Note: the watchdog has no"] {
+            assert!(text.contains(said), "{said}: {text}");
         }
+        let json: serde_json::Value = serde_json::from_str(&json(&tried).unwrap()).unwrap();
+        assert!(json["changed_by_others"][0].as_str().unwrap().contains("700") && json["undone"] == 12, "{json}");
+        assert!(json["not_undone"].as_array().unwrap().is_empty());
     }
 
     #[test]

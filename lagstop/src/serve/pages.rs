@@ -1,6 +1,10 @@
 //! What there is to ask for.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hyper::{
     Method, Request, Response, StatusCode,
@@ -18,6 +22,7 @@ use super::{
     chunks::Chunks,
     negotiation::{Coding, negotiate},
     passwords::{Passwords, Verdict},
+    peer::Peer,
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -29,7 +34,9 @@ const ROOT: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>lagstop</title><h1
 #[derive(Debug)]
 pub(super) struct Site {
     published: watch::Receiver<Option<Published>>,
+    began: Instant,
     fresh_for: Duration,
+    hangs_after: Duration,
     bodies: Bodies,
 }
 
@@ -67,31 +74,36 @@ impl From<Page> for Response<Chunks> {
 }
 
 impl Site {
-    pub(super) fn new(published: watch::Receiver<Option<Published>>, fresh_for: Duration) -> Self {
-        Self { published, fresh_for, bodies: Bodies::default() }
+    pub(super) fn new(
+        published: watch::Receiver<Option<Published>>,
+        fresh_for: Duration,
+        hangs_after: Duration,
+    ) -> Self {
+        Self { published, began: Instant::now(), fresh_for, hangs_after, bodies: Bodies::default() }
     }
 
-    /// Answers a request, if `passwords` let it.
+    /// Answers a request of `peer`, if `passwords` let it.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
         passwords: Option<Arc<Passwords>>,
+        peer: Peer,
     ) -> Result<Response<Chunks>, Infallible> {
-        Ok(self.page(&request, passwords).await.into())
+        Ok(self.page(&request, passwords, peer).await.into())
     }
 
-    async fn page(&self, request: &Request<Incoming>, passwords: Option<Arc<Passwords>>) -> Page {
+    async fn page(&self, request: &Request<Incoming>, passwords: Option<Arc<Passwords>>, peer: Peer) -> Page {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return Page::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n").with(ALLOW, "GET, HEAD");
         }
         // What a kubelet asks, which has no password, and what tells nothing of the host.
         match request.uri().path() {
-            "/-/healthy" => return Page::text(StatusCode::OK, "healthy\n"),
+            "/-/healthy" => return self.healthy(),
             "/-/ready" => return self.ready(),
             _ => {}
         }
         if let Some(passwords) = passwords {
-            match passwords.check(request.headers().get(AUTHORIZATION)).await {
+            match passwords.check(request.headers().get(AUTHORIZATION), peer).await {
                 Verdict::Right => {}
                 Verdict::Wrong => {
                     let page = Page::text(StatusCode::UNAUTHORIZED, "user name or password missing or wrong\n");
@@ -108,6 +120,17 @@ impl Site {
             "/" => Page { status: StatusCode::OK, kind: HTML, body: ROOT.into(), headers: Vec::new() },
             _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /-/healthy and /-/ready\n"),
         }
+    }
+
+    /// Not where it may only be late: whoever asks here ends what is not healthy.
+    fn healthy(&self) -> Page {
+        let last = self.published.borrow().as_ref().map(|published| published.at);
+        let age = last.unwrap_or(self.began).elapsed();
+        if age > self.hangs_after {
+            let text = format!("nothing was measured for {} s: reading hangs\n", age.as_secs());
+            return Page::text(StatusCode::SERVICE_UNAVAILABLE, text);
+        }
+        Page::text(StatusCode::OK, "healthy\n")
     }
 
     fn ready(&self) -> Page {

@@ -1,9 +1,11 @@
 //! Metrics for those who do not scrape: pushed to a collector of OpenTelemetry.
 
+mod answer;
+mod collector;
+
 use std::{
     fmt,
-    io::{self, Write},
-    str::FromStr,
+    io::{self, Read, Write},
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -14,11 +16,15 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use tokio::sync::watch;
-use ureq::{Agent, http::Uri};
+use ureq::http::header::RETRY_AFTER;
 
+pub use collector::{Collector, Route};
+
+use self::answer::Outcome;
 use super::Published;
 use crate::{
     exporter::{OtlpHost, Snapshot, export},
+    kernel::Capabilities,
     plain::plain,
 };
 
@@ -26,49 +32,15 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(15);
 /// Before the first, once there is something: whoever started it hears soon whether it works.
 const FIRST: Duration = Duration::from_secs(1);
-/// For a request of one.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Where collectors listen for metrics.
-const PATH: &str = "/v1/metrics";
-
-/// Where metrics are pushed to: `http://host:4318`, with a path where that is not `/v1/metrics`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Collector(String);
-
-impl FromStr for Collector {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        const HOW: &str = "write it as http://127.0.0.1:4318";
-        let uri: Uri = text.parse().map_err(|error| format!("{error}; {HOW}"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err("lagstop does not encrypt what it pushes: write http, for a collector on this host that passes it on encrypted".to_owned());
-            }
-            _ => return Err(format!("the scheme is missing; {HOW}")),
-        }
-        let authority = uri.authority().filter(|authority| !authority.host().is_empty());
-        let authority = authority.ok_or_else(|| format!("the host is missing; {HOW}"))?;
-        if authority.as_str().contains('@') {
-            return Err("lagstop pushes without a password".to_owned());
-        }
-        let port = if authority.port().is_none() { ":4318" } else { "" };
-        let path = uri.path_and_query().map(|path| path.as_str()).filter(|path| *path != "/").unwrap_or(PATH);
-        Ok(Self(format!("http://{authority}{port}{path}")))
-    }
-}
-
-impl fmt::Display for Collector {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+/// A collector that asks to be left alone for longer is asked again all the same.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Bytes of an answer that are read.
+const LONGEST_ANSWER: u64 = 64 << 10;
 
 /// What is pushed, where to, and who hears of it when that fails, and when it works again.
 pub struct Push {
-    /// Where to.
-    pub collector: Collector,
+    /// Where to, and how.
+    pub route: Route,
     /// Where it is measured.
     pub host: OtlpHost,
     /// Hears of what goes wrong.
@@ -77,7 +49,7 @@ pub struct Push {
 
 impl fmt::Debug for Push {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Push").field("collector", &self.collector).field("host", &self.host).finish_non_exhaustive()
+        f.debug_struct("Push").field("route", &self.route).field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -86,8 +58,8 @@ impl fmt::Debug for Push {
 pub struct Pushing(#[expect(dead_code, reason = "dropped, it ends the thread")] Sender<()>);
 
 impl Push {
-    /// Pushes what is published, on a thread of its own. What a collector does not take is not kept: the next push has all of it,
-    /// for counters only grow.
+    /// Pushes what is published, on a thread of its own and without capabilities. What a collector does not take is not kept: the
+    /// next push has all of it, for counters only grow.
     ///
     /// # Errors
     /// When the system has no more threads.
@@ -98,53 +70,64 @@ impl Push {
     fn start_every(self, pause: Duration, published: watch::Receiver<Option<Published>>) -> io::Result<Pushing> {
         let (sender, stopped) = channel();
         thread::Builder::new().name("push".to_owned()).spawn(move || {
-            let agent = Agent::config_builder()
-                .http_status_as_error(false)
-                .max_redirects(0)
-                .max_redirects_will_error(false)
-                .timeout_global(Some(PATIENCE))
-                .user_agent(concat!("lagstop/", env!("CARGO_PKG_VERSION")))
-                .build()
-                .new_agent();
-            let (mut pushed, mut fails, mut wait) = (0, false, FIRST.min(pause));
+            // What a collector answers is read here: nothing is to be had by it.
+            if let Err(error) = Capabilities::NONE.keep_only() {
+                (self.complain)(&format!("nothing is pushed, for privileges cannot be given up: {}", plain(&error)));
+                return;
+            }
+            let (mut pushed, mut before, mut wait) = (0, Outcome::Taken, FIRST.min(pause));
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let last = published.borrow().as_ref().map(|last| Arc::clone(&last.snapshot));
                 let Some(snapshot) = last.filter(|last| last.intervals > pushed) else { continue };
-                wait = pause;
-                let outcome = self.push(&agent, &snapshot);
-                // Once, not every time.
-                match &outcome {
-                    Ok(()) if fails => (self.complain)(&format!("metrics are pushed to {} again", self.collector)),
-                    Err(error) if !fails => (self.complain)(&format!(
-                        "metrics cannot be pushed to {}: {error}. It goes on trying",
-                        self.collector
-                    )),
-                    _ => {}
+                let outcome = self.push(&snapshot);
+                wait = outcome.retry_after().map_or(pause, |after| after.min(LONGEST_PAUSE).max(pause));
+                if let Some(said) = outcome.said_after(&before, self.route.collector.url()) {
+                    (self.complain)(&said);
                 }
-                fails = outcome.is_err();
-                if !fails {
+                if !outcome.is_failed() {
                     pushed = snapshot.intervals;
                 }
+                before = outcome;
             }
         })?;
         Ok(Pushing(sender))
     }
 
-    fn push(&self, agent: &Agent, snapshot: &Snapshot) -> Result<(), String> {
-        export(snapshot, &self.host, |request| {
-            let compressed = gzip(&request).map_err(|error| plain(&error))?;
-            drop(request);
-            let answer = agent
-                .post(&self.collector.0)
-                .header("content-type", "application/x-protobuf")
-                .header("content-encoding", "gzip")
-                .send(&compressed[..])
-                .map_err(|error| error.to_string())?;
-            match answer.status() {
-                status if status.is_success() => Ok(()),
-                status => Err(format!("it answers {status}")),
-            }
-        })
+    /// Pushes all of it; the first request that fails is the last.
+    fn push(&self, snapshot: &Snapshot) -> Outcome {
+        let mut so_far = Outcome::Taken;
+        let sent = export(snapshot, &self.host, |request| {
+            so_far = so_far.clone().and(self.post(&request));
+            if so_far.is_failed() { Err(()) } else { Ok(()) }
+        });
+        debug_assert_eq!(sent.is_err(), so_far.is_failed());
+        so_far
+    }
+
+    fn post(&self, request: &[u8]) -> Outcome {
+        let failed = |why: String| Outcome::Failed { why, after: None };
+        let compressed = match gzip(request) {
+            Ok(compressed) => compressed,
+            Err(error) => return failed(plain(&error)),
+        };
+        let Route { collector, headers, agent } = &self.route;
+        let mut post = agent
+            .post(collector.url())
+            .header("content-type", "application/x-protobuf")
+            .header("content-encoding", "gzip");
+        for (name, value) in headers {
+            post = post.header(name, value);
+        }
+        let mut answer = match post.send(&compressed[..]) {
+            Ok(answer) => answer,
+            Err(error) => return failed(error.to_string()),
+        };
+        let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        // An answer that breaks off has said what matters with its status.
+        let _ = answer.body_mut().as_reader().take(LONGEST_ANSWER).read_to_end(&mut body);
+        Outcome::of(status, retry_after.as_deref(), &body)
     }
 }
 
@@ -156,22 +139,12 @@ fn gzip(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Read, net::TcpListener, time::Instant};
+    use std::{net::TcpListener, time::Instant};
 
     use super::*;
+    use crate::fleet::TlsFiles;
 
-    #[test]
-    fn a_collector_is_found_by_its_url() {
-        let collector = |text: &str| text.parse::<Collector>().map(|it| it.to_string());
-        assert_eq!(collector("http://127.0.0.1:4318").as_deref(), Ok("http://127.0.0.1:4318/v1/metrics"));
-        assert_eq!(collector("http://otel/").as_deref(), Ok("http://otel:4318/v1/metrics"));
-        assert_eq!(collector("http://[::1]:9/otlp?x=1").as_deref(), Ok("http://[::1]:9/otlp?x=1"));
-        for wrong in ["https://otel", "otel", "otel:4318", "", "http://", "http://me:secret@otel"] {
-            assert!(collector(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    /// Takes pushes, each answered in turn with one of these, and gives their heads.
+    /// Takes pushes, each answered in turn with one of these, a status and a body, and gives their heads.
     fn take(listener: &TcpListener, answers: &[&str]) -> Vec<String> {
         let mut heads = Vec::new();
         for answer in answers {
@@ -188,7 +161,10 @@ mod tests {
             let mut request = Vec::new();
             flate2::read::GzDecoder::new(&body[..]).read_to_end(&mut request).unwrap();
             assert!(String::from_utf8_lossy(&request).contains("lagstop_intervals"));
-            write!(stream, "HTTP/1.1 {answer}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+            let (head_line, body) = answer.split_once('|').unwrap_or((*answer, ""));
+            let length = body.len();
+            write!(stream, "HTTP/1.1 {head_line}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}")
+                .unwrap();
             heads.push(head);
         }
         heads
@@ -198,6 +174,8 @@ mod tests {
     fn what_is_published_is_pushed_once_and_failures_are_told_once() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let collector: Collector = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
+        let headers = [("X-Scope-OrgID".to_owned(), "team".to_owned())];
+        let route = Route::new(collector, &headers, &TlsFiles::default()).unwrap();
         let (publisher, published) = watch::channel(None);
         let (complaint, complaints) = channel();
         let complain = Box::new(move |text: &str| complaint.send(text.to_owned()).unwrap());
@@ -206,7 +184,7 @@ mod tests {
             let snapshot = Arc::new(Snapshot { intervals, ..Snapshot::default() });
             publisher.send_replace(Some(Published { snapshot, at: Instant::now() }));
         };
-        let pushing = Push { collector, host, complain }.start_every(Duration::from_millis(20), published).unwrap();
+        let pushing = Push { route, host, complain }.start_every(Duration::from_millis(20), published).unwrap();
         publish(1);
         let mut heads = take(&listener, &["200 OK"]);
         thread::sleep(Duration::from_millis(200));
@@ -218,9 +196,22 @@ mod tests {
         for head in heads {
             assert!(head.starts_with("post /v1/metrics http/1.1\r\n"), "{head}");
             assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+            assert!(head.contains("x-scope-orgid: team"), "{head}");
         }
         let told: Vec<String> = complaints.iter().take(2).collect();
         assert!(told[0].contains("503") && told[1].ends_with("again"), "{told:?}");
+        publish(3);
+        // As protocol buffers: { 1: { 1: 7, 2: "old" } }.
+        take(&listener, &["200 OK|\n\x07\x08\x07\x12\x03old"]);
+        let told = complaints.recv_timeout(Duration::from_secs(5)).unwrap();
+        assert!(told.ends_with("refuses 7 points of a push and takes all others: old"), "{told}");
+        publish(4);
+        take(&listener, &["429 Later\r\nretry-after: 1"]);
+        let (began, told) = (Instant::now(), complaints.recv_timeout(Duration::from_secs(5)).unwrap());
+        assert!(told.contains("429"), "{told}");
+        take(&listener, &["200 OK"]);
+        assert!(began.elapsed() > Duration::from_millis(900), "it was asked to wait a second");
+        assert!(complaints.recv_timeout(Duration::from_secs(5)).unwrap().ends_with("again"));
         drop(pushing);
         assert!(complaints.recv_timeout(Duration::from_secs(10)).is_err(), "nothing more, and the thread ends");
     }

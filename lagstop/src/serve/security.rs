@@ -8,21 +8,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio_rustls::{
-    TlsAcceptor,
-    rustls::{
-        RootCertStore, ServerConfig, SupportedProtocolVersion,
-        crypto::{CryptoProvider, ring},
-        pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
-        server::{WebPkiClientVerifier, danger::ClientCertVerifier},
-        version::{TLS12, TLS13},
-    },
+use tokio_rustls::rustls::{
+    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    version::{TLS12, TLS13},
 };
 
 use super::{
     passwords::Passwords,
     web_config::{Clients, TlsConfig, WebConfig, WebConfigError},
 };
+use crate::kernel::{Capabilities, Capability};
 
 /// Files are looked at for changes this often at most.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -32,9 +30,92 @@ pub struct Security {
     file: Option<PathBuf>,
     doors: Arc<Doors>,
     /// The files that it comes from, as they were.
-    stamps: Vec<(PathBuf, Stamp)>,
+    stamps: Stamps,
     looked: Instant,
-    complain: Box<dyn Fn(&WebConfigError) + Send>,
+    tell: Box<dyn Fn(&Reloaded) + Send>,
+}
+
+/// What came of files that have changed.
+#[derive(Debug)]
+pub enum Reloaded {
+    /// They are taken.
+    Taken(String),
+    /// They are not: who is let in stays as it was.
+    Refused(WebConfigError),
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taken(what) => f.write_str(what),
+            Self::Refused(error) => write!(f, "{error}. The configuration of before stays in force"),
+        }
+    }
+}
+
+/// How much is asked of a client: the more, the greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Protection {
+    has_tls: bool,
+    speaks_tls13: bool,
+    only_tls13: bool,
+    certificates: Certificates,
+    has_passwords: bool,
+}
+
+/// What certificates clients have to show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Certificates {
+    #[default]
+    None,
+    IfGiven,
+    Required,
+}
+
+impl Protection {
+    fn of(config: &WebConfig) -> Self {
+        let tls = config.tls.as_ref();
+        Self {
+            has_tls: tls.is_some(),
+            speaks_tls13: tls.is_some_and(|tls| !tls.only_tls12),
+            only_tls13: tls.is_some_and(|tls| tls.only_tls13),
+            certificates: tls.map_or(Certificates::None, |tls| match tls.clients {
+                Clients::Any => Certificates::None,
+                Clients::VerifyIfGiven(_) => Certificates::IfGiven,
+                Clients::Verify(_) => Certificates::Required,
+            }),
+            has_passwords: !config.users.is_empty(),
+        }
+    }
+
+    /// What `new` no longer asks for.
+    fn lost_in(self, new: Self) -> Option<&'static str> {
+        [
+            (self.has_tls && !new.has_tls, "TLS"),
+            (self.has_passwords && !new.has_passwords, "passwords"),
+            (self.certificates > new.certificates, "certificates of clients as before"),
+            (self.speaks_tls13 && !new.speaks_tls13 || self.only_tls13 && !new.only_tls13, "TLS 1.3 as before"),
+        ]
+        .into_iter()
+        .find_map(|(is_lost, what)| is_lost.then_some(what))
+    }
+}
+
+impl fmt::Display for Protection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.has_tls, self.speaks_tls13, self.only_tls13) {
+            (false, ..) => "no TLS",
+            (true, false, _) => "TLS 1.2 only",
+            (true, true, false) => "TLS",
+            (true, true, true) => "TLS 1.3 only",
+        })?;
+        f.write_str(match self.certificates {
+            Certificates::None => "",
+            Certificates::IfGiven => ", certificates of clients if given",
+            Certificates::Required => ", certificates of clients",
+        })?;
+        f.write_str(if self.has_passwords { ", passwords" } else { ", no passwords" })
+    }
 }
 
 impl fmt::Debug for Security {
@@ -47,13 +128,12 @@ impl fmt::Debug for Security {
 #[derive(Debug, Default)]
 pub(super) struct Doors {
     pub(super) tls: Option<Tls>,
-    /// Do clients need a certificate?
-    knows_clients: bool,
+    protection: Protection,
     pub(super) passwords: Option<Arc<Passwords>>,
 }
 
-/// TLS, ready to accept.
-pub(super) struct Tls(TlsAcceptor);
+/// How TLS is spoken.
+pub(super) struct Tls(Arc<ServerConfig>);
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,11 +141,9 @@ impl fmt::Debug for Tls {
     }
 }
 
-impl std::ops::Deref for Tls {
-    type Target = TlsAcceptor;
-
-    fn deref(&self) -> &TlsAcceptor {
-        &self.0
+impl Tls {
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -75,27 +153,22 @@ type Stamp = Option<(u64, u64, i64, i64, u64)>;
 impl Security {
     /// Everybody is let in.
     pub fn none() -> Self {
-        Self {
-            file: None,
-            doors: Arc::default(),
-            stamps: Vec::new(),
-            looked: Instant::now(),
-            complain: Box::new(|_| {}),
-        }
+        Self { file: None, doors: Arc::default(), stamps: Vec::new(), looked: Instant::now(), tell: Box::new(|_| {}) }
     }
 
-    /// As `file` says. Should it be wrong once it is changed, it stays as it was, and `complain` hears of it.
+    /// As `file` says, also once that has changed. Where it is wrong then, or asks less of clients than it did, who is let in
+    /// stays as it was: only a restart lowers protection. `tell` hears of either.
     ///
     /// # Errors
     /// When the file, or one that it names, cannot be read or is wrong.
-    pub fn read(file: &Path, complain: impl Fn(&WebConfigError) + Send + 'static) -> Result<Self, WebConfigError> {
-        let (doors, stamps) = open(file)?;
+    pub fn read(file: &Path, tell: impl Fn(&Reloaded) + Send + 'static) -> Result<Self, WebConfigError> {
+        let (stamps, doors) = open(file, None);
         Ok(Self {
             file: Some(file.to_owned()),
-            doors: doors.into(),
+            doors: doors?.into(),
             stamps,
             looked: Instant::now(),
-            complain: Box::new(complain),
+            tell: Box::new(tell),
         })
     }
 
@@ -104,45 +177,82 @@ impl Security {
         self.doors.tls.is_some()
     }
 
+    /// The capabilities that reading its files again takes, where only their owner may.
+    pub(super) fn needs(&self) -> Capabilities {
+        match self.file {
+            None => Capabilities::NONE,
+            Some(_) => Capabilities::NONE.with(Capability::DacReadSearch),
+        }
+    }
+
     /// May whoever reaches it read everything?
     pub fn is_open(&self) -> bool {
-        self.doors.passwords.is_none() && !self.doors.knows_clients
+        self.doors.passwords.is_none() && self.doors.protection.certificates < Certificates::Required
     }
 
     /// What a connection has to pass now.
     pub(super) fn doors(&mut self) -> Arc<Doors> {
         if let Some(file) = self.file.as_deref().filter(|_| self.looked.elapsed() >= LOOK_EVERY) {
             self.looked = Instant::now();
-            let now: Vec<(PathBuf, Stamp)> = self.stamps.iter().map(|(path, _)| (path.clone(), stamp(path))).collect();
+            let now: Stamps = self.stamps.iter().map(|(path, _)| (path.clone(), stamp(path))).collect();
             if now != self.stamps {
-                match open(file) {
-                    Ok((doors, stamps)) => (self.doors, self.stamps) = (doors.into(), stamps),
-                    // It may be half written: the next look is when it changes again.
-                    Err(error) => {
-                        (self.complain)(&error);
-                        self.stamps = now;
+                // It may be half written, or name what comes later: the next look is when any of it changes again.
+                let (stamps, doors) = open(file, self.doors.passwords.as_ref());
+                self.stamps = stamps;
+                let told = match doors.and_then(|doors| self.not_lowered(doors, file)) {
+                    Ok(doors) => {
+                        self.doors = doors.into();
+                        Reloaded::Taken(format!("{} was read again: {}", file.display(), self.doors.protection))
                     }
-                }
+                    Err(error) => Reloaded::Refused(error),
+                };
+                (self.tell)(&told);
             }
         }
         Arc::clone(&self.doors)
     }
+
+    /// Doors that ask for no less than those there are.
+    fn not_lowered(&self, doors: Doors, file: &Path) -> Result<Doors, WebConfigError> {
+        match self.doors.protection.lost_in(doors.protection) {
+            None => Ok(doors),
+            Some(what) => Err(WebConfigError::Wrong {
+                path: file.to_owned(),
+                why: format!("it no longer asks for {what}: only a restart can lower protection"),
+            }),
+        }
+    }
 }
 
-/// Reads the file and those it names, with what they were before.
-fn open(file: &Path) -> Result<(Doors, Vec<(PathBuf, Stamp)>), WebConfigError> {
+/// Files, as they were.
+type Stamps = Vec<(PathBuf, Stamp)>;
+
+/// Reads the file and those it names, after passwords were those of `before`. Gives all files as they were before that, also where
+/// one of them is wrong.
+fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Doors, WebConfigError>) {
     let stamped = |path: &Path| (path.to_owned(), stamp(path));
     let mut stamps = vec![stamped(file)];
-    let WebConfig { tls, users } = WebConfig::read(file)?;
-    let wrong = |why| WebConfigError::Wrong { path: file.to_owned(), why };
-    let passwords = (!users.is_empty()).then(|| Passwords::new(users).map(Arc::new)).transpose().map_err(wrong)?;
-    let knows_clients = tls.as_ref().is_some_and(|tls| matches!(tls.clients, Clients::Verify(_)));
-    let tls = tls.map(|tls| {
+    let config = match WebConfig::read(file) {
+        Ok(config) => config,
+        Err(error) => return (stamps, Err(error)),
+    };
+    if let Some(tls) = &config.tls {
         let named = [Some(tls.cert_file.as_path()), Some(tls.key_file.as_path()), tls.clients.authorities()];
         stamps.extend(named.into_iter().flatten().map(stamped));
-        server(&tls)
-    });
-    Ok((Doors { tls: tls.transpose()?, knows_clients, passwords }, stamps))
+    }
+    (stamps, doors(config, file, before))
+}
+
+fn doors(config: WebConfig, file: &Path, before: Option<&Arc<Passwords>>) -> Result<Doors, WebConfigError> {
+    let protection = Protection::of(&config);
+    let WebConfig { tls, users } = config;
+    let wrong = |why| WebConfigError::Wrong { path: file.to_owned(), why };
+    let passwords = match before {
+        _ if users.is_empty() => None,
+        Some(before) => Some(before.renewed(users)),
+        None => Some(Arc::new(Passwords::new(users).map_err(wrong)?)),
+    };
+    Ok(Doors { tls: tls.as_ref().map(server).transpose()?, protection, passwords })
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -171,7 +281,7 @@ fn server(config: &TlsConfig) -> Result<Tls, WebConfigError> {
         .map_err(|error| wrong(&config.key_file, &format!("there is no private key in it: {error}")))?;
     let mut server = builder.with_single_cert(certificates, key).map_err(|error| of_certificate(&error))?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Tls(TlsAcceptor::from(Arc::new(server))))
+    Ok(Tls(Arc::new(server)))
 }
 
 fn verifier(

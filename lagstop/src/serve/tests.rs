@@ -36,7 +36,7 @@ impl Served {
     fn start(security: Security, limits: Limits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (publisher, published) = watch::channel(None);
-        let options = Options { limits, fresh_for: Duration::from_secs(60) };
+        let options = Options { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
         let server = Server::start(listener, security, published, options).unwrap();
         Self { server, publisher }
     }
@@ -146,6 +146,59 @@ fn it_is_ready_once_something_was_measured() {
     let Some(at) = Instant::now().checked_sub(Duration::from_secs(61)) else { return };
     served.publisher.send_replace(Some(Published { snapshot: snapshot(1, 1), at }));
     assert_eq!(status(&served.get("/-/ready")), 503, "nothing was measured for long");
+    assert_eq!(status(&served.get("/-/healthy")), 200, "it may only be late");
+}
+
+/// Whoever asks starts it anew then.
+#[test]
+fn it_is_not_healthy_where_reading_hangs() {
+    let served = Served::plain();
+    let Some(at) = Instant::now().checked_sub(Duration::from_secs(121)) else { return };
+    served.publisher.send_replace(Some(Published { snapshot: snapshot(1, 1), at }));
+    let said = served.get("/-/healthy");
+    assert!(status(&said) == 503 && said.contains("reading hangs"), "{said}");
+    served.publish(2, 1);
+    assert_eq!(status(&served.get("/-/healthy")), 200);
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (_publisher, published) = watch::channel(None);
+    let options = Options { limits: LIMITS, fresh_for: Duration::ZERO, hangs_after: Duration::from_millis(300) };
+    let server = Server::start(listener, Security::none(), published, options).unwrap();
+    thread::sleep(Duration::from_millis(400));
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(get("/-/healthy").as_bytes()).unwrap();
+    assert_eq!(status(&answer(stream)), 503, "not even once");
+}
+
+/// Threads with the server's name, also those of other tests, and of each whether it has what it should have.
+fn confined() -> Vec<bool> {
+    let mut confined = Vec::new();
+    for thread in std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path()) {
+        // They come and go.
+        let Ok(status) = std::fs::read_to_string(thread.join("status")) else { continue };
+        let Ok(stat) = std::fs::read_to_string(thread.join("stat")) else { continue };
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
+        if field("Name:") == "serve" {
+            // CAP_DAC_READ_SEARCH is for those with files to read again.
+            let held = u64::from_str_radix(field("CapPrm:"), 16).unwrap() & !(1 << 2);
+            let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16).unwrap();
+            confined.push(held == 0 && field("NoNewPrivs:") == "1" && niceness == "10");
+        }
+    }
+    confined
+}
+
+#[test]
+fn whoever_talks_to_strangers_may_do_nothing_else() {
+    let served = Served::plain();
+    assert_eq!(status(&served.get("/metrics")), 200);
+    // One that has just been started has not got so far.
+    let is_so = (0..100).any(|_| {
+        thread::sleep(Duration::from_millis(50));
+        let confined = confined();
+        !confined.is_empty() && !confined.contains(&false)
+    });
+    assert!(is_so, "{:?}", confined());
 }
 
 #[test]
@@ -383,6 +436,18 @@ fn half_open_tls_is_dropped() {
     assert_eq!(status(&served.ask_tls(keys.client(None), &get("/metrics"))), 200);
 }
 
+/// More than have theirs at once: they are slowed down, and all have it.
+#[test]
+fn handshakes_take_turns() {
+    let keys = Keys::make();
+    let served = keys.serve("");
+    let began = Instant::now();
+    for _ in 0..40 {
+        assert_eq!(status(&served.ask_tls(keys.client(None), &get("/-/healthy"))), 200);
+    }
+    assert!(began.elapsed() > Duration::from_millis(200), "{:?}", began.elapsed());
+}
+
 #[test]
 fn a_client_without_a_certificate_stays_out() {
     let keys = Keys::make();
@@ -414,8 +479,8 @@ fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let keys = Keys::make();
     keys.write("web.yml", "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n");
     let (complaint, complaints) = std::sync::mpsc::channel();
-    let complain = move |error: &WebConfigError| complaint.send(error.to_string()).unwrap();
-    let served = Served::start(Security::read(&keys.home.path().join("web.yml"), complain).unwrap(), LIMITS);
+    let tell = move |told: &Reloaded| complaint.send(told.to_string()).unwrap();
+    let served = Served::start(Security::read(&keys.home.path().join("web.yml"), tell).unwrap(), LIMITS);
     served.publish(1, 1);
     let ask = || {
         let (answer, certificate) = served.shown(keys.client(None), &get("/metrics"));
@@ -432,7 +497,72 @@ fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     thread::sleep(Duration::from_millis(1_100));
     let renewed = ask();
     assert!(renewed.0 == 200 && renewed.1 != first.1);
+    let told = complaints.recv_timeout(Duration::from_secs(5)).unwrap();
+    assert!(told.ends_with("web.yml was read again: TLS, no passwords"), "{told}");
     assert!(complaints.try_recv().is_err());
+}
+
+#[test]
+fn a_change_that_lowers_protection_is_refused_and_the_old_doors_stay() {
+    let keys = Keys::make();
+    let hash = bcrypt::hash("secret", 4).unwrap();
+    let tls = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n";
+    let all = format!(
+        "{tls}  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.crt\n  min_version: TLS13\n\
+         basic_auth_users:\n  prometheus: {hash}\n"
+    );
+    keys.write("web.yml", &all);
+    let file = keys.home.path().join("web.yml");
+    let (tell, told) = std::sync::mpsc::channel();
+    let mut security =
+        Security::read(&file, move |reloaded: &Reloaded| tell.send(reloaded.to_string()).unwrap()).unwrap();
+    let mut change = |text: &str| {
+        keys.write("web.yml", text);
+        thread::sleep(Duration::from_millis(1_100));
+        let doors = security.doors();
+        (told.try_recv().unwrap(), doors.tls.is_some() && doors.passwords.is_some() && !security.is_open())
+    };
+    for (text, why) in [
+        (String::new(), "there is nothing in it"),
+        (all[..all.find("  prometheus").unwrap()].to_owned(), "nothing in basic_auth_users"),
+        (format!("basic_auth_users:\n  prometheus: {hash}\n"), "it no longer asks for TLS:"),
+        (all[..all.find("basic_auth_users").unwrap()].to_owned(), "it no longer asks for passwords"),
+        (all.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), "certificates of clients as before"),
+        (all.replace("  min_version: TLS13\n", ""), "it no longer asks for TLS 1.3 as before"),
+        (all.replace("min_version: TLS13", "max_version: TLS12"), "it no longer asks for TLS 1.3 as before"),
+    ] {
+        let (said, is_closed) = change(&text);
+        assert!(
+            said.contains(why) && said.ends_with("The configuration of before stays in force") && is_closed,
+            "{said}"
+        );
+    }
+    let (said, is_closed) = change(&format!("{all}  second: {hash}\n"));
+    assert!(said.ends_with("was read again: TLS 1.3 only, certificates of clients, passwords") && is_closed, "{said}");
+}
+
+/// The configuration comes first, and the certificate that it names a little later.
+#[test]
+fn what_a_refused_configuration_names_is_watched() {
+    let keys = Keys::make();
+    let tls = |name: &str| format!("tls_server_config:\n  cert_file: {name}.crt\n  key_file: {name}.key\n");
+    keys.write("web.yml", &tls("server"));
+    let (tell, told) = std::sync::mpsc::channel();
+    let file = keys.home.path().join("web.yml");
+    let mut security =
+        Security::read(&file, move |reloaded: &Reloaded| tell.send(reloaded.to_string()).unwrap()).unwrap();
+    let mut look = || {
+        thread::sleep(Duration::from_millis(1_100));
+        drop(security.doors());
+        told.try_recv().ok()
+    };
+    keys.write("web.yml", &tls("next"));
+    assert!(look().unwrap().contains("next.crt"));
+    assert_eq!(look(), None, "nothing is said twice");
+    let (certificate, key) = keys.signed(ExtendedKeyUsagePurpose::ServerAuth);
+    keys.write("next.crt", &certificate);
+    keys.write("next.key", &key);
+    assert!(look().unwrap().contains("was read again: TLS"));
 }
 
 #[test]

@@ -7,13 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use thiserror::Error;
 
 use crate::plain::plain;
 
-/// Trying a password of this cost takes some four seconds, and each step doubles that.
-const MOST_COST: u32 = 16;
+/// Trying a password of this cost takes a second, after a wrong one nothing is tried for nineteen, and each step doubles that.
+const MOST_COST: u32 = 14;
 
 /// What is wrong with the file.
 #[derive(Debug, Error)]
@@ -79,8 +79,10 @@ impl Clients {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct File {
-    tls_server_config: Option<Tls>,
-    basic_auth_users: Option<HashMap<String, String>>,
+    #[serde(deserialize_with = "present")]
+    tls_server_config: Option<Option<Tls>>,
+    #[serde(deserialize_with = "present")]
+    basic_auth_users: Option<Option<HashMap<String, String>>>,
     http_server_config: Option<IgnoredAny>,
     rate_limit: Option<IgnoredAny>,
 }
@@ -115,18 +117,30 @@ impl WebConfig {
     fn parse(text: &str, directory: &Path) -> Result<Self, String> {
         // Without the lines around a mistake: hashes may be among them.
         let options = serde_saphyr::options! { with_snippet: false };
-        let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } = if is_empty(text) {
-            File::default()
-        } else {
-            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?
-        };
+        if is_empty(text) {
+            return Err("there is nothing in it, which would let everybody in: to have it so, leave --web-config out"
+                .to_owned());
+        }
+        let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } =
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
         refuse([
             ("http_server_config", http_server_config.is_some(), "lagstop speaks HTTP/1.1 alone: leave it out"),
             ("rate_limit", rate_limit.is_some(), "a scrape is encoded once for each interval as it is: leave it out"),
         ])?;
-        let users = basic_auth_users.unwrap_or_default();
+        // A key without a value is what a file that is cut off ends with.
+        let nothing = |key: &str| format!("there is nothing in {key}: fill it, or leave it out");
+        let users = match basic_auth_users {
+            None => HashMap::new(),
+            Some(users) => users.filter(|users| !users.is_empty()).ok_or_else(|| nothing("basic_auth_users"))?,
+        };
+        let tls = tls_server_config.map(|tls| tls.ok_or_else(|| nothing("tls_server_config"))).transpose()?;
+        if tls.is_none() && users.is_empty() {
+            return Err(
+                "it asks for nothing, and would let everybody in: to have it so, leave --web-config out".to_owned()
+            );
+        }
         users.iter().try_for_each(|(user, hash)| check_hash(user, hash))?;
-        Ok(Self { tls: tls_server_config.map(|tls| tls.check(directory)).transpose()?, users })
+        Ok(Self { tls: tls.map(|tls| tls.check(directory)).transpose()?, users })
     }
 }
 
@@ -198,6 +212,17 @@ impl Tls {
     }
 }
 
+/// Is the text a web configuration? For whoever makes some up.
+#[doc(hidden)]
+pub fn check_web_config(text: &str) -> Result<(), String> {
+    WebConfig::parse(text, Path::new("/")).map(drop)
+}
+
+/// A key that is there, with a value or without.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 /// Has it nothing in it but comments?
 fn is_empty(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
@@ -251,8 +276,6 @@ mod tests {
 
     #[test]
     fn the_files_of_exporters_are_understood() {
-        assert_eq!(parse(""), Ok(WebConfig::default()));
-        assert_eq!(parse("# nothing but a comment\n"), Ok(WebConfig::default()));
         let text = format!(
             "tls_server_config:\n  cert_file: server.crt\n  key_file: /keys/server.key\n  \
              client_auth_type: \"RequireAndVerifyClientCert\"\n  client_ca_file: ca.crt\n  min_version: TLS13\n\
@@ -266,6 +289,17 @@ mod tests {
         assert!(tls.only_tls13 && !tls.only_tls12);
         assert_eq!(config.users.len(), 2);
         assert_eq!(config.users["bob"], HASH);
+    }
+
+    /// As a file is while it is written, or where a template came out empty.
+    #[test]
+    fn a_file_that_asks_for_nothing_is_wrong() {
+        for text in ["", "# nothing but a comment\n", "---\n"] {
+            assert!(refused(text).contains("leave --web-config out"), "{text:?}");
+        }
+        assert!(refused("basic_auth_users:\n").contains("nothing in basic_auth_users"));
+        assert!(refused("basic_auth_users: {}\n").contains("nothing in basic_auth_users"));
+        assert!(refused("tls_server_config:\n").contains("nothing in tls_server_config"));
     }
 
     #[test]
@@ -291,6 +325,12 @@ mod tests {
         assert!(wrong.contains("alice") && wrong.contains("htpasswd") && !wrong.contains("secret"), "{wrong}");
         let dear = refused(&format!("basic_auth_users:\n  alice: {}\n", HASH.replace("$10$", "$31$")));
         assert!(dear.contains("cost 31"), "{dear}");
+        let with_cost = |cost: u32| {
+            let hash = HASH.replace("$10$", &format!("${cost}$"));
+            parse(&format!("basic_auth_users:\n  alice: {hash}\n"))
+        };
+        assert!(with_cost(MOST_COST).is_ok());
+        assert!(with_cost(MOST_COST + 1).is_err_and(|why| why.contains("cost 15") && why.contains("10 to 14")));
         let broken = refused(&format!("basic_auth_users:\n  alice: {HASH}\n  bob: [\n"));
         assert!(!broken.contains("X0h1gDsPszWURQ"), "{broken}");
     }

@@ -1,26 +1,20 @@
 //! Intervals of the running kernel.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ops::Bound,
-    path::PathBuf,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use tokio::sync::mpsc;
 
 use super::{
     Looks, SourceError, Stop, Stream,
     beat::{Beat, Readings, WAITING},
+    departed::Departed,
     labels::Labels,
     pods::Pods,
     session::session,
 };
 use crate::{
     host::{Bandwidth, Cpus, Hierarchy, Kubelet, Levels, Listeners, Owners, Placed, figures},
-    kernel::{Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
+    kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
 
@@ -54,19 +48,30 @@ impl LiveOptions {
 
 /// Readings between two looks for new names of containers.
 pub(super) const LOOK_EVERY: u64 = 10;
-/// Readings in which every cgroup that stands still is asked once whether it is still there, while there are rows enough.
-const ROUND: usize = 60;
-/// Cgroups that are asked in a reading where many come to rest, or rows are few: each takes ten microseconds.
-const MOST_ASKED: usize = 100;
 /// Niceness of the thread that reads.
 const NICE: i32 = -10;
 
+/// How a thread leaves behind what it does not need any more.
+type Leave = fn(Capabilities) -> io::Result<()>;
+
 /// Attaches to the running kernel and starts measuring. This thread and all that it starts later lose the capabilities that
-/// only attaching needed.
+/// only attaching needed, and those that only reading needs.
 ///
 /// # Errors
 /// When this kernel or this process cannot.
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
+    start(options, Capabilities::keep_only)
+}
+
+/// The same for who talks to strangers: these threads are nobody's then, where root started them.
+///
+/// # Errors
+/// When this kernel or this process cannot.
+pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
+    start(options, Capabilities::keep_as_nobody)
+}
+
+fn start(options: LiveOptions, leave: Leave) -> Result<Stream, SourceError> {
     let pods = options.kubelet.clone().map(Pods::ask).transpose()?;
     let collector = Collector::start(&options, pods.clone())?;
     let Collector { hierarchy, topology, reader, .. } = &collector;
@@ -82,19 +87,19 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
     let hierarchy = collector.hierarchy.clone();
-    let give_up = move || needed.keep_only().map_err(|source| KernelError::Capabilities { source });
+    let keep = move |needed| leave(needed).map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
         // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
         // may; each says how long it took.
         let _ = rustix::process::setpriority_process(None, NICE);
-        if let Err(error) = give_up() {
+        if let Err(error) = keep(needed) {
             let _ = sender.blocking_send(Err(error.into()));
             return;
         }
         let LiveOptions { interval, duration, load_credit_time, .. } = options;
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
-    give_up()?;
+    keep(needed.beside_reading())?;
     pods.iter().for_each(Pods::keep_asking);
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
@@ -109,10 +114,7 @@ struct Collector {
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
-    /// Those that ran between the last two readings.
-    ran: HashSet<CgroupId>,
-    /// The one that was asked last in its turn whether it is still there.
-    asked: CgroupId,
+    departed: Departed,
     readings: u64,
 }
 
@@ -142,8 +144,7 @@ impl Collector {
             hierarchy,
             labels: Labels::read(pods),
             last: Snapshot::default(),
-            ran: HashSet::new(),
-            asked: CgroupId::OTHER,
+            departed: Departed::default(),
             readings: 0,
         };
         collector.last = collector.snapshot()?;
@@ -202,30 +203,12 @@ impl Collector {
         counted.into_iter().map(state).collect()
     }
 
-    /// Gives back the rows of cgroups that do not exist any more. Only those that stand still can be gone: those first
-    /// that have just come to rest, and then each in its turn, more of them at a time where rows are few.
+    /// Gives back the rows of cgroups that do not exist any more.
     fn retire_gone(&mut self, cgroups: &BTreeMap<CgroupId, CgroupState>) -> Result<(), SourceError> {
-        let stands = |id: &CgroupId, now: &CgroupState| {
-            let before = self.last.cgroups.get(id);
-            before.is_some_and(|before| before.stands_at(&now.counters))
-        };
-        let may_be_gone =
-            |(id, now): &(&CgroupId, &CgroupState)| ![CgroupId::OTHER, CgroupId::ROOT].contains(id) && stands(id, now);
-        let in_turn = cgroups
-            .range((Bound::Excluded(self.asked), Bound::Unbounded))
-            .chain(cgroups.range(..=self.asked))
-            .filter(may_be_gone);
-        let at_rest = self.ran.iter().filter_map(|id| cgroups.get_key_value(id)).filter(may_be_gone);
-        let mut suspects: Vec<(&CgroupId, &CgroupState)> = at_rest.take(MOST_ASKED).collect();
-        let few = cgroups.len().div_ceil(ROUND);
-        let more = if self.reader.is_crowded() { few.max(MOST_ASKED - suspects.len()) } else { few };
-        suspects.extend(in_turn.take(more));
-        let asked = suspects.last().map_or(self.asked, |(id, _)| **id);
-        let is_gone = |(id, state): &(&CgroupId, &CgroupState)| self.hierarchy.is_gone(**id, &state.label.path);
-        let gone: Vec<CgroupId> = suspects.into_iter().filter(is_gone).map(|(&id, _)| id).collect();
-        self.ran = cgroups.iter().filter(|(id, now)| !stands(id, now)).map(|(&id, _)| id).collect();
-        self.asked = asked;
-        Ok(self.reader.retire(gone)?)
+        let Self { departed, last, reader, hierarchy, .. } = self;
+        let is_gone = |id, state: &CgroupState| hierarchy.is_gone(id, &state.label.path);
+        let gone = departed.find(&last.cgroups, cgroups, reader.is_crowded(), is_gone);
+        Ok(reader.retire(gone)?)
     }
 
     /// Does what is worth it only now and then.

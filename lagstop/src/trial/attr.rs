@@ -1,7 +1,8 @@
 //! How a task is scheduled, sched_setattr(2).
 
-use std::io;
+use std::{io, sync::OnceLock};
 
+use rustix::process::{Pid, getpriority_process};
 use serde::{Deserialize, Serialize};
 
 /// How a task is scheduled: the first version of `struct sched_attr`, which every kernel takes.
@@ -30,8 +31,12 @@ impl Attr {
     pub const FIFO: u32 = 1;
     /// `SCHED_RR`.
     pub const RR: u32 = 2;
-    /// `SCHED_FLAG_RESET_ON_FORK`: what is made by it is scheduled as usual.
+    /// `SCHED_FLAG_RESET_ON_FORK`: what a task with it forks is scheduled as usual. Of a real-time task that is
+    /// `SCHED_OTHER`, nice 0; of any other a nice value below 0 becomes 0 (`sched_fork`, kernel/sched/core.c).
     pub const RESET_ON_FORK: u64 = 1;
+    /// Of the trial and its watchdog, while others are real-time at priority 1: who puts things back must not wait for
+    /// them.
+    const FIRST: u32 = 2;
 
     /// That of the task with this number; 0 is the caller.
     ///
@@ -42,6 +47,53 @@ impl Attr {
         // SAFETY: the kernel writes no more than it is told there is.
         let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size_of::<Self>(), 0) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(attr) }
+    }
+
+    /// The slice of who asked for none, in nanoseconds. 0 before Linux 6.12. It is asked for once, by a thread that is not
+    /// real-time.
+    pub(super) fn usual_slice() -> u64 {
+        static USUAL: OnceLock<u64> = OnceLock::new();
+        *USUAL.get_or_init(|| Self::of(0).map_or(0, |own| own.runtime))
+    }
+
+    /// Its slice, in nanoseconds: 0 is the usual one.
+    pub(super) fn slice(self) -> u64 {
+        if self.runtime == Self::usual_slice() { 0 } else { self.runtime }
+    }
+
+    /// Does it go before all that share?
+    pub(super) const fn is_real_time(self) -> bool {
+        matches!(self.policy, Self::FIFO | Self::RR)
+    }
+
+    /// Is a task that is scheduled like this scheduled like that?
+    pub(super) fn is_like(self, other: Self) -> bool {
+        let shares = |attr: Self| if attr.is_real_time() { (0, 0) } else { (attr.nice, attr.slice()) };
+        (self.policy, self.priority, shares(self)) == (other.policy, other.priority, shares(other))
+    }
+
+    /// The nice value of the task with this number, which a real-time one keeps as well: sched_getattr(2) does not tell it
+    /// then.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub(super) fn nice_of(tid: u32) -> io::Result<i32> {
+        let pid = i32::try_from(tid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(getpriority_process(Some(pid))?)
+    }
+
+    /// Has the calling thread go before what a trial makes real-time, and what it forks be scheduled as usual. Gives how it
+    /// was scheduled before.
+    ///
+    /// # Errors
+    /// When that is refused, as without a real-time budget (`cpu.rt_runtime_us`).
+    pub(super) fn go_first() -> io::Result<Self> {
+        // Of a real-time task none is told.
+        Self::usual_slice();
+        let before = Self::of(0)?;
+        let flags = before.flags | Self::RESET_ON_FORK;
+        Self { policy: Self::RR, priority: Self::FIRST, nice: 0, runtime: 0, flags, ..before }.set(0)?;
+        Ok(before)
     }
 
     /// Has the task with this number scheduled so.
@@ -71,5 +123,15 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(Attr::of(u32::MAX >> 1).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+    }
+
+    #[test]
+    fn what_a_task_shares_counts_only_where_it_shares() {
+        let rr = Attr { policy: Attr::RR, priority: 1, ..Attr::default() };
+        assert!(rr.is_like(Attr { nice: 5, runtime: 7, ..rr }) && !rr.is_like(Attr { priority: 2, ..rr }));
+        let other = Attr { nice: 5, ..Attr::default() };
+        assert!(other.is_like(other) && !other.is_like(Attr { nice: 6, ..other }) && !other.is_like(rr));
+        assert!(!other.is_like(Attr { runtime: Attr::usual_slice() + 1, ..other }));
+        assert!(other.is_like(Attr { runtime: Attr::usual_slice(), ..other }), "that is the usual one");
     }
 }

@@ -1,15 +1,17 @@
 //! One change to the host, and how it is undone.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Serialize};
 
-use super::Attr;
+use super::{
+    Attr,
+    cgroup_file::{Directory, gone_is_fine, is_gone},
+};
 use crate::host::{Hierarchy, started, tids_inside};
 
 /// One change to the host.
@@ -51,19 +53,16 @@ impl Change {
     }
 
     /// All threads in a cgroup and inside of it are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
-    /// they make is scheduled as usual.
+    /// they make is scheduled as usual, a nice value below 0 included.
     pub fn threads(hierarchy: &Hierarchy, directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
-        // What has the usual slice has none of its own.
-        let usual = Attr::of(0).map_or(0, |own| own.runtime);
         let thread = |tid: u32| {
             let (started, mut before) = (started(tid)?, Attr::of(tid).ok()?);
             // What is real-time already, or has a deadline, is somebody's decision.
             if before.policy != Attr::OTHER {
                 return None;
             }
-            if before.runtime == usual {
-                before.runtime = 0;
-            }
+            // What has the usual slice has none of its own.
+            before.runtime = before.slice();
             let after = change(tid, before)?;
             let after = Attr { flags: after.flags | Attr::RESET_ON_FORK, ..after };
             (after != before).then_some(Self::Thread { tid, started, before, after })
@@ -72,82 +71,109 @@ impl Change {
         tids_inside(hierarchy, directory).unwrap_or_default().into_iter().filter_map(thread).collect()
     }
 
-    /// Makes it.
+    /// Makes it, where what it changes still is what it was when it was planned.
     ///
     /// # Errors
     /// When the system refuses. What is gone is nothing to change.
-    pub fn make(&self) -> io::Result<()> {
+    pub fn make(&self) -> io::Result<Made> {
+        if let Some(now) = self.changed_meanwhile()? {
+            return Ok(Made::No(now));
+        }
         match self {
-            Self::File { directory, inode, file, after, .. } => write(directory, *inode, file, after),
-            Self::Thread { tid, started, after, .. } => set(*tid, *started, *after),
+            Self::File { directory, inode, file, after, .. } => {
+                if let Some(directory) = Directory::open(directory, *inode)?
+                    && directory.read(file)?.is_some_and(|says| says != *after)
+                {
+                    // What says it already needs no writing, which may be refused.
+                    directory.write(file, after)?;
+                }
+            }
+            Self::Thread { tid, started: when, after, .. } => {
+                if started(*tid) == Some(*when) {
+                    gone_is_fine(after.set(*tid))?;
+                }
+            }
+        }
+        Ok(Made::Yes)
+    }
+
+    /// What it is now, where somebody else has changed it since this was planned: neither what it was, nor what it is to be.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(super) fn changed_meanwhile(&self) -> io::Result<Option<String>> {
+        match self {
+            Self::File { directory, inode, file, before, after } => {
+                let Some(directory) = Directory::open(directory, *inode)? else { return Ok(None) };
+                Ok(directory.read(file)?.filter(|now| now != before && now != after))
+            }
+            Self::Thread { tid, started: when, before, after } => {
+                if started(*tid) != Some(*when) {
+                    return Ok(None);
+                }
+                match Attr::of(*tid) {
+                    Ok(now) if now.is_like(*before) || now.is_like(*after) => Ok(None),
+                    Ok(now) => Ok(Some(now.to_string())),
+                    Err(error) if is_gone(&error) => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
         }
     }
 
-    /// Undoes it, whether or not it was made.
-    ///
-    /// # Errors
-    /// When the system refuses. What is gone is nothing to undo.
-    pub fn undo(&self) -> io::Result<()> {
+    /// The cgroup's directory, of a file.
+    pub(super) fn directory(&self) -> Option<&Path> {
         match self {
-            Self::File { directory, inode, file, before, .. } => write(directory, *inode, file, before),
-            Self::Thread { tid, started, before, .. } => set(*tid, *started, *before),
+            Self::File { directory, .. } => Some(directory),
+            Self::Thread { .. } => None,
         }
     }
+
+    /// What it changes, for people.
+    pub(super) fn what(&self) -> String {
+        match self {
+            Self::File { directory, file, .. } => directory.join(file).display().to_string(),
+            Self::Thread { tid, .. } => format!("thread {tid}"),
+        }
+    }
+}
+
+/// Whether a change was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Made {
+    /// It was, or what it changes is gone.
+    Yes,
+    /// Somebody else had made this of it meanwhile, which stays.
+    No(String),
 }
 
 /// For people.
 impl std::fmt::Display for Change {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::File { directory, file, before, after, .. } => {
-                write!(f, "{}: {after} instead of {before}", directory.join(file).display())
-            }
-            Self::Thread { tid, before, after, .. } => {
-                write!(f, "thread {tid}: {} instead of {}", Said(*after), Said(*before))
-            }
+            Self::File { before, after, .. } => write!(f, "{}: {after} instead of {before}", self.what()),
+            Self::Thread { before, after, .. } => write!(f, "{}: {after} instead of {before}", self.what()),
         }
     }
 }
 
-struct Said(Attr);
-
-impl std::fmt::Display for Said {
+/// For people.
+impl std::fmt::Display for Attr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Attr { policy: Attr::RR, priority, .. } => write!(f, "SCHED_RR {priority}"),
-            Attr { policy: Attr::OTHER, runtime: 0, nice, .. } => write!(f, "SCHED_OTHER, nice {nice}"),
-            Attr { policy: Attr::OTHER, runtime, nice, .. } => {
-                write!(f, "SCHED_OTHER, nice {nice}, slice {}", crate::model::Nanos(runtime))
+        match *self {
+            Self { policy: Self::RR, priority, .. } => write!(f, "SCHED_RR {priority}"),
+            Self { policy: Self::FIFO, priority, .. } => write!(f, "SCHED_FIFO {priority}"),
+            Self { policy: Self::OTHER, nice, .. } => {
+                write!(f, "SCHED_OTHER, nice {nice}")?;
+                match self.slice() {
+                    0 => Ok(()),
+                    slice => write!(f, ", slice {}", crate::model::Nanos(slice)),
+                }
             }
-            Attr { policy, .. } => write!(f, "policy {policy}"),
+            Self { policy, .. } => write!(f, "policy {policy}"),
         }
     }
-}
-
-/// Writes to a file of a cgroup, if it is still that one. What says it already needs no writing, which may be refused.
-fn write(directory: &Path, inode: u64, file: &str, text: &str) -> io::Result<()> {
-    let path = directory.join(file);
-    match self::inode(directory) {
-        Ok(found) if found == inode => {}
-        Ok(_) => return Ok(()),
-        Err(error) => return gone_is_fine(Err(error)),
-    }
-    if fs::read_to_string(&path).is_ok_and(|says| says.trim() == text) {
-        return Ok(());
-    }
-    // A file that is not there is not to be made.
-    gone_is_fine(
-        File::options().write(true).truncate(true).open(&path).and_then(|mut open| open.write_all(text.as_bytes())),
-    )
-}
-
-fn set(tid: u32, when: u64, attr: Attr) -> io::Result<()> {
-    if started(tid) == Some(when) { gone_is_fine(attr.set(tid)) } else { Ok(()) }
-}
-
-fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
-    let is_gone = |error: &io::Error| matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::ENODEV));
-    done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })
 }
 
 fn inode(directory: &Path) -> io::Result<u64> {
@@ -160,19 +186,27 @@ mod tests {
     use crate::{host::Version, model::GroupBy};
 
     #[test]
-    fn a_file_says_what_it_said() {
+    fn a_file_says_what_it_is_to_say() {
         let home = tempfile::tempdir().unwrap();
         fs::write(home.path().join("cpu.weight"), "100\n").unwrap();
         let change = Change::file(home.path(), "cpu.weight", 250).unwrap();
         let says = || fs::read_to_string(home.path().join("cpu.weight")).unwrap();
-        change.make().unwrap();
-        assert_eq!(says(), "250");
-        change.undo().unwrap();
-        assert_eq!(says(), "100");
-        change.undo().unwrap();
+        assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"));
+        assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"), "it says it already");
         assert_eq!(Change::file(home.path(), "cpu.idle", 1), None, "no such file");
         let shown = change.to_string();
         assert!(shown.ends_with("cpu.weight: 250 instead of 100"), "{shown}");
+    }
+
+    #[test]
+    fn what_somebody_else_changed_since_it_was_planned_is_left() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("cpu.weight");
+        fs::write(&file, "100\n").unwrap();
+        let change = Change::file(home.path(), "cpu.weight", 250).unwrap();
+        fs::write(&file, "700\n").unwrap();
+        assert_eq!(change.make().unwrap(), Made::No("700".to_owned()));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "700\n");
     }
 
     #[test]
@@ -187,10 +221,10 @@ mod tests {
         let change = Change::file(&group, "cpu.weight", 250).unwrap();
         let Change::File { directory, inode, file, before, after } = change.clone() else { panic!("it is a file") };
         let other = Change::File { directory, inode: inode + 1, file, before, after };
-        other.make().unwrap();
+        assert_eq!(other.make().unwrap(), Made::Yes, "it is gone");
         assert_eq!(fs::read_to_string(group.join("cpu.weight")).unwrap(), "100");
         fs::remove_dir_all(&group).unwrap();
-        change.undo().unwrap();
+        assert_eq!(change.make().unwrap(), Made::Yes);
     }
 
     #[test]
@@ -214,18 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_scheduled_as_it_was() {
+    fn a_thread_is_scheduled_as_it_is_to_be_unless_somebody_else_came_first() {
         std::thread::spawn(|| {
             let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
             let before = Attr::of(tid).unwrap();
             let after = Attr { nice: before.nice + 3, ..before };
             let change = Change::Thread { tid, started: started(tid).unwrap(), before, after };
-            change.make().unwrap();
+            assert_eq!(change.make().unwrap(), Made::Yes);
             assert_eq!(Attr::of(tid).unwrap().nice, before.nice + 3);
+            Attr { nice: before.nice + 5, ..before }.set(tid).unwrap();
+            let said = format!("SCHED_OTHER, nice {}", before.nice + 5);
+            assert_eq!(change.make().unwrap(), Made::No(said));
             // Somebody else's thread by now.
             let Change::Thread { started, .. } = change else { panic!("it is a thread") };
-            Change::Thread { tid, started: started + 1, before, after }.undo().unwrap();
-            assert_eq!(Attr::of(tid).unwrap().nice, before.nice + 3);
+            let other = Change::Thread { tid, started: started + 1, before, after };
+            assert_eq!(other.make().unwrap(), Made::Yes);
+            assert_eq!(Attr::of(tid).unwrap().nice, before.nice + 5);
         })
         .join()
         .unwrap();

@@ -4,6 +4,7 @@ use std::{fs, os::unix::fs::MetadataExt, path::PathBuf, sync::Arc};
 
 use globset::GlobSet;
 
+use super::own::Own;
 use crate::{
     diagnosis::{self, CandidateClass, Finding, Observations, Subject},
     host::Hierarchy,
@@ -35,14 +36,8 @@ impl Group {
     }
 
     /// Is it idle already (`cpu.idle`)? Somebody wanted that, and it has no weight.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         fs::read_to_string(self.directory.join("cpu.idle")).is_ok_and(|idle| idle.trim() == "1")
-    }
-
-    /// Does lagstop itself run in it, or inside of it? It has to run to put things back.
-    fn is_own(&self) -> bool {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|path| self.holds(path))
     }
 }
 
@@ -58,10 +53,10 @@ pub struct Sides {
 impl Sides {
     /// From what `diagnose` says on LAGS candidates: those that are light and wait long, and all heavy ones beside them.
     pub fn of(finding: &Finding, hierarchy: &Hierarchy) -> Self {
-        let mut sides = Self::default();
+        let (mut sides, own) = (Self::default(), Own::find(hierarchy));
         for candidate in &finding.cgroups {
             let Subject::Cgroup { path, .. } = &candidate.cgroup else { continue };
-            let Some(group) = group(path, candidate.cpu.as_f64(), hierarchy) else { continue };
+            let Some(group) = group(path, candidate.cpu.as_f64(), hierarchy, &own) else { continue };
             if candidate.waits_long {
                 sides.light.push(group);
             } else if candidate.class == CandidateClass::Heavy {
@@ -77,8 +72,9 @@ impl Sides {
     /// Why no change can reach the one side without the other.
     pub fn named(observations: &Observations, light: &GlobSet, hierarchy: &Hierarchy) -> Result<Self, String> {
         let competitors = observations.competitors(|path| light.is_match(path))?;
+        let own = Own::find(hierarchy);
         let groups = |paths: &[Arc<str>]| {
-            paths.iter().filter_map(|path| group(path, observations.cores_inside(path), hierarchy)).collect()
+            paths.iter().filter_map(|path| group(path, observations.cores_inside(path), hierarchy, &own)).collect()
         };
         Ok(Self { light: groups(&competitors.light), heavy: groups(&competitors.heavy) }.sorted())
     }
@@ -110,10 +106,10 @@ impl Sides {
     }
 }
 
-/// `None` of one that is not there, that is idle already, or that lagstop runs in.
-fn group(path: &str, cores: f64, hierarchy: &Hierarchy) -> Option<Group> {
+/// `None` of one that is not there, that is idle already, or that lagstop runs in: it has to run to put things back.
+fn group(path: &str, cores: f64, hierarchy: &Hierarchy, own: &Own) -> Option<Group> {
     let directory = hierarchy.directory(path)?;
     let id = CgroupId(directory.metadata().ok()?.ino());
     let group = Group { id, path: path.to_owned(), directory, cores };
-    (!group.is_idle() && !group.is_own()).then_some(group)
+    (!group.is_idle() && !own.is_inside(id)).then_some(group)
 }

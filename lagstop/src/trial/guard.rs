@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use super::Attr;
+use super::{Attr, own::Own};
 use crate::{
     host::{Hierarchy, is_runnable, tids},
     model::{Cgroup, CgroupId, Interval, Nanos},
@@ -29,6 +29,8 @@ pub struct Guard {
     watched: BTreeMap<CgroupId, Watched>,
     /// The one that was looked at last in its turn.
     last: CgroupId,
+    /// Where lagstop runs, once it was looked for.
+    own: Option<Own>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +66,7 @@ impl Guard {
     /// The floor in cores; `patience` is how long one may be below it.
     pub fn new(floor: f64, patience: Duration) -> Self {
         let patience = Nanos(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX));
-        Self { floor, patience, watched: BTreeMap::new(), last: CgroupId::OTHER }
+        Self { floor, patience, watched: BTreeMap::new(), last: CgroupId::OTHER, own: None }
     }
 
     /// For how long a cgroup may be below the floor.
@@ -74,10 +76,9 @@ impl Guard {
 
     /// Takes note of who there is. lagstop's own cgroup is left out: lagstop itself is runnable when it looks.
     pub fn see(&mut self, interval: &Interval, hierarchy: &Hierarchy) {
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let is_own = |path: &str| own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).any(|own| own == path);
+        let own = self.own.get_or_insert_with(|| Own::find(hierarchy));
         for Cgroup { id, path, .. } in &interval.cgroups {
-            if *id == CgroupId::OTHER || self.watched.contains_key(id) || is_own(path) {
+            if *id == CgroupId::OTHER || self.watched.contains_key(id) || own.is_group(*id) {
                 continue;
             }
             if let Some(directory) = hierarchy.directory(path).filter(|directory| is_there(*id, directory)) {

@@ -43,6 +43,8 @@ pub struct Kernel {
     has_slices: bool,
     /// Is a part of every CPU kept for others than real-time tasks, whatever the throttle says?
     has_fair_server: bool,
+    /// Does the throttle keep a part of every CPU for them?
+    has_throttle: bool,
 }
 
 /// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
@@ -145,8 +147,10 @@ impl fmt::Display for Policy {
 impl Kernel {
     /// The running one's, whose cgroups are in `hierarchy`.
     pub fn here(hierarchy: Hierarchy) -> Self {
-        let has_slices = Attr::of(0).is_ok_and(|own| own.runtime > 0);
-        Self { has_fair_server: static_priority::has_fair_server(&hierarchy.mount), hierarchy, has_slices }
+        let has_slices = Attr::usual_slice() > 0;
+        let (has_fair_server, has_throttle) =
+            (static_priority::has_fair_server(&hierarchy.mount), static_priority::has_throttle(&hierarchy.mount));
+        Self { hierarchy, has_slices, has_fair_server, has_throttle }
     }
 
     /// The file with a cgroup's weight, and the least and the most that it takes.
@@ -175,7 +179,8 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
         let after = (now * factor).round().clamp(least, most).to_string();
         Ok(Change::File { directory, inode, file, before, after })
     };
-    sides.all().map(change).collect()
+    // What somebody has made idle since takes no weight.
+    sides.all().filter(|group| !group.is_idle()).map(change).collect()
 }
 
 /// What makes a cgroup idle. Its weight is lost by that: it is put back behind it.

@@ -3,7 +3,7 @@
 use std::{
     io,
     ops::Range,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -13,7 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 use super::{
-    Change, Dynamic, Guard, Journal, JournalError, Kernel, Outcome, Policy, Prediction, Sides, Starves, TimeOfBlock,
+    Attr, Change, Dynamic, Guard, Journal, JournalError, Kernel, Made, Outcome, Policy, Prediction, Restored, Sides,
+    Starves, TimeOfBlock, Tried,
     block::{Block, Slice},
     guard,
     in_progress::InProgress,
@@ -180,7 +181,8 @@ fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec
     }
 }
 
-/// Tries it: every change is in the journal before it is made, and all of them are undone at the end, whatever happens.
+/// Tries it: every change is in the journal before it is made, and all of them are undone at the end, whatever happens, but
+/// for what somebody else has changed meanwhile.
 ///
 /// # Errors
 /// See [`TrialError`]: nothing was changed then.
@@ -190,16 +192,22 @@ pub fn run(
     prepared: Prepared,
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
-) -> Result<Outcome, TrialError> {
+) -> Result<Tried, TrialError> {
     let Prepared { sides, prediction, guard, recorder, session, .. } = prepared;
     let journal = Journal::begin(&settings.journal, settings.policy)?;
-    let watchdog = match Watchdog::start(journal.path()) {
+    let goes_first = settings.policy == Some(Policy::LagsStatic);
+    let mut watchdog = match Watchdog::start(journal.path(), goes_first) {
         Ok(watchdog) => watchdog,
         Err(error) => {
             journal.end(&mut || {});
             return Err(TrialError::Watchdog(error));
         }
     };
+    let mut notes = watchdog.notes();
+    let first = goes_first.then(First::go);
+    if let Some(Err(error)) = &first {
+        notes.push(format!("the trial is not real-time, and may wait for what is: {}", plain(error)));
+    }
     let pairs = pairs(settings);
     let mut trial = Trial {
         settings,
@@ -212,7 +220,8 @@ pub fn run(
         guard,
         in_progress: InProgress::new(&sides, kernel.hierarchy()),
         windows: Vec::new(),
-        undone: 0,
+        restored: Restored::default(),
+        notes,
     };
     let mut ended = None;
     for number in 0..=2 * pairs {
@@ -227,8 +236,11 @@ pub fn run(
     if ended.is_none() {
         trial.hear_the_last();
     }
-    let Trial { journal, mut watchdog, undone, windows, in_progress, .. } = trial;
-    let restored = journal.end(&mut || watchdog.beat());
+    let Trial { journal, mut watchdog, mut restored, notes, windows, in_progress, .. } = trial;
+    // What a block could not undo is tried again: it counts as it is now.
+    restored.failed.clear();
+    restored.add(journal.end(&mut || watchdog.beat()));
+    drop(first);
     if restored.failed.is_empty() {
         watchdog.end();
     }
@@ -242,7 +254,7 @@ pub fn run(
     let whole = blocks.len().saturating_sub(1) / 2 * 2 + usize::from(!blocks.is_empty());
     blocks.truncate(whole);
     let paths = |groups: &[super::Group]| groups.iter().map(|group| group.path.clone()).collect();
-    Ok(Outcome {
+    let outcome = Outcome {
         schema: Outcome::SCHEMA,
         policy: settings.policy,
         hostname: session.hostname.clone(),
@@ -255,9 +267,29 @@ pub fn run(
         looked_every_seconds: in_progress.every().map(|every| every.as_secs_f64()),
         figures: figures(&blocks, &prediction),
         ended,
-        undone: undone + restored.undone,
+        undone: restored.undone,
         not_undone: restored.failed,
-    })
+    };
+    Ok(Tried { outcome, changed_by_others: restored.left, notes })
+}
+
+/// The calling thread goes before what `lags-static` makes real-time, until this is dropped: else it may wait for it to put
+/// things back.
+struct First {
+    before: Attr,
+}
+
+impl First {
+    fn go() -> io::Result<Self> {
+        Ok(Self { before: Attr::go_first()? })
+    }
+}
+
+impl Drop for First {
+    fn drop(&mut self) {
+        // It ends soon.
+        let _ = self.before.set(0);
+    }
 }
 
 /// When each block counted, on the clock that other processes have too.
@@ -306,8 +338,10 @@ struct Trial<'a> {
     guard: Guard,
     in_progress: InProgress,
     windows: Vec<Window>,
-    /// Changes that were undone so far.
-    undone: usize,
+    /// What was undone so far.
+    restored: Restored,
+    /// What was refused.
+    notes: Vec<String>,
 }
 
 impl Trial<'_> {
@@ -324,12 +358,7 @@ impl Trial<'_> {
             // What there is now, before it is changed.
             dynamic =
                 (self.settings.policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(self.sides, self.kernel));
-            for change in changes(self.settings.policy, &self.sides.present(), self.kernel)? {
-                if stop.load(Ordering::Relaxed) {
-                    return Err(ASKED.to_owned());
-                }
-                self.make(change)?;
-            }
+            self.make(changes(self.settings.policy, &self.sides.present(), self.kernel)?, stop)?;
         }
         let begins = Instant::now();
         let ends = begins + self.settings.block;
@@ -360,17 +389,14 @@ impl Trial<'_> {
                 let newcomers = |policy: Policy| policy.newcomers(&self.sides.present(), self.kernel);
                 let mut changes = self.settings.policy.map(newcomers).unwrap_or_default();
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, self.kernel)));
-                for change in changes {
-                    self.make(change)?;
-                }
+                self.make(changes, stop)?;
             }
         }
         // Who waits now may not any more when things are put back, or else are changed.
         self.in_progress.look();
         if is_with {
-            let restored = self.journal.undo(&mut || self.watchdog.beat());
-            self.undone += restored.undone;
-            if let Some(why) = restored.failed.first() {
+            self.restored.add(self.journal.undo(&mut || self.watchdog.beat()));
+            if let Some(why) = self.restored.failed.first() {
                 return Err(why.clone());
             }
         }
@@ -408,16 +434,38 @@ impl Trial<'_> {
 
     fn refuse_starving(&mut self, interval: &Interval) -> Result<(), String> {
         let hierarchy = self.kernel.hierarchy();
-        let wants = |directory: &std::path::Path| guard::wants(hierarchy, directory);
+        let wants = |directory: &Path| guard::wants(hierarchy, directory);
         let Some(Starves { path, is_throttled }) = self.guard.look(interval, wants) else { return Ok(()) };
         let why = if is_throttled { ": its real-time budget, cpu.rt_runtime_us, was used up" } else { "" };
         let Settings { floor, patience, .. } = self.settings;
         Err(format!("{path} wanted to run and got less than {floor} cores for {patience:?}{why}"))
     }
 
-    fn make(&mut self, change: Change) -> Result<(), String> {
-        self.watchdog.beat();
-        let shown = change.to_string();
-        self.journal.make(change).map_err(|error| format!("{shown}: {}", plain(&error)))
+    /// Makes changes, but for those to what somebody else has changed since they were planned; of a cgroup all that belong
+    /// together, as its weight and whether it is idle.
+    fn make(&mut self, changes: Vec<Change>, stop: &AtomicBool) -> Result<(), String> {
+        let mut theirs: Vec<PathBuf> = Vec::new();
+        for change in changes {
+            if stop.load(Ordering::Relaxed) {
+                return Err(ASKED.to_owned());
+            }
+            self.watchdog.beat();
+            let directory = change.directory().map(Path::to_owned);
+            if directory.as_ref().is_some_and(|directory| theirs.contains(directory)) {
+                continue;
+            }
+            let (what, shown) = (change.what(), change.to_string());
+            match self.journal.make(change).map_err(|error| format!("{shown}: {}", plain(&error)))? {
+                Made::Yes => {}
+                Made::No(now) => {
+                    theirs.extend(directory);
+                    let left = format!("{what}: changed by somebody else to {now}: the policy leaves it as it is");
+                    if !self.restored.left.contains(&left) {
+                        self.restored.left.push(left);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 }

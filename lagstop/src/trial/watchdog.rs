@@ -2,7 +2,8 @@
 //!
 //! It waits at its standard input, whose other end is the trial's, and is closed however that ends. For as long as the trial
 //! goes on it writes a beat there now and then; where none comes, it is stopped or stuck, and the watchdog ends it before it
-//! undoes what that one has changed. In a session of its own it outlives the terminal, and is not stopped by it.
+//! undoes what that one has changed. In a session of its own it outlives the terminal, and is not stopped by it; in a cgroup of
+//! its own it outlives who kills all of the trial's.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -20,13 +21,21 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 
-use super::{Journal, JournalError, Restored};
-use crate::host::{is_stopped, started};
+use super::{
+    Attr, Journal, JournalError, Restored,
+    shelter::{self, Shelter},
+};
+use crate::{
+    host::{is_stopped, started},
+    plain::plain,
+};
 
 /// The subcommand that it is.
 pub const WATCHDOG: &str = "trial-watchdog";
 /// Said when it watches.
 const READY: &str = "ready";
+/// Begins a line that it says before that: what was refused to it.
+const NOTE: &str = "note: ";
 /// Said to it: the trial goes on; and there is nothing to undo any more.
 const BEAT: u8 = b'.';
 const DONE: u8 = b'd';
@@ -42,28 +51,37 @@ pub(super) struct Watchdog {
     stdin: Option<ChildStdin>,
     /// When it was told last that the trial goes on.
     told: Instant,
+    /// What was refused to it.
+    notes: Vec<String>,
 }
 
 impl Watchdog {
-    /// Starts it, and waits until it watches.
-    pub(super) fn start(journal: &Path) -> io::Result<Self> {
+    /// Starts it, and waits until it watches. Where others are made real-time, it `goes_first`.
+    pub(super) fn start(journal: &Path, goes_first: bool) -> io::Result<Self> {
         let own = std::process::id();
         let when = started(own).ok_or(io::ErrorKind::NotFound)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(WATCHDOG).arg("--journal").arg(journal).stdin(Stdio::piped()).stdout(Stdio::piped());
         command.args(["--pid", &own.to_string(), "--started", &when.to_string()]);
+        if goes_first {
+            command.arg("--go-first");
+        }
         let mut child = command.spawn()?;
-        let mut line = String::new();
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        BufReader::new(stdout).read_line(&mut line)?;
+        let (is_ready, notes) = hear(BufReader::new(stdout))?;
         let stdin = child.stdin.take().ok_or(io::ErrorKind::BrokenPipe)?;
         // One that does not read any more is not waited for.
         fcntl_setfl(&stdin, OFlags::NONBLOCK)?;
-        if line.trim() == READY {
-            Ok(Self { child, stdin: Some(stdin), told: Instant::now() })
+        if is_ready {
+            Ok(Self { child, stdin: Some(stdin), told: Instant::now(), notes })
         } else {
             Err(io::Error::other("it does not answer"))
         }
+    }
+
+    /// What was refused to it, told once.
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Does it still watch?
@@ -90,7 +108,27 @@ impl Watchdog {
             let _ = self.child.kill();
         }
         let _ = self.child.wait();
+        // One that was killed leaves its cgroup.
+        shelter::sweep();
     }
+}
+
+/// Hears what a watchdog says until it watches: whether it does, and what was refused to it.
+fn hear(said: impl BufRead) -> io::Result<(bool, Vec<String>)> {
+    let mut notes = Vec::new();
+    for line in said.lines() {
+        let line = line?;
+        match line.strip_prefix(NOTE) {
+            Some(note) => notes.push(note.to_owned()),
+            None => return Ok((line.trim() == READY, notes)),
+        }
+    }
+    Ok((false, notes))
+}
+
+/// Removes cgroups that watchdogs have left, which were killed.
+pub fn sweep() {
+    shelter::sweep();
 }
 
 /// What a watchdog watches.
@@ -102,6 +140,8 @@ pub struct Watched<'a> {
     pub pid: u32,
     /// In clock ticks since boot.
     pub started: u64,
+    /// Does it go before what the trial makes real-time?
+    pub goes_first: bool,
 }
 
 /// What became of a trial.
@@ -122,7 +162,14 @@ enum Became {
 pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
     // The terminal's end is not its own. One that leads a session already is in one of its own.
     let _ = rustix::process::setsid();
-    let _ = writeln!(io::stdout(), "{READY}").and_then(|()| io::stdout().flush());
+    let mut notes = Vec::new();
+    let _shelter = Shelter::take(&mut notes);
+    if watched.goes_first
+        && let Err(error) = Attr::go_first()
+    {
+        notes.push(format!("the watchdog is not real-time, and may wait for what is: {}", plain(&error)));
+    }
+    let _ = say_ready(&notes);
     match wait(io::stdin(), PATIENCE) {
         Became::Done => return Ok(None),
         Became::Gone => {}
@@ -138,6 +185,15 @@ pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
             Err(error) => return Err(error),
         }
     }
+}
+
+fn say_ready(notes: &[String]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    for note in notes {
+        writeln!(stdout, "{NOTE}{}", note.replace('\n', " "))?;
+    }
+    writeln!(stdout, "{READY}")?;
+    stdout.flush()
 }
 
 /// Waits until it is told that the trial is done, or nothing for longer than `patience`.
@@ -183,6 +239,14 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(300);
+
+    #[test]
+    fn what_was_refused_is_heard_before_it_watches() {
+        let heard = |text: &str| hear(text.as_bytes()).unwrap();
+        assert_eq!(heard("ready\n"), (true, Vec::new()));
+        assert_eq!(heard("note: no cgroup\nready\n"), (true, vec!["no cgroup".to_owned()]));
+        assert!(!heard("note: no cgroup\n").0 && !heard("").0 && !heard("what?\nready\n").0);
+    }
 
     #[test]
     fn a_trial_goes_on_for_as_long_as_it_says_so() {

@@ -11,7 +11,7 @@ use std::{
 use lagstop::{host::Hierarchy, kernel::Btf, model::GroupBy};
 use rustix::{
     fs::{CWD, FileType, Mode, mknodat},
-    process::{Pid, Signal, test_kill_process},
+    process::{Pid, Signal, kill_process, test_kill_process},
 };
 
 use crate::{
@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_recorder_interrupted_before_its_command_runs_none", interrupted),
     ("a_recorder_killed_before_its_command_leaves_nothing", killed_before),
     ("a_command_outlives_its_recorder_and_its_cgroup_does_not_outlive_it", killed_after),
+    ("what_a_killed_keeper_leaves_is_removed_when_nothing_runs_in_it", swept),
     ("a_full_disk_does_not_end_the_command", full),
 ];
 
@@ -235,6 +236,27 @@ fn killed_after() {
     assert!(!status.success());
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(Recording::read(&output).footer.is_none());
+}
+
+fn swept() {
+    let home = tempfile::tempdir().unwrap();
+    let record = |name: &str| {
+        let output = home.path().join(name);
+        assert!(attach(&[], &output, "true").stderr(Stdio::null()).status().unwrap().success());
+    };
+    let patient = Patient::start(&home.path().join("first.jsonl"));
+    let (keeper, left) = (patient.keeper, directory(GroupBy::Scheduler, patient.keeper));
+    kill_process(Pid::from_raw(keeper.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    eventually("the end of the keeper", || !is_alive(keeper));
+    record("second.jsonl");
+    assert!(left.exists(), "the command goes on");
+    let (mut recorder, line) = patient.end();
+    assert_eq!(line, "went on\n");
+    assert!(!recorder.end().0.success());
+    let processes = left.join("cgroup.procs");
+    eventually("the end of the command", || fs::read_to_string(&processes).is_ok_and(|listed| listed.is_empty()));
+    record("third.jsonl");
+    assert!(!left.exists());
 }
 
 fn full() {

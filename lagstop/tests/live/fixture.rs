@@ -129,6 +129,13 @@ impl TestCgroup {
         CgroupId(fs::metadata(self.below(&self.mounts.cpu)).unwrap().ino())
     }
 
+    /// Moves a process into it.
+    pub(crate) fn take_in(&self, pid: u32) {
+        for directory in &self.directories {
+            fs::write(directory.join("cgroup.procs"), pid.to_string()).unwrap();
+        }
+    }
+
     /// Is the hierarchy that the scheduler groups by the unified one?
     pub(crate) fn is_unified(&self) -> bool {
         self.mounts.unified.as_ref() == Some(&self.mounts.cpu)

@@ -7,6 +7,7 @@ mod accounting;
 mod attached;
 mod benchmark;
 mod cgroups;
+mod churn;
 mod command;
 mod cpus;
 mod dashboard;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         attached::TESTS,
         benchmark::TESTS,
         cgroups::TESTS,
+        churn::TESTS,
         command::TESTS,
         cpus::TESTS,
         dashboard::TESTS,

@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    net::TcpListener,
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -13,11 +14,13 @@ use std::{
 use lagstop::recording::Line;
 use rustix::fs::{XattrFlags, setxattr};
 
-use crate::{Test, command::lagstop};
+use crate::{Test, command::lagstop, fixture::eventually, recorder::Recorder};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took", file_capabilities),
     ("root_gives_up_what_only_attaching_took", root),
+    ("serve_is_nobody_and_may_next_to_nothing", serving),
+    ("commands_that_only_read_files_may_nothing", reading),
     ("check_says_how_top_would_run", check),
     ("check_says_what_a_container_lacks", container),
 ];
@@ -25,6 +28,8 @@ pub(crate) const TESTS: &[Test] = &[
 pub(crate) const NOBODY: u32 = 65_534;
 /// Numbers of capabilities, include/uapi/linux/capability.h.
 const CAP_DAC_READ_SEARCH: u32 = 2;
+const CAP_SETGID: u32 = 6;
+const CAP_SETUID: u32 = 7;
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -119,12 +124,90 @@ fn root() {
     assert!(intervals >= 5, "{intervals}");
     assert!(lacks(&held, CAP_PERFMON) && lacks(&held, CAP_NET_ADMIN), "{held:x?}");
     assert!(is_bpf_needed_to_read() || lacks(&held, CAP_BPF), "{held:x?}");
-    // Containers listen in network namespaces of their own, which are entered time and again.
-    assert!(holds(&held, CAP_SYS_ADMIN) && holds(&held, CAP_SYS_PTRACE), "{held:x?}");
+    // Containers listen in network namespaces of their own, which are entered time and again: by the thread that reads.
+    for capability in [CAP_SYS_ADMIN, CAP_SYS_PTRACE] {
+        assert!(!lacks(&held, capability) && !holds(&held, capability), "{capability}: {held:x?}");
+    }
+    assert!(holds(&held, CAP_DAC_READ_SEARCH), "{held:x?}");
 
     let (held, _) = record(&mut Command::new(lagstop()), &["--hooks", "accept=off"]);
     println!("{held:x?} without accept waits");
     assert!(lacks(&held, CAP_SYS_ADMIN) && lacks(&held, CAP_SYS_PTRACE), "{held:x?}");
+}
+
+/// A thread of a process, as the kernel sees it.
+#[derive(Debug)]
+struct Thread {
+    name: String,
+    /// Real, effective, saved, and of files.
+    users: String,
+    held: u64,
+    permitted: u64,
+}
+
+fn threads(pid: u32) -> Vec<Thread> {
+    let thread = |status: String| {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        let set = |name: &str| u64::from_str_radix(&field(name), 16).unwrap();
+        let users = field("Uid:").replace('\t', " ");
+        Thread { name: field("Name:"), users, held: set("CapEff:"), permitted: set("CapPrm:") }
+    };
+    let all = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // Some are there for a moment only.
+    all.filter_map(|task| fs::read_to_string(task.unwrap().path().join("status")).ok()).map(thread).collect()
+}
+
+fn serving() {
+    let mut serve = Command::new(lagstop());
+    // Nobody listens there: the thread that pushes is there all the same.
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--interval", "200ms", "--otlp", "http://127.0.0.1:1"]);
+    let serve = Recorder::run(&mut serve);
+    eventually("a server", || serve.says("/metrics (Ctrl-C ends)"));
+    eventually("a push", || serve.says("metrics cannot be pushed"));
+    let threads = threads(serve.pid());
+    println!("{threads:x?}");
+    if in_bounding_set(CAP_SETUID) && in_bounding_set(CAP_SETGID) {
+        let nobody = [NOBODY; 4].map(|id| id.to_string()).join(" ");
+        assert!(threads.iter().all(|thread| thread.users == nobody), "{threads:x?}");
+    }
+    for name in ["serve", "push"] {
+        let thread = threads.iter().find(|thread| thread.name == name).unwrap();
+        assert_eq!((thread.held, thread.permitted), (0, 0), "{thread:x?}");
+    }
+    let enters = threads.iter().filter(|thread| thread.permitted & (1 << CAP_SYS_ADMIN) != 0).count();
+    // It, and one that it starts for the moment in which it is elsewhere.
+    assert!((1..=2).contains(&enters), "{threads:x?}");
+}
+
+fn reading() {
+    let home = tempfile::tempdir().unwrap();
+    let program = copy(&lagstop(), &home);
+    setcap(&program, &[CAP_DAC_READ_SEARCH]);
+    let secret = home.path().join("secret");
+    fs::write(&secret, "hush\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    for arguments in [&["show"][..], &["diagnose"], &["cut", "--output", "-"]] {
+        let output = Command::new(&program).uid(NOBODY).gid(NOBODY).args(arguments).arg(&secret).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("Permission denied") && !said.contains("hush"), "{said}");
+    }
+
+    // A server that takes its time.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let mut fleet = Command::new(lagstop());
+    // What proxies the environment has are not meant for what is tested.
+    for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        fleet.env_remove(proxy);
+    }
+    let fleet = Recorder::run(fleet.args(["fleet", "--prometheus", url.as_str()]));
+    let asked = listener.accept().unwrap();
+    let threads = threads(fleet.pid());
+    assert!(!threads.is_empty(), "it is there");
+    for thread in threads {
+        assert_eq!((thread.held, thread.permitted), (0, 0), "{thread:x?}");
+    }
+    drop(asked);
 }
 
 /// Runs `lagstop check`: its exit status, and what it found.

@@ -1,6 +1,7 @@
 //! `lagstop serve`, scraped as Prometheus does.
 
 use std::{
+    fs,
     io::{Read, Write},
     net::TcpStream,
     process::Command,
@@ -8,6 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use rustix::process::Signal;
 
 use crate::{
@@ -18,8 +20,11 @@ use crate::{
     recorder::Recorder,
 };
 
-pub(crate) const TESTS: &[Test] =
-    &[("what_is_served_agrees_with_the_kernel", agreement), ("serve_ends_on_sigterm_and_gives_its_port_back", ending)];
+pub(crate) const TESTS: &[Test] = &[
+    ("what_is_served_agrees_with_the_kernel", agreement),
+    ("serve_ends_on_sigterm_and_gives_its_port_back", ending),
+    ("serve_lets_nobody_in_whose_file_was_emptied", failing_closed),
+];
 
 /// A server, gone when the test ends.
 struct Server {
@@ -44,6 +49,16 @@ impl Server {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// The status that is answered to a scrape with this user and password, or without any.
+    fn status(&self, user: Option<&str>) -> String {
+        let authorization = user.map(|user| format!("Authorization: Basic {}\r\n", BASE64.encode(user)));
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: lagstop\r\n{}\r\n", authorization.unwrap_or_default()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or_default().to_owned()
     }
 
     fn scrape(&self) -> Scrape {
@@ -130,4 +145,36 @@ fn ending() {
     assert!(status.success(), "{status}: {said}");
     assert_eq!(said.lines().count(), 2, "{said}");
     assert!(std::net::TcpListener::bind(&server.address).is_ok());
+}
+
+/// Whoever writes a file anew empties it first, and may get no further.
+fn failing_closed() {
+    // The directory is root's alone, and serve is nobody by the time that it reads the file again.
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("web.yml");
+    let whole = format!("basic_auth_users:\n  prometheus: {}\n", bcrypt::hash("secret", 4).unwrap());
+    fs::write(&file, &whole).unwrap();
+    let server = Server::start(&["--interval", "200ms", "--web-config", file.to_str().unwrap()]);
+    let is_closed = || {
+        assert_eq!(server.status(None), "401", "{}", server.process.said());
+        assert_eq!(server.status(Some("prometheus:secret")), "200", "{}", server.process.said());
+    };
+    is_closed();
+    for broken in ["", "# nothing\n", "basic_auth_users:\n"] {
+        let said = server.process.count("The configuration of before stays in force");
+        fs::write(&file, broken).unwrap();
+        // A connection has it looked at, once a second.
+        eventually("a complaint", || {
+            is_closed();
+            server.process.count("The configuration of before stays in force") > said
+        });
+        is_closed();
+    }
+    // Whole again, and with one user more.
+    fs::write(&file, format!("{whole}  second: {}\n", bcrypt::hash("other", 4).unwrap())).unwrap();
+    eventually("the new file", || {
+        is_closed();
+        server.process.says("was read again")
+    });
+    assert_eq!(server.status(Some("second:other")), "200");
 }

@@ -37,6 +37,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_trial_ends_when_its_watchdog_is_killed_or_stopped", unwatched),
     ("a_trial_that_lost_all_its_processes_is_put_back_by_hand", restored),
     ("a_trial_that_is_asked_to_end_puts_everything_back", interrupted),
+    ("what_somebody_else_changed_during_a_trial_stays", theirs),
+    ("a_budget_that_somebody_else_uses_meanwhile_stays", needed),
+    ("a_trial_is_refused_in_a_pid_namespace", contained),
+    ("the_watchdog_of_a_trial_has_a_cgroup_of_its_own_until_it_ends", sheltered),
     ("a_trial_ends_before_anybody_starves", starved),
     ("a_wait_counts_in_the_block_that_it_was_spent_in", where_spent),
     ("a_trial_of_nothing_changes_nothing", placebo),
@@ -156,13 +160,15 @@ fn dry() {
     assert!(!host.journal().exists());
 }
 
+/// The file with a cgroup's weight.
+fn weight_file() -> &'static str {
+    let is_v1 = Hierarchy::find(GroupBy::Scheduler).unwrap().mount.join("cpu.shares").exists();
+    if is_v1 { "cpu.shares" } else { "cpu.weight" }
+}
+
 /// What is to be seen of a policy while it is tried.
 fn shows(host: &Host, policy: &str) -> bool {
-    let weight = if Hierarchy::find(GroupBy::Scheduler).unwrap().mount.join("cpu.shares").exists() {
-        "cpu.shares"
-    } else {
-        "cpu.weight"
-    };
+    let weight = weight_file();
     match policy {
         "weight" => {
             let (light, heavy) = (host.file(&host.light, weight), host.file(&host.heavy, weight));
@@ -329,6 +335,133 @@ fn restored() {
     let other = host.trial("idle").arg("--apply").output().unwrap();
     assert!(!other.status.success() && said(&other).contains("--restore"), "{}", said(&other));
     restore(&host);
+    assert_eq!(host.state(), before);
+}
+
+/// As a kubelet or an operator does: it is neither overwritten, nor an error; and all else is put back.
+fn theirs() {
+    let host = Host::usual();
+    let before = host.state();
+    let directory = host.heavy_directories().next().unwrap();
+    let weight = directory.join(weight_file());
+    let was = fs::read_to_string(&weight).unwrap();
+    let says = || fs::read_to_string(&weight).unwrap().trim().to_owned();
+    let set_back = || {
+        fs::write(&weight, &was).unwrap();
+        assert_eq!(host.state(), before, "all else was put back");
+    };
+    // The trial finds it at its end.
+    let child = host.changed("weight", &before);
+    eventually("the weight", || says() != was.trim());
+    fs::write(&weight, "777").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let left = outcome["changed_by_others"].to_string();
+    assert!(left.contains("changed by somebody else to 777") && left.contains(weight_file()), "{outcome}");
+    assert_eq!(says(), "777");
+    set_back();
+    // The watchdog does.
+    let mut child = host.changed("weight", &before);
+    eventually("the weight", || says() != was.trim());
+    fs::write(&weight, "777").unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the end of the journal", || !host.journal().exists());
+    assert_eq!(says(), "777");
+    set_back();
+    // The weight of a cgroup that is idle is lost: the two belong together.
+    let idle = directory.join("cpu.idle");
+    if idle.exists() {
+        let child = host.changed("lags-dynamic", &before);
+        eventually("cpu.idle", || fs::read_to_string(&idle).unwrap().trim() == "1");
+        fs::write(&idle, "0").unwrap();
+        fs::write(&weight, "777").unwrap();
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert_eq!(says(), "777");
+        set_back();
+    }
+}
+
+/// The kernel takes no real-time budget from a cgroup with real-time threads.
+fn needed() {
+    let host = Host::usual();
+    let before = host.state();
+    let file = |directory: &PathBuf| directory.join("cpu.rt_runtime_us");
+    if !host.directories().any(|directory| file(&directory).exists()) {
+        println!("no real-time budgets of cgroups here");
+        return;
+    }
+    let has_budget = |directory: &PathBuf| fs::read_to_string(file(directory)).unwrap().trim() != "0";
+    let child = host.changed("lags-static", &before);
+    eventually("a budget", || host.directories().any(|directory| has_budget(&directory)));
+    let directory = host.directories().find(has_budget).unwrap();
+    let mut theirs = Command::new("sleep").arg("60").spawn().unwrap();
+    fs::write(directory.join("cgroup.procs"), theirs.id().to_string()).unwrap();
+    let mut real_time = Attr::of(theirs.id()).unwrap();
+    (real_time.nice, real_time.policy, real_time.priority) = (0, Attr::RR, 1);
+    real_time.set(theirs.id()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    theirs.kill().unwrap();
+    theirs.wait().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let left = outcome["changed_by_others"].to_string();
+    assert!(left.contains("cpu.rt_runtime_us") && left.contains("is still needed"), "{outcome}");
+    assert!(has_budget(&directory) && !host.journal().exists());
+    fs::write(file(&directory), "0").unwrap();
+    assert_eq!(host.state(), before, "all else was put back");
+}
+
+/// When the first process of such a namespace ends, all others in it are killed, the watchdog as well.
+fn contained() {
+    let host = Host::usual();
+    let before = host.state();
+    let trial = host.trial("weight");
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc"]).arg(lagstop()).args(trial.get_args()).arg("--apply");
+    let output = command.output().unwrap();
+    let why = said(&output);
+    assert!(!output.status.success() && why.contains("PID namespace") && why.contains("--force"), "{why}");
+    assert!(!host.journal().exists());
+    assert_eq!(host.state(), before);
+}
+
+/// Who kills all that is in the trial's cgroup does not kill it, and what the trial makes real-time does not keep it waiting.
+fn sheltered() {
+    let host = Host::usual();
+    let before = host.state();
+    let child = host.changed("lags-static", &before);
+    let watchdog = child_with(child.id(), "trial-watchdog").unwrap();
+    let proc = PathBuf::from(format!("/proc/{}", watchdog.as_raw_nonzero()));
+    let name = format!("lagstop-trial-watchdog-{}", watchdog.as_raw_nonzero());
+    let cgroups = fs::read_to_string(proc.join("cgroup")).unwrap();
+    let has_budgets = Hierarchy::find(GroupBy::Scheduler).unwrap().mount.join("cpu.rt_runtime_us").exists();
+    if has_budgets && Hierarchy::find(GroupBy::Leaf).is_err() {
+        println!("a new cgroup has no real-time budget here, and there is no other hierarchy: it stays where it is");
+    } else {
+        assert!(cgroups.lines().any(|line| line.ends_with(&format!(":/{name}"))), "{cgroups}");
+    }
+    let score = fs::read_to_string(proc.join("oom_score_adj")).unwrap();
+    let attr = Attr::of(watchdog.as_raw_nonzero().get().unsigned_abs()).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // Without CAP_SYS_RESOURCE, or without a real-time budget, that is refused, and said.
+    let notes = outcome["notes"].to_string();
+    assert_eq!(notes.contains("oom_score_adj"), score.trim() != "-1000", "{notes}");
+    assert_eq!(
+        notes.contains("the watchdog is not real-time"),
+        (attr.policy, attr.priority) != (Attr::RR, 2),
+        "{notes}"
+    );
+    let mounts = [GroupBy::Scheduler, GroupBy::Leaf].into_iter().filter_map(|by| Hierarchy::find(by).ok());
+    for hierarchy in mounts {
+        assert!(!hierarchy.mount.join(&name).exists(), "{}", hierarchy.mount.display());
+    }
     assert_eq!(host.state(), before);
 }
 

@@ -12,10 +12,16 @@ use crate::{command::run, workspace::Workspace};
 
 const TARGET: &str = "bpfel-unknown-none";
 
-/// What the profile is to be for BPF, whatever it is for the host. Unoptimised programs do not pass the verifier, and
-/// bpf-linker does link-time optimisation itself.
-pub(super) const PROFILE: &[(&str, &str)] =
-    &[("CODEGEN_UNITS", "1"), ("DEBUG", "2"), ("LTO", "off"), ("OPT_LEVEL", "3"), ("STRIP", "none")];
+/// What the profile is to be for BPF, whatever it is for the host. Unoptimised programs do not pass the verifier, nor do those
+/// that can panic, and bpf-linker does link-time optimisation itself.
+pub(super) const PROFILE: &[(&str, &str)] = &[
+    ("CODEGEN_UNITS", "1"),
+    ("DEBUG", "2"),
+    ("LTO", "off"),
+    ("OPT_LEVEL", "3"),
+    ("OVERFLOW_CHECKS", "false"),
+    ("STRIP", "none"),
+];
 
 /// Flags for rustc. The debug information is what bpf-linker makes BTF from. aya-ebpf would ask the build machine for
 /// the architecture; no program here depends on it.

@@ -93,7 +93,8 @@ pub(in crate::cli) struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Run on a host that is busy already, and overwrite files that exist
+    /// Run on a busy host (except with --policy lags-static), overwrite existing files, and try policies even in a container.
+    /// Undo is not guaranteed there: if the container ends, the changes stay on the host
     #[arg(long)]
     force: bool,
 }

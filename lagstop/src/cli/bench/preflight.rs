@@ -1,12 +1,13 @@
 //! Whether this host can take a benchmark now.
 
-use std::{fs, thread, time::Duration};
+use std::{fs, path::Path, thread, time::Duration};
 
 use crate::{
     bench::{Settings, at_once, requests},
     cli::Failure,
     host::{Busy, busy},
     model::Nanos,
+    trial::{Journal, Place, Policy},
 };
 
 /// A host that is busier is not for benchmarks, as a share of its CPUs' time.
@@ -40,18 +41,46 @@ pub(super) fn check(settings: &Settings, cpus: u32, force: bool) -> Result<(), F
         .into());
     }
     refuse_too_many_requests(settings, functions)?;
-    if !force {
-        let share = busy_share()?;
-        if share > BUSY {
-            return Err(format!(
-                "the CPUs are {:.0} % busy already: the benchmark would disturb what runs here, and measure it. Wait for a \
-                 quiet moment, or use --force",
-                share * 100.0
-            )
-            .into());
-        }
+    let policies: Vec<Policy> = settings.policies.iter().flatten().copied().collect();
+    let journal = Path::new(Journal::PATH);
+    refuse_policies(&policies, force, &Place::look(journal), Journal::left(journal))?;
+    if !force || policies.contains(&Policy::LagsStatic) {
+        refuse_busy(busy_share()?, &policies)?;
     }
     Ok(())
+}
+
+/// Policies are refused where `lagstop trial` would not change anything either.
+fn refuse_policies(policies: &[Policy], force: bool, place: &Place, left: Option<&str>) -> Result<(), Failure> {
+    if policies.is_empty() {
+        return Ok(());
+    }
+    if let Some(left) = left {
+        return Err(format!("no policy can be tried: {left}").into());
+    }
+    match place.refusal() {
+        Some(why) if !force => Err(format!("no policy can be tried here: {why}").into()),
+        _ => Ok(()),
+    }
+}
+
+/// Nobody guards a benchmark as a trial is guarded: real-time functions are for hosts where nobody else is to run.
+fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
+    if share <= BUSY {
+        return Ok(());
+    }
+    let why = format!("the CPUs are {:.0} % busy already", share * 100.0);
+    Err(if policies.contains(&Policy::LagsStatic) {
+        format!(
+            "{why}: the real-time functions of lags-static would keep what runs here from its CPUs, for as long as they run. \
+             Wait for a quiet moment, whatever --force says, or leave out lags-static"
+        )
+    } else {
+        format!(
+            "{why}: the benchmark would disturb what runs here, and measure it. Wait for a quiet moment, or use --force"
+        )
+    }
+    .into())
 }
 
 fn refuse_too_many_requests(settings: &Settings, functions: u32) -> Result<(), Failure> {
@@ -90,6 +119,28 @@ fn busy_share() -> Result<f64, Failure> {
 mod tests {
     use super::*;
     use crate::bench::Workload;
+
+    #[test]
+    fn policies_are_refused_where_a_trial_is() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::look(&home.path().join("trial.journal"));
+        let left = Some("a trial was interrupted");
+        assert!(refuse_policies(&[], false, &place, left).is_ok(), "nothing is changed");
+        let refused = refuse_policies(&[Policy::Weight], true, &place, left).unwrap_err().to_string();
+        assert!(refused.contains("interrupted"), "{refused}");
+        let container = Place::elsewhere();
+        let refused = refuse_policies(&[Policy::Weight], false, &container, None).unwrap_err().to_string();
+        assert!(refused.contains("not guaranteed"), "{refused}");
+        assert!(refuse_policies(&[Policy::Weight], true, &container, None).is_ok());
+    }
+
+    #[test]
+    fn real_time_functions_are_for_quiet_hosts() {
+        assert!(refuse_busy(0.1, &[Policy::LagsStatic]).is_ok());
+        let refused = |policies: &[Policy]| refuse_busy(0.5, policies).unwrap_err().to_string();
+        assert!(refused(&[Policy::Weight]).contains("or use --force"));
+        assert!(refused(&[Policy::Weight, Policy::LagsStatic]).contains("whatever --force says"));
+    }
 
     #[test]
     fn more_requests_than_memory_could_hold_are_refused() {

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{before, cannot, is_stdout};
+use super::{before, cannot, is_stdout, make, open};
 use crate::{cli::Failure, recording::Writer};
 
 /// Where a recording goes while it is made. It is opened before anything is measured, so that nothing is measured in vain;
@@ -22,16 +22,15 @@ impl GrowingFile {
         if is_stdout(path) {
             return Ok(Self::Stdout);
         }
-        let is_new = before(path, force)?.is_none();
-        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let before = before(path, force)?;
+        let file = before.as_ref().map_or_else(|| make(path), |before| open(path, before));
         let file = file.map_err(|error| cannot(path, "written", &error))?;
-        Ok(Self::File { file, path: path.to_owned(), is_new })
+        Ok(Self::File { file, path: path.to_owned(), is_new: before.is_none() })
     }
 
     /// A file that does not exist yet.
     pub(in crate::cli) fn create(path: &Path) -> io::Result<Self> {
-        let file = File::options().write(true).create_new(true).open(path)?;
-        Ok(Self::File { file, path: path.to_owned(), is_new: true })
+        Ok(Self::File { file: make(path)?, path: path.to_owned(), is_new: true })
     }
 
     /// Begins a recording in it, instead of what it held.
@@ -69,6 +68,8 @@ impl Drop for GrowingFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
     use super::*;
     use crate::recording::{Footer, Line};
 
@@ -86,6 +87,45 @@ mod tests {
         file.recording(false).unwrap().write(&Line::Footer(Footer::default())).unwrap();
         drop(file);
         assert!(fs::read_to_string(&path).unwrap().starts_with("{\"kind\":\"footer\""));
+    }
+
+    /// Names of all who run anything on the host are in it.
+    #[test]
+    fn a_new_file_is_its_owners_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let (made, opened) = (home.path().join("made"), home.path().join("opened"));
+        let files = [GrowingFile::create(&made).unwrap(), GrowingFile::open(&opened, false).unwrap()];
+        assert_eq!([&made, &opened].map(|path| mode(path)), [0o600; 2]);
+        drop(files);
+        fs::write(&opened, "").unwrap();
+        fs::set_permissions(&opened, fs::Permissions::from_mode(0o640)).unwrap();
+        let file = GrowingFile::open(&opened, false).unwrap();
+        assert_eq!(mode(&opened), 0o640, "as somebody wanted it");
+        drop(file);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_not_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let (link, to) = (home.path().join("link"), home.path().join("to"));
+        symlink(&to, &link).unwrap();
+        let error = GrowingFile::open(&link, true).err().unwrap().to_string();
+        assert!(error.contains("a link that leads nowhere") && !to.exists(), "{error}");
+        fs::write(&to, "old").unwrap();
+        assert!(GrowingFile::open(&link, true).is_ok(), "one that leads to a file is");
+    }
+
+    #[test]
+    fn what_takes_the_place_of_a_file_is_not_written() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, other) = (home.path().join("path"), home.path().join("other"));
+        fs::write(&path, "").unwrap();
+        fs::write(&other, "somebody's").unwrap();
+        let before = fs::metadata(&path).unwrap();
+        assert!(open(&path, &before).is_ok());
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(open(&path, &before).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]

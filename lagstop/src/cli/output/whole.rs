@@ -9,7 +9,7 @@ use std::{
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use super::{before, cannot, is_compressed, is_stdout};
+use super::{MODE, before, cannot, is_compressed, is_stdout, make, open};
 use crate::{cli::Failure, recording::Writer};
 
 /// Where something goes. What was there before stays until [`Self::finish`].
@@ -40,10 +40,9 @@ impl WholeFile {
         // What is behind a link is written, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = before(&path, force)?;
-        let place = if before.is_some_and(|before| !before.is_file()) {
-            File::options().write(true).open(&path).map(Place::Direct)
-        } else {
-            beside(&path)
+        let place = match before.filter(|before| !before.is_file()) {
+            Some(before) => open(&path, &before).map(Place::Direct),
+            None => beside(&path),
         };
         let place = place.map_err(|error| cannot(&path, "written", &error))?;
         Ok(Self { path, place })
@@ -82,14 +81,9 @@ impl WholeFile {
     pub(in crate::cli) fn finish(mut self) -> Result<(), Failure> {
         let moved = match &self.place {
             Place::Stdout | Place::Direct(_) => Ok(()),
-            Place::Nameless(file) => {
-                let name = hidden(&self.path);
-                let from = format!("/proc/self/fd/{}", file.as_raw_fd());
-                rustix::fs::linkat(CWD, from, CWD, &name, AtFlags::SYMLINK_FOLLOW)
-                    .map_err(io::Error::from)
-                    .and_then(|()| fs::rename(&name, &self.path).inspect_err(|_| drop(fs::remove_file(&name))))
-            }
-            Place::Beside { path, .. } => fs::rename(path, &self.path),
+            // On the disk before it is in its place: after a crash there is what was before, or all of it.
+            Place::Nameless(file) => file.sync_all().and_then(|()| name(file, &self.path)),
+            Place::Beside { file, path } => file.sync_all().and_then(|()| fs::rename(path, &self.path)),
         };
         moved.map_err(|error| cannot(&self.path, "put in its place", &error))?;
         self.place = Place::Stdout;
@@ -113,16 +107,23 @@ fn beside(path: &Path) -> io::Result<Place> {
     }
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
+    match rustix::fs::open(directory, flags, Mode::from_raw_mode(MODE)) {
         Ok(file) => Ok(Place::Nameless(file.into())),
         // Not every file system has them.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::INVAL) => {
             let path = hidden(path);
-            let file = File::options().write(true).create_new(true).open(&path)?;
-            Ok(Place::Beside { file, path })
+            Ok(Place::Beside { file: make(&path)?, path })
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Gives a file without a name the one that it is for, instead of what has it.
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let name = hidden(path);
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::linkat(CWD, from, CWD, &name, AtFlags::SYMLINK_FOLLOW)?;
+    fs::rename(&name, path).inspect_err(|_| drop(fs::remove_file(&name)))
 }
 
 /// A name beside `path` that nothing else has.
@@ -135,7 +136,7 @@ fn hidden(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{io::Write, os::unix::fs::MetadataExt};
 
     use super::*;
 
@@ -156,6 +157,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         written(true).unwrap().finish().unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "its owner's alone");
         assert_eq!(fs::read_dir(home.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 

@@ -98,15 +98,22 @@ fn is_let_go(mut recorder: UnixStream) -> bool {
     recorder.write_all(&byte).and_then(|()| recorder.read_exact(&mut byte)).is_ok()
 }
 
+/// What commands' cgroups are marked with.
+const PURPOSE: &str = "command";
+
 /// The command's cgroup, which is gone with this.
 struct Cgroup(OwnCgroup);
 
 impl Cgroup {
     fn make(group_by: GroupBy) -> Result<Self, Failure> {
-        let Hierarchy { mount, version, .. } = Hierarchy::find(group_by)?;
+        let hierarchy = Hierarchy::find(group_by)?;
+        // What keepers that were killed left behind, once nothing runs in it: nobody else removes it. Where that fails, the
+        // next one tries again.
+        let _ = OwnCgroup::sweep_empty(&hierarchy, PURPOSE);
+        let Hierarchy { mount, version, .. } = hierarchy;
         let directory = mount.join(format!("lagstop-command-{}", std::process::id()));
         let path = directory.display();
-        let cgroup = OwnCgroup::make(directory.clone(), "command").map_err(|error| {
+        let cgroup = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| {
             format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
         })?;
         if (group_by, version) == (GroupBy::Scheduler, Version::V2) && !directory.join("cpu.weight").exists() {

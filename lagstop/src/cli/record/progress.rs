@@ -33,12 +33,7 @@ impl Progress {
     }
 
     pub(super) fn started(&self, session: &Session) {
-        let missing: Vec<&str> = session.missing_hooks().map(|hook| hook.measures.as_str()).collect();
-        let missing = match missing.join("; ") {
-            none if none.is_empty() => none,
-            some => format!("; not measured: {some}"),
-        };
-        say(format_args!("recording to {} (Ctrl-C ends){missing}\n", self.output));
+        say(format_args!("recording to {} (Ctrl-C ends){}\n", self.output, session.not_measured()));
     }
 
     pub(super) fn interval(&self, interval: &Interval, count: u64) {

@@ -121,7 +121,7 @@ fn pushed(snapshot: &Snapshot) -> (Vec<Metric>, usize) {
     let host = OtlpHost { hostname: "here".to_owned(), version: "1.2.3".to_owned() };
     let (mut metrics, mut requests) = (Vec::new(), 0);
     let taken: Result<(), ()> = export(snapshot, &host, |request| {
-        assert!(request.len() < 20 << 20, "collectors take no more");
+        assert!(request.len() < 4 << 20, "gateways take no more: {} bytes", request.len());
         let mut request = Request::decode(request.as_slice()).unwrap();
         let mut resource = request.resource_metrics.remove(0);
         let attributes = resource.resource.unwrap().attributes;
@@ -178,6 +178,26 @@ fn thousands_of_cgroups_are_pushed_in_several_requests() {
     accumulator.add(&interval((0..2_500).map(|n| cgroup(n + 5, &format!("/pods/{n}"), n + 1)).collect()));
     let (metrics, requests) = pushed(&accumulator.snapshot());
     assert!(requests > 1, "{requests}");
-    let cpu = metrics.iter().find(|metric| metric.name == "lagstop_cgroup_cpu").unwrap();
-    assert_eq!(cpu.sum.as_ref().unwrap().data_points.len(), 2_500);
+    assert_eq!(points(&metrics, "lagstop_cgroup_cpu").len(), 2_500);
+}
+
+/// The cgroup of each point of a counter, whatever requests it came in.
+fn points<'m>(metrics: &'m [Metric], name: &str) -> Vec<&'m str> {
+    let parts = metrics.iter().filter(|metric| metric.name == name);
+    let points = parts.flat_map(|metric| &metric.sum.as_ref().unwrap().data_points);
+    points.map(|point| attributes_text(&point.attributes)[0].1).collect()
+}
+
+/// Each of these paths takes a kilobyte, so that one metric alone is longer than a request may be.
+#[test]
+fn a_metric_that_is_too_long_is_pushed_in_parts() {
+    let mut accumulator = Accumulator::new(&session(), settings(3_000));
+    let path = |n: u64| format!("/{}/{n:04}", "x".repeat(1_000));
+    accumulator.add(&interval((0..3_000).map(|n| cgroup(n + 5, &path(n), n + 1)).collect()));
+    let (metrics, _) = pushed(&accumulator.snapshot());
+    let mut cgroups = points(&metrics, "lagstop_cgroup_cpu");
+    assert!(metrics.iter().filter(|metric| metric.name == "lagstop_cgroup_cpu").count() > 1);
+    cgroups.sort_unstable();
+    cgroups.dedup();
+    assert_eq!(cgroups.len(), 3_000, "each once");
 }

@@ -22,8 +22,13 @@ pub enum ClientError {
     )]
     Userinfo,
     /// A token would be sent where anybody could read it.
-    #[error("the token would go to {0} unencrypted: use https, or --insecure where nobody listens")]
-    Unencrypted(String),
+    #[error("{what} would go to {host} unencrypted: use https, or --insecure where nobody listens")]
+    Unencrypted {
+        /// The token, or a header that is as good as one.
+        what: String,
+        /// Where to.
+        host: String,
+    },
     /// A header is none.
     #[error("{0:?} with its value is no HTTP header: write it as NAME:VALUE, as in X-Scope-OrgID:team")]
     Header(String),
@@ -114,9 +119,11 @@ pub struct Refused {
 
 impl Refused {
     pub(super) fn new(query: &str, status: u16, kind: &str, why: &str, retry_after: Option<Duration>) -> Self {
-        let words: Vec<&str> = why.split_whitespace().collect();
-        let why = words.join(" ").chars().take(SHOWN).collect();
-        Self { query: query.to_owned(), status, kind: kind.to_owned(), why, retry_after }
+        let cut = |text: &str| -> String {
+            let words: Vec<&str> = text.split_whitespace().collect();
+            words.join(" ").chars().take(SHOWN).collect()
+        };
+        Self { query: query.to_owned(), status, kind: cut(kind), why: cut(why), retry_after }
     }
 
     /// What the user can do about it.
@@ -234,6 +241,8 @@ mod tests {
     fn a_refusal_has_the_query_and_a_remedy() {
         let said = refused(400, "bad_data", "parse   error\nat 1").to_string();
         assert_eq!(said, "the server refuses (HTTP 400, bad_data): parse error at 1. The query was: up{");
+        let long = refused(400, &format!("{}\n", "x".repeat(60_000)), "").to_string();
+        assert!(long.len() < 600, "a kind is as foreign as a reason: {} bytes", long.len());
         assert!(refused(401, "", "").to_string().contains("--token-file"));
         assert!(refused(500, "", &"x".repeat(10_000)).to_string().len() < 600);
     }

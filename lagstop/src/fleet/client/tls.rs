@@ -30,7 +30,7 @@ pub struct TlsFiles {
 
 impl TlsFiles {
     /// What `ureq` makes of them.
-    pub(super) fn config(&self, insecure: bool) -> Result<TlsConfig, ClientError> {
+    pub(crate) fn config(&self, insecure: bool) -> Result<TlsConfig, ClientError> {
         let builder = TlsConfig::builder().disable_verification(insecure).root_certs(self.roots()?);
         let client = self.client.as_ref().map(|(certificate, key)| client(certificate, key)).transpose()?;
         Ok(builder.client_cert(client).build())

@@ -5,7 +5,8 @@ use lagstop_ebpf::Lineage;
 use crate::model::CgroupId;
 
 /// `/grandparent/parent/itself`, from the names kept when the cgroup was first seen. `…` stands for what is above, where
-/// the way to the root was longer than is kept, and for the end of a longer name.
+/// the way to the root was longer than is kept, and for the end of a longer name: behind it is then the id of the cgroup that is
+/// called so, lest two whose names begin alike are taken for one.
 pub(super) fn path_of(lineage: &Lineage) -> String {
     let ancestors: Vec<_> = lineage.ancestors.iter().take_while(|ancestor| ancestor.id != 0).collect();
     let reached_root = ancestors.last().is_some_and(|last| last.id == CgroupId::ROOT.0);
@@ -18,7 +19,7 @@ pub(super) fn path_of(lineage: &Lineage) -> String {
         path.push('/');
         path.push_str(&String::from_utf8_lossy(&ancestor.name[..end]));
         if end + 1 >= ancestor.name.len() {
-            path.push('…');
+            path.push_str(&format!("…#{}", ancestor.id));
         }
     }
     if path.is_empty() { "/".to_owned() } else { path }
@@ -47,6 +48,7 @@ mod tests {
         let deep: Vec<_> = (2..10).map(|id| (id, "x")).collect();
         assert_eq!(path_of(&lineage(&deep)), "…/x/x/x/x/x/x/x/x");
         let cut = "y".repeat(NAME_LEN - 1);
-        assert_eq!(path_of(&lineage(&[(9, &cut), (1, "/")])), format!("/{cut}…"));
+        assert_eq!(path_of(&lineage(&[(9, &cut), (1, "/")])), format!("/{cut}…#9"));
+        assert_eq!(path_of(&lineage(&[(9, "x"), (8, &cut), (1, "/")])), format!("/{cut}…#8/x"));
     }
 }

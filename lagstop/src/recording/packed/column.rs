@@ -5,9 +5,11 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{SeqAccess, Visitor, value::U64Deserializer},
+    de::{Error as _, SeqAccess, Visitor, value::U64Deserializer},
     ser::SerializeSeq,
 };
+
+use crate::model::bounded::CGROUPS;
 
 /// In JSON a list, or a single value where it is that of every cgroup.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,6 +105,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ColumnVisitor<T> {
         // What a list says of its length is not taken at its word: it may be the file that says so.
         let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0).min(4_096));
         while let Some(value) = list.next_element()? {
+            if values.len() == CGROUPS {
+                let problem = format!("it has a column of more than {CGROUPS} cgroups, which no recording has");
+                return Err(A::Error::custom(problem));
+            }
             values.push(value);
         }
         Ok(Column::Each(values))

@@ -5,12 +5,12 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
     ser::SerializeMap,
 };
 
 use super::{Named, UnpackError, column::Column, shape};
-use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals};
+use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals, bounded};
 
 const IDS: &str = "id";
 const LOAD: &str = "runnable_load";
@@ -136,14 +136,16 @@ impl Columns {
     ) -> Result<Option<Vec<Option<Distribution>>>, UnpackError> {
         let Some(words) = words else { return Ok(None) };
         let expected = self.ids.len();
-        let mut all = Vec::with_capacity(expected);
-        if expected > 0 {
-            for word in words.split(' ') {
-                all.push(shape::read(word).ok_or_else(|| UnpackError::Shape(word.chars().take(40).collect()))?);
-            }
+        // Of no cgroup there is no word, not an empty one.
+        let found = if expected > 0 { words.split(' ').count() } else { 0 };
+        if found != expected {
+            return Err(UnpackError::Length { column, found, expected });
         }
-        let found = all.len();
-        if found == expected { Ok(Some(all)) } else { Err(UnpackError::Length { column, found, expected }) }
+        let mut all = Vec::with_capacity(expected);
+        for word in words.split(' ').take(expected) {
+            all.push(shape::read(word).ok_or_else(|| UnpackError::Shape(word.chars().take(40).collect()))?);
+        }
+        Ok(Some(all))
     }
 
     fn place(name: &str) -> Option<usize> {
@@ -260,7 +262,8 @@ impl<'de> Visitor<'de> for ColumnsVisitor {
     }
 }
 
-/// Ids, each as what it is more than the one before: they ascend, mostly by little.
+/// Ids, each as what it is more than the one before: they ascend, mostly by little. What they step by is signed: the first may
+/// be above, and two may be apart by more than, the largest signed number, and then it wraps.
 struct Steps<'i>(Cow<'i, [CgroupId]>);
 
 impl Serialize for Steps<'_> {
@@ -272,10 +275,14 @@ impl Serialize for Steps<'_> {
 
 impl<'de> Deserialize<'de> for Steps<'_> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut id = 0u64;
         let mut ids: Vec<CgroupId> = Vec::new();
-        for step in Vec::<i64>::deserialize(deserializer)? {
-            id = id.wrapping_add_signed(step);
+        for step in bounded::list::<_, i64>("cgroups", bounded::CGROUPS, deserializer)? {
+            let last = ids.last().map(|last| last.0);
+            let id = last.unwrap_or(0).wrapping_add_signed(step);
+            if last.is_some_and(|last| last >= id) {
+                let problem = format!("the ids of its cgroups do not ascend: after {} comes {id}", last.unwrap_or(0));
+                return Err(D::Error::custom(problem));
+            }
             ids.push(CgroupId(id));
         }
         Ok(Self(Cow::Owned(ids)))

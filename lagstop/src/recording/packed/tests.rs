@@ -67,7 +67,7 @@ pub(in crate::recording) fn interval() -> impl Strategy<Value = Interval> {
 proptest! {
     #[test]
     fn what_is_packed_is_unpacked(interval in interval()) {
-        let mut names = Names::default();
+        let mut names = Names::trusted();
         names.new_in(&interval);
         let text = serde_json::to_string(&pack(&interval)).unwrap();
         let packed: PackedInterval = serde_json::from_str(&text).unwrap();
@@ -89,7 +89,7 @@ fn loads_that_follow_from_others_are_left_out() {
 fn names_are_said_once_and_again_when_they_change() {
     let cgroup = |name: &str| Cgroup { id: CgroupId(4), name: name.into(), ..Cgroup::default() };
     let interval = |name| Interval { cgroups: vec![cgroup(name)], ..Interval::default() };
-    let mut names = Names::default();
+    let mut names = Names::trusted();
     let said = |names: &mut Names, name| names.new_in(&interval(name)).len();
     assert_eq!([said(&mut names, "a"), said(&mut names, "a"), said(&mut names, "b")], [1, 0, 1]);
     names.clear();
@@ -103,7 +103,7 @@ fn what_a_cgroup_is_entitled_to_is_said_again_when_it_changes() {
         let cgroup = Cgroup { levels: Some([level].into()), cpus: Some(cpus.into()), ..Cgroup::default() };
         names.new_in(&Interval { cgroups: vec![cgroup], ..Interval::default() }).len()
     };
-    let mut names = Names::default();
+    let mut names = Names::trusted();
     let said: Vec<usize> =
         [(1.0, "0"), (1.0, "0"), (2.0, "0"), (2.0, "0-1")].map(|(weight, cpus)| said(&mut names, weight, cpus)).into();
     assert_eq!(said, [1, 0, 1, 1]);
@@ -117,9 +117,9 @@ fn what_does_not_fit_together_is_refused() {
         let text = text.replace(r#""voluntary_switches":null,"#, "").replace(r#""runq_wait":null"#, r#""later":null"#);
         unpack(serde_json::from_str(&text).unwrap(), names)
     };
-    let mut names = Names::default();
+    let mut names = Names::trusted();
     assert_eq!(unpacked(r#""id":[5]"#, &names), Err(UnpackError::NoName(CgroupId(5))));
-    names.learn([5, 6].map(|id| Named { id: CgroupId(id), path: "/".into(), ..Named::default() }));
+    names.learn([5, 6].map(|id| Named { id: CgroupId(id), path: "/".into(), ..Named::default() })).unwrap();
     assert_eq!(unpacked(r#""id":[5,1]"#, &names).unwrap().cgroups.len(), 2);
     let error = unpacked(r#""id":[5,1],"voluntary_switches":[1,2,3]"#, &names).unwrap_err();
     assert_eq!(error, UnpackError::Length { column: "voluntary_switches", found: 3, expected: 2 });
@@ -127,4 +127,65 @@ fn what_does_not_fit_together_is_refused() {
     assert_eq!(error, UnpackError::Length { column: "runq_wait", found: 1, expected: 2 });
     let error = unpacked(r#""id":[5,1],"runq_wait":"a A""#, &names).unwrap_err();
     assert_eq!(error, UnpackError::Shape("A".to_owned()));
+}
+
+#[test]
+fn ids_ascend_and_are_no_more_than_a_host_has() {
+    let read = |ids: &str| {
+        let text = serde_json::to_string(&pack(&Interval::default())).unwrap();
+        serde_json::from_str::<PackedInterval>(&text.replace(r#""id":[]"#, &format!("\"id\":[{ids}]")))
+    };
+    // The row of others is 0, ids may be as large as numbers are, and as far apart.
+    for ids in ["", "0", "0,1", "5,1,1", "-1", "1,-2", "0,-1"] {
+        assert!(read(ids).is_ok(), "{ids}");
+    }
+    for (ids, expected) in [
+        ("5,0", "the ids of its cgroups do not ascend: after 5 comes 5"),
+        ("5,-1", "the ids of its cgroups do not ascend: after 5 comes 4"),
+        ("-1,1", "the ids of its cgroups do not ascend: after 18446744073709551615 comes 0"),
+        (&vec!["1"; CGROUPS + 1].join(","), "it has more than 102400 cgroups, which no recording has"),
+        (&vec!["0"; 1 << 20].join(","), "it has more than 102400 cgroups, which no recording has"),
+    ] {
+        let error = read(ids).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    assert!(read(&vec!["1"; CGROUPS].join(",")).is_ok());
+}
+
+#[test]
+fn a_column_is_no_longer_than_a_host_has_cgroups() {
+    let read = |count: usize| {
+        let text = serde_json::to_string(&pack(&Interval::default())).unwrap();
+        let column = format!("\"cpu_ns\":[{}],\"threads\":", vec!["0"; count].join(","));
+        let text = text.replacen("\"cgroups\":{", &format!("\"cgroups\":{{{column}0,\"later\":0,"), 1);
+        serde_json::from_str::<PackedInterval>(&text)
+    };
+    assert!(read(CGROUPS).is_ok());
+    let error = read(CGROUPS + 1).unwrap_err().to_string();
+    assert!(error.starts_with("it has a column of more than 102400 cgroups"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_in_columns_is_not_packed() {
+    let of = |ids: &[u64]| {
+        let cgroups = ids.iter().map(|&id| Cgroup { id: CgroupId(id), ..Cgroup::default() }).collect();
+        can_pack(&Interval { cgroups, ..Interval::default() })
+    };
+    assert!(of(&[]) && of(&[0]) && of(&[0, 1, u64::MAX]));
+    assert!(!of(&[1, 1]) && !of(&[2, 1]));
+}
+
+#[test]
+fn names_weigh_what_they_take() {
+    let named = |id, path: &str| Named { id: CgroupId(id), path: path.into(), ..Named::default() };
+    let mut names = Names::within(2_000);
+    assert_eq!(names.learn([named(1, "/a"), named(2, "/b")]), Ok(()));
+    // The same again takes no more.
+    assert_eq!((0..100).try_for_each(|_| names.learn([named(1, "/a")])), Ok(()));
+    assert_eq!(names.learn([named(1, &"/a".repeat(1_000))]), Err(TooManyNames));
+    names.clear();
+    assert_eq!(names.learn([named(3, "/c")]), Ok(()));
+    let levels = Some([Level::DEFAULT; 100].as_slice().into());
+    assert_eq!(names.learn([Named { levels, ..named(4, "/d") }]), Err(TooManyNames));
+    assert_eq!(Names::within(2_000).learn((0..100).map(|id| named(id, ""))), Err(TooManyNames));
 }

@@ -17,6 +17,7 @@ use super::{
     frames::{Frame, Kind, SKIPPABLE_HEADER, frame_at},
     head::{self, Head},
     outline::Outline,
+    room,
 };
 use crate::{
     model::{Interval, Nanos},
@@ -161,7 +162,7 @@ impl Compressed {
         let frame = frame_at(&self.file, at, end).map_err(|source| error(Problem::Read(source)))?;
         let frame = frame.ok_or_else(|| error(Problem::Changed))?;
         let mut lines = FrameLines::open(&self.file, frame, self.longest_line).map_err(error)?;
-        let merged = read_merged(&mut lines);
+        let merged = read_merged(&mut lines, self.names_of(frame));
         lines.finish().map_err(error)?;
         merged.map_err(error)
     }
@@ -170,7 +171,12 @@ impl Compressed {
         let Chunk { frame, first, lines_before, .. } = self.chunks[chunk];
         let lines = FrameLines::open(&self.file, frame, self.longest_line)
             .map_err(|problem| ReadError::new(&self.path, Some(lines_before + 1), problem))?;
-        Ok(Cursor { chunk, next: first, names: Names::default(), lines })
+        Ok(Cursor { chunk, next: first, names: self.names_of(frame), lines })
+    }
+
+    /// No names yet, and room for those of `frame`.
+    fn names_of(&self, frame: Frame) -> Names {
+        Names::within(room::names(frame.end - frame.start, self.len))
     }
 
     /// What is wrong where an interval is not where it was found when the recording was opened.
@@ -267,7 +273,7 @@ impl Cursor {
         while let Some(line) = self.lines.next()? {
             let head = kind(line)?;
             match head {
-                Head::Names => self.names.learn(super::names(line)?),
+                Head::Names => self.names.learn(super::names(line)?)?,
                 Head::Interval(began) | Head::Packed(began) => {
                     let this = self.next;
                     self.next += 1;
@@ -290,11 +296,10 @@ impl Cursor {
 }
 
 /// The merged interval of a frame.
-fn read_merged(lines: &mut FrameLines) -> Result<Interval, Problem> {
-    let mut names = Names::default();
+fn read_merged(lines: &mut FrameLines, mut names: Names) -> Result<Interval, Problem> {
     while let Some(line) = lines.next()? {
         match kind(line)? {
-            Head::Names => names.learn(super::names(line)?),
+            Head::Names => names.learn(super::names(line)?)?,
             Head::Merged => return packed(line, &names),
             _ => {}
         }

@@ -12,7 +12,7 @@ use crate::{
     plain::plain,
     recording::{
         line::{OLDEST_SCHEMA, SCHEMA},
-        packed::UnpackError,
+        packed::{TooManyNames, UnpackError},
     },
 };
 
@@ -58,8 +58,10 @@ pub(super) enum Problem {
     Gzip,
     #[error("it is damaged: {}. Take it as it was when it was recorded", plain(.0))]
     Damaged(io::Error),
-    #[error("it is thousands of times as large as it is compressed to, which no recording is: it was made to do harm")]
+    #[error("it expands to far more than its size explains, which no recording does: it was made to do harm")]
     Bomb,
+    #[error("it has more than {limit} cgroups in {intervals} intervals, which no recording of its size has")]
+    TooManyCgroups { limit: usize, intervals: usize },
     #[error("it is in more than {limit} pieces, which no recording is")]
     TooManyFrames { limit: usize },
     #[error("it is empty: nothing was recorded. Record again")]
@@ -96,6 +98,12 @@ pub(super) enum Problem {
     WrongIndex,
     #[error("there is no interval {n}: it has {count}, counted from 0")]
     NoInterval { n: usize, count: usize },
+}
+
+impl From<TooManyNames> for Problem {
+    fn from(_: TooManyNames) -> Self {
+        Self::Bomb
+    }
 }
 
 impl Problem {

@@ -19,12 +19,19 @@ pub(super) struct Outline {
     pub(super) session: Option<Session>,
     pub(super) footer: Option<Footer>,
     pub(super) gaps: Vec<Gap>,
+    /// Bytes of memory that gaps may still take.
+    room_for_gaps: u64,
     pub(super) is_cut: bool,
     has_header: bool,
     last_start: Option<Nanos>,
 }
 
 impl Outline {
+    /// Of a recording whose gaps may take this many bytes of memory.
+    pub(super) fn with_room_for_gaps(room_for_gaps: u64) -> Self {
+        Self { room_for_gaps, ..Self::default() }
+    }
+
     /// Of what kind a line is, which may lack its end. `None` of one that was cut short.
     pub(super) fn parse(&mut self, line: &[u8], is_whole: bool) -> Result<Option<Head>, Problem> {
         match head::parse(line) {
@@ -66,6 +73,8 @@ impl Outline {
     /// Takes in a gap.
     pub(super) fn gap(&mut self, gap: Gap) -> Result<(), Problem> {
         self.other()?;
+        let weight = (size_of::<Gap>() + gap.reason.len()) as u64;
+        self.room_for_gaps = self.room_for_gaps.checked_sub(weight).ok_or(Problem::Bomb)?;
         self.gaps.push(gap);
         Ok(())
     }

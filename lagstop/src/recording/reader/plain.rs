@@ -36,7 +36,7 @@ impl Plain {
     pub(super) fn open(path: &Path, file: File, longest: u64, outline: &mut Outline) -> Result<Self, ReadError> {
         let file = BufReader::with_capacity(BUFFER, file);
         let lines = Lines { path: path.to_owned(), file, longest, line: Vec::new() };
-        let mut plain = Self { lines, intervals: Vec::new(), names: Names::default() };
+        let mut plain = Self { lines, intervals: Vec::new(), names: Names::trusted() };
         plain.scan(outline)?;
         plain.intervals.shrink_to_fit();
         Ok(plain)
@@ -114,7 +114,8 @@ impl Plain {
                 }
                 taken
             }
-            Head::Names => super::names(self.lines.read(at)?).map(|names| self.names.learn(names)),
+            // The file itself is as large as they are.
+            Head::Names => super::names(self.lines.read(at)?).and_then(|names| Ok(self.names.learn(names)?)),
             Head::Header | Head::Gap | Head::Footer => outline.line(head, self.lines.read(at)?),
             Head::Merged | Head::Other => outline.other(),
         };

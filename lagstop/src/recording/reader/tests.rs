@@ -5,7 +5,7 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::*;
 use crate::{
-    model::{Cgroup, CgroupId, Distribution, Hook, HookState, Totals, merge},
+    model::{Cgroup, CgroupId, Cpu, Distribution, Hook, HookState, Listener, NetworkNamespace, Totals, merge},
     recording::{
         Line, SCHEMA, Writer,
         chunk::{INDEX_MAGIC, Index},
@@ -498,6 +498,133 @@ fn a_bomb_is_refused() {
         assert!(bomb.len() < 1 << 20);
         let said = said(bomb);
         assert!(said.contains("made to do harm"), "{said}");
+    }
+}
+
+/// A recording of one interval, plain and in columns, as lines of text.
+fn plain_and_packed() -> [String; 2] {
+    let lines = whole(&[5]);
+    let packed = zstd::stream::decode_all(&*fs::read(compressed_lines(&lines).path()).unwrap()).unwrap();
+    [text(&lines), String::from_utf8(packed).unwrap()]
+}
+
+fn compressed_text(text: &str) -> Vec<u8> {
+    zstd::stream::encode_all(text.as_bytes(), 1).unwrap()
+}
+
+/// What is said of the interval in a recording.
+fn said_of_the_interval(bytes: impl AsRef<[u8]>) -> String {
+    open(bytes).unwrap().interval(0).unwrap_err().to_string()
+}
+
+/// Two bytes of text became a cgroup of hundreds, and 4 kB of file took 7 GB.
+#[test]
+fn columns_of_more_cgroups_than_there_can_be_are_refused() {
+    let [_, packed] = plain_and_packed();
+    let with = |ids: &str| {
+        let text = packed.replacen("\"cgroups\":{\"id\":[2]", &format!("\"cgroups\":{{\"id\":[{ids}]"), 1);
+        text.replacen("\"runq_wait\":\"", "\"later\":\"", 1)
+    };
+    assert!(open(with("2")).unwrap().interval(0).is_ok());
+    for (ids, expected) in [
+        (format!("2{}", ",0".repeat(9)), "the ids of its cgroups do not ascend: after 2 comes 2"),
+        (format!("2{}", ",1".repeat(102_400)), "it has more than 102400 cgroups, which no recording has"),
+        (format!("2{}", ",0".repeat(200_000)), "it has more than 102400 cgroups, which no recording has"),
+    ] {
+        for bytes in [with(&ids).into_bytes(), compressed_text(&with(&ids))] {
+            let error = said_of_the_interval(bytes);
+            let is_of_it = error.contains(", line 3: the interval cannot be understood: ");
+            assert!(is_of_it && error.contains(expected), "{error}");
+        }
+    }
+    // 16 million of them: the line alone is more than the file explains.
+    let bomb = compressed_text(&with(&format!("2{}", ",0".repeat(16 << 20))));
+    assert!(bomb.len() < 10_000, "{}", bomb.len());
+    let said = said(bomb);
+    assert!(said.starts_with("line 3: it expands to far more than its size explains"), "{said}");
+}
+
+#[test]
+fn lists_that_are_longer_than_any_hosts_are_refused_in_either_form() {
+    let cpu = serde_json::to_string(&Cpu::default()).unwrap();
+    let listener = serde_json::to_string(&Listener::new(1, "127.0.0.1:1".parse().unwrap())).unwrap();
+    let namespace = serde_json::to_string(&NetworkNamespace::default()).unwrap();
+    for (field, item, most, what) in [
+        ("cpus", cpu, bounded::CPUS, "CPUs"),
+        ("listeners", listener, bounded::LISTENERS, "listeners"),
+        ("network_namespaces", namespace, bounded::NAMESPACES, "network namespaces"),
+    ] {
+        for (text, line) in plain_and_packed().iter().zip([2, 3]) {
+            let with = |count: usize| {
+                let items = vec![item.as_str(); count].join(",");
+                text.replacen(&format!("\"{field}\":[]"), &format!("\"{field}\":[{items}]"), 1)
+            };
+            assert!(open(with(1)).unwrap().interval(0).is_ok(), "{field}");
+            let error = said_of_the_interval(with(most + 1));
+            let expected = format!(", line {line}: the interval cannot be understood: it has more than {most} {what}");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+}
+
+#[test]
+fn names_are_no_more_than_the_file_explains() {
+    let [_, packed] = plain_and_packed();
+    let (header, rest) = packed.split_once('\n').unwrap();
+    let names = |ids: Range<u64>, path: &str| {
+        let name = |id| format!("{{\"id\":{id},\"path\":\"{path}\",\"name\":\"\"}}");
+        let all: Vec<String> = ids.map(name).collect();
+        format!("{{\"kind\":\"names\",\"cgroups\":[{}]}}", all.join(","))
+    };
+    let with = |lines: &[String]| format!("{header}\n{}\n{rest}", lines.join("\n"));
+    assert!(open(compressed_text(&with(&[names(10..20, "/a")]))).unwrap().interval(0).is_ok());
+    let error = said(with(&[names(0..102_401, "/a")]));
+    assert!(error.starts_with("line 2: the line of names cannot be understood: it has more than 102400 na"), "{error}");
+    // 40 MB of paths that are all the same, in lines of which none is too long.
+    let path = "a".repeat(4_096);
+    let fat: Vec<String> = (0..50).map(|n| names(1_000 + n * 200..1_000 + (n + 1) * 200, &path)).collect();
+    let bomb = compressed_text(&with(&fat));
+    assert!(bomb.len() < 200_000, "{}", bomb.len());
+    let error = said_of_the_interval(bomb);
+    assert!(error.contains("it expands to far more than its size explains"), "{error}");
+}
+
+#[test]
+fn gaps_are_no_more_than_the_file_explains() {
+    let gap = text(&[Line::Gap(Gap { reason: "suspended".to_owned(), ..Gap::default() })]);
+    let with = |count: usize| format!("{}{}", text(&[header()]), gap.repeat(count));
+    assert_eq!(open(compressed_text(&with(1_000))).unwrap().gaps().len(), 1_000);
+    let bomb = compressed_text(&with(300_000));
+    assert!(bomb.len() < 20_000, "{}", bomb.len());
+    let error = said(bomb);
+    assert!(error.contains("it expands to far more than its size explains"), "{error}");
+    // What is plain says it all itself.
+    assert_eq!(open(with(300_000)).unwrap().gaps().len(), 300_000);
+}
+
+/// What is merged of a chunk has all of its cgroups, and must be read again.
+#[test]
+fn a_chunk_ends_before_it_has_more_cgroups_than_can_be_read() {
+    let interval = |seq: u64| {
+        // Names differ as those of containers do: what expands further is taken for a bomb.
+        let name = |id: u64| format!("/{:x}", id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let cgroup = |id| Cgroup { id: CgroupId(id), path: name(id).into(), ..Cgroup::default() };
+        let cgroups = (1 + seq * 60_000..=(seq + 1) * 60_000).map(cgroup).collect();
+        Line::Interval(Box::new(Interval { seq, start_ns: Nanos(seq + 1), cgroups, ..Interval::default() }))
+    };
+    let again = |of: Line, seq: u64| match of {
+        Line::Interval(of) => Line::Interval(Box::new(Interval { seq, start_ns: Nanos(seq + 1), ..*of })),
+        other => other,
+    };
+    // Those of the first are there twice: they are no more for that.
+    let lines = [header(), interval(0), again(interval(0), 1), again(interval(1), 2), Line::Footer(Footer::default())];
+    let mut reader = Reader::open(compressed_lines(&lines).path()).unwrap();
+    assert_eq!((reader.len(), reader.parts()), (3, 2));
+    for n in 0..3 {
+        assert_eq!(reader.interval(n).unwrap().cgroups.len(), 60_000);
+    }
+    for n in 0..2 {
+        assert_eq!(reader.merged(n).unwrap().cgroups.len(), 60_000);
     }
 }
 

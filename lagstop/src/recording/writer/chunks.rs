@@ -6,7 +6,7 @@ use zstd::stream::write::Encoder;
 
 use super::WriteError;
 use crate::{
-    model::{Interval, Merger, Nanos},
+    model::{Interval, Merger, Nanos, bounded::CGROUPS},
     recording::{
         chunk::Index,
         line::Line,
@@ -48,7 +48,7 @@ impl Chunks {
             encoder: None,
             bytes: 0,
             index: Index::default(),
-            names: Names::default(),
+            names: Names::trusted(),
             merger: Merger::new(Nanos::SECOND),
             load_credit_time: Nanos::SECOND,
             lines: 0,
@@ -82,6 +82,11 @@ impl Chunks {
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<Vec<u8>, WriteError> {
+        let mut bytes = Vec::new();
+        // What is merged of a chunk has all of its cgroups, and no more can be read.
+        if !self.merger.has_room_for(interval, CGROUPS) {
+            bytes = self.end_chunk()?;
+        }
         if can_pack(interval) {
             let cgroups = self.names.new_in(interval);
             if !cgroups.is_empty() {
@@ -93,11 +98,9 @@ impl Chunks {
         }
         self.index.start_ns.push(interval.start_ns);
         self.merger.add(interval);
-        if self.index.start_ns.len() >= MOST_INTERVALS || self.bytes >= MOST_BYTES {
-            self.end_chunk()
-        } else {
-            self.flush()
-        }
+        let is_full = self.index.start_ns.len() >= MOST_INTERVALS || self.bytes >= MOST_BYTES;
+        bytes.extend(if is_full { self.end_chunk()? } else { self.flush()? });
+        Ok(bytes)
     }
 
     /// Adds a line to the chunk.

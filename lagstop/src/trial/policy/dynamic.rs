@@ -9,6 +9,7 @@ use super::{Change, Kernel, Sides, idle};
 use crate::{
     diagnosis::Ranking,
     model::{CgroupId, Interval, Nanos},
+    trial::cgroup_file::usual_weight,
 };
 
 /// Who is light becomes heavy above so much of the fair share, and light again below so much of it: else those at the border
@@ -73,11 +74,12 @@ impl Dynamic {
     }
 }
 
-/// What undoes a change, as a change.
+/// What undoes a change, as a change: a cgroup that is not idle any more has the usual weight until it gets its own again.
 fn reversed(change: Change) -> Change {
     match change {
         Change::File { directory, inode, file, before, after } => {
-            Change::File { directory, inode, file, before: after, after: before }
+            let found = usual_weight(&file).map_or(after, str::to_owned);
+            Change::File { directory, inode, file, before: found, after: before }
         }
         other => other,
     }

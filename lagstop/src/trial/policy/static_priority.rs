@@ -22,9 +22,10 @@ const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
 const BUDGET: &str = "cpu.rt_runtime_us";
 
 pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
-    if fs::read_to_string(THROTTLE).is_ok_and(|runtime| runtime.trim() == "-1") && !kernel.has_fair_server {
+    if !kernel.has_throttle && !kernel.has_fair_server {
         return Err(format!(
-            "{THROTTLE} is -1, and no fair server is known to be on: a real-time task that loops would never let go of its CPU"
+            "{THROTTLE} is -1 or does nothing on this kernel, and no fair server is known to be on: a real-time task that \
+             loops would never let go of its CPU"
         ));
     }
     let mut changes = budgets(&sides.light, kernel)?;
@@ -42,6 +43,18 @@ pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, Str
 pub(super) fn has_fair_server(mount: &Path) -> bool {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     fair_server(Path::new(FAIR_SERVER), &release, mount)
+}
+
+/// Does the throttle keep a part of every CPU for others than real-time tasks?
+pub(super) fn has_throttle(mount: &Path) -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let runtime = fs::read_to_string(THROTTLE).unwrap_or_default();
+    throttles(&runtime, &release, mount.join(BUDGET).exists())
+}
+
+fn throttles(runtime: &str, release: &str, has_groups: bool) -> bool {
+    let is_there = has_groups || version(release).is_some_and(|version| version < FAIR_SERVER_SINCE);
+    is_there && runtime.trim().parse::<i64>().is_ok_and(|runtime| runtime >= 0)
 }
 
 /// debugfs says so of each CPU, where 0 is off. Where it may not be read, the release tells what a kernel has by default; one
@@ -112,7 +125,7 @@ mod tests {
         }
         let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
         let pod = Group { id: CgroupId(7), path: "/pod".to_owned(), directory: home.path().join("pod"), cores: 0.1 };
-        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false };
+        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: true };
         let changes = budgets(&[pod], &kernel).unwrap();
         let said: Vec<(String, String)> = changes
             .into_iter()
@@ -125,6 +138,19 @@ mod tests {
             .collect();
         let expected = [("pod", "855000"), ("pod/a", "427500"), ("pod/b", "427500")];
         assert_eq!(said, expected.map(|(path, budget)| (path.to_owned(), budget.to_owned())));
+    }
+
+    /// Where the fair server was switched off, a throttle that the kernel does not heed is no reason to try it.
+    #[test]
+    fn from_6_12_on_the_throttle_is_one_only_where_real_time_tasks_are_grouped() {
+        let throttles = |runtime: &str, release: &str| [true, false].map(|groups| throttles(runtime, release, groups));
+        assert_eq!(throttles("950000\n", "6.11.9"), [true, true]);
+        assert_eq!(throttles("950000\n", "6.18.4"), [true, false]);
+        assert_eq!(throttles("-1\n", "6.11.9"), [false, false]);
+        assert_eq!(throttles("", "strange"), [false, false]);
+        let hierarchy = Hierarchy::at(Version::V2, "/nowhere".as_ref(), GroupBy::Scheduler);
+        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: false };
+        assert!(changes(&Sides::default(), &kernel).unwrap_err().contains("fair server"));
     }
 
     #[test]

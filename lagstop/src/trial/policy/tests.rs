@@ -1,7 +1,10 @@
 use std::{fs, path::Path};
 
 use super::*;
-use crate::model::{Cgroup, CgroupId, GroupBy, Interval, Tasks};
+use crate::{
+    model::{Cgroup, CgroupId, GroupBy, Interval, Tasks},
+    trial::{Made, undo::undo},
+};
 
 /// A hierarchy of version 2 in a directory, with cgroups of so much Load Credit.
 fn host(credits: &[(&str, f64)]) -> (tempfile::TempDir, Kernel, Sides) {
@@ -25,7 +28,12 @@ fn says(home: &Path, name: &str, file: &str) -> String {
 }
 
 fn make(changes: &[Change]) {
-    changes.iter().for_each(|change| change.make().unwrap());
+    changes.iter().for_each(|change| assert_eq!(change.make().unwrap(), Made::Yes));
+}
+
+fn put_back(changes: &[Change]) {
+    let (restored, _) = undo(changes, &mut || {});
+    assert_eq!((restored.left, restored.failed), (Vec::new(), Vec::new()));
 }
 
 const MIX: &[(&str, f64)] = &[("web", 0.1), ("api", 0.5), ("batch", 4.0), ("train", 3.4)];
@@ -38,24 +46,33 @@ fn weights_go_by_load_credit_within_limits() {
     // The fair share is 2 tasks.
     let weights = ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.weight"));
     assert_eq!(weights, ["1000", "400", "50", "59"]);
-    changes.iter().rev().for_each(|change| change.undo().unwrap());
+    put_back(&changes);
     assert!(MIX.iter().all(|(name, _)| says(home.path(), name, "cpu.weight") == "100"));
 }
 
 #[test]
 fn the_heaviest_are_idle_and_their_weight_is_kept() {
     let (home, kernel, sides) = host(MIX);
+    fs::write(home.path().join("batch/cpu.weight"), "250\n").unwrap();
     let changes = Policy::Idle.changes(&sides, &kernel).unwrap();
     make(&changes);
     let idle = ["web", "api", "batch", "train"].map(|name| says(home.path(), name, "cpu.idle"));
     assert_eq!(idle, ["0", "0", "1", "0"], "it has more than half of what is heavy");
-    // The kernel forgets the weight of a cgroup that becomes idle: it is written behind it.
-    fs::write(home.path().join("batch/cpu.weight"), "1").unwrap();
-    changes.iter().rev().for_each(|change| change.undo().unwrap());
+    // The kernel forgets the weight of a cgroup that becomes idle, and gives it the usual one: its own is written behind it.
+    fs::write(home.path().join("batch/cpu.weight"), "100").unwrap();
+    put_back(&changes);
     assert_eq!(
         (says(home.path(), "batch", "cpu.idle"), says(home.path(), "batch", "cpu.weight")),
-        ("0".into(), "100".into())
+        ("0".into(), "250".into())
     );
+}
+
+#[test]
+fn what_somebody_has_made_idle_gets_no_weight() {
+    let (home, kernel, sides) = host(MIX);
+    fs::write(home.path().join("batch/cpu.idle"), "1\n").unwrap();
+    let changes = Policy::Weight.changes(&sides, &kernel).unwrap();
+    assert!(changes.len() == 3 && changes.iter().all(|change| !change.what().contains("/batch/")), "{changes:?}");
 }
 
 #[test]
@@ -128,7 +145,7 @@ fn the_dynamic_one_follows_load_credit_but_not_every_wiggle() {
     assert_eq!(step([2.1, 2.0, 2.0, 1.9]), "0011", "at the border nobody changes sides");
     assert_eq!(step([6.0, 0.5, 4.0, 0.5]), "1010");
     assert_eq!(step([0.0, 0.0, 0.0, 0.0]), "1010", "nobody ran");
-    made.iter().rev().for_each(|change| change.undo().unwrap());
+    put_back(&made);
     assert_eq!(idle(), "0000");
     assert!(MIX.iter().all(|(name, _)| says(home.path(), name, "cpu.weight") == "100"));
 }

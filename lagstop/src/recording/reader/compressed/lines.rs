@@ -10,7 +10,7 @@ use std::{
 use zstd::stream::read::Decoder;
 
 use super::{Frame, Piece};
-use crate::recording::reader::{error::Problem, frames::Kind};
+use crate::recording::reader::{error::Problem, frames::Kind, room};
 
 /// What a frame may want to keep of what it said: zstd's own limit for those that are sent around.
 const LARGEST_WINDOW: u32 = 27;
@@ -23,6 +23,8 @@ const BUFFER: usize = 128 << 10;
 /// Reads the lines of a frame, one after the other.
 pub(super) struct FrameLines {
     reader: BufReader<Decoder<'static, BufReader<Piece>>>,
+    /// The longest line that is read of any recording, and of one that is compressed to so little.
+    limit: u64,
     longest: u64,
     line: Vec<u8>,
     number: u64,
@@ -51,7 +53,8 @@ impl FrameLines {
         decoder.window_log_max(LARGEST_WINDOW).map_err(Problem::Read)?;
         Ok(Self {
             reader: BufReader::with_capacity(BUFFER, decoder.single_frame()),
-            longest,
+            limit: longest,
+            longest: longest.min(room::line(frame.end - frame.start)),
             line: Vec::new(),
             number: 0,
             bytes: 0,
@@ -76,7 +79,8 @@ impl FrameLines {
         }
         self.bytes += self.line.len() as u64;
         if self.line.len() as u64 > self.longest {
-            return Err(Problem::TooLong { limit: self.longest });
+            let is_explained = self.longest >= self.limit;
+            return Err(if is_explained { Problem::TooLong { limit: self.limit } } else { Problem::Bomb });
         }
         if self.bytes > self.suspicious {
             return Err(Problem::Bomb);

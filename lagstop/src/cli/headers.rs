@@ -1,0 +1,74 @@
+//! Headers for a server: in a file, one a line, for on the command line everybody on the host can read them.
+
+use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
+
+use super::say;
+use crate::plain::plain;
+
+/// As in `X-Scope-OrgID:team`.
+pub(super) fn header(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE, as in X-Scope-OrgID:team")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// Those in a file, without empty lines and those that begin with #. Says so where others may read it.
+pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, String> {
+    let cannot = |error: io::Error| format!("the headers in {} cannot be read: {}", path.display(), plain(&error));
+    let text = fs::read_to_string(path).map_err(cannot)?;
+    let headers = parse(&text).map_err(|line| {
+        // Not the line itself: it is a secret, most likely.
+        format!("{}: line {line} is not a header: write it as NAME: VALUE", path.display())
+    })?;
+    if headers.is_empty() {
+        return Err(format!("there is no header in {}", path.display()));
+    }
+    if fs::metadata(path).is_ok_and(|metadata| is_for_all(metadata.permissions().mode())) {
+        say(format_args!("lagstop: everybody on this host can read {0}: run chmod o= {0}\n", path.display()));
+    }
+    Ok(headers)
+}
+
+/// What is in it, or the number of the line that is none.
+fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
+    let lines = text.lines().map(str::trim).enumerate();
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|(n, line)| header(line).ok().filter(|(name, _)| !name.is_empty()).ok_or(n + 1)).collect()
+}
+
+/// May others than its owner and group read it? Secrets of Kubernetes belong to a group.
+const fn is_for_all(mode: u32) -> bool {
+    mode & 0o004 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_has_a_name_and_a_value() {
+        assert_eq!(header("X-Scope-OrgID: team"), Ok(("X-Scope-OrgID".to_owned(), "team".to_owned())));
+        assert!(header("team").is_err());
+    }
+
+    #[test]
+    fn a_file_has_a_header_a_line() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("headers");
+        let read = |text: &str| {
+            fs::write(&file, text).unwrap();
+            headers_in(&file)
+        };
+        let two = read("# for the gateway\nAuthorization: Bearer a:b\n\nX-Scope-OrgID:team\n").unwrap();
+        assert_eq!(two[0], ("Authorization".to_owned(), "Bearer a:b".to_owned()));
+        assert_eq!(two[1], ("X-Scope-OrgID".to_owned(), "team".to_owned()));
+        let wrong = read("a: b\nhush\n").unwrap_err();
+        assert!(wrong.contains("line 2 is not a header") && !wrong.contains("hush"), "{wrong}");
+        assert!(read(": hush\n").is_err() && read("# nothing\n").unwrap_err().contains("there is no header"));
+        assert!(headers_in(&home.path().join("none")).unwrap_err().contains("No such file"));
+    }
+
+    #[test]
+    fn a_file_is_for_its_owner_and_group() {
+        assert!(is_for_all(0o100_644) && !is_for_all(0o100_600) && !is_for_all(0o100_440));
+    }
+}

@@ -1,0 +1,101 @@
+//! Commands are for the boot that was recorded: on another host, or after another boot, a path or an inode number is some
+//! other cgroup's. And a recording may have been made up by whoever sends it.
+
+use super::{Planned, Report};
+use crate::model::Session;
+
+/// Why there are none, and how to get them.
+const WHY: &str = "No commands are shown: the recording is of another host, or of this one before it was booted. They might \
+                   change other cgroups here than were recorded, and whoever made the recording chose some of their words. \
+                   With --commands they are shown all the same.";
+
+/// Is it `here` that was recorded, by the id of the boot? What is not known is elsewhere.
+fn is_of(session: &Session, here: Option<&str>) -> bool {
+    here.is_some_and(|here| !here.is_empty() && session.boot_id == here)
+}
+
+impl Report {
+    /// Without its commands, and with a word on that, unless it is of the boot with the id `here`.
+    #[must_use]
+    pub fn with_commands_only_of(mut self, here: Option<&str>) -> Self {
+        if !is_of(&self.session, here) {
+            let advice = self.findings.iter_mut().flat_map(|finding| &mut finding.advice);
+            let taken = advice.filter_map(|advice| advice.command.take()).count();
+            self.commands_withheld = (taken > 0).then(|| WHY.to_owned());
+        }
+        self
+    }
+}
+
+impl Planned {
+    /// Without its commands, and with a word on that, unless `session`, from which it was made, is of the boot with the id
+    /// `here`.
+    #[must_use]
+    pub fn with_commands_only_of(mut self, session: &Session, here: Option<&str>) -> Self {
+        if !is_of(session, here) {
+            let taken = self.cgroups.iter_mut().filter_map(|cgroup| cgroup.command.take()).count();
+            self.commands_withheld = (taken > 0).then(|| WHY.to_owned());
+        }
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::{Fleet, Pictures, Thresholds, diagnose, fixture},
+        report::{fleet, html, json, markdown, text},
+    };
+
+    fn report() -> Report {
+        diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default())
+    }
+
+    /// In every form, of one host and of several.
+    fn written(report: &Report) -> Vec<String> {
+        let fleet = Fleet::new(vec![report.clone(), report.clone()]);
+        let pictures = [Pictures::default(), Pictures::default()];
+        vec![
+            text::render(report, text::Options::default()),
+            markdown::render(report),
+            html::render(report, &pictures[0]),
+            json::render(report).unwrap(),
+            fleet::markdown(&fleet),
+            html::render_fleet(&fleet, &pictures),
+            fleet::json(&fleet).unwrap(),
+        ]
+    }
+
+    /// Without what lines are broken with.
+    fn has(written: &str, what: &str) -> bool {
+        written.split_whitespace().collect::<Vec<_>>().join(" ").contains(what)
+    }
+
+    #[test]
+    fn commands_are_for_the_boot_that_was_recorded() {
+        let boot = fixture::session().boot_id;
+        assert!(report().findings.iter().flat_map(|finding| &finding.advice).any(|advice| advice.command.is_some()));
+        assert_eq!(report().with_commands_only_of(Some(&boot)), report());
+        for here in [None, Some(""), Some("another")] {
+            let report = report().with_commands_only_of(here);
+            for written in written(&report) {
+                assert!(!has(&written, "sudo ") && has(&written, "With --commands they are shown"), "{written}");
+            }
+        }
+        assert!(written(&report()).iter().all(|written| has(written, "sudo ") && !has(written, "--commands")));
+    }
+
+    #[test]
+    fn a_recording_that_does_not_say_of_which_boot_it_is_is_of_no_host() {
+        let session = Session { boot_id: String::new(), ..fixture::session() };
+        let report = diagnose(&session, &fixture::overloaded(40), &Thresholds::default());
+        assert!(report.with_commands_only_of(Some("")).commands_withheld.is_some());
+    }
+
+    #[test]
+    fn nothing_is_said_where_there_are_no_commands() {
+        let report = diagnose(&fixture::session(), &[], &Thresholds::default());
+        assert_eq!(report.clone().with_commands_only_of(None), report);
+    }
+}

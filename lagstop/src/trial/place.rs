@@ -1,0 +1,127 @@
+//! Whether what a trial changes can be put back from here, whatever becomes of it.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::plain::plain;
+
+/// `PROC_PID_INIT_INO`, include/linux/proc_ns.h: the host's PID namespace.
+const HOSTS_PIDS: &str = "pid:[4026531836]";
+/// What process 1 sees. It is the host's where the PID namespace is.
+const HOSTS_ROOT: &str = "/proc/1/root";
+
+/// Where this process runs, as far as it matters to who puts things back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Is it in the host's PID namespace? When the first process of another one ends, all in it are killed.
+    pids: Result<bool, String>,
+    /// Is the directory of the journal the host's? What is in a container's own is gone with it.
+    journals: Result<bool, String>,
+    /// That directory, or the nearest above it that is there.
+    directory: PathBuf,
+}
+
+impl Place {
+    /// Looks around; the journal would be at `journal`.
+    pub fn look(journal: &Path) -> Self {
+        let pids = fs::read_link("/proc/self/ns/pid").map(|namespace| namespace == Path::new(HOSTS_PIDS));
+        let directory = journal.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
+        let directory = directory.unwrap_or_else(|| PathBuf::from("/"));
+        let journals = is_same(&directory, Path::new(HOSTS_ROOT));
+        Self {
+            pids: pids.map_err(|error| format!("/proc/self/ns/pid: {}", plain(&error))),
+            journals: journals.map_err(|error| format!("{HOSTS_ROOT}: {}", plain(&error))),
+            directory,
+        }
+    }
+
+    /// A container, for tests.
+    #[cfg(test)]
+    pub(crate) fn elsewhere() -> Self {
+        Self { pids: Ok(false), journals: Ok(false), directory: PathBuf::from("/run") }
+    }
+
+    /// Why nothing is to be changed from here.
+    pub fn refusal(&self) -> Option<String> {
+        let what = match (&self.pids, &self.journals) {
+            (Ok(false), _) => {
+                "this is a PID namespace of its own, as in a container: who would undo the changes ends with it"
+                    .to_owned()
+            }
+            (Err(why), _) => format!("it cannot be told whether this is the host's PID namespace ({why})"),
+            (_, Ok(false)) => format!(
+                "{} is not the host's, as in a container: what says how to undo the changes would be gone with it",
+                self.directory.display()
+            ),
+            (Ok(true), _) => return None,
+        };
+        Some(format!(
+            "{what}. Run it on the host; or use --force, and know that undo is not guaranteed: if this container ends, \
+             changes stay on the host"
+        ))
+    }
+
+    /// What could not be told, where that is no reason to refuse.
+    pub fn doubt(&self) -> Option<String> {
+        let why = self.journals.as_ref().err()?;
+        Some(format!(
+            "it cannot be told whether {} is the host's ({why}): if this is a container and it ends, changes may stay on \
+             the host",
+            self.directory.display()
+        ))
+    }
+}
+
+/// Is `directory`, which no link leads to, the same below `root`?
+fn is_same(directory: &Path, root: &Path) -> io::Result<bool> {
+    let id = |found: fs::Metadata| (found.dev(), found.ino());
+    let here = fs::metadata(directory).map(id)?;
+    match fs::metadata(root.join(directory.strip_prefix("/").unwrap_or(directory))) {
+        Ok(there) => Ok(id(there) == here),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && root.exists() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outside_of_the_hosts_processes_or_files_nothing_is_changed() {
+        let place = |pids: Result<bool, &str>, journals: Result<bool, &str>| Place {
+            pids: pids.map_err(str::to_owned),
+            journals: journals.map_err(str::to_owned),
+            directory: "/run".into(),
+        };
+        assert_eq!(place(Ok(true), Ok(true)).refusal(), None);
+        for (refused, why) in [
+            (place(Ok(false), Ok(true)), "PID namespace of its own"),
+            (place(Err("no proc"), Ok(true)), "no proc"),
+            (place(Ok(true), Ok(false)), "/run is not the host's"),
+        ] {
+            let refusal = refused.refusal().unwrap();
+            assert!([why, "--force", "not guaranteed"].iter().all(|said| refusal.contains(said)), "{refusal}");
+        }
+        // As where process 1 may not be looked at.
+        let unknown = place(Ok(true), Err("Permission denied"));
+        assert_eq!((unknown.refusal(), place(Ok(true), Ok(true)).doubt()), (None, None));
+        assert!(unknown.doubt().unwrap().contains("Permission denied"));
+    }
+
+    #[test]
+    fn directories_are_told_apart_by_more_than_their_names() {
+        let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir(home.path().join("run")).unwrap();
+        let run = home.path().join("run").canonicalize().unwrap();
+        assert!(is_same(&run, Path::new("/")).unwrap());
+        assert!(!is_same(&run, other.path()).unwrap(), "it is not there");
+        let same_name = other.path().join(run.strip_prefix("/").unwrap());
+        fs::create_dir_all(same_name).unwrap();
+        assert!(!is_same(&run, other.path()).unwrap());
+        assert!(is_same(&run, &home.path().join("nowhere")).is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! Cgroups that live for a moment, and many of them.
+
+use std::{
+    collections::BTreeMap,
+    io::{Read as _, Write as _},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lagstop::model::CgroupId;
+
+use crate::{
+    Test,
+    fixture::{TestCgroup, is_slow},
+    recorder::{Recorder, Recording},
+};
+
+pub(crate) const TESTS: &[Test] = &[("ten_thousand_cgroups_that_come_and_go_have_a_row_each", come_and_go)];
+
+/// How many there are, and how many come in a second at most.
+const CGROUPS: u32 = 10_000;
+const A_SECOND: u32 = 350;
+/// Says that it is there, waits until it is told to go on, and works a little.
+const WORK: &str = "echo; read line; n=0; while [ $n -lt 500 ]; do n=$((n + 1)); done";
+
+/// With the rows that there are by default, and intervals as they are by default.
+fn come_and_go() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("host.jsonl.zst");
+    let mut recorder = Recorder::start(&["--output", path.to_str().unwrap()]);
+    let (count, start) = (if is_slow() { CGROUPS / 25 } else { CGROUPS }, Instant::now());
+    let mut used: BTreeMap<CgroupId, u64> = BTreeMap::new();
+    for n in 0..count {
+        let cgroup = TestCgroup::new(&format!("moment{n}"));
+        work_in(&cgroup);
+        used.insert(cgroup.id(), cgroup.cpu_ns());
+        drop(cgroup);
+        thread::sleep((Duration::from_secs(1) / A_SECOND * (n + 1)).saturating_sub(start.elapsed()));
+    }
+    let rate = f64::from(count) / start.elapsed().as_secs_f64();
+    // The last ones are in an interval, too.
+    thread::sleep(Duration::from_millis(1_500));
+    recorder.interrupt();
+
+    let recording = Recording::read(&path);
+    let mut measured: BTreeMap<CgroupId, u64> = BTreeMap::new();
+    for cgroup in recording.intervals.iter().flat_map(|interval| &interval.cgroups) {
+        *measured.entry(cgroup.id).or_default() += cgroup.totals.cpu_ns.0;
+    }
+    let lost: u64 = recording.intervals.iter().map(|interval| interval.host.lost.cgroup_overflows).sum();
+    let found = used.keys().filter(|id| measured.contains_key(id)).count();
+    println!("{count} cgroups, {rate:.0} a second: {found} have a row of their own, {lost} switches went to (other)");
+    assert_eq!((lost, found), (0, used.len()));
+    // Each has its own CPU time, and nothing of whoever had its row before.
+    let strayed: Vec<(u64, u64)> = used
+        .iter()
+        .map(|(id, used)| (measured[id], *used))
+        .filter(|(measured, used)| measured.abs_diff(*used) > used / 20 + 50_000)
+        .collect();
+    assert!(
+        strayed.is_empty(),
+        "{} of {count} differ; measured, and the kernel's: {:?}",
+        strayed.len(),
+        &strayed[..strayed.len().min(5)]
+    );
+    let (measured, used): (u64, u64) = (used.keys().map(|id| measured[id]).sum(), used.values().sum());
+    println!("CPU time of all: measured {measured}, the kernel says {used}");
+    assert!(measured.abs_diff(used) <= used / 100, "{measured} of {used}");
+}
+
+/// One short process, moved while it sleeps: no time of one cgroup is booked to the other with its next switch.
+fn work_in(cgroup: &TestCgroup) {
+    let mut shell = Command::new("sh");
+    let mut shell = shell.args(["-c", WORK]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    cgroup.take_in(shell.id());
+    shell.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(shell.wait().unwrap().success());
+}
