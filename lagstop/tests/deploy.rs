@@ -10,6 +10,7 @@ use std::{
 };
 
 use lagstop::kernel::Capability;
+use lagstop_ebpf::{DEFAULT_ROWS, ROWS_A_PAGE, TotalsPage};
 use serde_json::{Map, Value, json};
 
 fn deploy() -> PathBuf {
@@ -36,9 +37,26 @@ fn container(documents: &[Value]) -> &Value {
     &daemonset(documents)["spec"]["template"]["spec"]["containers"][0]
 }
 
-/// A variable of the container as it is where it runs.
+/// Variables of the container as they are where it runs.
 fn expand(argument: &str) -> String {
-    argument.replace("$(NODE_ADDRESS)", "192.0.2.7")
+    ["NODE", "POD"].iter().fold(argument.to_owned(), |argument, whose| {
+        let variable = format!("$({whose}_ADDRESS)");
+        argument.replace(&format!("[{variable}]"), "[2001:db8::7]").replace(&variable, "192.0.2.7")
+    })
+}
+
+/// The only NetworkPolicy of a rendering.
+fn policy<'d>(name: &str, documents: &'d [Value]) -> &'d Value {
+    let mut policies = documents.iter().filter(|document| document["kind"] == "NetworkPolicy");
+    let policy = policies.next().unwrap_or_else(|| panic!("{name} is open to everybody"));
+    assert!(policies.next().is_none(), "{name}");
+    &policy["spec"]
+}
+
+/// What follows `flag` in the arguments.
+fn value_of<'a>(arguments: &[&'a str], flag: &str) -> Option<&'a str> {
+    let at = arguments.iter().position(|argument| *argument == flag)?;
+    arguments.get(at + 1).copied()
 }
 
 fn texts(list: &Value) -> Vec<&str> {
@@ -121,16 +139,15 @@ fn whatever_is_rendered_is_as_kubernetes_publishes_it() {
             *kinds.entry(document["kind"].as_str().unwrap().to_owned()).or_insert(0) += 1;
         }
     }
-    let expected = [("DaemonSet", 5), ("Namespace", 3), ("NetworkPolicy", 2), ("PodMonitor", 3), ("ServiceAccount", 5)];
+    let expected = [("DaemonSet", 5), ("Namespace", 3), ("NetworkPolicy", 5), ("PodMonitor", 3), ("ServiceAccount", 5)];
     assert_eq!(kinds, expected.map(|(kind, number)| (kind.to_owned(), number)).into());
 }
 
 #[test]
 fn resources_are_as_kubernetes_publishes_them_before_they_are_rendered() {
     let schemas = Schemas::read();
-    let files = ["base/namespace", "base/serviceaccount", "base/daemonset"];
-    let components = ["components/podmonitor/podmonitor", "components/networkpolicy/networkpolicy"];
-    for file in files.into_iter().chain(components) {
+    let base = ["base/namespace", "base/serviceaccount", "base/networkpolicy", "base/daemonset"];
+    for file in base.into_iter().chain(["components/podmonitor/podmonitor"]) {
         for document in documents(&deploy().join(format!("kubernetes/{file}.yaml"))) {
             assert_eq!(schemas.errors(&document), Vec::<String>::new(), "{file}");
         }
@@ -162,7 +179,7 @@ fn what_kubernetes_does_not_know_is_an_error() {
 
 #[test]
 fn privileges_are_no_more_than_what_is_documented() {
-    const LEAST: [&str; 3] = ["BPF", "PERFMON", "DAC_READ_SEARCH"];
+    const LEAST: [&str; 2] = ["BPF", "PERFMON"];
     const LISTENERS: [&str; 5] = ["BPF", "PERFMON", "DAC_READ_SEARCH", "SYS_PTRACE", "SYS_ADMIN"];
     let known = Capability::ALL.map(Capability::name);
     for (name, documents) in renderings() {
@@ -189,6 +206,88 @@ fn privileges_are_no_more_than_what_is_documented() {
         assert_eq!(pod["automountServiceAccountToken"], false, "{name}");
         let mounts = container(&documents)["volumeMounts"].as_array().unwrap();
         assert!(mounts.iter().all(|mount| mount["readOnly"] == true), "{name}");
+    }
+}
+
+#[test]
+fn nobody_reaches_it_but_whom_a_policy_names() {
+    for (name, documents) in renderings() {
+        let policy = policy(&name, &documents);
+        assert_eq!(policy["podSelector"], daemonset(&documents)["spec"]["selector"], "{name}");
+        assert_eq!(texts(&policy["policyTypes"]), ["Ingress", "Egress"], "{name}");
+        let rules = policy["ingress"].as_array().unwrap();
+        assert_eq!(rules.len(), 1, "{name}");
+        let from = rules[0]["from"].as_array().unwrap_or_else(|| panic!("{name} lets everybody in"));
+        assert!(!from.is_empty(), "{name} lets everybody in");
+        for peer in from {
+            let labels = peer["namespaceSelector"]["matchLabels"].as_object();
+            assert!(labels.is_some_and(|labels| !labels.is_empty()), "{name} lets every namespace in: {peer}");
+        }
+        assert_eq!(rules[0]["ports"], json!([{ "protocol": "TCP", "port": "metrics" }]), "{name}");
+        let arguments = texts(&container(&documents)["args"]);
+        let listen = value_of(&arguments, "--listen").unwrap();
+        assert!(listen.contains("$(POD_ADDRESS)"), "{name} listens on {listen}");
+    }
+}
+
+#[test]
+fn it_reaches_nobody_but_whom_it_was_told_of() {
+    for (name, documents) in renderings() {
+        let arguments = texts(&container(&documents)["args"]);
+        // Names are looked up.
+        let mut wanted: Vec<u64> = if arguments.contains(&"--otlp") { vec![53, 53] } else { Vec::new() };
+        for flag in ["--kubelet", "--otlp"] {
+            let port = |url: &str| url.split(['/', ':']).find_map(|part| part.parse::<u64>().ok());
+            wanted.extend(value_of(&arguments, flag).map(|url| port(url).unwrap_or_else(|| panic!("{name}: {url}"))));
+        }
+        let rules = policy(&name, &documents)["egress"].as_array().unwrap();
+        let ports = rules.iter().flat_map(|rule| rule["ports"].as_array().unwrap());
+        let mut allowed: Vec<u64> = ports.map(|port| port["port"].as_u64().unwrap()).collect();
+        wanted.sort_unstable();
+        allowed.sort_unstable();
+        assert_eq!(allowed, wanted, "{name}");
+    }
+}
+
+#[test]
+fn probes_see_a_reader_that_hangs() {
+    for (name, documents) in renderings() {
+        let container = container(&documents);
+        let is_encrypted = texts(&container["args"]).contains(&"--web-config");
+        for (probe, path) in
+            [("startupProbe", "/-/healthy"), ("livenessProbe", "/-/ready"), ("readinessProbe", "/-/ready")]
+        {
+            let probe = &container[probe];
+            // Clients must have a certificate there, and the kubelet has none.
+            if name == "kubernetes-secured" {
+                assert_eq!(probe["tcpSocket"], json!({ "port": "metrics" }), "{name}");
+                assert_eq!(probe.get("httpGet"), None, "{name}");
+                continue;
+            }
+            let get = &probe["httpGet"];
+            assert_eq!((&get["path"], &get["port"]), (&json!(path), &json!("metrics")), "{name}");
+            assert_eq!(get["scheme"], if is_encrypted { json!("HTTPS") } else { Value::Null }, "{name}");
+        }
+        // Readings that come late are no reason to begin anew.
+        let liveness = &container["livenessProbe"];
+        let patience = liveness["periodSeconds"].as_u64().unwrap() * liveness["failureThreshold"].as_u64().unwrap();
+        assert!(patience >= 300, "{name}: {patience} s");
+    }
+}
+
+#[test]
+fn memory_is_enough_for_as_many_cpus_as_it_says() {
+    const MIB: f64 = 1_048_576.0;
+    let page = size_of::<TotalsPage>() as f64;
+    let of_a_cpu = page * f64::from(DEFAULT_ROWS.div_ceil(ROWS_A_PAGE)) / MIB;
+    // As the README and the chart have it.
+    assert!((0.25..=0.3).contains(&of_a_cpu), "{of_a_cpu} MiB");
+    for (name, documents) in renderings() {
+        let cpus: u32 = if name == "helm-everything" { 768 } else { 320 };
+        let limit = container(&documents)["resources"]["limits"]["memory"].as_str().unwrap();
+        let limit: u32 = limit.strip_suffix("Mi").unwrap().parse().unwrap();
+        assert_eq!(limit, 160 + (3 * cpus).div_ceil(10), "{name}");
+        assert!(f64::from(limit) >= 160.0 + of_a_cpu * f64::from(cpus), "{name}");
     }
 }
 
@@ -290,7 +389,10 @@ fn the_units_capabilities_are_those_of_the_manifests() {
     let all = renderings();
     let mut unit = listed("lagstop.service", "AmbientCapabilities=");
     assert_eq!(unit, listed("lagstop.service", "CapabilityBoundingSet="));
-    assert_eq!(unit, texts(&container(&all["kubernetes-base"])["securityContext"]["capabilities"]["add"]));
+    // The unit's user is not root, whom the container is: what only root may read takes a capability.
+    let mut base = texts(&container(&all["kubernetes-base"])["securityContext"]["capabilities"]["add"]);
+    base.push("DAC_READ_SEARCH");
+    assert_eq!(unit, base);
     unit.extend(listed("listeners.conf", "AmbientCapabilities="));
     assert_eq!(listed("listeners.conf", "AmbientCapabilities="), listed("listeners.conf", "CapabilityBoundingSet="));
     assert_eq!(unit, texts(&container(&all["kubernetes-everything"])["securityContext"]["capabilities"]["add"]));

@@ -3,6 +3,7 @@
 //!
 //! Renderings are committed, each with a hash of its sources: that they are of now is tested without these programs.
 
+mod refusals;
 mod renderings;
 mod schemas;
 
@@ -50,6 +51,9 @@ pub(crate) enum ManifestsError {
     /// What is there is not what would be made.
     #[error("{} is out of date: run `cargo xtask manifests`", .0.display())]
     OutOfDate(PathBuf),
+    /// The chart takes what it must not.
+    #[error("helm renders the chart with {0}, which it is to refuse")]
+    NotRefused(String),
     /// What was published is not as expected.
     #[error("{}: {what}", path.display())]
     Schema {
@@ -81,7 +85,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Ma
             return Err(ManifestsError::OutOfDate(path));
         }
     }
-    Ok(())
+    refusals::check(&deploy)
 }
 
 fn read(path: &Path) -> Result<String, ManifestsError> {

@@ -27,7 +27,7 @@ enum By {
 
 const CHART: &str = "helm/lagstop";
 /// A helm that was built from its module's source takes Kubernetes for an old one otherwise.
-const HELM: [&str; 7] = ["template", "lagstop", CHART, "--namespace", "lagstop", "--kube-version", "1.36.0"];
+pub(super) const HELM: [&str; 7] = ["template", "lagstop", CHART, "--namespace", "lagstop", "--kube-version", "1.36.0"];
 
 /// All of them.
 pub(super) const ALL: [Rendering; 5] = [

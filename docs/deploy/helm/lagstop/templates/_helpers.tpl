@@ -24,14 +24,30 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* Of the root context and a path. By TCP where there is TLS: the kubelet has no certificate to show. */}}
+{{/* Of the root context and a path. By TCP where clients must have a certificate: the kubelet has none to show. */}}
 {{- define "lagstop.probe" -}}
-{{- if (index . 0).Values.webConfig.existingSecret -}}
+{{- $web := (index . 0).Values.webConfig -}}
+{{- if and $web.existingSecret $web.clientCertificates -}}
 tcpSocket:
   port: metrics
 {{- else -}}
 httpGet:
   path: {{ index . 1 }}
   port: metrics
+  {{- if $web.existingSecret }}
+  scheme: HTTPS
+  {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* MiB that lagstop may take: 160, and three tenths for each CPU. */}}
+{{- define "lagstop.memory" -}}
+{{- add 160 (div (add (mul 3 (int .Values.cpus)) 9) 10) }}
+{{- end }}
+
+{{/* The resources, with a memory limit where they name none. */}}
+{{- define "lagstop.resources" -}}
+{{- $limits := dict "memory" (printf "%sMi" (include "lagstop.memory" .)) }}
+{{- $all := dict "limits" $limits }}
+{{- toYaml (mergeOverwrite $all (deepCopy .Values.resources)) }}
 {{- end }}
