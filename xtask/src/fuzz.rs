@@ -1,7 +1,9 @@
-//! `cargo xtask fuzz`: libFuzzer on what reads recordings, for a bounded time, and what it begins with.
+//! `cargo xtask fuzz`: libFuzzer on what reads what others wrote, for a bounded time, and what it begins with.
 
 mod build;
+mod run;
 mod seeds;
+mod target;
 
 use std::{
     fs, io,
@@ -9,20 +11,19 @@ use std::{
     process::Command,
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::{
-    command::{CommandError, run as run_command},
-    workspace::Workspace,
-};
+use self::{run::Done, target::Target};
+use crate::{command::CommandError, workspace::Workspace};
 
-/// Throw made-up recordings at what reads them. fuzz/README.md says what to do with a finding
+/// Throw made-up recordings, configurations and answers at what reads them. fuzz/README.md says what to do with a finding
 ///
 /// The committed corpus is read and never written. What is found on top is kept in target/fuzz.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   cargo xtask fuzz                                  All targets, for a minute together
   cargo xtask fuzz --target recording --seconds 600 One of them, for longer
+  cargo xtask fuzz --executions 10000000            All, until they were executed so often together
   cargo xtask fuzz --seeds                          Write the corpus anew, after a change of the format")]
 pub(crate) struct Arguments {
     /// Run this one alone
@@ -31,35 +32,24 @@ pub(crate) struct Arguments {
     /// How long, over all targets
     #[arg(long, default_value_t = 60)]
     seconds: u64,
+    /// How often, over all targets, however long that takes
+    #[arg(long, value_name = "NUMBER", conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    executions: Option<u64>,
     /// Run nothing; write the seeds of the corpus and the dictionary
     #[arg(long)]
     seeds: bool,
 }
 
-/// What is in fuzz/fuzz_targets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Target {
-    /// Any file, read in every way
-    Recording,
-    /// What was read, written and read back
-    #[value(name = "round_trip")]
-    RoundTrip,
+/// What is refused: longer files (a recording of ten intervals has room), slower ones, and those that take more memory: no
+/// recording takes 200 MB more than its own size explains, and the fuzzer keeps its corpus beside it.
+const LIMITS: [&str; 4] = ["-max_len=65536", "-timeout=10", "-rss_limit_mb=512", "-malloc_limit_mb=256"];
+
+/// How long a target goes on.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Seconds(u64),
+    Executions(u64),
 }
-
-impl Target {
-    const ALL: [Self; 2] = [Self::Recording, Self::RoundTrip];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Recording => "recording",
-            Self::RoundTrip => "round_trip",
-        }
-    }
-}
-
-/// What is refused: longer files (a recording of ten intervals has room), slower ones, and those that take more memory: a
-/// line may have 256 MiB.
-const LIMITS: [&str; 3] = ["-max_len=65536", "-timeout=10", "-rss_limit_mb=1536"];
 
 /// Why it did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -107,26 +97,42 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Fu
     }
     let targets = arguments.target.map_or_else(|| Target::ALL.to_vec(), |target| vec![target]);
     let programs = build::build(workspace)?;
-    let seconds = arguments.seconds.div_ceil(targets.len() as u64).max(1);
-    targets.into_iter().try_for_each(|target| fuzz(workspace, &programs, target, seconds))
+    let mut all = Vec::with_capacity(targets.len());
+    for &target in &targets {
+        let until = match arguments.executions {
+            Some(executions) => Until::Executions(target.share(executions, &targets)),
+            None => Until::Seconds(arguments.seconds.div_ceil(targets.len() as u64).max(1)),
+        };
+        all.push((target, fuzz(workspace, &programs, target, until)?));
+    }
+    println!("\nWithout a finding:");
+    for (target, Done { executions, peak_mib }) in &all {
+        println!("{:>12} {executions:>12} executions, {peak_mib:>4} MiB at most", target.name());
+    }
+    println!("{:>12} {:>12} executions", "all", all.iter().map(|(_, done)| done.executions).sum::<u64>());
+    Ok(())
 }
 
-fn fuzz(workspace: &Workspace, programs: &Path, target: Target, seconds: u64) -> Result<(), FuzzError> {
+fn fuzz(workspace: &Workspace, programs: &Path, target: Target, until: Until) -> Result<Done, FuzzError> {
     let of_target = |folder: &str| workspace.target().join("fuzz").join(folder).join(target.name());
     let (found, artifacts) = (of_target("corpus"), of_target("artifacts"));
     for folder in [&found, &artifacts] {
         fs::create_dir_all(folder).map_err(FuzzError::file(folder))?;
     }
     let fuzz = workspace.root().join("fuzz");
-    println!("{}: {seconds} s", target.name());
+    let (said, limit) = match until {
+        Until::Seconds(seconds) => (format!("{seconds} s"), format!("-max_total_time={seconds}")),
+        Until::Executions(executions) => (format!("{executions} executions"), format!("-runs={executions}")),
+    };
+    println!("{}: {said}", target.name());
     let mut command = Command::new(programs.join(target.name()));
+    command.args(LIMITS).arg(limit).arg(format!("-artifact_prefix={}/", artifacts.display()));
+    if target.is_of_recordings() {
+        command.arg(format!("-dict={}", fuzz.join(seeds::DICTIONARY).display()));
+    }
     command
-        .args(LIMITS)
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(format!("-dict={}", fuzz.join(seeds::DICTIONARY).display()))
-        .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(["-print_final_stats=1", "-print_funcs=0", "-verbosity=0"])
         // The first takes what is new.
         .args([found, fuzz.join("corpus").join(target.name())]);
-    run_command(&mut command).map_err(|source| FuzzError::Found { target: target.name(), source, artifacts })
+    run::run(&mut command).map_err(|source| FuzzError::Found { target: target.name(), source, artifacts })
 }

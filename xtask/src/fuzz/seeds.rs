@@ -1,4 +1,4 @@
-//! What fuzzing begins with: small recordings of every form, and each kind of fault.
+//! What fuzzing begins with: small recordings of every form, and each kind of fault; and what others write.
 //!
 //! They are cut out of a real recording, so that they say what recordings say. Files in the corpus that are not made here
 //! are what was found, by the name of `found-…`.
@@ -6,11 +6,12 @@
 mod dictionary;
 mod faults;
 mod sources;
+mod texts;
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use self::sources::Sources;
-use super::{FuzzError, Target};
+use super::{FuzzError, target::Target};
 use crate::workspace::Workspace;
 
 /// Where the words are that recordings consist of, below `fuzz`.
@@ -39,6 +40,8 @@ fn all(workspace: &Workspace) -> Result<Vec<(PathBuf, Vec<u8>)>, FuzzError> {
         let folder = fuzz.join("corpus").join(target.name());
         all.extend(files.into_iter().map(|(name, bytes)| (folder.join(name), bytes)));
     }
+    let folder = |target: &Target| fuzz.join("corpus").join(target.name());
+    all.extend(texts::ALL.iter().map(|(target, name, text)| (folder(target).join(name), text.as_bytes().to_vec())));
     Ok(all)
 }
 
@@ -57,6 +60,6 @@ mod tests {
     #[test]
     fn the_corpus_is_small() {
         let all = all(&Workspace::here()).unwrap();
-        assert!(all.len() < 60 && all.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 250_000);
+        assert!(all.len() < 100 && all.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 250_000);
     }
 }

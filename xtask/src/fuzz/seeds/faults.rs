@@ -57,11 +57,26 @@ fn packed_faults(packed: &str) -> impl Iterator<Item = (&'static str, String)> {
         ("column-too-short", replaced("\"cpu_ns\":[", "\"cpu_ns\":[1],\"x\":[")),
         ("column-of-null", replaced("\"cpu_ns\":[", "\"cpu_ns\":null,\"x\":[")),
         ("ids-that-wrap", replaced("\"cgroups\":{\"id\":[", "\"cgroups\":{\"id\":[-1,9223372036854775807],\"x\":[")),
+        ("ids-that-stand-still", replaced("\"cgroups\":{\"id\":[", "\"cgroups\":{\"id\":[1,0,0,0],\"x\":[")),
+        ("too-many-ids", replaced("\"cgroups\":{\"id\":[", &many("\"cgroups\":{\"id\":[", "1", 110_000))),
+        ("all-ids-the-same", replaced("\"cgroups\":{\"id\":[", &many("\"cgroups\":{\"id\":[", "0", 16 << 20))),
+        ("too-long-a-column", replaced("\"cpu_ns\":[", &many("\"cpu_ns\":[", "0", 110_000))),
+        ("too-many-cpus", replaced("\"cpus\":[", &many("\"cpus\":[", CPU, 8_200))),
+        ("too-many-listeners", replaced("\"listeners\":[", &many("\"listeners\":[", LISTENER, 66_000))),
         ("no-names", replaced("{\"kind\":\"names\"", "{\"kind\":\"remark\"")),
         ("no-word", replaced("\"runq_wait\":\"", "\"runq_wait\":\"ZZZZZZZZZZz9 ")),
         ("recompressed", packed.to_owned()),
     ]
     .into_iter()
+}
+
+const CPU: &str = r#"{"cpu":0,"busy_ns":0,"idle_ns":0,"crowd":[]}"#;
+const LISTENER: &str = r#"{"netns":1,"address":"0.0.0.0:1"}"#;
+
+/// A list that begins with `begin` and has so many of `item`, before the one that was there.
+fn many(begin: &str, item: &str, count: usize) -> String {
+    let all = format!("{item},").repeat(count);
+    format!("{begin}{}],\"x\":[", all.trim_end_matches(','))
 }
 
 /// Encodings that the library of histograms is not to be given, and one that is good.
