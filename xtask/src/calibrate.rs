@@ -4,7 +4,6 @@ mod block;
 mod case;
 mod error;
 mod fingerprint;
-mod interrupt;
 mod load;
 mod oracle;
 mod page;
@@ -29,7 +28,6 @@ use lagstop::{
 
 use self::{
     fingerprint::FINGERPRINT,
-    interrupt::Interrupt,
     load::Load,
     plan::{Planned, Refusals},
     result::{Calibration, Case, Outcome, Setup},
@@ -37,7 +35,7 @@ use self::{
 };
 pub(crate) use error::Error;
 
-use crate::{command, machine, recorder::released, tenants::TenantsError, workspace::Workspace};
+use crate::{command, interrupt::Interrupt, machine, recorder::released, tenants::TenantsError, workspace::Workspace};
 
 /// Measure how wrong lagstop's predictions are.
 ///

@@ -2,15 +2,16 @@
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask calibrate` how far its predictions are
 //! off, `cargo xtask readme` draws what the README shows, `cargo xtask serving` measures what serving metrics costs, `cargo
 //! xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual pages and shell
-//! completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask vmtest` runs
-//! the live tests on other kernels, `cargo xtask simulate-fleet` makes a fleet up, and `cargo xtask fleet-scale` measures
-//! `lagstop fleet` over it.
+//! completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask soak` runs lagstop for long on
+//! a host that never rests, `cargo xtask vmtest` runs the live tests on other kernels, `cargo xtask simulate-fleet` makes a
+//! fleet up, and `cargo xtask fleet-scale` measures `lagstop fleet` over it.
 
 mod calibrate;
 mod command;
 mod ebpf;
 mod fleet;
 mod fuzz;
+mod interrupt;
 mod machine;
 mod manifests;
 mod overhead;
@@ -19,6 +20,7 @@ mod readme;
 mod recorder;
 mod schema;
 mod serving;
+mod soak;
 mod tenants;
 mod vmtest;
 mod work;
@@ -53,6 +55,7 @@ enum Task {
     Schema(schema::Arguments),
     Serving(serving::Arguments),
     SimulateFleet(fleet::Arguments),
+    Soak(soak::Arguments),
     Vmtest(vmtest::Arguments),
     #[command(hide = true)]
     Work(work::Work),
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Task::Serving(arguments) => finish(serving::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
+        Task::Soak(arguments) => finish(soak::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
         Task::Work(work) => work.run(),
     }

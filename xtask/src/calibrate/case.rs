@@ -11,12 +11,12 @@ use lagstop::{host::Hierarchy, trial::Policy};
 use super::{
     block::{Block, Range, change},
     error::Error,
-    interrupt::Interrupt,
     load::{LIGHT, Load},
     oracle::{Oracle, Seen, Totals, run_time},
     result::{Estimate, Figure, Measured, Outcome},
     trial::{self, Ended, Trial},
 };
+use crate::interrupt::Interrupt;
 
 /// A load goes on for so long before it is measured.
 pub(super) const SETTLES: Duration = Duration::from_secs(2);

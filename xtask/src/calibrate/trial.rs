@@ -12,8 +12,8 @@ use lagstop::trial::Policy;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
-use super::{block::Block, error::Error, interrupt::Interrupt};
-use crate::tenants::quiet;
+use super::{block::Block, error::Error};
+use crate::{interrupt::Interrupt, tenants::quiet};
 
 /// How to try a policy.
 #[derive(Clone, Debug)]

@@ -17,13 +17,13 @@ use signal_hook::{
 
 /// Whether to end.
 #[derive(Clone)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     const STEP: Duration = Duration::from_millis(50);
 
     /// Listens from now on, instead of dying of them.
-    pub(super) fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         let came = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register(signal, Arc::clone(&came))?;
@@ -31,12 +31,17 @@ impl Interrupt {
         Ok(Self(came))
     }
 
-    pub(super) fn has_come(&self) -> bool {
+    /// Ends whoever waits, as a signal would.
+    pub(crate) fn come(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_come(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Waits until `done` has something, until it is interrupted, or for so long, and gives what there is.
-    pub(super) fn wait<T>(&self, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
+    pub(crate) fn wait<T>(&self, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
         let end = Instant::now() + time;
         loop {
             let found = done();
@@ -49,12 +54,12 @@ impl Interrupt {
     }
 
     /// Sleeps, unless it is interrupted.
-    pub(super) fn sleep(&self, time: Duration) {
+    pub(crate) fn sleep(&self, time: Duration) {
         self.wait(time, || None::<()>);
     }
 
     #[cfg(test)]
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self(Arc::default())
     }
 }
