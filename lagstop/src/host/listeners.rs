@@ -30,7 +30,7 @@ const MOST_AT_ONCE: usize = 64;
 ///
 /// A dense host has hundreds of network namespaces. To read one took 130 µs on a host with 32 GB: the kernel goes through
 /// all its listeners, in a table that grows with the memory, and adds up counters of all CPUs. So only the own one and those with
-/// traffic are read each time, and no more than [`MOST_AT_ONCE`] of these; of the others the last figures are given again. They
+/// traffic are read each time, and no more than 64 of these; of the others the last figures are given again. They
 /// still hold where there was no traffic. Where there was, and others had their turn, nothing is given of the connections that
 /// wait to be accepted; what has been counted since the last turn is found with the next one, and none of it is lost.
 #[derive(Debug)]
