@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
     io::{Read as _, Write as _},
     process::{Command, Stdio},
     thread,
@@ -74,6 +75,11 @@ fn work_in(cgroup: &TestCgroup) {
     let mut shell = Command::new("sh");
     let mut shell = shell.args(["-c", WORK]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    // It has been heard before it sleeps.
+    let stat = format!("/proc/{}/stat", shell.id());
+    while !fs::read_to_string(&stat).unwrap().contains(") S ") {
+        thread::yield_now();
+    }
     cgroup.take_in(shell.id());
     shell.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(shell.wait().unwrap().success());

@@ -222,7 +222,9 @@ struct Crowd {
 impl Crowd {
     fn start() -> Self {
         let parent = TestCgroup::new("crowd");
-        let pod = parent.child(&format!("pod{}", KubeletLinks::POD));
+        let kubelet = TestCgroup::kubelet();
+        let kubepods = kubelet.child("kubepods");
+        let pod = kubepods.child(&format!("pod{}", KubeletLinks::POD));
         let container = pod.child(KubeletLinks::CONTAINER);
         let [throttled, pool, server, clients] =
             ["throttled", "pool", "server", "clients"].map(|name| parent.child(name));
@@ -241,7 +243,11 @@ impl Crowd {
         let mut overflow = loads.pop().unwrap();
         // It listens.
         overflow.line();
-        Self { _loads: loads, overflow, _cgroups: vec![container, throttled, pool, server, clients, pod, parent] }
+        Self {
+            _loads: loads,
+            overflow,
+            _cgroups: vec![container, pod, kubepods, kubelet, throttled, pool, server, clients, parent],
+        }
     }
 }
 

@@ -88,6 +88,11 @@ impl TestCgroup {
         Self::at(format!("/lagstop-test-{}-{name}", std::process::id()))
     }
 
+    /// Makes the one that kind gives a kubelet, so that it is no real one's: in there a container has the name that links tell.
+    pub(crate) fn kubelet() -> Self {
+        Self::at("/kubelet".to_owned())
+    }
+
     /// Makes one inside of this.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self::at(format!("{}/{name}", self.path))
