@@ -159,6 +159,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_recorder_interrupted_before_its_command_runs_none"),
     program("a_recorder_killed_before_its_command_leaves_nothing"),
     program("a_command_outlives_its_recorder_and_its_cgroup_does_not_outlive_it"),
+    program("what_a_killed_keeper_leaves_is_removed_when_nothing_runs_in_it"),
     program("a_full_disk_does_not_end_the_command"),
     on_a_host("every_query_of_the_dashboard_and_every_rule_has_an_answer"),
     program_on_kernel("a_cpu_that_goes_and_comes_back_is_no_hole_in_a_recording"),
