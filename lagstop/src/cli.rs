@@ -311,8 +311,9 @@ mod tests {
 
     #[test]
     fn examples_are_commands_that_there_are() {
-        let mut helps: Vec<String> =
-            Cli::command().get_subcommands().map(|command| command.clone().render_help().to_string()).collect();
+        // However wide the terminal is that this runs in.
+        let help = |command: &clap::Command| command.clone().term_width(0).render_help().to_string();
+        let mut helps: Vec<String> = Cli::command().get_subcommands().map(help).collect();
         helps.extend([TOOLS, METRICS].map(str::to_owned));
         let mut tried = 0;
         for example in helps.iter().flat_map(|text| examples(text)) {

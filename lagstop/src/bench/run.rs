@@ -403,7 +403,7 @@ fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
     for change in changes {
         let why = match change.make() {
             Ok(Made::Yes) => continue,
-            Ok(Made::No(now)) => format!("{change}: somebody else has changed it to {now}"),
+            Ok(Made::No(now)) => format!("{change}: changed by somebody else to {now}"),
             Err(error) => format!("{change}: {}", plain(&error)),
         };
         return Err(BenchError::Policy { policy, why });

@@ -114,7 +114,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     header_file: Option<PathBuf>,
 
-    /// Certificates of who may have signed the server's, in PEM [default: those that this host trusts]
+    /// CA certificates to verify the server, in PEM [default: those that this host trusts]
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 

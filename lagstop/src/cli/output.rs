@@ -55,7 +55,7 @@ pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> Failure {
     let remedy = match error.kind() {
         io::ErrorKind::NotFound => "its directory has to exist",
         io::ErrorKind::IsADirectory => "name a file in it",
-        io::ErrorKind::AlreadyExists => "it came to be there just now, or is a link that leads nowhere: name another",
+        io::ErrorKind::AlreadyExists => "something else made it just now, or it is a dangling link: name another",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or name one where there is room",
         _ if error.raw_os_error() == Some(libc::EMFILE) => "raise the limit of open files",
         _ => "name one that you may write to",

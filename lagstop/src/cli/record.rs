@@ -60,7 +60,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = positive)]
     duration: Option<Duration>,
 
-    /// Where to: a file, or - for standard output. What ends in `.zst` is compressed. A new file is for its owner alone
+    /// Where to: a file, or - for standard output. What ends in `.zst` is compressed. Only the owner can read a new file
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 

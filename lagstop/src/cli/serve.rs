@@ -34,11 +34,11 @@ Examples:
   lagstop serve --listen :9185 --web-config web.yml
                                        For others, with TLS and passwords
   lagstop serve --cgroups '/kubepods*' --top 200
-                                       The 200 dearest pods' cgroups; all others as one
+                                       The 200 busiest pods' cgroups; all others as one
   lagstop serve --otlp http://127.0.0.1:4318
-                                       Pushed to a collector of OpenTelemetry, too
+                                       Pushed to an OpenTelemetry collector, too
   lagstop serve --otlp https://otel.example:4318 --otlp-header-file headers
-                                       To one elsewhere, with a password
+                                       Pushed to another host, with secret headers
   lagstop serve --light --interval 15s    As cheap as it gets
 
 docs/metrics.md has every metric, what it is made of, and the web configuration.";
@@ -73,11 +73,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
-    /// Push metrics to a collector of OpenTelemetry, too: every 15 seconds, over HTTP
+    /// Push metrics to an OpenTelemetry collector, too: every 15 seconds, over HTTP
     #[arg(long, value_name = "URL")]
     otlp: Option<Collector>,
 
-    /// Trust a collector whose certificate one of these authorities signed, in PEM [default: those that this host trusts]
+    /// CA certificates to verify the collector, in PEM [default: those that this host trusts]
     #[arg(long, value_name = "FILE", requires = "otlp")]
     otlp_ca_file: Option<PathBuf>,
 
@@ -192,15 +192,15 @@ impl Args {
     fn route(&self) -> Result<Option<Route>, Failure> {
         let Some(collector) = self.otlp.clone() else { return Ok(None) };
         if self.otlp_ca_file.is_some() && !collector.is_encrypted() {
-            return Err("--otlp-ca-file is only for an --otlp address with https: it is not https".into());
+            return Err("--otlp-ca-file needs an --otlp URL that begins with https://".into());
         }
         let headers = self.otlp_header_file.as_deref().map_or(Ok(Vec::new()), headers_in)?;
         let exposed = collector.is_exposed().then(|| collector.clone());
         let route = Route::new(collector, &headers, &TlsFiles { ca: self.otlp_ca_file.clone(), client: None })?;
         if let Some(collector) = exposed {
             say(format_args!(
-                "lagstop: {collector} is another host, and not https: anybody on the way can read and change what is \
-                 pushed\n"
+                "lagstop: metrics go to {collector} unencrypted: others on the network can read and change them. Use \
+                 https\n"
             ));
         }
         Ok(Some(route))
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(route(&["--otlp", "http://127.0.0.1:4318", "--otlp-header-file", file]), Ok(true));
         let refused = route(&["--otlp", "http://otel:4318", "--otlp-header-file", file]).unwrap_err();
         assert!(refused.contains("unencrypted") && !refused.contains("hush"), "{refused}");
-        assert!(route(&["--otlp", "http://otel", "--otlp-ca-file", file]).unwrap_err().contains("not https"));
+        assert!(route(&["--otlp", "http://otel", "--otlp-ca-file", file]).unwrap_err().contains("begins with https"));
         assert!(route(&["--otlp", "https://otel", "--otlp-ca-file", file]).unwrap_err().contains("no certificate"));
         assert!(Command::try_parse_from(["serve", "--otlp-header-file", file]).is_err(), "for whom?");
     }

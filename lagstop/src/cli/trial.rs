@@ -30,16 +30,16 @@ use crate::{
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo lagstop trial --policy weight            What it would change. Nothing is changed
-  sudo lagstop trial --policy weight --apply    A minute with and without in turn; then all is as it was
+  sudo lagstop trial --policy weight            Print what it would change
+  sudo lagstop trial --policy weight --apply    Apply it in turns for a minute, then undo it
   sudo lagstop trial --policy idle --for 2m --light '/apps.slice/web*' --apply
-                                                For these, instead of those that diagnose names
+                                                Prioritise these, not those that diagnose names
   sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
-  sudo lagstop trial --restore                  Put back what an interrupted trial has changed
-  sudo lagstop trial --forget                   The same, and give up what can never be put back
+  sudo lagstop trial --restore                  Undo what an interrupted trial changed
+  sudo lagstop trial --forget                   Undo what can be undone, then delete the journal
 
-If lagstop dies or the terminal closes, a second process undoes the changes; a trial that is stopped (Ctrl-Z) is
-ended. If that one was killed too, run --restore. docs/trial.md says how it is measured, and what cannot be undone.";
+If lagstop dies, its watchdog process undoes the changes. It also ends a trial that is stopped (Ctrl-Z). If the watchdog
+was killed too, run --restore. docs/trial.md says how a trial is measured, and what cannot be undone.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -80,15 +80,15 @@ pub(super) struct Args {
     #[arg(long)]
     apply: bool,
 
-    /// Apply it even in a container. Undo is not guaranteed: if the container ends, the changes stay on the host
+    /// Apply the policy even in a container. Undo is not guaranteed: if the container ends, the changes stay on the host
     #[arg(long, requires = "apply")]
     force: bool,
 
-    /// Put back what an interrupted trial has changed
+    /// Undo what an interrupted trial changed
     #[arg(long, conflicts_with_all = ["policy", "apply"])]
     restore: bool,
 
-    /// Put back what can be put back, list the rest, and delete the journal
+    /// Undo what can be undone, list the rest, and delete the journal
     #[arg(long, conflicts_with_all = ["policy", "apply", "restore"])]
     forget: bool,
 
@@ -103,7 +103,7 @@ pub(super) struct Args {
 /// Where the journal is.
 #[derive(Clone, Debug, ClapArgs)]
 pub(super) struct JournalArgs {
-    /// Where it is written down what is to be put back
+    /// Where the changes to undo are written down
     #[arg(long, value_name = "FILE", default_value = Journal::PATH, hide = true)]
     journal: PathBuf,
 }
@@ -264,9 +264,7 @@ fn say_restored(restored: &Restored) -> Result<ExitCode, Failure> {
     if restored.failed.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    say(format_args!(
-        "lagstop: if that can never be put back, run lagstop trial --forget, which deletes the journal\n"
-    ));
+    say(format_args!("lagstop: if it can never be undone, delete the journal with sudo lagstop trial --forget\n"));
     Ok(ExitCode::FAILURE)
 }
 
@@ -281,7 +279,10 @@ fn say_forgotten(restored: &Restored) -> Result<ExitCode, Failure> {
 fn say_undone(restored: &Restored) {
     match restored.discarded {
         Some(why) => say(format_args!("lagstop: {why}\n")),
-        None => say(format_args!("lagstop: {} changes of a trial are put back\n", restored.undone)),
+        None => {
+            let plural = if restored.undone == 1 { "" } else { "s" };
+            say(format_args!("lagstop: {} change{plural} of a trial undone\n", restored.undone));
+        }
     }
     for left in &restored.left {
         say(format_args!("lagstop: {left}\n"));

@@ -5,9 +5,9 @@ use super::{Planned, Report};
 use crate::model::Session;
 
 /// Why there are none, and how to get them.
-const WHY: &str = "No commands are shown: the recording is of another host, or of this one before it was booted. They might \
-                   change other cgroups here than were recorded, and whoever made the recording chose some of their words. \
-                   With --commands they are shown all the same.";
+const WHY: &str = "No commands are shown: the recording is of another host, or of an earlier boot of this one. Here they \
+                   could change other cgroups than were recorded, and whoever made the recording chose some of their \
+                   words. To see them anyway, use --commands.";
 
 /// Is it `here` that was recorded, by the id of the boot? What is not known is elsewhere.
 fn is_of(session: &Session, here: Option<&str>) -> bool {
@@ -80,7 +80,7 @@ mod tests {
         for here in [None, Some(""), Some("another")] {
             let report = report().with_commands_only_of(here);
             for written in written(&report) {
-                assert!(!has(&written, "sudo ") && has(&written, "With --commands they are shown"), "{written}");
+                assert!(!has(&written, "sudo ") && has(&written, "use --commands"), "{written}");
             }
         }
         assert!(written(&report()).iter().all(|written| has(written, "sudo ") && !has(written, "--commands")));

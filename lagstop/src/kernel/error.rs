@@ -65,8 +65,8 @@ pub enum KernelError {
     },
     /// There is no memory for the maps.
     #[error(
-        "there is no memory for lagstop's maps, which grow with the CPUs and with --max-cgroups: {0}. In a container, raise \
-         its memory limit (docs/deploy says how much it takes for how many CPUs), or lower --max-cgroups"
+        "there is not enough memory for lagstop's maps: {0}. Lower --max-cgroups or, in a container, raise its memory \
+         limit (docs/deploy/README.md has the limit for each number of CPUs)"
     )]
     NoMemory(String),
     /// The object or a program was refused.

@@ -180,7 +180,7 @@ pub fn text(tried: &Tried, options: Options) -> String {
 fn undone(page: &mut Page, tried: &Tried) {
     let Tried { outcome, changed_by_others, notes } = tried;
     if !outcome.not_undone.is_empty() {
-        page.text("", Colour::Red, "Not everything could be put back; lagstop trial --restore tries again:");
+        page.text("", Colour::Red, "Not everything could be undone. To try again, run sudo lagstop trial --restore:");
         outcome.not_undone.iter().for_each(|why| page.text("  ", Colour::Red, why));
     } else if changed_by_others.is_empty() {
         page.text("", Colour::Green, &format!("All changes were undone ({} in all, over all blocks).", outcome.undone));
@@ -189,11 +189,11 @@ fn undone(page: &mut Page, tried: &Tried) {
         page.text(
             "",
             Colour::Green,
-            &format!("All changes still as the trial left them were undone ({undone} in all, over all blocks)."),
+            &format!("All changes that were still in place were undone ({undone} in all, over all blocks)."),
         );
     }
     if !changed_by_others.is_empty() {
-        page.text("", Colour::Yellow, "Somebody else decided otherwise meanwhile, which stays:");
+        page.text("", Colour::Yellow, "Changed by somebody else during the trial, and left as it is:");
         changed_by_others.iter().for_each(|left| page.text("  ", Colour::Yellow, left));
     }
     notes.iter().for_each(|note| page.text("", Colour::Yellow, &format!("Note: {note}.")));
@@ -364,7 +364,7 @@ mod tests {
         tried.changed_by_others = vec!["/web/cpu.weight: changed by somebody else to 700: left as it is".to_owned()];
         tried.notes = vec!["the watchdog has no cgroup of its own".to_owned()];
         let text = text(&tried, Options { width: 120, colour: false });
-        for said in ["as the trial left them were undone (12 in", "somebody else to 700", "Note: the watchdog has no"] {
+        for said in ["still in place were undone (12 in", "somebody else to 700", "Note: the watchdog has no"] {
             assert!(text.contains(said), "{said}: {text}");
         }
         let json: serde_json::Value = serde_json::from_str(&json(&tried).unwrap()).unwrap();

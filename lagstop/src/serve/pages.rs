@@ -127,7 +127,7 @@ impl Site {
         let last = self.published.borrow().as_ref().map(|published| published.at);
         let age = last.unwrap_or(self.began).elapsed();
         if age > self.hangs_after {
-            let text = format!("nothing was measured for {} s: reading hangs\n", age.as_secs());
+            let text = format!("nothing was measured for {} s: lagstop hangs, restart it\n", age.as_secs());
             return Page::text(StatusCode::SERVICE_UNAVAILABLE, text);
         }
         Page::text(StatusCode::OK, "healthy\n")

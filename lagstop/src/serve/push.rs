@@ -72,7 +72,7 @@ impl Push {
         thread::Builder::new().name("push".to_owned()).spawn(move || {
             // What a collector answers is read here: nothing is to be had by it.
             if let Err(error) = Capabilities::NONE.keep_only() {
-                (self.complain)(&format!("nothing is pushed, for privileges cannot be given up: {}", plain(&error)));
+                (self.complain)(&format!("nothing is pushed: privileges cannot be given up: {}", plain(&error)));
                 return;
             }
             let (mut pushed, mut before, mut wait) = (0, Outcome::Taken, FIRST.min(pause));
@@ -204,7 +204,7 @@ mod tests {
         // As protocol buffers: { 1: { 1: 7, 2: "old" } }.
         take(&listener, &["200 OK|\n\x07\x08\x07\x12\x03old"]);
         let told = complaints.recv_timeout(Duration::from_secs(5)).unwrap();
-        assert!(told.ends_with("refuses 7 points of a push and takes all others: old"), "{told}");
+        assert!(told.ends_with("rejected 7 data points of a push and took the rest: old"), "{told}");
         publish(4);
         take(&listener, &["429 Later\r\nretry-after: 1"]);
         let (began, told) = (Instant::now(), complaints.recv_timeout(Duration::from_secs(5)).unwrap());

@@ -48,7 +48,7 @@ impl fmt::Display for Reloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Taken(what) => f.write_str(what),
-            Self::Refused(error) => write!(f, "{error}. The configuration of before stays in force"),
+            Self::Refused(error) => write!(f, "{error}. The previous configuration stays in force"),
         }
     }
 }
@@ -88,13 +88,14 @@ impl Protection {
         }
     }
 
-    /// What `new` no longer asks for.
+    /// What makes `new` weaker.
     fn lost_in(self, new: Self) -> Option<&'static str> {
         [
-            (self.has_tls && !new.has_tls, "TLS"),
-            (self.has_passwords && !new.has_passwords, "passwords"),
-            (self.certificates > new.certificates, "certificates of clients as before"),
-            (self.speaks_tls13 && !new.speaks_tls13 || self.only_tls13 && !new.only_tls13, "TLS 1.3 as before"),
+            (self.has_tls && !new.has_tls, "no TLS"),
+            (self.has_passwords && !new.has_passwords, "no passwords"),
+            (self.certificates > new.certificates, "weaker checks of client certificates"),
+            (self.speaks_tls13 && !new.speaks_tls13, "no TLS 1.3"),
+            (self.only_tls13 && !new.only_tls13, "TLS 1.2 allowed"),
         ]
         .into_iter()
         .find_map(|(is_lost, what)| is_lost.then_some(what))
@@ -111,8 +112,8 @@ impl fmt::Display for Protection {
         })?;
         f.write_str(match self.certificates {
             Certificates::None => "",
-            Certificates::IfGiven => ", certificates of clients if given",
-            Certificates::Required => ", certificates of clients",
+            Certificates::IfGiven => ", client certificates checked if given",
+            Certificates::Required => ", client certificates required",
         })?;
         f.write_str(if self.has_passwords { ", passwords" } else { ", no passwords" })
     }
@@ -202,7 +203,7 @@ impl Security {
                 let told = match doors.and_then(|doors| self.not_lowered(doors, file)) {
                     Ok(doors) => {
                         self.doors = doors.into();
-                        Reloaded::Taken(format!("{} was read again: {}", file.display(), self.doors.protection))
+                        Reloaded::Taken(format!("{} was reloaded: {}", file.display(), self.doors.protection))
                     }
                     Err(error) => Reloaded::Refused(error),
                 };
@@ -218,7 +219,7 @@ impl Security {
             None => Ok(doors),
             Some(what) => Err(WebConfigError::Wrong {
                 path: file.to_owned(),
-                why: format!("it no longer asks for {what}: only a restart can lower protection"),
+                why: format!("it lowers protection ({what}), which only a restart of lagstop can do"),
             }),
         }
     }

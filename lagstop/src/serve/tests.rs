@@ -156,7 +156,7 @@ fn it_is_not_healthy_where_reading_hangs() {
     let Some(at) = Instant::now().checked_sub(Duration::from_secs(121)) else { return };
     served.publisher.send_replace(Some(Published { snapshot: snapshot(1, 1), at }));
     let said = served.get("/-/healthy");
-    assert!(status(&said) == 503 && said.contains("reading hangs"), "{said}");
+    assert!(status(&said) == 503 && said.contains("lagstop hangs"), "{said}");
     served.publish(2, 1);
     assert_eq!(status(&served.get("/-/healthy")), 200);
 
@@ -498,7 +498,7 @@ fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     let renewed = ask();
     assert!(renewed.0 == 200 && renewed.1 != first.1);
     let told = complaints.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert!(told.ends_with("web.yml was read again: TLS, no passwords"), "{told}");
+    assert!(told.ends_with("web.yml was reloaded: TLS, no passwords"), "{told}");
     assert!(complaints.try_recv().is_err());
 }
 
@@ -523,22 +523,22 @@ fn a_change_that_lowers_protection_is_refused_and_the_old_doors_stay() {
         (told.try_recv().unwrap(), doors.tls.is_some() && doors.passwords.is_some() && !security.is_open())
     };
     for (text, why) in [
-        (String::new(), "there is nothing in it"),
-        (all[..all.find("  prometheus").unwrap()].to_owned(), "nothing in basic_auth_users"),
-        (format!("basic_auth_users:\n  prometheus: {hash}\n"), "it no longer asks for TLS:"),
-        (all[..all.find("basic_auth_users").unwrap()].to_owned(), "it no longer asks for passwords"),
-        (all.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), "certificates of clients as before"),
-        (all.replace("  min_version: TLS13\n", ""), "it no longer asks for TLS 1.3 as before"),
-        (all.replace("min_version: TLS13", "max_version: TLS12"), "it no longer asks for TLS 1.3 as before"),
+        (String::new(), "it is empty"),
+        (all[..all.find("  prometheus").unwrap()].to_owned(), "basic_auth_users is empty"),
+        (format!("basic_auth_users:\n  prometheus: {hash}\n"), "it lowers protection (no TLS),"),
+        (all[..all.find("basic_auth_users").unwrap()].to_owned(), "it lowers protection (no passwords)"),
+        (all.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), "weaker checks of client certificates"),
+        (all.replace("  min_version: TLS13\n", ""), "(TLS 1.2 allowed)"),
+        (all.replace("min_version: TLS13", "max_version: TLS12"), "(no TLS 1.3)"),
     ] {
         let (said, is_closed) = change(&text);
         assert!(
-            said.contains(why) && said.ends_with("The configuration of before stays in force") && is_closed,
+            said.contains(why) && said.ends_with("The previous configuration stays in force") && is_closed,
             "{said}"
         );
     }
     let (said, is_closed) = change(&format!("{all}  second: {hash}\n"));
-    assert!(said.ends_with("was read again: TLS 1.3 only, certificates of clients, passwords") && is_closed, "{said}");
+    assert!(said.ends_with(": TLS 1.3 only, client certificates required, passwords") && is_closed, "{said}");
 }
 
 /// The configuration comes first, and the certificate that it names a little later.
@@ -562,7 +562,7 @@ fn what_a_refused_configuration_names_is_watched() {
     let (certificate, key) = keys.signed(ExtendedKeyUsagePurpose::ServerAuth);
     keys.write("next.crt", &certificate);
     keys.write("next.key", &key);
-    assert!(look().unwrap().contains("was read again: TLS"));
+    assert!(look().unwrap().contains("was reloaded: TLS"));
 }
 
 #[test]

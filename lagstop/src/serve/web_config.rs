@@ -118,8 +118,7 @@ impl WebConfig {
         // Without the lines around a mistake: hashes may be among them.
         let options = serde_saphyr::options! { with_snippet: false };
         if is_empty(text) {
-            return Err("there is nothing in it, which would let everybody in: to have it so, leave --web-config out"
-                .to_owned());
+            return Err("it is empty. To serve without TLS and passwords, leave --web-config out".to_owned());
         }
         let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } =
             serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
@@ -128,16 +127,14 @@ impl WebConfig {
             ("rate_limit", rate_limit.is_some(), "a scrape is encoded once for each interval as it is: leave it out"),
         ])?;
         // A key without a value is what a file that is cut off ends with.
-        let nothing = |key: &str| format!("there is nothing in {key}: fill it, or leave it out");
+        let nothing = |key: &str| format!("{key} is empty: fill it, or leave it out");
         let users = match basic_auth_users {
             None => HashMap::new(),
             Some(users) => users.filter(|users| !users.is_empty()).ok_or_else(|| nothing("basic_auth_users"))?,
         };
         let tls = tls_server_config.map(|tls| tls.ok_or_else(|| nothing("tls_server_config"))).transpose()?;
         if tls.is_none() && users.is_empty() {
-            return Err(
-                "it asks for nothing, and would let everybody in: to have it so, leave --web-config out".to_owned()
-            );
+            return Err("it has neither TLS nor passwords. If that is meant, leave --web-config out".to_owned());
         }
         users.iter().try_for_each(|(user, hash)| check_hash(user, hash))?;
         Ok(Self { tls: tls.map(|tls| tls.check(directory)).transpose()?, users })
@@ -172,7 +169,7 @@ impl Tls {
             ),
         ])?;
         let file = |name: &str, file: Option<PathBuf>| {
-            let file = file.ok_or_else(|| format!("tls_server_config takes {name}"))?;
+            let file = file.ok_or_else(|| format!("tls_server_config needs {name}"))?;
             Ok::<_, String>(directory.join(file))
         };
         let clients = match (self.client_auth_type.as_deref().unwrap_or("NoClientCert"), self.client_ca_file) {
@@ -186,7 +183,7 @@ impl Tls {
             ("VerifyClientCertIfGiven", authorities) => Clients::VerifyIfGiven(file("client_ca_file", authorities)?),
             (unsafe_one @ ("RequestClientCert" | "RequireAnyClientCert"), _) => {
                 return Err(format!(
-                    "client_auth_type {unsafe_one} lets everybody in, for it verifies nothing: \
+                    "client_auth_type {unsafe_one} lets everybody in, because it verifies nothing: \
                      set RequireAndVerifyClientCert"
                 ));
             }
@@ -230,7 +227,7 @@ fn is_empty(text: &str) -> bool {
 
 fn refuse<const N: usize>(keys: [(&str, bool, &str); N]) -> Result<(), String> {
     match keys.into_iter().find(|(_, is_set, _)| *is_set) {
-        Some((key, _, instead)) => Err(format!("lagstop does not do {key}: {instead}")),
+        Some((key, _, instead)) => Err(format!("lagstop does not support {key}: {instead}")),
         None => Ok(()),
     }
 }
@@ -249,12 +246,12 @@ fn version(key: &str, value: Option<String>) -> Result<Option<u8>, String> {
 
 fn check_hash(user: &str, hash: &str) -> Result<(), String> {
     let parts: bcrypt::HashParts = hash.parse().map_err(|_| {
-        format!("what stands for the password of {user:?} is no bcrypt hash: make one with `htpasswd -nBC 10 {user}`")
+        format!("the password of {user:?} is not a bcrypt hash: make one with `htpasswd -nBC 10 {user}`")
     })?;
     let cost = parts.get_cost();
     if !(4..=MOST_COST).contains(&cost) {
         return Err(format!(
-            "the hash of {user:?} has cost {cost}, which takes too long to try: make one of 10 to {MOST_COST}"
+            "the bcrypt hash of {user:?} has cost {cost}, which takes too long to check: use a cost of 10 to {MOST_COST}"
         ));
     }
     Ok(())
@@ -297,9 +294,9 @@ mod tests {
         for text in ["", "# nothing but a comment\n", "---\n"] {
             assert!(refused(text).contains("leave --web-config out"), "{text:?}");
         }
-        assert!(refused("basic_auth_users:\n").contains("nothing in basic_auth_users"));
-        assert!(refused("basic_auth_users: {}\n").contains("nothing in basic_auth_users"));
-        assert!(refused("tls_server_config:\n").contains("nothing in tls_server_config"));
+        assert!(refused("basic_auth_users:\n").contains("basic_auth_users is empty"));
+        assert!(refused("basic_auth_users: {}\n").contains("basic_auth_users is empty"));
+        assert!(refused("tls_server_config:\n").contains("tls_server_config is empty"));
     }
 
     #[test]
@@ -307,15 +304,15 @@ mod tests {
         let tls = |more: &str| refused(&format!("tls_server_config:\n  cert_file: a\n  key_file: b\n  {more}\n"));
         assert!(refused("tls_config:\n  cert_file: a\n").contains("tls_config"));
         assert!(refused("tls_server_config:\n  cert_fil: a\n").contains("cert_fil"));
-        assert!(refused("tls_server_config:\n  cert_file: a\n").contains("takes key_file"));
-        assert!(refused("rate_limit:\n  burst: 1\n").contains("lagstop does not do rate_limit"));
+        assert!(refused("tls_server_config:\n  cert_file: a\n").contains("needs key_file"));
+        assert!(refused("rate_limit:\n  burst: 1\n").contains("lagstop does not support rate_limit"));
         assert!(tls("cipher_suites: [TLS_AES_128_GCM_SHA256]").contains("cipher_suites"));
         assert!(tls("client_allowed_sans: [a]").contains("an authority of its own"));
         assert!(tls("min_version: TLS10").contains("RFC 8996"));
         assert!(tls("min_version: TLS14").contains("TLS12 or TLS13"));
         assert!(tls("client_auth_type: RequireAnyClientCert").contains("lets everybody in"));
         assert!(tls("client_auth_type: Sometimes").contains("there is no client_auth_type"));
-        assert!(tls("client_auth_type: RequireAndVerifyClientCert").contains("takes client_ca_file"));
+        assert!(tls("client_auth_type: RequireAndVerifyClientCert").contains("needs client_ca_file"));
         assert!(tls("client_ca_file: ca.crt").contains("means nothing"));
     }
 

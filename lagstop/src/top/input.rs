@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use ratatui::crossterm::event::{self, Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{self, Event as TerminalEvent, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use super::keymap::Key;
 
 /// How soon the thread notices that it should end.
-const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL: Duration = Duration::from_millis(100);
 
 /// What the user did.
 pub(super) enum Event {
@@ -70,17 +70,18 @@ impl Drop for Input {
 /// One event that means something here, if one comes soon.
 fn read() -> io::Result<Option<Event>> {
     let stdin = stdin();
-    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
-    match poll(&mut ready, Some(&POLL)) {
+    // Asks for nothing but whether the terminal has gone: crossterm does not notice, and would be told of input for ever.
+    let mut ready = [PollFd::new(&stdin, PollFlags::empty())];
+    match poll(&mut ready, Some(&Timespec::default())) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
-    // crossterm does not notice that the terminal has gone, and would read for ever.
     if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::other("it is gone"));
     }
-    // Resizes come another way than keys.
-    if !event::poll(Duration::ZERO)? {
+    // Waits for keys and for resizes at once. By epoll, as crossterm does unless it is built with `use-dev-tty`, it forgets
+    // keys that come with a resize until the next key.
+    if !event::poll(POLL)? {
         return Ok(None);
     }
     Ok(match event::read()? {

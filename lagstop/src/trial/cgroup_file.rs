@@ -40,25 +40,25 @@ pub(super) fn usual_weight(file: &str) -> Option<&'static str> {
 pub(super) fn believe(change: &Change) -> Result<(), String> {
     let (directory, inode, file, says) = match change {
         Change::Thread { before, .. } if before.policy == Attr::OTHER => return Ok(()),
-        Change::Thread { .. } => return Err("a trial changes no thread that is real-time already".to_owned()),
+        Change::Thread { .. } => return Err("a trial never changes a thread that was real-time before".to_owned()),
         Change::File { directory, inode, file, before, .. } => (directory, *inode, file, before),
     };
     if !NAMES.contains(&file.as_str()) {
-        return Err("a trial changes no file of that name".to_owned());
+        return Err("a trial never changes a file of that name".to_owned());
     }
     if !says.chars().all(|one| one.is_ascii_digit() || one == '-') {
-        return Err("what it is to say again is no number".to_owned());
+        return Err("its original value is not a number".to_owned());
     }
     match fs::canonicalize(directory) {
         Ok(real) if real == *directory => {}
-        Ok(_) => return Err("its path leads through a link".to_owned()),
+        Ok(_) => return Err("its path contains a symbolic link".to_owned()),
         // What is gone is nothing to undo.
         Err(error) if is_gone(&error) => return Ok(()),
         Err(error) => return Err(plain(&error)),
     }
     match Directory::open(directory, inode).and_then(|open| open.map(|open| open.is_of_cgroups()).transpose()) {
         Ok(None | Some(true)) => Ok(()),
-        Ok(Some(false)) => Err("it is in no cgroup file system".to_owned()),
+        Ok(Some(false)) => Err("it is not in a cgroup file system".to_owned()),
         Err(error) => Err(plain(&error)),
     }
 }
@@ -137,10 +137,10 @@ mod tests {
             let (directory, file) = (directory.to_owned(), file.to_owned());
             believe(&Change::File { directory, inode, file, before: before.to_owned(), after: "200".to_owned() })
         };
-        assert_eq!(why(&real, "cpu.weight", "100").unwrap_err(), "it is in no cgroup file system");
+        assert_eq!(why(&real, "cpu.weight", "100").unwrap_err(), "it is not in a cgroup file system");
         assert!(why(&real, "passwd", "100").unwrap_err().contains("name"));
         assert!(why(&real, "../passwd", "100").unwrap_err().contains("name"));
-        assert!(why(&real, "cpu.weight", "x; reboot").unwrap_err().contains("no number"));
+        assert!(why(&real, "cpu.weight", "x; reboot").unwrap_err().contains("not a number"));
         assert!(why(&real.join("link"), "cpu.weight", "100").unwrap_err().contains("link"));
         assert_eq!(why(&real.join("gone"), "cpu.weight", "100"), Ok(()), "nothing to undo");
         let thread = |policy| {

@@ -38,13 +38,17 @@ pub enum JournalError {
     #[error("a trial is running already (process {0}): end it with Ctrl-C, or wait")]
     Running(u32),
     /// A trial did not end.
-    #[error("a trial was interrupted, and {} says what is to be put back: run lagstop trial --restore", .0.display())]
+    #[error("a trial was interrupted: to undo its changes ({}), run sudo lagstop trial --restore", .0.display())]
     Interrupted(PathBuf),
     /// There is none to restore.
-    #[error("there is nothing to put back: {} is not there", .0.display())]
+    #[error("there is nothing to undo: the journal {} does not exist", .0.display())]
     Nothing(PathBuf),
     /// Somebody else may have written it.
-    #[error("{} is not believed: {why}. Nothing in it was undone. Look at it, and remove it", path.display())]
+    #[error(
+        "the journal {} is not trusted: {why}. Nothing was undone. Inspect the file and its directory, and remove what \
+         root did not create",
+        path.display()
+    )]
     NotBelieved {
         /// Where it is.
         path: PathBuf,
@@ -52,7 +56,7 @@ pub enum JournalError {
         why: String,
     },
     /// It cannot be read or written.
-    #[error("the journal {} cannot be kept: {}{}", path.display(), plain(source), as_root(source))]
+    #[error("the journal {} cannot be read or written: {}{}", path.display(), plain(source), as_root(source))]
     File {
         /// Where it is.
         path: PathBuf,
@@ -183,7 +187,7 @@ impl Journal {
         let not_believed = |why: &str| JournalError::NotBelieved { path: path.to_owned(), why: why.to_owned() };
         let cannot = |source: io::Error| match source.raw_os_error() {
             Some(libc::ENOENT) => JournalError::Nothing(path.to_owned()),
-            Some(libc::ELOOP) => not_believed("it is a link"),
+            Some(libc::ELOOP) => not_believed("it is a symbolic link"),
             Some(libc::EISDIR) => not_believed("it is a directory"),
             _ => JournalError::File { path: path.to_owned(), source },
         };
@@ -215,7 +219,7 @@ impl Journal {
         file.read_to_end(&mut text).ok()?;
         let is_nothing = Header::parse(&text).is_some_and(|header| header.runs() || header.is_of_another_boot());
         (!is_nothing).then_some(
-            "a trial was interrupted, and what it changed on this host is still changed: run sudo lagstop trial --restore",
+            "a trial was interrupted, and this host still has its changes. To undo them, run sudo lagstop trial --restore",
         )
     }
 
@@ -294,7 +298,7 @@ impl Journal {
         let cannot = |source| JournalError::File { path: path.to_owned(), source };
         if Header::parse(&text).is_some_and(|header| header.is_of_another_boot()) {
             fs::remove_file(path).map_err(cannot)?;
-            let discarded = Some("the journal was of another boot, which undid everything: it is discarded");
+            let discarded = Some("nothing to undo: the journal was of another boot, and a boot undoes everything");
             return Ok(Restored { discarded, ..Restored::default() });
         }
         let Said { whole, changes, unread } = Said::parse(&text);
@@ -306,7 +310,7 @@ impl Journal {
                     numbers.push(number);
                     believed.push(change);
                 }
-                Err(why) => restored.failed.push(format!("{change}: is not believed: {why}")),
+                Err(why) => restored.failed.push(format!("{change}: is not trusted: {why}")),
             }
         }
         let (done, not_undone) = undo(&believed, &mut || {});
@@ -338,11 +342,11 @@ fn believe_owner(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> 
     let what = if found.is_dir() { "its directory" } else { "it" };
     let own = rustix::process::geteuid().as_raw();
     let why = if found.uid() != own {
-        format!("{what} belongs to user {}, and not to user {own}", found.uid())
+        format!("{what} belongs to user {}, not to user {own}", found.uid())
     } else if found.mode() & 0o022 != 0 {
-        format!("others may write to {what}")
+        format!("group or others may write to {what}")
     } else if !found.is_dir() && !found.is_file() {
-        "it is no file".to_owned()
+        "it is not a regular file".to_owned()
     } else {
         return Ok(());
     };
@@ -530,7 +534,7 @@ mod tests {
         let (pipe, link) = (home.path().join("pipe"), home.path().join("link"));
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        for (path, why) in [(&pipe, "it is no file"), (&link, "it is a link"), (&home.path().to_owned(), "a directory")]
+        for (path, why) in [(&pipe, "regular file"), (&link, "symbolic link"), (&home.path().to_owned(), "a directory")]
         {
             assert_eq!(Journal::left(path), None);
             let error = restore(path).unwrap_err().to_string();
@@ -606,7 +610,7 @@ mod tests {
         assert_eq!(journal.make(change(&home, "a", 200)).unwrap(), Made::Yes);
         drop(journal);
         let restored = Journal::restore(&path).unwrap();
-        assert!(restored.failed[0].contains("is not believed"), "{restored:?}");
+        assert!(restored.failed[0].contains("is not trusted"), "{restored:?}");
         assert_eq!(weight(&home, "a"), "200");
     }
 }

@@ -48,18 +48,18 @@ impl Place {
     pub fn refusal(&self) -> Option<String> {
         let what = match (&self.pids, &self.journals) {
             (Ok(false), _) => {
-                "this is a PID namespace of its own, as in a container: who would undo the changes ends with it"
+                "this is not the host's PID namespace, as in a container: the watchdog, which undoes changes, ends with it"
                     .to_owned()
             }
-            (Err(why), _) => format!("it cannot be told whether this is the host's PID namespace ({why})"),
+            (Err(why), _) => format!("cannot check whether this is the host's PID namespace ({why})"),
             (_, Ok(false)) => format!(
-                "{} is not the host's, as in a container: what says how to undo the changes would be gone with it",
+                "{} is not the host's, as in a container: the journal of the changes would be lost with the container",
                 self.directory.display()
             ),
             (Ok(true), _) => return None,
         };
         Some(format!(
-            "{what}. Run it on the host; or use --force, and know that undo is not guaranteed: if this container ends, \
+            "{what}. Run it on the host, or use --force. With --force undo is not guaranteed: if the container ends, the \
              changes stay on the host"
         ))
     }
@@ -68,8 +68,8 @@ impl Place {
     pub fn doubt(&self) -> Option<String> {
         let why = self.journals.as_ref().err()?;
         Some(format!(
-            "it cannot be told whether {} is the host's ({why}): if this is a container and it ends, changes may stay on \
-             the host",
+            "cannot check whether {} is the host's ({why}). If this is a container and it ends before the trial, changes \
+             may stay on the host",
             self.directory.display()
         ))
     }
@@ -99,7 +99,7 @@ mod tests {
         };
         assert_eq!(place(Ok(true), Ok(true)).refusal(), None);
         for (refused, why) in [
-            (place(Ok(false), Ok(true)), "PID namespace of its own"),
+            (place(Ok(false), Ok(true)), "not the host's PID namespace"),
             (place(Err("no proc"), Ok(true)), "no proc"),
             (place(Ok(true), Ok(false)), "/run is not the host's"),
         ] {

@@ -152,7 +152,7 @@ pub fn prepare(
     let report = observations.diagnose(&Thresholds::default());
     let cannot = |why: String| TrialError::Policy { policy: settings.policy, why };
     let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates);
-    let finding = finding.ok_or_else(|| cannot("nothing is said of light and heavy cgroups".to_owned()))?;
+    let finding = finding.ok_or_else(|| cannot("diagnose found nothing on light and heavy cgroups".to_owned()))?;
     let sides = match &settings.light {
         Some(light) => Sides::named(&observations, light, kernel.hierarchy()).map_err(cannot)?,
         None => Sides::of(&finding, kernel.hierarchy()),
@@ -206,7 +206,7 @@ pub fn run(
     let mut notes = watchdog.notes();
     let first = goes_first.then(First::go);
     if let Some(Err(error)) = &first {
-        notes.push(format!("the trial is not real-time, and may wait for what is: {}", plain(error)));
+        notes.push(format!("the trial is not real-time, so the policy may delay it: {}", plain(error)));
     }
     let pairs = pairs(settings);
     let mut trial = Trial {

@@ -34,20 +34,20 @@ impl Shelter {
         let mut this = Self::default();
         let roots = roots();
         if roots.is_empty() {
-            notes.push("the watchdog has no cgroup of its own: no root of a hierarchy is to be seen here".to_owned());
+            notes.push("the watchdog has no cgroup of its own: no cgroup root is visible here".to_owned());
         }
         for root in roots {
             match Cgroup::enter(&root, std::process::id()) {
                 Ok(cgroup) => this.cgroups.push(cgroup),
                 Err(error) => notes.push(format!(
-                    "the watchdog has no cgroup of its own in {}: {}. Who kills all of lagstop's cgroup kills it, too",
+                    "the watchdog has no cgroup of its own in {}: {}. Killing all of lagstop's cgroup kills it too",
                     root.display(),
                     plain(&error)
                 )),
             }
         }
         if let Err(error) = fs::write("/proc/self/oom_score_adj", NEVER_KILLED) {
-            notes.push(format!("the watchdog may be killed where memory runs out: oom_score_adj: {}", plain(&error)));
+            notes.push(format!("the OOM killer may kill the watchdog: oom_score_adj cannot be set: {}", plain(&error)));
         }
         this
     }

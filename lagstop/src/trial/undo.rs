@@ -90,7 +90,7 @@ pub(super) fn undo(changes: &[Change], beat: &mut dyn FnMut()) -> (Restored, Vec
         let Some((original, last)) = original(&all, &idle).zip(all.last().copied()) else { continue };
         let directory = last.directory();
         let done = if directory.is_some_and(|directory| stuck.contains(directory)) {
-            Err(io::Error::other("its cpu.idle is to be put back first"))
+            Err(io::Error::other("its cpu.idle must be undone first"))
         } else {
             put_back(original, last, directory.is_some_and(|directory| idle.contains(directory)))
         };
@@ -171,9 +171,9 @@ fn put_file_back(
         return Ok(Undone::Left(now));
     }
     match directory.write(file, before) {
-        Err(error) if file == BUDGET && is_in_use(&error) => Ok(Undone::Needed(format!(
-            "{now} is still needed by real-time threads or cgroups in it, which are not lagstop's"
-        ))),
+        Err(error) if file == BUDGET && is_in_use(&error) => {
+            Ok(Undone::Needed(format!("{now} is still needed by other real-time threads or cgroups in it")))
+        }
         written => written.map(|()| Undone::Back),
     }
 }

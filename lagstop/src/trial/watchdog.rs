@@ -167,7 +167,7 @@ pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
     if watched.goes_first
         && let Err(error) = Attr::go_first()
     {
-        notes.push(format!("the watchdog is not real-time, and may wait for what is: {}", plain(&error)));
+        notes.push(format!("the watchdog is not real-time, so the policy may delay it: {}", plain(&error)));
     }
     let _ = say_ready(&notes);
     match wait(io::stdin(), PATIENCE) {

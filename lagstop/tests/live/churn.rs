@@ -10,6 +10,10 @@ use std::{
 };
 
 use lagstop::model::CgroupId;
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
+};
 
 use crate::{
     Test,
@@ -80,7 +84,20 @@ fn work_in(cgroup: &TestCgroup) {
     while !fs::read_to_string(&stat).unwrap().contains(") S ") {
         thread::yield_now();
     }
+    take_off_its_cpu(shell.id());
     cgroup.take_in(shell.id());
     shell.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(shell.wait().unwrap().success());
+}
+
+/// Who is about to sleep is called asleep while it still runs: the kernel waits for its switch where it may not stay on its CPU.
+fn take_off_its_cpu(pid: u32) {
+    let pid = Pid::from_raw(pid.try_into().unwrap());
+    let all = sched_getaffinity(pid).unwrap();
+    for cpu in (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu)).take(2) {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        sched_setaffinity(pid, &one).unwrap();
+    }
+    sched_setaffinity(pid, &all).unwrap();
 }

@@ -25,6 +25,7 @@ use crate::{
 
 pub(crate) const TESTS: &[Test] = &[
     ("top_is_driven_by_keys_in_tmux", driven),
+    ("top_hears_a_key_that_comes_with_a_resize", resized),
     ("top_stops_and_continues_with_its_terminal", stopped),
     ("top_gives_the_terminal_back_when_something_panics", panicked),
     ("top_prints_tables_for_scripts", printed),
@@ -122,6 +123,24 @@ fn driven() {
     tmux.shows(&["seen/"]);
     tmux.press(&["q"]);
     tmux.shows(&["it ended with 0"]);
+}
+
+fn resized() {
+    let mut terminal = Terminal::open();
+    let mut child = terminal.run(Command::new(lagstop()).args(["top", "--interval", "10s"]));
+    eventually("the screen", || terminal.shows("measuring"));
+    // Time to begin to listen for signals, which is done when keys are waited for.
+    thread::sleep(Duration::from_millis(300));
+    kill_process(Pid::from_child(&child), Signal::WINCH).unwrap();
+    // Time for the signal's handler, and none for whoever waits for keys.
+    thread::sleep(Duration::from_millis(5));
+    terminal.press(b"q");
+    let mut status = None;
+    eventually("the end", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert!(status.unwrap().success(), "{}", terminal.last());
 }
 
 /// What a process is doing, as proc_pid_stat(5) says: `T` is stopped.

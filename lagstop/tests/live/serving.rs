@@ -161,12 +161,12 @@ fn failing_closed() {
     };
     is_closed();
     for broken in ["", "# nothing\n", "basic_auth_users:\n"] {
-        let said = server.process.count("The configuration of before stays in force");
+        let said = server.process.count("The previous configuration stays in force");
         fs::write(&file, broken).unwrap();
         // A connection has it looked at, once a second.
         eventually("a complaint", || {
             is_closed();
-            server.process.count("The configuration of before stays in force") > said
+            server.process.count("The previous configuration stays in force") > said
         });
         is_closed();
     }
@@ -174,7 +174,7 @@ fn failing_closed() {
     fs::write(&file, format!("{whole}  second: {}\n", bcrypt::hash("other", 4).unwrap())).unwrap();
     eventually("the new file", || {
         is_closed();
-        server.process.says("was read again")
+        server.process.says("was reloaded")
     });
     assert_eq!(server.status(Some("second:other")), "200");
 }

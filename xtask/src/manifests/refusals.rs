@@ -9,7 +9,7 @@ use crate::command::{CommandError, stdout};
 const ALL: [(&[&str], &str); 3] = [
     (&["--set-json", "networkPolicy.from=[]"], "networkPolicy.from is empty"),
     (&["--set", "networkPolicy.from=null"], "networkPolicy.from is empty"),
-    (&["--set", "extraArgs={--otlp,http://collector:4318}"], "networkPolicy.egress lets lagstop out to nobody"),
+    (&["--set", "extraArgs={--otlp,http://collector:4318}"], "networkPolicy.egress is empty"),
 ];
 
 /// Has helm refuse each of them.

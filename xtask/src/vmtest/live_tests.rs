@@ -98,6 +98,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_recording_that_was_killed_is_whole_lines"),
     program("top_leaves_the_terminal_as_it_was"),
     on_a_host("top_is_driven_by_keys_in_tmux"),
+    program("top_hears_a_key_that_comes_with_a_resize"),
     program("top_stops_and_continues_with_its_terminal"),
     program("top_gives_the_terminal_back_when_something_panics"),
     program("top_prints_tables_for_scripts"),

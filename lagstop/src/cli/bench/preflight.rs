@@ -72,8 +72,8 @@ fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
     let why = format!("the CPUs are {:.0} % busy already", share * 100.0);
     Err(if policies.contains(&Policy::LagsStatic) {
         format!(
-            "{why}: the real-time functions of lags-static would keep what runs here from its CPUs, for as long as they run. \
-             Wait for a quiet moment, whatever --force says, or leave out lags-static"
+            "{why}: lags-static makes the benchmark's functions real-time, which keeps other programs off the CPUs. Wait \
+             until the host is quiet, or leave out lags-static. --force does not allow this"
         )
     } else {
         format!(
@@ -139,7 +139,7 @@ mod tests {
         assert!(refuse_busy(0.1, &[Policy::LagsStatic]).is_ok());
         let refused = |policies: &[Policy]| refuse_busy(0.5, policies).unwrap_err().to_string();
         assert!(refused(&[Policy::Weight]).contains("or use --force"));
-        assert!(refused(&[Policy::Weight, Policy::LagsStatic]).contains("whatever --force says"));
+        assert!(refused(&[Policy::Weight, Policy::LagsStatic]).contains("--force does not allow"));
     }
 
     #[test]

@@ -111,7 +111,7 @@ mod tests {
         let (link, to) = (home.path().join("link"), home.path().join("to"));
         symlink(&to, &link).unwrap();
         let error = GrowingFile::open(&link, true).err().unwrap().to_string();
-        assert!(error.contains("a link that leads nowhere") && !to.exists(), "{error}");
+        assert!(error.contains("a dangling link") && !to.exists(), "{error}");
         fs::write(&to, "old").unwrap();
         assert!(GrowingFile::open(&link, true).is_ok(), "one that leads to a file is");
     }

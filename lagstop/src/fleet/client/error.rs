@@ -18,11 +18,11 @@ pub enum ClientError {
     Url(String),
     /// The address has a password in it.
     #[error(
-        "an address is no place for a password, for everybody on the host can read it: write a token to a file and name that with --token-file"
+        "everybody on this host can read a password in the URL: write a token to a file, and name that with --token-file"
     )]
     Userinfo,
     /// A token would be sent where anybody could read it.
-    #[error("{what} would go to {host} unencrypted: use https, or --insecure where nobody listens")]
+    #[error("{what} would go to {host} unencrypted: use https, or --insecure if nobody else can read the traffic")]
     Unencrypted {
         /// The token, or a header that is as good as one.
         what: String,

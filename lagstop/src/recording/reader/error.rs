@@ -58,7 +58,7 @@ pub(super) enum Problem {
     Gzip,
     #[error("it is damaged: {}. Take it as it was when it was recorded", plain(.0))]
     Damaged(io::Error),
-    #[error("it expands to far more than its size explains, which no recording does: it was made to do harm")]
+    #[error("it expands to far more than its size explains: it is refused as a decompression bomb")]
     Bomb,
     #[error("it has more than {limit} cgroups in {intervals} intervals, which no recording of its size has")]
     TooManyCgroups { limit: usize, intervals: usize },

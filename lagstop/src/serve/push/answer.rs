@@ -90,11 +90,12 @@ impl Outcome {
         }
         Some(match self {
             Self::Taken => format!("metrics are pushed to {collector} again"),
+            Self::Partly { rejected: 0, why } => format!("{collector} took a push with a warning: {why}"),
             Self::Partly { rejected, why } => {
                 let why = if why.is_empty() { "it does not say why" } else { why };
-                format!("{collector} refuses {rejected} points of a push and takes all others: {why}")
+                format!("{collector} rejected {rejected} data points of a push and took the rest: {why}")
             }
-            Self::Failed { why, .. } => format!("metrics cannot be pushed to {collector}: {why}. It goes on trying"),
+            Self::Failed { why, .. } => format!("metrics cannot be pushed to {collector}: {why}. lagstop keeps trying"),
         })
     }
 }
@@ -125,11 +126,13 @@ mod tests {
         let both = three.clone().and(Outcome::Taken).and(five.clone());
         assert_eq!(both, Outcome::Partly { rejected: 8, why: "too old".to_owned() });
         let said = both.said_after(&Outcome::Taken, "http://otel").unwrap();
-        assert_eq!(said, "http://otel refuses 8 points of a push and takes all others: too old");
+        assert_eq!(said, "http://otel rejected 8 data points of a push and took the rest: too old");
         assert_eq!(five.said_after(&three, ""), None, "once");
         assert!(five.said_after(&Outcome::Taken, "").unwrap().len() < 600);
         let negative = Outcome::of(200, None, &partly(-1, "?"));
         assert_eq!(negative, Outcome::Partly { rejected: 0, why: "?".to_owned() });
+        let warned = negative.said_after(&Outcome::Taken, "http://otel").unwrap();
+        assert_eq!(warned, "http://otel took a push with a warning: ?");
     }
 
     #[test]
@@ -138,7 +141,7 @@ mod tests {
         let busy = Outcome::of(429, Some(" 30 "), &body);
         assert_eq!(busy.retry_after(), Some(Duration::from_secs(30)));
         let said = busy.said_after(&Outcome::Taken, "http://otel").unwrap();
-        assert!(said.contains("http://otel: it answers with HTTP status 429: slow down. It goes on trying"), "{said}");
+        assert!(said.ends_with("http://otel: it answers with HTTP status 429: slow down. lagstop keeps trying"));
         for after in [None, Some("Fri, 31 Dec 1999 23:59:59 GMT"), Some("-1"), Some("")] {
             assert_eq!(Outcome::of(503, after, b"\xff").retry_after(), None, "{after:?}");
         }

@@ -54,8 +54,8 @@ impl FromStr for Collector {
         let authority = authority.ok_or_else(|| format!("the host is missing; {HOW}"))?;
         if authority.as_str().contains('@') {
             return Err(
-                "an address is no place for a password, for everybody on the host can read it: write a header to \
-                        a file and name that with --otlp-header-file"
+                "everybody on this host can read a password in the URL: write it as a header to a file, and name \
+                        that with --otlp-header-file"
                     .to_owned(),
             );
         }

@@ -24,8 +24,8 @@ const BUDGET: &str = "cpu.rt_runtime_us";
 pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
     if !kernel.has_throttle && !kernel.has_fair_server {
         return Err(format!(
-            "{THROTTLE} is -1 or does nothing on this kernel, and no fair server is known to be on: a real-time task that \
-             loops would never let go of its CPU"
+            "a real-time task that loops would keep its CPU for good: {THROTTLE} is -1 or has no effect on this kernel, \
+             and no fair server is known to be on"
         ));
     }
     let mut changes = budgets(&sides.light, kernel)?;

@@ -24,7 +24,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* Of the root context and a path. By TCP where clients must have a certificate: the kubelet has none to show. */}}
+{{/* Of the root context and a path. By TCP if clients must show a certificate: the kubelet has none. */}}
 {{- define "lagstop.probe" -}}
 {{- $web := (index . 0).Values.webConfig -}}
 {{- if and $web.existingSecret $web.clientCertificates -}}
@@ -40,7 +40,7 @@ httpGet:
 {{- end }}
 {{- end }}
 
-{{/* MiB that lagstop may take: 160, and three tenths for each CPU. */}}
+{{/* Memory limit in MiB: 160, and 0.3 for each possible CPU. */}}
 {{- define "lagstop.memory" -}}
 {{- add 160 (div (add (mul 3 (int .Values.cpus)) 9) 10) }}
 {{- end }}
