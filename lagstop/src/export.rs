@@ -2,6 +2,7 @@
 
 mod csv;
 mod error;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod row;
 mod table;
@@ -13,10 +14,12 @@ pub use table::Table;
 
 use self::{
     csv::Csv,
-    parquet::Parquet,
     row::{Cell, Row},
 };
-use crate::recording::{Epoch, Reader};
+use crate::{
+    model::Session,
+    recording::{Epoch, Reader},
+};
 
 /// What a table is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub fn export(
     let columns = table.columns();
     let mut sink: Box<dyn Sink> = match format {
         Format::Csv => Box::new(Csv::begin(output, columns.cells())?),
-        Format::Parquet => Box::new(Parquet::begin(output, columns.cells(), &session)?),
+        Format::Parquet => parquet(output, columns.cells(), &session)?,
     };
     let mut row = Row::default();
     for n in 0..reader.len() {
@@ -63,5 +66,19 @@ pub fn export(
     sink.finish()
 }
 
-#[cfg(test)]
+#[cfg(feature = "parquet")]
+fn parquet(
+    output: impl Write + Send + 'static,
+    columns: &[Cell],
+    session: &Session,
+) -> Result<Box<dyn Sink>, ExportError> {
+    Ok(Box::new(parquet::Parquet::begin(output, columns, session)?))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: impl Write, _: &[Cell], _: &Session) -> Result<Box<dyn Sink>, ExportError> {
+    Err(ExportError::WithoutParquet)
+}
+
+#[cfg(all(test, feature = "parquet"))]
 mod tests;

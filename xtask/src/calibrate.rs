@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// Seconds that each trial takes
     #[arg(long = "for", default_value_t = 26, value_parser = clap::value_parser!(u64).range(10..=3_600))]
     duration: u64,
-    /// The lagstop to take; without it, target/release/lagstop is built
+    /// The lagstop to take; without it, what is released is built
     #[arg(long, value_name = "PATH")]
     lagstop: Option<PathBuf>,
     /// Where to write what was measured [default: target/calibration.json]

@@ -12,7 +12,7 @@ use error::Error;
 use load::{Load, Running};
 use report::{Report, Round};
 
-use crate::{command, machine, workspace::Workspace};
+use crate::{machine, workspace::Workspace};
 
 /// Measure what lagstop adds to a context switch, and the kernel memory that its maps take.
 ///
@@ -47,9 +47,7 @@ enum Format {
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
     tools::require_root_and_tools()?;
     let maps = memory::of_object(&workspace.object())?;
-    let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
-    let lagstop = workspace.target().join("release/lagstop");
+    let lagstop = workspace.released()?;
 
     let mut rounds = Vec::new();
     for number in 1..=arguments.rounds {

@@ -10,7 +10,7 @@ pub(crate) use crowd::{Crowd, Pause};
 pub(crate) use error::Error;
 pub(crate) use process::Process;
 
-use crate::{command, machine, workspace::Workspace};
+use crate::{machine, workspace::Workspace};
 
 /// Measure what `lagstop record` costs with thousands of cgroups.
 ///
@@ -43,9 +43,7 @@ pub(crate) fn released(workspace: &Workspace) -> Result<PathBuf, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
-    let mut cargo = std::process::Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
-    Ok(workspace.target().join("release/lagstop"))
+    Ok(workspace.released()?)
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {

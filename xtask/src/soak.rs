@@ -40,6 +40,9 @@ pub(crate) struct Arguments {
     /// How long
     #[arg(long = "for", value_name = "TIME", default_value = "20m", value_parser = time)]
     time: Duration,
+    /// The lagstop to take; without it, what is released is built
+    #[arg(long, value_name = "PATH")]
+    lagstop: Option<PathBuf>,
 }
 
 /// All that happens happens once in each.
@@ -75,7 +78,10 @@ enum Incident {
 }
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
-    let lagstop = released(workspace)?;
+    let lagstop = match &arguments.lagstop {
+        Some(lagstop) => std::path::absolute(lagstop).map_err(Error::file(lagstop.to_string_lossy()))?,
+        None => released(workspace)?,
+    };
     let home = tempfile::tempdir().map_err(Error::file("a temporary directory"))?;
     let interrupt = Interrupt::listen().map_err(Error::file("signals"))?;
     let before = left_behind()?;

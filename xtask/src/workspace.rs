@@ -1,6 +1,11 @@
 //! Where things lie in the checkout.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::command::{self, CommandError};
 
 /// The checkout that xtask was started in.
 pub(crate) struct Workspace {
@@ -24,6 +29,14 @@ impl Workspace {
         std::env::var_os("CARGO_TARGET_DIR")
             .and_then(|dir| std::path::absolute(dir).ok())
             .unwrap_or_else(|| self.root.join("target"))
+    }
+
+    /// Builds what users run, as `scripts/release` does but for the static libraries.
+    pub(crate) fn released(&self) -> Result<PathBuf, CommandError> {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let arguments = ["build", "--profile", "released", "--locked", "--package", "lagstop", "--features", "parquet"];
+        command::run(cargo.current_dir(&self.root).args(arguments))?;
+        Ok(self.target().join("released/lagstop"))
     }
 
     /// The committed eBPF object.

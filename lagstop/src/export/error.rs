@@ -2,6 +2,7 @@
 
 use std::io;
 
+#[cfg(feature = "parquet")]
 use parquet::errors::ParquetError;
 use thiserror::Error;
 
@@ -16,6 +17,12 @@ pub enum ExportError {
     /// The output does not take it.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// This build has no Parquet.
+    #[error(
+        "this lagstop was built without Parquet: use a released one, build it with --features parquet, or take csv"
+    )]
+    #[cfg(not(feature = "parquet"))]
+    WithoutParquet,
     /// The library refuses.
     #[error("the table cannot be made: {0}. This is a fault of lagstop's own: please report it")]
     Library(String),
@@ -36,6 +43,7 @@ impl From<csv::Error> for ExportError {
     }
 }
 
+#[cfg(feature = "parquet")]
 impl From<ParquetError> for ExportError {
     fn from(error: ParquetError) -> Self {
         match error {

@@ -36,9 +36,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), FleetError> {
     let Arguments { fleet, budget } = arguments;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command::run(cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "lagstop"]))?;
-    let lagstop = workspace.target().join("release/lagstop");
+    let lagstop = workspace.released()?;
     let home = tempfile::Builder::new()
         .prefix("lagstop-fleet-")
         .tempdir()

@@ -19,52 +19,41 @@ pub(super) struct GuestBinaries {
     pub(super) build: String,
 }
 
-/// Some optimisation, because emulation slows everything down by far; no debug information, because the guest keeps all
-/// of its files in memory.
-const PROFILE: &[(&str, &str)] = &[("OPT_LEVEL", "1"), ("DEBUG", "0"), ("STRIP", "symbols"), ("INCREMENTAL", "false")];
-
 impl Arch {
-    /// Rust's name of it, with the C library that needs the least to link against.
+    /// Rust's name of it, with the C library that is linked statically.
     pub(super) const fn target(self) -> &'static str {
         match self {
-            Self::Amd64 => "x86_64-unknown-linux-gnu",
-            // Comes with all that a program is linked of: nothing but a compiler for zstd's C is needed.
+            Self::Amd64 => "x86_64-unknown-linux-musl",
             Self::Arm64 => "aarch64-unknown-linux-musl",
         }
     }
 
-    /// What compiles C for it, by the variable that says so; nothing where that is the host's own compiler.
-    const fn c_compiler(self) -> Option<(&'static str, &'static str)> {
+    /// What to build it with where that is not what everything is built with: there is no compiler for musl on Arm, and none
+    /// is needed but for zstd's C.
+    const fn cross(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Amd64 => None,
-            Self::Arm64 => Some(("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc")),
-        }
-    }
-
-    /// Flags for rustc, as in `CARGO_ENCODED_RUSTFLAGS`.
-    const fn flags(self) -> &'static str {
-        match self {
-            Self::Amd64 => "-Ctarget-feature=+crt-static",
-            Self::Arm64 => "-Ctarget-feature=+crt-static\x1f-Clinker=rust-lld\x1f-Clink-self-contained=yes",
+            Self::Amd64 => &[],
+            Self::Arm64 => &[
+                ("CC_aarch64_unknown_linux_musl", "aarch64-linux-gnu-gcc"),
+                (
+                    "CARGO_ENCODED_RUSTFLAGS",
+                    "-Ctarget-feature=+crt-static\x1f-Clinker=rust-lld\x1f-Clink-self-contained=yes",
+                ),
+            ],
         }
     }
 }
 
 impl GuestBinaries {
-    /// Builds them, in a folder of their own.
+    /// Builds them, with what `.ci/run` builds anyway.
     pub(super) fn build(workspace: &Workspace, arch: Arch) -> Result<Self, Error> {
         println!("building lagstop and its live tests for {}", arch.target());
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        for (setting, value) in PROFILE {
-            cargo.env(format!("CARGO_PROFILE_DEV_{setting}"), value);
-        }
         cargo
             .current_dir(workspace.root())
-            .env("CARGO_ENCODED_RUSTFLAGS", arch.flags())
-            .envs(arch.c_compiler())
-            .args(["test", "--no-run", "--quiet", "--locked", "--package", "lagstop", "--test", "live"])
-            .args(["--message-format", "json-render-diagnostics", "--target", arch.target(), "--target-dir"])
-            .arg(workspace.target().join("vmtest/build"))
+            .envs(arch.cross().iter().copied())
+            .args(["test", "--no-run", "--quiet", "--locked", "--workspace", "--test", "live", "--profile", "ci"])
+            .args(["--message-format", "json-render-diagnostics", "--target", arch.target()])
             .stderr(Stdio::inherit());
         let messages = stdout(&mut cargo)?;
         let read = |name: &'static str| {

@@ -9,7 +9,8 @@ use crate::command::{CommandError, run, stdout};
 const LEAST_QEMU: u32 = 8;
 
 /// Programs, and Debian's packages of them.
-const PROGRAMS: &[(&str, &str)] = &[("curl", "curl"), ("dpkg-deb", "dpkg"), ("tar", "tar"), ("sha256sum", "coreutils")];
+const PROGRAMS: &[(&str, &str)] =
+    &[("curl", "curl"), ("dpkg-deb", "dpkg"), ("tar", "tar"), ("sha256sum", "coreutils"), ("musl-gcc", "musl-tools")];
 
 impl Arch {
     /// QEMU's program for it, and Debian's package of that.
