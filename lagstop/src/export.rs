@@ -80,5 +80,6 @@ fn parquet(_: impl Write, _: &[Cell], _: &Session) -> Result<Box<dyn Sink>, Expo
     Err(ExportError::WithoutParquet)
 }
 
-#[cfg(all(test, feature = "parquet"))]
+#[cfg(test)]
+#[cfg(feature = "parquet")]
 mod tests;

@@ -11,7 +11,6 @@ mod labels;
 mod listeners;
 mod members;
 mod message;
-mod otlp;
 mod protobuf;
 mod series;
 mod snapshot;
@@ -22,7 +21,6 @@ pub use families::{Family, Kind, families};
 pub use format::{Format, encode};
 pub use histogram::Histogram;
 pub use labels::{Label, Labels};
-pub use otlp::{Host as OtlpHost, export};
 pub use series::{CgroupSeries, HostSeries, ListenerSeries};
 pub use snapshot::Snapshot;
 

@@ -27,7 +27,6 @@ pub use answer::check_answer;
 
 pub use analysis::{Analysis, Densities, FleetTotals, Gaps, NodeFigures, Settings};
 pub use client::{Client, ClientError, Connection, Refused, TlsFiles};
-pub(crate) use client::{as_headers, is_here, is_secret};
 pub use curve::Bin;
 pub use gather::{GatherError, Gathered, Missing, gather};
 pub use knee::Knee;

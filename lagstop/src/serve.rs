@@ -14,7 +14,6 @@ mod pace;
 mod pages;
 mod passwords;
 mod peer;
-mod push;
 mod security;
 mod web_config;
 
@@ -29,7 +28,6 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 pub use connections::Limits;
-pub use push::{Collector, Push, Pushing, Route};
 pub use security::{Reloaded, Security};
 pub use web_config::WebConfigError;
 #[doc(hidden)]

@@ -6,7 +6,6 @@ mod files;
 mod labels;
 mod live;
 mod looks;
-mod pods;
 mod recorded;
 mod scheduler;
 mod session;
@@ -61,9 +60,6 @@ pub enum SourceError {
     /// A fault of lagstop's own.
     #[error("measuring ended by a fault of lagstop's own, said above. Please report it")]
     Died,
-    /// The list of pods.
-    #[error(transparent)]
-    Kubelet(#[from] crate::host::KubeletError),
     /// The recording.
     #[error(transparent)]
     Recording(#[from] crate::recording::ReadError),

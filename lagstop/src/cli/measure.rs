@@ -7,7 +7,6 @@ use serde::Deserialize;
 
 use super::{config::MeasureConfig, hooks::HookArgs};
 use crate::{
-    host::Kubelet,
     model::{GroupBy, LoadCredits},
     source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
 };
@@ -30,10 +29,6 @@ pub(super) struct MeasureArgs {
     /// Time constant of Load Credit [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     load_credit_time: Option<Duration>,
-
-    /// Learn names of pods from the kubelet's read-only list too, as of http://127.0.0.1:10255/pods
-    #[arg(long, value_name = "URL")]
-    kubelet: Option<Kubelet>,
 
     #[command(flatten)]
     hooks: HookArgs,
@@ -88,7 +83,6 @@ impl MeasureArgs {
             load_credit_time: credit_time.unwrap_or(Duration::from_nanos(LoadCredits::TIME_CONSTANT.0)),
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
-            kubelet: self.kubelet.clone(),
             clock_only: self.clock_only,
         }
     }
@@ -98,9 +92,8 @@ impl MeasureArgs {
         match self.start(None, config) {
             // Who chose a way wants that one.
             Err(SourceError::Kernel(why)) if self.hooks.are_default() => {
-                let LiveOptions { interval, duration, group_by, load_credit_time, kubelet, .. } =
-                    self.options(None, config);
-                let options = FilesOptions { interval, duration, group_by, load_credit_time, kubelet };
+                let LiveOptions { interval, duration, group_by, load_credit_time, .. } = self.options(None, config);
+                let options = FilesOptions { interval, duration, group_by, load_credit_time };
                 files(options, why.to_string())
             }
             started => started,

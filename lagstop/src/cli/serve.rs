@@ -1,7 +1,6 @@
 //! `lagstop serve`
 
 use std::{
-    io,
     net::{Ipv6Addr, SocketAddr, TcpListener},
     path::PathBuf,
     time::{Duration, Instant, SystemTime},
@@ -14,17 +13,15 @@ use tokio::sync::watch;
 use super::{
     Failure, block_on,
     config::Config,
-    headers::headers_in,
     listen,
     measure::{MeasureArgs, positive},
     say,
 };
 use crate::{
-    exporter::{Accumulator, OtlpHost, Settings, Snapshot},
-    fleet::TlsFiles,
+    exporter::{Accumulator, Settings, Snapshot},
     model::{Cgroup, Nanos, Session},
     plain::plain,
-    serve::{Collector, Limits, Options, Published, Push, Pushing, Route, Security, Server},
+    serve::{Limits, Options, Published, Security, Server},
 };
 
 const EXAMPLES: &str = "\
@@ -35,10 +32,6 @@ Examples:
                                        For others, with TLS and passwords
   lagstop serve --cgroups '/kubepods*' --top 200
                                        The 200 busiest pods' cgroups; all others as one
-  lagstop serve --otlp http://127.0.0.1:4318
-                                       Pushed to an OpenTelemetry collector, too
-  lagstop serve --otlp https://otel.example:4318 --otlp-header-file headers
-                                       Pushed to another host, with secret headers
   lagstop serve --light --interval 15s    As cheap as it gets
 
 docs/metrics.md has every metric, what it is made of, and the web configuration.";
@@ -73,18 +66,6 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
-    /// Push metrics to an OpenTelemetry collector, too: every 15 seconds, over HTTP
-    #[arg(long, value_name = "URL")]
-    otlp: Option<Collector>,
-
-    /// CA certificates to verify the collector, in PEM [default: those that this host trusts]
-    #[arg(long, value_name = "FILE", requires = "otlp")]
-    otlp_ca_file: Option<PathBuf>,
-
-    /// Read headers for the collector from this file, one per line as NAME: VALUE
-    #[arg(long, value_name = "FILE", requires = "otlp")]
-    otlp_header_file: Option<PathBuf>,
-
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
@@ -106,18 +87,16 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     // What can be refused is looked at before anything is attached.
     let settings = args.settings()?;
     let security = args.security()?;
-    let route = args.route()?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
         format!("{} cannot be listened on: {}. --listen names another address or port", args.listen, plain(&error))
     })?;
-    block_on(serve(args, config, settings, route, security, listener))
+    block_on(serve(args, config, settings, security, listener))
 }
 
 async fn serve(
     args: &Args,
     config: &Config,
     settings: Settings,
-    route: Option<Route>,
     security: Security,
     listener: TcpListener,
 ) -> Result<(), Failure> {
@@ -132,7 +111,6 @@ async fn serve(
     };
     let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
     let failed = |error| format!("the server cannot be started: {}", plain(&error));
-    let _pushing = route.map(|route| push(route, &stream.session, published.clone())).transpose().map_err(failed)?;
     let mut server = Server::start(listener, security, published, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     loop {
@@ -170,12 +148,6 @@ fn hangs_after(session: &Session) -> Duration {
     Duration::from_nanos(session.interval_ns.0).saturating_mul(10).max(LEAST)
 }
 
-fn push(route: Route, session: &Session, published: watch::Receiver<Option<Published>>) -> io::Result<Pushing> {
-    let host = OtlpHost { hostname: session.hostname.clone(), version: session.lagstop_version.clone() };
-    let complain = Box::new(|text: &str| say(format_args!("lagstop: {text}\n")));
-    Push { route, host, complain }.start(published)
-}
-
 impl Args {
     fn settings(&self) -> Result<Settings, Failure> {
         let globs = self.cgroups.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
@@ -186,24 +158,6 @@ impl Args {
         let is_wanted = move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
         let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
         Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
-    }
-
-    /// Where to push to, and how.
-    fn route(&self) -> Result<Option<Route>, Failure> {
-        let Some(collector) = self.otlp.clone() else { return Ok(None) };
-        if self.otlp_ca_file.is_some() && !collector.is_encrypted() {
-            return Err("--otlp-ca-file needs an --otlp URL that begins with https://".into());
-        }
-        let headers = self.otlp_header_file.as_deref().map_or(Ok(Vec::new()), headers_in)?;
-        let exposed = collector.is_exposed().then(|| collector.clone());
-        let route = Route::new(collector, &headers, &TlsFiles { ca: self.otlp_ca_file.clone(), client: None })?;
-        if let Some(collector) = exposed {
-            say(format_args!(
-                "lagstop: metrics go to {collector} unencrypted: others on the network can read and change them. Use \
-                 https\n"
-            ));
-        }
-        Ok(Some(route))
     }
 
     fn security(&self) -> Result<Security, Failure> {
@@ -263,23 +217,6 @@ mod tests {
             assert_eq!(hangs_after(&session), Duration::from_secs(expected));
             assert!(hangs_after(&session) > fresh_for(&session));
         }
-    }
-
-    #[test]
-    fn where_to_push_is_checked_before_anything_is_attached() {
-        let home = tempfile::tempdir().unwrap();
-        let file = home.path().join("headers");
-        std::fs::write(&file, "Authorization: Bearer hush\n").unwrap();
-        let file = file.to_str().unwrap();
-        let route =
-            |flags: &[&str]| args(flags).route().map(|route| route.is_some()).map_err(|error| error.to_string());
-        assert_eq!(route(&[]), Ok(false));
-        assert_eq!(route(&["--otlp", "http://127.0.0.1:4318", "--otlp-header-file", file]), Ok(true));
-        let refused = route(&["--otlp", "http://otel:4318", "--otlp-header-file", file]).unwrap_err();
-        assert!(refused.contains("unencrypted") && !refused.contains("hush"), "{refused}");
-        assert!(route(&["--otlp", "http://otel", "--otlp-ca-file", file]).unwrap_err().contains("begins with https"));
-        assert!(route(&["--otlp", "https://otel", "--otlp-ca-file", file]).unwrap_err().contains("no certificate"));
-        assert!(Command::try_parse_from(["serve", "--otlp-header-file", file]).is_err(), "for whom?");
     }
 
     #[test]

@@ -79,11 +79,10 @@ impl Accumulator {
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
         self.intervals += 1;
-        let began = self.now;
-        self.now = began.plus(interval.duration_ns);
+        self.now = self.now.plus(interval.duration_ns);
         self.host.add(interval);
         self.listeners.add(interval, self.now, self.settings.expiry);
-        self.change_members(interval, began);
+        self.change_members(interval);
         let keep = (-interval.duration_ns.seconds() / self.credit_time.seconds()).exp();
         self.own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).rest(keep));
         if let Some(other) = &mut self.other {
@@ -97,13 +96,13 @@ impl Accumulator {
             let is_light = rated.get(&cgroup.id).map(|credit| *credit < fair_share);
             match self.own.get_mut(&cgroup.path).filter(|_| cgroup.id != CgroupId::OTHER) {
                 Some(own) => own.add(cgroup, is_light),
-                None => self.add_to_other(cgroup, began),
+                None => self.add_to_other(cgroup),
             }
         }
     }
 
     /// Decides who has series of its own in this interval.
-    fn change_members(&mut self, interval: &Interval, began: Nanos) {
+    fn change_members(&mut self, interval: &Interval) {
         let Self { settings, members, own, .. } = self;
         let is_wanted = |cgroup: &&Cgroup| cgroup.id != CgroupId::OTHER && (settings.is_wanted)(cgroup);
         let wanted = interval.cgroups.iter().filter(is_wanted).map(|cgroup| (&cgroup.path, cost(cgroup)));
@@ -113,12 +112,12 @@ impl Accumulator {
         }
         for path in changes.come {
             let labels = Labels::of_cgroup(&path, None).into();
-            own.insert(path, Own { series: CgroupSeries::new(labels, began).into(), workload: None });
+            own.insert(path, Own { series: CgroupSeries::new(labels).into(), workload: None });
         }
     }
 
-    fn add_to_other(&mut self, cgroup: &Cgroup, began: Nanos) {
-        let new = || CgroupSeries::new(Labels::of_cgroup(&OTHER.into(), None).into(), began);
+    fn add_to_other(&mut self, cgroup: &Cgroup) {
+        let new = || CgroupSeries::new(Labels::of_cgroup(&OTHER.into(), None).into());
         let other = self.other.get_or_insert_with(new);
         other.add(cgroup);
         if let Some(credit) = cgroup.load_credit {
@@ -141,7 +140,6 @@ impl Accumulator {
             overflows: self.listeners.overflows(),
             intervals: self.intervals,
             taken_in: Nanos::ZERO,
-            measured: self.now,
             exported: self.own.len() as u64,
             in_other: self.in_other,
             listeners_left_out: self.listeners.left_out(),

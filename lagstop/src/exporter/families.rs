@@ -53,8 +53,6 @@ pub(super) struct Sample<'s> {
     /// One more label, beside those.
     pub(super) part: Option<Part>,
     pub(super) value: Value<'s>,
-    /// When its series began, since the first interval did.
-    pub(super) began: Nanos,
 }
 
 /// A label of which a metric has several for the same thing.
@@ -168,7 +166,7 @@ static FAMILIES: &[Family] = &[
         help: "Time that the scheduler took to choose (pick) and to change (swap) tasks, of all tasks but idle",
         samples: |snapshot| {
             let host = &snapshot.host;
-            parts(Labels::NONE, Nanos::ZERO, [(PICK, host.pick.and_then(seconds)), (SWAP, host.swap.and_then(seconds))])
+            parts(Labels::NONE, [(PICK, host.pick.and_then(seconds)), (SWAP, host.swap.and_then(seconds))])
         },
     },
     Family {
@@ -186,11 +184,7 @@ static FAMILIES: &[Family] = &[
         samples: |snapshot| {
             let count = |count| Some(Value::Count(count));
             let host = &snapshot.host;
-            parts(
-                Labels::NONE,
-                Nanos::ZERO,
-                [(VOLUNTARY, count(host.voluntary)), (INVOLUNTARY, count(host.involuntary))],
-            )
+            parts(Labels::NONE, [(VOLUNTARY, count(host.voluntary)), (INVOLUNTARY, count(host.involuntary))])
         },
     },
     Family {
@@ -427,7 +421,7 @@ static FAMILIES: &[Family] = &[
         help: "Things that could not be measured; what a kind is, recordings say too",
         samples: |snapshot| {
             let kinds = snapshot.host.lost.kinds();
-            parts(Labels::NONE, Nanos::ZERO, kinds.map(|(kind, count)| (("kind", kind), Some(Value::Count(count)))))
+            parts(Labels::NONE, kinds.map(|(kind, count)| (("kind", kind), Some(Value::Count(count)))))
         },
     },
     Family {
@@ -469,7 +463,7 @@ static FAMILIES: &[Family] = &[
 
 impl<'s> Sample<'s> {
     const fn of(labels: &'s Labels, value: Value<'s>) -> Self {
-        Self { labels, part: None, value, began: Nanos::ZERO }
+        Self { labels, part: None, value }
     }
 }
 
@@ -487,36 +481,30 @@ fn host(value: Option<Value<'_>>) -> Samples<'_> {
     Box::new(value.map(|value| Sample::of(Labels::NONE, value)).into_iter())
 }
 
-/// What there is of each part, of a series that began then.
-fn parts<'s, const N: usize>(labels: &'s Labels, began: Nanos, values: Parts<'s, N>) -> Samples<'s> {
+/// What there is of each part.
+fn parts<'s, const N: usize>(labels: &'s Labels, values: Parts<'s, N>) -> Samples<'s> {
     let sample =
-        move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, began, part: Some(part), value: value? });
+        move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, part: Some(part), value: value? });
     Box::new(values.into_iter().filter_map(sample))
 }
 
 fn cgroups<'s>(snapshot: &'s Snapshot, value: fn(&'s CgroupSeries) -> Option<Value<'s>>) -> Samples<'s> {
-    let of = move |cgroup: &'s Arc<CgroupSeries>| {
-        Some(Sample { began: cgroup.began, ..Sample::of(&cgroup.labels, value(cgroup)?) })
-    };
+    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup)?));
     Box::new(snapshot.cgroups.iter().filter_map(of))
 }
 
 fn totals<'s>(snapshot: &'s Snapshot, value: fn(&'s Totals) -> Option<Value<'s>>) -> Samples<'s> {
-    let of = move |cgroup: &'s Arc<CgroupSeries>| {
-        Some(Sample { began: cgroup.began, ..Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?) })
-    };
+    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?));
     Box::new(snapshot.cgroups.iter().filter_map(of))
 }
 
 /// The parts of each cgroup.
 fn each<'s, const N: usize>(snapshot: &'s Snapshot, values: fn(&'s CgroupSeries) -> Parts<'s, N>) -> Samples<'s> {
-    let of = move |cgroup: &'s Arc<CgroupSeries>| parts(&cgroup.labels, cgroup.began, values(cgroup));
+    let of = move |cgroup: &'s Arc<CgroupSeries>| parts(&cgroup.labels, values(cgroup));
     Box::new(snapshot.cgroups.iter().flat_map(of))
 }
 
 fn listeners<'s>(snapshot: &'s Snapshot, value: fn(&'s ListenerSeries) -> Option<Value<'s>>) -> Samples<'s> {
-    let of = move |listener: &'s Arc<ListenerSeries>| {
-        Some(Sample { began: listener.began, ..Sample::of(&listener.labels, value(listener)?) })
-    };
+    let of = move |listener: &'s Arc<ListenerSeries>| Some(Sample::of(&listener.labels, value(listener)?));
     Box::new(snapshot.listeners.iter().filter_map(of))
 }

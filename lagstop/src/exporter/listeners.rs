@@ -53,7 +53,7 @@ impl Listeners {
         }
         self.left_out = 0;
         for listener in &interval.listeners {
-            self.listener(listener, now, now.minus(interval.duration_ns));
+            self.listener(listener, now);
         }
         let is_crowded = self.left_out > 0;
         self.known
@@ -61,7 +61,7 @@ impl Listeners {
         self.namespaces(&interval.network_namespaces, now, expiry);
     }
 
-    fn listener(&mut self, listener: &Listener, now: Nanos, began: Nanos) {
+    fn listener(&mut self, listener: &Listener, now: Nanos) {
         let key = (listener.netns, listener.address);
         let is_busy = is_busy(listener);
         if !self.known.contains_key(&key) {
@@ -74,7 +74,7 @@ impl Listeners {
             }
         }
         let known = self.known.entry(key).or_insert_with(|| Known {
-            series: ListenerSeries { began, ..ListenerSeries::default() }.into(),
+            series: Arc::default(),
             owner: None,
             path: None,
             workload: None,

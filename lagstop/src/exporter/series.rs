@@ -13,8 +13,6 @@ use crate::{
 pub struct CgroupSeries {
     /// What it is told by.
     pub labels: Arc<Labels>,
-    /// When it began, since the first interval did.
-    pub began: Nanos,
     /// What was counted. `None` before anything was.
     pub totals: Option<Totals>,
     /// Run-queue waits.
@@ -36,8 +34,8 @@ pub struct CgroupSeries {
 
 impl CgroupSeries {
     /// One that nothing is known of yet.
-    pub fn new(labels: Arc<Labels>, began: Nanos) -> Self {
-        Self { labels, began, ..Self::default() }
+    pub fn new(labels: Arc<Labels>) -> Self {
+        Self { labels, ..Self::default() }
     }
 
     /// Adds what was counted in an interval.
@@ -174,8 +172,6 @@ fn add(sum: &mut Option<Nanos>, more: Option<Nanos>) {
 pub struct ListenerSeries {
     /// What it is told by.
     pub labels: Arc<Labels>,
-    /// When it began, since the first interval did.
-    pub began: Nanos,
     /// Connections established, accepted, the accept wait in nanoseconds, and connections abandoned. `None` where TCP is not
     /// watched.
     pub totals: Option<[u64; 4]>,

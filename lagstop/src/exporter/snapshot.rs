@@ -24,8 +24,6 @@ pub struct Snapshot {
     pub intervals: u64,
     /// When the last of them was, in Unix time.
     pub taken_in: Nanos,
-    /// How long they were together.
-    pub measured: Nanos,
     /// Cgroups with series of their own.
     pub exported: u64,
     /// Cgroups that ran in the last interval and have none.

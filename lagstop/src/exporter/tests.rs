@@ -1,7 +1,6 @@
 //! What is exposed, as those who read it do.
 
 mod messages;
-mod otlp;
 
 use std::{
     collections::BTreeMap,

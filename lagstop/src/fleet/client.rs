@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use ureq::{Agent, http};
 
 pub use error::{ClientError, Refused};
-pub(crate) use headers::{as_headers, is_here, is_secret};
+use headers::{as_headers, is_here, is_secret};
 pub use tls::TlsFiles;
 
 use super::answer::{Answer, Matrix};

@@ -1,10 +1,9 @@
-//! All that reads what the kernel and the kubelet say, for whoever makes up what they might say.
+//! All that reads what the kernel says, for whoever makes up what they might say.
 
 use std::path::Path;
 
 use super::{
-    Hierarchy, bandwidth, busy, cpu_time, cpus, figures, kubelet, limits, netstat, process, schedstat, sock_diag,
-    threads,
+    Hierarchy, bandwidth, busy, cpu_time, cpus, figures, limits, netstat, process, schedstat, sock_diag, threads,
 };
 use crate::model::{GroupBy, Nanos};
 
@@ -36,11 +35,4 @@ pub fn read_kernel_files(bytes: &[u8]) {
     let _ = schedstat::parse(text);
     let _ = threads::parse(text);
     let _ = sock_diag::parse(bytes, &mut Vec::new());
-}
-
-/// Reads `bytes` as what a kubelet answers.
-#[doc(hidden)]
-pub fn read_kubelet(bytes: &[u8]) {
-    let _ = kubelet::answer(bytes).and_then(|body| kubelet::parse(&body));
-    let _ = kubelet::parse(bytes);
 }

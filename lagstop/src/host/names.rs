@@ -12,8 +12,7 @@ const CONTAINER_LOGS: &str = "/var/log/containers";
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
 const SHORT_ID: usize = 12;
 
-/// Names of containers and pods, learnt from the kubelet's log links where they can be read, and from its list of pods where it
-/// serves one.
+/// Names of containers and pods, learnt from the kubelet's log links where they can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// By container id.
@@ -53,39 +52,17 @@ impl Names {
             let (rest, id) = link.strip_suffix(".log")?.rsplit_once('-')?;
             let mut parts = rest.splitn(3, '_');
             let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
-            Some((id.to_owned(), namespace, pod, container.to_owned()))
+            Some((id.to_owned(), namespace, pod, container))
         };
         let Some((id, namespace, pod, container)) = parse().filter(|(id, ..)| is_id(id)) else { return };
         let uid = target.iter().rev().nth(2).and_then(|pod| pod.to_str()).and_then(|pod| pod.rsplit_once('_'));
-        let uid = uid.map_or_else(String::new, |(_, uid)| uid.to_owned());
-        self.add(namespace, pod, uid, std::iter::once((id, container)));
-    }
-
-    /// Learns a pod and its containers, each an id and a name.
-    pub(super) fn add(
-        &mut self,
-        namespace: &str,
-        pod: &str,
-        uid: String,
-        containers: impl Iterator<Item = (String, String)>,
-    ) {
+        let uid = uid.map(|(_, uid)| uid.to_owned()).filter(|uid| !uid.is_empty());
         let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
-        let known_uid = Some(uid).filter(|uid| !uid.is_empty());
-        for (id, container) in containers.filter(|(id, _)| is_id(id)) {
-            let workload = Workload { container: Some(container.into()), ..pod.clone() };
-            self.containers.insert(id, Member { pod: known_uid.clone(), workload });
-        }
-        if let Some(uid) = known_uid {
+        let workload = Workload { container: Some(container.into()), ..pod.clone() };
+        self.containers.insert(id, Member { pod: uid.clone(), workload });
+        if let Some(uid) = uid {
             self.pods.insert(uid, pod);
         }
-    }
-
-    /// These, and those in `others`, which win.
-    #[must_use]
-    pub fn and(mut self, others: &Self) -> Self {
-        self.containers.extend(others.containers.iter().map(|(id, member)| (id.clone(), member.clone())));
-        self.pods.extend(others.pods.iter().map(|(uid, workload)| (uid.clone(), workload.clone())));
-        self
     }
 
     /// The name of the cgroup at `path`. Where nothing better is known, the path; so it is where a cgroup calls itself a

@@ -96,7 +96,7 @@ impl Site {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return Page::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n").with(ALLOW, "GET, HEAD");
         }
-        // What a kubelet asks, which has no password, and what tells nothing of the host.
+        // What probes ask, which have no password, and what tells nothing of the host.
         match request.uri().path() {
             "/-/healthy" => return self.healthy(),
             "/-/ready" => return self.ready(),

@@ -15,14 +15,10 @@ use super::{
     beat::{Beat, Readings, WAITING},
     labels::Labels,
     live::LOOK_EVERY,
-    pods::Pods,
     session::session,
 };
 use crate::{
-    host::{
-        Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Kubelet, Levels, Listeners, Owners, Placed, ThreadWork, busy,
-        figures,
-    },
+    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Levels, Listeners, Owners, Placed, ThreadWork, busy, figures},
     kernel::Measure,
     model::{CgroupCounters, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
 };
@@ -38,8 +34,6 @@ pub struct FilesOptions {
     pub group_by: GroupBy,
     /// Time constant of Load Credit.
     pub load_credit_time: Duration,
-    /// Who tells names of pods too.
-    pub kubelet: Option<Kubelet>,
 }
 
 /// The way of all that is measured, by its name.
@@ -52,9 +46,8 @@ const RESTRAINT: u32 = 5;
 /// # Errors
 /// When no cgroup hierarchy is there, or /proc is not.
 pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> {
-    let FilesOptions { interval, duration, group_by, load_credit_time, kubelet } = options;
-    let pods = kubelet.map(Pods::ask).transpose()?;
-    let collector = Collector::start(group_by, pods.clone())?;
+    let FilesOptions { interval, duration, group_by, load_credit_time } = options;
+    let collector = Collector::start(group_by)?;
     let hierarchy = collector.hierarchy.clone();
     let mut session =
         session(interval, load_credit_time, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
@@ -62,7 +55,6 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
-    pods.iter().for_each(Pods::keep_asking);
     thread::spawn(move || beat.run(collector, &stopped, &sender));
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
@@ -82,7 +74,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn start(group_by: GroupBy, pods: Option<Pods>) -> Result<Self, SourceError> {
+    fn start(group_by: GroupBy) -> Result<Self, SourceError> {
         let hierarchy = Hierarchy::find(group_by)?;
         let mut collector = Self {
             cpu_time: CpuTime::new(&hierarchy),
@@ -92,7 +84,7 @@ impl Collector {
             // To enter other network namespaces takes privileges.
             listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
             hierarchy,
-            labels: Labels::read(pods),
+            labels: Labels::read(),
             last: Snapshot::default(),
             readings: 0,
             took: Duration::ZERO,
@@ -168,7 +160,7 @@ impl Readings for Collector {
     fn read(&mut self) -> Result<Snapshot, SourceError> {
         let began = clock(ClockId::ThreadCPUTime);
         self.readings += 1;
-        if self.readings.is_multiple_of(LOOK_EVERY) || self.labels.are_old() {
+        if self.readings.is_multiple_of(LOOK_EVERY) {
             self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
             self.levels.keep(|id| self.last.cgroups.contains_key(&id));
             self.labels.refresh(&mut self.last);
@@ -244,7 +236,7 @@ mod tests {
 
     #[test]
     fn this_host_is_read() {
-        let Ok(mut collector) = Collector::start(GroupBy::Scheduler, None) else {
+        let Ok(mut collector) = Collector::start(GroupBy::Scheduler) else {
             eprintln!("no cgroup hierarchy is mounted here: nothing was read");
             return;
         };

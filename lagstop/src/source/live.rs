@@ -9,11 +9,10 @@ use super::{
     beat::{Beat, Readings, WAITING},
     departed::Departed,
     labels::Labels,
-    pods::Pods,
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Kubelet, Levels, Listeners, Owners, Placed, figures},
+    host::{Bandwidth, Cpus, Hierarchy, Levels, Listeners, Owners, Placed, figures},
     kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
@@ -35,8 +34,6 @@ pub struct LiveOptions {
     pub wishes: Wishes,
     /// Where the kernel's types are, where the kernel's own are not to be used.
     pub btf: Option<PathBuf>,
-    /// Who tells names of pods too.
-    pub kubelet: Option<Kubelet>,
     /// See [`Options::clock_only`].
     pub clock_only: bool,
 }
@@ -72,8 +69,7 @@ pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
 }
 
 fn start(options: LiveOptions, leave: Leave) -> Result<Stream, SourceError> {
-    let pods = options.kubelet.clone().map(Pods::ask).transpose()?;
-    let collector = Collector::start(&options, pods.clone())?;
+    let collector = Collector::start(&options)?;
     let Collector { hierarchy, topology, reader, .. } = &collector;
     let session = session(
         options.interval,
@@ -100,7 +96,6 @@ fn start(options: LiveOptions, leave: Leave) -> Result<Stream, SourceError> {
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     keep(needed.beside_reading())?;
-    pods.iter().for_each(Pods::keep_asking);
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
 }
 
@@ -119,7 +114,7 @@ struct Collector {
 }
 
 impl Collector {
-    fn start(options: &LiveOptions, pods: Option<Pods>) -> Result<Self, SourceError> {
+    fn start(options: &LiveOptions) -> Result<Self, SourceError> {
         let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
         let topology = Cpus::read()?.places();
@@ -142,7 +137,7 @@ impl Collector {
             levels: Levels::new(&hierarchy),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
-            labels: Labels::read(pods),
+            labels: Labels::read(),
             last: Snapshot::default(),
             departed: Departed::default(),
             readings: 0,
@@ -158,7 +153,7 @@ impl Collector {
             self.reader.snapshot(&cpus.online)?;
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
-        if self.readings.is_multiple_of(LOOK_EVERY) || self.labels.are_old() {
+        if self.readings.is_multiple_of(LOOK_EVERY) {
             self.look_around();
         }
 

@@ -401,7 +401,6 @@ pub(crate) fn with_stream<T: Send>(group_by: GroupBy, look: impl AsyncFnOnce(&mu
             load_credit_time: Duration::from_secs(2),
             wishes: Wishes::default(),
             btf: None,
-            kubelet: None,
             clock_only: false,
         })
         .unwrap_or_else(|error| panic!("{error}"));

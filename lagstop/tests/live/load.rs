@@ -375,7 +375,7 @@ fn watch(group_by: &str) {
         other => panic!("{other}"),
     };
     let (interval, load_credit_time) = (Duration::from_millis(200), Duration::from_secs(2));
-    let options = FilesOptions { interval, duration: None, group_by, load_credit_time, kubelet: None };
+    let options = FilesOptions { interval, duration: None, group_by, load_credit_time };
     let mut stream = files(options, "told to".to_owned()).unwrap_or_else(|error| panic!("{error}"));
     say(&serde_json::to_string(&stream.session).unwrap());
     let stop = stream.stop.clone();

@@ -159,21 +159,17 @@ fn threads(pid: u32) -> Vec<Thread> {
 
 fn serving() {
     let mut serve = Command::new(lagstop());
-    // Nobody listens there: the thread that pushes is there all the same.
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--interval", "200ms", "--otlp", "http://127.0.0.1:1"]);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--interval", "200ms"]);
     let serve = Recorder::run(&mut serve);
     eventually("a server", || serve.says("/metrics (Ctrl-C ends)"));
-    eventually("a push", || serve.says("metrics cannot be pushed"));
     let threads = threads(serve.pid());
     println!("{threads:x?}");
     if in_bounding_set(CAP_SETUID) && in_bounding_set(CAP_SETGID) {
         let nobody = [NOBODY; 4].map(|id| id.to_string()).join(" ");
         assert!(threads.iter().all(|thread| thread.users == nobody), "{threads:x?}");
     }
-    for name in ["serve", "push"] {
-        let thread = threads.iter().find(|thread| thread.name == name).unwrap();
-        assert_eq!((thread.held, thread.permitted), (0, 0), "{thread:x?}");
-    }
+    let server = threads.iter().find(|thread| thread.name == "serve").unwrap();
+    assert_eq!((server.held, server.permitted), (0, 0), "{server:x?}");
     let enters = threads.iter().filter(|thread| thread.permitted & (1 << CAP_SYS_ADMIN) != 0).count();
     // It, and one that it starts for the moment in which it is elsewhere.
     assert!((1..=2).contains(&enters), "{threads:x?}");

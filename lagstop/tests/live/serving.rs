@@ -131,19 +131,17 @@ fn agreement() {
 }
 
 fn ending() {
-    // Where nobody listens.
-    let mut server = Server::start(&["--interval", "200ms", "--top", "0", "--otlp", "http://127.0.0.1:1"]);
+    let mut server = Server::start(&["--interval", "200ms", "--top", "0"]);
     let scrape = server.scrape();
     assert!(scrape.value("lagstop_cgroup_cpu_seconds_total", &["cgroup=\"other\"".to_owned()]) > 0.0);
     assert!(scrape.value("lagstop_cgroups_exported", &[]) == 0.0);
-    eventually("a push", || server.process.says("metrics cannot be pushed to http://127.0.0.1:1/v1/metrics"));
     // Who is in the middle of something does not hold it up.
     let mut stuck = TcpStream::connect(&server.address).unwrap();
     stuck.write_all(b"GET /metr").unwrap();
     server.process.signal(Signal::TERM);
     let (status, said) = server.process.end();
     assert!(status.success(), "{status}: {said}");
-    assert_eq!(said.lines().count(), 2, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     assert!(std::net::TcpListener::bind(&server.address).is_ok());
 }
 

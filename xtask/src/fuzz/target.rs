@@ -23,9 +23,6 @@ pub(super) enum Target {
     /// Files of /proc, /sys and cgroupfs, and what is said of sockets
     #[value(name = "kernel_files")]
     KernelFiles,
-    /// What a kubelet answers
-    #[value(name = "kubelet")]
-    Kubelet,
     /// What a Prometheus server answers
     #[value(name = "prometheus")]
     Prometheus,
@@ -35,14 +32,13 @@ pub(super) enum Target {
 }
 
 impl Target {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Recording,
         Self::RoundTrip,
         Self::WebConfig,
         Self::Config,
         Self::Mountinfo,
         Self::KernelFiles,
-        Self::Kubelet,
         Self::Prometheus,
         Self::Journal,
     ];
@@ -55,7 +51,6 @@ impl Target {
             Self::Config => "config",
             Self::Mountinfo => "mountinfo",
             Self::KernelFiles => "kernel_files",
-            Self::Kubelet => "kubelet",
             Self::Prometheus => "prometheus",
             Self::Journal => "journal",
         }

@@ -6,10 +6,9 @@ use super::{ManifestsError, renderings::HELM};
 use crate::command::{CommandError, stdout};
 
 /// Values, and what the sentence that refuses them says.
-const ALL: [(&[&str], &str); 3] = [
+const ALL: [(&[&str], &str); 2] = [
     (&["--set-json", "networkPolicy.from=[]"], "networkPolicy.from is empty"),
     (&["--set", "networkPolicy.from=null"], "networkPolicy.from is empty"),
-    (&["--set", "extraArgs={--otlp,http://collector:4318}"], "networkPolicy.egress is empty"),
 ];
 
 /// Has helm refuse each of them.

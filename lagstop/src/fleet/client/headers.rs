@@ -10,13 +10,13 @@ use super::ClientError;
 const SECRET: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey"];
 
 /// Is what a header of this name says for nobody but the server?
-pub(crate) fn is_secret(name: &str) -> bool {
+pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET.iter().any(|word| name.contains(word))
 }
 
 /// Is it this host itself, to which nobody listens on the way?
-pub(crate) fn is_here(host: &str) -> bool {
+pub(super) fn is_here(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
 }
@@ -25,7 +25,7 @@ pub(crate) fn is_here(host: &str) -> bool {
 ///
 /// # Errors
 /// When one cannot be a header.
-pub(crate) fn as_headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+pub(super) fn as_headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
     let header = |(name, value): &(String, String)| {
         let wrong = || ClientError::Header(name.clone());
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;

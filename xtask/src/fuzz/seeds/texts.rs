@@ -112,32 +112,6 @@ pub(super) const ALL: &[(Target, &str, &str)] = &[
     (Target::KernelFiles, "thread", "42 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 12345 20\n"),
     (Target::KernelFiles, "schedstat", "12 34 5\n"),
     (
-        Target::Kubelet,
-        "whole",
-        "HTTP/1.1 200 OK\r\n\
-         Content-Type: application/json\r\n\
-         Content-Length: 178\r\n\
-         \r\n\
-         {\"items\":[{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"152749e0-6e17-7685-e82d-6c721792f2fc\"},\"status\":{\"containerStatuses\":[{\"name\":\"c\",\"containerID\":\"containerd://0123\"}]}}]}",
-    ),
-    (
-        Target::Kubelet,
-        "chunked",
-        "HTTP/1.1 200 OK\r\n\
-         Transfer-Encoding: chunked\r\n\
-         \r\n\
-         c\r\n\
-         {\"items\":[]}\r\n\
-         0\r\n\
-         \r\n",
-    ),
-    (Target::Kubelet, "chunk-too-long", "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffffffffffffffff\r\n{"),
-    (
-        Target::Kubelet,
-        "pods.json",
-        "{\"items\":[{\"metadata\":{\"name\":\"p\",\"namespace\":\"n\",\"uid\":\"u\"},\"status\":{\"initContainerStatuses\":null}}]}",
-    ),
-    (
         Target::Prometheus,
         "matrix.json",
         "{\"status\":\"success\",\"warnings\":[\"part is missing\"],\"data\":{\"resultType\":\"matrix\",\"result\":[{\"metric\":{\"instance\":\"a\"},\"values\":[[1.5,\"2\"],[2,\"NaN\"],[3,\"+Inf\"],[5,\"two\"],[6]]},{\"metric\":{}}]}}",
