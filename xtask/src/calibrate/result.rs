@@ -3,7 +3,10 @@
 use lagstop::trial::{Policy, Predicted};
 use serde::{Deserialize, Serialize};
 
-use super::{fingerprint::FINGERPRINT, load::Class};
+use super::{
+    fingerprint::{FINGERPRINT, is_same},
+    load::Class,
+};
 
 /// Everything that was measured. It says nothing of when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,7 +104,7 @@ pub(super) struct Estimate {
 impl Setup {
     /// Does this lagstop predict as that one did?
     pub(super) fn is_of_this_forecast(&self) -> bool {
-        self.fingerprint == *FINGERPRINT
+        is_same(&self.fingerprint, &FINGERPRINT)
     }
 }
 
