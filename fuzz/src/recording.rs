@@ -7,7 +7,6 @@ use lagstop::{
 
 use crate::MemoryFile;
 
-/// All of a recording.
 #[derive(Debug)]
 pub struct Recording {
     session: Session,

@@ -7,7 +7,6 @@
 //!
 //! It makes the hour up first, which takes a minute or two. `LAGSTOP_BENCH_RECORDING=FILE` is a recording to take instead.
 
-#![allow(missing_docs, reason = "criterion's macros")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
 
 mod dense;
@@ -157,7 +156,6 @@ fn write(writer: &mut Writer, line: &Line) {
     writer.write(line).expect("there is room");
 }
 
-/// All of a recording.
 fn record(host: &mut DenseHost, intervals: u64, writer: &mut Writer) {
     write(writer, &header(host));
     for _ in 0..intervals {

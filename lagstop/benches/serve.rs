@@ -3,8 +3,6 @@
 //! `cargo bench --bench serve`. Budget: with 2,500 cgroups that all have series of their own a scrape takes less than 50 ms, and
 //! measuring and scraping every 15 s together less than 1 % of a CPU.
 
-#![allow(missing_docs, reason = "criterion's macros")]
-
 mod dense;
 
 use std::sync::Arc;
@@ -13,7 +11,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use dense::{CGROUPS, DenseHost, resident_mib};
 use flate2::{Compression, write::GzEncoder};
 use lagstop::{
-    exporter::{Accumulator, Format, Settings, Snapshot, encode},
+    metrics::{Accumulator, Format, Settings, Snapshot, encode},
     model::Nanos,
 };
 

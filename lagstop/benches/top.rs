@@ -3,7 +3,6 @@
 //! `cargo bench --bench top`. Budgets: 5 ms to build and draw a frame, 50 ms from key to screen, 80 MiB resident with ten
 //! minutes of history at one interval a second.
 
-#![allow(missing_docs, reason = "criterion's macros")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run says so by panicking")]
 
 mod dense;

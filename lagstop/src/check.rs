@@ -12,7 +12,7 @@ use crate::{
 
 /// The answer.
 #[derive(Clone, Debug, Serialize)]
-pub struct Checkup {
+pub struct Check {
     /// How `lagstop top` would run.
     pub verdict: Verdict,
     /// The host's name.
@@ -52,7 +52,6 @@ pub struct Requirement {
     pub name: &'static str,
     /// Whether it is there.
     pub state: State,
-    /// What was found.
     pub found: String,
     /// What is not measured without it. `None` where nothing is lost.
     pub lost: Option<&'static str>,
@@ -96,7 +95,7 @@ impl From<Hook> for MeasureState {
 
 /// Finds out. Where privileges allow it and it `may_try`, the programs are attached for a moment: nothing else tells for
 /// sure.
-pub fn run(mut facts: Facts, surroundings: &Surroundings, wishes: &Wishes, may_try: bool) -> Checkup {
+pub fn run(mut facts: Facts, surroundings: &Surroundings, wishes: &Wishes, may_try: bool) -> Check {
     let can_try = may_try && Plan::from_facts(&facts, wishes).is_ok();
     let (outcome, tried) = if can_try {
         (try_to_attach(&mut facts, wishes), true)
@@ -139,7 +138,7 @@ fn judge(
     wishes: &Wishes,
     outcome: Result<Vec<Hook>, KernelError>,
     tried: bool,
-) -> Checkup {
+) -> Check {
     let trial = match (&outcome, tried) {
         (Ok(_), true) => Trial::Succeeded,
         (Err(error), true) => Trial::Failed(error),
@@ -157,7 +156,7 @@ fn judge(
     } else {
         Verdict::Full
     };
-    Checkup {
+    Check {
         verdict,
         hostname: surroundings.hostname.clone(),
         kernel: facts.release.clone(),

@@ -4,24 +4,24 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
-pub mod comparison;
 pub mod diagnosis;
+pub mod diff;
 pub mod export;
-pub mod exporter;
 pub mod fleet;
 pub mod host;
 pub mod kernel;
 pub mod memory;
+pub mod metrics;
 pub mod model;
 mod plain;
-pub mod queueing;
+
 pub mod random;
 mod recorder;
 pub mod recording;
 pub mod report;
 pub mod serve;
 mod signals;
-pub mod simulation;
+
 pub mod source;
 mod stats;
 pub mod top;

@@ -11,6 +11,7 @@ mod flattened;
 mod hook;
 mod host;
 mod interval;
+mod kernel_release;
 mod level;
 mod listener;
 mod load_credit;
@@ -30,6 +31,7 @@ pub use distribution::{Bucket, Distribution, DistributionError, DistributionSum}
 pub use hook::{Hook, HookState};
 pub use host::{Host, Idle, Lost, Pressure};
 pub use interval::Interval;
+pub use kernel_release::kernel_version;
 pub use level::Level;
 pub use listener::{Listener, ListenerTotals, NetworkNamespace, Traffic};
 pub use load_credit::LoadCredits;

@@ -2,7 +2,6 @@
 //! `docs/recording.md` defines every field.
 
 mod chunk;
-mod contents;
 mod copy;
 mod cut;
 mod epoch;
@@ -11,10 +10,10 @@ mod merge;
 mod packed;
 mod reader;
 mod schema;
+mod show;
 mod time;
 mod writer;
 
-pub use contents::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
 pub use copy::CopyError;
 pub use cut::{Cut, Wanted};
 pub use epoch::Epoch;
@@ -23,5 +22,6 @@ pub use merge::Merge;
 pub use packed::{Named, PackedInterval};
 pub use reader::{ReadError, Reader};
 pub use schema::schema;
+pub use show::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};
 pub use time::{now, time};
 pub use writer::{Chunks, WriteError, Writer};

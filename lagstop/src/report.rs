@@ -1,18 +1,20 @@
 //! Findings, for people and for programs.
 
 pub mod bench;
-pub mod changes;
-pub mod checkup;
-pub mod contents;
+
 pub mod explanation;
+
+pub mod check;
+pub mod diff;
 pub mod fleet;
-pub mod fleet_metrics;
+pub mod hosts;
 pub mod html;
 pub mod json;
 pub mod markdown;
 mod page;
 pub mod plan;
 pub mod sanitise;
+pub mod show;
 pub mod text;
 pub mod trial;
 

@@ -34,7 +34,7 @@ pub use web_config::WebConfigError;
 pub use web_config::check_web_config;
 
 use self::pages::Site;
-use crate::{exporter::Snapshot, kernel::Capabilities};
+use crate::{kernel::Capabilities, metrics::Snapshot};
 
 /// A snapshot, and when it was made.
 #[derive(Clone, Debug)]

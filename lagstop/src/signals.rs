@@ -21,7 +21,6 @@ impl Endings {
         })
     }
 
-    /// Waits for one of them.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -46,7 +45,6 @@ impl Dumps {
         signal(SignalKind::user_defined1()).map(Self)
     }
 
-    /// Waits for it.
     pub(crate) async fn wait(&mut self) {
         self.0.recv().await;
     }
@@ -61,7 +59,6 @@ impl Stops {
         signal(SignalKind::from_raw(libc::SIGTSTP)).map(Self)
     }
 
-    /// Waits for it.
     pub(crate) async fn wait(&mut self) {
         self.0.recv().await;
     }

@@ -60,7 +60,6 @@ pub enum SourceError {
     /// A fault of lagstop's own.
     #[error("measuring ended by a fault of lagstop's own, said above. Please report it")]
     Died,
-    /// The recording.
     #[error(transparent)]
     Recording(#[from] crate::recording::ReadError),
     /// The host's files.

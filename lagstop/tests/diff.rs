@@ -88,7 +88,7 @@ fn programs_get_everything() {
         serde_json::from_str(&diff(&args, [before.path(), after.path()]).1).unwrap()
     };
     let all = json(&[]);
-    assert_eq!(all["schema"], "lagstop.comparison/1");
+    assert_eq!(all["schema"], "lagstop.diff/1");
     assert_eq!(all["verdict"], "On the host no significant change. Cgroups in both: 12, no significant change.");
     assert_eq!((all["cgroups"].as_array().unwrap().len(), &all["is_worse"]), (12, &false.into()));
     assert_eq!(all["host"][0]["verdict"], "no_significant_change");

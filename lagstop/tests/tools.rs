@@ -179,7 +179,7 @@ fn recordings_of_several_hosts_are_a_fleet_and_of_one_host_are_one() {
     fs::write(&other, fs::read_to_string(FIXTURE).unwrap().replacen("node-17", "node-18", 1)).unwrap();
     let other = other.to_str().unwrap();
     let fleet = report(&[other, FIXTURE]);
-    assert_eq!(fleet["schema"], "lagstop.fleet/1");
+    assert_eq!(fleet["schema"], "lagstop.hosts/1");
     let names: Vec<_> =
         fleet["hosts"].as_array().unwrap().iter().map(|host| &host["report"]["session"]["hostname"]).collect();
     assert_eq!(names, ["node-17", "node-18"]);

@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the published schemas of recordings, reports, fleets, benchmarks and trials, made from the types that they are written from.
+//! `cargo xtask schema`: the published schemas of recordings, reports, reports on several hosts, fleets, benchmarks and trials, made from the types that they are written from.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::workspace::Workspace;
 
-/// Write docs/recording.schema.json, docs/report.schema.json, docs/fleet.schema.json, docs/fleet-metrics.schema.json, docs/bench.schema.json and docs/trial.schema.json
+/// Write docs/recording.schema.json, docs/report.schema.json, docs/hosts.schema.json, docs/fleet.schema.json, docs/bench.schema.json and docs/trial.schema.json
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Write nothing; fail where something would change
@@ -34,8 +34,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Sc
     let schemas = [
         ("recording", lagstop::recording::schema()),
         ("report", lagstop::report::json::schema()),
+        ("hosts", lagstop::report::hosts::schema()),
         ("fleet", lagstop::report::fleet::schema()),
-        ("fleet-metrics", lagstop::report::fleet_metrics::schema()),
         ("bench", lagstop::report::bench::schema()),
         ("trial", lagstop::report::trial::schema()),
     ];

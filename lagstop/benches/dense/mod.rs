@@ -117,7 +117,7 @@ impl DenseHost {
                 accepts: Some(0),
                 accept_wait_ns: Some(Nanos(0)),
             },
-            runnable_load: Some(Tasks((cpu + wait).cores(Nanos::SECOND).0)),
+            runnable_load: Some(Tasks(cpu.saturating_add(wait).cores(Nanos::SECOND).0)),
             load_credit: Some(Tasks(random.below(100_000) as f64 / 1e6)),
             switch_cost: Some(random.durations(switches, Nanos(4_000))),
             runq_wait: Some(random.durations(switches, Nanos(200_000))),

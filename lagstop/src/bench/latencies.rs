@@ -32,7 +32,6 @@ impl Latencies {
     /// An hour, in microseconds. What takes longer counts as that.
     const LONGEST: u64 = 3_600_000_000;
 
-    /// Adds one.
     pub fn add(&mut self, latency: Nanos) {
         self.0.saturating_record((latency.0 / 1_000).max(1));
     }

@@ -177,7 +177,7 @@ impl Point {
         host: &model::Host,
     ) -> Self {
         let (pick, swap) = (host.totals.pick_ns.zip(host.idle.pick_ns), host.totals.swap_ns.zip(host.idle.swap_ns));
-        let kept = host.totals.kept_ns.unwrap_or_default().minus(host.idle.kept_ns.unwrap_or_default());
+        let kept = host.totals.kept_ns.unwrap_or_default().saturating_sub(host.idle.kept_ns.unwrap_or_default());
         let switches = host.task_switches();
         let each = |cost: Nanos| (switches > 0).then(|| cost.0 as f64 / switches as f64);
         let time = host.capacity().seconds() / f64::from(u32::try_from(host.cpus_online.max(1)).unwrap_or(u32::MAX));
@@ -197,8 +197,8 @@ impl Point {
             light: None,
             heavy: None,
             overhead: host.overhead(),
-            pick_ns: pick.and_then(|(all, idle)| each(all.minus(idle).minus(kept))),
-            swap_ns: swap.and_then(|(all, idle)| each(all.minus(idle))),
+            pick_ns: pick.and_then(|(all, idle)| each(all.saturating_sub(idle).saturating_sub(kept))),
+            swap_ns: swap.and_then(|(all, idle)| each(all.saturating_sub(idle))),
             switches_per_second: per_second(switches as f64),
             waiting: host.totals.runq_wait_ns.map(|wait| per_second(wait.seconds())),
             perceived_utilisation: host.perceived_utilisation(),

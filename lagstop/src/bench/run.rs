@@ -72,7 +72,6 @@ pub enum BenchError {
     Policy {
         /// Which.
         policy: Policy,
-        /// Why not.
         why: String,
     },
     /// It was asked to stop.
@@ -94,7 +93,6 @@ pub struct Progress {
     pub run: usize,
     /// How many there will be.
     pub runs: usize,
-    /// Functions in it.
     pub functions: u32,
     /// How long all of it will take from here.
     pub left: Duration,
@@ -384,8 +382,8 @@ impl Deployment {
         let of = intervals.iter().flat_map(|interval| &interval.cgroups).filter(|it| ids.contains(&it.id));
         let (mut cpu, mut wait) = (Nanos::ZERO, Some(Nanos::ZERO));
         for cgroup in of {
-            cpu = cpu.plus(cgroup.totals.cpu_ns);
-            wait = wait.zip(cgroup.totals.runq_wait_ns).map(|(sum, more)| sum.plus(more));
+            cpu = cpu.saturating_add(cgroup.totals.cpu_ns);
+            wait = wait.zip(cgroup.totals.runq_wait_ns).map(|(sum, more)| sum.saturating_add(more));
         }
         let mean = |sum: Nanos| if time > 0.0 { sum.seconds() / time } else { 0.0 };
         Side {

@@ -9,7 +9,7 @@ use crate::{
     check::{self, Verdict},
     host::Surroundings,
     kernel::Facts,
-    report::checkup,
+    report,
 };
 
 const EXAMPLES: &str = "\
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let facts = Facts::probe(args.hooks.btf.as_deref());
     let found = check::run(facts, &Surroundings::look(), &args.hooks.wishes(), !args.without_trying);
     let text = match args.format {
-        Format::Text => checkup::render(&found, terminal_options()),
+        Format::Text => report::check::render(&found, terminal_options()),
         Format::Json => serde_json::to_string_pretty(&found)? + "\n",
     };
     let printed = print(&text);

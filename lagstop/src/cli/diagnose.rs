@@ -22,12 +22,14 @@ use super::{
     thresholds::ThresholdArgs,
 };
 use crate::{
-    diagnosis::{Explanation, Fleet, FleetHost, Observations, Planned, Report, Rule, Severity, Strictness, Thresholds},
+    diagnosis::{
+        DiagnosedHost, Explanation, Hosts, Observations, Planned, Report, Rule, Severity, Strictness, Thresholds,
+    },
     host::Identity,
     model::Session,
     plain::plain,
     recording::{ReadError, Reader},
-    report::{explanation, fleet, html, json, markdown, plan, text},
+    report::{explanation, hosts, html, json, markdown, plan, text},
     signals::Endings,
     source::Stream,
 };
@@ -153,7 +155,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
     let commands = args.commands();
     let (written, worst) = match &hosts[..] {
         [host] => of_host(args, host, &thresholds, &commands)?,
-        hosts => of_fleet(args, hosts, &thresholds, &commands)?,
+        hosts => of_hosts(args, hosts, &thresholds, &commands)?,
     };
     match io::stdout().write_all(written.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -237,7 +239,7 @@ fn of_host(
 }
 
 /// The same of several hosts.
-fn of_fleet(
+fn of_hosts(
     args: &Args,
     hosts: &[Observations],
     thresholds: &Thresholds,
@@ -248,21 +250,21 @@ fn of_fleet(
             "--plan and --explain are about one host, and these recordings are of several: name those of one".into()
         );
     }
-    let fleet = Fleet::new(hosts.iter().map(|host| commands.of(host.diagnose(thresholds))).collect());
+    let found = Hosts::new(hosts.iter().map(|host| commands.of(host.diagnose(thresholds))).collect());
     let written = match args.format {
-        Format::Text => fleet::text(&fleet, terminal_options()),
-        Format::Markdown => fleet::markdown(&fleet),
-        Format::Json => fleet::json(&fleet)?,
+        Format::Text => hosts::text(&found, terminal_options()),
+        Format::Markdown => hosts::markdown(&found),
+        Format::Json => hosts::json(&found)?,
         Format::Html => {
-            let of = |host: &FleetHost| {
+            let of = |host: &DiagnosedHost| {
                 let session = &host.report.session;
                 let observed = hosts.iter().find(|other| other.session() == session);
                 observed.map(|observed| observed.pictures(&host.report.findings)).unwrap_or_default()
             };
-            html::render_fleet(&fleet, &fleet.hosts.iter().map(of).collect::<Vec<_>>())
+            html::render_hosts(&found, &found.hosts.iter().map(of).collect::<Vec<_>>())
         }
     };
-    Ok((written, fleet.worst()))
+    Ok((written, found.worst()))
 }
 
 /// Reads recordings: those of one boot of one host, in the order of time, are one.
@@ -338,7 +340,7 @@ async fn observe(mut stream: Stream, endings: &mut Endings, duration: Duration) 
         let interval = interval?;
         observations.add(&interval);
         if progress {
-            let done = (interval.start_ns + interval.duration_ns).seconds();
+            let done = interval.start_ns.saturating_add(interval.duration_ns).seconds();
             let all = duration.as_secs_f64();
             say(format_args!("\r\x1b[Kmeasuring: {done:.0} s of {all:.0} s (Ctrl-C reports now)"));
         }

@@ -10,9 +10,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{Failure, print, say, terminal_options};
 use crate::{
-    comparison::{Settings, Side, compare},
+    diff::{Settings, Side, compare},
     recording::Reader,
-    report::{changes::json, changes::text, display_name},
+    report::{diff::json, diff::text, display_name},
 };
 
 const EXAMPLES: &str = "\

@@ -21,7 +21,7 @@ use crate::{
     fleet::{Analysis, Client, Connection, Matcher, Prediction, Selector, Settings, TlsFiles, Window, gather},
     plain::plain,
     report::{
-        fleet_metrics::{FleetReport, json, text},
+        fleet::{FleetReport, json, text},
         html,
     },
 };
@@ -167,7 +167,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let written = match args.format {
         Format::Text => text(&report, args.rows, terminal_options()),
         Format::Json => json(&report)?,
-        Format::Html => html::render_fleet_metrics(&report),
+        Format::Html => html::render_fleet(&report),
     };
     Ok(print(&written))
 }

@@ -256,7 +256,7 @@ impl Recording {
     }
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
-        let gap = self.clocks.gap(interval.start_ns.plus(interval.duration_ns));
+        let gap = self.clocks.gap(interval.start_ns.saturating_add(interval.duration_ns));
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
         let lost = interval.host.lost;
         self.progress.interval(&interval, self.footer.intervals + 1);

@@ -18,7 +18,7 @@ use super::{
     say,
 };
 use crate::{
-    exporter::{Accumulator, Settings, Snapshot},
+    metrics::{Accumulator, Settings, Snapshot},
     model::{Cgroup, Nanos, Session},
     plain::plain,
     serve::{Limits, Options, Published, Security, Server},

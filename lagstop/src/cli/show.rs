@@ -7,7 +7,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::{Failure, print, progress::Progress, terminal_options};
 use crate::{
     recording::{Contents, Reader},
-    report::contents,
+    report::show,
 };
 
 const EXAMPLES: &str = "\
@@ -45,7 +45,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let found = Contents::of(&mut reader, bytes, |done, all| progress.step(done, all))?;
     drop(progress);
     Ok(print(&match args.format {
-        Format::Text => contents::render(&args.file.to_string_lossy(), &found, terminal_options()),
-        Format::Json => contents::to_json(&found)?,
+        Format::Text => show::render(&args.file.to_string_lossy(), &found, terminal_options()),
+        Format::Json => show::to_json(&found)?,
     }))
 }

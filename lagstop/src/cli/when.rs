@@ -21,14 +21,14 @@ impl When {
     pub(super) fn on_clock_of(self, reader: &mut Reader) -> Result<Nanos, ReadError> {
         let Some(last) = reader.len().checked_sub(1) else { return Ok(Nanos::ZERO) };
         Ok(match self {
-            Self::AfterStart(time) => reader.start_of(0)?.plus(time),
+            Self::AfterStart(time) => reader.start_of(0)?.saturating_add(time),
             Self::BeforeEnd(time) => {
                 let last = reader.interval(last)?;
-                last.start_ns.plus(last.duration_ns).minus(time)
+                last.start_ns.saturating_add(last.duration_ns).saturating_sub(time)
             }
             Self::At(time) => {
                 let zero = Epoch::of(reader.session()).unwrap_or(time);
-                time.unix(Nanos::ZERO).minus(zero.unix(Nanos::ZERO))
+                time.unix(Nanos::ZERO).saturating_sub(zero.unix(Nanos::ZERO))
             }
         })
     }

@@ -22,9 +22,7 @@ pub struct Alert {
 /// Whose figure crosses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AlertSubject {
-    /// The host.
     Host,
-    /// A cgroup.
     Cgroup(CgroupId),
     /// A listening address in a network namespace.
     Listener(u32, SocketAddr),

@@ -3,8 +3,8 @@
 use std::{collections::HashMap, sync::Arc};
 
 use crate::{
+    diagnosis::simulation::{Demand, Group, Step, Trace},
     model::{Cgroup, CgroupId, Interval, Level},
-    simulation::{Demand, Group, Step, Trace},
 };
 
 /// What is kept at most, by cgroups and intervals. Beyond, every other interval goes, and of those to come as well.
@@ -67,7 +67,6 @@ impl Asked {
         self.nodes.get(path).copied()
     }
 
-    /// The path of a number.
     pub(super) fn path(&self, number: usize) -> &Arc<str> {
         &self.paths[number]
     }

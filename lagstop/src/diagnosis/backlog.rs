@@ -13,8 +13,8 @@ use super::{
     say, single,
 };
 use crate::{
+    diagnosis::queueing::Station,
     model::{CgroupId, Nanos},
-    queueing::Station,
 };
 
 /// From this part of the time on in which connections wait, a task of the acceptor's cgroup waits for a CPU meanwhile.
@@ -211,7 +211,7 @@ fn finding(
         severity,
         verdict: format!("Connections to {subject} {waits}{used}{dropped}{why}."),
         measured: measured(observations, queue, model.as_ref()),
-        threshold: [Limit::AcceptWait, Limit::BacklogWarn, Limit::BacklogCritical, Limit::Drops]
+        threshold: [Limit::accept_wait_warn, Limit::backlog_warn, Limit::backlog_critical, Limit::drops_warn]
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: basis(observations, queue.accepts).confidence(),
@@ -495,7 +495,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
                 "the kernel does not say",
             ),
         ],
-        thresholds.state(Limit::AcceptWait),
+        thresholds.state(Limit::accept_wait_warn),
         basis(observations, accepts).confidence(),
     )
 }

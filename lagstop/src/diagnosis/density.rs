@@ -30,7 +30,7 @@ impl Density {
     /// `None` where switch costs were not measured.
     pub(super) fn of(interval: &Interval) -> Option<Self> {
         let host = &interval.host;
-        let capacity = (host.busy_ns + host.idle_ns).0 as f64;
+        let capacity = host.busy_ns.saturating_add(host.idle_ns).0 as f64;
         let overhead = host.overhead()?;
         let mut waits = DistributionSum::default();
         let rated = interval.cgroups.iter().filter(|cgroup| is_rated(cgroup.id) && cgroup.totals.cpu_ns > Nanos::ZERO);
@@ -112,7 +112,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         subject: Subject::Host,
         verdict,
         measured: found.as_ref().map(|peak| measured(peak, observations.cpus())).unwrap_or_default(),
-        threshold: [Limit::DensitySpread, Limit::DensityFull, Limit::DensityLoss].map(|limit| thresholds.state(limit)).into(),
+        threshold: [Limit::density_spread, Limit::density_full, Limit::density_loss].map(|limit| thresholds.state(limit)).into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: observations.whole().switches,

@@ -10,9 +10,7 @@ use super::{Figure, Finding, Observations};
 /// How a finding came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The finding.
     pub finding: Finding,
-    /// Its figures.
     pub figures: Vec<Explained>,
     /// What the formulas speak of.
     pub inputs: Vec<Input>,
@@ -21,7 +19,6 @@ pub struct Explanation {
 /// How a figure came about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explained {
-    /// The figure.
     pub figure: Figure,
     /// How it is computed, of inputs and of other figures by their names.
     pub formula: &'static str,

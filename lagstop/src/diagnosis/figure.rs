@@ -133,7 +133,6 @@ impl Figure {
         }
     }
 
-    /// With a note.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());

@@ -97,7 +97,6 @@ pub enum Subject {
         address: SocketAddr,
         /// Inode number of the directory of the cgroup that accepts. `None` where it is not known.
         id: Option<CgroupId>,
-        /// Its path.
         path: Option<Arc<str>>,
     },
 }
@@ -157,7 +156,6 @@ impl Advice {
         Self { command, ..self }
     }
 
-    /// With the command.
     #[must_use]
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());

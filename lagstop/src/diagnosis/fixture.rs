@@ -2,11 +2,11 @@
 
 use super::{Finding, Rule, Severity, Thresholds, diagnose};
 use crate::{
+    diagnosis::simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
     model::{
         Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level, Listener,
         ListenerTotals, Lost, Nanos, Services, Session, Tasks, Times, Totals,
     },
-    simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -18,8 +18,8 @@ pub use sides::Competitors;
 
 use super::{Observations, asked::Asked, cost_curve::CostCurve};
 use crate::{
+    diagnosis::simulation::{Arrivals, Dynamic, Kernel, Outcome, Policy, Served, Switching, Trace, Weight, run},
     model::Nanos,
-    simulation::{Arrivals, Dynamic, Kernel, Outcome, Policy, Served, Switching, Trace, Weight, run},
 };
 
 /// How often what trials measured lay within the interval that was predicted.

@@ -124,12 +124,12 @@ impl<'a> Judged<'a> {
             verdict,
             measured: self.measured(),
             threshold: [
-                Limit::ContendedWait,
-                Limit::LightCredit,
-                Limit::LightWaitPerCpu,
-                Limit::LightWaitP99,
-                Limit::LightGain,
-                Limit::HeavyTolerance,
+                Limit::contended_wait,
+                Limit::light_credit,
+                Limit::light_wait_per_cpu,
+                Limit::light_wait_p99,
+                Limit::light_gain,
+                Limit::heavy_tolerance,
             ]
             .map(|limit| self.thresholds.state(limit))
             .into(),

@@ -94,7 +94,7 @@ fn finding(
             Figure::new("threads", "threads", threads, Unit::Count).note("that run in an interval, on average"),
             Figure::new("runnable", "runnable on average", runnable, Unit::Tasks),
         ],
-        threshold: vec![thresholds.state(Limit::Migrations)],
+        threshold: vec![thresholds.state(Limit::migrations_warn)],
         confidence: basis(observations, moves.count).confidence(),
         against: vec![
             "A wakeup on an idle CPU is a migration too, and often the better choice: what it costs is not measured here, \
@@ -154,7 +154,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
             )
             .note("of all cgroups"),
         ],
-        thresholds.state(Limit::Migrations),
+        thresholds.state(Limit::migrations_warn),
         basis(observations, totals.migrations.unwrap_or_default()).confidence(),
     )
 }

@@ -8,11 +8,7 @@ use std::collections::BTreeMap;
 pub(super) use cgroup::Observed;
 pub(super) use listener::{Address, ObservedListener};
 
-use super::{
-    Density, Finding, OwnCost, Report, Sample, Span, Subject, Thresholds, asked::Asked, backlog, density,
-    history::History, lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, say,
-    scheduling_overhead, utilisation, wait_causes,
-};
+use super::{Density, Sample, Span, Subject, Thresholds, asked::Asked, history::History, say};
 use crate::model::{CgroupId, Host, Interval, Nanos, Session, Totals};
 
 /// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
@@ -158,48 +154,6 @@ impl Observations {
             observed.behind_itself_ns += behind_itself_ns;
             observed.behind_unknown_ns += wait * own;
         }
-    }
-
-    /// Applies all rules.
-    pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
-        let mut findings = vec![
-            scheduling_overhead::judge(self, thresholds),
-            utilisation::judge(self, thresholds),
-            lags_candidates::judge(self, thresholds),
-            wait_causes::judge(self, thresholds),
-            density::judge(self, thresholds),
-        ];
-        findings.extend(self.of_cgroups(thresholds));
-        findings.extend(backlog::judge(self, thresholds));
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        let host = self.host.clone().unwrap_or_default();
-        Report {
-            session: self.session.clone(),
-            span: self.span,
-            summary: self.summary(),
-            findings,
-            thresholds: thresholds.clone(),
-            own_cost: OwnCost::of(&host, self.span.duration_ns),
-            lost: host.lost,
-            commands_withheld: None,
-        }
-    }
-
-    /// Applies the rules that judge cgroups one by one.
-    fn of_cgroups(&self, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
-        let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
-        rules.into_iter().flat_map(|judge| judge(self, thresholds))
-    }
-
-    /// What the rules find about one cgroup.
-    pub fn about(&self, id: CgroupId, thresholds: &Thresholds) -> Vec<Finding> {
-        // Everybody's, not only the first of the worst.
-        let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
-        let about =
-            |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
-        let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        findings
     }
 
     /// The cgroups of a subject: itself, or all that are inside of it.

@@ -94,7 +94,7 @@ fn finding(
             Figure::measured("throttled", "periods with the quota used up", pool.throttled, Unit::Share, "it has no quota of its own"),
             Figure::measured("quota", "quota", pool.quota, Unit::Cores, "it has none of its own, or it was not recorded"),
         ],
-        threshold: vec![thresholds.state(Limit::ThreadsOvercommit)],
+        threshold: vec![thresholds.state(Limit::threads_overcommit_warn)],
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: pool.waits,
@@ -139,7 +139,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         Rule::OvercommittedThreads,
         (severity, verdict),
         vec![Figure::new("runnable_per_cpu", "runnable tasks per CPU", whole.load_per_cpu(), Unit::Tasks)],
-        thresholds.state(Limit::ThreadsOvercommit),
+        thresholds.state(Limit::threads_overcommit_warn),
         Basis {
             intervals: observations.span.intervals,
             samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),

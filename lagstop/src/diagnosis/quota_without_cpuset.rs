@@ -103,7 +103,7 @@ fn finding(
             Figure::new("runnable", "runnable on average", violation.runnable, Unit::Tasks),
             Figure::new("cpu", "CPU time", observed.totals.cpu_ns.cores(observations.span.duration_ns).0, Unit::Cores),
         ],
-        threshold: [Limit::ThrottledWarn, Limit::ThrottledCritical, Limit::QuotaGap]
+        threshold: [Limit::throttled_warn, Limit::throttled_critical, Limit::quota_gap]
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: basis(observations, violation.periods).confidence_from(MANY_PERIODS),
@@ -152,7 +152,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         Rule::QuotaWithoutCpuset,
         (severity, verdict),
         vec![Figure::new("quotas", "cgroups with a quota", quotas, Unit::Count)],
-        thresholds.state(Limit::ThrottledWarn),
+        thresholds.state(Limit::throttled_warn),
         basis(observations, periods).confidence_from(MANY_PERIODS),
     )
 }

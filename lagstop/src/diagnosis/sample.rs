@@ -22,14 +22,14 @@ pub struct Sample {
 impl From<&Host> for Sample {
     fn from(host: &Host) -> Self {
         let real = |ns: Nanos| ns.0 as f64;
-        let kept = host.totals.kept_ns.zip(host.idle.kept_ns).map(|(all, idle)| all.minus(idle));
+        let kept = host.totals.kept_ns.zip(host.idle.kept_ns).map(|(all, idle)| all.saturating_sub(idle));
         let overhead = host.overhead_ns();
         Self {
             capacity_ns: real(host.busy_ns) + real(host.idle_ns),
             busy_ns: real(host.busy_ns),
             wait_ns: host.totals.runq_wait_ns.map(real),
             switches: host.task_switches(),
-            switching_ns: overhead.zip(kept).map(|(overhead, kept)| real(overhead.minus(kept))),
+            switching_ns: overhead.zip(kept).map(|(overhead, kept)| real(overhead.saturating_sub(kept))),
             kept_ns: kept.zip(overhead).map(|(kept, overhead)| real(kept.min(overhead))),
         }
     }

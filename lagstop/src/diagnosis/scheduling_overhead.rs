@@ -8,7 +8,7 @@ use super::{
     growth::{Growth, NoQuiet, quarters},
     say, shell,
 };
-use crate::model::{CgroupId, Nanos, Totals};
+use crate::model::{CgroupId, Nanos, Totals, kernel_version};
 
 /// Payers that are named.
 const TOP: usize = 5;
@@ -36,8 +36,12 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         measured.extend(compared(quiet, busy, growth.as_ref()));
     }
     measured.extend(payers(observations));
-    let limits =
-        [Limit::OverheadWarn, Limit::OverheadCritical, Limit::MeanSwitchCostWarn, Limit::MeanSwitchCostCritical];
+    let limits = [
+        Limit::overhead_warn,
+        Limit::overhead_critical,
+        Limit::mean_switch_cost_warn,
+        Limit::mean_switch_cost_critical,
+    ];
     let agreeing = (severity != Severity::NotEnoughData).then(|| agreeing(observations, severity, thresholds));
     Finding {
         rule: Rule::SchedulingOverhead,
@@ -308,8 +312,7 @@ fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, t
 /// Where this kernel keeps the length of a time slice: `kernel/sched/debug.c`, `sched_init_debug()`. It moved from a
 /// sysctl to debugfs in 5.13 and was renamed with EEVDF in 6.6.
 fn slice_file(release: &str) -> (&'static str, &'static str) {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or_default());
-    match (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default()) {
+    match kernel_version(release).unwrap_or_default() {
         version if version >= (6, 6) => ("/sys/kernel/debug/sched/base_slice_ns", "the base slice"),
         version if version >= (5, 13) => ("/sys/kernel/debug/sched/min_granularity_ns", "the least time slice"),
         _ => ("/proc/sys/kernel/sched_min_granularity_ns", "the least time slice"),

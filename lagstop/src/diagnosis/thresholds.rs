@@ -6,10 +6,20 @@ use serde::Serialize;
 use super::{Severity, Unit, Value, setting::Setting};
 use crate::model::Nanos;
 
-/// Declares the thresholds once: their fields, defaults, and how they are set by name.
+/// What decides a severity, apart from the value that it is set to.
+struct LimitDefinition {
+    name: &'static str,
+    unit: Unit,
+    severity: Severity,
+    /// Where the default comes from.
+    source: &'static str,
+}
+
+/// Declares each threshold once: its meaning, name, type and default; and of those that decide a severity the unit, the
+/// severity of reaching it, and where the default comes from.
 macro_rules! thresholds {
-    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr,)+) => {
-        /// What figures are held against. The defaults say where they come from: [`Limit::source`].
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty = $default:expr $(=> $unit:ident, $severity:ident, $source:literal)?;)+) => {
+        /// What figures are held against. The defaults say where they come from: [`Thresholds::state`].
         #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
         pub struct Thresholds {
             $($(#[doc = $doc])+ pub $name: $type,)+
@@ -45,139 +55,147 @@ macro_rules! thresholds {
                 })
             }
         }
+
+        thresholds!(@limits {} {} $([$name $($unit $severity $source)?])+);
+    };
+
+    (@limits {$($variants:tt)*} {$($arms:tt)*} [$name:ident] $($rest:tt)*) => {
+        thresholds!(@limits {$($variants)*} {$($arms)*} $($rest)*);
+    };
+    (@limits {$($variants:tt)*} {$($arms:tt)*} [$name:ident $unit:ident $severity:ident $source:literal] $($rest:tt)*) => {
+        thresholds!(@limits {$($variants)* $name,} {$($arms)* ($name $unit $severity $source)} $($rest)*);
+    };
+    (@limits {$($variants:tt)*} {$(($name:ident $unit:ident $severity:ident $source:literal))*}) => {
+        /// The thresholds that decide a severity, each called as its field in [`Thresholds`].
+        #[allow(non_camel_case_types, reason = "made from the names of the fields")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Limit {
+            $($variants)*
+        }
+
+        impl Limit {
+            const fn definition(self) -> LimitDefinition {
+                match self {
+                    $(Self::$name => LimitDefinition {
+                        name: stringify!($name),
+                        unit: Unit::$unit,
+                        severity: Severity::$severity,
+                        source: $source,
+                    },)*
+                }
+            }
+        }
+
+        impl Thresholds {
+            fn value(&self, limit: Limit) -> Value {
+                match limit {
+                    $(Limit::$name => self.$name.into(),)*
+                }
+            }
+        }
     };
 }
 
 thresholds! {
     /// Share of all CPU time spent on scheduling that is worth acting on.
-    overhead_warn: f64 = 0.05,
+    overhead_warn: f64 = 0.05 => Share, Warning,
+        "CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at peak throughput";
     /// The same, critical.
-    overhead_critical: f64 = 0.10,
+    overhead_critical: f64 = 0.10 => Share, Critical,
+        "CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %";
     /// Mean cost of a switch that is dear.
-    mean_switch_cost_warn: Nanos = Nanos(10_000),
+    mean_switch_cost_warn: Nanos = Nanos(10_000) => Ns, Info,
+        "CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts";
     /// The same, very dear.
-    mean_switch_cost_critical: Nanos = Nanos(20_000),
+    mean_switch_cost_critical: Nanos = Nanos(20_000) => Ns, Critical,
+        "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host";
     /// Factor by which overhead must change between quiet and busy times to be called a change.
-    growth_notable: f64 = 1.2,
+    growth_notable: f64 = 1.2;
     /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
-    utilisation_gap_warn: f64 = 0.10,
+    utilisation_gap_warn: f64 = 0.10 => Share, Warning,
+        "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) are CPU time used \
+         against needed, not the cost of switches";
     /// The same, critical.
-    utilisation_gap_critical: f64 = 0.25,
+    utilisation_gap_critical: f64 = 0.25 => Share, Critical,
+        "lagstop's own choice";
     /// Perceived utilisation from which a host looks full, so that the gap matters.
-    full_utilisation: f64 = 0.45,
+    full_utilisation: f64 = 0.45 => Share, Warning,
+        "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %";
     /// Tasks waiting per CPU, on average, below which nobody waits.
-    contended_wait: f64 = 0.05,
+    contended_wait: f64 = 0.05 => Tasks, Info,
+        "lagstop's own choice: one task in twenty CPUs";
     /// CPU time by weight of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
-    light_credit: f64 = 0.5,
+    light_credit: f64 = 0.5 => Share, Warning,
+        "lagstop's own choice: with less between them, who goes first hardly matters";
     /// Run-queue wait per CPU time of a light cgroup that is long.
-    light_wait_per_cpu: f64 = 1.0,
+    light_wait_per_cpu: f64 = 1.0 => Factor, Warning,
+        "lagstop's own choice: waiting as long as running doubles every response";
     /// 99th percentile of a light cgroup's run-queue waits that is long.
-    light_wait_p99: Nanos = Nanos(10_000_000),
+    light_wait_p99: Nanos = Nanos(10_000_000) => Ns, Warning,
+        "lagstop's own choice: a few time slices, and the least that users may notice";
     /// Part of the light cgroups' wait that must be predicted to go for it to be worth putting them first.
-    light_gain: f64 = 0.2,
+    light_gain: f64 = 0.2 => Share, Warning,
+        "lagstop's own choice: less is within what the simulation is off";
     /// How much longer heavy cgroups may take, as a part of the time they take now, for light ones to go first.
-    heavy_tolerance: f64 = 0.1,
+    heavy_tolerance: f64 = 0.1 => Share, Warning,
+        "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the \
+         latency target of the others is missed";
     /// Run-queue wait per CPU time of any cgroup that is long.
-    wait_per_cpu_warn: f64 = 1.0,
+    wait_per_cpu_warn: f64 = 1.0;
     /// The same, critical.
-    wait_per_cpu_critical: f64 = 4.0,
+    wait_per_cpu_critical: f64 = 4.0;
     /// Runnable threads of a cgroup for each CPU that it gets that are too many.
-    threads_overcommit_warn: f64 = 2.0,
+    threads_overcommit_warn: f64 = 2.0 => Factor, Warning,
+        "lagstop's own choice; the thesis on oversubscribed pools (004) has one active thread for each CPU got";
     /// How far below the host's CPUs a quota must be, as a share of them, for a cgroup to see more than it gets.
-    quota_gap: f64 = 0.25,
+    quota_gap: f64 = 0.25 => Share, Warning,
+        "lagstop's own choice: with less between them, pools are hardly too large";
     /// Share of all CPU time taken by a hypervisor that is worth acting on.
-    steal_warn: f64 = 0.05,
+    steal_warn: f64 = 0.05 => Share, Warning,
+        "lagstop's own choice: one CPU in twenty";
     /// The same, critical.
-    steal_critical: f64 = 0.2,
+    steal_critical: f64 = 0.2 => Share, Critical,
+        "lagstop's own choice: one CPU in five";
     /// Mean wait of connections to be accepted that is long.
-    accept_wait_warn: Nanos = Nanos(10_000_000),
+    accept_wait_warn: Nanos = Nanos(10_000_000) => Ns, Warning,
+        "lagstop's own choice: the least that users may notice";
     /// Migrations per second of CPU time of a cgroup that are many.
-    migrations_warn: f64 = 1_000.0,
+    migrations_warn: f64 = 1_000.0 => PerSecond, Warning,
+        "lagstop's own choice: each thousand is a warm cache left for each millisecond of work";
     /// Part of a listener's backlog in use that is worth acting on.
-    backlog_warn: f64 = 0.5,
+    backlog_warn: f64 = 0.5 => Share, Warning,
+        "lagstop's own choice: a burst twice as large would not fit in";
     /// The same, critical.
-    backlog_critical: f64 = 1.0,
+    backlog_critical: f64 = 1.0 => Share, Critical,
+        "the kernel refuses connections from here on";
     /// Connections to a listener that the kernel dropped that are worth acting on.
-    drops_warn: u64 = 1,
+    drops_warn: u64 = 1 => Count, Warning,
+        "lagstop's own choice: each is a client that waits for a second or more";
     /// Independent intervals that a verdict on density needs.
-    density_intervals: u64 = 24,
+    density_intervals: u64 = 24;
     /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
-    density_spread: f64 = 1.5,
+    density_spread: f64 = 1.5 => Factor, Info,
+        "lagstop's own choice: with less between them, one density looks like another";
     /// Share of the time of all CPUs that must be used at the peak of density: a host with less to do has none.
-    density_full: f64 = 0.8,
+    density_full: f64 = 0.8 => Share, Info,
+        "lagstop's own choice: below, it is the work that ends, not the host";
     /// Share of all CPU time that more cgroups must cost, compared with the peak of density, to be worth acting on.
-    density_loss: f64 = 0.02,
+    density_loss: f64 = 0.02 => Share, Warning,
+        "lagstop's own choice: with full CPUs any further cgroup costs some thousandths";
     /// Share of its bandwidth periods in which a cgroup used its quota up that is worth acting on.
-    throttled_warn: f64 = 0.05,
+    throttled_warn: f64 = 0.05 => Share, Warning,
+        "lagstop's own choice: one period in twenty";
     /// The same, critical.
-    throttled_critical: f64 = 0.25,
+    throttled_critical: f64 = 0.25 => Share, Critical,
+        "lagstop's own choice: one period in four";
     /// Findings of single cgroups: at most so many.
-    max_cgroup_findings: usize = 5,
+    max_cgroup_findings: usize = 5;
     /// Intervals that a verdict needs.
-    min_intervals: u64 = 5,
+    min_intervals: u64 = 5;
     /// Switches that a verdict on their cost needs.
-    min_switches: u64 = 1_000,
+    min_switches: u64 = 1_000;
     /// Run-queue waits that a verdict on one cgroup needs.
-    min_waits: u64 = 100,
-}
-
-/// The thresholds that decide a severity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
-    /// [`Thresholds::overhead_warn`]
-    OverheadWarn,
-    /// [`Thresholds::overhead_critical`]
-    OverheadCritical,
-    /// [`Thresholds::mean_switch_cost_warn`]
-    MeanSwitchCostWarn,
-    /// [`Thresholds::mean_switch_cost_critical`]
-    MeanSwitchCostCritical,
-    /// [`Thresholds::utilisation_gap_warn`]
-    UtilisationGapWarn,
-    /// [`Thresholds::utilisation_gap_critical`]
-    UtilisationGapCritical,
-    /// [`Thresholds::full_utilisation`]
-    FullUtilisation,
-    /// [`Thresholds::contended_wait`]
-    ContendedWait,
-    /// [`Thresholds::light_credit`]
-    LightCredit,
-    /// [`Thresholds::light_wait_per_cpu`]
-    LightWaitPerCpu,
-    /// [`Thresholds::light_wait_p99`]
-    LightWaitP99,
-    /// [`Thresholds::light_gain`]
-    LightGain,
-    /// [`Thresholds::heavy_tolerance`]
-    HeavyTolerance,
-    /// [`Thresholds::migrations_warn`]
-    Migrations,
-    /// [`Thresholds::threads_overcommit_warn`]
-    ThreadsOvercommit,
-    /// [`Thresholds::throttled_warn`]
-    ThrottledWarn,
-    /// [`Thresholds::throttled_critical`]
-    ThrottledCritical,
-    /// [`Thresholds::quota_gap`]
-    QuotaGap,
-    /// [`Thresholds::steal_warn`]
-    StealWarn,
-    /// [`Thresholds::steal_critical`]
-    StealCritical,
-    /// [`Thresholds::accept_wait_warn`]
-    AcceptWait,
-    /// [`Thresholds::backlog_warn`]
-    BacklogWarn,
-    /// [`Thresholds::backlog_critical`]
-    BacklogCritical,
-    /// [`Thresholds::drops_warn`]
-    Drops,
-    /// [`Thresholds::density_spread`]
-    DensitySpread,
-    /// [`Thresholds::density_full`]
-    DensityFull,
-    /// [`Thresholds::density_loss`]
-    DensityLoss,
+    min_waits: u64 = 100;
 }
 
 /// A threshold as a finding states it.
@@ -195,126 +213,7 @@ pub struct Threshold {
     pub source: String,
 }
 
-impl Limit {
-    /// Its name in [`Thresholds`].
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OverheadWarn => "overhead_warn",
-            Self::OverheadCritical => "overhead_critical",
-            Self::MeanSwitchCostWarn => "mean_switch_cost_warn",
-            Self::MeanSwitchCostCritical => "mean_switch_cost_critical",
-            Self::UtilisationGapWarn => "utilisation_gap_warn",
-            Self::UtilisationGapCritical => "utilisation_gap_critical",
-            Self::FullUtilisation => "full_utilisation",
-            Self::ContendedWait => "contended_wait",
-            Self::LightCredit => "light_credit",
-            Self::LightWaitPerCpu => "light_wait_per_cpu",
-            Self::LightWaitP99 => "light_wait_p99",
-            Self::LightGain => "light_gain",
-            Self::HeavyTolerance => "heavy_tolerance",
-            Self::Migrations => "migrations_warn",
-            Self::ThreadsOvercommit => "threads_overcommit_warn",
-            Self::ThrottledWarn => "throttled_warn",
-            Self::ThrottledCritical => "throttled_critical",
-            Self::QuotaGap => "quota_gap",
-            Self::StealWarn => "steal_warn",
-            Self::StealCritical => "steal_critical",
-            Self::AcceptWait => "accept_wait_warn",
-            Self::BacklogWarn => "backlog_warn",
-            Self::BacklogCritical => "backlog_critical",
-            Self::Drops => "drops_warn",
-            Self::DensitySpread => "density_spread",
-            Self::DensityFull => "density_full",
-            Self::DensityLoss => "density_loss",
-        }
-    }
-
-    /// Where its default comes from.
-    pub const fn source(self) -> &'static str {
-        match self {
-            Self::OverheadWarn => "CFS-LAGS paper (arXiv 2508.15703, §3.1): 5 to 7 % at peak throughput",
-            Self::OverheadCritical => {
-                "CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %"
-            }
-            Self::MeanSwitchCostWarn => {
-                "CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts"
-            }
-            Self::MeanSwitchCostCritical => {
-                "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host"
-            }
-            Self::UtilisationGapWarn => {
-                "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) are CPU time used against \
-                 needed, not the cost of switches"
-            }
-            Self::UtilisationGapCritical => "lagstop's own choice",
-            Self::FullUtilisation => {
-                "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %"
-            }
-            Self::ContendedWait => "lagstop's own choice: one task in twenty CPUs",
-            Self::LightCredit => "lagstop's own choice: with less between them, who goes first hardly matters",
-            Self::LightWaitPerCpu => "lagstop's own choice: waiting as long as running doubles every response",
-            Self::LightWaitP99 => "lagstop's own choice: a few time slices, and the least that users may notice",
-            Self::LightGain => "lagstop's own choice: less is within what the simulation is off",
-            Self::HeavyTolerance => {
-                "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the latency \
-                 target of the others is missed"
-            }
-            Self::Migrations => "lagstop's own choice: each thousand is a warm cache left for each millisecond of work",
-            Self::ThreadsOvercommit => {
-                "lagstop's own choice; the thesis on oversubscribed pools (004) has one active thread for each CPU got"
-            }
-            Self::ThrottledWarn => "lagstop's own choice: one period in twenty",
-            Self::ThrottledCritical => "lagstop's own choice: one period in four",
-            Self::QuotaGap => "lagstop's own choice: with less between them, pools are hardly too large",
-            Self::StealWarn => "lagstop's own choice: one CPU in twenty",
-            Self::StealCritical => "lagstop's own choice: one CPU in five",
-            Self::AcceptWait => "lagstop's own choice: the least that users may notice",
-            Self::BacklogWarn => "lagstop's own choice: a burst twice as large would not fit in",
-            Self::BacklogCritical => "the kernel refuses connections from here on",
-            Self::Drops => "lagstop's own choice: each is a client that waits for a second or more",
-            Self::DensitySpread => "lagstop's own choice: with less between them, one density looks like another",
-            Self::DensityFull => "lagstop's own choice: below, it is the work that ends, not the host",
-            Self::DensityLoss => "lagstop's own choice: with full CPUs any further cgroup costs some thousandths",
-        }
-    }
-}
-
 impl Thresholds {
-    /// The value of `limit` here, its unit, and the severity of reaching it.
-    fn of(&self, limit: Limit) -> (Value, Unit, Severity) {
-        let share = |value: f64, severity| (Value::from(value), Unit::Share, severity);
-        let ns = |value: Nanos, severity| (Value::from(value), Unit::Ns, severity);
-        match limit {
-            Limit::OverheadWarn => share(self.overhead_warn, Severity::Warning),
-            Limit::OverheadCritical => share(self.overhead_critical, Severity::Critical),
-            Limit::MeanSwitchCostWarn => ns(self.mean_switch_cost_warn, Severity::Info),
-            Limit::MeanSwitchCostCritical => ns(self.mean_switch_cost_critical, Severity::Critical),
-            Limit::UtilisationGapWarn => share(self.utilisation_gap_warn, Severity::Warning),
-            Limit::UtilisationGapCritical => share(self.utilisation_gap_critical, Severity::Critical),
-            Limit::FullUtilisation => share(self.full_utilisation, Severity::Warning),
-            Limit::ContendedWait => (self.contended_wait.into(), Unit::Tasks, Severity::Info),
-            Limit::LightCredit => share(self.light_credit, Severity::Warning),
-            Limit::LightWaitPerCpu => (self.light_wait_per_cpu.into(), Unit::Factor, Severity::Warning),
-            Limit::LightWaitP99 => ns(self.light_wait_p99, Severity::Warning),
-            Limit::LightGain => share(self.light_gain, Severity::Warning),
-            Limit::HeavyTolerance => share(self.heavy_tolerance, Severity::Warning),
-            Limit::Migrations => (self.migrations_warn.into(), Unit::PerSecond, Severity::Warning),
-            Limit::ThreadsOvercommit => (self.threads_overcommit_warn.into(), Unit::Factor, Severity::Warning),
-            Limit::ThrottledWarn => share(self.throttled_warn, Severity::Warning),
-            Limit::ThrottledCritical => share(self.throttled_critical, Severity::Critical),
-            Limit::QuotaGap => share(self.quota_gap, Severity::Warning),
-            Limit::StealWarn => share(self.steal_warn, Severity::Warning),
-            Limit::StealCritical => share(self.steal_critical, Severity::Critical),
-            Limit::AcceptWait => ns(self.accept_wait_warn, Severity::Warning),
-            Limit::BacklogWarn => share(self.backlog_warn, Severity::Warning),
-            Limit::BacklogCritical => share(self.backlog_critical, Severity::Critical),
-            Limit::Drops => (self.drops_warn.into(), Unit::Count, Severity::Warning),
-            Limit::DensitySpread => (self.density_spread.into(), Unit::Factor, Severity::Info),
-            Limit::DensityFull => share(self.density_full, Severity::Info),
-            Limit::DensityLoss => share(self.density_loss, Severity::Warning),
-        }
-    }
-
     fn unknown(name: &str) -> String {
         let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
         format!("no threshold is called {name}; there are {}", names.join(", "))
@@ -322,14 +221,14 @@ impl Thresholds {
 
     /// As a finding states it.
     pub fn state(&self, limit: Limit) -> Threshold {
-        let (value, unit, severity) = self.of(limit);
-        let (default, ..) = Self::default().of(limit);
+        let (value, default) = (self.value(limit), Self::default().value(limit));
+        let LimitDefinition { name, unit, severity, source } = limit.definition();
         let source = if value == default {
-            format!("default; {}", limit.source())
+            format!("default; {source}")
         } else {
-            format!("set for this report; the default is {} ({})", unit.show(default), limit.source())
+            format!("set for this report; the default is {} ({source})", unit.show(default))
         };
-        Threshold { name: limit.name(), value, unit, severity, source }
+        Threshold { name, value, unit, severity, source }
     }
 
     /// How bad this overhead is, with this mean switch cost.
@@ -417,8 +316,8 @@ mod tests {
 
     #[test]
     fn a_threshold_says_that_it_was_changed() {
-        assert!(Thresholds::default().state(Limit::OverheadWarn).source.starts_with("default; CFS-LAGS paper"));
-        let changed = Thresholds { overhead_warn: 0.03, ..Thresholds::default() }.state(Limit::OverheadWarn);
+        assert!(Thresholds::default().state(Limit::overhead_warn).source.starts_with("default; CFS-LAGS paper"));
+        let changed = Thresholds { overhead_warn: 0.03, ..Thresholds::default() }.state(Limit::overhead_warn);
         assert!(changed.source.starts_with("set for this report; the default is 5.0 %"), "{}", changed.source);
     }
 }

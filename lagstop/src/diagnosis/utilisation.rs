@@ -113,7 +113,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             )
             .note("100 % is twice as much used as worked"),
         ],
-        threshold: [Limit::UtilisationGapWarn, Limit::UtilisationGapCritical, Limit::FullUtilisation]
+        threshold: [Limit::utilisation_gap_warn, Limit::utilisation_gap_critical, Limit::full_utilisation]
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: Basis {

@@ -23,11 +23,11 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         verdict,
         measured: causes.measured(observations),
         threshold: [
-            Limit::ContendedWait,
-            Limit::ThrottledWarn,
-            Limit::ThrottledCritical,
-            Limit::StealWarn,
-            Limit::StealCritical,
+            Limit::contended_wait,
+            Limit::throttled_warn,
+            Limit::throttled_critical,
+            Limit::steal_warn,
+            Limit::steal_critical,
         ]
         .map(|limit| thresholds.state(limit))
         .into(),

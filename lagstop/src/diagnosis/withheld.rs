@@ -44,8 +44,8 @@ impl Planned {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Fleet, Pictures, Thresholds, diagnose, fixture},
-        report::{fleet, html, json, markdown, text},
+        diagnosis::{Hosts, Pictures, Thresholds, diagnose, fixture},
+        report::{hosts, html, json, markdown, text},
     };
 
     fn report() -> Report {
@@ -54,16 +54,16 @@ mod tests {
 
     /// In every form, of one host and of several.
     fn written(report: &Report) -> Vec<String> {
-        let fleet = Fleet::new(vec![report.clone(), report.clone()]);
+        let found = Hosts::new(vec![report.clone(), report.clone()]);
         let pictures = [Pictures::default(), Pictures::default()];
         vec![
             text::render(report, text::Options::default()),
             markdown::render(report),
             html::render(report, &pictures[0]),
             json::render(report).unwrap(),
-            fleet::markdown(&fleet),
-            html::render_fleet(&fleet, &pictures),
-            fleet::json(&fleet).unwrap(),
+            hosts::markdown(&found),
+            html::render_hosts(&found, &pictures),
+            hosts::json(&found).unwrap(),
         ]
     }
 

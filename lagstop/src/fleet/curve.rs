@@ -125,7 +125,6 @@ pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(),
 pub(super) struct Curve(Vec<(f64, f64)>);
 
 impl Curve {
-    /// As it is in the bins that have it.
     pub(super) fn of(bins: &[Bin], figure: impl Fn(&Bin) -> Option<f64>) -> Self {
         Self(bins.iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect())
     }

@@ -5,11 +5,8 @@ use super::{Figure, Table};
 /// A node in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Which node.
     pub node: usize,
-    /// Which step.
     pub step: usize,
-    /// Its CPUs.
     pub cpus: f64,
     /// Cgroups that ran, on average.
     pub active: f64,

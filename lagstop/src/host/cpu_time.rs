@@ -77,7 +77,7 @@ impl CpuTime {
         for (index, (group, usage)) in groups.iter().zip(usages).enumerate() {
             let Some(usage) = *usage else { continue };
             let more = match self.accounts.get(&group.id) {
-                Some(account) => usage.minus(account.usage.unwrap_or(usage)),
+                Some(account) => usage.saturating_sub(account.usage.unwrap_or(usage)),
                 None if is_first => Nanos::ZERO,
                 // Born in between.
                 None => usage,

@@ -12,11 +12,9 @@ use crate::model::CgroupId;
 /// A cgroup that groups tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its id.
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: String,
-    /// Its directory.
     pub directory: PathBuf,
     /// Directories below it that are no groups of their own to the scheduler: their tasks are in this one.
     pub also: Vec<PathBuf>,

@@ -25,9 +25,7 @@ pub enum Version {
 /// A mounted hierarchy.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    /// Its version.
     pub version: Version,
-    /// Where it is mounted.
     pub mount: PathBuf,
     /// The part of it that is mounted: `/` but in a container.
     root: String,

@@ -25,7 +25,6 @@ pub struct Surroundings {
 pub struct Seen {
     /// Version of its interface: 1 or 2.
     pub version: u8,
-    /// Where it is mounted.
     pub mount: String,
     /// Whether the root of the hierarchy is seen there, and not a part of it.
     pub is_whole: bool,

@@ -6,25 +6,24 @@ use aya::{
     Btf as AyaBtf, Ebpf, EbpfLoader, Endianness,
     maps::Map as AyaMap,
     programs::{
-        BtfTracePoint, FEntry, FExit, KProbe, Program, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun,
-        TracePoint,
+        BtfTracePoint, FEntry, FExit, KProbe, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, TracePoint,
     },
 };
 use bytemuck::{Zeroable, bytes_of};
-use lagstop_ebpf::{
-    self as abi, AcceptTotals, CpuState, DEFAULT_ROWS, Distributions, MAX_SHARDS, MAX_TASKS, ROW_FIRST, ROWS_A_PAGE,
-    TotalsPage,
-};
+use lagstop_ebpf::{self as abi, CpuState, MAX_SHARDS, MAX_TASKS, ROW_FIRST, ROWS_A_PAGE};
 
 use super::{
     OBJECT,
     answer::Answer,
     array::Array,
     btf::Btf,
+    clock::now,
     error::{KernelError, chain, is_out_of_memory},
     facts::{Facts, Types},
+    loaded::{Maps, possible_copies, program, refused},
     map::Map,
     memlock,
+    options::Options,
     plan::{Plan, Wishes},
     probe_cost::ProbeCost,
     proof,
@@ -32,37 +31,6 @@ use super::{
     tracefs::with_tracefs,
     way::{At, Probe},
 };
-use crate::model::{GroupBy, Nanos, Place};
-
-/// How to measure.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What groups tasks.
-    pub group_by: GroupBy,
-    /// Cgroups that can be told apart at once; the surplus shares one row.
-    pub max_cgroups: u32,
-    /// The programs only read the clock and return: for measuring what no program could do without.
-    pub clock_only: bool,
-    /// Every possible CPU.
-    pub places: Vec<Place>,
-}
-
-impl Options {
-    /// Cgroups that can be told apart at once, unless asked otherwise.
-    pub const DEFAULT_MAX_CGROUPS: u32 = DEFAULT_ROWS - ROW_FIRST;
-}
-
-/// The maps that user space reads or writes.
-pub(super) struct Maps {
-    pub(super) row_of: Map,
-    pub(super) free_rows: Map,
-    pub(super) totals: Array<TotalsPage>,
-    pub(super) distributions: Array<Distributions>,
-    pub(super) accepts: Array<AcceptTotals>,
-    pub(super) lineages: Map,
-    pub(super) cpu: Array<CpuState>,
-    pub(super) listeners: Map,
-}
 
 /// Loads and attaches the programs. What the kernel refuses, or what does not fire, becomes a fact, and the rest is
 /// planned anew; only when the switch itself cannot be seen is there nothing to measure.
@@ -266,40 +234,10 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Takes every program off its hook, and those that never got there are no matter.
-pub(super) fn detach_all(ebpf: &mut Ebpf) -> Result<(), KernelError> {
-    for (name, program) in ebpf.programs_mut() {
-        let detached = match program {
-            Program::BtfTracePoint(program) => program.unload(),
-            // Read on: it is run on request, and attached to nothing.
-            Program::RawTracePoint(_) if name == "settle" => continue,
-            Program::RawTracePoint(program) => program.unload(),
-            Program::FEntry(program) => program.unload(),
-            Program::FExit(program) => program.unload(),
-            Program::KProbe(program) => program.unload(),
-            Program::TracePoint(program) => program.unload(),
-            _ => continue,
-        };
-        match detached {
-            Ok(()) | Err(ProgramError::NotLoaded) => {}
-            Err(error) => return Err(KernelError::Refused { what: format!("end of {name}"), why: chain(&error) }),
-        }
-    }
-    Ok(())
-}
-
 /// Tasks that there can be, as far as there is room for all.
 fn most_tasks() -> u32 {
     let limit = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u32>().ok();
     ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit).fold(MAX_TASKS, u32::min)
-}
-
-/// Values that a per-CPU map has for a key.
-pub(super) fn possible_copies() -> Result<usize, KernelError> {
-    aya::util::nr_cpus().map_err(|(what, source)| KernelError::Refused {
-        what: format!("question for {what}"),
-        why: source.to_string(),
-    })
 }
 
 fn refused_object(error: &(dyn std::error::Error + 'static)) -> KernelError {
@@ -307,23 +245,4 @@ fn refused_object(error: &(dyn std::error::Error + 'static)) -> KernelError {
         return KernelError::NoMemory(chain(error));
     }
     KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) }
-}
-
-fn refused(what: &str, error: &dyn std::error::Error) -> KernelError {
-    KernelError::Refused { what: format!("program on {what}"), why: chain(error) }
-}
-
-/// The program called `name` in the object.
-pub(super) fn program<'e, P>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut P, KernelError>
-where
-    &'e mut P: TryFrom<&'e mut Program, Error = ProgramError>,
-{
-    let absent = || KernelError::Refused { what: format!("program {name}"), why: "it is not in the object".to_owned() };
-    ebpf.program_mut(name).ok_or_else(absent)?.try_into().map_err(|error: ProgramError| refused(name, &error))
-}
-
-/// CLOCK_MONOTONIC, which the programs' clock is too.
-pub(super) fn now() -> Nanos {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Nanos(time.tv_sec.unsigned_abs() * Nanos::SECOND.0 + time.tv_nsec.unsigned_abs())
 }

@@ -13,10 +13,10 @@ use rustix::{
 use super::{
     capabilities::{Capabilities, Capability},
     error::KernelError,
-    plan::version,
     reader::Reader,
     way::Measure,
 };
+use crate::model::kernel_version;
 
 /// Before it every call of bpf(2) takes CAP_BPF where it is kept from ordinary users, which may be switched on any time
 /// (c8644cd0efe7).
@@ -78,7 +78,7 @@ impl Reader {
             needed = needed.with(Capability::SysPtrace).with(Capability::SysAdmin);
         }
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        if version(&release).is_none_or(|version| version < BPF_IS_FREE_SINCE) {
+        if kernel_version(&release).is_none_or(|version| version < BPF_IS_FREE_SINCE) {
             needed = needed.with(Capability::Bpf);
         }
         for more in [Capabilities::NONE, Capabilities::NONE.with(Capability::Bpf)] {

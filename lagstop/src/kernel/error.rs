@@ -58,7 +58,6 @@ pub enum KernelError {
          with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`"
     )]
     LockedMemory {
-        /// The limit.
         limit: u64,
         /// What the system said.
         why: String,

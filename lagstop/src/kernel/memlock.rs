@@ -2,14 +2,14 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::plan::version;
+use crate::model::kernel_version;
 
 /// The first version that counts maps as the memory of their cgroup instead.
 const NOT_LOCKED_SINCE: (u32, u32) = (5, 11);
 
 /// How much memory this process may lock at most, where that matters and is limited.
 pub(super) fn limit(release: &str) -> Option<u64> {
-    let matters = version(release).is_some_and(|version| version < NOT_LOCKED_SINCE);
+    let matters = kernel_version(release).is_some_and(|version| version < NOT_LOCKED_SINCE);
     if matters { getrlimit(Resource::Memlock).maximum } else { None }
 }
 

@@ -6,12 +6,12 @@ use lagstop_ebpf::{COST_NONE, COST_WHOLE, Settings, WAITS_NONE};
 
 use super::{
     answer::Answer,
-    attach::Options,
     error::KernelError,
     facts::{Facts, Types},
+    options::Options,
     way::{At, Measure, Probe, SLEEPING, Way},
 };
-use crate::model::{GroupBy, Hook, HookState};
+use crate::model::{GroupBy, Hook, HookState, kernel_version};
 
 /// What the user wants measured, and how, where not as it is best.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,6 @@ pub struct Wishes(BTreeMap<Measure, Wish>);
 pub enum Wish {
     /// It is not to be measured.
     Off,
-    /// In this way or not at all.
     Way(&'static str),
 }
 
@@ -92,7 +91,7 @@ impl Plan {
     /// When the kernel lacks something that nothing can be measured without.
     pub fn ignoring_privileges(facts: &Facts, wishes: &Wishes) -> Result<Self, KernelError> {
         let release = || facts.release.clone();
-        if version(&facts.release).is_some_and(|version| version < OLDEST) {
+        if kernel_version(&facts.release).is_some_and(|version| version < OLDEST) {
             return Err(KernelError::TooOld { release: release() });
         }
         if let Types::Missing(why) = &facts.types {
@@ -334,12 +333,6 @@ const SCHED_INFO: [&str; 2] = ["task_run_delay", "task_last_queued"];
 
 /// Programs can be run on a chosen CPU, by which a reading settles them, since then (1b4d60ec162f).
 const OLDEST: (u32, u32) = (5, 10);
-
-/// Major and minor version of a release such as `6.12.107+deb13-amd64`.
-pub(crate) fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
 
 #[cfg(test)]
 mod recorded;

@@ -21,8 +21,9 @@ use self::{
     traffic::{TrafficLog, traffic},
 };
 use super::{
-    attach::{Maps, detach_all, now, program},
+    clock::now,
     error::{KernelError, chain},
+    loaded::{Maps, detach_all, program},
     misses,
     plan::Plan,
     probe_cost::ProbeCost,

@@ -37,7 +37,6 @@ const FILES: usize = 1_024;
 struct List<T> {
     what: &'static str,
     most: usize,
-    /// Levels in one of them.
     levels: fn(&T) -> usize,
 }
 

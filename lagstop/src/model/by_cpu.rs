@@ -46,7 +46,7 @@ impl ByCpu {
     /// What came on top of `earlier` on the CPU with number `cpu`: CPU time and run-queue wait.
     pub fn since_on(&self, cpu: usize, earlier: Option<&Self>) -> (Nanos, Option<Nanos>) {
         let (now, then) = (self.on(cpu), earlier.map_or((Nanos::ZERO, None), |earlier| earlier.on(cpu)));
-        (now.0.minus(then.0), now.1.map(|wait| wait.minus(then.1.unwrap_or_default())))
+        (now.0.saturating_sub(then.0), now.1.map(|wait| wait.saturating_sub(then.1.unwrap_or_default())))
     }
 
     /// CPU time and run-queue wait on the CPU with number `cpu`.
@@ -74,7 +74,7 @@ fn since(now: &Arc<[Nanos]>, earlier: &Arc<[Nanos]>) -> Arc<[Nanos]> {
         return Arc::clone(now);
     }
     let (both, new) = now.split_at(now.len().min(earlier.len()));
-    both.iter().zip(&**earlier).map(|(now, earlier)| now.minus(*earlier)).chain(new.iter().copied()).collect()
+    both.iter().zip(&**earlier).map(|(now, earlier)| now.saturating_sub(*earlier)).chain(new.iter().copied()).collect()
 }
 
 fn sum(one: &Arc<[Nanos]>, other: &Arc<[Nanos]>) -> Arc<[Nanos]> {
@@ -83,7 +83,7 @@ fn sum(one: &Arc<[Nanos]>, other: &Arc<[Nanos]>) -> Arc<[Nanos]> {
         return Arc::clone(long);
     }
     let (both, rest) = long.split_at(short.len());
-    both.iter().zip(&**short).map(|(one, other)| *one + *other).chain(rest.iter().copied()).collect()
+    both.iter().zip(&**short).map(|(one, other)| one.saturating_add(*other)).chain(rest.iter().copied()).collect()
 }
 
 #[cfg(test)]

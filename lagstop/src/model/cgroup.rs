@@ -82,7 +82,7 @@ impl Throttling {
         Self {
             nr_periods: self.nr_periods.saturating_sub(earlier.nr_periods),
             nr_throttled: self.nr_throttled.saturating_sub(earlier.nr_throttled),
-            throttled_ns: self.throttled_ns.minus(earlier.throttled_ns),
+            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
             quota_ns: self.quota_ns,
         }
     }

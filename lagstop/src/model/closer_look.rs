@@ -5,7 +5,6 @@ use super::{CgroupId, Nanos};
 /// Limits and threads of one cgroup, read from its files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloserLook {
-    /// The cgroup.
     pub id: CgroupId,
     /// What it may use.
     pub limits: Limits,
@@ -36,7 +35,6 @@ pub struct Limits {
 pub struct Quota {
     /// CPU time in each period; `None` is unlimited.
     pub quota_ns: Option<Nanos>,
-    /// The period.
     pub period_ns: Nanos,
 }
 

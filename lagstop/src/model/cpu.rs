@@ -54,7 +54,7 @@ pub struct Crowding {
 impl Crowding {
     /// CPU time and run-queue wait, where that is measured.
     pub fn time(&self) -> Nanos {
-        self.cpu_ns + self.runq_wait_ns.unwrap_or_default()
+        self.cpu_ns.saturating_add(self.runq_wait_ns.unwrap_or_default())
     }
 }
 
@@ -64,6 +64,6 @@ impl Cpu {
 
     /// Pick + swap cost.
     pub fn switch_cost(&self) -> Option<Nanos> {
-        self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick + swap)
+        self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 }

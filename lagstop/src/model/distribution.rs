@@ -52,7 +52,6 @@ pub enum DistributionError {
 pub struct DistributionSum(Option<Box<[u32; BUCKETS]>>);
 
 impl DistributionSum {
-    /// Adds one.
     pub fn add(&mut self, distribution: &Distribution) {
         for (bucket, count) in distribution.buckets() {
             let sum = &mut self.0.get_or_insert_with(|| Box::new([0; BUCKETS]))[usize::from(bucket)];

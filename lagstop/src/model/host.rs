@@ -152,7 +152,7 @@ impl Host {
     /// Adds what happened next. What only one of the two measured is not measured in the sum.
     pub fn add(&mut self, next: &Self) {
         let count = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-        let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.plus(b));
+        let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.saturating_add(b));
         self.totals.add(&next.totals);
         self.idle.switches = self.idle.switches.saturating_add(next.idle.switches);
         self.idle.schedule_calls = count(self.idle.schedule_calls, next.idle.schedule_calls);
@@ -160,22 +160,23 @@ impl Host {
         self.idle.kept_ns = time(self.idle.kept_ns, next.idle.kept_ns);
         self.idle.swap_ns = time(self.idle.swap_ns, next.idle.swap_ns);
         self.cpus_online = next.cpus_online;
-        self.busy_ns = self.busy_ns.plus(next.busy_ns);
-        self.idle_ns = self.idle_ns.plus(next.idle_ns);
+        self.busy_ns = self.busy_ns.saturating_add(next.busy_ns);
+        self.idle_ns = self.idle_ns.saturating_add(next.idle_ns);
         self.steal_ns = time(self.steal_ns, next.steal_ns);
-        self.self_cpu_ns = self.self_cpu_ns.plus(next.self_cpu_ns);
+        self.self_cpu_ns = self.self_cpu_ns.saturating_add(next.self_cpu_ns);
         // Where the first intervals have none, the first that has one holds theirs too.
         let probe = time(self.self_probe_ns, next.self_probe_ns);
         self.self_probe_ns = probe.or(self.self_probe_ns).or(next.self_probe_ns);
-        self.pressure = self.pressure.zip(next.pressure).map(|(a, b)| Pressure { some_ns: a.some_ns.plus(b.some_ns) });
+        self.pressure =
+            self.pressure.zip(next.pressure).map(|(a, b)| Pressure { some_ns: a.some_ns.saturating_add(b.some_ns) });
         self.lost.add(&next.lost);
     }
 
     /// Switch cost of the cgroups, without idle's.
     pub fn overhead_ns(&self) -> Option<Nanos> {
         let all = self.totals.switch_cost()?;
-        let idle = self.idle.pick_ns? + self.idle.swap_ns?;
-        Some(all.minus(idle))
+        let idle = self.idle.pick_ns?.saturating_add(self.idle.swap_ns?);
+        Some(all.saturating_sub(idle))
     }
 
     /// Switches away from tasks other than idle.
@@ -185,8 +186,8 @@ impl Host {
 
     /// Mean cost of a switch away from a task other than idle.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
-        let kept = self.totals.kept_ns.unwrap_or_default().minus(self.idle.kept_ns.unwrap_or_default());
-        self.overhead_ns()?.minus(kept).mean(self.task_switches())
+        let kept = self.totals.kept_ns.unwrap_or_default().saturating_sub(self.idle.kept_ns.unwrap_or_default());
+        self.overhead_ns()?.saturating_sub(kept).mean(self.task_switches())
     }
 
     /// Time all CPUs had.
@@ -207,7 +208,7 @@ impl Host {
     /// Share of the time of all CPUs that went into the tasks' own work. From switch to switch, the time that is not idle
     /// holds exactly the swap cost that is charged to the task before its work, and the pick cost after it.
     pub fn effective_utilisation(&self) -> Option<f64> {
-        let work = self.busy_ns.minus(self.overhead_ns()?);
+        let work = self.busy_ns.saturating_sub(self.overhead_ns()?);
         Some(ratio(work.0 as f64, self.capacity().0 as f64))
     }
 }

@@ -48,7 +48,7 @@ impl Interval {
     /// Subtracts `before` from `after`. A cgroup that is only in `after` was born in between and is whole in it; `credits`
     /// goes on by the interval.
     pub fn between(seq: u64, origin: Nanos, before: &Snapshot, after: &Snapshot, credits: &mut LoadCredits) -> Self {
-        let duration_ns = after.at.minus(before.at);
+        let duration_ns = after.at.saturating_sub(before.at);
         let mut crowds = Crowds::default();
         let mut cgroups: Vec<Cgroup> = after
             .cgroups
@@ -62,7 +62,7 @@ impl Interval {
         }
         Self {
             seq,
-            start_ns: before.at.minus(origin),
+            start_ns: before.at.saturating_sub(origin),
             duration_ns,
             merged: 0,
             switch_cost_way: after.switch_cost_way.clone(),
@@ -153,7 +153,8 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -
         totals.add(&cgroup.totals);
     }
     let (now, then) = (&after.host, &before.host);
-    let difference = |now: Option<Nanos>, then: Option<Nanos>| now.zip(then).map(|(now, then)| now.minus(then));
+    let difference =
+        |now: Option<Nanos>, then: Option<Nanos>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
     Host {
         totals,
         idle: Idle::from(&idle),
@@ -161,9 +162,9 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -
         busy_ns: cpus.iter().map(|cpu| cpu.busy_ns).sum(),
         idle_ns: cpus.iter().map(|cpu| cpu.idle_ns).sum(),
         steal_ns: difference(now.steal_ns, then.steal_ns),
-        self_cpu_ns: now.self_cpu_ns.minus(then.self_cpu_ns),
+        self_cpu_ns: now.self_cpu_ns.saturating_sub(then.self_cpu_ns),
         // Not known in the first moments; the programs have run since before the first reading all the same.
-        self_probe_ns: now.self_probe_ns.map(|now| now.minus(then.self_probe_ns.unwrap_or_default())),
+        self_probe_ns: now.self_probe_ns.map(|now| now.saturating_sub(then.self_probe_ns.unwrap_or_default())),
         pressure: difference(now.pressure.map(|p| p.some_ns), then.pressure.map(|p| p.some_ns))
             .map(|some_ns| Pressure { some_ns }),
         lost: now.lost.since(&then.lost),
@@ -312,7 +313,7 @@ mod tests {
             let interval = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
             let passed: u64 = cpus.iter().map(|cpu| cpu.3 + cpu.4).sum();
             prop_assert_eq!(interval.host.capacity(), Nanos(passed));
-            prop_assert_eq!(interval.cpus.iter().map(|cpu| cpu.busy_ns + cpu.idle_ns).sum::<Nanos>(), Nanos(passed));
+            prop_assert_eq!(interval.cpus.iter().map(|cpu| cpu.busy_ns.saturating_add(cpu.idle_ns)).sum::<Nanos>(), Nanos(passed));
             let there = cpus.iter().filter(|cpu| cpu.0 || cpu.3 + cpu.4 > 0).count();
             prop_assert_eq!(interval.cpus.len(), there, "online at the end, or for a while");
         }

@@ -48,7 +48,7 @@ impl ListenerTotals {
         Self {
             established: self.established.saturating_sub(earlier.established),
             accepts: self.accepts.saturating_sub(earlier.accepts),
-            accept_wait_ns: self.accept_wait_ns.minus(earlier.accept_wait_ns),
+            accept_wait_ns: self.accept_wait_ns.saturating_sub(earlier.accept_wait_ns),
             abandoned: self.abandoned.saturating_sub(earlier.abandoned),
             services: match (self.services, earlier.services) {
                 (Some(now), Some(then)) => Some(now.since(&then)),
@@ -68,7 +68,7 @@ impl ListenerTotals {
     fn join(&mut self, other: &Self) {
         self.established = self.established.saturating_add(other.established);
         self.accepts = self.accepts.saturating_add(other.accepts);
-        self.accept_wait_ns = self.accept_wait_ns.plus(other.accept_wait_ns);
+        self.accept_wait_ns = self.accept_wait_ns.saturating_add(other.accept_wait_ns);
         self.abandoned = self.abandoned.saturating_add(other.abandoned);
         self.services = self.services.zip(other.services).map(|(one, other)| one.join(&other));
     }

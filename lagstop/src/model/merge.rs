@@ -81,7 +81,7 @@ impl Merger {
         let beside = u64::from(self.first.is_some());
         self.merged = self.merged.saturating_add(beside).saturating_add(interval.merged);
         self.first.get_or_insert((interval.seq, interval.start_ns));
-        self.duration = self.duration.plus(interval.duration_ns);
+        self.duration = self.duration.saturating_add(interval.duration_ns);
         for (way, of_next) in self.ways.iter_mut().zip([&interval.switch_cost_way, &interval.pick_function_way]) {
             match way {
                 Some(way) => way.meet(of_next.as_ref()),
@@ -263,7 +263,8 @@ impl Merging {
         let load = self.load.map(|sum| sum / (duration.0 as f64).max(1.0));
         // What was there before fades from the end of its first interval on, and the mean load takes its place.
         let credit = self.credit.zip(load).map(|((before, end), load)| {
-            before * kept(duration.minus(end), load_credit_time) + load * (1.0 - kept(duration, load_credit_time))
+            before * kept(duration.saturating_sub(end), load_credit_time)
+                + load * (1.0 - kept(duration, load_credit_time))
         });
         let mut totals = self.totals.unwrap_or_default();
         totals.threads = self.threads;
@@ -304,18 +305,18 @@ fn known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
 
 fn add_cpu(sum: &mut Cpu, next: &Cpu) {
     let count = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-    let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.plus(b));
+    let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.saturating_add(b));
     sum.switches = count(sum.switches, next.switches);
     sum.pick_ns = time(sum.pick_ns, next.pick_ns);
     sum.swap_ns = time(sum.swap_ns, next.swap_ns);
     sum.runq_waits = count(sum.runq_waits, next.runq_waits);
     sum.runq_wait_ns = time(sum.runq_wait_ns, next.runq_wait_ns);
-    sum.busy_ns = sum.busy_ns.plus(next.busy_ns);
-    sum.idle_ns = sum.idle_ns.plus(next.idle_ns);
+    sum.busy_ns = sum.busy_ns.saturating_add(next.busy_ns);
+    sum.idle_ns = sum.idle_ns.saturating_add(next.idle_ns);
     for one in &next.crowd {
         match sum.crowd.iter_mut().find(|known| known.id == one.id) {
             Some(Crowding { cpu_ns, runq_wait_ns, .. }) => {
-                *cpu_ns = cpu_ns.plus(one.cpu_ns);
+                *cpu_ns = cpu_ns.saturating_add(one.cpu_ns);
                 *runq_wait_ns = time(*runq_wait_ns, one.runq_wait_ns);
             }
             None => sum.crowd.push(*one),

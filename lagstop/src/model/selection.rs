@@ -76,8 +76,8 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
     fn narrow(&self, cpu: &mut Cpu) {
         let (mut crowd, others): (Vec<Crowding>, Vec<Crowding>) = cpu.crowd.iter().partition(|one| self.keeps(one.id));
         let other = others.into_iter().reduce(|sum, next| Crowding {
-            cpu_ns: sum.cpu_ns.plus(next.cpu_ns),
-            runq_wait_ns: sum.runq_wait_ns.zip(next.runq_wait_ns).map(|(sum, next)| sum.plus(next)),
+            cpu_ns: sum.cpu_ns.saturating_add(next.cpu_ns),
+            runq_wait_ns: sum.runq_wait_ns.zip(next.runq_wait_ns).map(|(sum, next)| sum.saturating_add(next)),
             ..sum
         });
         crowd.extend(other.map(|other| Crowding { id: CgroupId::OTHER, ..other }));

@@ -22,15 +22,15 @@ impl Times {
     const fn since(&self, earlier: &Self) -> Self {
         Self {
             count: self.count.saturating_sub(earlier.count),
-            time_ns: self.time_ns.minus(earlier.time_ns),
+            time_ns: self.time_ns.saturating_sub(earlier.time_ns),
             squares_us2: self.squares_us2.saturating_sub(earlier.squares_us2),
         }
     }
 
-    const fn plus(&self, other: &Self) -> Self {
+    const fn saturating_add(&self, other: &Self) -> Self {
         Self {
             count: self.count.saturating_add(other.count),
-            time_ns: self.time_ns.plus(other.time_ns),
+            time_ns: self.time_ns.saturating_add(other.time_ns),
             squares_us2: self.squares_us2.saturating_add(other.squares_us2),
         }
     }
@@ -94,8 +94,8 @@ impl Services {
             threads: self.threads.saturating_add(other.threads),
             strayed: self.strayed.saturating_add(other.strayed),
             found_none: self.found_none.saturating_add(other.found_none),
-            all: self.all.plus(&other.all),
-            kept_waiting: self.kept_waiting.plus(&other.kept_waiting),
+            all: self.all.saturating_add(&other.all),
+            kept_waiting: self.kept_waiting.saturating_add(&other.kept_waiting),
         }
     }
 }

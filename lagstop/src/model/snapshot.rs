@@ -58,13 +58,11 @@ impl CgroupState {
 /// What was counted for a cgroup.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupCounters {
-    /// Totals.
     pub totals: Totals,
     /// Cost of each switch away.
     pub switch_cost: Option<Distribution>,
     /// Each wait on a run queue.
     pub runq_wait: Option<Distribution>,
-    /// Each accept wait.
     pub accept_wait: Option<Distribution>,
     /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
     pub by_cpu: ByCpu,
@@ -136,7 +134,8 @@ impl CpuTotals {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let count = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or_default()));
-        let time = |now: Option<Nanos>, then: Option<Nanos>| now.map(|now| now.minus(then.unwrap_or_default()));
+        let time =
+            |now: Option<Nanos>, then: Option<Nanos>| now.map(|now| now.saturating_sub(then.unwrap_or_default()));
         Self {
             is_online: self.is_online,
             switches: count(self.switches, earlier.switches),
@@ -145,21 +144,20 @@ impl CpuTotals {
             swap_ns: time(self.swap_ns, earlier.swap_ns),
             runq_waits: count(self.runq_waits, earlier.runq_waits),
             runq_wait_ns: time(self.runq_wait_ns, earlier.runq_wait_ns),
-            busy_ns: self.busy_ns.minus(earlier.busy_ns),
-            idle_ns: self.idle_ns.minus(earlier.idle_ns),
+            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
+            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
         }
     }
 
     /// Nothing happened, and no time passed.
     pub fn is_zero(&self) -> bool {
-        self.switches.unwrap_or(0) == 0 && self.busy_ns + self.idle_ns == Nanos::ZERO
+        self.switches.unwrap_or(0) == 0 && self.busy_ns == Nanos::ZERO && self.idle_ns == Nanos::ZERO
     }
 }
 
 /// Figures of the host since some start of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostFigures {
-    /// CPUs online.
     pub cpus_online: u64,
     /// Steal time of all CPUs.
     pub steal_ns: Option<Nanos>,

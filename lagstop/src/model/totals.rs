@@ -112,7 +112,6 @@ totals! {
         migrations_cross_numa: u64,
         /// Connections accepted whose start was seen.
         accepts: u64,
-        /// Their accept wait.
         accept_wait_ns: Nanos,
     }
 }
@@ -120,18 +119,18 @@ totals! {
 impl Totals {
     /// Pick + swap cost, where both were measured.
     pub fn switch_cost(&self) -> Option<Nanos> {
-        self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick + swap)
+        self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 
     /// Mean cost of a switch: calls that kept the running task are no switches and are left out.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
         // Where those calls are not measured, they are not in the pick cost either.
-        self.switch_cost()?.minus(self.kept_ns.unwrap_or_default()).mean(self.switches)
+        self.switch_cost()?.saturating_sub(self.kept_ns.unwrap_or_default()).mean(self.switches)
     }
 
     /// Average number of runnable tasks over `duration`: (CPU time + run-queue wait) / duration.
     pub fn runnable_load(&self, duration: Nanos) -> Option<Tasks> {
-        Some(Tasks(self.cpu_ns.plus(self.runq_wait_ns?).cores(duration).0))
+        Some(Tasks(self.cpu_ns.saturating_add(self.runq_wait_ns?).cores(duration).0))
     }
 
     /// Mean wait on a run queue.
@@ -187,10 +186,10 @@ impl Counted for u64 {
 
 impl Counted for Nanos {
     fn difference(self, earlier: Self) -> Self {
-        self.minus(earlier)
+        self.saturating_sub(earlier)
     }
     fn sum(self, other: Self) -> Self {
-        self.plus(other)
+        self.saturating_add(other)
     }
     fn number(self) -> u64 {
         self.0

@@ -1,6 +1,6 @@
 //! Quantities that carry their unit.
 
-use std::{borrow::Cow, fmt, iter::Sum, ops};
+use std::{borrow::Cow, fmt, iter::Sum};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -16,20 +16,19 @@ impl Nanos {
     /// One second.
     pub const SECOND: Self = Self(1_000_000_000);
 
-    /// In seconds.
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
     /// What is left after `other`; nothing where `other` is more.
     #[must_use]
-    pub const fn minus(self, other: Self) -> Self {
+    pub const fn saturating_sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
     /// Together with `other`; the most that can be told where that is too much.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub const fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
 
@@ -47,22 +46,9 @@ impl Nanos {
     }
 }
 
-impl ops::Add for Nanos {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0.wrapping_add(other.0))
-    }
-}
-
-impl ops::AddAssign for Nanos {
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
 impl Sum for Nanos {
     fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
-        values.fold(Self::ZERO, ops::Add::add)
+        values.fold(Self::ZERO, Self::saturating_add)
     }
 }
 

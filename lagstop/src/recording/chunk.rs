@@ -23,7 +23,6 @@ pub(super) struct Index {
 pub(super) const INDEX_MAGIC: [u8; 4] = 0x184d_2a5e_u32.to_le_bytes();
 
 impl Index {
-    /// The frame.
     pub(super) fn frame(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
         let length = u32::try_from(json.len()).unwrap_or(u32::MAX);

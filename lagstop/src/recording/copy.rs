@@ -87,7 +87,7 @@ impl<'w> Transcript<'w> {
     pub(super) fn interval(&mut self, interval: Interval) -> Result<(), CopyError> {
         self.footer.intervals += 1;
         self.footer.lost.add(&interval.host.lost);
-        self.end = interval.start_ns.plus(interval.duration_ns);
+        self.end = interval.start_ns.saturating_add(interval.duration_ns);
         Ok(self.writer.write(&Line::Interval(Box::new(interval)))?)
     }
 

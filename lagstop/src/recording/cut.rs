@@ -53,11 +53,11 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
         for n in range.clone() {
             let interval = reader.interval(n)?;
             while let Some(gap) = gaps.next_if(|gap| gap.start_ns <= interval.start_ns) {
-                copy.gap(Gap { start_ns: gap.start_ns.minus(origin.1), ..gap })?;
+                copy.gap(Gap { start_ns: gap.start_ns.saturating_sub(origin.1), ..gap })?;
             }
             let interval = Interval {
                 seq: interval.seq.saturating_sub(origin.0),
-                start_ns: interval.start_ns.minus(origin.1),
+                start_ns: interval.start_ns.saturating_sub(origin.1),
                 ..interval
             };
             copy.interval(match &mut selection {
@@ -72,7 +72,7 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
         // Of one that goes on to its end, all that it says there.
         if range.end == reader.len() {
             for gap in gaps {
-                copy.gap(Gap { start_ns: gap.start_ns.minus(origin.1), ..gap })?;
+                copy.gap(Gap { start_ns: gap.start_ns.saturating_sub(origin.1), ..gap })?;
             }
         }
         let reason = self.reason(reader, &range);
@@ -90,7 +90,7 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
             return Err(CopyError::Nothing("it has no intervals".to_owned()));
         };
         let (first, last) = (reader.start_of(0)?, reader.interval(last)?);
-        let (from, to) = (epoch.text(first), epoch.text(last.start_ns.plus(last.duration_ns)));
+        let (from, to) = (epoch.text(first), epoch.text(last.start_ns.saturating_add(last.duration_ns)));
         Err(CopyError::Nothing(format!("it goes from {from} to {to}")))
     }
 

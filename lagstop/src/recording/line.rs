@@ -28,10 +28,7 @@ pub enum Line {
     /// What happened between two readings.
     Interval(Box<Interval>),
     /// What cgroups are called in the packed intervals that follow.
-    Names {
-        /// The names.
-        cgroups: Vec<Named>,
-    },
+    Names { cgroups: Vec<Named> },
     /// What happened between two readings, in columns.
     Packed(Box<PackedInterval>),
     /// All intervals of a chunk as one, packed.

@@ -35,8 +35,8 @@ struct Piece {
 /// it began as soon as it came to it.
 fn inexactness(earlier: &Piece, interval: Nanos) -> Nanos {
     const LEAST: Nanos = Nanos(10_000_000);
-    let length = earlier.end.minus(earlier.start);
-    LEAST.max(Nanos(interval.0 / 2)).plus(Nanos(length.0 / 2_000))
+    let length = earlier.end.saturating_sub(earlier.start);
+    LEAST.max(Nanos(interval.0 / 2)).saturating_add(Nanos(length.0 / 2_000))
 }
 
 impl Merge {
@@ -85,14 +85,14 @@ impl Merge {
     fn place(self, pieces: &mut [Piece]) -> Result<(), CopyError> {
         let origin = unix_start(&pieces[0]);
         // When the one before ends in what comes out.
-        let mut end = pieces[0].end.minus(pieces[0].start);
+        let mut end = pieces[0].end.saturating_sub(pieces[0].start);
         for n in 1..pieces.len() {
             let (before, after) = pieces.split_at_mut(n);
             let (first, before, piece) = (&before[0], &before[n - 1], &mut after[0]);
             self.compare(first, piece)?;
-            let begins = unix_start(piece).minus(origin);
+            let begins = unix_start(piece).saturating_sub(origin);
             let inexact = inexactness(before, piece.reader.session().interval_ns);
-            if begins.plus(inexact) < end {
+            if begins.saturating_add(inexact) < end {
                 return Err(CopyError::Overlap {
                     file: piece.path.clone(),
                     begins: piece.epoch.text(piece.start),
@@ -100,9 +100,9 @@ impl Merge {
                     ends: before.epoch.text(before.end),
                 });
             }
-            piece.after_gap = begins > end.plus(inexact);
+            piece.after_gap = begins > end.saturating_add(inexact);
             piece.begins = if piece.after_gap { begins } else { end };
-            end = piece.begins.plus(piece.end.minus(piece.start));
+            end = piece.begins.saturating_add(piece.end.saturating_sub(piece.start));
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ fn pieces(recordings: Vec<(PathBuf, Reader)>) -> Result<Vec<Piece>, CopyError> {
         let epoch = epoch(reader.session())?;
         let last = reader.interval(last)?;
         let first = reader.interval(0)?;
-        let end = last.start_ns.plus(last.duration_ns);
+        let end = last.start_ns.saturating_add(last.duration_ns);
         let (begins, after_gap) = (Nanos::ZERO, false);
         pieces.push(Piece { path, reader, epoch, start: first.start_ns, end, seq: first.seq, begins, after_gap });
     }
@@ -180,7 +180,7 @@ impl Piece {
         if self.after_gap {
             longer.gap_before(self.begins)?;
         }
-        let at = |time: Nanos| self.begins.plus(time.minus(self.start));
+        let at = |time: Nanos| self.begins.saturating_add(time.saturating_sub(self.start));
         // What is in front of the first interval, or behind the last, is between the recordings.
         let mut gaps = self.reader.gaps().to_vec();
         gaps.retain(|gap| gap.start_ns >= self.start && (is_last || gap.start_ns < self.end));
@@ -217,24 +217,24 @@ struct Longer<'w> {
 impl Longer<'_> {
     fn interval(&mut self, interval: Interval) -> Result<(), CopyError> {
         let duration = interval.duration_ns;
-        let end = interval.start_ns.plus(duration);
+        let end = interval.start_ns.saturating_add(duration);
         let Some(wanted) = self.interval else {
             self.last = Some((end, Nanos::ZERO));
             return self.transcript.interval(interval);
         };
         // Over a time in which there is none, there is no longer one.
         let half = Nanos(duration.0 / 2);
-        if self.last.is_some_and(|(last, _)| interval.start_ns > last.plus(half)) {
+        if self.last.is_some_and(|(last, _)| interval.start_ns > last.saturating_add(half)) {
             self.flush()?;
         }
         // Where cgroups come and go all the time, it is no longer than what can be read again.
         if !self.merger.has_room_for(&interval, CGROUPS) {
             self.flush()?;
         }
-        let length = self.last.map_or(Nanos::ZERO, |(_, length)| length).plus(duration);
+        let length = self.last.map_or(Nanos::ZERO, |(_, length)| length).saturating_add(duration);
         self.merger.add(&interval);
         self.last = Some((end, length));
-        if length.plus(half) >= wanted { self.flush() } else { Ok(()) }
+        if length.saturating_add(half) >= wanted { self.flush() } else { Ok(()) }
     }
 
     fn gap(&mut self, gap: Gap) -> Result<(), CopyError> {
@@ -246,7 +246,7 @@ impl Longer<'_> {
     fn gap_before(&mut self, start: Nanos) -> Result<(), CopyError> {
         let Some((end, _)) = self.last else { return Ok(()) };
         let reason = "between two of the recordings that were merged".to_owned();
-        self.gap(Gap { start_ns: end, duration_ns: start.minus(end), reason })
+        self.gap(Gap { start_ns: end, duration_ns: start.saturating_sub(end), reason })
     }
 
     /// Writes what is merged so far.

@@ -145,7 +145,6 @@ impl Reader {
         &self.outline.gaps
     }
 
-    /// Is it compressed?
     pub const fn is_compressed(&self) -> bool {
         matches!(self.store, Store::Compressed(_))
     }

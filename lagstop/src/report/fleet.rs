@@ -1,196 +1,571 @@
-//! Several hosts, for people and for programs.
-
-use std::fmt::Write as _;
+//! A fleet as a Prometheus server knows it, for people and for programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    json, markdown,
+    json,
     page::{Colour, Options, Page},
 };
-use crate::diagnosis::{Fleet, FleetFigures, FleetHost, Severity, Unit, Value};
+use crate::{
+    diagnosis::Unit,
+    fleet::{
+        Analysis, Figure, FleetTotals, Gathered, Knee, NodeFigures, Packed, Packing, Refused, Settings, Source,
+        WorkloadFigures,
+    },
+};
 
 /// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
-pub const SCHEMA: &str = "lagstop.fleet/1";
+pub const SCHEMA: &str = "lagstop.fleet/2";
 
-const HEADINGS: [&str; 7] = ["host", "CPUs", "overhead", "cores lost", "waiting", "light spared", "cores freed"];
+/// Names that are listed in a sentence.
+const NAMED: usize = 8;
 
-/// In one sentence.
-fn verdict(fleet: &Fleet) -> String {
-    let hosts = fleet.hosts.len();
-    let lost = shown(fleet.total.cores_lost, Unit::Cores);
-    let mut verdict =
-        format!("{hosts} hosts lose {lost} of {} to scheduling", Unit::Cores.show(fleet.total.cpus as f64));
-    if fleet.unmeasured > 0 {
-        let _ = write!(verdict, " ({} of them not measured)", fleet.unmeasured);
+/// What is written.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetReport<'a> {
+    /// The server's address.
+    pub server: &'a str,
+    /// What it said.
+    pub gathered: &'a Gathered,
+    /// What follows.
+    pub analysis: &'a Analysis,
+    /// What was chosen.
+    pub settings: &'a Settings,
+}
+
+fn shown(value: Option<f64>, unit: Unit) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+}
+
+fn time(seconds: Option<f64>) -> String {
+    shown(seconds.map(|seconds| seconds * 1e9), Unit::Ns)
+}
+
+fn number(value: Option<f64>) -> String {
+    shown(value, Unit::Factor).trim_start_matches("× ").to_owned()
+}
+
+/// A moment, in UTC.
+fn at(seconds: u64) -> String {
+    humantime::format_rfc3339_seconds(
+        std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799)),
+    )
+    .to_string()
+}
+
+/// Some names, and how many more.
+fn names<'n>(all: impl ExactSizeIterator<Item = &'n str>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    let some: Vec<&str> = all.take(NAMED).collect();
+    let some = some.join(", ");
+    if more > 0 { format!("{some} and {more} more") } else { some }
+}
+
+/// So many nodes.
+fn nodes(count: u64) -> String {
+    format!("{count} node{}", if count == 1 { "" } else { "s" })
+}
+
+/// Fewer, or more.
+fn fewer(count: i64) -> String {
+    match count {
+        ..0 => format!("{} more", count.unsigned_abs()),
+        0 => "as many".to_owned(),
+        _ => format!("{count} fewer"),
     }
-    match fleet.pays_most() {
-        Some(host) => {
-            let name = &host.report.session.hostname;
-            let freed = shown(host.figures.cores_freed, Unit::Cores);
-            let _ = write!(
-                verdict,
-                "; lightest first would free {} of them, most on {name}: {freed}.",
-                shown(fleet.total.cores_freed, Unit::Cores)
-            );
-        }
-        None => verdict.push('.'),
+}
+
+/// So many nodes against today's, with the interval.
+fn takes(packed: &Packed, today: u64) -> String {
+    let taken = nodes(packed.nodes);
+    let interval = format!("90 % interval: {} to {}", fewer(packed.fewer_low), fewer(packed.fewer_high));
+    if packed.fewer == 0 {
+        format!("takes {taken}, as many as today ({interval})")
+    } else if (packed.fewer_low..=packed.fewer_high).contains(&0) {
+        format!("takes {taken} instead of {today}, which may be chance ({interval})")
+    } else {
+        format!("takes {taken} instead of {today} ({interval})")
+    }
+}
+
+/// In some sentences.
+pub(super) fn verdict(report: &FleetReport<'_>) -> String {
+    let FleetTotals { nodes: count, cpus, cores_lost, overhead, .. } = report.analysis.totals;
+    let mut verdict = format!(
+        "{} lose {} of {} to switching ({})",
+        nodes(count),
+        shown(cores_lost, Unit::Cores),
+        Unit::Cores.show(cpus),
+        shown(overhead, Unit::Share)
+    );
+    let unmeasured = report.analysis.gaps.unmeasured.len();
+    if unmeasured > 0 {
+        verdict += &format!(", {unmeasured} of them not measured");
+    }
+    verdict.push('.');
+    if let Some(packing) = &report.analysis.packing {
+        let same = if packing.wait_limit_is_todays { "the same p99 wait" } else { "the p99 wait that was asked for" };
+        verdict += &match packing.measured() {
+            Some(packed) => format!(" At {same} the same work {}.", takes(packed, packing.today.nodes)),
+            None => format!(" No number of nodes gives {same} by the measured curve."),
+        };
+    } else if let Some(why) = &report.analysis.packing_missing {
+        verdict += &format!(" How many nodes the work would take cannot be said: {why}.");
     }
     verdict
 }
 
-fn shown(value: Option<Value>, unit: Unit) -> String {
-    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
-}
+const NODE_HEADINGS: [&str; 11] = [
+    "node",
+    "CPUs",
+    "cgroups per CPU",
+    "overhead",
+    "cores lost",
+    "switch",
+    "p99 wait",
+    "perceived",
+    "effective",
+    "light wait",
+    "coverage",
+];
 
-fn cells(name: &str, figures: &FleetFigures) -> [String; 7] {
-    let or_dash = |value: Option<Value>, unit: Unit| value.map_or_else(|| "–".to_owned(), |value| unit.show(value));
-    [
-        name.to_owned(),
-        figures.cpus.to_string(),
-        shown(figures.overhead, Unit::Share),
-        shown(figures.cores_lost, Unit::Cores),
-        shown(figures.waiting, Unit::Tasks),
-        or_dash(figures.light_gain, Unit::Share),
-        or_dash(figures.cores_freed, Unit::Cores),
+fn node_cells(node: &NodeFigures) -> Vec<String> {
+    vec![
+        node.node.clone(),
+        number(node.cpus),
+        number(node.density),
+        shown(node.overhead, Unit::Share),
+        shown(node.cores_lost, Unit::Cores),
+        time(node.switch_cost),
+        time(node.wait_p99),
+        shown(node.perceived, Unit::Share),
+        shown(node.effective, Unit::Share),
+        shown(node.light_wait, Unit::Factor),
+        shown(node.coverage, Unit::Share),
     ]
 }
 
-fn rows(fleet: &Fleet) -> Vec<[String; 7]> {
-    let mut rows: Vec<[String; 7]> =
-        fleet.hosts.iter().map(|host| cells(&host.report.session.hostname, &host.figures)).collect();
-    rows.push(cells("all", &fleet.total));
-    rows
+fn total_cells(totals: &FleetTotals) -> Vec<String> {
+    let density = totals.active.map(|active| active / totals.cpus).filter(|density| density.is_finite());
+    vec![
+        "all".to_owned(),
+        number(Some(totals.cpus)),
+        number(density),
+        shown(totals.overhead, Unit::Share),
+        shown(totals.cores_lost, Unit::Cores),
+        String::new(),
+        time(totals.wait_p99),
+        shown(totals.perceived, Unit::Share),
+        shown(totals.effective, Unit::Share),
+        String::new(),
+        String::new(),
+    ]
 }
 
-/// What is wrong with a host.
-fn problems(host: &FleetHost) -> impl Iterator<Item = &crate::diagnosis::Finding> {
-    host.report.findings.iter().filter(|finding| finding.severity >= Severity::Warning)
+const WORKLOAD_HEADINGS: [&str; 6] =
+    ["workload", "switch cost", "of all", "CPU time", "of its CPU time", "wait per CPU time"];
+
+fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
+    let parts = [&workload.cluster, &workload.namespace, &workload.workload];
+    let name: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    vec![
+        name.join("/"),
+        shown(workload.switch_cost, Unit::Cores),
+        shown(workload.share, Unit::Share),
+        shown(workload.cpu, Unit::Cores),
+        shown(workload.cost_of_cpu, Unit::Share),
+        shown(workload.wait_per_cpu, Unit::Factor),
+    ]
 }
 
-/// For a terminal.
-pub fn text(fleet: &Fleet, options: Options) -> String {
+const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "perceived", "node-steps"];
+
+const PACKED_HEADINGS: [&str; 9] = [
+    "basis",
+    "nodes",
+    "change",
+    "90 % interval",
+    "cgroups per CPU",
+    "p99 wait",
+    "overhead",
+    "perceived",
+    "held back by",
+];
+
+fn packed_cells(packed: &Packed) -> Vec<String> {
+    let name = match packed.strength {
+        0.0 => "measured".to_owned(),
+        1.0 => "assumed: LAGS".to_owned(),
+        part => format!("assumed: {} of LAGS", Unit::Share.show(part)),
+    };
+    vec![
+        name,
+        packed.nodes.to_string(),
+        fewer(packed.fewer),
+        format!("{} to {}", fewer(packed.fewer_low), fewer(packed.fewer_high)),
+        number(Some(packed.density)),
+        time(Some(packed.wait_p99)),
+        Unit::Share.show(packed.overhead),
+        Unit::Share.show(packed.perceived),
+        packed.bound_by.words().to_owned(),
+    ]
+}
+
+/// Tables with their headings, at most `rows` rows of nodes and workloads.
+pub(super) struct Tables {
+    pub nodes: Vec<Vec<String>>,
+    pub workloads: Vec<Vec<String>>,
+    pub bins: Vec<Vec<String>>,
+    pub packed: Vec<Vec<String>>,
+}
+
+/// The headings of tables, in their order.
+pub(super) const HEADINGS: [&[&str]; 4] = [&NODE_HEADINGS, &WORKLOAD_HEADINGS, &BIN_HEADINGS, &PACKED_HEADINGS];
+
+pub(super) fn tables(report: &FleetReport<'_>, rows: usize) -> Tables {
+    let analysis = report.analysis;
+    let mut nodes: Vec<Vec<String>> = analysis.nodes.iter().take(rows).map(node_cells).collect();
+    nodes.push(total_cells(&analysis.totals));
+    let bins = analysis.density.iter().flat_map(|density| &density.bins).map(|bin| {
+        vec![
+            number(Some(bin.density)),
+            Unit::Share.show(bin.overhead),
+            time(bin.wait_p99),
+            Unit::Share.show(bin.perceived),
+            bin.count.to_string(),
+        ]
+    });
+    Tables {
+        nodes,
+        workloads: analysis.workloads.iter().take(rows).map(workload_cells).collect(),
+        bins: bins.collect(),
+        packed: analysis.packing.iter().flat_map(|packing| &packing.options).map(packed_cells).collect(),
+    }
+}
+
+/// What the tables are of.
+pub(super) fn headline(report: &FleetReport<'_>) -> String {
+    let window = report.analysis.window;
+    let totals = report.analysis.totals;
+    format!(
+        "{}, {} to {} in {} steps of {}; {} nodes at a time.",
+        report.server,
+        at(window.start()),
+        at(window.end),
+        window.steps,
+        Unit::Seconds.show(window.step as f64),
+        number(Some(totals.nodes_at_a_time))
+    )
+}
+
+/// Perceived and effective utilisation, in a sentence. `None` where they were not measured.
+pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
+    let (perceived, effective) = totals.perceived.zip(totals.effective)?;
+    let gap = (perceived - effective).max(0.0);
+    Some(format!(
+        "CPUs look {} used, and {} without switching. The gap is {} of what looks used.",
+        Unit::Share.show(perceived),
+        Unit::Share.show(effective),
+        Unit::Share.show(gap / perceived)
+    ))
+}
+
+/// Where curves bend, in sentences.
+pub(super) fn knees(report: &FleetReport<'_>) -> Vec<String> {
+    let Some(density) = &report.analysis.density else {
+        let why = report.analysis.density_missing.as_deref().unwrap_or_default();
+        return vec![format!("What density does cannot be said: {why}.")];
+    };
+    let sentence = |what: &str, knee: &Option<Knee>, missing: &Option<String>, unit: &dyn Fn(f64) -> String| match knee
+    {
+        Some(knee) => format!(
+            "{what} has its knee at {} active cgroups per CPU (90 % interval {} to {}): each further one adds {} before and \
+             {} beyond.",
+            number(Some(knee.density)),
+            number(Some(knee.low)),
+            number(Some(knee.high)),
+            unit(knee.before),
+            unit(knee.beyond)
+        ),
+        None => format!("{what} has no knee: {}.", missing.as_deref().unwrap_or("nobody knows why")),
+    };
+    let points = |share: f64| Unit::SharePoints.show(share);
+    let seconds = |seconds: f64| {
+        let sign = if seconds < 0.0 { "−" } else { "" };
+        format!("{sign}{}", time(Some(seconds.abs())))
+    };
+    vec![
+        sentence("Overhead", &density.overhead_knee, &density.overhead_knee_missing, &points),
+        sentence("The p99 wait", &density.wait_knee, &density.wait_knee_missing, &seconds),
+    ]
+}
+
+/// What the packing rests on, in a sentence.
+pub(super) fn limits(packing: &Packing) -> String {
+    let today = &packing.today;
+    format!(
+        "In the busiest steps {} with {:.0} CPUs have {} active cgroups per CPU, a p99 wait of {} and CPUs {} used. The wait may be {}, and CPUs {} used.",
+        nodes(today.nodes),
+        today.cpus,
+        number(Some(today.density)),
+        time(Some(today.wait_p99)),
+        Unit::Share.show(today.perceived),
+        if packing.wait_limit_is_todays { "as long".to_owned() } else { time(Some(packing.wait_limit)) },
+        Unit::Share.show(packing.utilisation_limit)
+    )
+}
+
+/// What the reader should know before believing it.
+pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
+    let gaps = &report.analysis.gaps;
+    let mut doubts = Vec::new();
+    if gaps.steps_with_data < gaps.steps {
+        doubts.push(format!(
+            "The server has something of {} of {} steps: the others are in no figure.",
+            gaps.steps_with_data, gaps.steps
+        ));
+    }
+    if !gaps.thin.is_empty() {
+        let with_share = gaps.thin.iter().map(|thin| format!("{} ({})", thin.node, Unit::Share.show(thin.coverage)));
+        let with_share: Vec<String> = with_share.take(NAMED + 1).collect();
+        let all = gaps.thin.iter().enumerate().map(|(n, thin)| with_share.get(n).map_or(&*thin.node, String::as_str));
+        doubts.push(format!(
+            "Of {} there is less than 90 % of the samples: {}. Their figures are of the steps that there are.",
+            nodes(gaps.thin.len() as u64),
+            names(all)
+        ));
+    }
+    if !gaps.unmeasured.is_empty() {
+        doubts.push(format!(
+            "Switch costs were not measured on {}: {}. What is lost there is in no sum; `lagstop check` says why on the node.",
+            nodes(gaps.unmeasured.len() as u64),
+            names(gaps.unmeasured.iter().map(String::as_str))
+        ));
+    }
+    if let Some(restarts) = gaps.restarts.filter(|&restarts| restarts > 0) {
+        doubts.push(format!(
+            "lagstop began anew {restarts} time{} on {}: rates take that into account, but for the moment of it.",
+            if restarts == 1 { "" } else { "s" },
+            names(gaps.restarted.iter().map(String::as_str))
+        ));
+    }
+    if gaps.dropped > 0 {
+        doubts.push("There are more nodes than there is room for: ask for some with --match.".to_owned());
+    }
+    if report.analysis.totals.lost.is_some_and(|lost| lost > 0.0) {
+        doubts.push(format!(
+            "lagstop lost {} events on all nodes: their cost is in no figure.",
+            shown(report.analysis.totals.lost, Unit::PerSecond)
+        ));
+    }
+    if let Some(steal) = report.analysis.totals.steal.filter(|&steal| steal >= 0.01) {
+        doubts.push(format!(
+            "Hypervisors took {} of the time of the CPUs: waits and costs have that in them.",
+            Unit::Share.show(steal)
+        ));
+    }
+    let raw: Vec<&str> = report
+        .gathered
+        .sources
+        .iter()
+        .filter(|(figure, source)| *source == Source::Raw && *figure != Figure::Restarts)
+        .map(|(figure, _)| figure.label())
+        .collect();
+    if !raw.is_empty() {
+        doubts.push(format!(
+            "The server has no recording rules for {}: it put them together from raw series, over whole steps.",
+            names(raw.into_iter())
+        ));
+    }
+    if report.gathered.workload_source == Some(Source::Raw) {
+        doubts.push(
+            "Without recording rules workloads are looked at for five minutes now and then, and not all the time."
+                .to_owned(),
+        );
+    }
+    for missing in &report.gathered.missing {
+        doubts.push(format!("{} is n/a: {}.", missing.figure, missing.why));
+    }
+    doubts.extend(report.gathered.refused.iter().map(Refused::to_string));
+    doubts.extend(report.gathered.warnings.iter().map(|warning| format!("The server says: {warning}")));
+    doubts
+}
+
+/// For a terminal: at most `rows` nodes and workloads.
+pub fn text(report: &FleetReport<'_>, rows: usize, options: Options) -> String {
+    let tables = tables(report, rows);
+    let analysis = report.analysis;
     let mut page = Page::new(options);
-    page.text("", Colour::Bold, &verdict(fleet));
-    page.blank();
-    page.table(&HEADINGS, &rows(fleet).into_iter().map(Vec::from).collect::<Vec<_>>());
-    for host in &fleet.hosts {
-        page.blank();
-        page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict()));
-        for finding in problems(host) {
-            page.labelled(finding.severity.word(), &format!("{}: {}", finding.rule, finding.verdict));
-        }
+    page.text("", Colour::Bold, &verdict(report));
+    page.text("", Colour::Dim, &headline(report));
+    if let Some(utilisation) = utilisation(&analysis.totals) {
+        page.text("", Colour::None, &utilisation);
     }
     page.blank();
-    page.text("", Colour::Dim, "lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.");
+    page.table(&NODE_HEADINGS, &tables.nodes);
+    rest(&mut page, analysis.nodes.len(), rows, "nodes");
+    page.blank();
+    if tables.workloads.is_empty() {
+        page.text("", Colour::None, "There are no workloads: no cgroup has a pod.");
+    } else {
+        page.table(&WORKLOAD_HEADINGS, &tables.workloads);
+        rest(&mut page, analysis.workloads.len(), rows, "workloads");
+    }
+    page.blank();
+    knees(report).iter().for_each(|knee| page.text("", Colour::None, knee));
+    if !tables.bins.is_empty() {
+        page.table(&BIN_HEADINGS, &tables.bins);
+    }
+    if let Some(packing) = &analysis.packing {
+        page.blank();
+        page.text("", Colour::Bold, "The same work on fewer nodes");
+        page.text("", Colour::None, &limits(packing));
+        page.table(&PACKED_HEADINGS, &tables.packed);
+        packing.assumptions.iter().for_each(|assumption| page.hanging("  * ", assumption));
+    }
+    let doubts = doubts(report);
+    if !doubts.is_empty() {
+        page.blank();
+        page.text("", Colour::Bold, "What to know");
+        doubts.iter().for_each(|doubt| page.hanging("  * ", doubt));
+    }
+    page.blank();
+    page.text("", Colour::Dim, "docs/fleet.md says how each figure comes about.");
     page.finish()
 }
 
-/// For a ticket: the ranking, then the report on each host.
-pub fn markdown(fleet: &Fleet) -> String {
-    let mut page = format!("# {}\n\n", markdown::text(&verdict(fleet)));
-    let line = |row: &[String; 7]| format!("| {} |\n", row.clone().map(|cell| markdown::text(&cell)).join(" | "));
-    page += &line(&HEADINGS.map(str::to_owned));
-    page += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-    rows(fleet).iter().for_each(|row| page += &line(row));
-    for host in &fleet.hosts {
-        page.push('\n');
-        page += &markdown::render(&host.report);
+fn rest(page: &mut Page, all: usize, rows: usize, what: &str) {
+    if all > rows {
+        page.text("", Colour::Dim, &format!("and {} more {what}: --rows {all} lists all", all - rows));
     }
-    page
 }
 
-/// A report of `lagstop diagnose` on several hosts.
+/// What a figure's values come from.
+#[derive(Serialize, JsonSchema)]
+struct Origin {
+    /// Which.
+    figure: Figure,
+    /// Recording rules, or the exporter's series.
+    source: Source,
+}
+
+/// A report of `lagstop fleet`.
 #[derive(Serialize, JsonSchema)]
 struct Document<'a> {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
-    /// All of it in a sentence.
+    /// All of it in some sentences.
     verdict: String,
-    /// How bad the worst finding of all hosts is.
-    severity: Severity,
+    /// The server's address.
+    server: &'a str,
+    /// What was chosen.
+    settings: &'a Settings,
     #[serde(flatten)]
-    fleet: &'a Fleet,
+    analysis: &'a Analysis,
+    /// Where the figures come from that there are.
+    sources: Vec<Origin>,
+    /// Where those of workloads come from.
+    workload_source: Option<Source>,
+    /// What the reader should know before believing it.
+    doubts: Vec<String>,
+    /// What there is not, and why.
+    missing: &'a [crate::fleet::Missing],
+    /// Queries that the server would not answer.
+    refused: &'a [Refused],
+    /// What it said beside its answers.
+    warnings: &'a [String],
+    /// Questions that it was asked.
+    requests: u64,
+    /// Bytes of its answers.
+    bytes: u64,
 }
 
 /// The JSON Schema of that. Published as `docs/fleet.schema.json`.
 pub fn schema() -> serde_json::Value {
-    json::schema_of::<Document<'_>>("A report of lagstop diagnose on several hosts")
+    json::schema_of::<Document<'_>>("A report of lagstop fleet")
 }
 
-/// For programs.
+/// For programs: all nodes and workloads.
 ///
 /// # Errors
 /// When a figure cannot be written as JSON.
-pub fn json(fleet: &Fleet) -> Result<String, serde_json::Error> {
-    json::document(&Document { schema: SCHEMA, verdict: verdict(fleet), severity: fleet.worst(), fleet })
-}
-
-/// The ranking as a table for the page.
-pub(super) fn table(fleet: &Fleet) -> (String, Vec<[String; 7]>) {
-    let mut all = vec![HEADINGS.map(str::to_owned)];
-    all.extend(rows(fleet));
-    (verdict(fleet), all)
+pub fn json(report: &FleetReport<'_>) -> Result<String, serde_json::Error> {
+    let FleetReport { server, gathered, analysis, settings } = *report;
+    json::document(&Document {
+        schema: SCHEMA,
+        verdict: verdict(report),
+        server,
+        settings,
+        analysis,
+        sources: gathered.sources.iter().map(|&(figure, source)| Origin { figure, source }).collect(),
+        workload_source: gathered.workload_source,
+        doubts: doubts(report),
+        missing: &gathered.missing,
+        refused: &gathered.refused,
+        warnings: &gathered.warnings,
+        requests: gathered.requests,
+        bytes: gathered.bytes,
+    })
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
-    use crate::{
-        diagnosis::{Thresholds, diagnose, fixture},
-        model::Session,
-    };
+    use crate::fleet::{Table, fixture};
 
-    fn fleet() -> Fleet {
-        let report = |hostname: &str, intervals| {
-            let session = Session { hostname: hostname.to_owned(), ..fixture::session() };
-            diagnose(&session, intervals, &Thresholds::default())
-        };
-        Fleet::new(vec![
-            report("quiet", &fixture::idle(60)),
-            report("busy", &fixture::overloaded(60)),
-            report("blind\u{1b}[2J|<b>", &fixture::without_cost(60)),
-        ])
+    /// Of a table, with workloads that have hostile names.
+    pub(in crate::report) fn gathered(table: Table) -> Gathered {
+        Gathered::example(table, &["checkout", "</td><script>alert(1)</script>\u{1b}[2J"])
+    }
+
+    pub(in crate::report) fn with<T>(gathered: &Gathered, then: impl FnOnce(&FleetReport<'_>) -> T) -> T {
+        let settings = Settings { draws: 100, ..Settings::default() };
+        let analysis = Analysis::new(gathered, &settings);
+        then(&FleetReport { server: "http://prometheus:9090", gathered, analysis: &analysis, settings: &settings })
     }
 
     #[test]
     fn a_fleet_reads_like_this() {
-        insta::assert_snapshot!(text(&fleet(), Options::default()), @"
-        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured).
+        let written =
+            with(&gathered(fixture::dense(40)), |report| text(report, 3, Options { width: 110, colour: false }));
+        insta::assert_snapshot!(written);
+    }
 
-        host           CPUs  overhead     cores lost      waiting  light spared  cores freed
-        busy              4    10.6 %     0.42 cores   12.3 tasks             –            –
-        quiet             4    0.01 %  < 0.001 cores  0.001 tasks             –            –
-        blind�[2J|<b>     4       n/a            n/a   12.3 tasks             –            –
-        all              12     5.3 %     0.42 cores   24.6 tasks             –            –
-
-        busy: 1 critical finding, 1 warning, 2 things worth knowing.
-            CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
-                        cores), in its busy times 45.1 times what it takes when quiet, because there were
-                        more switches (59.6 % of the growth) and each got dearer (40.4 %).
-            WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
-                        CPUs look 60.0 % used, and 49.4 % without switching.
-
-        quiet: 1 question without enough data.
-
-        blind�[2J|<b>: 2 things worth knowing, 3 questions without enough data.
-
-        lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
-        ");
+    #[test]
+    fn a_fleet_with_gaps_reads_like_this() {
+        let written =
+            with(&gathered(fixture::with_gaps()), |report| text(report, 3, Options { width: 110, colour: false }));
+        insta::assert_snapshot!(written);
     }
 
     #[test]
     fn what_is_written_fits_the_schema() {
-        let written: serde_json::Value = serde_json::from_str(&json(&fleet()).unwrap()).unwrap();
-        let error = jsonschema::validate(&schema(), &written).err().map(|error| error.to_string());
-        assert_eq!(error, None);
+        for table in [fixture::dense(40), fixture::with_gaps(), fixture::equal(1), Table::new(fixture::window())] {
+            let written = with(&gathered(table), |report| json(report).unwrap());
+            let written: serde_json::Value = serde_json::from_str(&written).unwrap();
+            let error = jsonschema::validate(&schema(), &written).err().map(|error| error.to_string());
+            assert_eq!(error, None);
+            assert_eq!(written["schema"], SCHEMA);
+        }
     }
 
     #[test]
     fn names_are_nothing_but_text() {
-        let written = markdown(&fleet()) + &text(&fleet(), Options::default()) + &json(&fleet()).unwrap();
-        assert!(!written.contains('\u{1b}'));
-        assert!(markdown(&fleet()).contains("| blind\u{fffd}\\[2J\\|&lt;b&gt; |"));
+        let mut table = fixture::equal(3);
+        table.set("node\u{1b}[2J", 0, Figure::Cpus, 8.0);
+        let mut gathered = gathered(table);
+        gathered.warnings.push("a store is down\u{1b}[31m".to_owned());
+        let written = with(&gathered, |report| json(report).unwrap() + &text(report, 99, Options::default()));
+        assert!(
+            !written.contains('\u{1b}') && written.contains("node\u{fffd}[2J") && written.contains("down\u{fffd}[31m")
+        );
+    }
+
+    #[test]
+    fn of_nothing_there_is_a_report() {
+        let written = with(&gathered(Table::new(fixture::window())), |report| text(report, 10, Options::default()));
+        assert!(written.starts_with("0 nodes lose n/a of 0 cores to switching (n/a). How many nodes"), "{written}");
+        assert!(!written.contains("NaN") && !written.contains("inf"));
     }
 }

@@ -2,16 +2,16 @@
 
 mod bench;
 mod charts;
-mod fleet_metrics;
+mod fleet;
 mod style;
 
 use std::fmt::Write as _;
 
 pub use bench::render_bench;
-pub use fleet_metrics::render_fleet_metrics;
+pub use fleet::render_fleet;
 
 use super::{Report, sanitise::display_name};
-use crate::diagnosis::{Figure, Finding, Fleet, Pictures, Severity, Subject, Unit};
+use crate::diagnosis::{Figure, Finding, Hosts, Pictures, Severity, Subject, Unit};
 
 /// The page. Names cannot be anything but text in it; what a browser would run it is told not to.
 pub fn render(report: &Report, pictures: &Pictures) -> String {
@@ -22,9 +22,9 @@ pub fn render(report: &Report, pictures: &Pictures) -> String {
 }
 
 /// The page on several hosts: the ranking, and each of them with its pictures, in the fleet's order.
-pub fn render_fleet(fleet: &Fleet, pictures: &[Pictures]) -> String {
+pub fn render_hosts(fleet: &Hosts, pictures: &[Pictures]) -> String {
     let mut page = Page(String::new());
-    let (verdict, rows) = super::fleet::table(fleet);
+    let (verdict, rows) = super::hosts::table(fleet);
     page.begin(&verdict);
     page.element("h1", "", &verdict);
     page.table(rows.iter().map(<[String; 7]>::as_slice));

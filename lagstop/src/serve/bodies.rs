@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use tokio::{sync::Mutex, task::spawn_blocking};
 
 use super::negotiation::{Coding, Representation};
-use crate::exporter::{Format, Snapshot, encode};
+use crate::metrics::{Format, Snapshot, encode};
 
 /// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody
 /// gets the last one again until they have gone: memory does not grow with them, and nobody is turned away.

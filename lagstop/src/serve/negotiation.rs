@@ -1,6 +1,6 @@
 //! What a scraper gets of what it takes.
 
-use crate::exporter::Format;
+use crate::metrics::Format;
 
 /// How metrics are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,7 +62,6 @@ struct Known {
     wrong: VecDeque<Token>,
 }
 
-/// One that waits.
 struct Waiting<'p> {
     passwords: &'p Passwords,
     peer: Peer,

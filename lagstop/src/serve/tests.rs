@@ -16,7 +16,7 @@ use tokio_rustls::rustls::{
 };
 
 use super::*;
-use crate::{exporter::Accumulator, model::Session};
+use crate::{metrics::Accumulator, model::Session};
 
 /// Long enough for a slow machine, short enough to wait for.
 const LIMITS: Limits = Limits {
@@ -81,7 +81,7 @@ fn snapshot(intervals: u64, hooks: usize) -> Arc<Snapshot> {
     };
     let session = Session { hooks: (0..hooks).map(hook).collect(), ..Session::default() };
     let settings =
-        crate::exporter::Settings { is_wanted: Box::new(|_| true), top: 1, expiry: crate::model::Nanos::SECOND };
+        crate::metrics::Settings { is_wanted: Box::new(|_| true), top: 1, expiry: crate::model::Nanos::SECOND };
     let snapshot = Accumulator::new(&session, settings).snapshot();
     Arc::new(Snapshot { intervals, ..snapshot })
 }

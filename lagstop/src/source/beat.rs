@@ -18,7 +18,6 @@ const WORTH_AN_INTERVAL: f64 = 0.01;
 
 /// What can be read again and again.
 pub(super) trait Readings {
-    /// Reads.
     fn read(&mut self) -> Result<Snapshot, SourceError>;
 
     /// What was read the last time.
@@ -149,7 +148,7 @@ mod tests {
         let intervals: Vec<Interval> = run(silent(100)).into_iter().map(Result::unwrap).collect();
         assert!((1..=3).contains(&intervals.len()), "{intervals:?}");
         assert!(intervals[0].duration_ns >= Nanos(90_000_000), "{intervals:?}");
-        let end = intervals.last().map(|last| last.start_ns + last.duration_ns).unwrap();
+        let end = intervals.last().map(|last| last.start_ns.saturating_add(last.duration_ns)).unwrap();
         assert!(end >= Nanos(295_000_000), "nothing is left out: {end}");
     }
 

@@ -143,7 +143,7 @@ impl Collector {
     /// The totals of a group, from its totals before and what its threads did.
     fn counters(&self, before: Option<&CgroupState>, did: Totals, cpu_time: Option<Nanos>) -> Arc<CgroupCounters> {
         let mut totals = before.map_or_else(|| self.threads.nothing(), |before| before.counters.totals);
-        let cpu_time = cpu_time.unwrap_or(totals.cpu_ns + did.cpu_ns);
+        let cpu_time = cpu_time.unwrap_or(totals.cpu_ns.saturating_add(did.cpu_ns));
         totals.add(&did);
         totals.cpu_ns = cpu_time;
         match before {

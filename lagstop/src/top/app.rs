@@ -203,7 +203,6 @@ impl App {
         self.state.ended()
     }
 
-    /// Draws it.
     pub fn draw(&mut self, canvas: &mut Canvas<'_>) {
         view::draw(canvas, &mut self.state, self.look);
     }
@@ -302,7 +301,7 @@ fn warm_up_from(n: u64, mut start_of: impl FnMut(u64) -> Option<Nanos>) -> u64 {
         && let Some(earlier) = first.checked_sub(1)
         && let Some(start) = start_of(earlier)
     {
-        (first, before) = (earlier, end.minus(start));
+        (first, before) = (earlier, end.saturating_sub(start));
     }
     first
 }

@@ -28,7 +28,6 @@ pub enum TopError {
     /// The output takes no more text.
     #[error("the output cannot be written: {}", plain(.0))]
     Output(#[source] io::Error),
-    /// The recording.
     #[error(transparent)]
     Recording(#[from] ReadError),
     /// What was shown ended.

@@ -60,7 +60,7 @@ impl Frame {
 
     /// When it ended, on the stream's clock.
     pub(super) fn end(&self) -> Nanos {
-        self.interval.start_ns + self.interval.duration_ns
+        self.interval.start_ns.saturating_add(self.interval.duration_ns)
     }
 
     pub(super) fn alerts(&self) -> &[ActiveAlert] {

@@ -17,19 +17,12 @@ pub enum Key {
     Left,
     /// An arrow.
     Right,
-    /// Page up.
     PageUp,
-    /// Page down.
     PageDown,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// Enter.
     Enter,
-    /// Tab.
     Tab,
-    /// Backspace.
     Backspace,
     /// Escape.
     Esc,
@@ -112,7 +105,6 @@ pub(super) enum Move {
     Last,
 }
 
-/// To one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Left,

@@ -28,7 +28,6 @@ pub(super) enum RowKey {
     Path(Arc<str>),
 }
 
-/// A row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) key: RowKey,

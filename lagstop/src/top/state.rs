@@ -470,7 +470,7 @@ impl State {
 
     /// How long before the newest interval that was seen the one that is shown ended.
     pub(super) fn behind(&self) -> Nanos {
-        self.frame.as_ref().map_or(Nanos::ZERO, |frame| self.newest_end.minus(frame.end()))
+        self.frame.as_ref().map_or(Nanos::ZERO, |frame| self.newest_end.saturating_sub(frame.end()))
     }
 
     /// The first and the last interval that can be shown.

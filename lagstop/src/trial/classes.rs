@@ -14,11 +14,9 @@ use crate::{
 /// A cgroup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Its id.
     pub id: CgroupId,
     /// Its path in the hierarchy.
     pub path: String,
-    /// Its directory.
     pub directory: PathBuf,
     /// CPU time of all inside of it before, in cores.
     pub cores: f64,

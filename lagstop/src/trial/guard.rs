@@ -56,7 +56,6 @@ pub enum Want {
 /// A cgroup that wanted to run and got less than its floor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starves {
-    /// Its path.
     pub path: Arc<str>,
     /// It had used up its real-time budget: nobody else took the time.
     pub is_throttled: bool,
@@ -114,7 +113,7 @@ impl Guard {
                 watched.below = Nanos::ZERO;
                 continue;
             }
-            watched.below = watched.below.plus(interval.duration_ns);
+            watched.below = watched.below.saturating_add(interval.duration_ns);
             if watched.below >= self.patience {
                 let is_throttled = matches!(want, Want::Budget(budget) if cores(id) >= USED_UP * budget);
                 starves = starves.or(Some(Starves { path: Arc::clone(&watched.path), is_throttled }));

@@ -173,8 +173,8 @@ impl Thread {
             self.since = None;
         } else if had_cpu || self.since.is_none() {
             // Since the last look it ran, and ended a wait, of which a part may be from before.
-            let ran = Duration::from_nanos(booked.cpu_ns.minus(self.booked.cpu_ns).0);
-            let waited = Duration::from_nanos(booked.runq_wait_ns.minus(self.booked.runq_wait_ns).0);
+            let ran = Duration::from_nanos(booked.cpu_ns.saturating_sub(self.booked.cpu_ns).0);
+            let waited = Duration::from_nanos(booked.runq_wait_ns.saturating_sub(self.booked.runq_wait_ns).0);
             let before = self.since.map_or(Duration::ZERO, |since| self.at.saturating_duration_since(since));
             let earliest = (self.at + ran + waited.saturating_sub(before)).min(at);
             // Whether it slept beside that is not known.

@@ -52,7 +52,6 @@ pub enum JournalError {
     NotBelieved {
         /// Where it is.
         path: PathBuf,
-        /// Why not.
         why: String,
     },
     /// It cannot be read or written.

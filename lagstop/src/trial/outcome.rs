@@ -8,7 +8,7 @@ use super::{
     block::{Block, Side, Slice},
     effect::{CONFIDENCE, Effect},
 };
-use crate::{comparison::discoveries, diagnosis::Unit};
+use crate::{diagnosis::Unit, diff::discoveries};
 
 impl Outcome {
     /// The version of this form.

@@ -35,7 +35,6 @@ pub enum Policy {
     LagsDynamic,
 }
 
-/// What the kernel has.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     hierarchy: Hierarchy,

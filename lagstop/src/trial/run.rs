@@ -45,7 +45,6 @@ pub struct Settings {
     pub floor: f64,
     /// For how long it may be less.
     pub patience: Duration,
-    /// Where the journal is.
     pub journal: PathBuf,
 }
 
@@ -76,7 +75,6 @@ pub enum TrialError {
     Policy {
         /// What was to be tried.
         policy: Option<Policy>,
-        /// Why not.
         why: String,
     },
     /// The journal is not to be had.
@@ -98,7 +96,6 @@ pub enum Event {
         /// How long it takes from here.
         left: Duration,
     },
-    /// A block.
     Block {
         /// Is it one with the policy?
         is_with: bool,

@@ -140,7 +140,7 @@ fn lone_spinner() {
     let first = bracketed();
     thread::sleep(Duration::from_secs(2));
     let last = bracketed();
-    let (least, measured, most) = (last.0 - first.2, last.1.minus(first.1).0, last.2 - first.0);
+    let (least, measured, most) = (last.0 - first.2, last.1.saturating_sub(first.1).0, last.2 - first.0);
     println!("CPU time: measured {measured}, the kernel says {least} to {most}");
     assert!(least > 200_000_000, "the load was to spin");
     // It books at its tick.
@@ -261,8 +261,9 @@ fn load_credit() {
         thread::sleep(Duration::from_secs(1));
         let now = read();
         let totals = now.1.since(&last.1).totals;
-        let load = Tasks((totals.cpu_ns + totals.runq_wait_ns.unwrap()).cores(now.0.minus(last.0)).0);
-        credits.advance(now.0.minus(last.0), [(cgroup.id(), load)]);
+        let load =
+            Tasks(totals.cpu_ns.saturating_add(totals.runq_wait_ns.unwrap()).cores(now.0.saturating_sub(last.0)).0);
+        credits.advance(now.0.saturating_sub(last.0), [(cgroup.id(), load)]);
         last = now;
         kernel.push(tg_load_avg()[&cgroup.path]);
     }

@@ -87,7 +87,7 @@ fn identity() {
     println!("{switches} switches of cgroups, {idle} of idle");
     assert!(switches > at_least(5_000));
     assert_eq!(interval.cpus.iter().map(|cpu| cpu.switches.unwrap()).sum::<u64>(), switches + idle);
-    assert_eq!(interval.host.capacity(), interval.cpus.iter().map(|cpu| cpu.busy_ns + cpu.idle_ns).sum());
+    assert_eq!(interval.host.capacity(), interval.cpus.iter().map(|cpu| cpu.busy_ns.saturating_add(cpu.idle_ns)).sum());
     for cpu in &interval.cpus {
         let on_it = |state: &CgroupState| state.counters.by_cpu.on(cpu.cpu as usize);
         let (times, waits): (Vec<Nanos>, Vec<Option<Nanos>>) = after.cgroups.values().map(on_it).unzip();

@@ -125,7 +125,7 @@ impl Recording {
     /// Asserts that each interval begins where the one before ended.
     pub(crate) fn is_without_holes(&self) {
         for pair in self.intervals.windows(2) {
-            let end = pair[0].start_ns.plus(pair[0].duration_ns);
+            let end = pair[0].start_ns.saturating_add(pair[0].duration_ns);
             assert_eq!((pair[1].seq, pair[1].start_ns), (pair[0].seq + 1, end));
         }
     }

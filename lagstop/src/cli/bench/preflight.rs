@@ -106,12 +106,14 @@ fn available_kib() -> Option<u64> {
 /// Part of the time of all CPUs that was not idle, just now.
 fn busy_share() -> Result<f64, Failure> {
     let sum = |all: Vec<Busy>| {
-        all.iter().fold((Nanos::ZERO, Nanos::ZERO), |sum, cpu| (sum.0.plus(cpu.busy_ns), sum.1.plus(cpu.idle_ns)))
+        all.iter().fold((Nanos::ZERO, Nanos::ZERO), |sum, cpu| {
+            (sum.0.saturating_add(cpu.busy_ns), sum.1.saturating_add(cpu.idle_ns))
+        })
     };
     let before = sum(busy()?);
     thread::sleep(LOOK);
     let after = sum(busy()?);
-    let (busy, idle) = (after.0.minus(before.0).0 as f64, after.1.minus(before.1).0 as f64);
+    let (busy, idle) = (after.0.saturating_sub(before.0).0 as f64, after.1.saturating_sub(before.1).0 as f64);
     Ok(if busy + idle > 0.0 { busy / (busy + idle) } else { 0.0 })
 }
 

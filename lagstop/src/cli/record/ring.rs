@@ -76,7 +76,7 @@ impl Ring {
     }
 
     pub(super) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), WriteError> {
-        self.open.end = interval.start_ns.plus(interval.duration_ns);
+        self.open.end = interval.start_ns.saturating_add(interval.duration_ns);
         self.open.intervals += 1;
         self.open.lost.add(&interval.host.lost);
         self.push(&Line::Interval(Box::new(interval)))?;
@@ -87,7 +87,7 @@ impl Ring {
             self.close();
         }
         // A piece goes when those behind it are long enough without it.
-        while self.pieces.front().is_some_and(|oldest| self.open.end.minus(oldest.end) >= self.time) {
+        while self.pieces.front().is_some_and(|oldest| self.open.end.saturating_sub(oldest.end) >= self.time) {
             self.pieces.pop_front();
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Ring {
             return Ok(None);
         }
         let written = self.write(why);
-        self.rests_until = now.plus(if written.is_ok() { self.time } else { self.time.min(RETRY) });
+        self.rests_until = now.saturating_add(if written.is_ok() { self.time } else { self.time.min(RETRY) });
         written.map(Some)
     }
 

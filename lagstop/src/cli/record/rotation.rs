@@ -78,13 +78,13 @@ impl Rotation {
             None => self.next(&interval)?,
         };
         interval.seq = seq.saturating_sub(open.seq);
-        interval.start_ns = start.minus(open.start);
-        let end = interval.start_ns.plus(interval.duration_ns);
+        interval.start_ns = start.saturating_sub(open.start);
+        let end = interval.start_ns.saturating_add(interval.duration_ns);
         open.footer.intervals += 1;
         open.footer.lost.add(&interval.host.lost);
         open.writer.write(&Line::Interval(Box::new(interval)))?;
         if let Some(gap) = gap {
-            open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.minus(open.start), ..gap }))?;
+            open.writer.write(&Line::Gap(Gap { start_ns: gap.start_ns.saturating_sub(open.start), ..gap }))?;
         }
         let is_full = match self.limit {
             Limit::Time(time) => u128::from(end.0) >= time.as_nanos(),

@@ -1,7 +1,7 @@
 //! How far the simulation of what was measured is off, and which of its kinds can be gone by.
 
 use super::{Forecaster, SEEDS, sum};
-use crate::simulation::{Outcome, Served};
+use crate::diagnosis::simulation::{Outcome, Served};
 
 /// Whose waits a figure rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

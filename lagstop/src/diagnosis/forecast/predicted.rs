@@ -7,7 +7,7 @@ use super::{
     fit::{Fit, HARDLY, Side, Sides, kinds},
 };
 use crate::{
-    simulation::{Group, Outcome, Served},
+    diagnosis::simulation::{Group, Outcome, Served},
     stats::student,
 };
 

@@ -116,7 +116,7 @@ impl Observed {
 
     /// Tasks that were runnable on average over all of the recording.
     pub(in crate::diagnosis) fn runnable(&self, observations: &Observations) -> f64 {
-        let time = self.totals.cpu_ns.plus(self.totals.runq_wait_ns.unwrap_or_default());
+        let time = self.totals.cpu_ns.saturating_add(self.totals.runq_wait_ns.unwrap_or_default());
         time.cores(observations.span.duration_ns).0
     }
 

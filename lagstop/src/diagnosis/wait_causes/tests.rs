@@ -60,7 +60,8 @@ fn who_waits_for_itself_waits_for_no_neighbour() {
     for interval in &mut all {
         let one = &interval.cgroups[0];
         let crowd = vec![Crowding { id: one.id, cpu_ns: one.totals.cpu_ns, runq_wait_ns: one.totals.runq_wait_ns }];
-        interval.cpus = vec![Cpu { busy_ns: one.totals.cpu_ns + one.totals.cpu_ns, crowd, ..Cpu::default() }];
+        interval.cpus =
+            vec![Cpu { busy_ns: one.totals.cpu_ns.saturating_add(one.totals.cpu_ns), crowd, ..Cpu::default() }];
     }
     let finding = &findings_of(Rule::WaitCauses, &all)[0];
     let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();

@@ -21,7 +21,6 @@ pub(super) struct Owner<'p> {
 pub(super) struct Container<'p> {
     /// Who runs it.
     pub(super) runtime: &'p str,
-    /// Its id.
     pub(super) id: &'p str,
 }
 

@@ -184,5 +184,8 @@ fn what_cannot_work_says_what_to_do() {
     let mut no_group = facts("6.18.0");
     no_group.missing_fields = vec!["task_group".to_owned()];
     assert!(error(&no_group).contains("task_group"));
-    assert_eq!([version("6.12.107+deb13"), version("7.0"), version("odd")], [Some((6, 12)), Some((7, 0)), None]);
+    assert_eq!(
+        [kernel_version("6.12.107+deb13"), kernel_version("7.0"), kernel_version("odd")],
+        [Some((6, 12)), Some((7, 0)), None]
+    );
 }

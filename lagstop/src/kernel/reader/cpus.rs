@@ -22,7 +22,6 @@ pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> C
     }
 }
 
-/// What was lost on one.
 pub(super) fn lost(state: &CpuState) -> Lost {
     let of = |kind: abi::Lost| state.totals.lost[kind as usize];
     Lost {

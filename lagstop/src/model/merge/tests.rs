@@ -33,9 +33,9 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
         (0..3).map(|n| (CgroupId(n + 5), CgroupState { counters: Arc::new(none.clone()), ..state() })).collect();
     let mut all = vec![last.clone()];
     for (duration, cgroups) in steps {
-        last.at = last.at.plus(Nanos(*duration));
+        last.at = last.at.saturating_add(Nanos(*duration));
         for (n, cpu) in (1..).zip(&mut last.cpus) {
-            cpu.busy_ns = cpu.busy_ns.plus(Nanos(duration / n));
+            cpu.busy_ns = cpu.busy_ns.saturating_add(Nanos(duration / n));
         }
         for (state, step) in last.cgroups.values_mut().zip(cgroups) {
             let Some((switches, cpu, wait, waits)) = step else { continue };
@@ -43,9 +43,9 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
             let totals = &mut counters.totals;
             totals.switches += switches;
             totals.voluntary_switches += switches;
-            totals.cpu_ns = totals.cpu_ns.plus(Nanos(*cpu));
-            totals.pick_ns = totals.pick_ns.map(|pick| pick.plus(Nanos(switches * 900)));
-            totals.runq_wait_ns = totals.runq_wait_ns.map(|sum| sum.plus(Nanos(*wait)));
+            totals.cpu_ns = totals.cpu_ns.saturating_add(Nanos(*cpu));
+            totals.pick_ns = totals.pick_ns.map(|pick| pick.saturating_add(Nanos(switches * 900)));
+            totals.runq_wait_ns = totals.runq_wait_ns.map(|sum| sum.saturating_add(Nanos(*wait)));
             for &(bucket, count) in waits {
                 let one = Distribution::from_buckets([(bucket, count)]).unwrap();
                 counters.runq_wait.as_mut().unwrap().merge(&one);

@@ -12,7 +12,7 @@ fn recorded(is_compressed: bool) -> tempfile::NamedTempFile {
     writer.write(&Line::Header { schema: SCHEMA, session: fixture::session() }).unwrap();
     for mut interval in fixture::overloaded(10) {
         if interval.seq >= 5 {
-            interval.start_ns = interval.start_ns.plus(Nanos::SECOND);
+            interval.start_ns = interval.start_ns.saturating_add(Nanos::SECOND);
         }
         if interval.seq == 5 {
             let gap = Gap { start_ns: Nanos(5_000_000_000), duration_ns: Nanos::SECOND, reason: "asleep".to_owned() };

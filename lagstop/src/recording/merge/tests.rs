@@ -18,7 +18,7 @@ fn recorded(from: u64, to: u64, late: u64, change: impl Fn(&mut Session)) -> (Pa
     for interval in &fixture::overloaded(20)[from as usize..to as usize] {
         let interval = Interval {
             seq: interval.seq - from,
-            start_ns: interval.start_ns.minus(Nanos(from * SECOND)),
+            start_ns: interval.start_ns.saturating_sub(Nanos(from * SECOND)),
             ..interval.clone()
         };
         writer.write(&Line::Interval(Box::new(interval))).unwrap();

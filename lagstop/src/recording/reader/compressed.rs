@@ -229,7 +229,6 @@ impl Compressed {
         frames.drain(..).try_for_each(|frame| self.scan(frame, lines, outline))
     }
 
-    /// Reads all lines of a frame.
     fn scan(&mut self, frame: Frame, lines: &mut u64, outline: &mut Outline) -> Result<(), ReadError> {
         // It is being read to its end.
         let is_verified = true;
@@ -295,7 +294,6 @@ impl Cursor {
     }
 }
 
-/// The merged interval of a frame.
 fn read_merged(lines: &mut FrameLines, mut names: Names) -> Result<Interval, Problem> {
     while let Some(line) = lines.next()? {
         match kind(line)? {

@@ -2,7 +2,6 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) start: u64,

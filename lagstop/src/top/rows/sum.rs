@@ -82,7 +82,6 @@ impl Sum {
         &self.figures
     }
 
-    /// The cgroups.
     pub(super) fn members<'a>(&'a self, interval: &'a Interval) -> impl Iterator<Item = &'a Cgroup> {
         self.forest.members(self.node).filter_map(|n| interval.cgroups.get(n))
     }

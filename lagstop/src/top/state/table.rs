@@ -144,7 +144,6 @@ impl Table {
         self.rows.iter().enumerate().skip(self.top).take(self.page)
     }
 
-    /// All rows.
     pub(in crate::top) fn rows(&self) -> &[Row] {
         &self.rows
     }

@@ -218,7 +218,7 @@ impl Packer {
 
 /// What the runnable load is by its definition: docs/measures.md.
 fn computed_load(cgroup: &Cgroup, duration: Nanos) -> f64 {
-    (cgroup.totals.cpu_ns + cgroup.totals.runq_wait_ns.unwrap_or_default()).cores(duration).0
+    cgroup.totals.cpu_ns.saturating_add(cgroup.totals.runq_wait_ns.unwrap_or_default()).cores(duration).0
 }
 
 /// A figure in one byte, within an eighth: enough for a line of a sparkline.

@@ -58,10 +58,10 @@ impl Ring {
         let mut time: Nanos = self.kept.iter().map(|kept| kept.duration).sum();
         while let Some(oldest) = self.kept.front()
             && self.kept.len() > 1
-            && (self.bytes > self.limits.bytes || time.minus(oldest.duration) >= self.limits.time)
+            && (self.bytes > self.limits.bytes || time.saturating_sub(oldest.duration) >= self.limits.time)
         {
             self.bytes -= oldest.packed.len();
-            time = time.minus(oldest.duration);
+            time = time.saturating_sub(oldest.duration);
             self.kept.pop_front();
         }
         // Now and then is enough: what it frees is small.

@@ -85,7 +85,7 @@ fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, t
     let Alert { subject, severity, .. } = active.alert;
     let (since, lasted) = if active.is_longer { ("since before", "for at least") } else { ("since", "for") };
     let since = clock_time(state.session(), active.since).map(|time| format!("{since} {time}"));
-    let lasted = format!("{lasted} {}", now.end().minus(active.since));
+    let lasted = format!("{lasted} {}", now.end().saturating_sub(active.since));
     let when = match since {
         Some(since) if cells < WIDE => since,
         Some(since) => format!("{lasted} {since}"),

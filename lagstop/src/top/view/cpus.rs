@@ -120,7 +120,7 @@ fn counted(cpus: usize) -> String {
 }
 
 fn line(cpu: &Cpu, now: &frame::Frame, width: usize, theme: &Theme) -> Line<'static> {
-    let busy = cpu.busy_ns.cores(cpu.busy_ns + cpu.idle_ns).0;
+    let busy = cpu.busy_ns.cores(cpu.busy_ns.saturating_add(cpu.idle_ns)).0;
     let mut spans = vec![
         Span::styled(format!("{:>NUMBER$} ", cpu.cpu), theme.strong()),
         Span::styled(chart::bar(busy, BAR), theme.bar()),

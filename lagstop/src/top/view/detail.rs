@@ -102,7 +102,7 @@ impl Page {
         let own = now.alerts().iter().filter(|active| active.alert.subject == AlertSubject::Cgroup(detail.id));
         let alerts: Vec<(Severity, String)> = own
             .map(|active| {
-                let lasted = now.end().minus(active.since);
+                let lasted = now.end().saturating_sub(active.since);
                 let least = if active.is_longer { "at least " } else { "" };
                 (active.alert.severity, format!("{} for {least}{lasted}", super::alerts::described(&active.alert)))
             })
@@ -136,7 +136,7 @@ impl Page {
         ]);
         let totals = &cgroup.totals;
         let ns = |time: Option<Nanos>| time.map(|time| time.0);
-        let switching = totals.pick_ns.map(|pick| pick.minus(totals.kept_ns.unwrap_or_default()));
+        let switching = totals.pick_ns.map(|pick| pick.saturating_sub(totals.kept_ns.unwrap_or_default()));
         self.history(detail);
         self.heading("What the switch cost is");
         self.shares(&[

@@ -76,7 +76,7 @@ pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, state: &State, theme
 /// User space and the programs in the kernel together, as far as they are known.
 fn own_cost(interval: &Interval, theme: &Theme) -> Span<'static> {
     let host = &interval.host;
-    let cost = host.self_cpu_ns + host.self_probe_ns.unwrap_or_default();
+    let cost = host.self_cpu_ns.saturating_add(host.self_probe_ns.unwrap_or_default());
     let cost = Figure::Share(cost.cores(interval.duration_ns).0);
     let part = if host.self_probe_ns.is_some() { "" } else { ", its hooks n/a" };
     Span::styled(format!("lagstop {cost} % CPU{part}"), theme.label())

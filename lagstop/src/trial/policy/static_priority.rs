@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Attr, Change, Group, Kernel, Sides};
-use crate::{host::populated, kernel::version};
+use crate::{host::populated, model::kernel_version};
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
 /// what is real-time already keeps something, too.
@@ -53,7 +53,7 @@ pub(super) fn has_throttle(mount: &Path) -> bool {
 }
 
 fn throttles(runtime: &str, release: &str, has_groups: bool) -> bool {
-    let is_there = has_groups || version(release).is_some_and(|version| version < FAIR_SERVER_SINCE);
+    let is_there = has_groups || kernel_version(release).is_some_and(|version| version < FAIR_SERVER_SINCE);
     is_there && runtime.trim().parse::<i64>().is_ok_and(|runtime| runtime >= 0)
 }
 
@@ -66,7 +66,9 @@ fn fair_server(debugfs: &Path, release: &str, mount: &Path) -> bool {
             let runtimes: Vec<Option<u64>> = cpus.flatten().map(runtime).collect();
             !runtimes.is_empty() && runtimes.iter().all(|runtime| runtime.is_some_and(|runtime| runtime > 0))
         }
-        Err(_) => version(release).is_some_and(|version| version >= FAIR_SERVER_SINCE) && !mount.join(BUDGET).exists(),
+        Err(_) => {
+            kernel_version(release).is_some_and(|version| version >= FAIR_SERVER_SINCE) && !mount.join(BUDGET).exists()
+        }
     }
 }
 

@@ -50,8 +50,11 @@ fn simulated(seed: u64, load: f64, servers: usize, waits: Waits, service: fn(&mu
 
 fn add(times: &mut Times, ns: u64) {
     let us = ns / 1_000;
-    *times =
-        Times { count: times.count + 1, time_ns: times.time_ns + Nanos(ns), squares_us2: times.squares_us2 + us * us };
+    *times = Times {
+        count: times.count + 1,
+        time_ns: times.time_ns.saturating_add(Nanos(ns)),
+        squares_us2: times.squares_us2 + us * us,
+    };
 }
 
 const SEEDS: std::ops::Range<u64> = 0..5;
@@ -61,7 +64,9 @@ const LOADS: [f64; 4] = [0.3, 0.5, 0.7, 0.9];
 fn utilisation(of: &(Services, f64)) -> Result<f64, &'static str> {
     let (services, arrivals) = of;
     let service = Service::of(services)?;
-    Ok(crate::queueing::Station::new(*arrivals, service.mean.recip(), service.servers).unwrap().utilisation())
+    Ok(crate::diagnosis::queueing::Station::new(*arrivals, service.mean.recip(), service.servers)
+        .unwrap()
+        .utilisation())
 }
 
 fn assert_true(servers: usize, waits: Waits, service: fn(&mut Random) -> f64) {

@@ -1,0 +1,149 @@
+//! Which CPU a task is on: where it wakes up, and how CPUs share what there is.
+
+use super::Host;
+use crate::diagnosis::simulation::{cpu::Cpu, fair::LOAD_TIME};
+
+/// A CPU is left alone up to this many times the load of another (`imbalance_pct`).
+const IMBALANCE: f64 = 1.17;
+
+/// How busy the CPUs are, on average over some tens of milliseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Busy {
+    pub(super) part: f64,
+    pub(super) at: f64,
+}
+
+impl Busy {
+    pub(super) fn update(&mut self, now: f64, part: f64) {
+        self.part = part + (self.part - part) * (-(now - self.at) / LOAD_TIME).exp();
+        self.at = now;
+    }
+
+    /// Where CPUs are busy, one that wakes up is not worth a search for a free one (`SIS_UTIL`, `update_idle_cpu_scan`).
+    pub(super) fn allows_search(&self, cpus: usize) -> bool {
+        (1.0 - (IMBALANCE * self.part).powi(2)) * cpus as f64 >= 1.0
+    }
+}
+
+impl Host<'_> {
+    /// Where a task wakes up: on the CPU that it ran on, if that is free, else on one that is (`select_idle_sibling`).
+    pub(super) fn choose(&mut self, task: usize) -> usize {
+        // The search begins behind the one that it ran on.
+        let count = self.cpus.len();
+        let from = self.shared.tasks[task].cpu.map_or_else(|| self.random.below(count), |cpu| cpu + 1);
+        let shared = &self.shared;
+        let one = &shared.tasks[task];
+        let may = |cpu: &Cpu| shared.tree[one.group].may_run_on(cpu.number());
+        if let Some(cpu) = one.cpu.filter(|&cpu| self.cpus[cpu].holds(task, shared)) {
+            return cpu;
+        }
+        let before = one.cpu.filter(|&cpu| may(&self.cpus[cpu]));
+        let is_free = |cpu: &Cpu| !self.has_work(cpu);
+        let is_almost = |cpu: &Cpu| cpu.is_idle_class(shared);
+        if shared.real_time[one.group] {
+            let free = |cpu: &Cpu| (!cpu.real_time.is_empty(), cpu.len());
+            let all = self.cpus.iter().filter(|cpu| may(cpu));
+            return all.min_by_key(|cpu| (free(cpu), Some(cpu.number()) != before)).map_or(0, Cpu::number);
+        }
+        if let Some(cpu) = before.filter(|&cpu| is_free(&self.cpus[cpu]) || is_almost(&self.cpus[cpu])) {
+            return cpu;
+        }
+        let recent = one.recent.filter(|&cpu| Some(cpu) != before).map(|cpu| &self.cpus[cpu]);
+        if let Some(cpu) = recent.filter(|cpu| may(cpu) && (is_free(cpu) || is_almost(cpu))) {
+            return cpu.number();
+        }
+        let around = || (0..count).map(|step| &self.cpus[(from + step) % count]).filter(|cpu| may(cpu));
+        let searches = before.is_none() || self.busy.allows_search(count);
+        if let Some(cpu) = around().find(|cpu| is_free(cpu) || is_almost(cpu)).filter(|_| searches) {
+            return cpu.number();
+        }
+        before.or_else(|| around().min_by_key(|cpu| cpu.len()).map(Cpu::number)).unwrap_or(0)
+    }
+
+    /// A CPU without work takes a task that waits on the fullest other one (`sched_balance_newidle`).
+    pub(super) fn pull(&mut self, cpu: usize) {
+        let mut others: Vec<usize> = (0..self.cpus.len()).filter(|&other| self.cpus[other].len() > 1).collect();
+        others.sort_by_key(|&other| std::cmp::Reverse(self.cpus[other].len()));
+        for other in others {
+            let waiting = |it: &&usize| {
+                Some(**it) != self.cpus[other].running
+                    && self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu)
+                    && !self.shared.is_held(**it)
+            };
+            let real_time = self.cpus[other].real_time.iter().find(waiting).copied();
+            if let Some(task) = real_time.or_else(|| self.cpus[other].fair.iter().find(waiting).copied()) {
+                self.migrate(task, other, cpu);
+                return;
+            }
+        }
+    }
+
+    /// A real-time task that waits elsewhere (`pull_rt_task`).
+    pub(super) fn pull_real_time(&mut self, cpu: usize) {
+        let waits = |other: &Cpu| {
+            let may = |it: &&usize| self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu);
+            other.real_time.iter().filter(|&&task| Some(task) != other.running).find(may).copied()
+        };
+        let found = self
+            .cpus
+            .iter()
+            .filter(|other| other.real_time.len() > 1)
+            .find_map(|other| Some((waits(other)?, other.number())));
+        if let Some((task, other)) = found {
+            self.migrate(task, other, cpu);
+        }
+    }
+
+    pub(super) fn migrate(&mut self, task: usize, from: usize, to: usize) {
+        self.account(from);
+        self.account(to);
+        self.cpus[from].remove(task, &mut self.shared);
+        self.shared.tasks[task].cpu = Some(to);
+        self.cpus[to].push(task, &mut self.shared);
+        self.cpus[to].check_preempt(task, &self.shared);
+    }
+
+    /// Now and then a CPU takes load from the most loaded one (`sched_balance_rq`); one that has none is woken up for it.
+    pub(super) fn balance(&mut self, cpu: usize) {
+        if self.cpus[cpu].len() > 1
+            && let Some(idle) = (0..self.cpus.len()).find(|&other| !self.has_work(&self.cpus[other]))
+        {
+            self.account(idle);
+            self.cpus[idle].must_pick = true;
+        }
+        if self.now < self.cpus[cpu].balances {
+            return;
+        }
+        let count = self.cpus.len() as f64;
+        self.cpus[cpu].balances = self.now + (count * 0.016).min(1.0);
+        (0..self.cpus.len()).for_each(|other| self.account(other));
+        let loads: Vec<f64> = self.cpus.iter_mut().map(Cpu::load).collect();
+        let busiest = (0..loads.len()).filter(|&other| other != cpu && self.cpus[other].len() > 1);
+        let Some(busiest) = busiest.max_by(|&a, &b| loads[a].total_cmp(&loads[b])) else { return };
+        if loads[busiest] <= IMBALANCE * loads[cpu] {
+            return;
+        }
+        let mean = loads.iter().sum::<f64>() / count;
+        let mut imbalance = (loads[busiest] - mean).min(mean - loads[cpu]);
+        let failed = self.cpus[cpu].failed.min(10);
+        let tasks: Vec<usize> = self.cpus[busiest].fair.clone();
+        let mut is_moved = false;
+        for task in tasks {
+            let may = self.shared.tree[self.shared.tasks[task].group].may_run_on(cpu);
+            if imbalance <= 0.0 || self.cpus[busiest].len() <= 1 {
+                break;
+            }
+            if Some(task) == self.cpus[busiest].running || !may {
+                continue;
+            }
+            let load = self.cpus[busiest].load_of(task, &self.shared);
+            if load / f64::from(1u32 << failed) > imbalance {
+                continue;
+            }
+            imbalance -= load;
+            is_moved = true;
+            self.migrate(task, busiest, cpu);
+        }
+        self.cpus[cpu].failed = if is_moved { 0 } else { self.cpus[cpu].failed + 1 };
+    }
+}

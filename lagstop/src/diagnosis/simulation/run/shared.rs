@@ -1,0 +1,238 @@
+//! What all CPUs know: the tree of cgroups, its tasks, and what became of them.
+
+use super::{Outcome, Served};
+use crate::diagnosis::simulation::{
+    Group, Kernel, Policy, Trace,
+    credit::Credits,
+    fair::{Entity, Rest, Who},
+};
+
+/// What all CPUs know.
+#[derive(Debug)]
+pub(in crate::diagnosis::simulation) struct Shared<'a> {
+    pub(in crate::diagnosis::simulation) kernel: &'a Kernel,
+    pub(in crate::diagnosis::simulation) tree: Vec<Group>,
+    /// The load of each cgroup on all CPUs, as they told of it last (`tg->load_avg`).
+    pub(in crate::diagnosis::simulation) loads: Vec<f64>,
+    /// The cgroup in whose queue the tasks of each compete.
+    pub(super) places: Vec<Option<usize>>,
+    /// From the root down to each cgroup, all that have a queue.
+    pub(super) lines: Vec<Vec<Who>>,
+    pub(super) policy: &'a Policy,
+    pub(super) tasks: Vec<Task>,
+    pub(super) quotas: Vec<Quota>,
+    pub(super) real_time: Vec<bool>,
+    pub(super) lightest_first: Vec<bool>,
+    pub(super) slices: Vec<f64>,
+    pub(in crate::diagnosis::simulation) credits: Credits,
+    pub(super) outcome: Outcome,
+    /// Cgroups whose quota was used up just now, and those that wait for the next period.
+    pub(super) used_up: Vec<usize>,
+    pub(super) throttled: Vec<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) group: usize,
+    pub(super) state: State,
+    /// The CPU that it ran on last, and the one before (`recent_used_cpu`).
+    pub(super) cpu: Option<usize>,
+    pub(super) recent: Option<usize>,
+    /// CPU time that it still needs before it sleeps. Without end for one that never does.
+    pub(super) left: f64,
+    /// The part of that which switches to and from it still take.
+    pub(super) switching: f64,
+    pub(super) rest: Rest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Asleep,
+    Runnable,
+    /// Nothing wakes it before the next step asks for something.
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quota {
+    pub(super) used: f64,
+    pub(super) is_throttled: bool,
+    /// When it may run again.
+    pub(super) renews: f64,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(trace: &Trace, kernel: &'a Kernel, policy: &'a Policy) -> Self {
+        let groups = trace.groups.len();
+        let mut tree = trace.groups.clone();
+        for &(number, weight) in &policy.weights {
+            (tree[number].weight, tree[number].is_idle) = (weight.weight, weight.is_idle);
+        }
+        for (group, asked) in tree.iter_mut().zip(&trace.groups) {
+            group.parent = with_queue(&trace.groups, asked.parent);
+        }
+        let mut slices = vec![kernel.slice; groups];
+        policy.slices.iter().for_each(|&(number, slice)| slices[number] = slice);
+        let these = |numbers: &[usize]| {
+            let mut these = vec![false; groups];
+            numbers.iter().for_each(|&number| these[number] = true);
+            these
+        };
+        let line = |number: usize| {
+            let up = std::iter::successors(Some(number), |&number| trace.groups[number].parent);
+            let mut line: Vec<Who> = up.filter(|&number| trace.groups[number].has_queue).map(Who::Group).collect();
+            line.reverse();
+            line
+        };
+        Self {
+            kernel,
+            loads: vec![0.0; groups],
+            lines: (0..groups).map(line).collect(),
+            places: (0..groups).map(|number| with_queue(&tree, Some(number))).collect(),
+            policy,
+            tasks: Vec::new(),
+            quotas: vec![Quota::default(); groups],
+            real_time: these(&policy.real_time),
+            lightest_first: these(&policy.lightest_first),
+            slices,
+            credits: Credits::new(&tree),
+            tree,
+            outcome: Outcome { groups: vec![Served::default(); groups], ..Outcome::default() },
+            used_up: Vec::new(),
+            throttled: Vec::new(),
+        }
+    }
+
+    /// The cgroup in whose queue a task competes; `None` is the root's.
+    pub(in crate::diagnosis::simulation) fn place(&self, task: usize) -> Option<usize> {
+        self.places[self.tasks[task].group]
+    }
+
+    /// The cgroup in whose queue one competes; `None` is the root's.
+    pub(in crate::diagnosis::simulation) fn parent(&self, who: Who) -> Option<usize> {
+        match who {
+            Who::Task(task) => self.place(task),
+            Who::Group(number) => self.tree[number].parent,
+        }
+    }
+
+    /// All that a task is inside of, from the top, and itself.
+    pub(in crate::diagnosis::simulation) fn line(&self, task: usize) -> Vec<Who> {
+        let above: &[Who] = self.place(task).map_or(&[], |group| &self.lines[group]);
+        above.iter().copied().chain([Who::Task(task)]).collect()
+    }
+
+    /// The slice of a task, and what is kept of it.
+    pub(in crate::diagnosis::simulation) fn entity(&self, task: usize) -> (f64, Rest) {
+        (self.slices[self.tasks[task].group], self.tasks[task].rest)
+    }
+
+    pub(in crate::diagnosis::simulation) fn set_rest(&mut self, task: usize, rest: Rest) {
+        self.tasks[task].rest = rest;
+    }
+
+    pub(in crate::diagnosis::simulation) fn is_real_time(&self, task: usize) -> bool {
+        self.real_time[self.tasks[task].group]
+    }
+
+    /// Is it inside of an idle cgroup?
+    pub(in crate::diagnosis::simulation) fn is_idle(&self, task: usize) -> bool {
+        let mut group = self.place(task);
+        while let Some(number) = group {
+            if self.tree[number].is_idle {
+                return true;
+            }
+            group = self.tree[number].parent;
+        }
+        false
+    }
+
+    /// What a cgroup weighs on a CPU that has `part` of its load, and had told of `told`.
+    pub(in crate::diagnosis::simulation) fn weight(&self, number: usize, part: f64, told: f64) -> f64 {
+        let all = self.loads[number] - told + part;
+        self.tree[number].share(if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 1.0 })
+    }
+
+    pub(in crate::diagnosis::simulation) fn is_throttled(&self, number: usize) -> bool {
+        self.quotas[number].is_throttled
+    }
+
+    /// Books the time that a task ran.
+    pub(in crate::diagnosis::simulation) fn worked(&mut self, task: usize, time: f64) {
+        let task = &mut self.tasks[task];
+        task.left -= time;
+        let switched = task.switching.min(time);
+        task.switching -= switched;
+        let served = &mut self.outcome.groups[task.group];
+        served.cpu += time;
+        served.work += time - switched;
+    }
+
+    /// Takes the time off a cgroup's quota. Was that the last of it?
+    pub(in crate::diagnosis::simulation) fn use_up(&mut self, number: usize, time: f64, now: f64) -> bool {
+        let Some((most, period)) = self.tree[number].quota else { return false };
+        let quota = &mut self.quotas[number];
+        if now >= quota.renews {
+            quota.used = 0.0;
+            quota.renews = (now / period).floor() * period + period;
+        }
+        quota.used += time;
+        let is_over = quota.used >= most - 1e-9 && !quota.is_throttled;
+        if is_over {
+            quota.is_throttled = true;
+            self.used_up.push(number);
+        }
+        is_over
+    }
+
+    /// Is a quota that it is under used up?
+    pub(super) fn is_held(&self, task: usize) -> bool {
+        let up = std::iter::successors(self.place(task), |&number| self.tree[number].parent);
+        !self.is_real_time(task) && up.into_iter().any(|number| self.is_throttled(number))
+    }
+
+    /// CPU time that a task may use before a quota is used up.
+    pub(super) fn quota_left(&self, task: usize) -> f64 {
+        if self.is_real_time(task) {
+            return f64::INFINITY;
+        }
+        let mut group = self.place(task);
+        let mut left = f64::INFINITY;
+        while let Some(number) = group {
+            if let Some((most, _)) = self.tree[number].quota {
+                left = left.min((most - self.quotas[number].used).max(0.0));
+            }
+            group = self.tree[number].parent;
+        }
+        left
+    }
+
+    /// Where the lightest goes first: whether `mine` goes before `theirs`.
+    pub(in crate::diagnosis::simulation) fn goes_first(&self, mine: Who, theirs: Who, now: f64) -> Option<bool> {
+        let (mine, theirs) = (self.ranked(mine)?, self.ranked(theirs)?);
+        Some(self.credits.at(mine, now) < self.credits.at(theirs, now))
+    }
+
+    /// The cgroup, where the lightest of its like goes first.
+    fn ranked(&self, who: Who) -> Option<usize> {
+        match who {
+            Who::Group(number) if self.lightest_first[number] => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Where the lightest goes first: the lightest of those that compete, unless it is another's turn.
+    pub(in crate::diagnosis::simulation) fn lightest(&self, picked: Who, all: &[Entity], now: f64) -> Who {
+        if self.ranked(picked).is_none() {
+            return picked;
+        }
+        let groups = all.iter().filter(|it| !it.is_leaving).filter_map(|it| self.ranked(it.who));
+        let first = groups.min_by(|&a, &b| self.credits.at(a, now).total_cmp(&self.credits.at(b, now)));
+        first.map_or(picked, Who::Group)
+    }
+}
+
+/// The next one from `number` upwards that has a queue.
+fn with_queue(groups: &[Group], number: Option<usize>) -> Option<usize> {
+    std::iter::successors(number, |&number| groups[number].parent).find(|&number| groups[number].has_queue)
+}

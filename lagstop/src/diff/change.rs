@@ -1,0 +1,272 @@
+//! What one figure was before and after, and what is to be made of that.
+
+use serde::Serialize;
+
+use super::{
+    Side,
+    estimate::{Confidence, Drawn},
+    figure::{Figure, Made, Subject, Way},
+    party::{Party, View},
+    series::{Amount, Series},
+    side::Ways,
+};
+
+/// One figure before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its name in JSON; stable.
+    pub name: &'static str,
+    /// Its name for people.
+    pub label: &'static str,
+    /// What its values count.
+    pub unit: Unit,
+    /// Over all of the first recording. `None` is not measured; `missing` says why.
+    pub before: Option<f64>,
+    /// Over all of the second.
+    pub after: Option<f64>,
+    /// After − before. `None` where they cannot be compared.
+    pub change: Option<f64>,
+    /// As a share of before. `None` where that is 0, too.
+    pub change_share: Option<f64>,
+    /// The lower end of the interval of the change.
+    pub low: Option<f64>,
+    /// Its upper end.
+    pub high: Option<f64>,
+    /// How likely chance alone makes a change this large.
+    pub p: Option<f64>,
+    /// Effective sample size of the first recording: so many independent pieces of recording say as much about this figure.
+    pub effective_before: Option<f64>,
+    /// Of the second.
+    pub effective_after: Option<f64>,
+    /// What is to be made of it.
+    pub verdict: Verdict,
+    /// Why there is no change, or no interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    #[serde(skip)]
+    pub(super) less_is_better: bool,
+}
+
+/// What the values of a figure count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Part of a whole; 1 is all of it.
+    Share,
+    /// CPUs kept busy on average.
+    Cores,
+    /// Nanoseconds.
+    Ns,
+    PerSecond,
+    /// How many times as much.
+    Factor,
+}
+
+/// What is to be made of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Significantly more of what there should be less of.
+    Worse,
+    /// Significantly less of it.
+    Better,
+    /// Significantly more of what is neither good nor bad.
+    More,
+    /// Significantly less of it.
+    Less,
+    /// Chance may have done it.
+    NoSignificantChange,
+    /// Too little was recorded to say.
+    NotEnoughIntervals,
+    /// One of the two was not measured, or not like the other.
+    NotComparable,
+}
+
+impl Verdict {
+    /// More than chance.
+    pub const fn is_significant(self) -> bool {
+        matches!(self, Self::Worse | Self::Better | Self::More | Self::Less)
+    }
+
+    /// For people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Worse => "worse",
+            Self::Better => "better",
+            Self::More => "more",
+            Self::Less => "less",
+            Self::NoSignificantChange => "no significant change",
+            Self::NotEnoughIntervals => "not enough intervals",
+            Self::NotComparable => "n/a",
+        }
+    }
+}
+
+impl Change {
+    /// Is 0 outside of the interval?
+    pub(super) fn excludes_nothing(&self) -> bool {
+        self.low.zip(self.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
+    }
+
+    /// As exactly as it is known.
+    fn rounded(mut self) -> Self {
+        let Self { before, after, change, change_share, low, high, p, effective_before, effective_after, .. } =
+            &mut self;
+        for value in [before, after, change, change_share, low, high, p, effective_before, effective_after] {
+            *value = value.map(six_figures);
+        }
+        self
+    }
+
+    /// The verdict on it where it is significant.
+    pub(super) fn direction(&self) -> Verdict {
+        match (self.change.is_some_and(|change| change > 0.0), self.less_is_better) {
+            (true, true) => Verdict::Worse,
+            (false, true) => Verdict::Better,
+            (true, false) => Verdict::More,
+            (false, false) => Verdict::Less,
+        }
+    }
+}
+
+/// With six significant figures: more than any source has, and the same on every machine.
+fn six_figures(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Compares subjects of two recordings.
+pub(super) struct Comparer<'a> {
+    before: Party<'a>,
+    after: Party<'a>,
+    confidence: Confidence,
+}
+
+/// What is so of either of the recordings, with the one that it is so of.
+fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
+    match (before, after) {
+        (Some(before), Some(after)) if before == after => Some(before),
+        (Some(before), Some(after)) => Some(format!("before: {before}; after: {after}")),
+        (before, after) => before.map(|why| format!("before: {why}")).or(after.map(|why| format!("after: {why}"))),
+    }
+}
+
+impl<'a> Comparer<'a> {
+    pub(super) fn new(before: Party<'a>, after: Party<'a>, confidence: f64) -> Self {
+        Self { before, after, confidence: Confidence::of(confidence) }
+    }
+
+    pub(super) const fn parties(&self) -> (&Party<'a>, &Party<'a>) {
+        (&self.before, &self.after)
+    }
+
+    pub(super) const fn sides(&self) -> (&'a Side, &'a Side) {
+        (self.before.side, self.after.side)
+    }
+
+    /// The host's figures, not judged yet.
+    pub(super) fn host(&self) -> Vec<Change> {
+        let (before, after) = self.sides();
+        self.changes(Subject::Host, Figure::OF_HOST, &before.host, &after.host)
+    }
+
+    /// A cgroup's figures, not judged yet.
+    pub(super) fn cgroup(
+        &self,
+        before: &Series<{ Amount::OF_CGROUP }>,
+        after: &Series<{ Amount::OF_CGROUP }>,
+    ) -> Vec<Change> {
+        self.changes(Subject::Cgroup, Figure::OF_CGROUP, before, after)
+    }
+
+    fn changes<const N: usize>(
+        &self,
+        subject: Subject,
+        figures: &[Figure],
+        before: &Series<N>,
+        after: &Series<N>,
+    ) -> Vec<Change> {
+        let (before, after) = (View::new(&self.before, before), View::new(&self.after, after));
+        figures.iter().map(|figure| self.change(&figure.made(subject), &before, &after).rounded()).collect()
+    }
+
+    fn change<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Change {
+        let figure = |view: &View<'_, N>| view.figure(made).filter(|_| view.is_measured(made));
+        let mut change = Change {
+            name: made.name,
+            label: made.label,
+            unit: made.unit,
+            before: figure(before),
+            after: figure(after),
+            change: None,
+            change_share: None,
+            low: None,
+            high: None,
+            p: None,
+            effective_before: None,
+            effective_after: None,
+            verdict: Verdict::NotComparable,
+            missing: self.why_not(made, before, after),
+            less_is_better: made.less_is_better,
+        };
+        let (None, Some(then), Some(now)) = (&change.missing, change.before, change.after) else { return change };
+        change.change = Some(now - then);
+        change.change_share = Some((now - then) / then).filter(|share| share.is_finite());
+        let (drawn_before, drawn_after) = (before.drawn(made), after.drawn(made));
+        let of = |view: &View<'_, N>, figures| {
+            let (variance, effective) = view.precision(made);
+            Drawn { figures, variance, effective }
+        };
+        let (of_before, of_after) = (of(before, &drawn_before), of(after, &drawn_after));
+        (change.effective_before, change.effective_after) = (Some(of_before.effective), Some(of_after.effective));
+        let is_enough = self.before.is_enough && self.after.is_enough;
+        let estimate = is_enough.then(|| self.confidence.estimate(now - then, of_before, of_after)).flatten();
+        match estimate {
+            Some(estimate) => {
+                (change.low, change.high, change.p) = (Some(estimate.low), Some(estimate.high), Some(estimate.p));
+                change.verdict = Verdict::NoSignificantChange;
+            }
+            None => {
+                change.verdict = Verdict::NotEnoughIntervals;
+                let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
+                change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
+                    format!("most of the host's figures are worth fewer than {least} independent pieces of recording")
+                } else {
+                    format!(
+                        "independent pieces of recording that this is worth: {before:.1} before, {after:.1} after; it takes {least}"
+                    )
+                });
+            }
+        }
+        change
+    }
+
+    /// Why the two cannot be compared.
+    fn why_not<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Option<String> {
+        let unmeasured =
+            |view: &View<'_, N>| (!view.is_measured(made)).then(|| view.party.side.session.why_not(made.comes_from));
+        let none =
+            |view: &View<'_, N>| view.figure(made).is_none().then(|| format!("there was no {}", made.whole.singular()));
+        on_sides(unmeasured(before), unmeasured(after))
+            .or_else(|| made.way.and_then(|way| self.ways_differ(way)))
+            .or_else(|| on_sides(none(before), none(after)))
+    }
+
+    fn ways_differ(&self, way: Way) -> Option<String> {
+        let (before, after) = (self.before.side.ways(way), self.after.side.ways(way));
+        let mut all: Vec<_> = before.union(after).collect();
+        all.sort_unstable();
+        if all.len() < 2 && !all.contains(&&None) {
+            return None;
+        }
+        let names = |ways: &Ways| {
+            let names: Vec<&str> =
+                ways.iter().map(|way| way.as_deref().unwrap_or("a way that was not recorded")).collect();
+            names.join(" and ")
+        };
+        Some(format!(
+            "measured by {} before and {} after: costs of different ways cannot be compared",
+            names(before),
+            names(after)
+        ))
+    }
+}

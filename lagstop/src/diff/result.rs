@@ -1,0 +1,158 @@
+//! All that changed from one recording to the other.
+
+use serde::Serialize;
+
+use super::{
+    CgroupChanges, Change, Lone, Settings, Verdict, cgroups::Cgroups, change::Comparer, doubts::doubts, party::Party,
+};
+use crate::model::{Lost, Nanos, Session};
+
+/// All that changed from one recording to the other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Diff {
+    /// How it was compared.
+    pub settings: Settings,
+    /// The first recording.
+    pub before: Recorded,
+    /// The second.
+    pub after: Recorded,
+    /// What makes the comparison doubtful.
+    pub doubts: Vec<String>,
+    /// The host's figures.
+    pub host: Vec<Change>,
+    /// How many cgroups there are of each kind.
+    pub counts: Counts,
+    /// Cgroups that are in both, those that changed most first.
+    pub cgroups: Vec<CgroupChanges>,
+    /// Cgroups that are in the second alone, those with the most CPU time first.
+    pub appeared: Vec<Lone>,
+    /// Cgroups that are in the first alone.
+    pub gone: Vec<Lone>,
+}
+
+/// How many cgroups there are of each kind, whether or not they are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// In both recordings.
+    pub compared: usize,
+    /// Of those, with any significant change.
+    pub changed: usize,
+    /// Of those, with one for the worse.
+    pub worse: usize,
+    /// Of those, with one for the better.
+    pub better: usize,
+    /// In the second alone.
+    pub appeared: usize,
+    /// In the first alone.
+    pub gone: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Recorded {
+    /// Where and how it was measured.
+    pub session: Session,
+    pub intervals: usize,
+    /// Blocks in each draw.
+    pub blocks: usize,
+    /// Intervals in a block, on average.
+    pub block_intervals: f64,
+    /// Their time.
+    pub duration_ns: Nanos,
+    /// Intervals that are missing in between, by their numbers.
+    pub skipped_intervals: u64,
+    /// Was it ended, and not cut off?
+    pub is_whole: bool,
+    /// What could not be measured.
+    pub lost: Lost,
+}
+
+impl From<&Party<'_>> for Recorded {
+    fn from(Party { side, block, .. }: &Party<'_>) -> Self {
+        Self {
+            session: side.session.clone(),
+            intervals: side.intervals,
+            blocks: side.pieces().len().div_ceil(*block),
+            block_intervals: side.pieces().intervals(*block),
+            duration_ns: side.duration_ns,
+            skipped_intervals: side.skipped_intervals,
+            is_whole: side.is_whole,
+            lost: side.lost,
+        }
+    }
+}
+
+impl Diff {
+    pub(super) fn new(comparer: &Comparer<'_>, settings: Settings, host: Vec<Change>, cgroups: Cgroups) -> Self {
+        let (before, after) = comparer.parties();
+        let Cgroups { compared, appeared, gone } = cgroups;
+        let with = |verdict| compared.iter().filter(|cgroup| cgroup.has(verdict)).count();
+        let counts = Counts {
+            compared: compared.len(),
+            changed: compared.iter().filter(|cgroup| cgroup.is_significant()).count(),
+            worse: with(Verdict::Worse),
+            better: with(Verdict::Better),
+            appeared: appeared.len(),
+            gone: gone.len(),
+        };
+        Self {
+            settings,
+            before: before.into(),
+            after: after.into(),
+            doubts: doubts(before.side, after.side, &host),
+            host,
+            counts,
+            cgroups: compared,
+            appeared,
+            gone,
+        }
+    }
+
+    /// Lists `most` cgroups of each kind at most.
+    pub fn keep(&mut self, most: usize) {
+        self.cgroups.truncate(most);
+        self.appeared.truncate(most);
+        self.gone.truncate(most);
+    }
+
+    /// Did anything get significantly worse, on the host or in a cgroup?
+    pub fn is_worse(&self) -> bool {
+        self.counts.worse > 0 || self.host.iter().any(|change| change.verdict == Verdict::Worse)
+    }
+
+    /// All of it in a line or two.
+    pub fn verdict(&self) -> String {
+        format!("{} {}", self.verdict_on_host(), self.verdict_on_cgroups())
+    }
+
+    fn verdict_on_host(&self) -> String {
+        let with = |verdict| self.host.iter().filter(move |change| change.verdict == verdict);
+        let changed: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::More, Verdict::Less]
+            .into_iter()
+            .filter_map(|verdict| {
+                let labels: Vec<&str> = with(verdict).map(|change| change.label).collect();
+                (!labels.is_empty()).then(|| format!("{}: {}", verdict.words(), labels.join(", ")))
+            })
+            .collect();
+        if !changed.is_empty() {
+            format!("On the host, {}.", changed.join("; "))
+        } else if with(Verdict::NoSignificantChange).count() > 0 {
+            "On the host no significant change.".to_owned()
+        } else if with(Verdict::NotEnoughIntervals).count() > 0 || self.before.intervals.min(self.after.intervals) == 0
+        {
+            "Of the host not enough intervals to say.".to_owned()
+        } else {
+            "Of the host nothing that can be compared.".to_owned()
+        }
+    }
+
+    fn verdict_on_cgroups(&self) -> String {
+        let Counts { compared, changed, worse, better, .. } = self.counts;
+        match (compared, changed) {
+            (0, _) => "No cgroup is in both.".to_owned(),
+            (_, 0) => format!("Cgroups in both: {compared}, no significant change."),
+            _ => format!(
+                "Cgroups in both: {compared}, of which {changed} changed, {worse} for the worse and {better} for the better."
+            ),
+        }
+    }
+}

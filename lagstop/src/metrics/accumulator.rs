@@ -1,0 +1,184 @@
+//! Intervals, added up.
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use super::{CgroupSeries, HostSeries, Labels, Snapshot, listeners::Listeners, members::Members};
+use crate::{
+    diagnosis::credits,
+    model::{Cgroup, CgroupId, HookState, Interval, Nanos, Session, Workload},
+};
+
+/// What the sum of the cgroups without series of their own is called. No cgroup is: paths begin with `/`.
+const OTHER: &str = "other";
+
+/// Which cgroups have series of their own, and for how long.
+pub struct Settings {
+    /// Is this one wanted? The others are summed.
+    pub is_wanted: Box<dyn Fn(&Cgroup) -> bool + Send>,
+    /// So many of them at most: the dearest.
+    pub top: usize,
+    /// For how long one is still told that does not run any more.
+    pub expiry: Nanos,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { is_wanted: _, top, expiry } = self;
+        f.debug_struct("Settings").field("top", top).field("expiry", expiry).finish_non_exhaustive()
+    }
+}
+
+/// Adds intervals up to totals that only grow.
+///
+/// A series is a path, not an id: a unit that is restarted goes on in the series it had. What a cgroup does is counted in its own
+/// series while it has them, and in those of `other` while it has not; nothing is ever moved from one to the other. So both
+/// only grow, and their rates add up to the host's, whoever comes and goes. A cgroup that gets series again begins at 0, which
+/// Prometheus takes for the restart of a counter.
+#[derive(Debug)]
+pub struct Accumulator {
+    settings: Settings,
+    credit_time: Nanos,
+    now: Nanos,
+    members: Members,
+    own: HashMap<Arc<str>, Own>,
+    other: Option<CgroupSeries>,
+    host: HostSeries,
+    listeners: Listeners,
+    intervals: u64,
+    in_other: u64,
+    build: Arc<Labels>,
+    hooks: Arc<Vec<Labels>>,
+}
+
+/// Series of a cgroup, and what it was called when they got their labels.
+#[derive(Debug)]
+struct Own {
+    series: Arc<CgroupSeries>,
+    workload: Option<Arc<Workload>>,
+}
+
+impl Accumulator {
+    /// Nothing yet of what `session` measures.
+    pub fn new(session: &Session, settings: Settings) -> Self {
+        Self {
+            members: Members::new(settings.top),
+            settings,
+            credit_time: session.load_credit_time_ns,
+            now: Nanos::ZERO,
+            own: HashMap::new(),
+            other: None,
+            host: HostSeries::default(),
+            listeners: Listeners::default(),
+            intervals: 0,
+            in_other: 0,
+            build: Labels::new([("version", session.lagstop_version.as_str().into())]).into(),
+            hooks: Arc::new(session.hooks.iter().map(hook).collect()),
+        }
+    }
+
+    /// Adds the next interval.
+    pub fn add(&mut self, interval: &Interval) {
+        self.intervals += 1;
+        self.now = self.now.saturating_add(interval.duration_ns);
+        self.host.add(interval);
+        self.listeners.add(interval, self.now, self.settings.expiry);
+        self.change_members(interval);
+        let keep = (-interval.duration_ns.seconds() / self.credit_time.seconds()).exp();
+        self.own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).rest(keep));
+        if let Some(other) = &mut self.other {
+            // Who of them is idle is not followed: their credit is that of those that ran.
+            (other.load_credit, other.threads) = (None, 0);
+        }
+        let (rated, fair_share) = credits(interval);
+        let rated: HashMap<CgroupId, f64> = rated.into_iter().collect();
+        self.in_other = 0;
+        for cgroup in &interval.cgroups {
+            let is_light = rated.get(&cgroup.id).map(|credit| *credit < fair_share);
+            match self.own.get_mut(&cgroup.path).filter(|_| cgroup.id != CgroupId::OTHER) {
+                Some(own) => own.add(cgroup, is_light),
+                None => self.add_to_other(cgroup),
+            }
+        }
+    }
+
+    /// Decides who has series of its own in this interval.
+    fn change_members(&mut self, interval: &Interval) {
+        let Self { settings, members, own, .. } = self;
+        let is_wanted = |cgroup: &&Cgroup| cgroup.id != CgroupId::OTHER && (settings.is_wanted)(cgroup);
+        let wanted = interval.cgroups.iter().filter(is_wanted).map(|cgroup| (&cgroup.path, cost(cgroup)));
+        let changes = members.advance(self.now, interval.duration_ns, settings.expiry, wanted);
+        for path in changes.gone {
+            own.remove(&path);
+        }
+        for path in changes.come {
+            let labels = Labels::of_cgroup(&path, None).into();
+            own.insert(path, Own { series: CgroupSeries::new(labels).into(), workload: None });
+        }
+    }
+
+    fn add_to_other(&mut self, cgroup: &Cgroup) {
+        let new = || CgroupSeries::new(Labels::of_cgroup(&OTHER.into(), None).into());
+        let other = self.other.get_or_insert_with(new);
+        other.add(cgroup);
+        if let Some(credit) = cgroup.load_credit {
+            other.load_credit = Some(other.load_credit.unwrap_or(0.0) + credit.0);
+        }
+        self.in_other += u64::from(cgroup.id != CgroupId::OTHER);
+    }
+
+    /// What is known now, but for the time of day.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut own: Vec<(&Arc<str>, &Own)> = self.own.iter().collect();
+        own.sort_unstable_by_key(|(path, _)| *path);
+        let own = own.into_iter().map(|(_, own)| Arc::clone(&own.series));
+        Snapshot {
+            build: Arc::clone(&self.build),
+            hooks: Arc::clone(&self.hooks),
+            host: self.host.clone(),
+            cgroups: self.other.clone().map(Arc::new).into_iter().chain(own).collect(),
+            listeners: self.listeners.series(),
+            overflows: self.listeners.overflows(),
+            intervals: self.intervals,
+            taken_in: Nanos::ZERO,
+            exported: self.own.len() as u64,
+            in_other: self.in_other,
+            listeners_left_out: self.listeners.left_out(),
+        }
+    }
+}
+
+impl Own {
+    fn add(&mut self, cgroup: &Cgroup, is_light: Option<bool>) {
+        let series = Arc::make_mut(&mut self.series);
+        // Names are found out late, and once known they stay.
+        if cgroup.workload.is_some() && cgroup.workload != self.workload {
+            self.workload.clone_from(&cgroup.workload);
+            series.labels = Labels::of_cgroup(&cgroup.path, self.workload.as_deref()).into();
+        }
+        series.add(cgroup);
+        series.load_credit = cgroup.load_credit.map(|credit| credit.0).or(series.load_credit);
+        series.is_light = is_light.or(series.is_light);
+        series.quota = cgroup.quota_ns;
+    }
+}
+
+/// What makes a cgroup worth having series of its own: who uses, who waits, who pays.
+fn cost(cgroup: &Cgroup) -> f64 {
+    let totals = &cgroup.totals;
+    let time = totals.cpu_ns.saturating_add(totals.runq_wait_ns.unwrap_or_default());
+    time.saturating_add(totals.switch_cost().unwrap_or_default()).0 as f64
+}
+
+fn hook(hook: &crate::model::Hook) -> Labels {
+    let state = match hook.state {
+        HookState::On => "on",
+        HookState::Off => "off",
+    };
+    Labels::new([
+        ("hook", hook.name.as_str().into()),
+        ("state", state.into()),
+        ("way", hook.way.as_deref().unwrap_or_default().into()),
+        ("measures", hook.measures.as_str().into()),
+        ("detail", hook.detail.as_str().into()),
+    ])
+}

@@ -1,0 +1,508 @@
+//! Every metric: what it is called, what it says, and where it is in a snapshot. `docs/metrics.md` has the same table.
+
+use std::sync::Arc;
+
+use super::{CgroupSeries, Histogram, Labels, ListenerSeries, Snapshot};
+use crate::model::{Nanos, Totals};
+
+/// A metric, and its samples in a snapshot.
+#[derive(Debug)]
+pub struct Family {
+    /// As Prometheus stores it.
+    pub name: &'static str,
+    /// What kind of metric it is.
+    pub kind: Kind,
+    /// What its series are told apart by.
+    pub labels: &'static [&'static str],
+    /// What it says, without a full stop.
+    pub help: &'static str,
+    samples: for<'s> fn(&'s Snapshot) -> Samples<'s>,
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows; its name ends in `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Durations.
+    Histogram,
+    /// 1, and labels that tell something; its name ends in `_info`.
+    Info,
+}
+
+impl Kind {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+            Self::Info => "info",
+        }
+    }
+}
+
+/// Samples of a metric.
+pub(super) type Samples<'s> = Box<dyn Iterator<Item = Sample<'s>> + 's>;
+
+/// One series of a metric now.
+pub(super) struct Sample<'s> {
+    pub(super) labels: &'s Labels,
+    /// One more label, beside those.
+    pub(super) part: Option<Part>,
+    pub(super) value: Value<'s>,
+}
+
+/// A label of which a metric has several for the same thing.
+pub(super) type Part = (&'static str, &'static str);
+
+/// Parts, and what there is of each.
+type Parts<'s, const N: usize> = [(Part, Option<Value<'s>>); N];
+
+/// What it says.
+#[derive(Clone, Copy)]
+pub(super) enum Value<'s> {
+    Count(u64),
+    Real(f64),
+    Histogram(&'s Histogram),
+    /// 1.
+    Is,
+}
+
+impl Family {
+    /// Its name in OpenMetrics, without unit and without what its kind puts at the end; and whether it is in seconds.
+    pub(super) fn stem(&self) -> (&'static str, bool) {
+        let name = match self.kind {
+            Kind::Counter => self.name.strip_suffix("_total"),
+            Kind::Info => self.name.strip_suffix("_info"),
+            Kind::Gauge | Kind::Histogram => None,
+        };
+        let name = name.unwrap_or(self.name);
+        name.strip_suffix("_seconds").map_or((name, false), |stem| (stem, true))
+    }
+
+    pub(super) fn samples<'s>(&self, snapshot: &'s Snapshot) -> Samples<'s> {
+        (self.samples)(snapshot)
+    }
+}
+
+/// All of them, in the order in which they are written.
+pub fn families() -> &'static [Family] {
+    FAMILIES
+}
+
+const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
+const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
+const CGROUP_KIND: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "kind"];
+const LISTENER: &[&str] = &["netns", "address", "cgroup", "namespace", "pod", "container"];
+const PICK: Part = ("phase", "pick");
+const SWAP: Part = ("phase", "swap");
+const VOLUNTARY: Part = ("kind", "voluntary");
+const INVOLUNTARY: Part = ("kind", "involuntary");
+
+static FAMILIES: &[Family] = &[
+    Family {
+        name: "lagstop_build_info",
+        kind: Kind::Info,
+        labels: &["version"],
+        help: "The lagstop that measures",
+        samples: |snapshot| one(&snapshot.build, Value::Is),
+    },
+    Family {
+        name: "lagstop_hook_info",
+        kind: Kind::Info,
+        labels: &["hook", "state", "way", "measures", "detail"],
+        help: "How each thing is measured here, or why it is not",
+        samples: |snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is))),
+    },
+    Family {
+        name: "lagstop_host_cpus_online",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "CPUs online",
+        samples: |snapshot| host(Some(Value::Count(snapshot.host.cpus_online))),
+    },
+    Family {
+        name: "lagstop_host_cgroups_active",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Cgroups that ran in the last interval",
+        samples: |snapshot| host(Some(Value::Count(snapshot.host.active))),
+    },
+    Family {
+        name: "lagstop_host_runnable_tasks_per_cpu",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Tasks that ran or waited for a CPU in the last interval, on average, for each CPU",
+        samples: |snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real)),
+    },
+    Family {
+        name: "lagstop_host_busy_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time that all CPUs spent in tasks other than idle",
+        samples: |snapshot| host(seconds(snapshot.host.busy)),
+    },
+    Family {
+        name: "lagstop_host_idle_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time that all CPUs spent in idle",
+        samples: |snapshot| host(seconds(snapshot.host.idle)),
+    },
+    Family {
+        name: "lagstop_host_steal_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time that a hypervisor gave to somebody else while a CPU here wanted to run",
+        samples: |snapshot| host(snapshot.host.steal.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_host_switch_cost_seconds_total",
+        kind: Kind::Counter,
+        labels: &["phase"],
+        help: "Time that the scheduler took to choose (pick) and to change (swap) tasks, of all tasks but idle",
+        samples: |snapshot| {
+            let host = &snapshot.host;
+            parts(Labels::NONE, [(PICK, host.pick.and_then(seconds)), (SWAP, host.swap.and_then(seconds))])
+        },
+    },
+    Family {
+        name: "lagstop_host_kept_running_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Part of phase pick: scheduler calls that kept the running task",
+        samples: |snapshot| host(snapshot.host.kept.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_host_switches_total",
+        kind: Kind::Counter,
+        labels: &["kind"],
+        help: "Switches away from tasks other than idle",
+        samples: |snapshot| {
+            let count = |count| Some(Value::Count(count));
+            let host = &snapshot.host;
+            parts(Labels::NONE, [(VOLUNTARY, count(host.voluntary)), (INVOLUNTARY, count(host.involuntary))])
+        },
+    },
+    Family {
+        name: "lagstop_host_migrations_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Moves of tasks to another CPU",
+        samples: |snapshot| host(snapshot.host.migrations.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_host_runqueue_wait_seconds",
+        kind: Kind::Histogram,
+        labels: &[],
+        help: "Waits of all tasks on a run queue",
+        samples: |snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram)),
+    },
+    Family {
+        name: "lagstop_host_cpu_pressure_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time in which at least one task waited for a CPU (PSI some)",
+        samples: |snapshot| host(snapshot.host.pressure.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_cgroup_cpu_seconds_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "CPU time as the kernel books it",
+        samples: |snapshot| totals(snapshot, |totals| seconds(totals.cpu_ns)),
+    },
+    Family {
+        name: "lagstop_cgroup_switch_cost_seconds_total",
+        kind: Kind::Counter,
+        labels: CGROUP_PHASE,
+        help: "Time that the scheduler took to choose who runs after it (pick) and to change to it (swap)",
+        samples: |snapshot| {
+            each(snapshot, |cgroup| {
+                let cost = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
+                [(PICK, cost(|totals| totals.pick_ns)), (SWAP, cost(|totals| totals.swap_ns))]
+            })
+        },
+    },
+    Family {
+        name: "lagstop_cgroup_kept_running_seconds_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Part of phase pick: scheduler calls that kept the running task",
+        samples: |snapshot| totals(snapshot, |totals| totals.kept_ns.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_cgroup_switches_total",
+        kind: Kind::Counter,
+        labels: CGROUP_KIND,
+        help: "Switches away from its tasks",
+        samples: |snapshot| {
+            each(snapshot, |cgroup| {
+                let count = |of: fn(&Totals) -> u64| cgroup.totals.as_ref().map(of).map(Value::Count);
+                [
+                    (VOLUNTARY, count(|totals| totals.voluntary_switches)),
+                    (INVOLUNTARY, count(|totals| totals.involuntary_switches)),
+                ]
+            })
+        },
+    },
+    Family {
+        name: "lagstop_cgroup_cross_cgroup_switches_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Switches away to a task of another cgroup",
+        samples: |snapshot| totals(snapshot, |totals| totals.cross_cgroup_switches.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_cgroup_migrations_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Moves of its tasks to another CPU",
+        samples: |snapshot| totals(snapshot, |totals| totals.migrations.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_cgroup_cross_llc_migrations_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Moves of its tasks to another last-level cache",
+        samples: |snapshot| totals(snapshot, |totals| totals.migrations_cross_llc.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_cgroup_cross_numa_migrations_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Moves of its tasks to another NUMA node",
+        samples: |snapshot| totals(snapshot, |totals| totals.migrations_cross_numa.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_cgroup_runqueue_wait_seconds",
+        kind: Kind::Histogram,
+        labels: CGROUP,
+        help: "Waits of its tasks on a run queue",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram)),
+    },
+    Family {
+        name: "lagstop_cgroup_accept_wait_seconds",
+        kind: Kind::Histogram,
+        labels: CGROUP,
+        help: "Waits of connections to be accepted by it, from the first that it accepts on",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram)),
+    },
+    Family {
+        name: "lagstop_cgroup_load_credit_tasks",
+        kind: Kind::Gauge,
+        labels: CGROUP,
+        help: "Load Credit: moving average of its runnable tasks over seconds",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real)),
+    },
+    Family {
+        name: "lagstop_cgroup_light",
+        kind: Kind::Gauge,
+        labels: CGROUP,
+        help: "1 where its Load Credit is below the mean of those that ran in the last interval, else 0",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.is_light.map(|light| Value::Count(light.into()))),
+    },
+    Family {
+        name: "lagstop_cgroup_threads",
+        kind: Kind::Gauge,
+        labels: CGROUP,
+        help: "Tasks seen running in the last interval",
+        samples: |snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads))),
+    },
+    Family {
+        name: "lagstop_cgroup_periods_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Bandwidth periods that passed, of one with a quota",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.map(|[periods, ..]| Value::Count(periods))),
+    },
+    Family {
+        name: "lagstop_cgroup_throttled_periods_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Of these, with the quota used up",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.map(|[_, used_up, _]| Value::Count(used_up))),
+    },
+    Family {
+        name: "lagstop_cgroup_throttled_seconds_total",
+        kind: Kind::Counter,
+        labels: CGROUP,
+        help: "Time throttled, summed over CPUs",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.and_then(|[.., ns]| seconds(Nanos(ns)))),
+    },
+    Family {
+        name: "lagstop_cgroup_quota_cores",
+        kind: Kind::Gauge,
+        labels: CGROUP,
+        help: "CPUs that its quota allows it",
+        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_listener_established_total",
+        kind: Kind::Counter,
+        labels: LISTENER,
+        help: "Connections that reached ESTABLISHED and waited to be accepted",
+        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[count, ..]| Value::Count(count))),
+    },
+    Family {
+        name: "lagstop_listener_accepts_total",
+        kind: Kind::Counter,
+        labels: LISTENER,
+        help: "Of these, accepted",
+        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[_, count, ..]| Value::Count(count))),
+    },
+    Family {
+        name: "lagstop_listener_accept_wait_seconds_total",
+        kind: Kind::Counter,
+        labels: LISTENER,
+        help: "Time that these waited to be accepted",
+        samples: |snapshot| {
+            listeners(snapshot, |listener| listener.totals.and_then(|[_, _, ns, _]| seconds(Nanos(ns))))
+        },
+    },
+    Family {
+        name: "lagstop_listener_abandoned_total",
+        kind: Kind::Counter,
+        labels: LISTENER,
+        help: "Connections closed or reset before they were accepted",
+        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[.., count]| Value::Count(count))),
+    },
+    Family {
+        name: "lagstop_listener_drops_total",
+        kind: Kind::Counter,
+        labels: LISTENER,
+        help: "Connections and requests for them that it dropped, for whatever reason",
+        samples: |snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_listener_backlog",
+        kind: Kind::Gauge,
+        labels: LISTENER,
+        help: "Connections in its accept queues",
+        samples: |snapshot| listeners(snapshot, |listener| listener.backlog.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_listener_backlog_capacity",
+        kind: Kind::Gauge,
+        labels: LISTENER,
+        help: "Connections that its accept queues take",
+        samples: |snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count)),
+    },
+    Family {
+        name: "lagstop_netns_listen_overflows_total",
+        kind: Kind::Counter,
+        labels: &["netns"],
+        help: "Connections that found the accept queue of some listener of the network namespace full",
+        samples: |snapshot| {
+            Box::new(snapshot.overflows.iter().map(|(labels, count)| Sample::of(labels, Value::Count(*count))))
+        },
+    },
+    Family {
+        name: "lagstop_self_cpu_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "CPU time of lagstop itself",
+        samples: |snapshot| host(seconds(snapshot.host.self_cpu)),
+    },
+    Family {
+        name: "lagstop_self_probe_seconds_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Time in the programs of lagstop in the kernel",
+        samples: |snapshot| host(snapshot.host.self_probe.and_then(seconds)),
+    },
+    Family {
+        name: "lagstop_lost_total",
+        kind: Kind::Counter,
+        labels: &["kind"],
+        help: "Things that could not be measured; what a kind is, recordings say too",
+        samples: |snapshot| {
+            let kinds = snapshot.host.lost.kinds();
+            parts(Labels::NONE, kinds.map(|(kind, count)| (("kind", kind), Some(Value::Count(count)))))
+        },
+    },
+    Family {
+        name: "lagstop_intervals_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Intervals that were taken in",
+        samples: |snapshot| host(Some(Value::Count(snapshot.intervals))),
+    },
+    Family {
+        name: "lagstop_last_interval_timestamp_seconds",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "When the last interval was taken in, in Unix time; it stands still where measuring is stuck",
+        samples: |snapshot| host(seconds(snapshot.taken_in)),
+    },
+    Family {
+        name: "lagstop_cgroups_exported",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Cgroups that have series of their own",
+        samples: |snapshot| host(Some(Value::Count(snapshot.exported))),
+    },
+    Family {
+        name: "lagstop_cgroups_in_other",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Cgroups that ran in the last interval and have none: they are summed as other",
+        samples: |snapshot| host(Some(Value::Count(snapshot.in_other))),
+    },
+    Family {
+        name: "lagstop_listeners_left_out",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Listeners with traffic that have no series, for there are too many",
+        samples: |snapshot| host(Some(Value::Count(snapshot.listeners_left_out))),
+    },
+];
+
+impl<'s> Sample<'s> {
+    const fn of(labels: &'s Labels, value: Value<'s>) -> Self {
+        Self { labels, part: None, value }
+    }
+}
+
+/// As every time is written.
+fn seconds<'s>(time: Nanos) -> Option<Value<'s>> {
+    Some(Value::Real(time.seconds()))
+}
+
+fn one<'s>(labels: &'s Labels, value: Value<'s>) -> Samples<'s> {
+    Box::new(std::iter::once(Sample::of(labels, value)))
+}
+
+/// Without labels.
+fn host(value: Option<Value<'_>>) -> Samples<'_> {
+    Box::new(value.map(|value| Sample::of(Labels::NONE, value)).into_iter())
+}
+
+fn parts<'s, const N: usize>(labels: &'s Labels, values: Parts<'s, N>) -> Samples<'s> {
+    let sample =
+        move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, part: Some(part), value: value? });
+    Box::new(values.into_iter().filter_map(sample))
+}
+
+fn cgroups<'s>(snapshot: &'s Snapshot, value: fn(&'s CgroupSeries) -> Option<Value<'s>>) -> Samples<'s> {
+    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup)?));
+    Box::new(snapshot.cgroups.iter().filter_map(of))
+}
+
+fn totals<'s>(snapshot: &'s Snapshot, value: fn(&'s Totals) -> Option<Value<'s>>) -> Samples<'s> {
+    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?));
+    Box::new(snapshot.cgroups.iter().filter_map(of))
+}
+
+fn each<'s, const N: usize>(snapshot: &'s Snapshot, values: fn(&'s CgroupSeries) -> Parts<'s, N>) -> Samples<'s> {
+    let of = move |cgroup: &'s Arc<CgroupSeries>| parts(&cgroup.labels, values(cgroup));
+    Box::new(snapshot.cgroups.iter().flat_map(of))
+}
+
+fn listeners<'s>(snapshot: &'s Snapshot, value: fn(&'s ListenerSeries) -> Option<Value<'s>>) -> Samples<'s> {
+    let of = move |listener: &'s Arc<ListenerSeries>| Some(Sample::of(&listener.labels, value(listener)?));
+    Box::new(snapshot.listeners.iter().filter_map(of))
+}

@@ -1,0 +1,223 @@
+//! Which cgroups have series of their own, where not all can.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::model::Nanos;
+
+/// What a cgroup costs is averaged over this time: longer than a burst, shorter than a shift.
+const TIME_CONSTANT: Nanos = Nanos(300_000_000_000);
+/// How much dearer than the cheapest member another one must be to take its place: else two that are alike would change places
+/// all the time, and each change begins series anew.
+const HYSTERESIS: f64 = 1.5;
+/// Cgroups at most of which more is known than that they are not members. Beyond it the cheapest are forgotten.
+const MOST_OUTSIDERS: usize = 20_000;
+
+/// Ranks cgroups, by their paths, and keeps the dearest as members.
+///
+/// The rank is CPU time, run-queue wait and switch cost, as a moving average: who uses, who waits and who pays.
+#[derive(Debug)]
+pub(super) struct Members {
+    room: usize,
+    known: HashMap<Arc<str>, Known>,
+    members: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// Decayed sum of what it cost, in nanoseconds.
+    cost: f64,
+    /// When it was last seen.
+    seen: Nanos,
+    is_member: bool,
+}
+
+/// Who became a member, and who is none any more.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) come: Vec<Arc<str>>,
+    pub(super) gone: Vec<Arc<str>>,
+}
+
+impl Members {
+    /// None yet; `room` for so many.
+    pub(super) fn new(room: usize) -> Self {
+        Self { room, known: HashMap::new(), members: 0 }
+    }
+
+    #[cfg(test)]
+    fn has(&self, path: &str) -> bool {
+        self.known.get(path).is_some_and(|known| known.is_member)
+    }
+
+    /// Lets `duration` pass until `now`, in which these cost so much, in nanoseconds. One that was not seen for longer than
+    /// `expiry` is forgotten.
+    pub(super) fn advance<'c>(
+        &mut self,
+        now: Nanos,
+        duration: Nanos,
+        expiry: Nanos,
+        costs: impl Iterator<Item = (&'c Arc<str>, f64)>,
+    ) -> Changes {
+        let mut changes = Changes::default();
+        let keep = (-duration.seconds() / TIME_CONSTANT.seconds()).exp();
+        self.known.values_mut().for_each(|known| known.cost *= keep);
+        for (path, cost) in costs {
+            let known = match self.known.get_mut(path) {
+                Some(known) => known,
+                None => self.known.entry(Arc::clone(path)).or_insert(Known { cost: 0.0, seen: now, is_member: false }),
+            };
+            known.seen = now;
+            known.cost += cost;
+        }
+        self.known.retain(|path, known| {
+            let stays = now.saturating_sub(known.seen) <= expiry;
+            if !stays && known.is_member {
+                self.members -= 1;
+                changes.gone.push(Arc::clone(path));
+            }
+            stays
+        });
+        self.admit(now, &mut changes);
+        self.forget_the_cheapest();
+        changes
+    }
+
+    /// Takes in those that were seen just now, the dearest first: as long as there is room, then each in the place of the
+    /// cheapest member that it costs clearly more than.
+    fn admit(&mut self, now: Nanos, changes: &mut Changes) {
+        let of = |is_member: bool| self.known.iter().filter(move |(_, known)| known.is_member == is_member);
+        let mut outside: Vec<(f64, Arc<str>)> = of(false)
+            .filter(|(_, known)| known.seen == now)
+            .map(|(path, known)| (known.cost, Arc::clone(path)))
+            .collect();
+        if outside.is_empty() || self.room == 0 {
+            return;
+        }
+        outside.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        let mut outside = outside.into_iter();
+        let free = self.room - self.members;
+        changes.come.extend(outside.by_ref().take(free).map(|(_, path)| path));
+        if outside.len() > 0 {
+            let mut inside: Vec<(f64, Arc<str>)> =
+                of(true).map(|(path, known)| (known.cost, Arc::clone(path))).collect();
+            inside.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
+            for ((outer, comes), (inner, goes)) in outside.zip(inside) {
+                if outer <= HYSTERESIS * inner {
+                    break;
+                }
+                changes.come.push(comes);
+                changes.gone.push(goes);
+            }
+        }
+        let Self { known, members, .. } = self;
+        for path in &changes.come {
+            if let Some(known) = known.get_mut(path) {
+                known.is_member = true;
+                *members += 1;
+            }
+        }
+        for path in &changes.gone {
+            if let Some(known) = known.get_mut(path).filter(|known| known.is_member) {
+                known.is_member = false;
+                *members -= 1;
+            }
+        }
+    }
+
+    fn forget_the_cheapest(&mut self) {
+        let outsiders = self.known.len() - self.members;
+        // Some more at a time, so that it is not done in every interval.
+        let Some(surplus) = outsiders.checked_sub(MOST_OUTSIDERS + 1).map(|more| more + MOST_OUTSIDERS / 10) else {
+            return;
+        };
+        let mut costs: Vec<f64> =
+            self.known.values().filter(|known| !known.is_member).map(|known| known.cost).collect();
+        let at = surplus.min(costs.len() - 1);
+        let (_, limit, _) = costs.select_nth_unstable_by(at, f64::total_cmp);
+        let limit = *limit;
+        self.known.retain(|_, known| known.is_member || known.cost > limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = Nanos::SECOND;
+    const EXPIRY: Nanos = Nanos(600_000_000_000);
+
+    struct Clock(Members, Nanos);
+
+    impl Clock {
+        fn new(room: usize) -> Self {
+            Self(Members::new(room), Nanos::ZERO)
+        }
+
+        /// Lets a second pass in which these cost so many nanoseconds: who came, and who went.
+        fn second(&mut self, costs: &[(&str, u64)]) -> (Vec<String>, Vec<String>) {
+            self.1 = self.1.saturating_add(SECOND);
+            let paths: Vec<(Arc<str>, f64)> = costs.iter().map(|(path, cost)| ((*path).into(), *cost as f64)).collect();
+            let changes = self.0.advance(self.1, SECOND, EXPIRY, paths.iter().map(|(path, cost)| (path, *cost)));
+            let names = |all: Vec<Arc<str>>| all.iter().map(|path| path.to_string()).collect();
+            (names(changes.come), names(changes.gone))
+        }
+    }
+
+    fn names(all: &[&str]) -> Vec<String> {
+        all.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_dearest_have_the_room() {
+        let mut clock = Clock::new(2);
+        assert_eq!(clock.second(&[("/a", 1), ("/b", 3), ("/c", 2)]), (names(&["/b", "/c"]), names(&[])));
+        assert!(clock.0.has("/b") && !clock.0.has("/a"));
+        assert_eq!(clock.second(&[("/a", 9)]), (names(&["/a"]), names(&["/c"])));
+    }
+
+    #[test]
+    fn those_that_are_alike_do_not_change_places() {
+        let mut clock = Clock::new(1);
+        clock.second(&[("/a", 100), ("/b", 99)]);
+        for n in 0..1_000 {
+            let (a, b) = if n % 2 == 0 { (100, 130) } else { (130, 100) };
+            assert_eq!(clock.second(&[("/a", a), ("/b", b)]), (names(&[]), names(&[])), "{n}");
+        }
+        let took = (0..1_000).find(|_| !clock.second(&[("/a", 100), ("/b", 300)]).0.is_empty());
+        assert!(took.is_some_and(|seconds| seconds > 10), "it takes a while: {took:?}");
+        assert!(clock.0.has("/b") && !clock.0.has("/a"));
+    }
+
+    #[test]
+    fn who_is_gone_makes_room() {
+        let mut clock = Clock::new(1);
+        clock.second(&[("/a", 1_000_000)]);
+        for _ in 0..600 {
+            assert_eq!(clock.second(&[]), (names(&[]), names(&[])));
+        }
+        assert_eq!(clock.second(&[("/b", 1)]), (names(&["/b"]), names(&["/a"])));
+        assert_eq!(clock.0.known.len(), 1);
+    }
+
+    #[test]
+    fn without_room_there_are_no_members() {
+        let mut clock = Clock::new(0);
+        assert_eq!(clock.second(&[("/a", 1)]), (names(&[]), names(&[])));
+    }
+
+    #[test]
+    fn cgroups_that_come_and_go_take_a_limited_room() {
+        let mut members = Members::new(10);
+        let mut now = Nanos::ZERO;
+        for second in 0..50u64 {
+            now = now.saturating_add(SECOND);
+            let all: Vec<(Arc<str>, f64)> =
+                (0..1_000).map(|n| (format!("/{second}/{n}").into(), (n + 1) as f64)).collect();
+            members.advance(now, SECOND, EXPIRY, all.iter().map(|(path, cost)| (path, *cost)));
+            assert!(members.known.len() <= MOST_OUTSIDERS + 10, "{}", members.known.len());
+            assert_eq!(members.known.values().filter(|known| known.is_member).count(), members.members);
+        }
+        assert!(members.known.len() > MOST_OUTSIDERS / 2);
+        assert_eq!(members.members, 10);
+    }
+}

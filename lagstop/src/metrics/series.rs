@@ -1,0 +1,199 @@
+//! What is known of the host, a cgroup and a listener since their series began.
+
+use std::sync::Arc;
+
+use super::{Histogram, Labels};
+use crate::{
+    diagnosis::Sample,
+    model::{Cgroup, Host, Interval, Listener, Lost, Nanos, Totals},
+};
+
+/// A cgroup since it has series of its own, or the sum of those that have none while they had none.
+#[derive(Clone, Debug, Default)]
+pub struct CgroupSeries {
+    /// What it is told by.
+    pub labels: Arc<Labels>,
+    /// What was counted. `None` before anything was.
+    pub totals: Option<Totals>,
+    /// Run-queue waits.
+    pub runq_wait: Option<Histogram>,
+    /// Accept waits; `None` before the first.
+    pub accept_wait: Option<Histogram>,
+    /// Periods that passed and with the quota used up, and time throttled; `None` before the first throttled period of one
+    /// without a quota of its own.
+    pub throttling: Option<[u64; 3]>,
+    /// CPU time in each second that it may use. `None` without a quota.
+    pub quota: Option<Nanos>,
+    /// Load Credit now, in tasks.
+    pub load_credit: Option<f64>,
+    /// Is it light? `None` where it was not runnable.
+    pub is_light: Option<bool>,
+    /// Tasks seen running in the last interval.
+    pub threads: u64,
+}
+
+impl CgroupSeries {
+    /// One that nothing is known of yet.
+    pub fn new(labels: Arc<Labels>) -> Self {
+        Self { labels, ..Self::default() }
+    }
+
+    /// Adds what was counted in an interval.
+    pub(super) fn add(&mut self, cgroup: &Cgroup) {
+        match &mut self.totals {
+            Some(totals) => totals.add(&cgroup.totals),
+            None => self.totals = Some(cgroup.totals),
+        }
+        let totals = &cgroup.totals;
+        if let Some((waits, time)) = cgroup.runq_wait.as_ref().zip(totals.runq_wait_ns) {
+            self.runq_wait.get_or_insert_default().add(waits, time);
+        }
+        // Few cgroups accept anything: to say so of all others would be a third of all that is served.
+        if let Some((waits, time)) = cgroup.accept_wait.as_ref().zip(totals.accept_wait_ns)
+            && (waits.count() > 0 || self.accept_wait.is_some())
+        {
+            self.accept_wait.get_or_insert_default().add(waits, time);
+        }
+        self.throttle(cgroup);
+        self.threads = self.threads.saturating_add(totals.threads);
+    }
+
+    fn throttle(&mut self, cgroup: &Cgroup) {
+        let (Some(periods), Some(throttled), Some(time)) =
+            (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
+        else {
+            return;
+        };
+        if self.throttling.is_none() && cgroup.quota_ns.is_none() && throttled == 0 {
+            return;
+        }
+        let all = self.throttling.get_or_insert_default();
+        for (sum, more) in all.iter_mut().zip([periods, throttled, time.0]) {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
+    /// Begins an interval in which it may have been idle.
+    pub(super) fn rest(&mut self, keep: f64) {
+        self.load_credit = self.load_credit.map(|credit| if credit < FORGOTTEN { 0.0 } else { credit * keep });
+        self.is_light = None;
+        self.threads = 0;
+    }
+}
+
+/// A Load Credit below this, in tasks, is none.
+const FORGOTTEN: f64 = 1e-6;
+
+/// The host since lagstop measures.
+#[derive(Clone, Debug, Default)]
+pub struct HostSeries {
+    pub cpus_online: u64,
+    /// Cgroups that ran in the last interval.
+    pub active: u64,
+    /// Runnable tasks per CPU in the last interval.
+    pub runnable_per_cpu: Option<f64>,
+    /// Time in tasks other than idle.
+    pub busy: Nanos,
+    /// Time in idle.
+    pub idle: Nanos,
+    /// Time a hypervisor gave to somebody else.
+    pub steal: Option<Nanos>,
+    /// Pick cost of all tasks but idle.
+    pub pick: Option<Nanos>,
+    /// Swap cost of switches to all tasks but idle.
+    pub swap: Option<Nanos>,
+    /// Of the pick cost, in calls that kept the running task.
+    pub kept: Option<Nanos>,
+    /// Voluntary switches away from tasks other than idle.
+    pub voluntary: u64,
+    /// Involuntary ones.
+    pub involuntary: u64,
+    /// Moves to another CPU.
+    pub migrations: Option<u64>,
+    /// Run-queue waits of all cgroups.
+    pub runq_wait: Option<Histogram>,
+    /// Time in which some task waited for a CPU.
+    pub pressure: Option<Nanos>,
+    /// CPU time of lagstop.
+    pub self_cpu: Nanos,
+    /// Time in its programs in the kernel.
+    pub self_probe: Option<Nanos>,
+    /// What could not be measured.
+    pub lost: Lost,
+}
+
+impl HostSeries {
+    /// Adds what happened in an interval.
+    pub(super) fn add(&mut self, interval: &Interval) {
+        let host = &interval.host;
+        let (totals, idle) = (&host.totals, &host.idle);
+        let without_idle =
+            |all: Option<Nanos>, idle: Option<Nanos>| all.zip(idle).map(|(all, idle)| all.saturating_sub(idle));
+        self.cpus_online = host.cpus_online;
+        self.active = interval.cgroups.iter().filter(|cgroup| !cgroup.totals.is_zero()).count() as u64;
+        self.runnable_per_cpu = runnable_per_cpu(host);
+        self.busy = self.busy.saturating_add(host.busy_ns);
+        self.idle = self.idle.saturating_add(host.idle_ns);
+        add(&mut self.steal, host.steal_ns);
+        add(&mut self.pick, without_idle(totals.pick_ns, idle.pick_ns));
+        add(&mut self.swap, without_idle(totals.swap_ns, idle.swap_ns));
+        add(&mut self.kept, without_idle(totals.kept_ns, idle.kept_ns));
+        for cgroup in &interval.cgroups {
+            self.voluntary = self.voluntary.saturating_add(cgroup.totals.voluntary_switches);
+            self.involuntary = self.involuntary.saturating_add(cgroup.totals.involuntary_switches);
+            if let Some((waits, time)) = cgroup.runq_wait.as_ref().zip(cgroup.totals.runq_wait_ns) {
+                self.runq_wait.get_or_insert_default().add(waits, time);
+            }
+        }
+        if let Some(migrations) = totals.migrations {
+            self.migrations = Some(self.migrations.unwrap_or(0).saturating_add(migrations));
+        }
+        add(&mut self.pressure, host.pressure.map(|pressure| pressure.some_ns));
+        self.self_cpu = self.self_cpu.saturating_add(host.self_cpu_ns);
+        add(&mut self.self_probe, host.self_probe_ns);
+        self.lost.add(&host.lost);
+    }
+}
+
+/// As the diagnosis has it; not known where waits are not measured.
+fn runnable_per_cpu(host: &Host) -> Option<f64> {
+    let sample = Sample::from(host);
+    sample.wait_ns.map(|_| sample.load_per_cpu())
+}
+
+fn add(sum: &mut Option<Nanos>, more: Option<Nanos>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or_default().saturating_add(more));
+    }
+}
+
+/// A listening address since it has series.
+#[derive(Clone, Debug, Default)]
+pub struct ListenerSeries {
+    /// What it is told by.
+    pub labels: Arc<Labels>,
+    /// Connections established, accepted, the accept wait in nanoseconds, and connections abandoned. `None` where TCP is not
+    /// watched.
+    pub totals: Option<[u64; 4]>,
+    /// Connections dropped.
+    pub drops: Option<u64>,
+    /// Connections in its accept queues now.
+    pub backlog: Option<u64>,
+    /// How many these take.
+    pub backlog_capacity: Option<u64>,
+}
+
+impl ListenerSeries {
+    /// Adds what happened in an interval.
+    pub(super) fn add(&mut self, listener: &Listener) {
+        if let Some(totals) = &listener.totals {
+            let more = [totals.established, totals.accepts, totals.accept_wait_ns.0, totals.abandoned];
+            let all = self.totals.get_or_insert_default();
+            all.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        }
+        if let Some(drops) = listener.drops {
+            self.drops = Some(self.drops.unwrap_or(0).saturating_add(drops));
+        }
+        (self.backlog, self.backlog_capacity) = (listener.backlog, listener.backlog_capacity);
+    }
+}

@@ -1,0 +1,65 @@
+//! What `lagstop check` found, for a terminal.
+
+use super::page::{Colour, Options, Page};
+use crate::check::{Check, State, Verdict};
+
+/// The answer for a terminal.
+pub fn render(check: &Check, options: Options) -> String {
+    let mut page = Page::new(options);
+    let (colour, verdict) = match check.verdict {
+        Verdict::Full => (Colour::Green, "lagstop measures everything here"),
+        Verdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
+        Verdict::Unusable => (Colour::Red, "lagstop cannot measure in this kernel"),
+    };
+    page.text("", colour, verdict);
+    let Check { hostname, kernel, architecture, .. } = check;
+    page.text("", Colour::None, &format!("{hostname}, Linux {kernel}, {architecture}"));
+
+    page.blank();
+    page.text("", Colour::Bold, "Requirements");
+    for requirement in &check.requirements {
+        let (tag, colour) = match requirement.state {
+            State::Satisfied => ("ok    ", Colour::Green),
+            State::Missed if requirement.is_essential => ("MISSED", Colour::Red),
+            State::Missed => ("missed", Colour::Yellow),
+            State::Unknown => ("?     ", Colour::Cyan),
+        };
+        page.row(tag, colour, requirement.name, &requirement.found);
+        if let Some(lost) = requirement.lost.filter(|_| requirement.state == State::Missed) {
+            page.beside(&format!("lost: {lost}"));
+        }
+        for remedy in &requirement.remedies {
+            page.remedy(remedy);
+        }
+    }
+
+    if !check.measures.is_empty() {
+        page.blank();
+        let how = if check.tried {
+            "Measures, attached and seen to fire"
+        } else {
+            "Measures, as far as can be told without trying"
+        };
+        page.text("", Colour::Bold, how);
+        for measure in &check.measures {
+            match &measure.way {
+                Some(way) => page.row("ok    ", Colour::Green, &measure.measure, &format!("{way}: {}", measure.detail)),
+                None => {
+                    page.row("n/a   ", Colour::Yellow, &measure.measure, &measure.detail);
+                    page.beside(&format!("lost: {}", measure.figures));
+                }
+            }
+        }
+    }
+    page.blank();
+    let held = if check.capabilities.is_empty() { "none".to_owned() } else { check.capabilities.join(", ") };
+    page.text(
+        "",
+        Colour::Dim,
+        &format!("Capabilities held: {held}. Those that only attaching needs are given up after it."),
+    );
+    if !check.tried {
+        page.text("", Colour::Dim, "Nothing was attached: with the privileges above this says for sure.");
+    }
+    page.finish()
+}

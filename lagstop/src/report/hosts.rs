@@ -1,0 +1,196 @@
+//! Several hosts, for people and for programs.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    json, markdown,
+    page::{Colour, Options, Page},
+};
+use crate::diagnosis::{DiagnosedHost, HostCosts, Hosts, Severity, Unit, Value};
+
+/// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
+pub const SCHEMA: &str = "lagstop.hosts/1";
+
+const HEADINGS: [&str; 7] = ["host", "CPUs", "overhead", "cores lost", "waiting", "light spared", "cores freed"];
+
+/// In one sentence.
+fn verdict(fleet: &Hosts) -> String {
+    let hosts = fleet.hosts.len();
+    let lost = shown(fleet.total.cores_lost, Unit::Cores);
+    let mut verdict =
+        format!("{hosts} hosts lose {lost} of {} to scheduling", Unit::Cores.show(fleet.total.cpus as f64));
+    if fleet.unmeasured > 0 {
+        let _ = write!(verdict, " ({} of them not measured)", fleet.unmeasured);
+    }
+    match fleet.pays_most() {
+        Some(host) => {
+            let name = &host.report.session.hostname;
+            let freed = shown(host.figures.cores_freed, Unit::Cores);
+            let _ = write!(
+                verdict,
+                "; lightest first would free {} of them, most on {name}: {freed}.",
+                shown(fleet.total.cores_freed, Unit::Cores)
+            );
+        }
+        None => verdict.push('.'),
+    }
+    verdict
+}
+
+fn shown(value: Option<Value>, unit: Unit) -> String {
+    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+}
+
+fn cells(name: &str, figures: &HostCosts) -> [String; 7] {
+    let or_dash = |value: Option<Value>, unit: Unit| value.map_or_else(|| "–".to_owned(), |value| unit.show(value));
+    [
+        name.to_owned(),
+        figures.cpus.to_string(),
+        shown(figures.overhead, Unit::Share),
+        shown(figures.cores_lost, Unit::Cores),
+        shown(figures.waiting, Unit::Tasks),
+        or_dash(figures.light_gain, Unit::Share),
+        or_dash(figures.cores_freed, Unit::Cores),
+    ]
+}
+
+fn rows(fleet: &Hosts) -> Vec<[String; 7]> {
+    let mut rows: Vec<[String; 7]> =
+        fleet.hosts.iter().map(|host| cells(&host.report.session.hostname, &host.figures)).collect();
+    rows.push(cells("all", &fleet.total));
+    rows
+}
+
+/// What is wrong with a host.
+fn problems(host: &DiagnosedHost) -> impl Iterator<Item = &crate::diagnosis::Finding> {
+    host.report.findings.iter().filter(|finding| finding.severity >= Severity::Warning)
+}
+
+/// For a terminal.
+pub fn text(fleet: &Hosts, options: Options) -> String {
+    let mut page = Page::new(options);
+    page.text("", Colour::Bold, &verdict(fleet));
+    page.blank();
+    page.table(&HEADINGS, &rows(fleet).into_iter().map(Vec::from).collect::<Vec<_>>());
+    for host in &fleet.hosts {
+        page.blank();
+        page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict()));
+        for finding in problems(host) {
+            page.labelled(finding.severity.word(), &format!("{}: {}", finding.rule, finding.verdict));
+        }
+    }
+    page.blank();
+    page.text("", Colour::Dim, "lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.");
+    page.finish()
+}
+
+/// For a ticket: the ranking, then the report on each host.
+pub fn markdown(fleet: &Hosts) -> String {
+    let mut page = format!("# {}\n\n", markdown::text(&verdict(fleet)));
+    let line = |row: &[String; 7]| format!("| {} |\n", row.clone().map(|cell| markdown::text(&cell)).join(" | "));
+    page += &line(&HEADINGS.map(str::to_owned));
+    page += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    rows(fleet).iter().for_each(|row| page += &line(row));
+    for host in &fleet.hosts {
+        page.push('\n');
+        page += &markdown::render(&host.report);
+    }
+    page
+}
+
+/// A report of `lagstop diagnose` on several hosts.
+#[derive(Serialize, JsonSchema)]
+struct Document<'a> {
+    /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
+    schema: &'static str,
+    /// All of it in a sentence.
+    verdict: String,
+    /// How bad the worst finding of all hosts is.
+    severity: Severity,
+    #[serde(flatten)]
+    fleet: &'a Hosts,
+}
+
+/// The JSON Schema of that. Published as `docs/hosts.schema.json`.
+pub fn schema() -> serde_json::Value {
+    json::schema_of::<Document<'_>>("A report of lagstop diagnose on several hosts")
+}
+
+/// For programs.
+///
+/// # Errors
+/// When a figure cannot be written as JSON.
+pub fn json(fleet: &Hosts) -> Result<String, serde_json::Error> {
+    json::document(&Document { schema: SCHEMA, verdict: verdict(fleet), severity: fleet.worst(), fleet })
+}
+
+/// The ranking as a table for the page.
+pub(super) fn table(fleet: &Hosts) -> (String, Vec<[String; 7]>) {
+    let mut all = vec![HEADINGS.map(str::to_owned)];
+    all.extend(rows(fleet));
+    (verdict(fleet), all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::{Thresholds, diagnose, fixture},
+        model::Session,
+    };
+
+    fn fleet() -> Hosts {
+        let report = |hostname: &str, intervals| {
+            let session = Session { hostname: hostname.to_owned(), ..fixture::session() };
+            diagnose(&session, intervals, &Thresholds::default())
+        };
+        Hosts::new(vec![
+            report("quiet", &fixture::idle(60)),
+            report("busy", &fixture::overloaded(60)),
+            report("blind\u{1b}[2J|<b>", &fixture::without_cost(60)),
+        ])
+    }
+
+    #[test]
+    fn a_fleet_reads_like_this() {
+        insta::assert_snapshot!(text(&fleet(), Options::default()), @"
+        3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured).
+
+        host           CPUs  overhead     cores lost      waiting  light spared  cores freed
+        busy              4    10.6 %     0.42 cores   12.3 tasks             –            –
+        quiet             4    0.01 %  < 0.001 cores  0.001 tasks             –            –
+        blind�[2J|<b>     4       n/a            n/a   12.3 tasks             –            –
+        all              12     5.3 %     0.42 cores   24.6 tasks             –            –
+
+        busy: 1 critical finding, 1 warning, 2 things worth knowing.
+            CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
+                        cores), in its busy times 45.1 times what it takes when quiet, because there were
+                        more switches (59.6 % of the growth) and each got dearer (40.4 %).
+            WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
+                        CPUs look 60.0 % used, and 49.4 % without switching.
+
+        quiet: 1 question without enough data.
+
+        blind�[2J|<b>: 2 things worth knowing, 3 questions without enough data.
+
+        lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
+        ");
+    }
+
+    #[test]
+    fn what_is_written_fits_the_schema() {
+        let written: serde_json::Value = serde_json::from_str(&json(&fleet()).unwrap()).unwrap();
+        let error = jsonschema::validate(&schema(), &written).err().map(|error| error.to_string());
+        assert_eq!(error, None);
+    }
+
+    #[test]
+    fn names_are_nothing_but_text() {
+        let written = markdown(&fleet()) + &text(&fleet(), Options::default()) + &json(&fleet()).unwrap();
+        assert!(!written.contains('\u{1b}'));
+        assert!(markdown(&fleet()).contains("| blind\u{fffd}\\[2J\\|&lt;b&gt; |"));
+    }
+}
