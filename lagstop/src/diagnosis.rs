@@ -48,7 +48,7 @@ pub use cost_curve::CostCurve;
 pub use cpuset_plan::{CpusetPlan, Request, Strictness};
 pub use density::Density;
 pub use explain::{Explained, Explanation, Input};
-pub use figure::{Figure, Unit, Value};
+pub use figure::{Figure, FigureDefinition, Unit, Value};
 pub use finding::{Advice, Candidate, CandidateClass, Finding, Rule, Severity, Subject};
 pub use forecast::{Competitors, Forecast, Forecaster, Intervention, Predicted, Ranking};
 pub use growth::Growth;

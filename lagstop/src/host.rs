@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod busy;
+mod cgroup_files;
 mod cpu_time;
 mod cpus;
 mod figures;
@@ -16,6 +17,7 @@ mod names;
 mod netstat;
 mod own_cgroup;
 mod owners;
+mod pressure;
 mod process;
 pub(crate) mod schedstat;
 mod sock_diag;
@@ -24,15 +26,14 @@ mod thread_work;
 mod threads;
 mod turn;
 
-pub use bandwidth::Bandwidth;
 pub use busy::{Busy, busy};
+pub use cgroup_files::CgroupFiles;
 pub use cpu_time::CpuTime;
 pub use cpus::Cpus;
 pub use figures::figures;
 pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
-pub use levels::{Levels, Placed};
 pub use limits::limits;
 pub use listeners::Listeners;
 #[doc(hidden)]

@@ -18,6 +18,7 @@ mod plain;
 pub mod random;
 mod recorder;
 pub mod recording;
+pub mod reference;
 pub mod report;
 pub mod serve;
 mod signals;

@@ -17,7 +17,7 @@ mod snapshot;
 mod text;
 
 pub use accumulator::{Accumulator, Settings};
-pub use families::{Family, Kind, families};
+pub use families::{About, Family, Kind, families, families_about};
 pub use format::{Format, encode};
 pub use histogram::Histogram;
 pub use labels::{Label, Labels};

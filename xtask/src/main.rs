@@ -1,6 +1,6 @@
 //! What developers of lagstop run: `cargo xtask ebpf` builds the eBPF object, `cargo xtask overhead` measures what
 //! lagstop's programs cost, `cargo xtask recorder` what its recorder does, `cargo xtask calibrate` how far its predictions are
-//! off, `cargo xtask readme` draws what the README shows, `cargo xtask serving` measures what serving metrics costs, `cargo
+//! off, `cargo xtask docs` makes the tables of the docs and the README's picture, `cargo xtask serving` measures what serving metrics costs, `cargo
 //! xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual pages and shell
 //! completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask soak` runs lagstop for long on
 //! a host that never rests, `cargo xtask vmtest` runs the live tests on other kernels, `cargo xtask simulate-fleet` makes a
@@ -8,6 +8,7 @@
 
 mod calibrate;
 mod command;
+mod docs;
 mod ebpf;
 mod fleet;
 mod fuzz;
@@ -16,7 +17,6 @@ mod machine;
 mod manifests;
 mod overhead;
 mod pages;
-mod readme;
 mod recorder;
 mod schema;
 mod serving;
@@ -50,7 +50,7 @@ enum Task {
     Man(pages::ManArguments),
     Manifests(manifests::Arguments),
     Overhead(overhead::Arguments),
-    Readme(readme::Arguments),
+    Docs(docs::Arguments),
     Recorder(recorder::Arguments),
     Schema(schema::Arguments),
     Serving(serving::Arguments),
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         Task::FleetScale(arguments) => finish(fleet::scale(&workspace, &arguments), |_| 1),
         Task::Fuzz(arguments) => finish(fuzz::run(&workspace, &arguments), |_| 1),
         Task::Overhead(arguments) => finish(overhead::run(&workspace, &arguments), |_| 1),
-        Task::Readme(arguments) => finish(readme::run(&workspace, &arguments), |_| 1),
+        Task::Docs(arguments) => finish(docs::run(&workspace, &arguments), |_| 1),
         Task::Recorder(arguments) => finish(recorder::run(&workspace, &arguments), |_| 1),
         Task::Serving(arguments) => finish(serving::run(&workspace, &arguments), |_| 1),
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),

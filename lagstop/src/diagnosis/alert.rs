@@ -98,7 +98,7 @@ impl Alerts<'_> {
             let rate = moves as f64 / totals.cpu_ns.seconds();
             self.hold(subject, AlertKind::Migrations, rate, t.migrations_warn, None);
         }
-        if let Some((throttled, periods)) = cgroup.nr_throttled.zip(cgroup.nr_periods)
+        if let Some((throttled, periods)) = cgroup.files.nr_throttled.zip(cgroup.files.nr_periods)
             && (periods >= FEWEST_PERIODS || throttled == periods && periods > 0)
         {
             let share = throttled as f64 / periods as f64;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::{
         diagnosis::fixture,
-        model::{Interval, Totals},
+        model::{FileCounters, Interval, Totals},
     };
 
     fn with(cgroup: Cgroup) -> Vec<(AlertKind, Severity)> {
@@ -167,9 +167,17 @@ mod tests {
         assert_eq!(waits(100_000_000), [(AlertKind::WaitPerCpu, Severity::Warning)]);
         assert_eq!(waits(400_000_000), [(AlertKind::WaitPerCpu, Severity::Critical)]);
         assert_eq!(with(of(Totals { migrations: Some(100), ..totals })), [(AlertKind::Migrations, Severity::Warning)]);
-        let throttled = Cgroup { nr_periods: Some(10), nr_throttled: Some(1), ..of(totals) };
+        let throttled = Cgroup {
+            files: FileCounters { nr_periods: Some(10), nr_throttled: Some(1), ..FileCounters::default() },
+            ..of(totals)
+        };
         assert_eq!(with(throttled), [(AlertKind::Throttled, Severity::Warning)]);
-        let short = |throttled| with(Cgroup { nr_periods: Some(2), nr_throttled: Some(throttled), ..of(totals) });
+        let short = |throttled| {
+            with(Cgroup {
+                files: FileCounters { nr_periods: Some(2), nr_throttled: Some(throttled), ..FileCounters::default() },
+                ..of(totals)
+            })
+        };
         assert_eq!((short(1), short(2)), (vec![], vec![(AlertKind::Throttled, Severity::Critical)]));
     }
 
@@ -185,7 +193,13 @@ mod tests {
             ..Totals::default()
         };
         assert_eq!(with(Cgroup { totals, ..Cgroup::default() }), []);
-        assert_eq!(with(Cgroup { nr_periods: Some(0), nr_throttled: Some(0), ..Cgroup::default() }), []);
+        assert_eq!(
+            with(Cgroup {
+                files: FileCounters { nr_periods: Some(0), nr_throttled: Some(0), ..FileCounters::default() },
+                ..Cgroup::default()
+            }),
+            []
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@ use self::service::Service;
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
+    figure::{figures, sources::COUNTED},
     observations::{Address, ObservedListener},
     say, single,
 };
@@ -16,6 +17,28 @@ use crate::{
     diagnosis::queueing::Station,
     model::{CgroupId, Nanos},
 };
+
+figures! {
+    accept_wait: Ns, "mean accept wait" = "accept_wait_ns / accepts", "thesis on accept backlogs (002)";
+    arrivals: PerSecond, "connections" = "established / duration_ns", COUNTED;
+    accepts: PerSecond, "accepted" = "accepts / duration_ns", COUNTED;
+    abandoned: Count, "given up before they were accepted" = "abandoned", COUNTED;
+    backlog_used: Share, "most of the backlog in use" = "deepest / backlog_capacity", COUNTED;
+    backlog: Count, "waiting on average" = "backlogs / listed", COUNTED;
+    worst_backlog: Share, "most of a backlog in use" = "the largest of all listeners: deepest / capacity", COUNTED;
+    all_overflows: Count, "overflows of all listeners" = "Σ ListenOverflows of all network namespaces", COUNTED;
+    drops: Count, "dropped" = "drops", COUNTED;
+    overflows: Count, "overflows of its network namespace" = "listen_overflows of the network namespace", COUNTED;
+    starved: Tasks, "its tasks waiting for a CPU" = "acceptor_wait_ns / duration_ns", COUNTED;
+    service_time: Ns, "mean time to serve one" = "1/μ: service_ns / services, or kept_waiting_ns / kept_waiting where the thread waits elsewhere than in accept", "from busy time, never from throughput: thesis on accept backlogs (002)";
+    service_variation: Factor, "how uneven that is" = "variance / service_time^2 of the same services", COUNTED;
+    servers: Count, "threads that accept" = "c: threads that accept", COUNTED;
+    utilisation: Share, "utilisation of those that accept" = "ρ = λ / (c·μ), λ = arrivals", "Kleinrock, Queueing Systems I, §2.1";
+    wait_mmck: Ns, "accept wait by M/M/c/K" = "Lq / (λ·(1 − P_K)) of M/M/c/K, c = servers, μ = 1 / service_time, K = backlog_capacity + c", "Kleinrock, Queueing Systems I, §3.6";
+    wait_ggc: Ns, "accept wait by G/G/c" = "C(c, ρ) / (c·μ − λ) · (dispersion + service_variation) / 2, c = servers, μ = 1 / service_time", "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² of the services";
+    residual: Count, "Little's law, residual" = "backlog − arrivals · accept_wait", "Little's law";
+    all_accepts: Count, "accepted connections" = "Σ accepts", COUNTED;
+}
 
 /// From this part of the time on in which connections wait, a task of the acceptor's cgroup waits for a CPU meanwhile.
 const STARVED: f64 = 0.5;
@@ -94,7 +117,7 @@ impl<'a> Queue<'a> {
             used: observed.capacity.filter(|&capacity| capacity > 0).map(|capacity| deepest as f64 / capacity as f64),
             starved: starved(observations, observed.cgroup),
             overflows: observations.overflows.get(&netns).copied().flatten(),
-            service: match observed.totals.map(|totals| totals.services) {
+            service: match observed.totals.map(|_| observed.services) {
                 Some(Some(services)) => Service::of(&services),
                 Some(None) => Err("the recording does not have it"),
                 None => Err("accept is not watched"),
@@ -233,119 +256,64 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         Some(_) => "its backlog is longer than the formula is asked about",
     };
     vec![
-        Figure::measured("accept_wait", "mean accept wait", queue.wait, Unit::Ns, &unwatched),
-        Figure::measured("arrivals", "connections", queue.arrivals.map(|(rate, _)| rate), Unit::PerSecond, &unwatched),
-        Figure::new("accepts", "accepted", queue.accepts as f64 / seconds, Unit::PerSecond),
-        Figure::new("abandoned", "given up before they were accepted", queue.abandoned, Unit::Count),
-        Figure::measured(
-            "backlog_used",
-            "most of the backlog in use",
-            queue.used,
-            Unit::Share,
-            "its sockets could not be listed",
-        )
-        .note(queue.observed.capacity.map(|capacity| format!("of {capacity}")).unwrap_or_default()),
-        Figure::measured(
-            "backlog",
-            "waiting on average",
-            queue.observed.mean_backlog(),
-            Unit::Count,
-            "its sockets could not be listed",
-        )
-        .note("at the ends of intervals"),
-        Figure::measured("drops", "dropped", queue.observed.drops, Unit::Count, "its sockets could not be listed")
+        figures::accept_wait.measured(queue.wait, &unwatched),
+        figures::arrivals.measured(queue.arrivals.map(|(rate, _)| rate), &unwatched),
+        figures::accepts.is(queue.accepts as f64 / seconds),
+        figures::abandoned.is(queue.abandoned),
+        figures::backlog_used
+            .measured(queue.used, "its sockets could not be listed")
+            .note(queue.observed.capacity.map(|capacity| format!("of {capacity}")).unwrap_or_default()),
+        figures::backlog
+            .measured(queue.observed.mean_backlog(), "its sockets could not be listed")
+            .note("at the ends of intervals"),
+        figures::drops
+            .measured(queue.observed.drops, "its sockets could not be listed")
             .note("for whatever reason: a full backlog is one"),
-        Figure::measured(
-            "overflows",
-            "overflows of its network namespace",
-            queue.overflows,
-            Unit::Count,
-            "the kernel does not say",
-        )
-        .note("of all its listeners"),
-        Figure::measured(
-            "starved",
-            "its tasks waiting for a CPU",
-            queue.starved.ok(),
-            Unit::Tasks,
-            queue.starved.err().unwrap_or_default(),
-        )
-        .note("of the cgroup that accepts"),
-        Figure::measured(
-            "service_time",
-            "mean time to serve one",
-            queue.service.ok().map(|service| Nanos((service.mean * 1e9) as u64)),
-            Unit::Ns,
-            untimed,
-        )
-        .note(
-            queue
-                .service
-                .map(|service| {
-                    format!("of {}, from having one to asking for the next", say::plural(service.count, "connection"))
-                })
-                .unwrap_or_default(),
-        ),
-        Figure::measured(
-            "service_variation",
-            "how uneven that is",
-            queue.service.ok().map(|service| service.variation),
-            Unit::Factor,
-            untimed,
-        )
-        .note("variance / mean²: 0 where all take the same time, 1 where it is by chance"),
-        Figure::measured(
-            "utilisation",
-            "utilisation of those that accept",
-            model.map(|model| model.station.utilisation()),
-            Unit::Share,
-            untimed,
-        )
-        .note("ρ = λ/(c·μ), μ from busy time alone"),
-        Figure::measured(
-            "servers",
-            "threads that accept",
-            queue.observed.totals.and_then(|totals| totals.services).map(|services| services.threads),
-            Unit::Count,
-            untimed,
-        )
-        .note("seen accepting, and alive; the most in any interval"),
-        Figure::measured(
-            "wait_mmck",
-            "accept wait by M/M/c/K",
-            model.and_then(|model| model.finite),
-            Unit::Ns,
-            no_room,
-        )
-        .note(
+        figures::overflows.measured(queue.overflows, "the kernel does not say").note("of all its listeners"),
+        figures::starved
+            .measured(queue.starved.ok(), queue.starved.err().unwrap_or_default())
+            .note("of the cgroup that accepts"),
+        figures::service_time
+            .measured(queue.service.ok().map(|service| Nanos((service.mean * 1e9) as u64)), untimed)
+            .note(
+                queue
+                    .service
+                    .map(|service| {
+                        format!(
+                            "of {}, from having one to asking for the next",
+                            say::plural(service.count, "connection")
+                        )
+                    })
+                    .unwrap_or_default(),
+            ),
+        figures::service_variation
+            .measured(queue.service.ok().map(|service| service.variation), untimed)
+            .note("variance / mean²: 0 where all take the same time, 1 where it is by chance"),
+        figures::utilisation
+            .measured(model.map(|model| model.station.utilisation()), untimed)
+            .note("ρ = λ/(c·μ), μ from busy time alone"),
+        figures::servers
+            .measured(queue.observed.services.map(|services| services.threads), untimed)
+            .note("seen accepting, and alive; the most in any interval"),
+        figures::wait_mmck.measured(model.and_then(|model| model.finite), no_room).note(
             model
                 .and_then(|model| model.loss)
                 .map(|loss| format!("{} find it full", say::percent(loss)))
                 .unwrap_or_default(),
         ),
-        Figure::measured(
-            "wait_ggc",
-            "accept wait by G/G/c",
-            model.and_then(|model| model.general),
-            Unit::Ns,
-            if model.is_some() { too_many } else { untimed },
-        )
-        .note(
-            queue
-                .arrivals
-                .map(|(_, dispersion)| {
-                    format!("Allen–Cunneen, arrivals {} as uneven as by chance", Unit::Factor.show(dispersion))
-                })
-                .unwrap_or_default(),
-        ),
-        Figure::measured(
-            "residual",
-            "Little's law, residual",
-            queue.residual(),
-            Unit::Count,
-            "not all of it was measured",
-        )
-        .note("waiting as listed − arrivals × wait"),
+        figures::wait_ggc
+            .measured(model.and_then(|model| model.general), if model.is_some() { too_many } else { untimed })
+            .note(
+                queue
+                    .arrivals
+                    .map(|(_, dispersion)| {
+                        format!("Allen–Cunneen, arrivals {} as uneven as by chance", Unit::Factor.show(dispersion))
+                    })
+                    .unwrap_or_default(),
+            ),
+        figures::residual
+            .measured(queue.residual(), "not all of it was measured")
+            .note("waiting as listed − arrivals × wait"),
     ]
 }
 
@@ -479,21 +447,9 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         Rule::Backlog,
         (severity, verdict),
         vec![
-            Figure::new("accepts", "accepted connections", accepts, Unit::Count),
-            Figure::measured(
-                "worst_backlog",
-                "most of a backlog in use",
-                used,
-                Unit::Share,
-                "no socket could be listed",
-            ),
-            Figure::measured(
-                "all_overflows",
-                "overflows of all listeners",
-                overflows,
-                Unit::Count,
-                "the kernel does not say",
-            ),
+            figures::all_accepts.is(accepts),
+            figures::worst_backlog.measured(used, "no socket could be listed"),
+            figures::all_overflows.measured(overflows, "the kernel does not say"),
         ],
         thresholds.state(Limit::accept_wait_warn),
         basis(observations, accepts).confidence(),

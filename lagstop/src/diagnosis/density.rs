@@ -7,11 +7,29 @@
 mod peak;
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis,
-    observations::is_rated, say,
+    Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
+    confidence::Basis,
+    figure::{
+        figures,
+        sources::{COUNTED, DRAWN, LAGS},
+    },
+    observations::is_rated,
+    say,
 };
 use crate::model::{DistributionSum, Interval, Nanos};
 use peak::{BINS, Peak};
+
+figures! {
+    peak: Count, "active cgroups at the peak" = "active cgroups where (busy_ns − overhead) / capacity_ns is largest, of six densities", LAGS;
+    peak_from: Count, "at least" = "5th percentile of the peak in draws of the intervals", DRAWN;
+    peak_to: Count, "at most" = "95th percentile", DRAWN;
+    peak_per_cpu: Factor, "the same per CPU" = "peak / cpus_online", LAGS;
+    now: Count, "active cgroups in the last quarter" = "mean of active cgroups in the last quarter of the intervals", COUNTED;
+    headroom: Count, "more cgroups until the peak" = "peak − now; of peak_from and peak_to beside it", COUNTED;
+    lost: SharePoints, "CPU time left at the peak, and not now" = "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN;
+    independent: Count, "independent intervals that these are worth" = "intervals / their integrated autocorrelation time", DRAWN;
+    at_density: Count, "with so many active" = "mean of active cgroups in a sixth of the intervals", COUNTED;
+}
 
 /// One interval of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -179,8 +197,8 @@ fn verdict(peak: &Peak, thresholds: &Thresholds) -> (Severity, String) {
 fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
     let waits =
         |point: &Density| point.wait_p99.map(|wait| format!(", p99 wait {}", Nanos(wait as u64))).unwrap_or_default();
-    let point = |name, label, point: &Density| {
-        Figure::new(name, label, point.active, Unit::Count).note(format!(
+    let point = |figure: &FigureDefinition, point: &Density| {
+        figure.is(point.active).note(format!(
             "{} of all CPU time is left for the tasks, {} is overhead{}",
             say::percent(point.work),
             say::percent(point.overhead),
@@ -189,24 +207,20 @@ fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
     };
     let Peak { at, from, to, now, lost, .. } = peak;
     let mut figures = vec![
-        point("peak", "active cgroups at the peak", at),
-        Figure::new("peak_from", "at least", *from, Unit::Count)
-            .note("nine in ten draws of the intervals have it between"),
-        Figure::new("peak_to", "at most", *to, Unit::Count),
-        Figure::new("peak_per_cpu", "the same per CPU", at.active as f64 / cpus as f64, Unit::Factor),
-        point("now", "active cgroups in the last quarter", now),
-        Figure::new("headroom", "more cgroups until the peak", at.active as f64 - now.active as f64, Unit::Count).note(
-            format!(
-                "between {} and {}; below 0 the host is beyond it",
-                *from as f64 - now.active as f64,
-                *to as f64 - now.active as f64
-            ),
-        ),
-        Figure::new("lost", "CPU time left at the peak, and not now", lost.value, Unit::SharePoints)
-            .note(format!("{} at least", say::points(lost.low))),
-        Figure::new("independent", "independent intervals that these are worth", peak.independent, Unit::Count),
+        point(&figures::peak, at),
+        figures::peak_from.is(*from).note("nine in ten draws of the intervals have it between"),
+        figures::peak_to.is(*to),
+        figures::peak_per_cpu.is(at.active as f64 / cpus as f64),
+        point(&figures::now, now),
+        figures::headroom.is(at.active as f64 - now.active as f64).note(format!(
+            "between {} and {}; below 0 the host is beyond it",
+            *from as f64 - now.active as f64,
+            *to as f64 - now.active as f64
+        )),
+        figures::lost.is(lost.value).note(format!("{} at least", say::points(lost.low))),
+        figures::independent.is(peak.independent),
     ];
-    figures.extend(peak.bins.iter().map(|bin| point("at_density", "with so many active", bin)));
+    figures.extend(peak.bins.iter().map(|bin| point(&figures::at_density, bin)));
     figures
 }
 

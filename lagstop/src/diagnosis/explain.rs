@@ -1,6 +1,5 @@
 //! How each figure of a finding came about: its formula, what went into it, and where that is from.
 
-mod formulas;
 mod inputs;
 
 use serde::Serialize;
@@ -40,7 +39,8 @@ impl Observations {
     /// How `finding` came about.
     pub fn explain(&self, finding: &Finding) -> Explanation {
         let explained = |figure: &Figure| {
-            let (formula, source) = formulas::of(finding.rule, figure.name).unwrap_or_default();
+            let definition = finding.rule.figures().iter().find(|definition| definition.name == figure.name);
+            let (formula, source) = definition.map(|it| (it.formula, it.source)).unwrap_or_default();
             Explained { figure: figure.clone(), formula, source }
         };
         let figures: Vec<Explained> = finding.measured.iter().map(explained).collect();
@@ -87,7 +87,10 @@ mod tests {
                 }
             }
         }
-        let known: std::collections::BTreeSet<_> = formulas::all().collect();
+        let known: std::collections::BTreeSet<_> = Rule::ALL
+            .into_iter()
+            .flat_map(|rule| rule.figures().iter().map(move |figure| (rule, figure.name)))
+            .collect();
         assert_eq!(
             known.difference(&seen).collect::<Vec<_>>(),
             Vec::<&(Rule, &str)>::new(),

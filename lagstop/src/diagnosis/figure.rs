@@ -63,6 +63,68 @@ pub enum Unit {
     Count,
 }
 
+/// What a figure of a rule is, declared once: the finding, `--explain` and the docs have it from here.
+#[derive(Debug)]
+pub struct FigureDefinition {
+    /// In JSON and in formulas; stable.
+    pub name: &'static str,
+    /// For people.
+    pub label: &'static str,
+    pub unit: Unit,
+    /// How it is computed, of inputs and of other figures by their names.
+    pub formula: &'static str,
+    /// Where the formula is from.
+    pub source: &'static str,
+}
+
+impl FigureDefinition {
+    /// A value that was measured. One that is no number, for it divides by nothing, counts as not measured.
+    pub(super) fn is(&self, value: impl Into<Value>) -> Figure {
+        Figure::new(self.name, self.label, value, self.unit)
+    }
+
+    /// A value that may not have been measured, and why it was not.
+    pub(super) fn measured<V: Into<Value>>(&self, value: Option<V>, why_not: &str) -> Figure {
+        Figure::measured(self.name, self.label, value, self.unit, why_not)
+    }
+}
+
+/// Declares the figures of a rule: name, unit, label, formula, and where that is from. Those that other rules show too are
+/// `shared`.
+macro_rules! figures {
+    (
+        $([shared $($shared:path),+])?
+        $($name:ident: $unit:ident, $label:literal = $formula:literal, $source:expr;)*
+    ) => {
+        #[allow(non_upper_case_globals, reason = "called as in JSON")]
+        pub(super) mod figures {
+            #[allow(clippy::wildcard_imports, reason = "where a rule's sources are from")]
+            use super::*;
+            use crate::diagnosis::{FigureDefinition, Unit};
+
+            $(pub(in crate::diagnosis) static $name: FigureDefinition = FigureDefinition {
+                name: stringify!($name),
+                label: $label,
+                unit: Unit::$unit,
+                formula: $formula,
+                source: $source,
+            };)*
+
+            pub(in crate::diagnosis) static ALL: &[&FigureDefinition] = &[$(&$name,)* $($(&$shared,)+)?];
+        }
+    };
+}
+pub(super) use figures;
+
+/// Where formulas are from.
+pub(super) mod sources {
+    pub(in crate::diagnosis) const COUNTED: &str = "counted";
+    pub(in crate::diagnosis) const LAGS: &str = "CFS-LAGS paper, arXiv 2508.15703";
+    pub(in crate::diagnosis) const SIMULATED: &str = "trace-driven simulation: docs/diagnose.md";
+    pub(in crate::diagnosis) const DRAWN: &str = "bootstrap over intervals: docs/diagnose.md";
+    pub(in crate::diagnosis) const LMDI: &str = "LMDI: B. W. Ang, Energy Policy 33, 2005";
+}
+
 impl Value {
     /// As a floating-point number.
     pub const fn as_f64(self) -> f64 {

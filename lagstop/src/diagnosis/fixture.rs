@@ -172,7 +172,10 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
             let mut pool = cgroup(&Of(30, "pool", 40_000, 3_000, 1_000, 2_000, 2_000, 4.0));
             (pool.totals.migrations, pool.totals.threads) = (Some(9_000), 12);
             (pool.totals.migrations_cross_llc, pool.totals.migrations_cross_numa) = (Some(4_000), Some(10));
-            (pool.nr_periods, pool.nr_throttled, pool.quota_ns) = (Some(10), Some(5), Some(Nanos(1_000_000_000)));
+            (pool.files.nr_periods, pool.files.nr_throttled, pool.quota_ns) =
+                (Some(10), Some(5), Some(Nanos(1_000_000_000)));
+            pool.files.pressure_some_ns = Some(Nanos(600_000_000));
+            pool.files.pressure_full_ns = Some(Nanos(100_000_000));
             let crowd =
                 vec![Crowding { id: pool.id, cpu_ns: pool.totals.cpu_ns, runq_wait_ns: pool.totals.runq_wait_ns }];
             let cpus = vec![Cpu { busy_ns: pool.totals.cpu_ns, crowd, ..Cpu::default() }];
@@ -181,13 +184,13 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
                 accepts: 500,
                 accept_wait_ns: Nanos(10_000_000_000),
                 abandoned: 1,
-                services: Some(Services {
-                    threads: 4,
-                    strayed: 0,
-                    found_none: 50,
-                    all: Times { count: 490, time_ns: Nanos(3_700_000_000), squares_us2: 55_000_000_000 },
-                    kept_waiting: Times { count: 400, time_ns: Nanos(2_900_000_000), squares_us2: 40_000_000_000 },
-                }),
+            };
+            let services = Services {
+                threads: 4,
+                strayed: 0,
+                found_none: 50,
+                all: Times { count: 490, time_ns: Nanos(3_700_000_000), squares_us2: 55_000_000_000 },
+                kept_waiting: Times { count: 400, time_ns: Nanos(2_900_000_000), squares_us2: 40_000_000_000 },
             };
             let listener = Listener {
                 cgroup: Some(pool.id),
@@ -195,6 +198,7 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
                 backlog_capacity: Some(10),
                 drops: Some(3),
                 totals: Some(totals),
+                services: Some(services),
                 ..Listener::new(7, ([127, 0, 0, 1], 8_080).into())
             };
             let others =

@@ -15,14 +15,42 @@ use plan::Plan;
 use units::{Arena, Class, Unit as Sibling};
 
 use super::{
-    Candidate, CandidateClass, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
-    Unit,
+    Candidate, CandidateClass, Confidence, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity,
+    Subject, Thresholds, Unit,
     confidence::Basis,
+    figure::{
+        figures,
+        sources::{COUNTED, LAGS, SIMULATED},
+    },
     forecast::{Held, MOST_OFF},
     observations::Observed,
     say,
 };
 use crate::model::Nanos;
+
+figures! {
+    waiting_per_cpu: Tasks, "tasks waiting per CPU" = "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED;
+    wait_per_cpu: Factor, "wait per CPU time" = "(light_wait_ns + heavy_wait_ns) / (light_cpu_ns + heavy_cpu_ns)", COUNTED;
+    light: Count, "light cgroups" = "siblings with light_cpu_ns / weight below Σ cpu_ns / Σ weight", COUNTED;
+    light_wait: Factor, "their wait per CPU time" = "light_wait_ns / light_cpu_ns", COUNTED;
+    heavy: Count, "heavy cgroups" = "their other siblings", COUNTED;
+    heavy_wait: Factor, "their wait per CPU time" = "heavy_wait_ns / heavy_cpu_ns", COUNTED;
+    light_error: Share, "simulation error, light" = "waits of those that go first simulated as it is / measured − 1", SIMULATED;
+    heavy_error: Share, "simulation error, heavy" = "waits of the heavy simulated as it is / measured − 1", SIMULATED;
+    others_error: Share, "simulation error, all others" = "waits of all others simulated as it is / measured − 1", SIMULATED;
+    light_waiting: Share, "waits of those that go first" = "waits of those that go first, simulated with more weight / as it is − 1", SIMULATED;
+    light_gain: Share, "wait spared, of each" = "median of 1 − wait simulated with more weight / as it is, of those that go first", SIMULATED;
+    heavy_time: Share, "heavy: time for the same work" = "(CPU time + wait) / CPU time of the heavy, simulated with more weight for the light / as it is − 1", SIMULATED;
+    others_time: Share, "all others: time for the same work" = "the same of all that are neither", SIMULATED;
+    waiting_change: Share, "all waits" = "waits of all, simulated with more weight for the light / as it is − 1", SIMULATED;
+    queue_length: Tasks, "tasks per CPU then" = "(busy_ns + runq_wait_ns · (1 + waiting_change)) / capacity_ns", SIMULATED;
+    switches_change: Share, "switches" = "switches simulated with more weight for the light / as it is − 1", SIMULATED;
+    overhead_change: Share, "overhead" = "switch costs simulated with more weight for the light / as it is − 1; costs by this host's own curve", SIMULATED;
+    cores_freed: Cores, "cores freed" = "−overhead_change · overhead · cpus_online", SIMULATED;
+    can_go_first: Count, "light cgroups that can go first" = "all that wait long, or the lightest half or fourth: the most that others bear", LAGS;
+    heaviest: Tasks, "heavy" = "mean Load Credit of all inside of the cgroup", LAGS;
+    light_gaining_most: Tasks, "light, gaining most" = "mean Load Credit of the cgroup while it was runnable", LAGS;
+}
 
 /// Cgroups of each class that are shown to people.
 const TOP: usize = 5;
@@ -283,69 +311,55 @@ impl<'a> Judged<'a> {
     fn measured(&self) -> Vec<Figure> {
         let is_empty = self.units().next().is_none();
         if is_empty && !self.has_waits() && self.observations.span.intervals > 0 {
-            return vec![Figure::measured::<f64>(
-                "wait_per_cpu",
-                "wait per CPU time",
-                None,
-                Unit::Factor,
-                &self.why_not(),
-            )];
+            return vec![figures::wait_per_cpu.measured::<f64>(None, &self.why_not())];
         }
         if is_empty {
             return Vec::new();
         }
-        let class = |class: &Class, count: (&'static str, &'static str), wait: (&'static str, &'static str)| {
+        let class = |class: &Class, count: &FigureDefinition, wait: &FigureDefinition| {
             let mean = Nanos(class.wait as u64).mean(class.waits);
             let note = mean.map_or_else(|| "no waits".to_owned(), |mean| format!("{mean} each on average"));
             [
-                Figure::new(count.0, count.1, class.size, Unit::Count)
-                    .note(format!("{} of the CPU time", say::percent(self.share_of_cpu(class)))),
-                Figure::new(wait.0, wait.1, class.wait / class.cpu, Unit::Factor).note(note),
+                count.is(class.size).note(format!("{} of the CPU time", say::percent(self.share_of_cpu(class)))),
+                wait.is(class.wait / class.cpu).note(note),
             ]
         };
         let (wait, cpu) = (self.light.wait + self.heavy.wait, self.light.cpu + self.heavy.cpu);
         let mut figures = vec![
-            Figure::new("waiting_per_cpu", "tasks waiting per CPU", self.waiting_per_cpu(), Unit::Tasks),
-            Figure::new("wait_per_cpu", "wait per CPU time", wait / cpu, Unit::Factor).note("of all cgroups compared"),
+            figures::waiting_per_cpu.is(self.waiting_per_cpu()),
+            figures::wait_per_cpu.is(wait / cpu).note("of all cgroups compared"),
         ];
-        figures.extend(class(&self.light, ("light", "light cgroups"), ("light_wait", "their wait per CPU time")));
-        figures.extend(class(&self.heavy, ("heavy", "heavy cgroups"), ("heavy_wait", "their wait per CPU time")));
+        figures.extend(class(&self.light, &figures::light, &figures::light_wait));
+        figures.extend(class(&self.heavy, &figures::heavy, &figures::heavy_wait));
         if let Some(plan) = self.plan() {
             figures.extend(gain::figures(self, plan));
             figures.push(
-                Figure::new("can_go_first", "light cgroups that can go first", plan.first.len() as u64, Unit::Count)
-                    .note(format!("of {} that wait long", self.waiting)),
+                figures::can_go_first.is(plan.first.len() as u64).note(format!("of {} that wait long", self.waiting)),
             );
         }
-        figures.extend(self.top("heaviest", "heavy", |one| !one.is_light(), |one| one.credit));
-        figures.extend(self.top(
-            "light_gaining_most",
-            "light, gaining most",
-            |one| one.is_light(),
-            |one| self.spared(one),
-        ));
+        figures.extend(self.top(&figures::heaviest, |one| !one.is_light(), |one| one.credit));
+        figures.extend(self.top(&figures::light_gaining_most, |one| one.is_light(), |one| self.spared(one)));
         figures
     }
 
     /// Those of a class with the most of something.
     fn top(
         &self,
-        name: &'static str,
-        label: &'static str,
+        figure: &FigureDefinition,
         is_in: impl Fn(&Sibling<'_>) -> bool,
         by: impl Fn(&Sibling<'_>) -> f64,
     ) -> Vec<Figure> {
         let mut members: Vec<&Sibling<'_>> = self.units().filter(|one| is_in(one)).collect();
         members.sort_by(|a, b| by(b).total_cmp(&by(a)).then(a.number.cmp(&b.number)));
-        members.iter().take(TOP).map(|one| self.member(one, name, label)).collect()
+        members.iter().take(TOP).map(|one| self.member(one, figure)).collect()
     }
 
-    fn member(&self, one: &Sibling<'_>, name: &'static str, label: &'static str) -> Figure {
+    fn member(&self, one: &Sibling<'_>, figure: &FigureDefinition) -> Figure {
         let p99 = one.p99.map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
         let all = self.light.cpu + self.heavy.cpu;
         let share = if all > 0.0 { one.cpu / all } else { 0.0 };
         let left = self.left_of(one).map(|left| format!("; {} of it left with more weight", say::percent(left)));
-        Figure::new(name, label, one.credit, Unit::Tasks).of(one.subject()).note(format!(
+        figure.is(one.credit).of(one.subject()).note(format!(
             "Load Credit; {} of the CPU time, waited {} its own{p99}{}",
             say::percent(share),
             if one.cpu > 0.0 { Unit::Factor.show(one.wait_per_cpu()) } else { "n/a".to_owned() },

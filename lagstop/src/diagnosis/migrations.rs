@@ -3,14 +3,25 @@
 //! Thesis on accept backlogs and schedulers (§6): the same requests were served with 22 migrations a second by 2.5 workers
 //! and with 58 by 17.5: too many workers multiply migrations, and each leaves a warm cache behind.
 
+use super::overcommitted_threads::figures as pools;
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
+    figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
     planned::list,
     say, shell, single,
 };
 use crate::model::{CgroupId, Totals};
+
+figures! {
+    [shared pools::threads, pools::runnable]
+    migrations_per_cpu_second: PerSecond, "migrations per second of CPU time" = "migrations / cpu_ns", COUNTED;
+    migrations: PerSecond, "migrations" = "migrations / duration_ns", COUNTED;
+    migrations_per_wakeup: Factor, "migrations per wakeup" = "migrations / voluntary_switches", COUNTED;
+    cross_llc: Share, "to another last-level cache" = "migrations_cross_llc / migrations", COUNTED;
+    cross_numa: Share, "to another NUMA node" = "migrations_cross_numa / migrations", COUNTED;
+}
 
 /// From this share of moves on, leaving a cache behind is what they mostly do.
 const MOSTLY_ACROSS: f64 = 0.2;
@@ -85,14 +96,14 @@ fn finding(
             ))
         ),
         measured: vec![
-            Figure::new("migrations_per_cpu_second", "migrations per second of CPU time", moves.per_cpu_second, Unit::PerSecond),
-            Figure::new("migrations", "migrations", moves.per_second(observations), Unit::PerSecond),
-            Figure::new("migrations_per_wakeup", "migrations per wakeup", moves.per_wakeup, Unit::Factor)
+            figures::migrations_per_cpu_second.is(moves.per_cpu_second),
+            figures::migrations.is(moves.per_second(observations)),
+            figures::migrations_per_wakeup.is(moves.per_wakeup)
                 .note("of times that its tasks fell asleep"),
-            Figure::measured("cross_llc", "to another last-level cache", moves.across.map(|(llc, _)| llc), Unit::Share, &unmeasured),
-            Figure::measured("cross_numa", "to another NUMA node", moves.across.map(|(_, numa)| numa), Unit::Share, &unmeasured),
-            Figure::new("threads", "threads", threads, Unit::Count).note("that run in an interval, on average"),
-            Figure::new("runnable", "runnable on average", runnable, Unit::Tasks),
+            figures::cross_llc.measured(moves.across.map(|(llc, _)| llc), &unmeasured),
+            figures::cross_numa.measured(moves.across.map(|(_, numa)| numa), &unmeasured),
+            pools::threads.is(threads).note("that run in an interval, on average"),
+            pools::runnable.is(runnable),
         ],
         threshold: vec![thresholds.state(Limit::migrations_warn)],
         confidence: basis(observations, moves.count).confidence(),
@@ -145,14 +156,9 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         Rule::Migrations,
         (severity, verdict),
         vec![
-            Figure::measured(
-                "migrations_per_cpu_second",
-                "migrations per second of CPU time",
-                per_cpu_second,
-                Unit::PerSecond,
-                &observations.session.why_not("migrations"),
-            )
-            .note("of all cgroups"),
+            figures::migrations_per_cpu_second
+                .measured(per_cpu_second, &observations.session.why_not("migrations"))
+                .note("of all cgroups"),
         ],
         thresholds.state(Limit::migrations_warn),
         basis(observations, totals.migrations.unwrap_or_default()).confidence(),

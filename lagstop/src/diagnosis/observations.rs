@@ -110,7 +110,7 @@ impl Observations {
         }
         for cgroup in &interval.cgroups {
             if let Some(observed) = self.cgroups.get_mut(&cgroup.id) {
-                observed.limit(cgroup);
+                observed.limit(cgroup, interval.duration_ns);
             }
         }
     }

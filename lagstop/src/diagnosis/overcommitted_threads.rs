@@ -4,12 +4,25 @@
 //! `ceil(O · cpu_self / cpu_all · CPUs)`, O = 1: what it really gets of the host; and no more than its quota.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
+    figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
     say, single,
 };
 use crate::model::CgroupId;
+
+figures! {
+    threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
+    runnable: Tasks, "runnable on average" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
+    throttled: Share, "periods with the quota used up" = "nr_throttled / nr_periods", COUNTED;
+    quota: Cores, "quota" = "quota_ns per second", COUNTED;
+    overcommit: Factor, "runnable threads per CPU that it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
+    active: Count, "threads that can be active" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
+    waiting: Tasks, "waiting on average" = "runq_wait_ns / duration_ns", COUNTED;
+    self_inflicted: Share, "wait behind its own threads" = "behind_itself_ns / runq_wait_ns", "an estimate: docs/diagnose.md";
+    runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
+}
 
 /// From this part of its wait on, a cgroup waits for itself.
 const MOSTLY_ITSELF: f64 = 0.5;
@@ -83,16 +96,16 @@ fn finding(
             say::plural(pool.active, "CPU"),
         ),
         measured: vec![
-            Figure::new("overcommit", "runnable threads per CPU that it gets", pool.overcommit(), Unit::Factor),
-            Figure::new("runnable", "runnable on average", pool.runnable, Unit::Tasks),
-            Figure::new("active", "threads that can be active", pool.active, Unit::Count)
+            figures::overcommit.is(pool.overcommit()),
+            figures::runnable.is(pool.runnable),
+            figures::active.is(pool.active)
                 .note("its share of all CPU time × CPUs, and no more than its quota, rounded up"),
-            Figure::new("threads", "threads", pool.threads, Unit::Count).note("that run in an interval, on average"),
-            Figure::new("waiting", "waiting on average", pool.waiting, Unit::Tasks),
-            Figure::new("self_inflicted", "wait behind its own threads", pool.self_inflicted, Unit::Share)
+            figures::threads.is(pool.threads).note("that run in an interval, on average"),
+            figures::waiting.is(pool.waiting),
+            figures::self_inflicted.is(pool.self_inflicted)
                 .note("at least; by its part of the busy time of the CPUs that it waited on"),
-            Figure::measured("throttled", "periods with the quota used up", pool.throttled, Unit::Share, "it has no quota of its own"),
-            Figure::measured("quota", "quota", pool.quota, Unit::Cores, "it has none of its own, or it was not recorded"),
+            figures::throttled.measured(pool.throttled, "it has no quota of its own"),
+            figures::quota.measured(pool.quota, "it has none of its own, or it was not recorded"),
         ],
         threshold: vec![thresholds.state(Limit::threads_overcommit_warn)],
         confidence: Basis {
@@ -138,7 +151,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     single::healthy(
         Rule::OvercommittedThreads,
         (severity, verdict),
-        vec![Figure::new("runnable_per_cpu", "runnable tasks per CPU", whole.load_per_cpu(), Unit::Tasks)],
+        vec![figures::runnable_per_cpu.is(whole.load_per_cpu())],
         thresholds.state(Limit::threads_overcommit_warn),
         Basis {
             intervals: observations.span.intervals,

@@ -4,13 +4,22 @@
 //! quota up early in each period, and all of them stop until the next. Such a cgroup is of class C1: it is better off with a
 //! CPU set of its own size.
 
+use super::overcommitted_threads::figures as pools;
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
     confidence::Basis,
+    figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
     say, single,
 };
 use crate::model::CgroupId;
+
+figures! {
+    [shared pools::throttled, pools::quota, pools::threads, pools::runnable]
+    cpus: Count, "CPUs that it sees" = "cpus_online", COUNTED;
+    cpu: Cores, "CPU time" = "cpu_ns / duration_ns", COUNTED;
+    quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
+}
 
 /// Periods that a share of them is sure with: half a minute of the usual 100 ms.
 const MANY_PERIODS: u64 = 300;
@@ -58,7 +67,7 @@ impl Violation {
         Some(Self {
             quota: observed.quota_ns?.seconds(),
             throttled: observed.throttled_share()?,
-            periods: observed.periods,
+            periods: observed.files.nr_periods.unwrap_or_default(),
             runnable: observed.runnable(observations),
             threads: observed.threads(),
         })
@@ -94,14 +103,14 @@ fn finding(
             say::percent(violation.throttled),
         ),
         measured: vec![
-            Figure::new("throttled", "periods with the quota used up", violation.throttled, Unit::Share)
+            pools::throttled.is(violation.throttled)
                 .note(format!("of {}", say::count(violation.periods))),
-            Figure::new("quota", "quota", violation.quota, Unit::Cores),
-            Figure::new("cpus", "CPUs that it sees", cpus, Unit::Count)
+            pools::quota.is(violation.quota),
+            figures::cpus.is(cpus)
                 .note("those of the host: whether it has a CPU set is not recorded"),
-            Figure::new("threads", "threads", violation.threads, Unit::Count).note("that run in an interval, on average"),
-            Figure::new("runnable", "runnable on average", violation.runnable, Unit::Tasks),
-            Figure::new("cpu", "CPU time", observed.totals.cpu_ns.cores(observations.span.duration_ns).0, Unit::Cores),
+            pools::threads.is(violation.threads).note("that run in an interval, on average"),
+            pools::runnable.is(violation.runnable),
+            figures::cpu.is(observed.totals.cpu_ns.cores(observations.span.duration_ns).0),
         ],
         threshold: [Limit::throttled_warn, Limit::throttled_critical, Limit::quota_gap]
             .map(|limit| thresholds.state(limit))
@@ -134,7 +143,11 @@ fn basis(observations: &Observations, periods: u64) -> Basis {
 
 fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let quotas = observations.cgroups.values().filter(|observed| observed.quota_ns.is_some()).count() as u64;
-    let periods = observations.cgroups.values().map(|observed| observed.periods).fold(0, u64::saturating_add);
+    let periods = observations
+        .cgroups
+        .values()
+        .map(|observed| observed.files.nr_periods.unwrap_or_default())
+        .fold(0, u64::saturating_add);
     let (severity, verdict) = match observations.too_short(thresholds) {
         Some(too_short) => {
             (Severity::NotEnoughData, format!("Whether quotas are too small cannot be said: {too_short}."))
@@ -151,7 +164,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     single::healthy(
         Rule::QuotaWithoutCpuset,
         (severity, verdict),
-        vec![Figure::new("quotas", "cgroups with a quota", quotas, Unit::Count)],
+        vec![figures::quotas.is(quotas)],
         thresholds.state(Limit::throttled_warn),
         basis(observations, periods).confidence_from(MANY_PERIODS),
     )

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Figure, Finding, Observations, Severity, Thresholds, Unit};
+use super::{Figure, Finding, Severity, Thresholds, Unit};
 use crate::model::{Host, Lost, Nanos, Session};
 
 /// All findings on a recording, and what they rest on.
@@ -123,42 +123,5 @@ impl Report {
         .flatten()
         .collect();
         if parts.is_empty() { "No problem found.".to_owned() } else { format!("{}.", parts.join(", ")) }
-    }
-}
-
-impl Observations {
-    pub(super) fn summary(&self) -> Vec<Figure> {
-        let Some(host) = &self.host else { return Vec::new() };
-        let whole = self.whole();
-        let no_cost = self.session.why_not("switch cost");
-        let no_wait = self.session.why_not("run-queue wait");
-        let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
-        let seconds = self.span.duration_ns.seconds();
-        let mut summary = vec![
-            Figure::measured("overhead", "scheduling overhead", whole.overhead(), Unit::Share, &no_cost)
-                .note("of the time of all CPUs"),
-            Figure::measured("mean_switch_cost", "mean switch cost", host.mean_switch_cost(), Unit::Ns, &no_cost),
-            Figure::new("switch_rate", "switches", whole.switches as f64 / seconds, Unit::PerSecond),
-            Figure::new("perceived_utilisation", "perceived utilisation", share(whole.busy_ns), Unit::Share),
-            Figure::measured(
-                "effective_utilisation",
-                "effective utilisation",
-                whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)),
-                Unit::Share,
-                &no_cost,
-            ),
-            Figure::measured(
-                "runnable_per_cpu",
-                "runnable tasks per CPU",
-                whole.wait_ns.map(|_| whole.load_per_cpu()),
-                Unit::Tasks,
-                &no_wait,
-            ),
-            Figure::new("cgroups", "cgroups that ran", self.cgroups.len() as u64, Unit::Count),
-        ];
-        if let Some(steal) = host.steal_ns {
-            summary.push(Figure::new("steal", "taken by a hypervisor", share(steal.0 as f64), Unit::Share));
-        }
-        summary
     }
 }

@@ -1,8 +1,9 @@
 //! Which rules there are, and how they are applied.
 
 use super::{
-    Finding, Observations, OwnCost, Report, Subject, Thresholds, backlog, density, lags_candidates, migrations,
-    overcommitted_threads, quota_without_cpuset, scheduling_overhead, utilisation, wait_causes,
+    Figure, FigureDefinition, Finding, Observations, OwnCost, Report, Rule, Subject, Thresholds, Unit, backlog,
+    density, lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, scheduling_overhead,
+    utilisation, wait_causes,
 };
 use crate::model::CgroupId;
 
@@ -32,6 +33,31 @@ impl Observations {
         }
     }
 
+    /// What there is to say of the host in a few figures.
+    fn summary(&self) -> Vec<Figure> {
+        let Some(host) = &self.host else { return Vec::new() };
+        let whole = self.whole();
+        let no_cost = self.session.why_not("switch cost");
+        let no_wait = self.session.why_not("run-queue wait");
+        let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
+        let seconds = self.span.duration_ns.seconds();
+        let mut summary = vec![
+            scheduling_overhead::figures::overhead.measured(whole.overhead(), &no_cost).note("of the time of all CPUs"),
+            scheduling_overhead::figures::mean_switch_cost.measured(host.mean_switch_cost(), &no_cost),
+            scheduling_overhead::figures::switch_rate.is(whole.switches as f64 / seconds),
+            utilisation::figures::perceived_utilisation.is(share(whole.busy_ns)),
+            utilisation::figures::effective_utilisation
+                .measured(whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)), &no_cost),
+            overcommitted_threads::figures::runnable_per_cpu
+                .measured(whole.wait_ns.map(|_| whole.load_per_cpu()), &no_wait),
+            Figure::new("cgroups", "cgroups that ran", self.cgroups.len() as u64, Unit::Count),
+        ];
+        if let Some(steal) = wait_causes::stolen(self) {
+            summary.push(wait_causes::figures::steal.is(steal));
+        }
+        summary
+    }
+
     /// Applies the rules that judge cgroups one by one.
     fn of_cgroups(&self, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
         let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
@@ -47,5 +73,22 @@ impl Observations {
         let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
+    }
+}
+
+impl Rule {
+    /// What it may show.
+    pub(crate) fn figures(self) -> &'static [&'static FigureDefinition] {
+        match self {
+            Self::SchedulingOverhead => scheduling_overhead::figures::ALL,
+            Self::Utilisation => utilisation::figures::ALL,
+            Self::LagsCandidates => lags_candidates::figures::ALL,
+            Self::WaitCauses => wait_causes::figures::ALL,
+            Self::Density => density::figures::ALL,
+            Self::Migrations => migrations::figures::ALL,
+            Self::OvercommittedThreads => overcommitted_threads::figures::ALL,
+            Self::QuotaWithoutCpuset => quota_without_cpuset::figures::ALL,
+            Self::Backlog => backlog::figures::ALL,
+        }
     }
 }

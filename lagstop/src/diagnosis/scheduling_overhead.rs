@@ -5,10 +5,32 @@
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Sample, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
+    figure::{
+        figures,
+        sources::{COUNTED, LAGS, LMDI},
+    },
     growth::{Growth, NoQuiet, quarters},
     say, shell,
 };
 use crate::model::{CgroupId, Nanos, Totals, kernel_version};
+
+figures! {
+    overhead: Share, "scheduling overhead" = "(switching_ns + kept_ns) / capacity_ns", LAGS;
+    mean_switch_cost: Ns, "mean switch cost" = "switching_ns / switches", LAGS;
+    switch_rate: PerSecond, "switches" = "switches / duration_ns", COUNTED;
+    kept_running: Share, "calls that kept the task" = "kept_ns / capacity_ns", COUNTED;
+    cross_cgroup: Share, "switches between cgroups" = "cross_cgroup_switches / switches", COUNTED;
+    involuntary: Share, "involuntary switches" = "involuntary_switches / switches", COUNTED;
+    quiet_overhead: Share, "overhead, quietest quarter" = "overhead in the quarter of the intervals with the least (busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
+    busy_overhead: Share, "overhead, busiest quarter" = "overhead in the quarter with the most", COUNTED;
+    quiet_mean_switch_cost: Ns, "quiet mean switch cost" = "mean_switch_cost in the quiet quarter", COUNTED;
+    busy_mean_switch_cost: Ns, "busy mean switch cost" = "mean_switch_cost in the busy quarter", COUNTED;
+    growth_by_rate: SharePoints, "growth by more switches" = "L · ln(r1 / r0), L = (O1 − O0) / ln(O1 / O0), O = r · c, of quiet (0) and busy (1) quarter", LMDI;
+    growth_by_cost: SharePoints, "growth by dearer switches" = "L · ln(c1 / c0)", LMDI;
+    growth_by_kept: SharePoints, "growth by calls that kept" = "kept_running in the busy quarter − in the quiet one", LMDI;
+    growth_factor: Factor, "growth of switch cost" = "O1 / O0", LMDI;
+    payer: Share, "pays" = "switch cost of the cgroup / switch cost of all cgroups", COUNTED;
+}
 
 /// Payers that are named.
 const TOP: usize = 5;
@@ -154,17 +176,14 @@ fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &
     let cross = tasks.cross_cgroup_switches.map(|cross| cross as f64 / tasks.switches as f64);
     let involuntary = tasks.involuntary_switches as f64 / tasks.switches as f64;
     vec![
-        Figure::measured("overhead", "overhead", whole.overhead(), Unit::Share, why_not)
-            .note("of the time of all CPUs"),
-        Figure::measured("mean_switch_cost", "mean switch cost", mean_cost(whole), Unit::Ns, why_not)
-            .note("pick + swap, calls that switched"),
-        Figure::new("switch_rate", "switches", whole.switches as f64 / seconds, Unit::PerSecond)
+        figures::overhead.measured(whole.overhead(), why_not).note("of the time of all CPUs"),
+        figures::mean_switch_cost.measured(mean_cost(whole), why_not).note("pick + swap, calls that switched"),
+        figures::switch_rate
+            .is(whole.switches as f64 / seconds)
             .note(format!("{} per CPU", Unit::PerSecond.show(whole.rate()))),
-        Figure::measured("kept_running", "calls that kept the task", whole.kept(), Unit::Share, why_not)
-            .note("part of the overhead"),
-        Figure::measured("cross_cgroup", "switches between cgroups", cross, Unit::Share, why_not)
-            .note("of all switches"),
-        Figure::new("involuntary", "involuntary switches", involuntary, Unit::Share).note("of all switches"),
+        figures::kept_running.measured(whole.kept(), why_not).note("part of the overhead"),
+        figures::cross_cgroup.measured(cross, why_not).note("of all switches"),
+        figures::involuntary.is(involuntary).note("of all switches"),
     ]
 }
 
@@ -179,23 +198,18 @@ fn compared(quiet: &Sample, busy: &Sample, growth: Option<&Growth>) -> Vec<Figur
         )
     };
     let mut figures = vec![
-        Figure::measured("quiet_overhead", "overhead, quietest quarter", quiet.overhead(), Unit::Share, nothing)
-            .note(described(quiet)),
-        Figure::measured("busy_overhead", "overhead, busiest quarter", busy.overhead(), Unit::Share, nothing)
-            .note(described(busy)),
-        Figure::measured("quiet_mean_switch_cost", "quiet mean switch cost", mean_cost(quiet), Unit::Ns, nothing),
-        Figure::measured("busy_mean_switch_cost", "busy mean switch cost", mean_cost(busy), Unit::Ns, nothing),
+        figures::quiet_overhead.measured(quiet.overhead(), nothing).note(described(quiet)),
+        figures::busy_overhead.measured(busy.overhead(), nothing).note(described(busy)),
+        figures::quiet_mean_switch_cost.measured(mean_cost(quiet), nothing),
+        figures::busy_mean_switch_cost.measured(mean_cost(busy), nothing),
     ];
     if let Some(growth) = growth {
         let times = |factor: f64, what: &str| format!("{} {what}", Unit::Factor.show(factor));
         figures.extend([
-            Figure::new("growth_by_rate", "growth by more switches", growth.by_rate, Unit::SharePoints)
-                .note(times(growth.rate_factor, "as many")),
-            Figure::new("growth_by_cost", "growth by dearer switches", growth.by_cost, Unit::SharePoints)
-                .note(times(growth.cost_factor, "as dear")),
-            Figure::new("growth_by_kept", "growth by calls that kept", growth.by_kept, Unit::SharePoints),
-            Figure::new("growth_factor", "growth of switch cost", growth.factor, Unit::Factor)
-                .note("the product of the two"),
+            figures::growth_by_rate.is(growth.by_rate).note(times(growth.rate_factor, "as many")),
+            figures::growth_by_cost.is(growth.by_cost).note(times(growth.cost_factor, "as dear")),
+            figures::growth_by_kept.is(growth.by_kept),
+            figures::growth_factor.is(growth.factor).note("the product of the two"),
         ]);
     }
     figures
@@ -220,7 +234,7 @@ fn payers(observations: &Observations) -> Vec<Figure> {
             Unit::Cores.show(cost.cores(observations.span.duration_ns).0),
             Unit::PerSecond.show(observed.totals.switches as f64 / observations.span.duration_ns.seconds())
         );
-        Some(Figure::new("payer", "pays", share, Unit::Share).of(observed.subject(id)).note(note))
+        Some(figures::payer.is(share).of(observed.subject(id)).note(note))
     };
     payers.iter().take(TOP).filter_map(figure).collect()
 }

@@ -74,6 +74,14 @@ macro_rules! thresholds {
         }
 
         impl Limit {
+            /// The one of this name, where it decides a severity.
+            pub fn by_name(name: &str) -> Option<Self> {
+                match name {
+                    $(stringify!($name) => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
             const fn definition(self) -> LimitDefinition {
                 match self {
                     $(Self::$name => LimitDefinition {

@@ -4,8 +4,22 @@
 //! used against needed, by whatever cause; this is the cost of switches alone, and the smaller of the two.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit, confidence::Basis, say,
+    Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
+    confidence::Basis,
+    figure::{
+        figures,
+        sources::{COUNTED, LAGS},
+    },
+    say,
 };
+
+figures! {
+    perceived_utilisation: Share, "perceived utilisation" = "busy_ns / capacity_ns", LAGS;
+    effective_utilisation: Share, "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
+    cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
+    share_of_used: Share, "share of what looks used" = "(switching_ns + kept_ns) / busy_ns", LAGS;
+    gap: Share, "gap: switching per work" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
+}
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
@@ -91,27 +105,20 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         subject: Subject::Host,
         verdict,
         measured: vec![
-            Figure::new("perceived_utilisation", "perceived utilisation", perceived, Unit::Share)
+            figures::perceived_utilisation
+                .is(perceived)
                 .note("of the time of all CPUs that was not idle: what other tools show"),
-            Figure::measured("effective_utilisation", "effective utilisation", effective, Unit::Share, &why_not)
-                .note("the same without the cost of switches"),
-            Figure::measured("cores_lost", "lost to switching", lost_cores, Unit::Cores, &why_not)
+            figures::effective_utilisation.measured(effective, &why_not).note("the same without the cost of switches"),
+            figures::cores_lost
+                .measured(lost_cores, &why_not)
                 .note(format!("of {}", say::plural(observations.cpus(), "core"))),
-            Figure::measured(
-                "share_of_used",
-                "share of what looks used",
-                of_used,
-                Unit::Share,
-                if overhead.is_none() { &why_not } else { "nothing was used" },
-            ),
-            Figure::measured(
-                "gap",
-                "gap: switching per work",
-                gap.filter(|gap| gap.is_finite()),
-                Unit::Share,
-                if overhead.is_none() { &why_not } else { "there was no work" },
-            )
-            .note("100 % is twice as much used as worked"),
+            figures::share_of_used.measured(of_used, if overhead.is_none() { &why_not } else { "nothing was used" }),
+            figures::gap
+                .measured(
+                    gap.filter(|gap| gap.is_finite()),
+                    if overhead.is_none() { &why_not } else { "there was no work" },
+                )
+                .note("100 % is twice as much used as worked"),
         ],
         threshold: [Limit::utilisation_gap_warn, Limit::utilisation_gap_critical, Limit::full_utilisation]
             .map(|limit| thresholds.state(limit))

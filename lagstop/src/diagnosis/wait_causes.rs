@@ -1,14 +1,25 @@
 //! Rule: whether those that wait are contended, throttled or stolen from, before a neighbour is blamed.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
+    Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
     confidence::Basis,
+    figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
     say, shell,
 };
 use crate::model::CgroupId;
 
-/// Throttled cgroups that are named.
+figures! {
+    behind_others: Tasks, "waiting behind other cgroups" = "runq_wait_ns / duration_ns − behind_itself − in_throttled − behind_unknown", COUNTED;
+    behind_unknown: Tasks, "waiting behind whom is not known" = "Σ wait of a cgroup on CPUs that it does not crowd · its CPU time there / least busy time of a CPU / duration_ns", "an estimate: docs/diagnose.md";
+    behind_itself: Tasks, "waiting behind their own" = "Σ wait of a cgroup on a CPU · its CPU time there / busy time there / duration_ns", "an estimate: docs/diagnose.md";
+    in_throttled: Tasks, "waiting in throttled cgroups" = "Σ run-queue wait of throttled cgroups / duration_ns", COUNTED;
+    steal: Share, "taken by a hypervisor" = "steal_ns / (capacity_ns + steal_ns)", COUNTED;
+    throttled: Share, "throttled" = "nr_throttled / nr_periods of the cgroup", COUNTED;
+    pressure: Share, "some task waits (PSI some)" = "pressure_some_ns / the time of the intervals in which it was read", COUNTED;
+}
+
+/// Cgroups that are named, of those that were throttled, and of those under pressure.
 const TOP: usize = 5;
 /// Throttled cgroups that a command is written out for.
 const COMMANDS: usize = 3;
@@ -80,7 +91,9 @@ impl Waiting {
 impl<'a> Causes<'a> {
     fn of(observations: &'a Observations, thresholds: &Thresholds) -> Self {
         let is_throttled = |observed: &Observed| {
-            observed.throttled_share().filter(|&share| share >= thresholds.throttled_warn && observed.throttled > 1)
+            observed
+                .throttled_share()
+                .filter(|&share| share >= thresholds.throttled_warn && observed.files.nr_throttled > Some(1))
         };
         let mut throttled: Vec<(CgroupId, &Observed, f64)> = observations
             .cgroups
@@ -104,12 +117,9 @@ impl<'a> Causes<'a> {
             }
         }
         let host = observations.host.as_ref();
-        let capacity = observations.whole().capacity_ns;
         Self {
             waiting: host.and_then(|host| host.totals.runq_wait_ns).map(|_| waiting),
-            steal: host
-                .and_then(|host| host.steal_ns)
-                .map(|steal| steal.0 as f64 / (capacity + steal.0 as f64).max(1.0)),
+            steal: stolen(observations),
             throttled,
         }
     }
@@ -161,25 +171,24 @@ impl<'a> Causes<'a> {
 
     fn measured(&self, observations: &Observations) -> Vec<Figure> {
         let why = observations.session.why_not("run-queue wait");
-        let waiting = |name, label, part: fn(Waiting) -> f64| {
-            Figure::measured(name, label, self.waiting.map(part), Unit::Tasks, &why)
-        };
+        let waiting =
+            |figure: &FigureDefinition, part: fn(Waiting) -> f64| figure.measured(self.waiting.map(part), &why);
         let mut figures = vec![
-            waiting("behind_others", "waiting behind other cgroups", |waiting| waiting.others),
-            waiting("behind_itself", "waiting behind their own", |waiting| waiting.itself),
-            waiting("in_throttled", "waiting in throttled cgroups", |waiting| waiting.throttled),
-            waiting("behind_unknown", "waiting behind whom is not known", |waiting| waiting.unknown),
-            Figure::measured("steal", "taken by a hypervisor", self.steal, Unit::Share, "the kernel does not say")
-                .note("of the time of all CPUs"),
+            waiting(&figures::behind_others, |waiting| waiting.others),
+            waiting(&figures::behind_itself, |waiting| waiting.itself),
+            waiting(&figures::in_throttled, |waiting| waiting.throttled),
+            waiting(&figures::behind_unknown, |waiting| waiting.unknown),
+            figures::steal.measured(self.steal, "the kernel does not say").note("of the time of all CPUs"),
         ];
         figures.extend(self.throttled.iter().take(TOP).map(|&(id, observed, share)| {
             let quota = observed.quota_ns.map(|quota| format!(", quota {}", Unit::Cores.show(quota.seconds())));
-            Figure::new("throttled", "throttled", share, Unit::Share).of(observed.subject(id)).note(format!(
+            figures::throttled.is(share).of(observed.subject(id)).note(format!(
                 "of {} periods{}",
-                say::count(observed.periods),
+                say::count(observed.files.nr_periods.unwrap_or_default()),
                 quota.unwrap_or_default()
             ))
         }));
+        figures.extend(pressed(observations));
         figures
     }
 
@@ -210,6 +219,30 @@ impl<'a> Causes<'a> {
         }
         advice
     }
+}
+
+/// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
+pub(super) fn stolen(observations: &Observations) -> Option<f64> {
+    let steal = observations.host.as_ref()?.steal_ns?.0 as f64;
+    Some(steal / (observations.whole().capacity_ns + steal).max(1.0))
+}
+
+/// The cgroups whose tasks, by the kernel's own figures, waited for most of the time.
+fn pressed(observations: &Observations) -> Vec<Figure> {
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+    let mut all: Vec<(CgroupId, &Observed, f64)> = rated
+        .filter_map(|(&id, observed)| Some((id, observed, observed.pressure()?.0)))
+        .filter(|(.., some)| *some > 0.0)
+        .collect();
+    all.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
+    let figure = |(id, observed, some): (CgroupId, &Observed, f64)| {
+        let note = match observed.pressure().and_then(|(_, full)| full) {
+            Some(full) => format!("of the time; in {} of it some waited and none ran (PSI full)", say::percent(full)),
+            None => "of the time".to_owned(),
+        };
+        figures::pressure.is(some).of(observed.subject(id)).note(note)
+    };
+    all.into_iter().take(TOP).map(figure).collect()
 }
 
 #[cfg(test)]

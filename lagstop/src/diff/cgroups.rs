@@ -82,7 +82,7 @@ impl CgroupChanges {
 }
 
 fn lone(name: &str, series: &OfCgroup, side: &Side) -> Lone {
-    Lone { name: name.to_owned(), cpu_cores: per_time(series, side, Amount::CpuTime) }
+    Lone { name: name.to_owned(), cpu_cores: per_time(series, side, Amount::CPU_TIME) }
 }
 
 fn moved(before: (&OfCgroup, &Side), after: (&OfCgroup, &Side)) -> f64 {
@@ -91,11 +91,11 @@ fn moved(before: (&OfCgroup, &Side), after: (&OfCgroup, &Side)) -> f64 {
         let change = per_time(after.0, after.1, amount) - per_time(before.0, before.1, amount);
         if is_measured { change.abs() } else { 0.0 }
     };
-    [Amount::CpuTime, Amount::SwitchCost, Amount::RunqWait].map(change).iter().sum()
+    [Amount::CPU_TIME, Amount::SWITCH_COST, Amount::RUNQ_WAIT].map(change).iter().sum()
 }
 
 /// An amount of time, over the time of the recording.
 fn per_time(series: &OfCgroup, side: &Side, amount: Amount) -> f64 {
-    let time = side.host.sums()[Amount::Duration as usize];
-    if time > 0.0 { series.sums()[amount as usize] / time } else { 0.0 }
+    let time = side.host.sums()[Amount::DURATION.place()];
+    if time > 0.0 { series.sums()[amount.place()] / time } else { 0.0 }
 }

@@ -175,7 +175,7 @@ impl<'a> Comparer<'a> {
         before: &Series<{ Amount::OF_CGROUP }>,
         after: &Series<{ Amount::OF_CGROUP }>,
     ) -> Vec<Change> {
-        self.changes(Subject::Cgroup, Figure::OF_CGROUP, before, after)
+        self.changes(Subject::Cgroup, &Figure::of_cgroup(), before, after)
     }
 
     fn changes<const N: usize>(
@@ -186,7 +186,13 @@ impl<'a> Comparer<'a> {
         after: &Series<N>,
     ) -> Vec<Change> {
         let (before, after) = (View::new(&self.before, before), View::new(&self.after, after));
-        figures.iter().map(|figure| self.change(&figure.made(subject), &before, &after).rounded()).collect()
+        let change = |&figure: &Figure| {
+            let change = self.change(&figure.made(subject), &before, &after).rounded();
+            // What files count is left out where neither recording has it: most have not.
+            let is_there = change.before.is_some() || change.after.is_some() || !figure.is_of_files();
+            is_there.then_some(change)
+        };
+        figures.iter().filter_map(change).collect()
     }
 
     fn change<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Change {

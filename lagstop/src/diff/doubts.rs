@@ -100,7 +100,7 @@ fn within(side: &Side, which: &str, doubts: &mut Vec<String>) {
     }
     let lost = &side.lost;
     let without_cost = lost.entries.saturating_add(lost.exits).saturating_add(lost.switches);
-    let switches = side.host.sums()[super::series::Amount::Switches as usize];
+    let switches = side.host.sums()[super::series::Amount::SWITCHES.place()];
     if without_cost as f64 > LOST_MATTERS * switches {
         doubts.push(format!(
             "In the {which} recording {without_cost} switches of {switches:.0} have no cost, or a part of it: costs are too low."

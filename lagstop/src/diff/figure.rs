@@ -1,6 +1,7 @@
 //! The figures that are compared, and of which sums each is the ratio.
 
 use super::{change::Unit, series::Amount};
+use crate::model::{Counter, FileCounters};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(super) enum Figure {
     MeanAcceptWait,
     PerceivedUtilisation,
     EffectiveUtilisation,
+    /// The share of time that one of [`FileCounters::COUNTERS`] is.
+    File(usize),
 }
 
 /// Whose figures are compared.
@@ -63,7 +66,7 @@ impl Figure {
         Self::PerceivedUtilisation,
         Self::EffectiveUtilisation,
     ];
-    pub(super) const OF_CGROUP: &[Self] = &[
+    const OF_CGROUP: &[Self] = &[
         Self::Overhead,
         Self::MeanSwitchCost,
         Self::PickFunctionCost,
@@ -75,14 +78,24 @@ impl Figure {
         Self::MeanAcceptWait,
     ];
 
-    pub(super) const fn made(self, subject: Subject) -> Made {
+    /// All of a cgroup.
+    pub(super) fn of_cgroup() -> Vec<Self> {
+        let files = (0..FileCounters::COUNT).filter(|&n| FileCounters::COUNTERS[n].is_compared).map(Self::File);
+        Self::OF_CGROUP.iter().copied().chain(files).collect()
+    }
+
+    pub(super) const fn is_of_files(self) -> bool {
+        matches!(self, Self::File(_))
+    }
+
+    pub(super) fn made(self, subject: Subject) -> Made {
         const PER_SECOND: f64 = 1e9;
         let work = Made {
             name: "",
             label: "",
             unit: Unit::Share,
-            part: Amount::Busy,
-            whole: Amount::Capacity,
+            part: Amount::BUSY,
+            whole: Amount::CAPACITY,
             factor: 1.0,
             comes_from: "CPU time",
             way: None,
@@ -92,26 +105,26 @@ impl Figure {
         let cost = Made { comes_from: "switch cost", way: Some(Way::SwitchCost), ..price };
         match self {
             Self::Overhead => {
-                let made = Made { name: "overhead", label: "overhead", part: Amount::SwitchCost, ..cost };
+                let made = Made { name: "overhead", label: "overhead", part: Amount::SWITCH_COST, ..cost };
                 match subject {
                     Subject::Host => made,
-                    Subject::Cgroup => Made { unit: Unit::Cores, whole: Amount::Duration, ..made },
+                    Subject::Cgroup => Made { unit: Unit::Cores, whole: Amount::DURATION, ..made },
                 }
             }
             Self::MeanSwitchCost => Made {
                 name: "mean_switch_cost",
                 label: "mean switch cost",
                 unit: Unit::Ns,
-                part: Amount::Switching,
-                whole: Amount::Switches,
+                part: Amount::SWITCHING,
+                whole: Amount::SWITCHES,
                 ..cost
             },
             Self::PickFunctionCost => Made {
                 name: "pick_function_cost",
                 label: "pick function",
                 unit: Unit::Ns,
-                part: Amount::PickFunction,
-                whole: Amount::Switches,
+                part: Amount::PICK_FUNCTION,
+                whole: Amount::SWITCHES,
                 comes_from: "pick function cost",
                 way: Some(Way::PickFunction),
                 ..price
@@ -120,8 +133,8 @@ impl Figure {
                 name: "switch_rate",
                 label: "switches",
                 unit: Unit::PerSecond,
-                part: Amount::Switches,
-                whole: Amount::Duration,
+                part: Amount::SWITCHES,
+                whole: Amount::DURATION,
                 factor: PER_SECOND,
                 comes_from: "switches",
                 ..work
@@ -130,16 +143,16 @@ impl Figure {
                 name: "cpu",
                 label: "CPU time",
                 unit: Unit::Cores,
-                part: Amount::CpuTime,
-                whole: Amount::Duration,
+                part: Amount::CPU_TIME,
+                whole: Amount::DURATION,
                 ..work
             },
             Self::WaitPerCpu => Made {
                 name: "wait_per_cpu",
                 label: "wait per CPU time",
                 unit: Unit::Factor,
-                part: Amount::RunqWait,
-                whole: Amount::CpuTime,
+                part: Amount::RUNQ_WAIT,
+                whole: Amount::CPU_TIME,
                 comes_from: "run-queue wait",
                 ..price
             },
@@ -147,8 +160,8 @@ impl Figure {
                 name: "mean_wait",
                 label: "mean run-queue wait",
                 unit: Unit::Ns,
-                part: Amount::RunqWait,
-                whole: Amount::RunqWaits,
+                part: Amount::RUNQ_WAIT,
+                whole: Amount::RUNQ_WAITS,
                 comes_from: "run-queue wait",
                 ..price
             },
@@ -156,8 +169,8 @@ impl Figure {
                 name: "migration_rate",
                 label: "migrations",
                 unit: Unit::PerSecond,
-                part: Amount::Migrations,
-                whole: Amount::Duration,
+                part: Amount::MIGRATIONS,
+                whole: Amount::DURATION,
                 factor: PER_SECOND,
                 comes_from: "migrations",
                 ..price
@@ -166,18 +179,28 @@ impl Figure {
                 name: "mean_accept_wait",
                 label: "mean accept wait",
                 unit: Unit::Ns,
-                part: Amount::AcceptWait,
-                whole: Amount::Accepts,
+                part: Amount::ACCEPT_WAIT,
+                whole: Amount::ACCEPTS,
                 comes_from: "accept wait",
                 ..price
             },
+            Self::File(n) => {
+                let Counter { name, column, .. } = FileCounters::COUNTERS[n];
+                Made {
+                    name: name.trim_end_matches("_ns"),
+                    label: column.map_or(name, |column| column.name),
+                    part: Amount::file(n),
+                    whole: Amount::file_time(n),
+                    ..price
+                }
+            }
             Self::PerceivedUtilisation => {
                 Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
             }
             Self::EffectiveUtilisation => Made {
                 name: "effective_utilisation",
                 label: "effective utilisation",
-                part: Amount::Work,
+                part: Amount::WORK,
                 comes_from: "switch cost",
                 way: Some(Way::SwitchCost),
                 ..work
@@ -190,10 +213,11 @@ impl Amount {
     /// What a figure divides by.
     pub(super) const fn singular(self) -> &'static str {
         match self {
-            Self::Switches => "switch",
-            Self::RunqWaits => "wait",
-            Self::Accepts => "connection",
-            Self::CpuTime => "CPU time",
+            Self::SWITCHES => "switch",
+            Self::RUNQ_WAITS => "wait",
+            Self::ACCEPTS => "connection",
+            Self::CPU_TIME => "CPU time",
+            _ if self.is_file_time() => "reading of it, or several cgroups have this name",
             _ => "time",
         }
     }

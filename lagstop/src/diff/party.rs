@@ -87,7 +87,7 @@ impl<'a, const N: usize> View<'a, N> {
 
 /// The figure that `made` describes, of a subject's sums and the host's. `None` of nothing.
 fn ratio(made: &Made, own: &[f64], host: &[f64]) -> Option<f64> {
-    let sum = |amount: Amount| own.get(amount as usize).or_else(|| host.get(amount as usize)).copied();
+    let sum = |amount: Amount| own.get(amount.place()).or_else(|| host.get(amount.place())).copied();
     let whole = sum(made.whole).filter(|whole| *whole > 0.0)?;
     Some(made.factor * (sum(made.part)? / whole)).filter(|figure| figure.is_finite())
 }

@@ -1,51 +1,86 @@
 //! What is added up of each piece.
 
 use crate::{
-    model::{Host, Interval, Nanos, Totals},
+    model::{Cgroup, FileCounters, Host, Interval, Nanos, Totals},
     stats::Resamples,
 };
 
 /// Something that is added up. The first [`Amount::OF_CGROUP`] are a cgroup's and the host's, the others the host's alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Amount {
-    /// Of the host, without idle's.
-    SwitchCost,
-    /// Of that, in calls that switched.
-    Switching,
-    /// Of the host, without those from idle.
-    Switches,
-    PickFunction,
-    CpuTime,
-    RunqWaits,
-    RunqWait,
-    Migrations,
-    Accepts,
-    AcceptWait,
-    Duration,
-    Capacity,
-    Busy,
-    /// Busy time without the switch cost.
-    Work,
-}
+pub(super) struct Amount(usize);
 
 impl Amount {
-    pub(super) const OF_CGROUP: usize = Self::Duration as usize;
-    pub(super) const OF_HOST: usize = Self::Work as usize + 1;
+    /// Of the host, without idle's.
+    pub(super) const SWITCH_COST: Self = Self(0);
+    /// Of that, in calls that switched.
+    pub(super) const SWITCHING: Self = Self(1);
+    /// Of the host, without those from idle.
+    pub(super) const SWITCHES: Self = Self(2);
+    pub(super) const PICK_FUNCTION: Self = Self(3);
+    pub(super) const CPU_TIME: Self = Self(4);
+    pub(super) const RUNQ_WAITS: Self = Self(5);
+    pub(super) const RUNQ_WAIT: Self = Self(6);
+    pub(super) const MIGRATIONS: Self = Self(7);
+    pub(super) const ACCEPTS: Self = Self(8);
+    pub(super) const ACCEPT_WAIT: Self = Self(9);
+    const FILES: usize = 10;
+    /// The counters of files, and the time in which each was read.
+    pub(super) const OF_CGROUP: usize = Self::FILES + 2 * FileCounters::COUNT;
+    pub(super) const DURATION: Self = Self(Self::OF_CGROUP);
+    pub(super) const CAPACITY: Self = Self(Self::OF_CGROUP + 1);
+    pub(super) const BUSY: Self = Self(Self::OF_CGROUP + 2);
+    /// Busy time without the switch cost.
+    pub(super) const WORK: Self = Self(Self::OF_CGROUP + 3);
+    pub(super) const OF_HOST: usize = Self::OF_CGROUP + 4;
+
+    /// One of [`FileCounters::COUNTERS`].
+    pub(super) const fn file(counter: usize) -> Self {
+        Self(Self::FILES + counter)
+    }
+
+    /// The time in which it was read.
+    pub(super) const fn file_time(counter: usize) -> Self {
+        Self(Self::FILES + FileCounters::COUNT + counter)
+    }
+
+    pub(super) const fn is_file_time(self) -> bool {
+        self.0 >= Self::FILES + FileCounters::COUNT && self.0 < Self::OF_CGROUP
+    }
+
+    /// Its place among all.
+    pub(super) const fn place(self) -> usize {
+        self.0
+    }
 }
 
 /// Amounts of one interval. `None` is not measured.
 pub(super) type Amounts<const N: usize> = [Option<f64>; N];
 
-pub(super) fn of_cgroup(totals: &Totals) -> Amounts<{ Amount::OF_CGROUP }> {
+pub(super) fn of_cgroup(cgroup: &Cgroup, duration: Nanos) -> Amounts<{ Amount::OF_CGROUP }> {
+    let totals = &cgroup.totals;
     let cost = totals.switch_cost();
-    of_totals(totals, totals.switches, cost, cost.map(|cost| cost.saturating_sub(totals.kept_ns.unwrap_or_default())))
+    of_totals(
+        totals,
+        &cgroup.files,
+        duration,
+        totals.switches,
+        cost,
+        cost.map(|cost| cost.saturating_sub(totals.kept_ns.unwrap_or_default())),
+    )
 }
 
 pub(super) fn of_host(interval: &Interval) -> Amounts<{ Amount::OF_HOST }> {
     let host: &Host = &interval.host;
     let cost = host.overhead_ns();
     let kept = host.totals.kept_ns.unwrap_or_default().saturating_sub(host.idle.kept_ns.unwrap_or_default());
-    let totals = of_totals(&host.totals, host.task_switches(), cost, cost.map(|cost| cost.saturating_sub(kept)));
+    let totals = of_totals(
+        &host.totals,
+        &FileCounters::default(),
+        Nanos::ZERO,
+        host.task_switches(),
+        cost,
+        cost.map(|cost| cost.saturating_sub(kept)),
+    );
     let work = cost.map(|cost| host.busy_ns.saturating_sub(cost));
     let time = [Some(interval.duration_ns), Some(host.capacity()), Some(host.busy_ns), work].map(|time| time.map(real));
     std::array::from_fn(|n| match n.checked_sub(Amount::OF_CGROUP) {
@@ -56,13 +91,15 @@ pub(super) fn of_host(interval: &Interval) -> Amounts<{ Amount::OF_HOST }> {
 
 fn of_totals(
     totals: &Totals,
+    files: &FileCounters,
+    duration: Nanos,
     switches: u64,
     cost: Option<Nanos>,
     switching: Option<Nanos>,
 ) -> Amounts<{ Amount::OF_CGROUP }> {
     let count = |count: Option<u64>| count.map(|count| count as f64);
-    // In the order of `Amount`.
-    [
+    let totals = [
+        // In the order of `Amount`.
         cost.map(real),
         switching.map(real),
         Some(switches as f64),
@@ -73,7 +110,14 @@ fn of_totals(
         count(totals.migrations),
         count(totals.accepts),
         totals.accept_wait_ns.map(real),
-    ]
+    ];
+    // A file may not have been read in each interval: what it counted is held against the time in which it was.
+    let files = files.figures();
+    let counted = files.map(|figure| Some(figure.unwrap_or_default() as f64));
+    let read = files.map(|figure| Some(figure.map_or(0.0, |_| real(duration))));
+    let mut all = [None; Amount::OF_CGROUP];
+    all.iter_mut().zip(totals.into_iter().chain(counted).chain(read)).for_each(|(into, amount)| *into = amount);
+    all
 }
 
 const fn real(time: Nanos) -> f64 {
@@ -113,6 +157,15 @@ impl<const N: usize> Series<N> {
         }
     }
 
+    /// Forgets what several cgroups at once make no sum of.
+    pub(super) fn forget_files(&mut self) {
+        let counters = FileCounters::COUNTERS.iter().enumerate().filter(|(_, counter)| !counter.adds_up);
+        let places = counters.flat_map(|(n, _)| [Amount::file(n), Amount::file_time(n)].map(Amount::place));
+        for place in places {
+            self.pieces.iter_mut().for_each(|(_, sums)| sums[place] = 0.0);
+        }
+    }
+
     fn add_sums(&mut self, piece: u32, more: &[f64; N]) {
         let place = match self.pieces.last() {
             Some((last, _)) if *last < piece => Err(self.pieces.len()),
@@ -126,7 +179,7 @@ impl<const N: usize> Series<N> {
 
     /// An amount in each of so many pieces. `None` where it is another subject's.
     pub(super) fn values(&self, amount: Amount, pieces: usize) -> Option<Vec<f64>> {
-        let amount = amount as usize;
+        let amount = amount.place();
         (amount < N).then(|| {
             let mut values = vec![0.0; pieces];
             for (piece, sums) in &self.pieces {
@@ -140,7 +193,7 @@ impl<const N: usize> Series<N> {
 
     /// Was it measured in all intervals? Those of other subjects than this one's count as measured.
     pub(super) fn is_measured(&self, amount: Amount) -> bool {
-        self.is_measured.get(amount as usize).copied().unwrap_or(true)
+        self.is_measured.get(amount.place()).copied().unwrap_or(true)
     }
 
     /// Over all pieces.
@@ -180,29 +233,29 @@ mod tests {
         other.add(1, &[Some(100.0), Some(1.0)]);
         series.merge(&other);
         assert_eq!(series.pieces, [(0, [5.0, 0.0]), (1, [100.0, 1.0]), (2, [11.0, 2.0])]);
-        assert_eq!(series.values(Amount::SwitchCost, 4), Some(vec![5.0, 100.0, 11.0, 0.0]));
-        assert_eq!(series.values(Amount::Work, 4), None);
+        assert_eq!(series.values(Amount::SWITCH_COST, 4), Some(vec![5.0, 100.0, 11.0, 0.0]));
+        assert_eq!(series.values(Amount::WORK, 4), None);
         assert_eq!(series.sums()[0], 116.0);
-        assert!(series.is_measured(Amount::SwitchCost) && !series.is_measured(Amount::Switching));
+        assert!(series.is_measured(Amount::SWITCH_COST) && !series.is_measured(Amount::SWITCHING));
     }
 
     #[test]
     fn amounts_make_the_models_own_figures() {
         let interval = &super::super::fixture::Load::default().intervals(1, 1)[0];
         let sums = of_host(interval);
-        let over = |part: Amount, whole: Amount| sums[part as usize].unwrap() / sums[whole as usize].unwrap();
+        let over = |part: Amount, whole: Amount| sums[part.place()].unwrap() / sums[whole.place()].unwrap();
         let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs();
         let host = &interval.host;
-        assert!(close(over(Amount::SwitchCost, Amount::Capacity), host.overhead().unwrap()));
-        assert!(close(over(Amount::Work, Amount::Capacity), host.effective_utilisation().unwrap()));
-        assert!(close(over(Amount::Busy, Amount::Capacity), host.perceived_utilisation()));
-        let mean = over(Amount::Switching, Amount::Switches);
+        assert!(close(over(Amount::SWITCH_COST, Amount::CAPACITY), host.overhead().unwrap()));
+        assert!(close(over(Amount::WORK, Amount::CAPACITY), host.effective_utilisation().unwrap()));
+        assert!(close(over(Amount::BUSY, Amount::CAPACITY), host.perceived_utilisation()));
+        let mean = over(Amount::SWITCHING, Amount::SWITCHES);
         assert_eq!(mean as u64, host.mean_switch_cost().unwrap().0);
         let totals = &interval.cgroups[0].totals;
-        let sums = of_cgroup(totals);
-        let mean = sums[Amount::Switching as usize].unwrap() / sums[Amount::Switches as usize].unwrap();
+        let sums = of_cgroup(&interval.cgroups[0], interval.duration_ns);
+        let mean = sums[Amount::SWITCHING.place()].unwrap() / sums[Amount::SWITCHES.place()].unwrap();
         assert_eq!(mean as u64, totals.mean_switch_cost().unwrap().0);
-        let mean = sums[Amount::RunqWait as usize].unwrap() / sums[Amount::RunqWaits as usize].unwrap();
+        let mean = sums[Amount::RUNQ_WAIT.place()].unwrap() / sums[Amount::RUNQ_WAITS.place()].unwrap();
         assert_eq!(mean as u64, totals.mean_runq_wait().unwrap().0);
     }
 }

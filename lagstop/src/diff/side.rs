@@ -1,7 +1,7 @@
 //! One of the two recordings, added up as it goes by.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
     sync::Arc,
 };
 
@@ -77,11 +77,11 @@ impl Side {
         add_way(&mut self.switch_cost_ways, interval.switch_cost_way.as_ref());
         add_way(&mut self.pick_function_ways, interval.pick_function_way.as_ref());
         for cgroup in &interval.cgroups {
-            self.add_cgroup(piece, cgroup);
+            self.add_cgroup(piece, cgroup, interval.duration_ns);
         }
     }
 
-    fn add_cgroup(&mut self, piece: usize, cgroup: &Cgroup) {
+    fn add_cgroup(&mut self, piece: usize, cgroup: &Cgroup, duration: Nanos) {
         let known = self.by_id.get(&cgroup.id).copied().filter(|&at| self.cgroups[at].path == cgroup.path);
         let at = known.unwrap_or_else(|| {
             self.cgroups.push(Observed {
@@ -93,7 +93,7 @@ impl Side {
             self.cgroups.len() - 1
         });
         let observed = &mut self.cgroups[at];
-        observed.series.add(piece, &series::of_cgroup(&cgroup.totals));
+        observed.series.add(piece, &series::of_cgroup(cgroup, duration));
         // Names are found out late: the last one known is the best.
         if !cgroup.name.is_empty() && observed.name != cgroup.name {
             observed.name = Arc::clone(&cgroup.name);
@@ -108,7 +108,13 @@ impl Side {
     pub(super) fn by_name(&self) -> BTreeMap<&str, Series<{ Amount::OF_CGROUP }>> {
         let mut by_name: BTreeMap<&str, Series<{ Amount::OF_CGROUP }>> = BTreeMap::new();
         for Observed { path, name, series } in &self.cgroups {
-            by_name.entry(if name.is_empty() { path } else { name }).or_default().merge(series);
+            match by_name.entry(if name.is_empty() { path } else { name }) {
+                Entry::Vacant(none) => _ = none.insert(series.clone()),
+                Entry::Occupied(mut known) => {
+                    known.get_mut().merge(series);
+                    known.get_mut().forget_files();
+                }
+            }
         }
         by_name
     }
@@ -156,7 +162,7 @@ mod tests {
         ] {
             side.add(&Interval { cgroups, ..Interval::default() });
         }
-        let switches = |series: &Series<{ Amount::OF_CGROUP }>| series.sums()[Amount::Switches as usize];
+        let switches = |series: &Series<{ Amount::OF_CGROUP }>| series.sums()[Amount::SWITCHES.place()];
         let named: Vec<(&str, f64)> = side.by_name().iter().map(|(name, series)| (*name, switches(series))).collect();
         assert_eq!(named, [("/pods/x", 10.0), ("web", 7.0), ("y", 300.0)]);
     }

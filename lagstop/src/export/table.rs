@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::{ExportError, row::Row};
 use crate::{
-    model::{Cgroup, Cpu, Host, Interval, Listener, NetworkNamespace, Place, Services, Session, Totals, Workload},
+    model::{
+        Cgroup, Cpu, FileCounters, Host, Interval, Listener, ListenerTotals, NetworkNamespace, Place, Services,
+        Session, Totals, Workload,
+    },
     recording::Epoch,
 };
 
@@ -102,7 +105,11 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
     row.text("levels", levels.map(Arc::from));
     row.text("cpus", of.cpus.clone());
     totals(row, &of.totals);
-    columns! { row, of; tasks: runnable_load load_credit; count: nr_periods nr_throttled; nanos: throttled_ns quota_ns; }
+    columns! { row, of; tasks: runnable_load load_credit; }
+    for (name, figure) in FileCounters::NAMES.into_iter().zip(of.files.figures()) {
+        row.count(name, figure);
+    }
+    columns! { row, of; nanos: quota_ns; }
     row.distribution("switch_cost_", of.switch_cost.as_ref());
     row.distribution("runq_wait_", of.runq_wait.as_ref());
     row.distribution("accept_wait_", of.accept_wait.as_ref());
@@ -162,10 +169,10 @@ fn listener(row: &mut Row, of: &Listener, namespace: Option<&NetworkNamespace>) 
     row.text("address", Arc::<str>::from(of.address.to_string()));
     row.count("cgroup", of.cgroup.map(|cgroup| cgroup.0));
     columns! { row, of; count: sockets backlog backlog_capacity drops; }
-    row.count("established", of.totals.map(|totals| totals.established));
-    row.count("accepts", of.totals.map(|totals| totals.accepts));
-    row.nanos("accept_wait_ns", of.totals.map(|totals| totals.accept_wait_ns));
-    row.count("abandoned", of.totals.map(|totals| totals.abandoned));
-    services(row, of.totals.and_then(|totals| totals.services).as_ref());
+    let figures = of.totals.map(|totals| totals.figures());
+    for (n, name) in ListenerTotals::NAMES.into_iter().enumerate() {
+        row.count(name, figures.and_then(|figures| figures[n]));
+    }
+    services(row, of.services.as_ref());
     row.count("listen_overflows", namespace.and_then(|namespace| namespace.listen_overflows));
 }

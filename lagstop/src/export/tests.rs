@@ -13,7 +13,8 @@ use super::*;
 use crate::{
     diagnosis::fixture,
     model::{
-        Cgroup, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos, Pressure, Workload,
+        Cgroup, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos, Pressure,
+        Services, Workload,
     },
     recording::{Line, SCHEMA, Writer},
 };
@@ -132,7 +133,11 @@ fn leaves(name: &str, value: &serde_json::Value) -> Vec<String> {
 #[test]
 fn nothing_is_left_out() {
     let whole = Host { pressure: Some(Pressure::default()), ..Host::default() };
-    let listener = Listener { totals: Some(ListenerTotals::NOTHING), ..Listener::new(0, ([0; 4], 0).into()) };
+    let listener = Listener {
+        totals: Some(ListenerTotals::default()),
+        services: Some(Services::NONE),
+        ..Listener::new(0, ([0; 4], 0).into())
+    };
     let workload = Some(Arc::new(Workload { pod: Some("p".into()), ..Workload::default() }));
     let (levels, cpus) = (Some([Level::DEFAULT].into()), Some("0".into()));
     let cgroup = Cgroup { workload, levels, cpus, ..Cgroup::default() };

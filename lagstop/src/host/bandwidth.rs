@@ -11,11 +11,21 @@ use std::{
 };
 
 use super::{hierarchy::Version, limits, turn::Turn};
-use crate::model::{CgroupId, Nanos, Throttling};
+use crate::model::{CgroupId, Nanos};
+
+/// What a cgroup's own `cpu.stat` counts of its quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Throttling {
+    pub(super) nr_periods: u64,
+    pub(super) nr_throttled: u64,
+    pub(super) throttled_ns: Nanos,
+    /// CPU time that it may use in each second. `None` without a quota.
+    pub(super) quota_ns: Option<Nanos>,
+}
 
 /// What is known about each cgroup's quota.
 #[derive(Debug)]
-pub struct Bandwidth {
+pub(super) struct Bandwidth {
     version: Version,
     readings: u64,
     known: HashMap<CgroupId, Known>,
@@ -31,23 +41,23 @@ struct Known {
 
 impl Bandwidth {
     /// Nothing known yet.
-    pub fn new(version: Version) -> Self {
+    pub(super) fn new(version: Version) -> Self {
         Self { version, readings: 0, known: HashMap::new() }
     }
 
     /// Begins a reading.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.readings += 1;
     }
 
     /// Forgets those that are not `there` any more.
-    pub fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
+    pub(super) fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
         self.known.retain(|&id, _| there(id));
     }
 
     /// The throttling of a cgroup; `directory` finds where its files are, if that is known. `None` also where a quota is
     /// found that has been there for longer than since the last reading: what it counted is not the interval's alone.
-    pub fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
+    pub(super) fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
         let Self { version, known, .. } = self;
         let known = known.entry(id).or_insert(Known { turn: Turn::first(now), quota: None, last: None });

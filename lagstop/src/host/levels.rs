@@ -15,7 +15,7 @@ use crate::model::{CgroupId, Level};
 
 /// What is known about each cgroup that was seen, and about those above.
 #[derive(Debug)]
-pub struct Levels {
+pub(super) struct Levels {
     hierarchy: Hierarchy,
     cpusets: Option<Hierarchy>,
     readings: u64,
@@ -52,7 +52,7 @@ struct Known {
 
 /// Where a cgroup is in the tree, and on which CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placed {
+pub(super) struct Placed {
     /// See [`crate::model::Cgroup::levels`].
     pub levels: Option<Arc<[Level]>>,
     /// See [`crate::model::Cgroup::cpus`].
@@ -61,7 +61,7 @@ pub struct Placed {
 
 impl Levels {
     /// Nothing known yet.
-    pub fn new(hierarchy: &Hierarchy) -> Self {
+    pub(super) fn new(hierarchy: &Hierarchy) -> Self {
         Self {
             cpusets: hierarchy.with_cpusets(),
             hierarchy: hierarchy.clone(),
@@ -75,7 +75,7 @@ impl Levels {
     }
 
     /// Begins a reading: reads those whose turn it is.
-    pub fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.readings += 1;
         let Self { hierarchy, cpusets, readings, nodes, changes, cpus, .. } = self;
         for (path, node) in nodes.iter_mut().filter(|(_, node)| node.turn.has_come(*readings)) {
@@ -84,7 +84,7 @@ impl Levels {
     }
 
     /// Forgets those that are not `there` any more, and those above that nobody needs.
-    pub fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
+    pub(super) fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
         let before = self.known.len();
         self.known.retain(|&id, _| there(id));
         if self.known.len() < before {
@@ -96,7 +96,7 @@ impl Levels {
     }
 
     /// What is known of the cgroup at `path`.
-    pub fn of(&mut self, id: CgroupId, path: &Arc<str>) -> Placed {
+    pub(super) fn of(&mut self, id: CgroupId, path: &Arc<str>) -> Placed {
         // The row that others share is no cgroup, and a path that was cut leads nowhere.
         if id == CgroupId::OTHER || path.starts_with('…') {
             return Placed::default();

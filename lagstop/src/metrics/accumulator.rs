@@ -120,6 +120,7 @@ impl Accumulator {
         let new = || CgroupSeries::new(Labels::of_cgroup(&OTHER.into(), None).into());
         let other = self.other.get_or_insert_with(new);
         other.add(cgroup);
+        other.files.add_beside(&other.told(cgroup));
         if let Some(credit) = cgroup.load_credit {
             other.load_credit = Some(other.load_credit.unwrap_or(0.0) + credit.0);
         }
@@ -156,6 +157,7 @@ impl Own {
             series.labels = Labels::of_cgroup(&cgroup.path, self.workload.as_deref()).into();
         }
         series.add(cgroup);
+        series.files.add_known(&series.told(cgroup));
         series.load_credit = cgroup.load_credit.map(|credit| credit.0).or(series.load_credit);
         series.is_light = is_light.or(series.is_light);
         series.quota = cgroup.quota_ns;

@@ -1,12 +1,13 @@
-//! Every metric: what it is called, what it says, and where it is in a snapshot. `docs/metrics.md` has the same table.
+//! Every metric: what it is called, what it says, and where it is in a snapshot. Those of counters are declared with the
+//! counters; `docs/metrics.md` is made from all.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::{CgroupSeries, Histogram, Labels, ListenerSeries, Snapshot};
-use crate::model::{Nanos, Totals};
+use crate::model::{Counter, CounterUnit, FileCounters, ListenerTotals, Nanos, Totals};
 
 /// A metric, and its samples in a snapshot.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// As Prometheus stores it.
     pub name: &'static str,
@@ -16,7 +17,21 @@ pub struct Family {
     pub labels: &'static [&'static str],
     /// What it says, without a full stop.
     pub help: &'static str,
-    samples: for<'s> fn(&'s Snapshot) -> Samples<'s>,
+    /// What it is made of, in the words of docs/metrics.md.
+    pub source: &'static str,
+    of: Of,
+}
+
+/// Where its samples are.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Snapshot(for<'s> fn(&'s Snapshot) -> Samples<'s>),
+    /// One of [`Totals::COUNTERS`].
+    Totals(usize),
+    /// One of [`FileCounters::COUNTERS`].
+    Files(usize),
+    /// One of [`ListenerTotals::COUNTERS`].
+    Listener(usize),
 }
 
 /// What a metric is.
@@ -84,13 +99,72 @@ impl Family {
     }
 
     pub(super) fn samples<'s>(&self, snapshot: &'s Snapshot) -> Samples<'s> {
-        (self.samples)(snapshot)
+        match self.of {
+            Of::Snapshot(samples) => samples(snapshot),
+            Of::Totals(n) => {
+                let unit = Totals::COUNTERS[n].unit;
+                counted(&snapshot.cgroups, |it| &it.labels, move |it| in_unit(unit, it.totals.as_ref()?.figures()[n]))
+            }
+            Of::Files(n) => {
+                let unit = FileCounters::COUNTERS[n].unit;
+                counted(&snapshot.cgroups, |it| &it.labels, move |it| in_unit(unit, it.files.figures()[n]))
+            }
+            Of::Listener(n) => {
+                let unit = ListenerTotals::COUNTERS[n].unit;
+                counted(&snapshot.listeners, |it| &it.labels, move |it| in_unit(unit, it.totals?.figures()[n]))
+            }
+        }
     }
+
+    /// Those of counters that have one of their own.
+    fn of_counters(
+        counters: &'static [Counter],
+        labels: &'static [&'static str],
+        of: fn(usize) -> Of,
+    ) -> impl Iterator<Item = Self> {
+        let family = move |(n, counter): (usize, &'static Counter)| {
+            let help = counter.meaning.trim_end_matches('.');
+            Some(Self { name: counter.metric?, kind: Kind::Counter, labels, help, source: counter.source, of: of(n) })
+        };
+        counters.iter().enumerate().filter_map(family)
+    }
+}
+
+/// Metrics about one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    Host,
+    Cgroups,
+    Listeners,
+    Itself,
+}
+
+/// All about one thing, in the order in which they are written.
+pub fn families_about(about: About) -> Vec<Family> {
+    let named = match about {
+        About::Host => HOST,
+        About::Cgroups => CGROUP_FAMILIES,
+        About::Listeners => LISTENER_FAMILIES,
+        About::Itself => ITSELF,
+    };
+    let mut all = named.to_vec();
+    match about {
+        About::Cgroups => {
+            all.extend(Family::of_counters(&Totals::COUNTERS, CGROUP, Of::Totals));
+            all.extend(Family::of_counters(&FileCounters::COUNTERS, CGROUP, Of::Files));
+        }
+        About::Listeners => all.extend(Family::of_counters(&ListenerTotals::COUNTERS, LISTENER, Of::Listener)),
+        About::Host | About::Itself => {}
+    }
+    all
 }
 
 /// All of them, in the order in which they are written.
 pub fn families() -> &'static [Family] {
-    FAMILIES
+    static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
+        [About::Itself, About::Host, About::Cgroups, About::Listeners].into_iter().flat_map(families_about).collect()
+    });
+    &ALL
 }
 
 const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
@@ -102,144 +176,133 @@ const SWAP: Part = ("phase", "swap");
 const VOLUNTARY: Part = ("kind", "voluntary");
 const INVOLUNTARY: Part = ("kind", "involuntary");
 
-static FAMILIES: &[Family] = &[
-    Family {
-        name: "lagstop_build_info",
-        kind: Kind::Info,
-        labels: &["version"],
-        help: "The lagstop that measures",
-        samples: |snapshot| one(&snapshot.build, Value::Is),
-    },
-    Family {
-        name: "lagstop_hook_info",
-        kind: Kind::Info,
-        labels: &["hook", "state", "way", "measures", "detail"],
-        help: "How each thing is measured here, or why it is not",
-        samples: |snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is))),
-    },
+static HOST: &[Family] = &[
     Family {
         name: "lagstop_host_cpus_online",
         kind: Kind::Gauge,
         labels: &[],
         help: "CPUs online",
-        samples: |snapshot| host(Some(Value::Count(snapshot.host.cpus_online))),
+        source: "`/sys/devices/system/cpu/online`, at the end of the interval",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.host.cpus_online)))),
     },
     Family {
         name: "lagstop_host_cgroups_active",
         kind: Kind::Gauge,
         labels: &[],
         help: "Cgroups that ran in the last interval",
-        samples: |snapshot| host(Some(Value::Count(snapshot.host.active))),
+        source: "cgroups in which anything was counted",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.host.active)))),
     },
     Family {
         name: "lagstop_host_runnable_tasks_per_cpu",
         kind: Kind::Gauge,
         labels: &[],
         help: "Tasks that ran or waited for a CPU in the last interval, on average, for each CPU",
-        samples: |snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real)),
+        source: "(busy time + run-queue wait) / time of all CPUs",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real))),
     },
     Family {
         name: "lagstop_host_busy_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time that all CPUs spent in tasks other than idle",
-        samples: |snapshot| host(seconds(snapshot.host.busy)),
+        source: "Σ CPUs; by the clock, from `sched_switch` to `sched_switch`",
+        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.busy))),
     },
     Family {
         name: "lagstop_host_idle_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time that all CPUs spent in idle",
-        samples: |snapshot| host(seconds(snapshot.host.idle)),
+        source: "Σ CPUs; the same. busy + idle is the time of all online CPUs",
+        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.idle))),
     },
     Family {
         name: "lagstop_host_steal_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time that a hypervisor gave to somebody else while a CPU here wanted to run",
-        samples: |snapshot| host(snapshot.host.steal.and_then(seconds)),
+        source: "`/proc/stat`, in clock ticks",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.steal.and_then(seconds))),
     },
     Family {
         name: "lagstop_host_switch_cost_seconds_total",
         kind: Kind::Counter,
         labels: &["phase"],
         help: "Time that the scheduler took to choose (pick) and to change (swap) tasks, of all tasks but idle",
-        samples: |snapshot| {
+        source: "Σ cgroups, idle left out, as overhead is [defined](measures.md). pick: entry of `__schedule()` → `sched_switch`, and calls that kept the task; swap: `sched_switch` → exit",
+        of: Of::Snapshot(|snapshot| {
             let host = &snapshot.host;
             parts(Labels::NONE, [(PICK, host.pick.and_then(seconds)), (SWAP, host.swap.and_then(seconds))])
-        },
+        }),
     },
     Family {
         name: "lagstop_host_kept_running_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Part of phase pick: scheduler calls that kept the running task",
-        samples: |snapshot| host(snapshot.host.kept.and_then(seconds)),
+        source: "Σ cgroups, idle left out; entry → exit of calls without a switch. It is in pick already",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.kept.and_then(seconds))),
     },
     Family {
         name: "lagstop_host_switches_total",
         kind: Kind::Counter,
         labels: &["kind"],
         help: "Switches away from tasks other than idle",
-        samples: |snapshot| {
+        source: "Σ cgroups, idle left out",
+        of: Of::Snapshot(|snapshot| {
             let count = |count| Some(Value::Count(count));
             let host = &snapshot.host;
             parts(Labels::NONE, [(VOLUNTARY, count(host.voluntary)), (INVOLUNTARY, count(host.involuntary))])
-        },
+        }),
     },
     Family {
         name: "lagstop_host_migrations_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Moves of tasks to another CPU",
-        samples: |snapshot| host(snapshot.host.migrations.map(Value::Count)),
+        source: "`sched_migrate_task` to another CPU",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.migrations.map(Value::Count))),
     },
     Family {
         name: "lagstop_host_runqueue_wait_seconds",
         kind: Kind::Histogram,
         labels: &[],
         help: "Waits of all tasks on a run queue",
-        samples: |snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram)),
+        source: "Σ cgroups; growth of `sched_info.run_delay`",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram))),
     },
     Family {
         name: "lagstop_host_cpu_pressure_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time in which at least one task waited for a CPU (PSI some)",
-        samples: |snapshot| host(snapshot.host.pressure.and_then(seconds)),
+        source: "`/proc/pressure/cpu`, `some total=`",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.pressure.and_then(seconds))),
     },
-    Family {
-        name: "lagstop_cgroup_cpu_seconds_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "CPU time as the kernel books it",
-        samples: |snapshot| totals(snapshot, |totals| seconds(totals.cpu_ns)),
-    },
+];
+
+static CGROUP_FAMILIES: &[Family] = &[
     Family {
         name: "lagstop_cgroup_switch_cost_seconds_total",
         kind: Kind::Counter,
         labels: CGROUP_PHASE,
         help: "Time that the scheduler took to choose who runs after it (pick) and to change to it (swap)",
-        samples: |snapshot| {
+        source: "as for the host; pick is charged to the cgroup switched away from, swap to the one switched to",
+        of: Of::Snapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let cost = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
                 [(PICK, cost(|totals| totals.pick_ns)), (SWAP, cost(|totals| totals.swap_ns))]
             })
-        },
-    },
-    Family {
-        name: "lagstop_cgroup_kept_running_seconds_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Part of phase pick: scheduler calls that kept the running task",
-        samples: |snapshot| totals(snapshot, |totals| totals.kept_ns.and_then(seconds)),
+        }),
     },
     Family {
         name: "lagstop_cgroup_switches_total",
         kind: Kind::Counter,
         labels: CGROUP_KIND,
         help: "Switches away from its tasks",
-        samples: |snapshot| {
+        source: "voluntary: those that the kernel counted in `nvcsw`; involuntary: all others",
+        of: Of::Snapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let count = |of: fn(&Totals) -> u64| cgroup.totals.as_ref().map(of).map(Value::Count);
                 [
@@ -247,217 +310,182 @@ static FAMILIES: &[Family] = &[
                     (INVOLUNTARY, count(|totals| totals.involuntary_switches)),
                 ]
             })
-        },
-    },
-    Family {
-        name: "lagstop_cgroup_cross_cgroup_switches_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Switches away to a task of another cgroup",
-        samples: |snapshot| totals(snapshot, |totals| totals.cross_cgroup_switches.map(Value::Count)),
-    },
-    Family {
-        name: "lagstop_cgroup_migrations_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Moves of its tasks to another CPU",
-        samples: |snapshot| totals(snapshot, |totals| totals.migrations.map(Value::Count)),
-    },
-    Family {
-        name: "lagstop_cgroup_cross_llc_migrations_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Moves of its tasks to another last-level cache",
-        samples: |snapshot| totals(snapshot, |totals| totals.migrations_cross_llc.map(Value::Count)),
-    },
-    Family {
-        name: "lagstop_cgroup_cross_numa_migrations_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Moves of its tasks to another NUMA node",
-        samples: |snapshot| totals(snapshot, |totals| totals.migrations_cross_numa.map(Value::Count)),
+        }),
     },
     Family {
         name: "lagstop_cgroup_runqueue_wait_seconds",
         kind: Kind::Histogram,
         labels: CGROUP,
         help: "Waits of its tasks on a run queue",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram)),
+        source: "growth of `sched_info.run_delay`, where the wait ends",
+        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram))),
     },
     Family {
         name: "lagstop_cgroup_accept_wait_seconds",
         kind: Kind::Histogram,
         labels: CGROUP,
         help: "Waits of connections to be accepted by it, from the first that it accepts on",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram)),
+        source: "ESTABLISHED until accepted; booked to the cgroup that accepts",
+        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram))),
     },
     Family {
         name: "lagstop_cgroup_load_credit_tasks",
         kind: Kind::Gauge,
         labels: CGROUP,
         help: "Load Credit: moving average of its runnable tasks over seconds",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real)),
+        source: "exponential moving average of (CPU time + run-queue wait) / duration, time constant `--load-credit-time`; goes down while it is idle. Of `other`: Σ of those that ran",
+        of: Of::Snapshot(|snapshot| {
+            cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real))
+        }),
     },
     Family {
         name: "lagstop_cgroup_light",
         kind: Kind::Gauge,
         labels: CGROUP,
         help: "1 where its Load Credit is below the mean of those that ran in the last interval, else 0",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.is_light.map(|light| Value::Count(light.into()))),
+        source: "CFS-LAGS group-low, for equal weights; absent where it did not run, for the root, and for `other`",
+        of: Of::Snapshot(|snapshot| {
+            cgroups(snapshot, |cgroup| cgroup.is_light.map(|light| Value::Count(light.into())))
+        }),
     },
     Family {
         name: "lagstop_cgroup_threads",
         kind: Kind::Gauge,
         labels: CGROUP,
         help: "Tasks seen running in the last interval",
-        samples: |snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads))),
-    },
-    Family {
-        name: "lagstop_cgroup_periods_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Bandwidth periods that passed, of one with a quota",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.map(|[periods, ..]| Value::Count(periods))),
-    },
-    Family {
-        name: "lagstop_cgroup_throttled_periods_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Of these, with the quota used up",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.map(|[_, used_up, _]| Value::Count(used_up))),
-    },
-    Family {
-        name: "lagstop_cgroup_throttled_seconds_total",
-        kind: Kind::Counter,
-        labels: CGROUP,
-        help: "Time throttled, summed over CPUs",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.throttling.and_then(|[.., ns]| seconds(Nanos(ns)))),
+        source: "distinct tasks; 0 where it did not run",
+        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads)))),
     },
     Family {
         name: "lagstop_cgroup_quota_cores",
         kind: Kind::Gauge,
         labels: CGROUP,
         help: "CPUs that its quota allows it",
-        samples: |snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds)),
+        source: "`cpu.max`, or `cpu.cfs_quota_us` / `cpu.cfs_period_us`; absent without a quota",
+        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))),
     },
-    Family {
-        name: "lagstop_listener_established_total",
-        kind: Kind::Counter,
-        labels: LISTENER,
-        help: "Connections that reached ESTABLISHED and waited to be accepted",
-        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[count, ..]| Value::Count(count))),
-    },
-    Family {
-        name: "lagstop_listener_accepts_total",
-        kind: Kind::Counter,
-        labels: LISTENER,
-        help: "Of these, accepted",
-        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[_, count, ..]| Value::Count(count))),
-    },
-    Family {
-        name: "lagstop_listener_accept_wait_seconds_total",
-        kind: Kind::Counter,
-        labels: LISTENER,
-        help: "Time that these waited to be accepted",
-        samples: |snapshot| {
-            listeners(snapshot, |listener| listener.totals.and_then(|[_, _, ns, _]| seconds(Nanos(ns))))
-        },
-    },
-    Family {
-        name: "lagstop_listener_abandoned_total",
-        kind: Kind::Counter,
-        labels: LISTENER,
-        help: "Connections closed or reset before they were accepted",
-        samples: |snapshot| listeners(snapshot, |listener| listener.totals.map(|[.., count]| Value::Count(count))),
-    },
+];
+
+static LISTENER_FAMILIES: &[Family] = &[
     Family {
         name: "lagstop_listener_drops_total",
         kind: Kind::Counter,
         labels: LISTENER,
         help: "Connections and requests for them that it dropped, for whatever reason",
-        samples: |snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count)),
+        source: "`sk_drops` of its sockets",
+        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count))),
     },
     Family {
         name: "lagstop_listener_backlog",
         kind: Kind::Gauge,
         labels: LISTENER,
         help: "Connections in its accept queues",
-        samples: |snapshot| listeners(snapshot, |listener| listener.backlog.map(Value::Count)),
+        source: "`sock_diag`, at the end of the interval",
+        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.backlog.map(Value::Count))),
     },
     Family {
         name: "lagstop_listener_backlog_capacity",
         kind: Kind::Gauge,
         labels: LISTENER,
         help: "Connections that its accept queues take",
-        samples: |snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count)),
+        source: "`sock_diag`: the limit, plus one, of each socket",
+        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count))),
     },
     Family {
         name: "lagstop_netns_listen_overflows_total",
         kind: Kind::Counter,
         labels: &["netns"],
         help: "Connections that found the accept queue of some listener of the network namespace full",
-        samples: |snapshot| {
+        source: "`ListenOverflows` of `/proc/net/netstat`",
+        of: Of::Snapshot(|snapshot| {
             Box::new(snapshot.overflows.iter().map(|(labels, count)| Sample::of(labels, Value::Count(*count))))
-        },
+        }),
+    },
+];
+
+static ITSELF: &[Family] = &[
+    Family {
+        name: "lagstop_build_info",
+        kind: Kind::Info,
+        labels: &["version"],
+        help: "The lagstop that measures",
+        source: "1",
+        of: Of::Snapshot(|snapshot| one(&snapshot.build, Value::Is)),
+    },
+    Family {
+        name: "lagstop_hook_info",
+        kind: Kind::Info,
+        labels: &["hook", "state", "way", "measures", "detail"],
+        help: "How each thing is measured here, or why it is not",
+        source: "1; what `lagstop check` tells",
+        of: Of::Snapshot(|snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is)))),
     },
     Family {
         name: "lagstop_self_cpu_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "CPU time of lagstop itself",
-        samples: |snapshot| host(seconds(snapshot.host.self_cpu)),
+        source: "CPU time of the process, serving included, since it measures",
+        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.self_cpu))),
     },
     Family {
         name: "lagstop_self_probe_seconds_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Time in the programs of lagstop in the kernel",
-        samples: |snapshot| host(snapshot.host.self_probe.and_then(seconds)),
+        source: "how often the programs ran × what a run was measured to take",
+        of: Of::Snapshot(|snapshot| host(snapshot.host.self_probe.and_then(seconds))),
     },
     Family {
         name: "lagstop_lost_total",
         kind: Kind::Counter,
         labels: &["kind"],
         help: "Things that could not be measured; what a kind is, recordings say too",
-        samples: |snapshot| {
+        source: "0 is what it should be; the kinds are those of `lost` in [recordings](recording.md)",
+        of: Of::Snapshot(|snapshot| {
             let kinds = snapshot.host.lost.kinds();
             parts(Labels::NONE, kinds.map(|(kind, count)| (("kind", kind), Some(Value::Count(count)))))
-        },
+        }),
     },
     Family {
         name: "lagstop_intervals_total",
         kind: Kind::Counter,
         labels: &[],
         help: "Intervals that were taken in",
-        samples: |snapshot| host(Some(Value::Count(snapshot.intervals))),
+        source: "intervals since it was started",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.intervals)))),
     },
     Family {
         name: "lagstop_last_interval_timestamp_seconds",
         kind: Kind::Gauge,
         labels: &[],
         help: "When the last interval was taken in, in Unix time; it stands still where measuring is stuck",
-        samples: |snapshot| host(seconds(snapshot.taken_in)),
+        source: "by the clock of the host",
+        of: Of::Snapshot(|snapshot| host(seconds(snapshot.taken_in))),
     },
     Family {
         name: "lagstop_cgroups_exported",
         kind: Kind::Gauge,
         labels: &[],
         help: "Cgroups that have series of their own",
-        samples: |snapshot| host(Some(Value::Count(snapshot.exported))),
+        source: "at most `--top`",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.exported)))),
     },
     Family {
         name: "lagstop_cgroups_in_other",
         kind: Kind::Gauge,
         labels: &[],
         help: "Cgroups that ran in the last interval and have none: they are summed as other",
-        samples: |snapshot| host(Some(Value::Count(snapshot.in_other))),
+        source: "",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.in_other)))),
     },
     Family {
         name: "lagstop_listeners_left_out",
         kind: Kind::Gauge,
         labels: &[],
         help: "Listeners with traffic that have no series, for there are too many",
-        samples: |snapshot| host(Some(Value::Count(snapshot.listeners_left_out))),
+        source: "more than 500 have traffic",
+        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.listeners_left_out)))),
     },
 ];
 
@@ -492,9 +520,19 @@ fn cgroups<'s>(snapshot: &'s Snapshot, value: fn(&'s CgroupSeries) -> Option<Val
     Box::new(snapshot.cgroups.iter().filter_map(of))
 }
 
-fn totals<'s>(snapshot: &'s Snapshot, value: fn(&'s Totals) -> Option<Value<'s>>) -> Samples<'s> {
-    let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup.totals.as_ref()?)?));
-    Box::new(snapshot.cgroups.iter().filter_map(of))
+fn counted<'s, T>(
+    all: &'s [Arc<T>],
+    labels: fn(&T) -> &Arc<Labels>,
+    value: impl Fn(&T) -> Option<Value<'s>> + 's,
+) -> Samples<'s> {
+    Box::new(all.iter().filter_map(move |one| Some(Sample::of(labels(one), value(one)?))))
+}
+
+fn in_unit<'s>(unit: CounterUnit, count: Option<u64>) -> Option<Value<'s>> {
+    match unit {
+        CounterUnit::Count => count.map(Value::Count),
+        CounterUnit::Nanos => seconds(Nanos(count?)),
+    }
 }
 
 fn each<'s, const N: usize>(snapshot: &'s Snapshot, values: fn(&'s CgroupSeries) -> Parts<'s, N>) -> Samples<'s> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Labels, ListenerSeries};
-use crate::model::{CgroupId, Interval, Listener, ListenerTotals, Nanos, NetworkNamespace, Workload};
+use crate::model::{CgroupId, Interval, Listener, Nanos, NetworkNamespace, Workload};
 
 /// Listening addresses with series at most. A dense host has thousands; few of them have traffic.
 pub(super) const MOST_LISTENERS: usize = 500;
@@ -138,9 +138,8 @@ impl Listeners {
 
 /// Has anything happened on it that somebody may want to know?
 fn is_busy(listener: &Listener) -> bool {
-    let happened =
-        |totals: ListenerTotals| [totals.established, totals.accepts, totals.abandoned].iter().any(|n| *n > 0);
-    listener.totals.is_some_and(happened) || [listener.drops, listener.backlog].into_iter().flatten().any(|n| n > 0)
+    listener.totals.is_some_and(|totals| !totals.is_zero())
+        || [listener.drops, listener.backlog].into_iter().flatten().any(|n| n > 0)
 }
 
 /// What cgroups are called, by their ids.
@@ -172,6 +171,7 @@ impl Owners {
 mod tests {
     use super::*;
     use crate::model::Cgroup;
+    use crate::model::ListenerTotals;
 
     const EXPIRY: Nanos = Nanos(60_000_000_000);
 
@@ -204,7 +204,7 @@ mod tests {
         listeners.add(&interval(vec![listener(80, 3), listener(81, 0)], 2), Nanos(2), EXPIRY);
         listeners.add(&interval(vec![listener(80, 4), listener(81, 0)], 0), Nanos(3), EXPIRY);
         let series = listeners.series();
-        assert_eq!((series.len(), series[0].totals, series[0].drops), (1, Some([7, 0, 0, 0]), Some(0)));
+        assert_eq!((series.len(), series[0].totals.unwrap().established, series[0].drops), (1, 7, Some(0)));
         let labels: Vec<&str> = series[0].labels.iter().map(|label| &*label.value).collect();
         assert_eq!(labels, ["1", "10.0.0.1:80", "/web", "", "", ""]);
         let overflows: Vec<u64> = listeners.overflows().iter().map(|(_, count)| *count).collect();
@@ -217,7 +217,7 @@ mod tests {
         listeners.add(&interval(vec![listener(80, 1)], 0), Nanos(1), EXPIRY);
         listeners.add(&interval(vec![], 0), Nanos(2), EXPIRY);
         assert_eq!(listeners.series()[0].backlog, None);
-        assert_eq!(listeners.series()[0].totals, Some([1, 0, 0, 0]), "what happened is still told");
+        assert_eq!(listeners.series()[0].totals.unwrap().established, 1, "what happened is still told");
         listeners.add(&interval(vec![], 0), Nanos(2).saturating_add(EXPIRY), EXPIRY);
         assert!(listeners.series().is_empty());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Histogram, Labels};
 use crate::{
     diagnosis::Sample,
-    model::{Cgroup, Host, Interval, Listener, Lost, Nanos, Totals},
+    model::{Cgroup, FileCounters, Host, Interval, Listener, ListenerTotals, Lost, Nanos, Totals},
 };
 
 /// A cgroup since it has series of its own, or the sum of those that have none while they had none.
@@ -19,9 +19,8 @@ pub struct CgroupSeries {
     pub runq_wait: Option<Histogram>,
     /// Accept waits; `None` before the first.
     pub accept_wait: Option<Histogram>,
-    /// Periods that passed and with the quota used up, and time throttled; `None` before the first throttled period of one
-    /// without a quota of its own.
-    pub throttling: Option<[u64; 3]>,
+    /// What its files count; of a quota nothing before the first throttled period of one without a quota of its own.
+    pub files: FileCounters,
     /// CPU time in each second that it may use. `None` without a quota.
     pub quota: Option<Nanos>,
     /// Load Credit now, in tasks.
@@ -54,23 +53,17 @@ impl CgroupSeries {
         {
             self.accept_wait.get_or_insert_default().add(waits, time);
         }
-        self.throttle(cgroup);
         self.threads = self.threads.saturating_add(totals.threads);
     }
 
-    fn throttle(&mut self, cgroup: &Cgroup) {
-        let (Some(periods), Some(throttled), Some(time)) =
-            (cgroup.nr_periods, cgroup.nr_throttled, cgroup.throttled_ns)
-        else {
-            return;
-        };
-        if self.throttling.is_none() && cgroup.quota_ns.is_none() && throttled == 0 {
-            return;
+    /// What is told of what the files of `cgroup` count.
+    pub(super) fn told(&self, cgroup: &Cgroup) -> FileCounters {
+        let mut files = cgroup.files;
+        if self.files.nr_throttled.is_none() && cgroup.quota_ns.is_none() && files.nr_throttled.unwrap_or_default() == 0
+        {
+            (files.nr_periods, files.nr_throttled, files.throttled_ns) = (None, None, None);
         }
-        let all = self.throttling.get_or_insert_default();
-        for (sum, more) in all.iter_mut().zip([periods, throttled, time.0]) {
-            *sum = sum.saturating_add(more);
-        }
+        files
     }
 
     /// Begins an interval in which it may have been idle.
@@ -172,9 +165,8 @@ fn add(sum: &mut Option<Nanos>, more: Option<Nanos>) {
 pub struct ListenerSeries {
     /// What it is told by.
     pub labels: Arc<Labels>,
-    /// Connections established, accepted, the accept wait in nanoseconds, and connections abandoned. `None` where TCP is not
-    /// watched.
-    pub totals: Option<[u64; 4]>,
+    /// What happened on it. `None` where TCP is not watched.
+    pub totals: Option<ListenerTotals>,
     /// Connections dropped.
     pub drops: Option<u64>,
     /// Connections in its accept queues now.
@@ -187,9 +179,7 @@ impl ListenerSeries {
     /// Adds what happened in an interval.
     pub(super) fn add(&mut self, listener: &Listener) {
         if let Some(totals) = &listener.totals {
-            let more = [totals.established, totals.accepts, totals.accept_wait_ns.0, totals.abandoned];
-            let all = self.totals.get_or_insert_default();
-            all.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+            self.totals.get_or_insert_default().add(totals);
         }
         if let Some(drops) = listener.drops {
             self.drops = Some(self.drops.unwrap_or(0).saturating_add(drops));

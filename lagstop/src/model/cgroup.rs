@@ -5,7 +5,10 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, Level, Nanos, Tasks, Totals, bounded, flattened::flattened, totals::TotalsRead};
+use super::{
+    Distribution, FileCounters, Level, Nanos, Tasks, Totals, bounded, file_counters::FileCountersRead,
+    flattened::flattened, totals::TotalsRead,
+};
 
 /// What groups tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,32 +65,6 @@ pub struct Workload {
     pub container: Option<Arc<str>>,
 }
 
-/// CPU bandwidth control, from the cgroup's own `cpu.stat`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Throttling {
-    /// Enforcement periods that passed.
-    pub nr_periods: u64,
-    /// Of those, with the quota used up.
-    pub nr_throttled: u64,
-    /// Time its run queues were throttled, summed over CPUs.
-    pub throttled_ns: Nanos,
-    /// CPU time that it may use in each second. `None` without a quota.
-    pub quota_ns: Option<Nanos>,
-}
-
-impl Throttling {
-    /// What came on top of `earlier`.
-    #[must_use]
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            nr_periods: self.nr_periods.saturating_sub(earlier.nr_periods),
-            nr_throttled: self.nr_throttled.saturating_sub(earlier.nr_throttled),
-            throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
-            quota_ns: self.quota_ns,
-        }
-    }
-}
-
 /// One cgroup in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
@@ -118,12 +95,10 @@ pub struct Cgroup {
     pub runnable_load: Option<Tasks>,
     /// Exponential moving average of the runnable load.
     pub load_credit: Option<Tasks>,
-    /// Enforcement periods that passed.
-    pub nr_periods: Option<u64>,
-    /// Of those, with the quota used up.
-    pub nr_throttled: Option<u64>,
-    /// Time throttled, summed over CPUs.
-    pub throttled_ns: Option<Nanos>,
+    /// What its files count.
+    #[serde(flatten, skip_deserializing)]
+    #[schemars(!skip_deserializing)]
+    pub files: FileCounters,
     /// CPU time that it may use in each second, at the end of the interval. `None` without a quota of its own, or where
     /// that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,7 +111,7 @@ pub struct Cgroup {
     pub accept_wait: Option<Distribution>,
 }
 
-flattened!(Cgroup, TotalsRead);
+flattened!(Cgroup, (TotalsRead, FileCountersRead), |self, (totals, files)| Self { totals, files, ..self });
 
 #[cfg(test)]
 mod tests {

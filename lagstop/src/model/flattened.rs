@@ -10,33 +10,80 @@ use serde::{
     de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// The totals that are among the fields of another struct, as far as they are read.
+/// The counters that are among the fields of another struct, as far as they are read.
 pub(super) trait Part<'de>: Default {
     /// What they are.
-    type Totals;
+    type Counters;
 
-    /// What their fields are called.
-    const NAMES: &'static [&'static str];
+    /// How many fields they have.
+    const COUNT: usize;
+
+    /// The index of the field of this name.
+    fn place(name: &str) -> Option<usize>;
 
     /// Reads the value of the field with this index.
     fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error>;
 
     /// Ends reading.
-    fn totals<E: Error>(self) -> Result<Self::Totals, E>;
+    fn counters<E: Error>(self) -> Result<Self::Counters, E>;
 }
 
-/// A struct with totals among its fields.
+/// Two of them.
+impl<'de, A: Part<'de>, B: Part<'de>> Part<'de> for (A, B) {
+    type Counters = (A::Counters, B::Counters);
+
+    const COUNT: usize = A::COUNT + B::COUNT;
+
+    fn place(name: &str) -> Option<usize> {
+        A::place(name).or_else(|| B::place(name).map(|place| A::COUNT + place))
+    }
+
+    fn read<M: MapAccess<'de>>(&mut self, field: usize, map: &mut M) -> Result<(), M::Error> {
+        match field.checked_sub(A::COUNT) {
+            None => self.0.read(field, map),
+            Some(field) => self.1.read(field, map),
+        }
+    }
+
+    fn counters<E: Error>(self) -> Result<Self::Counters, E> {
+        Ok((self.0.counters()?, self.1.counters()?))
+    }
+}
+
+/// Counters that are there all together, or not at all.
+#[derive(Default)]
+pub(super) struct Optional<P>(P);
+
+impl<'de, P: Part<'de>> Part<'de> for Optional<P> {
+    type Counters = Option<P::Counters>;
+
+    const COUNT: usize = P::COUNT;
+
+    fn place(name: &str) -> Option<usize> {
+        P::place(name)
+    }
+
+    fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
+        self.0.read(field, map)
+    }
+
+    fn counters<E: Error>(self) -> Result<Self::Counters, E> {
+        Ok(self.0.counters::<E>().ok())
+    }
+}
+
+/// A struct with counters among its fields.
 pub(super) trait Whole<'de>: Sized {
     type Part: Part<'de>;
 
     /// Reads all other fields.
     fn others<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 
-    /// Puts the totals in.
-    fn with(self, totals: <Self::Part as Part<'de>>::Totals) -> Self;
+    /// Puts the counters in.
+    fn with(self, counters: <Self::Part as Part<'de>>::Counters) -> Self;
 }
 
-/// Reads a struct with its totals.
+/// Reads a struct with its counters.
 pub(super) fn whole<'de, D: Deserializer<'de>, T: Whole<'de>>(deserializer: D) -> Result<T, D::Error> {
     deserializer.deserialize_map(OfWhole(PhantomData))
 }
@@ -61,11 +108,11 @@ impl<'de, T: Whole<'de>> Visitor<'de> for OfWhole<T> {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         let mut part = T::Part::default();
         let others = T::others(MapAccessDeserializer::new(Others { map, part: &mut part }))?;
-        Ok(others.with(part.totals()?))
+        Ok(others.with(part.counters()?))
     }
 }
 
-/// The fields that are not of the totals: it takes those itself.
+/// The fields that are none of the counters: it takes those itself.
 struct Others<'p, A, P> {
     map: A,
     part: &'p mut P,
@@ -76,7 +123,7 @@ impl<'de, A: MapAccess<'de>, P: Part<'de>> MapAccess<'de> for Others<'_, A, P> {
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         loop {
-            match self.map.next_key_seed(OfKey(P::NAMES))? {
+            match self.map.next_key_seed(OfKey(P::place))? {
                 None => return Ok(None),
                 Some(Key::Part(field)) => self.part.read(field, &mut self.map)?,
                 Some(Key::Other(name)) => return seed.deserialize(name.into_deserializer()).map(Some),
@@ -91,12 +138,12 @@ impl<'de, A: MapAccess<'de>, P: Part<'de>> MapAccess<'de> for Others<'_, A, P> {
 
 /// A field's name.
 enum Key {
-    /// One of the totals, by its index.
+    /// One of the counters, by its index.
     Part(usize),
     Other(String),
 }
 
-struct OfKey(&'static [&'static str]);
+struct OfKey(fn(&str) -> Option<usize>);
 
 impl<'de> DeserializeSeed<'de> for OfKey {
     type Value = Key;
@@ -114,14 +161,13 @@ impl Visitor<'_> for OfKey {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {
-        let field = self.0.iter().position(|&known| known == name);
-        Ok(field.map_or_else(|| Key::Other(name.to_owned()), Key::Part))
+        Ok((self.0)(name).map_or_else(|| Key::Other(name.to_owned()), Key::Part))
     }
 }
 
 /// Has a struct written by what serde derives for it (`remote = "Self"`), and read by [`whole`].
 macro_rules! flattened {
-    ($whole:ident, $part:ty) => {
+    ($whole:ident, $part:ty, |$self:ident, $counters:pat_param| $with:expr) => {
         impl serde::Serialize for $whole {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 Self::serialize(self, serializer)
@@ -141,8 +187,8 @@ macro_rules! flattened {
                 Self::deserialize(deserializer)
             }
 
-            fn with(self, totals: <$part as $crate::model::flattened::Part<'de>>::Totals) -> Self {
-                Self { totals, ..self }
+            fn with($self, $counters: <$part as $crate::model::flattened::Part<'de>>::Counters) -> Self {
+                $with
             }
         }
     };
@@ -195,10 +241,9 @@ mod tests {
         let back: Host = serde_json::from_str(&serde_json::to_string(&host).unwrap()).unwrap();
         assert_eq!(back, host);
 
-        let some = ListenerTotals { accepts: 3, services: Some(Services::NONE), ..ListenerTotals::default() };
-        let old = ListenerTotals { services: None, ..some };
-        for totals in [None, Some(some), Some(old), Some(ListenerTotals::NOTHING)] {
-            let listener = Listener { totals, ..Listener::new(4, "[::1]:80".parse().unwrap()) };
+        let some = Some(ListenerTotals { accepts: 3, ..ListenerTotals::default() });
+        for (totals, services) in [(None, None), (some, Some(Services::NONE)), (some, None)] {
+            let listener = Listener { totals, services, ..Listener::new(4, "[::1]:80".parse().unwrap()) };
             let back: Listener = serde_json::from_str(&serde_json::to_string(&listener).unwrap()).unwrap();
             assert_eq!(back, listener);
         }

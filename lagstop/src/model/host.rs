@@ -34,7 +34,7 @@ pub struct Host {
     pub lost: Lost,
 }
 
-flattened!(Host, TotalsRead);
+flattened!(Host, TotalsRead, |self, totals| Self { totals, ..self });
 
 /// What the idle tasks cost: waking a CPU up is scheduling too, but nobody's switch away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

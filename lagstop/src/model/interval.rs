@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, Host, Idle, Listener, LoadCredits, Nanos, NetworkNamespace,
-    Pressure, Snapshot, Throttling, Totals, bounded, crowd::Crowds,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, Idle, Listener, LoadCredits, Nanos,
+    NetworkNamespace, Pressure, Snapshot, Totals, bounded, crowd::Crowds,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
@@ -112,10 +112,9 @@ fn cgroup(
     duration: Nanos,
     crowds: &mut Crowds,
 ) -> Option<Cgroup> {
-    // Quota counters are the kernel's, not ours: without an earlier reading there is nothing to subtract from.
-    let throttling = now.throttling.zip(before.and_then(|before| before.throttling));
-    let throttling: Option<Throttling> = throttling.map(|(now, before)| now.since(&before));
-    let throttled = throttling.is_some_and(|throttling| throttling.nr_throttled > 0);
+    let files =
+        before.map_or_else(FileCounters::default, |before| now.files.counters.since_known(&before.files.counters));
+    let throttled = files.nr_throttled > Some(0);
     if before.is_some_and(|before| before.stands_at(&now.counters)) && !throttled {
         return None;
     }
@@ -131,15 +130,13 @@ fn cgroup(
         path: Arc::clone(&now.label.path),
         name: Arc::clone(&now.label.name),
         workload: now.label.workload.clone(),
-        levels: now.levels.clone(),
-        cpus: now.cpus.clone(),
+        levels: now.files.levels.clone(),
+        cpus: now.files.cpus.clone(),
         totals,
         runnable_load: totals.runnable_load(duration),
         load_credit: None,
-        nr_periods: throttling.map(|t| t.nr_periods),
-        nr_throttled: throttling.map(|t| t.nr_throttled),
-        throttled_ns: throttling.map(|t| t.throttled_ns),
-        quota_ns: now.throttling.and_then(|now| now.quota_ns),
+        files,
+        quota_ns: now.files.quota_ns,
         switch_cost,
         runq_wait,
         accept_wait,
@@ -239,13 +236,13 @@ mod tests {
     fn throttling_without_an_earlier_reading_is_unknown() {
         let mut before = snapshot(0, Totals::default(), &[(5, totals(1, 0, 0, 0))]);
         let mut after = snapshot(1, Totals::default(), &[(5, totals(2, 0, 0, 0))]);
-        let reading = |n| Some(Throttling { nr_periods: n, nr_throttled: n, throttled_ns: Nanos(n), quota_ns: None });
-        after.cgroups.get_mut(&CgroupId(5)).unwrap().throttling = reading(30);
+        let reading = |n| FileCounters { nr_throttled: Some(n), ..FileCounters::default() };
+        after.cgroups.get_mut(&CgroupId(5)).unwrap().files.counters = reading(30);
         let unknown = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
-        assert_eq!(unknown.cgroups[0].nr_throttled, None);
-        before.cgroups.get_mut(&CgroupId(5)).unwrap().throttling = reading(10);
+        assert_eq!(unknown.cgroups[0].files.nr_throttled, None);
+        before.cgroups.get_mut(&CgroupId(5)).unwrap().files.counters = reading(10);
         let known = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
-        assert_eq!(known.cgroups[0].nr_throttled, Some(20));
+        assert_eq!(known.cgroups[0].files.nr_throttled, Some(20));
     }
 
     /// A cgroup's CPU time and run-queue wait on each CPU, in two readings.

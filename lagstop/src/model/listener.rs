@@ -6,72 +6,31 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::{
-    Deserialize, Serialize,
-    de::{Error, MapAccess},
-};
+use serde::{Deserialize, Serialize};
 
 use super::{
     CgroupId, Nanos, Services, Snapshot,
-    flattened::{Part, flattened, once},
+    counters::{Counter, counters},
+    flattened::{Optional, flattened},
 };
 
-/// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ListenerTotals {
-    /// Connections that reached ESTABLISHED and waited to be accepted.
-    pub established: u64,
-    /// Of those, accepted.
-    pub accepts: u64,
-    /// Their accept wait.
-    pub accept_wait_ns: Nanos,
-    /// Of those, closed or reset before they were accepted.
-    pub abandoned: u64,
-    /// How long connections kept whoever accepted them. `None` in recordings made before that was measured.
-    #[serde(default)]
-    pub services: Option<Services>,
-}
+const STATES: Counter = Counter::from("tracepoint `inet_sock_set_state`");
+const ACCEPTS: Counter = Counter::from("the way of `accept` in `hooks`");
 
-impl ListenerTotals {
-    /// Nothing has happened, and nobody accepts.
-    pub const NOTHING: Self =
-        Self { established: 0, accepts: 0, accept_wait_ns: Nanos::ZERO, abandoned: 0, services: Some(Services::NONE) };
-
-    /// Whether any connection came, was accepted or abandoned.
-    const fn is_traffic(&self) -> bool {
-        self.established > 0 || self.accepts > 0 || self.abandoned > 0
+counters! {
+    /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
+    pub struct ListenerTotals, read by ListenerTotalsRead;
+    always {
+        /// Connections that reached ESTABLISHED and waited to be accepted.
+        established: u64 => STATES.metric("lagstop_listener_established_total");
+        /// Of these, accepted.
+        accepts: u64 => ACCEPTS.metric("lagstop_listener_accepts_total");
+        /// Time that these waited to be accepted, from ESTABLISHED on.
+        accept_wait_ns: Nanos => ACCEPTS.metric("lagstop_listener_accept_wait_seconds_total");
+        /// Connections closed or reset before they were accepted.
+        abandoned: u64 => STATES.metric("lagstop_listener_abandoned_total");
     }
-
-    /// What came on top of `earlier`.
-    #[must_use]
-    pub const fn since(&self, earlier: &Self) -> Self {
-        Self {
-            established: self.established.saturating_sub(earlier.established),
-            accepts: self.accepts.saturating_sub(earlier.accepts),
-            accept_wait_ns: self.accept_wait_ns.saturating_sub(earlier.accept_wait_ns),
-            abandoned: self.abandoned.saturating_sub(earlier.abandoned),
-            services: match (self.services, earlier.services) {
-                (Some(now), Some(then)) => Some(now.since(&then)),
-                (now, _) => now,
-            },
-        }
-    }
-
-    /// Adds what happened next.
-    pub fn add(&mut self, next: &Self) {
-        let services = self.services.zip(next.services).map(|(now, next)| now.then(&next));
-        self.join(next);
-        self.services = services;
-    }
-
-    /// Adds what happened at the same time on another address of the listener.
-    fn join(&mut self, other: &Self) {
-        self.established = self.established.saturating_add(other.established);
-        self.accepts = self.accepts.saturating_add(other.accepts);
-        self.accept_wait_ns = self.accept_wait_ns.saturating_add(other.accept_wait_ns);
-        self.abandoned = self.abandoned.saturating_add(other.abandoned);
-        self.services = self.services.zip(other.services).map(|(one, other)| one.join(&other));
-    }
+    if_measured {}
 }
 
 /// What happened on a local address that connections came to, since it was first seen.
@@ -83,6 +42,8 @@ pub struct Traffic {
     pub address: SocketAddr,
     /// What happened.
     pub totals: ListenerTotals,
+    /// How long connections kept whoever accepted them.
+    pub services: Services,
     /// Cgroup of the last task that accepted.
     pub cgroup: Option<CgroupId>,
     /// A process in the namespace: the last that accepted.
@@ -146,40 +107,13 @@ pub struct Listener {
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub totals: Option<ListenerTotals>,
+    /// How long connections kept whoever accepted them. `None` as `totals` is, and in recordings made before that was
+    /// measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub services: Option<Services>,
 }
 
-flattened!(Listener, ListenerTotalsRead);
-
-/// The totals of a listener, as far as they are read.
-#[derive(Default)]
-pub(super) struct ListenerTotalsRead {
-    /// As [`Part::NAMES`] has them.
-    figures: [Option<u64>; 4],
-    services: Option<Option<Services>>,
-}
-
-impl<'de> Part<'de> for ListenerTotalsRead {
-    type Totals = Option<ListenerTotals>;
-
-    const NAMES: &'static [&'static str] = &["established", "accepts", "accept_wait_ns", "abandoned", "services"];
-
-    fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
-        let name = Self::NAMES[field];
-        match self.figures.get_mut(field) {
-            Some(figure) => once(figure, map.next_value()?, name),
-            None => once(&mut self.services, map.next_value()?, name),
-        }
-    }
-
-    /// Where one is missing, TCP state changes were not seen.
-    fn totals<E: Error>(self) -> Result<Self::Totals, E> {
-        let [Some(established), Some(accepts), Some(accept_wait_ns), Some(abandoned)] = self.figures else {
-            return Ok(None);
-        };
-        let services = self.services.flatten();
-        Ok(Some(ListenerTotals { established, accepts, accept_wait_ns: Nanos(accept_wait_ns), abandoned, services }))
-    }
-}
+flattened!(Listener, Optional<ListenerTotalsRead>, |self, totals| Self { totals, ..self });
 
 impl Listener {
     /// One on which nothing is known to have happened.
@@ -193,6 +127,7 @@ impl Listener {
             backlog_capacity: None,
             drops: None,
             totals: None,
+            services: None,
         }
     }
 
@@ -218,12 +153,12 @@ impl Listener {
             listening.iter().map(|listener| ((listener.netns, listener.address), listener.clone())).collect();
         let Some(after) = after else { return all.into_values().collect() };
         for listener in all.values_mut() {
-            listener.totals = Some(ListenerTotals::NOTHING);
+            (listener.totals, listener.services) = (Some(ListenerTotals::default()), Some(Services::NONE));
         }
-        let then: HashMap<(u32, SocketAddr), ListenerTotals> =
-            before.iter().map(|traffic| ((traffic.netns, traffic.address), traffic.totals)).collect();
+        let then: HashMap<(u32, SocketAddr), &Traffic> =
+            before.iter().map(|traffic| ((traffic.netns, traffic.address), traffic)).collect();
         for seen in after {
-            let then = then.get(&(seen.netns, seen.address)).copied().unwrap_or_default();
+            let then = then.get(&(seen.netns, seen.address));
             let any_v4 = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), seen.address.port());
             let any_v6 = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), seen.address.port());
             let address = [seen.address, any_v4, any_v6]
@@ -231,13 +166,16 @@ impl Listener {
                 .find(|address| all.contains_key(&(seen.netns, *address)))
                 .unwrap_or(seen.address);
             let listener = all.entry((seen.netns, address)).or_insert_with(|| Self::new(seen.netns, address));
-            listener.totals.get_or_insert(ListenerTotals::NOTHING).join(&seen.totals.since(&then));
+            let (totals, services) = match then {
+                Some(then) => (seen.totals.since(&then.totals), seen.services.since(&then.services)),
+                None => (seen.totals, seen.services),
+            };
+            listener.totals.get_or_insert_default().add(&totals);
+            listener.services = Some(listener.services.unwrap_or(Services::NONE).join(&services));
             listener.cgroup = seen.cgroup.or(listener.cgroup);
         }
         // Addresses whose listener is gone, or cannot be listed, and on which nothing happened.
-        all.retain(|_, listener| {
-            listener.sockets.is_some() || listener.totals.is_some_and(|totals| totals.is_traffic())
-        });
+        all.retain(|_, listener| listener.sockets.is_some() || listener.totals.is_some_and(|totals| !totals.is_zero()));
         all.into_values().collect()
     }
 }
@@ -252,7 +190,14 @@ mod tests {
 
     fn traffic(address: &str, accepts: u64) -> Traffic {
         let totals = ListenerTotals { accepts, ..ListenerTotals::default() };
-        Traffic { netns: 1, address: address.parse().unwrap(), totals, cgroup: None, tgid: None }
+        Traffic {
+            netns: 1,
+            address: address.parse().unwrap(),
+            totals,
+            services: Services::NONE,
+            cgroup: None,
+            tgid: None,
+        }
     }
 
     fn accepts(listeners: &[Listener]) -> Vec<(String, u64)> {
@@ -267,7 +212,6 @@ mod tests {
             accepts: u64::MAX,
             accept_wait_ns: Nanos(u64::MAX),
             abandoned: u64::MAX,
-            services: None,
         };
         let mut sum = most;
         sum.add(&most);

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use super::{
-    Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Host, Interval, Level, Listener, Nanos,
-    NetworkNamespace, Tasks, Totals, Workload,
+    Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, FileCounters, Host, Interval, Level, Listener,
+    Nanos, NetworkNamespace, Tasks, Totals, Workload, file_counters::known,
 };
 
 /// Merges intervals as they come. It takes memory for the cgroups, CPUs and listeners in them, however many intervals there
@@ -195,9 +195,7 @@ struct Merging {
     /// began.
     credit: Option<(f64, Nanos)>,
     id: CgroupId,
-    nr_periods: Option<u64>,
-    nr_throttled: Option<u64>,
-    throttled: Option<u64>,
+    files: FileCounters,
     /// As at its end.
     quota: Option<Nanos>,
     distributions: [Option<DistributionSum>; 3],
@@ -217,9 +215,7 @@ impl Merging {
             load: Some(0.0),
             credit: None,
             id: cgroup.id,
-            nr_periods: None,
-            nr_throttled: None,
-            throttled: None,
+            files: FileCounters::default(),
             quota: None,
             distributions: [&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait].map(sum),
         }
@@ -244,9 +240,7 @@ impl Merging {
             }
         }
         self.load = self.load.zip(cgroup.runnable_load).map(|(sum, load)| sum + load.0 * duration.0 as f64);
-        self.nr_periods = known(self.nr_periods, cgroup.nr_periods);
-        self.nr_throttled = known(self.nr_throttled, cgroup.nr_throttled);
-        self.throttled = known(self.throttled, cgroup.throttled_ns.map(|time| time.0));
+        self.files.add_known(&cgroup.files);
         self.quota = cgroup.quota_ns;
         for (sum, of_next) in
             self.distributions.iter_mut().zip([&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait])
@@ -279,9 +273,7 @@ impl Merging {
             totals,
             runnable_load: load.map(Tasks),
             load_credit: credit.map(|credit| Tasks(credit.max(0.0))),
-            nr_periods: self.nr_periods,
-            nr_throttled: self.nr_throttled,
-            throttled_ns: self.throttled.map(Nanos),
+            files: self.files,
             quota_ns: self.quota,
             switch_cost,
             runq_wait,
@@ -293,14 +285,6 @@ impl Merging {
 /// The part of a Load Credit that is left after `time`.
 fn kept(time: Nanos, time_constant: Nanos) -> f64 {
     (-time.seconds() / time_constant.seconds()).exp()
-}
-
-/// The sum of what is known.
-fn known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.saturating_add(b)),
-        (a, b) => a.or(b),
-    }
 }
 
 fn add_cpu(sum: &mut Cpu, next: &Cpu) {
@@ -332,8 +316,9 @@ fn add_listener(sum: &mut Listener, next: &Listener) {
         }
         _ => None,
     };
+    let services = sum.services.zip(next.services).map(|(now, next)| now.then(&next));
     let drops = known(sum.drops, next.drops);
-    *sum = Listener { totals, drops, cgroup: next.cgroup.or(sum.cgroup), ..next.clone() };
+    *sum = Listener { totals, services, drops, cgroup: next.cgroup.or(sum.cgroup), ..next.clone() };
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    ByCpu, CgroupId, CgroupLabel, Distribution, Level, Listener, Lost, Nanos, NetworkNamespace, Pressure, Throttling,
+    ByCpu, CgroupId, CgroupLabel, Distribution, FileCounters, Level, Listener, Lost, Nanos, NetworkNamespace, Pressure,
     Totals, Traffic,
 };
 
@@ -39,8 +39,15 @@ pub struct CgroupState {
     pub label: Arc<CgroupLabel>,
     /// What was counted since it was first seen. Shared with the snapshot before where nothing was added.
     pub counters: Arc<CgroupCounters>,
-    /// `None` where the cgroup's files could not be read.
-    pub throttling: Option<Throttling>,
+    pub files: Files,
+}
+
+/// What a cgroup's files tell.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    pub counters: FileCounters,
+    /// See [`super::Cgroup::quota_ns`].
+    pub quota_ns: Option<Nanos>,
     /// See [`super::Cgroup::levels`].
     pub levels: Option<Arc<[Level]>>,
     /// See [`super::Cgroup::cpus`].
@@ -69,6 +76,12 @@ pub struct CgroupCounters {
 }
 
 impl CgroupCounters {
+    /// Run-queue wait since `before`; all of it where there was none.
+    pub fn waited_since(&self, before: Option<&CgroupState>) -> Nanos {
+        let wait = |counters: &Self| counters.totals.runq_wait_ns.unwrap_or_default();
+        wait(self).saturating_sub(before.map(|before| wait(&before.counters)).unwrap_or_default())
+    }
+
     /// What came on top of `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

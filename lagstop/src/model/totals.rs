@@ -1,118 +1,71 @@
 //! What is counted for a cgroup, for idle, and for the host alike.
 
-use schemars::JsonSchema;
-use serde::{
-    Deserialize, Serialize,
-    de::{Error, MapAccess},
-};
-
 use super::{
     Nanos, Tasks,
-    flattened::{Part, once},
+    counters::{Counter, counters},
 };
 
-/// Declares the totals once: their fields, their difference and their sum.
-macro_rules! totals {
-    (
-        always { $($(#[$always_doc:meta])* $always:ident: $always_type:ty,)+ }
-        if_measured { $($(#[$maybe_doc:meta])* $maybe:ident: $maybe_type:ty,)+ }
-    ) => {
-        /// Totals of switches, their cost, and waits. In a snapshot they count from when the cgroup was first seen; in
-        /// an interval they are the interval's own. `None` is what this kernel did not let us measure.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-        pub struct Totals {
-            $($(#[$always_doc])* pub $always: $always_type,)+
-            $($(#[$maybe_doc])* pub $maybe: Option<$maybe_type>,)+
-        }
+const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
+const COSTS: Counter = Counter::from("entry and exit of `__schedule()`: `switch_cost_way`");
+const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
+const MOVES: Counter = Counter::from("tracepoint `sched_migrate_task`");
+const CONNECTIONS: Counter = Counter::from("the ways of `accept` and `tcp-state` in `hooks`");
 
-        impl Totals {
-            /// What came on top of `earlier`.
-            #[must_use]
-            pub fn since(&self, earlier: &Self) -> Self {
-                Self {
-                    $($always: self.$always.difference(earlier.$always),)+
-                    $($maybe: self.$maybe.map(|now| now.difference(earlier.$maybe.unwrap_or_default())),)+
-                }
-            }
-
-            /// Adds `other`. What only one of the two measured is not measured in the sum.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$always = self.$always.sum(other.$always);)+
-                $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)+
-            }
-
-            /// How many of them, the first ones, are always measured.
-            const ALWAYS: usize = [$(stringify!($always),)+].len();
-
-            /// How many there are.
-            pub const COUNT: usize = [$(stringify!($always),)+ $(stringify!($maybe),)+].len();
-
-            /// What they are called, in the order of [`Self::figures`].
-            pub const NAMES: [&'static str; Self::COUNT] = [$(stringify!($always),)+ $(stringify!($maybe),)+];
-
-            /// All of them as plain numbers, in an order that stays the same while the program runs.
-            pub fn figures(&self) -> [Option<u64>; Self::COUNT] {
-                [$(Some(self.$always.number()),)+ $(self.$maybe.map(Counted::number),)+]
-            }
-
-            /// The totals with these [`Self::figures`]. Of those that are always measured, `None` is 0.
-            pub fn from_figures(figures: [Option<u64>; Self::COUNT]) -> Self {
-                let [$($always,)+ $($maybe,)+] = figures;
-                Self {
-                    $($always: Counted::of($always.unwrap_or_default()),)+
-                    $($maybe: $maybe.map(Counted::of),)+
-                }
-            }
-
-            /// Nothing happened.
-            pub fn is_zero(&self) -> bool {
-                $(self.$always == <$always_type>::default() &&)+
-                $(self.$maybe.unwrap_or_default() == <$maybe_type>::default() &&)+
-                true
-            }
-        }
-    };
-}
-
-totals! {
+counters! {
+    /// Totals of switches, their cost, and waits. In a snapshot they count from when the cgroup was first seen; in
+    /// an interval they are the interval's own. `None` is what this kernel did not let us measure.
+    pub struct Totals, read by TotalsRead;
     always {
-        /// Switches away: the voluntary and the involuntary ones.
-        switches: u64,
+        /// Switches away from its tasks: the voluntary and the involuntary ones.
+        switches: u64 => SWITCHES.column("switches", "switch/s", 8, "switches", "switches a second");
         /// Switches away that the kernel counted as voluntary.
-        voluntary_switches: u64,
+        voluntary_switches: u64 => Counter::from("growth of `task_struct.nvcsw`")
+            .column("voluntary", "vol/s", 6, "voluntary switches", "switches to wait for something, a second");
         /// All other switches away.
-        involuntary_switches: u64,
+        involuntary_switches: u64 => SWITCHES;
         /// CPU time as the kernel books it.
-        cpu_ns: Nanos,
-        /// Tasks seen running.
-        threads: u64,
+        cpu_ns: Nanos => Counter::from("growth of `se.sum_exec_runtime` of its tasks; scheduler cost is in it, as everywhere")
+            .metric("lagstop_cgroup_cpu_seconds_total");
+        /// Tasks seen running, each counted once; of the host, the sum.
+        threads: u64 => SWITCHES;
     }
     if_measured {
-        /// Switches away to a task of another cgroup.
-        cross_cgroup_switches: u64,
-        /// `__schedule()` calls: the switches, and those that kept the running task.
-        schedule_calls: u64,
-        /// From entry of `__schedule()` to `sched_switch`, plus `kept_ns`.
-        pick_ns: Nanos,
-        /// Calls that kept the running task, entry to exit.
-        kept_ns: Nanos,
-        /// From `sched_switch` to exit, of switches to the cgroup.
-        swap_ns: Nanos,
-        /// Time in the function that picks the next task of the fair class; the session's hooks say which one it is.
-        pick_function_ns: Nanos,
-        /// Waits on a run queue that ended.
-        runq_waits: u64,
-        /// Their time.
-        runq_wait_ns: Nanos,
-        /// Moves to another CPU.
-        migrations: u64,
-        /// Moves to another last-level cache.
-        migrations_cross_llc: u64,
-        /// Moves to another NUMA node.
-        migrations_cross_numa: u64,
-        /// Connections accepted whose start was seen.
-        accepts: u64,
-        accept_wait_ns: Nanos,
+        /// Switches away to a task of another cgroup; going idle is none.
+        cross_cgroup_switches: u64 => SWITCHES.metric("lagstop_cgroup_cross_cgroup_switches_total");
+        /// Calls of `__schedule()`: the switches, and those that kept the running task.
+        schedule_calls: u64 => COSTS;
+        /// Entry of `__schedule()` to `sched_switch`, of switches away from its tasks; and all of `kept_ns`.
+        pick_ns: Nanos => COSTS.column("pick", "pick %", 6, "pick cost",
+            "pick cost: from the scheduler's entry to the switch, in % of one CPU");
+        /// Part of `pick_ns`: scheduler calls that kept the running task, entry to exit.
+        kept_ns: Nanos => COSTS.metric("lagstop_cgroup_kept_running_seconds_total").column("kept", "kept %", 6,
+            "kept-running cost", "kept-running cost: calls that kept the running task, part of pick cost, in % of one CPU");
+        /// `sched_switch` to exit of `__schedule()`, of switches to its tasks.
+        swap_ns: Nanos => COSTS.column("swap", "swap %", 6, "swap cost",
+            "swap cost: from the switch to the scheduler's exit, in % of one CPU");
+        /// Time in the function that picks the next task of the fair class, called by its tasks: part of `pick_ns`, where no
+        /// entries are lost. `pick_function_way` says which function it is.
+        pick_function_ns: Nanos => Counter::from("entry and exit of the function: `pick_function_way`")
+            .column("pick-function", "pick fn%", 8, "cost of the pick function",
+            "time in the fair class's function that picks the next task, in % of one CPU");
+        /// Waits on a run queue that ended in running.
+        runq_waits: u64 => WAITS;
+        /// Their time. A wait is booked whole where it ends.
+        runq_wait_ns: Nanos => WAITS;
+        /// Moves of its tasks to another CPU.
+        migrations: u64 => MOVES.metric("lagstop_cgroup_migrations_total")
+            .column("migrations", "migr/s", 6, "migrations", "moves to another CPU, a second");
+        /// Moves of its tasks to another last-level cache.
+        migrations_cross_llc: u64 => MOVES.metric("lagstop_cgroup_cross_llc_migrations_total").column("cross-llc", "xLLC/s", 6,
+            "migrations across last-level caches", "moves to another last-level cache, a second");
+        /// Moves of its tasks to another NUMA node.
+        migrations_cross_numa: u64 => MOVES.metric("lagstop_cgroup_cross_numa_migrations_total").column("cross-numa", "xNUMA/s",
+            7, "migrations across NUMA nodes", "moves to another NUMA node, a second");
+        /// TCP connections accepted by its tasks whose beginning was seen.
+        accepts: u64 => CONNECTIONS
+            .column("accepts", "accept/s", 8, "connections accepted", "connections accepted, a second");
+        /// Their time from ESTABLISHED until accepted.
+        accept_wait_ns: Nanos => CONNECTIONS;
     }
 }
 
@@ -136,66 +89,6 @@ impl Totals {
     /// Mean wait on a run queue.
     pub fn mean_runq_wait(&self) -> Option<Nanos> {
         self.runq_wait_ns?.mean(self.runq_waits?)
-    }
-}
-
-/// Totals as far as they are read from among the fields of another struct, in the order of [`Totals::NAMES`].
-#[derive(Default)]
-pub(super) struct TotalsRead([Option<Option<u64>>; Totals::COUNT]);
-
-impl<'de> Part<'de> for TotalsRead {
-    type Totals = Totals;
-
-    const NAMES: &'static [&'static str] = &Totals::NAMES;
-
-    fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
-        once(&mut self.0[field], map.next_value()?, Totals::NAMES[field])
-    }
-
-    fn totals<E: Error>(self) -> Result<Totals, E> {
-        let figures = self.0.map(Option::flatten);
-        match figures[..Totals::ALWAYS].iter().position(Option::is_none) {
-            Some(missing) => Err(E::missing_field(Totals::NAMES[missing])),
-            None => Ok(Totals::from_figures(figures)),
-        }
-    }
-}
-
-/// What can be counted.
-trait Counted: Copy {
-    fn difference(self, earlier: Self) -> Self;
-    fn sum(self, other: Self) -> Self;
-    fn number(self) -> u64;
-    fn of(number: u64) -> Self;
-}
-
-impl Counted for u64 {
-    fn difference(self, earlier: Self) -> Self {
-        self.saturating_sub(earlier)
-    }
-    fn sum(self, other: Self) -> Self {
-        self.saturating_add(other)
-    }
-    fn number(self) -> u64 {
-        self
-    }
-    fn of(number: u64) -> Self {
-        number
-    }
-}
-
-impl Counted for Nanos {
-    fn difference(self, earlier: Self) -> Self {
-        self.saturating_sub(earlier)
-    }
-    fn sum(self, other: Self) -> Self {
-        self.saturating_add(other)
-    }
-    fn number(self) -> u64 {
-        self.0
-    }
-    fn of(number: u64) -> Self {
-        Self(number)
     }
 }
 

@@ -18,7 +18,7 @@ use super::{
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Busy, CpuTime, Cpus, Hierarchy, Levels, Listeners, Owners, Placed, ThreadWork, busy, figures},
+    host::{Busy, CgroupFiles, CpuTime, Cpus, Hierarchy, Listeners, Owners, ThreadWork, busy, figures},
     kernel::Measure,
     model::{CgroupCounters, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
 };
@@ -63,8 +63,7 @@ struct Collector {
     hierarchy: Hierarchy,
     cpu_time: CpuTime,
     threads: ThreadWork,
-    bandwidth: Bandwidth,
-    levels: Levels,
+    files: CgroupFiles,
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
@@ -79,8 +78,7 @@ impl Collector {
         let mut collector = Self {
             cpu_time: CpuTime::new(&hierarchy),
             threads: ThreadWork::new(hierarchy.version),
-            bandwidth: Bandwidth::new(hierarchy.version),
-            levels: Levels::new(&hierarchy),
+            files: CgroupFiles::new(&hierarchy),
             // To enter other network namespaces takes privileges.
             listeners: Listeners::new(false, Owners::new(hierarchy.clone())),
             hierarchy,
@@ -161,8 +159,7 @@ impl Readings for Collector {
         let began = clock(ClockId::ThreadCPUTime);
         self.readings += 1;
         if self.readings.is_multiple_of(LOOK_EVERY) {
-            self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
-            self.levels.keep(|id| self.last.cgroups.contains_key(&id));
+            self.files.keep(|id| self.last.cgroups.contains_key(&id));
             self.labels.refresh(&mut self.last);
         }
         self.threads.begin();
@@ -170,17 +167,23 @@ impl Readings for Collector {
         let cpus = cpu_totals(&busy()?, &self.last.cpus);
         let groups = self.hierarchy.groups()?;
         let cpu_times = self.cpu_time.read(&groups);
-        self.bandwidth.begin();
-        self.levels.begin();
+        let counted: Vec<Arc<CgroupCounters>> = groups
+            .iter()
+            .zip(cpu_times)
+            .map(|(group, cpu_time)| {
+                let did = self.threads.of(group);
+                self.counters(self.last.cgroups.get(&group.id), did, cpu_time)
+            })
+            .collect();
+        let Self { files, labels, last, .. } = self;
+        let waited = |id, counters: &CgroupCounters| counters.waited_since(last.cgroups.get(&id));
+        files.begin(groups.iter().zip(&counted).map(|(group, counters)| waited(group.id, counters)));
         let mut cgroups = BTreeMap::new();
-        for (group, cpu_time) in groups.iter().zip(cpu_times) {
-            let did = self.threads.of(group);
-            let before = self.last.cgroups.get(&group.id);
-            let counters = self.counters(before, did, cpu_time);
-            let label = self.labels.of(before, &*group.path);
-            let throttling = self.bandwidth.of(group.id, || Some(group.directory.clone()));
-            let Placed { levels, cpus } = self.levels.of(group.id, &label.path);
-            cgroups.insert(group.id, CgroupState { label, counters, throttling, levels, cpus });
+        for (group, counters) in groups.iter().zip(counted) {
+            let label = labels.of(last.cgroups.get(&group.id), &*group.path);
+            let waited = waited(group.id, &counters);
+            let files = files.of(group.id, &label.path, waited, || Some(group.directory.clone()));
+            cgroups.insert(group.id, CgroupState { label, counters, files });
         }
         let host = figures(Cpus::read()?.online.len() as u64)?;
         let idle = self.threads.nothing();

@@ -12,7 +12,7 @@ use super::{
     session::session,
 };
 use crate::{
-    host::{Bandwidth, Cpus, Hierarchy, Levels, Listeners, Owners, Placed, figures},
+    host::{CgroupFiles, Cpus, Hierarchy, Listeners, Owners, figures},
     kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
 };
@@ -104,8 +104,7 @@ struct Collector {
     /// Where the possible CPUs sit: that does not change.
     topology: Vec<Place>,
     hierarchy: Hierarchy,
-    bandwidth: Bandwidth,
-    levels: Levels,
+    files: CgroupFiles,
     listeners: Listeners,
     labels: Labels,
     last: Snapshot,
@@ -133,8 +132,7 @@ impl Collector {
         let mut collector = Self {
             reader,
             topology,
-            bandwidth: Bandwidth::new(hierarchy.version),
-            levels: Levels::new(&hierarchy),
+            files: CgroupFiles::new(&hierarchy),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             labels: Labels::read(),
@@ -182,18 +180,14 @@ impl Collector {
         &mut self,
         counted: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
     ) -> BTreeMap<CgroupId, CgroupState> {
-        let Self { bandwidth, levels, hierarchy, labels, last, .. } = self;
-        bandwidth.begin();
-        levels.begin();
-        let state = |(id, (path, counters)): (CgroupId, (Arc<str>, _))| {
+        let Self { files, hierarchy, labels, last, .. } = self;
+        let waited = |id, counters: &CgroupCounters| counters.waited_since(last.cgroups.get(&id));
+        files.begin(counted.iter().map(|(&id, (_, counters))| waited(id, counters)));
+        let state = |(id, (path, counters)): (CgroupId, (Arc<str>, Arc<CgroupCounters>))| {
             let before = last.cgroups.get(&id);
-            let throttling = match id {
-                CgroupId::OTHER => None,
-                _ => bandwidth.of(id, || hierarchy.directory(&path)),
-            };
             let label = labels.of(before, path);
-            let Placed { levels, cpus } = levels.of(id, &label.path);
-            (id, CgroupState { label, counters, throttling, levels, cpus })
+            let files = files.of(id, &label.path, waited(id, &counters), || hierarchy.directory(&label.path));
+            (id, CgroupState { label, counters, files })
         };
         counted.into_iter().map(state).collect()
     }
@@ -208,8 +202,7 @@ impl Collector {
 
     /// Does what is worth it only now and then.
     fn look_around(&mut self) {
-        self.bandwidth.keep(|id| self.last.cgroups.contains_key(&id));
-        self.levels.keep(|id| self.last.cgroups.contains_key(&id));
+        self.files.keep(|id| self.last.cgroups.contains_key(&id));
         self.labels.refresh(&mut self.last);
     }
 }

@@ -66,7 +66,7 @@ const NAME: &str = "name";
 impl Settings {
     /// Names of columns, as flags and the configuration take them, with what each says.
     pub fn column_names() -> impl Iterator<Item = (&'static str, &'static str)> {
-        Column::ALL.iter().map(|column| (column.key(), column.meaning()))
+        Column::all().map(|column| (column.key(), column.meaning()))
     }
 
     /// The columns that are shown, by name.
@@ -173,7 +173,7 @@ impl Settings {
 
 fn column(name: &str) -> Result<Column, String> {
     Column::by_key(name).ok_or_else(|| {
-        let names: Vec<&str> = Column::ALL.iter().map(|column| column.key()).collect();
+        let names: Vec<&str> = Column::all().map(Column::key).collect();
         format!("there is no column {name}; there are {}", names.join(", "))
     })
 }

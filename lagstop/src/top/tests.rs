@@ -11,7 +11,8 @@ use ratatui::{Terminal, backend::TestBackend};
 use super::{App, Key, Settings};
 use crate::{
     model::{
-        Cgroup, CgroupId, Distribution, Hook, HookState, Host, Idle, Interval, Lost, Nanos, Session, Tasks, Totals,
+        Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, Idle, Interval, Lost, Nanos, Session,
+        Tasks, Totals,
     },
     recording::Reader,
 };
@@ -82,9 +83,13 @@ fn cgroup(id: u64, name: &str, n: u64) -> Cgroup {
         },
         runnable_load: Some(Tasks(0.37 * n as f64)),
         load_credit: Some(Tasks(0.31 * n as f64)),
-        nr_periods: Some(0),
-        nr_throttled: Some(0),
-        throttled_ns: Some(Nanos::ZERO),
+        files: FileCounters {
+            nr_periods: Some(0),
+            nr_throttled: Some(0),
+            throttled_ns: Some(Nanos::ZERO),
+            pressure_some_ns: Some(Nanos(250_000_000)),
+            ..FileCounters::default()
+        },
         runq_wait: Some(Distribution::of([(Nanos(9_000), 900), (Nanos(2_000_000 * n), 100)])),
         ..Cgroup::default()
     }
@@ -102,7 +107,7 @@ fn interval() -> Interval {
     // One that accepts connections and is throttled, one that only is throttled.
     cgroups[1].totals.accepts = Some(10);
     cgroups[1].totals.accept_wait_ns = Some(Nanos(4_200_000));
-    (cgroups[1].nr_periods, cgroups[1].nr_throttled) = (Some(10), Some(4));
+    (cgroups[1].files.nr_periods, cgroups[1].files.nr_throttled) = (Some(10), Some(4));
     cgroups[2].totals = Totals { migrations: Some(0), ..Totals::default() };
     cgroups[2].runq_wait = None;
     let mut totals = Totals {

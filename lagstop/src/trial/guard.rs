@@ -93,7 +93,7 @@ impl Guard {
         let of: HashMap<CgroupId, &Cgroup> = interval.cgroups.iter().map(|cgroup| (cgroup.id, cgroup)).collect();
         let cores = |id| of.get(&id).map_or(0.0, |cgroup| cgroup.totals.cpu_ns.seconds() / seconds);
         // What its own quota keeps from running has no more without a trial.
-        let is_throttled = |id| of.get(&id).is_some_and(|cgroup| cgroup.nr_throttled > Some(0));
+        let is_throttled = |id| of.get(&id).is_some_and(|cgroup| cgroup.files.nr_throttled > Some(0));
         for (id, watched) in &mut self.watched {
             if cores(*id) >= self.floor || is_throttled(*id) {
                 watched.below = Nanos::ZERO;
@@ -238,7 +238,7 @@ mod tests {
         let wants = |directory: &Path| if directory.ends_with("quota") { Want::Cpu } else { Want::Budget(0.008) };
         let mut look = |ms: u64| {
             let mut interval = second(&ids, &[("real-time", ms), ("quota", 5)]);
-            interval.cgroups[1].nr_throttled = Some(1);
+            interval.cgroups[1].files.nr_throttled = Some(1);
             guard.look(&interval, wants)
         };
         assert_eq!((look(8), look(8)), (None, None));

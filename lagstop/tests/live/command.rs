@@ -171,14 +171,14 @@ fn throttling() {
     let known: Vec<(&Interval, &Cgroup)> = intervals(&lines)
         .into_iter()
         .flat_map(|interval| interval.cgroups.iter().map(move |found| (interval, found)))
-        .filter(|(_, found)| *found.path == *cgroup.path && found.nr_periods.is_some())
+        .filter(|(_, found)| *found.path == *cgroup.path && found.files.nr_periods.is_some())
         .collect();
     let sum = |figure: fn(&Cgroup) -> Option<u64>| known.iter().filter_map(|(_, found)| figure(found)).sum::<u64>();
     let recorded: u64 = known.iter().map(|(interval, _)| interval.duration_ns.0).sum();
     assert!(recorded > 1_000_000_000, "throttling is known for {recorded} ns in {} intervals", known.len());
     // What the kernel says holds the start and the end of the recording too, in periods of 20 ms.
     let edges = (took.as_nanos() as u64 - recorded) / 20_000_000 + 5;
-    let (periods, throttled) = (sum(|c| c.nr_periods), sum(|c| c.nr_throttled));
+    let (periods, throttled) = (sum(|c| c.files.nr_periods), sum(|c| c.files.nr_throttled));
     println!("measured {periods} periods, {throttled} throttled, {edges} at the edges; {before:?} to {after:?}");
     assert!(after.1 - before.1 > 50, "the load was to be throttled");
     assert!(periods <= after.0 - before.0 && periods + edges >= after.0 - before.0);
@@ -187,7 +187,7 @@ fn throttling() {
     let most = recorded / 20_000_000 + 2 * known.len() as u64;
     assert!((most / 3..=most).contains(&periods), "{periods} periods in {recorded} ns");
     // One task that spins is throttled on one CPU at a time: at the edges for no longer than they are.
-    let time = sum(|c| c.throttled_ns.map(|time| time.0));
+    let time = sum(|c| c.files.throttled_ns.map(|time| time.0));
     let kernel = after.2 - before.2;
     let at_edges = took.as_nanos() as u64 - recorded;
     println!("{time} ns throttled of {kernel}, {at_edges} ns at the edges");

@@ -112,7 +112,7 @@ fn abandoned() {
     load.go();
     let port: u16 = load.line().parse().unwrap();
     assert_eq!(load.line(), "done");
-    let expected = ListenerTotals { established: CONNECTIONS, abandoned: CONNECTIONS, ..ListenerTotals::NOTHING };
+    let expected = ListenerTotals { established: CONNECTIONS, abandoned: CONNECTIONS, ..ListenerTotals::default() };
     eventually("the end of every connection", || {
         thread::sleep(Duration::from_millis(20));
         let traffic = probes.snapshot().traffic;

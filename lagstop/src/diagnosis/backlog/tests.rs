@@ -14,18 +14,13 @@ fn listening(established: u64, accepts: u64, wait_ms: u64, backlog: u64, runq_ms
     });
     for interval in &mut all {
         let accept_wait_ns = Nanos(accepts * wait_ms * 1_000_000);
-        let totals = ListenerTotals {
-            established,
-            accepts,
-            accept_wait_ns,
-            abandoned: 0,
-            services: Some(served(1, accepts, 10)),
-        };
+        let totals = ListenerTotals { established, accepts, accept_wait_ns, abandoned: 0 };
         interval.listeners = vec![Listener {
             cgroup: Some(interval.cgroups[0].id),
             backlog: Some(backlog),
             backlog_capacity: Some(10),
             totals: Some(totals),
+            services: Some(served(1, accepts, 10)),
             ..Listener::new(7, ([127, 0, 0, 1], 80).into())
         }];
     }
@@ -41,7 +36,7 @@ fn served(threads: u64, count: u64, ms: u64) -> Services {
 /// With other services.
 fn with_services(mut all: Vec<Interval>, services: Option<Services>) -> Vec<Interval> {
     for listener in all.iter_mut().flat_map(|interval| &mut interval.listeners) {
-        listener.totals.as_mut().unwrap().services = services;
+        listener.services = services;
     }
     all
 }

@@ -7,16 +7,13 @@ use crate::{
         figure::Value,
         observations::{Observed, ObservedListener},
     },
-    model::{Nanos, Totals},
+    model::{Counter, CounterUnit, FileCounters, ListenerTotals, Nanos, Totals},
 };
 
-const SWITCHES: &str = "tracepoint sched_switch: switches, voluntary_switches, involuntary_switches";
 const COSTS: &str = "entry and exit of __schedule(): pick_ns, swap_ns, kept_ns";
 const WAITS: &str = "task_struct.sched_info: runq_waits, runq_wait_ns";
 const RUNTIME: &str = "se.sum_exec_runtime: cpu_ns";
 const CLOCK: &str = "the clock from switch to switch: busy_ns, idle_ns";
-const MOVES: &str = "tracepoint sched_migrate_task: migrations";
-const FILES: &str = "cpu.stat and cpu.max of the cgroup: nr_periods, nr_throttled, quota_ns";
 const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
 const SERVICES: &str = "accept, from one connection to the same thread's asking for the next: services";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
@@ -55,8 +52,7 @@ fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
     let Some(subject @ Subject::Cgroup { id, .. }) = &figure.of else { return Vec::new() };
     let Some(observed) = id.and_then(|id| observations.cgroups.get(&id)) else { return Vec::new() };
     let of = |Input { figure, source }| Input { figure: figure.of(subject.clone()), source };
-    let periods = input("nr_periods", observed.periods, Unit::Count, FILES);
-    vec![of(periods), of(input("nr_throttled", observed.throttled, Unit::Count, FILES))]
+    counted(&FileCounters::COUNTERS, &observed.files.figures()).map(of).collect()
 }
 
 /// CPU time and run-queue wait of the light and of the heavy.
@@ -98,38 +94,38 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
 
 fn cgroup(observed: &Observed) -> Vec<Input> {
     let mut inputs = totals(&observed.totals);
+    inputs.extend(counted(&FileCounters::COUNTERS, &observed.files.figures()));
     inputs.extend([
-        input("nr_periods", observed.periods, Unit::Count, FILES),
-        input("nr_throttled", observed.throttled, Unit::Count, FILES),
-        known("quota_ns", observed.quota_ns, Unit::Ns, FILES),
+        known("quota_ns", observed.quota_ns, Unit::Ns, "`cpu.max` of the cgroup"),
         input("threads", observed.threads(), Unit::Count, "tasks seen running in an interval, on average: threads"),
         input("behind_itself_ns", observed.behind_itself_ns as u64, Unit::Ns, "cpus.crowd, cpus.busy_ns"),
     ]);
     inputs
 }
 
+/// Counters, as they are declared.
+fn counted(counters: &'static [Counter], figures: &[Option<u64>]) -> impl Iterator<Item = Input> {
+    let input = |(counter, figure): (&'static Counter, &Option<u64>)| {
+        let unit = match counter.unit {
+            CounterUnit::Count => Unit::Count,
+            CounterUnit::Nanos => Unit::Ns,
+        };
+        known(counter.name, *figure, unit, counter.source)
+    };
+    counters.iter().zip(figures).map(input).collect::<Vec<_>>().into_iter()
+}
+
 fn totals(totals: &Totals) -> Vec<Input> {
-    vec![
-        input("switches", totals.switches, Unit::Count, SWITCHES),
-        input("voluntary_switches", totals.voluntary_switches, Unit::Count, SWITCHES),
-        input("involuntary_switches", totals.involuntary_switches, Unit::Count, SWITCHES),
-        known("cross_cgroup_switches", totals.cross_cgroup_switches, Unit::Count, SWITCHES),
-        input("cpu_ns", totals.cpu_ns, Unit::Ns, RUNTIME),
-        known("runq_wait_ns", totals.runq_wait_ns, Unit::Ns, WAITS),
-        known("migrations", totals.migrations, Unit::Count, MOVES),
-        known("migrations_cross_llc", totals.migrations_cross_llc, Unit::Count, MOVES),
-        known("migrations_cross_numa", totals.migrations_cross_numa, Unit::Count, MOVES),
-    ]
+    // Threads are not added up over intervals.
+    counted(&Totals::COUNTERS, &totals.figures()).filter(|input| input.figure.name != "threads").collect()
 }
 
 fn listener(observed: &ObservedListener) -> Vec<Input> {
     let totals = observed.totals;
-    let services = totals.and_then(|totals| totals.services);
-    vec![
-        known("established", totals.map(|totals| totals.established), Unit::Count, TCP),
-        known("accepts", totals.map(|totals| totals.accepts), Unit::Count, TCP),
-        known("accept_wait_ns", totals.map(|totals| totals.accept_wait_ns), Unit::Ns, TCP),
-        known("abandoned", totals.map(|totals| totals.abandoned), Unit::Count, TCP),
+    let services = observed.services;
+    let figures = totals.map_or([None; ListenerTotals::COUNT], |totals| totals.figures());
+    let mut inputs: Vec<Input> = counted(&ListenerTotals::COUNTERS, &figures).collect();
+    inputs.extend([
         known("threads", services.map(|services| services.threads), Unit::Count, SERVICES),
         known("strayed", services.map(|services| services.strayed), Unit::Count, SERVICES),
         known("found_none", services.map(|services| services.found_none), Unit::Count, SERVICES),
@@ -143,5 +139,6 @@ fn listener(observed: &ObservedListener) -> Vec<Input> {
         input("backlogs", observed.backlogs, Unit::Count, SOCKETS),
         input("listed", observed.listed, Unit::Count, "intervals at whose end the sockets were listed"),
         known("dispersion", observed.arrivals().map(|(_, dispersion)| dispersion), Unit::Factor, TCP),
-    ]
+    ]);
+    inputs
 }

@@ -210,7 +210,7 @@ fn a_light_one_that_its_quota_stops_is_not_put_first() {
         let mut all = fixture::contended(40);
         for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web")
         {
-            (cgroup.nr_periods, cgroup.nr_throttled) = (Some(100), Some(throttled));
+            (cgroup.files.nr_periods, cgroup.files.nr_throttled) = (Some(100), Some(throttled));
         }
         found(&all)
     };

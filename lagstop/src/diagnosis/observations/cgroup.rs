@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     diagnosis::{Observations, Subject},
-    model::{Cgroup, CgroupId, Distribution, Level, Nanos, Totals},
+    model::{Cgroup, CgroupId, Distribution, FileCounters, Level, Nanos, Totals},
 };
 
 /// One cgroup, added up.
@@ -20,9 +20,9 @@ pub(in crate::diagnosis) struct Observed {
     pub light_ns: f64,
     /// Integral of its credit, in tasks × ns.
     pub credit_ns: f64,
-    /// Enforcement periods, and those with the quota used up.
-    pub periods: u64,
-    pub throttled: u64,
+    pub files: FileCounters,
+    /// Time of the intervals in which its pressure was read.
+    pub pressed_ns: Nanos,
     /// CPU time that it may use in each second, as last known.
     pub quota_ns: Option<Nanos>,
     /// What it and each cgroup above it are entitled to, as last known: see [`Cgroup::levels`].
@@ -47,8 +47,8 @@ impl Observed {
             rated_ns: 0.0,
             light_ns: 0.0,
             credit_ns: 0.0,
-            periods: 0,
-            throttled: 0,
+            files: FileCounters::default(),
+            pressed_ns: Nanos::ZERO,
             quota_ns: None,
             levels: None,
             cpus: None,
@@ -63,7 +63,16 @@ impl Observed {
 
     /// Share of its periods in which its quota was used up. `None` without a quota.
     pub(in crate::diagnosis) fn throttled_share(&self) -> Option<f64> {
-        (self.periods > 0).then(|| self.throttled as f64 / self.periods as f64)
+        let (throttled, periods) = self.files.nr_throttled.zip(self.files.nr_periods)?;
+        (periods > 0).then(|| throttled as f64 / periods as f64)
+    }
+
+    /// Shares of the time in which some of its tasks waited for a CPU, and in which some did and none ran. `None` where its
+    /// `cpu.pressure` was not read.
+    pub(in crate::diagnosis) fn pressure(&self) -> Option<(f64, Option<f64>)> {
+        let share = |time: Nanos| time.0 as f64 / self.pressed_ns.0 as f64;
+        let some = self.files.pressure_some_ns.filter(|_| self.pressed_ns > Nanos::ZERO)?;
+        Some((share(some), self.files.pressure_full_ns.map(share)))
     }
 
     /// The part of its wait that was behind its own tasks, at least. 0 where it did not wait.
@@ -97,9 +106,11 @@ impl Observed {
     }
 
     /// What its files told in an interval.
-    pub(super) fn limit(&mut self, cgroup: &Cgroup) {
-        self.periods = self.periods.saturating_add(cgroup.nr_periods.unwrap_or_default());
-        self.throttled = self.throttled.saturating_add(cgroup.nr_throttled.unwrap_or_default());
+    pub(super) fn limit(&mut self, cgroup: &Cgroup, duration: Nanos) {
+        self.files.add_known(&cgroup.files);
+        if cgroup.files.pressure_some_ns.is_some() {
+            self.pressed_ns = self.pressed_ns.saturating_add(duration);
+        }
         self.quota_ns = cgroup.quota_ns;
         self.levels = cgroup.levels.clone().or_else(|| self.levels.take());
         self.cpus = cgroup.cpus.clone().or_else(|| self.cpus.take());
@@ -139,7 +150,7 @@ mod tests {
         };
         let mut observed = Observed::new(&Cgroup::default());
         for cgroup in [with(Some(1.0), Some("0")), with(Some(2.0), None), with(None, None)] {
-            observed.limit(&cgroup);
+            observed.limit(&cgroup, Nanos::SECOND);
         }
         let weights = observed.levels.map(|levels| levels.iter().map(|level| level.weight).collect::<Vec<_>>());
         assert_eq!((weights, observed.cpus.as_deref()), (Some(vec![Some(2.0)]), Some("0")));

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::model::{CgroupId, Listener, ListenerTotals, Nanos};
+use crate::model::{CgroupId, Listener, ListenerTotals, Nanos, Services};
 
 /// Inode number of the network namespace, address and port.
 pub(in crate::diagnosis) type Address = (u32, SocketAddr);
@@ -13,6 +13,7 @@ pub(in crate::diagnosis) struct ObservedListener {
     pub cgroup: Option<CgroupId>,
     /// `None` where TCP is not watched.
     pub totals: Option<ListenerTotals>,
+    pub services: Option<Services>,
     /// The most connections that were waiting at the end of an interval.
     pub deepest: Option<u64>,
     /// How many fit in, as last known.
@@ -42,7 +43,9 @@ impl ObservedListener {
             self.backlogs = self.backlogs.saturating_add(backlog);
         }
         let Some(totals) = &listener.totals else { return };
-        self.totals.get_or_insert(ListenerTotals::NOTHING).add(totals);
+        let services = if self.totals.is_none() { Some(Services::NONE) } else { self.services };
+        self.services = services.zip(listener.services).map(|(sum, next)| sum.then(&next));
+        self.totals.get_or_insert_default().add(totals);
         self.arrivals.add(totals.established as f64, duration.seconds());
     }
 
@@ -99,24 +102,21 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Services, Times};
+    use crate::model::Times;
 
     fn listener(backlog: u64, established: u64, accepts: u64) -> Listener {
         let totals = ListenerTotals {
             established,
             accepts,
             accept_wait_ns: Nanos(accepts * 1_000),
-            services: Some(Services {
-                threads: backlog,
-                all: Times { count: accepts, ..Times::default() },
-                ..Services::NONE
-            }),
             ..ListenerTotals::default()
         };
+        let all = Times { count: accepts, ..Times::default() };
         Listener {
             backlog: Some(backlog),
             backlog_capacity: Some(9),
             totals: Some(totals),
+            services: Some(Services { threads: backlog, all, ..Services::NONE }),
             ..Listener::new(7, ([127, 0, 0, 1], 80).into())
         }
     }
@@ -127,7 +127,7 @@ mod tests {
         for (backlog, accepts) in [(0, 5), (4, 50), (8, 60), (2, 70), (0, 20)] {
             observed.add(&listener(backlog, 50, accepts), Nanos::SECOND);
         }
-        let services = observed.totals.unwrap().services.unwrap();
+        let services = observed.services.unwrap();
         assert_eq!((services.threads, services.all.count), (8, 205), "the most threads, all services");
         assert_eq!((observed.deepest, observed.mean_backlog()), (Some(8), Some(2.8)));
         assert_eq!(observed.mean_wait(), Some(Nanos(1_000)));

@@ -8,7 +8,7 @@ use crate::{
 fn limited(millicores: u64, throttled: u64, threads: u64) -> Vec<Interval> {
     minute_of(|pool| {
         pool.quota_ns = Some(Nanos(millicores * 1_000_000));
-        (pool.nr_periods, pool.nr_throttled) = (Some(10), Some(throttled));
+        (pool.files.nr_periods, pool.files.nr_throttled) = (Some(10), Some(throttled));
         pool.totals.threads = threads;
     })
 }

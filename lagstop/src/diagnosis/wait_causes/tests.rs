@@ -7,7 +7,7 @@ use crate::{
 fn throttled(periods: u64) -> Vec<Interval> {
     minute_of(|pool| {
         pool.quota_ns = Some(Nanos(500_000_000));
-        (pool.nr_periods, pool.nr_throttled) = (Some(100), Some(periods));
+        (pool.files.nr_periods, pool.files.nr_throttled) = (Some(100), Some(periods));
     })
 }
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CgroupCounters, CgroupState, CpuTotals, Level, LoadCredits, Snapshot, Throttling};
+use crate::model::{CgroupCounters, CgroupState, CpuTotals, Files, Level, LoadCredits, Snapshot};
 
 const TIME_CONSTANT: Nanos = LoadCredits::TIME_CONSTANT;
 
@@ -16,7 +16,13 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Vec<Step>)>> {
 
 /// The readings before, between and after the intervals.
 fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
-    let state = || CgroupState { throttling: Some(Throttling::default()), ..CgroupState::default() };
+    let quota = FileCounters {
+        nr_periods: Some(0),
+        nr_throttled: Some(0),
+        throttled_ns: Some(Nanos::ZERO),
+        ..FileCounters::default()
+    };
+    let state = || CgroupState { files: Files { counters: quota, ..Files::default() }, ..CgroupState::default() };
     let none = CgroupCounters {
         totals: Totals {
             pick_ns: Some(Nanos(0)),
@@ -52,7 +58,8 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
                 *counters.totals.runq_waits.as_mut().unwrap() += u64::from(count);
             }
             state.counters = Arc::new(counters);
-            state.throttling.as_mut().unwrap().nr_periods += switches;
+            let periods = &mut state.files.counters.nr_periods;
+            *periods = periods.map(|periods| periods + switches);
         }
         all.push(last.clone());
     }

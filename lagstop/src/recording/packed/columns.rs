@@ -10,13 +10,12 @@ use serde::{
 };
 
 use super::{Named, UnpackError, column::Column, shape};
-use crate::model::{Cgroup, CgroupId, Distribution, Nanos, Tasks, Totals, bounded};
+use crate::model::{Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, bounded};
 
 const IDS: &str = "id";
 const LOAD: &str = "runnable_load";
 const CREDIT: &str = "load_credit";
-/// Figures that a cgroup's own files tell.
-const THROTTLING: [&str; 4] = ["nr_periods", "nr_throttled", "throttled_ns", "quota_ns"];
+const QUOTA: &str = "quota_ns";
 const SHAPES: [&str; 3] = ["switch_cost", "runq_wait", "accept_wait"];
 /// It is the sum of two others.
 const SWITCHES: &str = "switches";
@@ -34,7 +33,8 @@ pub(super) struct Columns {
     /// `None` where it is the one that is computed.
     load: Option<Column<Tasks>>,
     credit: Column<Tasks>,
-    throttling: [Column<u64>; 4],
+    files: [Column<u64>; FileCounters::COUNT],
+    quota: Column<u64>,
     /// The words of all cgroups. `None` where none was measured.
     shapes: [Option<String>; 3],
 }
@@ -42,7 +42,8 @@ pub(super) struct Columns {
 impl Columns {
     pub(super) fn of(cgroups: &[Cgroup], duration: Nanos) -> Self {
         let totals: Vec<[Option<u64>; Totals::COUNT]> = cgroups.iter().map(|cgroup| cgroup.totals.figures()).collect();
-        let of = |figure: fn(&Cgroup) -> Option<u64>| Column::of(cgroups.iter().map(figure));
+        let files: Vec<[Option<u64>; FileCounters::COUNT]> =
+            cgroups.iter().map(|cgroup| cgroup.files.figures()).collect();
         let follows = |cgroup: &Cgroup| match (cgroup.runnable_load, cgroup.totals.runnable_load(duration)) {
             (Some(load), Some(computed)) => (load.0 - computed.0).abs() <= LOAD_ROUNDING,
             (load, computed) => load == computed,
@@ -62,12 +63,8 @@ impl Columns {
             totals: std::array::from_fn(|figure| Column::of(totals.iter().map(|of| of[figure]))),
             load: (!cgroups.iter().all(follows)).then(|| Column::of(cgroups.iter().map(|it| it.runnable_load))),
             credit: Column::of(cgroups.iter().map(|cgroup| cgroup.load_credit)),
-            throttling: [
-                of(|cgroup| cgroup.nr_periods),
-                of(|cgroup| cgroup.nr_throttled),
-                of(|cgroup| cgroup.throttled_ns.map(|time| time.0)),
-                of(|cgroup| cgroup.quota_ns.map(|time| time.0)),
-            ],
+            files: std::array::from_fn(|figure| Column::of(files.iter().map(|of| of[figure]))),
+            quota: Column::of(cgroups.iter().map(|cgroup| cgroup.quota_ns.map(|time| time.0))),
             shapes: [
                 shapes(|cgroup| cgroup.switch_cost.as_ref()),
                 shapes(|cgroup| cgroup.runq_wait.as_ref()),
@@ -106,10 +103,8 @@ impl Columns {
                 totals,
                 runnable_load: load,
                 load_credit: self.credit.at(n),
-                nr_periods: self.throttling[0].at(n),
-                nr_throttled: self.throttling[1].at(n),
-                throttled_ns: self.throttling[2].at(n).map(Nanos),
-                quota_ns: self.throttling[3].at(n).map(Nanos),
+                files: FileCounters::from_figures(std::array::from_fn(|figure| self.files[figure].at(n))),
+                quota_ns: self.quota.at(n).map(Nanos),
                 switch_cost: shape(0),
                 runq_wait: shape(1),
                 accept_wait: shape(2),
@@ -121,9 +116,10 @@ impl Columns {
     fn check_lengths(&self) -> Result<(), UnpackError> {
         let expected = self.ids.len();
         let totals = Totals::NAMES.into_iter().zip(self.totals.iter().map(Column::len));
-        let throttling = THROTTLING.into_iter().zip(self.throttling.iter().map(Column::len));
-        let loads = [(LOAD, self.load.as_ref().and_then(Column::len)), (CREDIT, self.credit.len())];
-        match totals.chain(throttling).chain(loads).find(|(_, len)| len.is_some_and(|len| len != expected)) {
+        let files = FileCounters::NAMES.into_iter().zip(self.files.iter().map(Column::len));
+        let others =
+            [(LOAD, self.load.as_ref().and_then(Column::len)), (CREDIT, self.credit.len()), (QUOTA, self.quota.len())];
+        match totals.chain(files).chain(others).find(|(_, len)| len.is_some_and(|len| len != expected)) {
             Some((column, len)) => Err(UnpackError::Length { column, found: len.unwrap_or_default(), expected }),
             None => Ok(()),
         }
@@ -179,7 +175,7 @@ impl JsonSchema for Columns {
         });
         properties.insert(IDS.to_owned(), ids.into());
         let counts = generator.subschema_for::<Column<u64>>();
-        for name in Totals::NAMES.into_iter().chain(THROTTLING) {
+        for name in Totals::NAMES.into_iter().chain(FileCounters::NAMES).chain([QUOTA]) {
             properties.insert(name.to_owned(), counts.clone().into());
         }
         let loads = generator.subschema_for::<Column<Tasks>>();
@@ -212,9 +208,10 @@ impl Serialize for Columns {
             map.serialize_entry(LOAD, load)?;
         }
         map.serialize_entry(CREDIT, &self.credit)?;
-        for (name, column) in THROTTLING.into_iter().zip(&self.throttling) {
+        for (name, column) in FileCounters::NAMES.into_iter().zip(&self.files) {
             map.serialize_entry(name, column)?;
         }
+        map.serialize_entry(QUOTA, &self.quota)?;
         for (name, words) in SHAPES.into_iter().zip(&self.shapes) {
             map.serialize_entry(name, words)?;
         }
@@ -245,11 +242,12 @@ impl<'de> Visitor<'de> for ColumnsVisitor {
                 IDS => columns.ids = map.next_value::<Steps<'_>>()?.0.into_owned(),
                 LOAD => columns.load = Some(map.next_value()?),
                 CREDIT => columns.credit = map.next_value()?,
+                QUOTA => columns.quota = map.next_value()?,
                 key => {
                     if let Some(place) = place(&Totals::NAMES, key) {
                         columns.totals[place] = map.next_value()?;
-                    } else if let Some(place) = place(&THROTTLING, key) {
-                        columns.throttling[place] = map.next_value()?;
+                    } else if let Some(place) = place(&FileCounters::NAMES, key) {
+                        columns.files[place] = map.next_value()?;
                     } else if let Some(place) = place(&SHAPES, key) {
                         columns.shapes[place] = map.next_value()?;
                     } else {

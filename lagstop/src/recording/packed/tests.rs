@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Distribution, Level, Tasks, Totals};
+use crate::model::{Distribution, FileCounters, Level, Tasks, Totals};
 
 fn distribution() -> impl Strategy<Value = Option<Distribution>> {
     let counts = prop::collection::btree_map(0u8..144, 1u32..5_000, 0..6);
@@ -42,9 +42,7 @@ prop_compose! {
             cpus: cpus.map(Into::into),
             runnable_load: load.map(|load| Tasks(f64::from(load) / 1_024.0)),
             load_credit: credit.map(|credit| Tasks(f64::from(credit) / 1_024.0)),
-            nr_periods: throttling.0,
-            nr_throttled: throttling.1,
-            throttled_ns: throttling.2.map(Nanos),
+            files: FileCounters { nr_periods: throttling.0, nr_throttled: throttling.1, throttled_ns: throttling.2.map(Nanos), ..FileCounters::default() },
             switch_cost: shapes.0,
             runq_wait: shapes.1,
             accept_wait: shapes.2,

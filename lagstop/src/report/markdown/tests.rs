@@ -26,7 +26,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     | | | |
     | --- | ---: | --- |
-    | overhead | 10.6 % | of the time of all CPUs |
+    | scheduling overhead | 10.6 % | of the time of all CPUs |
     | mean switch cost | 13.0 µs | pick + swap, calls that switched |
     | switches | 32.0 k/s | 8000/s per CPU |
     | calls that kept the task | 0.2 % | part of the overhead |

@@ -24,7 +24,7 @@ fn an_overloaded_host_reads_like_this() {
     times what it takes when quiet, because there were more switches (59.6 % of the growth) and each got
     dearer (40.4 %).
       scheduling_overhead, host
-        overhead                           10.6 %  of the time of all CPUs
+        scheduling overhead                10.6 %  of the time of all CPUs
         mean switch cost                  13.0 µs  pick + swap, calls that switched
         switches                         32.0 k/s  8000/s per CPU
         calls that kept the task            0.2 %  part of the overhead

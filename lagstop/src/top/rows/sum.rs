@@ -4,7 +4,7 @@ use std::{cell::OnceCell, sync::Arc};
 
 use super::tree::Forest;
 use crate::{
-    model::{Cgroup, Distribution, Interval, Nanos, Tasks},
+    model::{Cgroup, Distribution, Interval, Tasks},
     top::{
         column::{Column, Durations},
         figure::Cell,
@@ -31,9 +31,7 @@ impl Sum {
             totals: first.totals,
             runnable_load: first.runnable_load,
             load_credit: first.load_credit,
-            nr_periods: first.nr_periods,
-            nr_throttled: first.nr_throttled,
-            throttled_ns: first.throttled_ns,
+            files: first.files,
             ..Cgroup::default()
         };
         Self { figures, forest: Arc::clone(forest), node, switch_cost: OnceCell::new(), runq_wait: OnceCell::new() }
@@ -41,19 +39,11 @@ impl Sum {
 
     pub(super) fn add(&mut self, more: &Cgroup) {
         let tasks = |a: Option<Tasks>, b: Option<Tasks>| a.zip(b).map(|(a, b)| Tasks(a.0 + b.0));
-        // Not every cgroup has a quota: what is known is added up.
-        let known = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.saturating_add(b)),
-            (a, b) => a.or(b),
-        };
-        let ns = |time: Option<Nanos>| time.map(|time| time.0);
         let sum = &mut self.figures;
         sum.totals.add(&more.totals);
         sum.runnable_load = tasks(sum.runnable_load, more.runnable_load);
         sum.load_credit = tasks(sum.load_credit, more.load_credit);
-        sum.nr_periods = known(sum.nr_periods, more.nr_periods);
-        sum.nr_throttled = known(sum.nr_throttled, more.nr_throttled);
-        sum.throttled_ns = known(ns(sum.throttled_ns), ns(more.throttled_ns)).map(Nanos);
+        sum.files.add_beside(&more.files);
     }
 
     /// What `column` says of it.

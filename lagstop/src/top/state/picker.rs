@@ -12,7 +12,7 @@ pub(in crate::top) struct Picker {
 impl Picker {
     /// Shows `columns`; the others come after them.
     pub(super) fn new(columns: Vec<Column>) -> Self {
-        let hidden = Column::ALL.iter().filter(|column| !columns.contains(column)).map(|&column| (column, false));
+        let hidden = Column::all().filter(|column| !columns.contains(column)).map(|column| (column, false));
         let all = columns.iter().map(|&column| (column, true)).chain(hidden).collect();
         Self { columns: all, first: columns }
     }

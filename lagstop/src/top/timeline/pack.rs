@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     diagnosis::{Role, RoleKind},
-    model::{Cgroup, CgroupId, Interval, Nanos, Tasks, Totals},
+    model::{Cgroup, CgroupId, FileCounters, Interval, Nanos, Tasks, Totals},
 };
 
 /// Loads and CPU time are kept in millionths of a task and of a core.
@@ -90,9 +90,11 @@ impl Packer {
             Some(if is_as_computed { 0 } else { ((load * LOAD_UNIT).round() as u64).max(1) })
         };
         figures.push(&column(&load));
-        figures.push(&column(&|cgroup| cgroup.nr_periods));
-        figures.push(&column(&|cgroup| cgroup.nr_throttled));
-        figures.push(&column(&|cgroup| cgroup.throttled_ns.map(|time| time.0)));
+        let files: Vec<[Option<u64>; FileCounters::COUNT]> =
+            cgroups.iter().map(|cgroup| cgroup.files.figures()).collect();
+        for figure in 0..FileCounters::COUNT {
+            figures.push(&files.iter().map(|of| of[figure].map_or(NONE, encode)).collect::<Vec<u16>>());
+        }
         figures.push(&column(&|cgroup| cgroup.quota_ns.map(|time| time.0)));
         let role = |cgroup: &Cgroup| roles.get(&cgroup.id);
         figures.push(&column(&|cgroup| role(cgroup).map(|role| u64::from(role.kind == RoleKind::Gains))));
@@ -125,8 +127,10 @@ impl Packer {
         let credits = trend.pull(count)?;
         let mut figures = Reading::open(&packed.figures)?;
         let totals: Vec<Vec<u16>> = (0..Totals::COUNT).map(|_| figures.pull(count)).collect::<Result<_, _>>()?;
+        let loads = figures.pull(count)?;
+        let files: Vec<Vec<u16>> = (0..FileCounters::COUNT).map(|_| figures.pull(count)).collect::<Result<_, _>>()?;
+        let quotas = figures.pull(count)?;
         let mut next = || figures.pull(count);
-        let (loads, periods, throttled, throttled_ns, quotas) = (next()?, next()?, next()?, next()?, next()?);
         let (kinds, cores, waits, tails) = (next()?, next()?, next()?, next()?);
         let some = |code: u16| (code != NONE).then(|| decode(code));
         let mut distributions = match &packed.shapes {
@@ -168,9 +172,7 @@ impl Packer {
                 totals: Totals::from_figures(std::array::from_fn(|figure| some(totals[figure][n]))),
                 runnable_load: None,
                 load_credit,
-                nr_periods: some(periods[n]),
-                nr_throttled: some(throttled[n]),
-                throttled_ns: some(throttled_ns[n]).map(Nanos),
+                files: FileCounters::from_figures(std::array::from_fn(|figure| some(files[figure][n]))),
                 quota_ns: some(quotas[n]).map(Nanos),
                 switch_cost,
                 runq_wait,

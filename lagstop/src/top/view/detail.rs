@@ -116,24 +116,26 @@ impl Page {
     fn figures(&mut self, detail: &Detail, cgroup: &Cgroup, now: &frame::Frame) {
         let figure = |column: Column| column.cell(cgroup, &now.interval);
         self.heading("This interval");
-        self.pairs(&[
+        let mut pairs = vec![
             ("switch cost", figure(Column::SwitchCost), "% of a CPU"),
             ("of its CPU time", figure(Column::CostOfCpu), "%"),
             ("mean switch", figure(Column::MeanSwitch), ""),
-            ("switches/s", figure(Column::Switches), ""),
+            ("switches/s", figure(Column::SWITCHES), ""),
             ("CPU time", figure(Column::Cpu), "CPUs"),
             ("runnable load", figure(Column::Load), "tasks"),
             ("Load Credit", figure(Column::Credit), "tasks"),
             ("wait per CPU time", figure(Column::WaitPerCpu), "×"),
             ("mean wait", figure(Column::RunqWait), ""),
-            ("migrations/s", figure(Column::Migrations), ""),
-            ("  across LLCs/s", figure(Column::CrossLlc), ""),
-            ("  across nodes/s", figure(Column::CrossNuma), ""),
+            ("migrations/s", figure(Column::MIGRATIONS), ""),
+            ("  across LLCs/s", figure(Column::CROSS_LLC), ""),
+            ("  across nodes/s", figure(Column::CROSS_NUMA), ""),
             ("threads seen", figure(Column::Threads), ""),
             ("accept wait", figure(Column::AcceptWait), ""),
             ("throttled", figure(Column::Throttled), "% of periods"),
             ("time throttled", figure(Column::ThrottledTime), ""),
-        ]);
+        ];
+        pairs.extend(Column::of_files().map(|column| (column.name(), figure(column), "%")));
+        self.pairs(&pairs);
         let totals = &cgroup.totals;
         let ns = |time: Option<Nanos>| time.map(|time| time.0);
         let switching = totals.pick_ns.map(|pick| pick.saturating_sub(totals.kept_ns.unwrap_or_default()));

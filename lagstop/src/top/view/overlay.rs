@@ -116,7 +116,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.extend(explained(mark, meaning, cells, theme));
     }
     lines.extend([Line::default(), heading("Columns", theme)]);
-    for column in Column::ALL {
+    for column in Column::all() {
         lines.extend(explained(column.title(), column.meaning(), cells, theme));
     }
     lines.extend([Line::default(), heading("Host", theme)]);

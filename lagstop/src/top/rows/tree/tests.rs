@@ -37,7 +37,7 @@ fn of(cgroups: Vec<Cgroup>) -> Frame {
 
 fn shown(frame: &Frame, arrangement: &Arrangement) -> Vec<String> {
     let row = |row: &Row| {
-        let switches = row.cell(Column::Switches, &frame.interval);
+        let switches = row.cell(Column::SWITCHES, &frame.interval);
         format!("{}{} {switches}", " ".repeat(row.depth.into()), row.label())
     };
     arrangement.rows(frame, &mut Arc::default()).iter().map(row).collect()
@@ -144,7 +144,7 @@ proptest! {
             };
             let said = |rows: &[Row]| -> Vec<_> {
                 let said = |row: &Row| {
-                    let cells = [Column::Switches, Column::RunqWaitP99].map(|column| row.cell(column, &frame.interval));
+                    let cells = [Column::SWITCHES, Column::RunqWaitP99].map(|column| row.cell(column, &frame.interval));
                     let members: Vec<u64> = row.members(&frame.interval).map(|it| it.id.0).collect();
                     (row.key.clone(), row.label().to_owned(), Arc::clone(&row.path), row.depth, row.folded, cells, members)
                 };

@@ -1,0 +1,67 @@
+//! What the files of each cgroup tell.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{
+    Hierarchy,
+    bandwidth::Bandwidth,
+    levels::{Levels, Placed},
+    pressure::{Pressure, Pressures},
+};
+use crate::model::{CgroupId, FileCounters, Files, Nanos};
+
+/// Reads them, the dear ones no more often than it takes.
+#[derive(Debug)]
+pub struct CgroupFiles {
+    bandwidth: Bandwidth,
+    pressures: Pressures,
+    levels: Levels,
+}
+
+impl CgroupFiles {
+    /// Nothing read yet.
+    pub fn new(hierarchy: &Hierarchy) -> Self {
+        Self {
+            bandwidth: Bandwidth::new(hierarchy.version),
+            pressures: Pressures::new(hierarchy.version),
+            levels: Levels::new(hierarchy),
+        }
+    }
+
+    /// Begins a reading, in which cgroups have waited so long for a CPU since the last one.
+    pub fn begin(&mut self, waited: impl Iterator<Item = Nanos>) {
+        self.bandwidth.begin();
+        self.pressures.begin(waited);
+        self.levels.begin();
+    }
+
+    /// Forgets those that are not `there` any more.
+    pub fn keep(&mut self, there: impl Fn(CgroupId) -> bool) {
+        self.bandwidth.keep(&there);
+        self.levels.keep(&there);
+    }
+
+    /// Those of a cgroup that has waited so long; `directory` finds where they are, if that is known.
+    pub fn of(
+        &mut self,
+        id: CgroupId,
+        path: &Arc<str>,
+        waited: Nanos,
+        directory: impl Fn() -> Option<PathBuf>,
+    ) -> Files {
+        let Placed { levels, cpus } = self.levels.of(id, path);
+        if id == CgroupId::OTHER {
+            return Files { levels, cpus, ..Files::default() };
+        }
+        let throttling = self.bandwidth.of(id, &directory);
+        let Pressure { some_ns, full_ns } = self.pressures.of(waited, directory);
+        let counters = FileCounters {
+            nr_periods: throttling.map(|it| it.nr_periods),
+            nr_throttled: throttling.map(|it| it.nr_throttled),
+            throttled_ns: throttling.map(|it| it.throttled_ns),
+            pressure_some_ns: some_ns,
+            pressure_full_ns: full_ns,
+        };
+        Files { counters, quota_ns: throttling.and_then(|it| it.quota_ns), levels, cpus }
+    }
+}

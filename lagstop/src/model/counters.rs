@@ -1,0 +1,255 @@
+//! Counters, each declared once: what is counted, where that is from, and where it is shown.
+
+use std::fmt;
+
+use super::Nanos;
+
+/// What is known of a counter beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// In recordings, tables and formulas.
+    pub name: &'static str,
+    /// What it counts, in a sentence.
+    pub meaning: &'static str,
+    pub unit: CounterUnit,
+    /// Where it is from: the kernel's function, field or file.
+    pub source: &'static str,
+    /// As Prometheus stores it. `None` where it is a part of another metric, or not served.
+    pub metric: Option<&'static str>,
+    /// Its column in `lagstop top`.
+    pub column: Option<CounterColumn>,
+    /// Is the sum of several cgroups that of all of them? Where tasks of several may be counted at the same time, it is not.
+    pub adds_up: bool,
+    /// Does `lagstop diff` compare its share of the time? Less of it is better then.
+    pub is_compared: bool,
+}
+
+/// What a counter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterUnit {
+    Count,
+    Nanos,
+}
+
+/// The column of a counter: a count each second, a time as a share of the time that passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterColumn {
+    /// What flags and the configuration call it.
+    pub key: &'static str,
+    /// Over the column; no wider than it.
+    pub title: &'static str,
+    /// Cells that its figures need.
+    pub width: u16,
+    /// In full.
+    pub name: &'static str,
+    /// What it says, for the help.
+    pub meaning: &'static str,
+}
+
+impl Counter {
+    /// One that is in recordings and tables, and nowhere else.
+    pub(super) const fn from(source: &'static str) -> Self {
+        Self {
+            name: "",
+            meaning: "",
+            unit: CounterUnit::Count,
+            source,
+            metric: None,
+            column: None,
+            adds_up: true,
+            is_compared: false,
+        }
+    }
+
+    pub(super) const fn metric(self, name: &'static str) -> Self {
+        Self { metric: Some(name), ..self }
+    }
+
+    pub(super) const fn column(
+        self,
+        key: &'static str,
+        title: &'static str,
+        width: u16,
+        name: &'static str,
+        meaning: &'static str,
+    ) -> Self {
+        Self { column: Some(CounterColumn { key, title, width, name, meaning }), ..self }
+    }
+
+    pub(super) const fn not_adding_up(self) -> Self {
+        Self { adds_up: false, ..self }
+    }
+
+    pub(super) const fn compared(self) -> Self {
+        Self { is_compared: true, ..self }
+    }
+
+    /// With what the field itself says.
+    pub(super) const fn of_field(self, name: &'static str, meaning: &'static str, unit: CounterUnit) -> Self {
+        Self { name, meaning: meaning.trim_ascii(), unit, ..self }
+    }
+}
+
+impl fmt::Display for CounterUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Count => "count",
+            Self::Nanos => "ns",
+        })
+    }
+}
+
+/// What can be counted.
+pub(super) trait Counted: Copy {
+    const UNIT: CounterUnit;
+
+    fn difference(self, earlier: Self) -> Self;
+    fn sum(self, other: Self) -> Self;
+    fn number(self) -> u64;
+    fn of(number: u64) -> Self;
+}
+
+impl Counted for u64 {
+    const UNIT: CounterUnit = CounterUnit::Count;
+
+    fn difference(self, earlier: Self) -> Self {
+        self.saturating_sub(earlier)
+    }
+    fn sum(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    fn number(self) -> u64 {
+        self
+    }
+    fn of(number: u64) -> Self {
+        number
+    }
+}
+
+impl Counted for Nanos {
+    const UNIT: CounterUnit = CounterUnit::Nanos;
+
+    fn difference(self, earlier: Self) -> Self {
+        self.saturating_sub(earlier)
+    }
+    fn sum(self, other: Self) -> Self {
+        self.saturating_add(other)
+    }
+    fn number(self) -> u64 {
+        self.0
+    }
+    fn of(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// Declares counters once: their fields, what they say, their difference and their sum, and how they are read from among the
+/// fields of another struct.
+///
+/// What is `always` there is 0 where nothing was counted. What is `if_measured` is `None` where this kernel did not let us.
+macro_rules! counters {
+    (
+        $(#[$attribute:meta])*
+        pub struct $counters:ident, read by $read:ident;
+        always { $($(#[doc = $always_doc:literal])+ $always:ident: $always_type:ty => $always_counter:expr;)* }
+        if_measured { $($(#[doc = $maybe_doc:literal])+ $maybe:ident: $maybe_type:ty => $maybe_counter:expr;)* }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        pub struct $counters {
+            $($(#[doc = $always_doc])+ pub $always: $always_type,)*
+            $($(#[doc = $maybe_doc])+ pub $maybe: Option<$maybe_type>,)*
+        }
+
+        impl $counters {
+            /// How many of them, the first ones, are always measured.
+            const ALWAYS: usize = [$(stringify!($always),)* ""].len() - 1;
+
+            /// How many there are.
+            pub const COUNT: usize = Self::ALWAYS + [$(stringify!($maybe),)* ""].len() - 1;
+
+            /// What there is to know of each, in the order of [`Self::figures`].
+            pub const COUNTERS: [Counter; Self::COUNT] = [
+                $($always_counter.of_field(
+                    stringify!($always),
+                    concat!($($always_doc),+),
+                    <$always_type as $crate::model::counters::Counted>::UNIT,
+                ),)*
+                $($maybe_counter.of_field(
+                    stringify!($maybe),
+                    concat!($($maybe_doc),+),
+                    <$maybe_type as $crate::model::counters::Counted>::UNIT,
+                ),)*
+            ];
+
+            /// What they are called, in the order of [`Self::figures`].
+            pub const NAMES: [&'static str; Self::COUNT] = [$(stringify!($always),)* $(stringify!($maybe),)*];
+
+            /// All of them as plain numbers, in an order that stays the same while the program runs.
+            pub fn figures(&self) -> [Option<u64>; Self::COUNT] {
+                use $crate::model::counters::Counted;
+                [$(Some(self.$always.number()),)* $(self.$maybe.map(Counted::number),)*]
+            }
+
+            /// Those with these [`Self::figures`]. Of those that are always measured, `None` is 0.
+            pub fn from_figures(figures: [Option<u64>; Self::COUNT]) -> Self {
+                use $crate::model::counters::Counted;
+                let [$($always,)* $($maybe,)*] = figures;
+                Self {
+                    $($always: Counted::of($always.unwrap_or_default()),)*
+                    $($maybe: $maybe.map(Counted::of),)*
+                }
+            }
+
+            /// What came on top of `earlier`. What was not measured earlier began at 0.
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Self {
+                use $crate::model::counters::Counted;
+                Self {
+                    $($always: self.$always.difference(earlier.$always),)*
+                    $($maybe: self.$maybe.map(|now| now.difference(earlier.$maybe.unwrap_or_default())),)*
+                }
+            }
+
+            /// Adds `other`. What only one of the two measured is not measured in the sum.
+            pub fn add(&mut self, other: &Self) {
+                use $crate::model::counters::Counted;
+                $(self.$always = self.$always.sum(other.$always);)*
+                $(self.$maybe = self.$maybe.zip(other.$maybe).map(|(a, b)| a.sum(b));)*
+            }
+
+            /// Nothing happened.
+            pub fn is_zero(&self) -> bool {
+                $(self.$always == <$always_type>::default() &&)*
+                $(self.$maybe.unwrap_or_default() == <$maybe_type>::default() &&)*
+                true
+            }
+        }
+
+        /// The counters as far as they are read.
+        #[derive(Default)]
+        pub(super) struct $read([Option<Option<u64>>; $counters::COUNT]);
+
+        impl<'de> $crate::model::flattened::Part<'de> for $read {
+            type Counters = $counters;
+
+            const COUNT: usize = $counters::COUNT;
+
+            fn place(name: &str) -> Option<usize> {
+                $counters::NAMES.iter().position(|known| *known == name)
+            }
+
+            fn read<A: serde::de::MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
+                $crate::model::flattened::once(&mut self.0[field], map.next_value()?, $counters::NAMES[field])
+            }
+
+            fn counters<E: serde::de::Error>(self) -> Result<$counters, E> {
+                match self.0[..$counters::ALWAYS].iter().position(|read| read.flatten().is_none()) {
+                    Some(missing) => Err(E::missing_field($counters::NAMES[missing])),
+                    None => Ok($counters::from_figures(self.0.map(Option::flatten))),
+                }
+            }
+        }
+    };
+}
+pub(super) use counters;

@@ -1,0 +1,84 @@
+//! What the kernel itself counts for a cgroup, and writes into the cgroup's files.
+
+use super::{
+    Nanos,
+    counters::{Counter, counters},
+};
+
+const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup");
+const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, in version 2").not_adding_up().compared();
+
+counters! {
+    /// In a snapshot since the cgroup was made, in an interval the interval's own: `None` without an earlier reading, and where
+    /// there is no such file.
+    pub struct FileCounters, read by FileCountersRead;
+    always {}
+    if_measured {
+        /// Enforcement periods of its CPU quota that passed.
+        nr_periods: u64 => BANDWIDTH.metric("lagstop_cgroup_periods_total");
+        /// Of these, with the quota used up.
+        nr_throttled: u64 => BANDWIDTH.metric("lagstop_cgroup_throttled_periods_total");
+        /// Time its run queues were throttled, summed over CPUs.
+        throttled_ns: Nanos => BANDWIDTH.metric("lagstop_cgroup_throttled_seconds_total");
+        /// Time in which at least one task in it, or below it, waited for a CPU (PSI some).
+        pressure_some_ns: Nanos => PRESSURE.metric("lagstop_cgroup_cpu_pressure_some_seconds_total").column("pressure-some",
+            "some %", 6, "PSI some", "pressure: time in which at least one task in it or below waited for a CPU, in %");
+        /// Time in which tasks in it, or below it, waited for a CPU and none ran (PSI full).
+        pressure_full_ns: Nanos => PRESSURE.metric("lagstop_cgroup_cpu_pressure_full_seconds_total").column("pressure-full",
+            "full %", 6, "PSI full", "pressure: time in which tasks in it or below waited for a CPU and none ran, in %");
+    }
+}
+
+impl FileCounters {
+    /// Combines two figures of each counter.
+    fn combine(&self, other: &Self, with: impl Fn(usize, Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+        let (mine, theirs) = (self.figures(), other.figures());
+        Self::from_figures(std::array::from_fn(|n| with(n, mine[n], theirs[n])))
+    }
+
+    /// What came on top of `earlier`, of what was read both times: the kernel has counted since long before.
+    #[must_use]
+    pub fn since_known(&self, earlier: &Self) -> Self {
+        self.combine(earlier, |_, now, then| Some(now?.saturating_sub(then?)))
+    }
+
+    /// Adds what happened next, as far as it is known.
+    pub fn add_known(&mut self, next: &Self) {
+        *self = self.combine(next, |_, sum, more| known(sum, more));
+    }
+
+    /// Adds what happened meanwhile in another cgroup, as far as it is known and the sum says anything.
+    pub fn add_beside(&mut self, other: &Self) {
+        *self = self.combine(other, |n, sum, more| known(sum, more).filter(|_| Self::COUNTERS[n].adds_up));
+    }
+}
+
+/// The sum of what is known.
+pub(super) fn known(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.saturating_add(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_read_once_is_not_known() {
+        let now = FileCounters { nr_periods: Some(9), pressure_some_ns: Some(Nanos(7)), ..FileCounters::default() };
+        let then = FileCounters { nr_periods: Some(4), ..FileCounters::default() };
+        assert_eq!(now.since_known(&then), FileCounters { nr_periods: Some(5), ..FileCounters::default() });
+    }
+
+    #[test]
+    fn pressure_of_several_cgroups_is_no_sum() {
+        let mut one = FileCounters { nr_periods: Some(9), pressure_some_ns: Some(Nanos(7)), ..FileCounters::default() };
+        let mut over_time = one;
+        over_time.add_known(&one);
+        assert_eq!((over_time.nr_periods, over_time.pressure_some_ns), (Some(18), Some(Nanos(14))));
+        one.add_beside(&FileCounters { pressure_full_ns: Some(Nanos(7)), ..one });
+        assert_eq!(one, FileCounters { nr_periods: Some(18), ..FileCounters::default() });
+    }
+}
