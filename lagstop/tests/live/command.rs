@@ -12,7 +12,7 @@ use std::{
 };
 
 use lagstop::{
-    model::{Cgroup, Interval},
+    model::{Cgroup, Interval, Nanos},
     recording::{Footer, Line, SCHEMA},
 };
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,6 +30,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("record_ends_in_silence_when_its_reader_goes", reader_goes),
     ("a_recording_that_was_killed_is_whole_lines", killed),
     ("throttling_agrees_with_cpu_stat", throttling),
+    ("pressure_agrees_with_cpu_pressure", pressure),
     ("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", churn),
     ("top_leaves_the_terminal_as_it_was", top),
     ("diagnose_reports_on_the_running_host", diagnosis),
@@ -192,6 +193,52 @@ fn throttling() {
     let at_edges = took.as_nanos() as u64 - recorded;
     println!("{time} ns throttled of {kernel}, {at_edges} ns at the edges");
     assert!(time <= kernel && time + at_edges >= kernel);
+}
+
+/// Three tasks that want one CPU.
+fn pressure() {
+    let cgroup = TestCgroup::new("pressure");
+    let Some((Some(_), _)) = cgroup.pressure() else {
+        println!("SKIPPED: the kernel has no cpu.pressure of cgroups here");
+        return;
+    };
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap().to_owned();
+    let mut load = cgroup.start("crowd 0 3 60000");
+    load.line();
+    load.go();
+    thread::sleep(Duration::from_millis(300));
+    let before = cgroup.pressure().unwrap();
+    let started = Instant::now();
+    let flags = ["--group-by", "leaf", "--duration", "3s", "--interval", "500ms", "--output", &path];
+    Recorder::start(&flags).end();
+    let (after, took) = (cgroup.pressure().unwrap(), started.elapsed().as_nanos() as u64);
+    let lines = lines(output.path());
+    let known: Vec<(&Interval, &Cgroup)> = intervals(&lines)
+        .into_iter()
+        .flat_map(|interval| interval.cgroups.iter().map(move |found| (interval, found)))
+        .filter(|(_, found)| *found.path == *cgroup.path && found.files.pressure_some_ns.is_some())
+        .collect();
+    let recorded: u64 = known.iter().map(|(interval, _)| interval.duration_ns.0).sum();
+    assert!(recorded > 1_000_000_000, "pressure is known for {recorded} ns in {} intervals", known.len());
+    let edges = took - recorded;
+    let compare = |what: &str, of: fn(&Cgroup) -> Option<Nanos>, before: Option<u64>, after: Option<u64>| {
+        let (Some(before), Some(after)) = (before, after) else {
+            println!("SKIPPED: the kernel does not say {what} of CPUs");
+            return;
+        };
+        let measured: u64 = known.iter().filter_map(|(_, found)| of(found)).map(|time| time.0).sum();
+        let kernel = after - before;
+        println!("{what}: {measured} ns of {kernel}, {edges} ns at the edges; {recorded} ns recorded");
+        // The file is read a moment after the clock is, in the first interval and in the last.
+        let moment = recorded / 200;
+        assert!(measured <= kernel + moment && measured + edges + moment >= kernel, "{what}");
+        assert!(measured <= recorded + recorded / 50, "{what}: more than the time there was");
+    };
+    compare("some", |found| found.files.pressure_some_ns, before.0, after.0);
+    compare("full", |found| found.files.pressure_full_ns, before.1, after.1);
+    let some: u64 = known.iter().filter_map(|(_, found)| found.files.pressure_some_ns).map(|time| time.0).sum();
+    assert!(some > recorded / 2, "of three that want one CPU two wait: {some} of {recorded} ns");
 }
 
 /// Twelve cgroups, one after the other, in a table with room for the root and five more.

@@ -227,6 +227,17 @@ impl TestCgroup {
         (field("nr_periods").unwrap(), field("nr_throttled").unwrap(), time.unwrap())
     }
 
+    /// Time in nanoseconds in which some of its tasks waited for a CPU, and in which some did and none ran, of its
+    /// `cpu.pressure`. `None` where there is no such file, and each where it is not in it.
+    pub(crate) fn pressure(&self) -> Option<(Option<u64>, Option<u64>)> {
+        let text = fs::read_to_string(self.below(self.mounts.unified.as_ref()?).join("cpu.pressure")).ok()?;
+        let total = |kind: &str| {
+            let line = text.lines().find(|line| line.starts_with(kind))?;
+            Some(line.rsplit_once("total=")?.1.parse::<u64>().ok()? * 1_000)
+        };
+        Some((total("some"), total("full")))
+    }
+
     /// Starts a load in it: see [`load`].
     pub(crate) fn start(&self, what: &str) -> Load {
         Load::start(&self.directories, what)

@@ -60,6 +60,10 @@ pub(crate) fn run(what: &str) -> ExitCode {
             pin(cpu.parse().unwrap());
             threads(count.parse().unwrap(), WORK);
         }
+        ["crowd", cpu, count, ms] => {
+            pin(cpu.parse().unwrap());
+            threads(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap()));
+        }
         // Threads that begin and end all the time.
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
         // Executes a program from a thread that is not the first.

@@ -76,6 +76,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("without_the_kernels_types_all_agrees_with_proc", &["switches", "runq-wait", "tcp-state", "accept"]),
     truth("the_light_setting_still_agrees_with_proc", &["switches", "runq-wait"]),
     program("throttling_agrees_with_cpu_stat"),
+    program("pressure_agrees_with_cpu_pressure"),
     program_on_kernel("a_full_accept_queue_agrees_with_netstat"),
     program("a_full_accept_queue_in_another_network_namespace_agrees_with_netstat"),
     program("a_listener_without_traffic_has_an_owner"),
