@@ -33,7 +33,7 @@ pub use facts::{Facts, Types};
 pub use options::Options;
 pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};
-pub use way::{At, Measure, Probe, Way};
+pub use way::{At, Probe, Way};
 
 /// The object that `cargo xtask ebpf` builds.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/lagstop.bpf.o");

@@ -19,7 +19,7 @@ pub use cut::{Cut, Wanted};
 pub use epoch::Epoch;
 pub use line::{Footer, Gap, Line, SCHEMA};
 pub use merge::Merge;
-pub use packed::{Named, PackedInterval};
+pub use packed::{Columns, Named, PackedInterval};
 pub use reader::{ReadError, Reader};
 pub use schema::schema;
 pub use show::{CgroupCounts, CgroupSum, Contents, DatedGap, Form, HostSum};

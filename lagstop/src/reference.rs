@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::{
     diagnosis::{Limit, Rule, Thresholds, Unit},
     metrics::{self, About},
-    model::{Counter, CounterUnit, FileCounters, ListenerTotals, Totals},
+    model::{Counter, CounterUnit, CpuTotals, FileCounters, ListenerTotals, Totals},
     top,
 };
 
@@ -24,6 +24,7 @@ pub fn tables() -> Vec<Table> {
         table("columns", columns()),
         table("totals", counters(&Totals::COUNTERS)),
         table("file counters", counters(&FileCounters::COUNTERS)),
+        table("CPU totals", counters(&CpuTotals::COUNTERS)),
         table("listener totals", counters(&ListenerTotals::COUNTERS)),
         table("metrics of the host", metrics(About::Host)),
         table("metrics of cgroups", metrics(About::Cgroups)),

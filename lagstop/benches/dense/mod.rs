@@ -3,8 +3,8 @@
 use std::{fs, net::Ipv4Addr, sync::Arc};
 
 use lagstop::model::{
-    Bucket, Cgroup, CgroupId, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos,
-    Place, Session, Tasks, Totals,
+    Bucket, Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals,
+    Nanos, Place, Session, Tasks, Totals,
 };
 use lagstop_ebpf::bucket_of;
 
@@ -138,8 +138,7 @@ impl DenseHost {
         };
         let crowd = (0..3).map(crowding).collect();
         let random = &mut self.random;
-        Cpu {
-            cpu,
+        let totals = CpuTotals {
             switches: Some(random.below(2_000)),
             pick_ns: Some(Nanos(random.below(9_000_000))),
             swap_ns: Some(Nanos(random.below(4_000_000))),
@@ -147,8 +146,9 @@ impl DenseHost {
             runq_wait_ns: Some(Nanos(random.below(900_000_000))),
             busy_ns: Nanos(900_000_000),
             idle_ns: Nanos(100_000_000),
-            crowd,
-        }
+            ..CpuTotals::default()
+        };
+        Cpu { cpu, totals, crowd }
     }
 
     fn listener(&mut self, port: u16) -> Listener {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Measure;
 use crate::{
     host::Seen,
     kernel::{Answer, Capabilities, Capability, Types},
@@ -76,7 +77,7 @@ fn a_measure_that_is_not_taken_degrades() {
 #[test]
 fn what_is_switched_off_is_not_missed() {
     let mut wishes = Wishes::default();
-    wishes.set(crate::kernel::Measure::Pick, crate::kernel::Wish::Off);
+    wishes.set(Measure::Pick, crate::kernel::Wish::Off);
     assert_eq!(judge(facts(), &surroundings(), &wishes, Ok(vec![hook(None)]), true).verdict, Verdict::Full);
 }
 
@@ -89,7 +90,7 @@ fn a_filter_is_only_said_to_let_bpf_pass_when_it_did() {
         let seccomp = checkup.requirements.iter().find(|one| one.name == "seccomp").unwrap();
         (seccomp.state, checkup.verdict)
     };
-    let refused = KernelError::Refused { what: "eBPF object".to_owned(), why: "Operation not permitted".to_owned() };
+    let refused = KernelError::refused("eBPF object", "Operation not permitted");
     assert_eq!(state(Err(refused)), (State::Unknown, Verdict::Unusable));
     assert_eq!(state(Ok(vec![])), (State::Satisfied, Verdict::Full));
 }
@@ -142,7 +143,7 @@ fn each_essential_lack_is_unusable_and_has_a_remedy() {
         let missed = checkup.requirements.iter().find(|one| one.state == State::Missed && one.is_essential).unwrap();
         assert!(!missed.remedies.is_empty(), "{missed:?}");
     }
-    let refused = KernelError::Refused { what: "program on sched_switch".to_owned(), why: "no".to_owned() };
+    let refused = KernelError::refused("program on sched_switch", "no");
     let checkup = judge(facts(), &surroundings(), &Wishes::default(), Err(refused), true);
     assert_eq!(checkup.verdict, Verdict::Unusable);
 }

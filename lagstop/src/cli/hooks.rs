@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::kernel::{Facts, Measure, Plan, Wish, Wishes};
+use crate::{
+    kernel::{Facts, Plan, Wish, Wishes},
+    model::Measure,
+};
 
 const LONG_HELP: &str = "\
 Choose how something is measured, or switch it off: MEASURE=WAY, MEASURE=off, with commas between. \

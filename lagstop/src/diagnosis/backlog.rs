@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     diagnosis::queueing::Station,
-    model::{CgroupId, Nanos},
+    model::{CgroupId, Measure, Nanos},
 };
 
 figures! {
@@ -247,7 +247,7 @@ fn finding(
 
 fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model>) -> Vec<Figure> {
     let seconds = observations.span.duration_ns.seconds();
-    let unwatched = observations.session.why_not("accept wait");
+    let unwatched = observations.session.why_not(Measure::Accept);
     let untimed = queue.service.err().unwrap_or("no connection came");
     let too_many = "more come than are served: the queue fills, whatever its length";
     let no_room = match queue.observed.capacity {
@@ -435,7 +435,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
             && !watched
             && observations.listeners.values().all(|listener| listener.deepest.is_none()) =>
         {
-            let why = observations.session.why_not("accept wait");
+            let why = observations.session.why_not(Measure::Accept);
             (Severity::NotEnoughData, format!("Whether connections wait cannot be said: accept wait is {why}."))
         }
         None => (

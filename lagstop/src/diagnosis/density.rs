@@ -16,7 +16,7 @@ use super::{
     observations::is_rated,
     say,
 };
-use crate::model::{DistributionSum, Interval, Nanos};
+use crate::model::{DistributionSum, Interval, Measure, Nanos};
 use peak::{BINS, Peak};
 
 figures! {
@@ -117,7 +117,9 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         None if points.is_empty() && observations.samples.iter().all(|sample| sample.overhead().is_some()) => {
             Err("no cgroup but the root ran".to_owned())
         }
-        None if points.is_empty() => Err(format!("switch cost is {}", observations.session.why_not("switch cost"))),
+        None if points.is_empty() => {
+            Err(format!("switch cost is {}", observations.session.why_not(Measure::SwitchCost)))
+        }
         None => find(points, thresholds),
     };
     let (severity, verdict) = match &found {

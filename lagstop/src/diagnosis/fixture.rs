@@ -4,8 +4,8 @@ use super::{Finding, Rule, Severity, Thresholds, diagnose};
 use crate::{
     diagnosis::simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
     model::{
-        Cgroup, CgroupId, Cpu, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level, Listener,
-        ListenerTotals, Lost, Nanos, Services, Session, Tasks, Times, Totals,
+        Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level,
+        Listener, ListenerTotals, Lost, Nanos, Services, Session, Tasks, Times, Totals,
     },
 };
 
@@ -39,7 +39,7 @@ pub(crate) fn session() -> Session {
 /// Of a kernel without the tracepoints that costs come from.
 pub(crate) fn session_without_cost() -> Session {
     let off = Hook {
-        name: "sched_entry_tp".to_owned(),
+        name: "switch-cost".to_owned(),
         state: HookState::Off,
         way: None,
         detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
@@ -178,7 +178,11 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
             pool.files.pressure_full_ns = Some(Nanos(100_000_000));
             let crowd =
                 vec![Crowding { id: pool.id, cpu_ns: pool.totals.cpu_ns, runq_wait_ns: pool.totals.runq_wait_ns }];
-            let cpus = vec![Cpu { busy_ns: pool.totals.cpu_ns, crowd, ..Cpu::default() }];
+            let cpus = vec![Cpu {
+                totals: CpuTotals { busy_ns: pool.totals.cpu_ns, ..CpuTotals::default() },
+                crowd,
+                ..Cpu::default()
+            }];
             let totals = ListenerTotals {
                 established: 500 + seq,
                 accepts: 500,

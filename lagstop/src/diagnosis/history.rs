@@ -26,8 +26,8 @@ pub struct Moment {
 impl Moment {
     fn of(interval: &Interval) -> Self {
         let cpu = |cpu: &crate::model::Cpu| {
-            let runnable = cpu.busy_ns.0 as f64 + cpu.runq_wait_ns.unwrap_or_default().0 as f64;
-            (cpu.cpu, (runnable, cpu.busy_ns.0 as f64 + cpu.idle_ns.0 as f64))
+            let runnable = cpu.totals.busy_ns.0 as f64 + cpu.totals.runq_wait_ns.unwrap_or_default().0 as f64;
+            (cpu.cpu, (runnable, cpu.totals.busy_ns.0 as f64 + cpu.totals.idle_ns.0 as f64))
         };
         let backlogs = interval.listeners.iter().filter_map(|listener| {
             let backlog = listener.backlog.filter(|&backlog| backlog > 0)?;

@@ -26,7 +26,7 @@ use super::{
     observations::Observed,
     say,
 };
-use crate::model::Nanos;
+use crate::model::{Measure, Nanos};
 
 figures! {
     waiting_per_cpu: Tasks, "tasks waiting per CPU" = "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED;
@@ -265,7 +265,7 @@ impl<'a> Judged<'a> {
     }
 
     fn why_not(&self) -> String {
-        self.observations.session.why_not("run-queue wait")
+        self.observations.session.why_not(Measure::RunqWait)
     }
 
     /// Of the cgroups that are compared.

@@ -12,7 +12,7 @@ use super::{
     planned::list,
     say, shell, single,
 };
-use crate::model::{CgroupId, Totals};
+use crate::model::{CgroupId, Measure, Totals};
 
 figures! {
     [shared pools::threads, pools::runnable]
@@ -79,7 +79,7 @@ fn finding(
     let threads = observed.threads();
     let runnable = observed.runnable(observations);
     let across = moves.across.filter(|(llc, _)| *llc >= MOSTLY_ACROSS);
-    let unmeasured = observations.session.why_not("migrations");
+    let unmeasured = observations.session.why_not(Measure::Migrations);
     let numbers = observations.cpu_numbers();
     let cpus =
         (observed.totals.cpu_ns.cores(observations.span.duration_ns).0.ceil().max(1.0) as usize).min(numbers.len());
@@ -147,7 +147,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
             (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: {too_short}."))
         }
         (None, None) => {
-            let why = observations.session.why_not("migrations");
+            let why = observations.session.why_not(Measure::Migrations);
             (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: migrations are {why}."))
         }
         (None, Some(_)) => (Severity::Ok, "No cgroup's tasks are moved from CPU to CPU too often.".to_owned()),
@@ -157,7 +157,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         (severity, verdict),
         vec![
             figures::migrations_per_cpu_second
-                .measured(per_cpu_second, &observations.session.why_not("migrations"))
+                .measured(per_cpu_second, &observations.session.why_not(Measure::Migrations))
                 .note("of all cgroups"),
         ],
         thresholds.state(Limit::migrations_warn),

@@ -134,7 +134,7 @@ impl Observations {
     fn blame(&mut self, interval: &Interval) {
         let mut watched: BTreeMap<CgroupId, Watched> = BTreeMap::new();
         for cpu in &interval.cpus {
-            let busy = cpu.busy_ns.0 as f64;
+            let busy = cpu.totals.busy_ns.0 as f64;
             for one in &cpu.crowd {
                 let Some(wait) = one.runq_wait_ns else { continue };
                 let own = (one.cpu_ns.0 as f64 / busy).min(1.0);
@@ -144,7 +144,7 @@ impl Observations {
                 watched.behind_itself_ns += if own.is_finite() { wait.0 as f64 * own } else { 0.0 };
             }
         }
-        let least_busy = interval.cpus.iter().map(|cpu| cpu.busy_ns).filter(|&busy| busy > Nanos::ZERO).min();
+        let least_busy = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns).filter(|&busy| busy > Nanos::ZERO).min();
         for cgroup in &interval.cgroups {
             let Some(observed) = self.cgroups.get_mut(&cgroup.id) else { continue };
             let Watched { cpu_ns, wait_ns, behind_itself_ns } = watched.get(&cgroup.id).copied().unwrap_or_default();

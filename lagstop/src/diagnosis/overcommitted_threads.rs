@@ -10,7 +10,7 @@ use super::{
     observations::{Observed, is_rated},
     say, single,
 };
-use crate::model::CgroupId;
+use crate::model::{CgroupId, Measure};
 
 figures! {
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
@@ -140,7 +140,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
             (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: {too_short}."))
         }
         (None, None) => {
-            let why = observations.session.why_not("run-queue wait");
+            let why = observations.session.why_not(Measure::RunqWait);
             (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: run-queue wait is {why}."))
         }
         (None, Some(_)) => {

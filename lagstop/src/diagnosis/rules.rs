@@ -5,7 +5,7 @@ use super::{
     density, lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, scheduling_overhead,
     utilisation, wait_causes,
 };
-use crate::model::CgroupId;
+use crate::model::{CgroupId, Measure};
 
 impl Observations {
     /// Applies all rules.
@@ -37,8 +37,8 @@ impl Observations {
     fn summary(&self) -> Vec<Figure> {
         let Some(host) = &self.host else { return Vec::new() };
         let whole = self.whole();
-        let no_cost = self.session.why_not("switch cost");
-        let no_wait = self.session.why_not("run-queue wait");
+        let no_cost = self.session.why_not(Measure::SwitchCost);
+        let no_wait = self.session.why_not(Measure::RunqWait);
         let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
         let seconds = self.span.duration_ns.seconds();
         let mut summary = vec![

@@ -12,7 +12,7 @@ use super::{
     growth::{Growth, NoQuiet, quarters},
     say, shell,
 };
-use crate::model::{CgroupId, Nanos, Totals, kernel_version};
+use crate::model::{CgroupId, Measure, Nanos, Totals, kernel_version};
 
 figures! {
     overhead: Share, "scheduling overhead" = "(switching_ns + kept_ns) / capacity_ns", LAGS;
@@ -41,7 +41,7 @@ const MOSTLY_INVOLUNTARY: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
-    let why_not = observations.session.why_not("switch cost");
+    let why_not = observations.session.why_not(Measure::SwitchCost);
     let growth =
         quarters(&observations.samples, thresholds).map(|(quiet, busy)| (quiet, busy, Growth::between(&quiet, &busy)));
     let severity = severity(observations, &whole, thresholds);
@@ -278,7 +278,7 @@ fn against(
     if whole.wait_ns.is_none() && whole.capacity_ns > 0.0 {
         against.push(format!(
             "Quiet and busy go by CPU time alone, for run-queue wait is {}.",
-            observations.session.why_not("run-queue wait")
+            observations.session.why_not(Measure::RunqWait)
         ));
     }
     let probe = observations.host.as_ref().and_then(|host| host.self_probe_ns).unwrap_or_default().0 as f64;

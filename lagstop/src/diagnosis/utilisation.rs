@@ -12,6 +12,7 @@ use super::{
     },
     say,
 };
+use crate::model::Measure;
 
 figures! {
     perceived_utilisation: Share, "perceived utilisation" = "busy_ns / capacity_ns", LAGS;
@@ -24,7 +25,7 @@ figures! {
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
     let cpus = observations.cpus() as f64;
-    let why_not = observations.session.why_not("switch cost");
+    let why_not = observations.session.why_not(Measure::SwitchCost);
     let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
     let perceived = share(whole.busy_ns);
     let overhead = whole.overhead();
@@ -158,6 +159,6 @@ mod tests {
     fn without_its_hook_it_says_which() {
         let finding = judged(&fixture::without_cost(20), &fixture::session_without_cost());
         assert_eq!(finding.severity, Severity::NotEnoughData);
-        assert!(finding.verdict.contains("sched_entry_tp (kernel 6.8.0"), "{}", finding.verdict);
+        assert!(finding.verdict.contains("switch-cost (kernel 6.8.0"), "{}", finding.verdict);
     }
 }

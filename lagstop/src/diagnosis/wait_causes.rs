@@ -7,7 +7,7 @@ use super::{
     observations::{Observed, is_rated},
     say, shell,
 };
-use crate::model::CgroupId;
+use crate::model::{CgroupId, Measure};
 
 figures! {
     behind_others: Tasks, "waiting behind other cgroups" = "runq_wait_ns / duration_ns − behind_itself − in_throttled − behind_unknown", COUNTED;
@@ -129,7 +129,7 @@ impl<'a> Causes<'a> {
             return (Severity::NotEnoughData, format!("What tasks wait for cannot be said: {too_short}."));
         }
         let Some(waiting) = self.waiting else {
-            let why = observations.session.why_not("run-queue wait");
+            let why = observations.session.why_not(Measure::RunqWait);
             return (Severity::NotEnoughData, format!("What tasks wait for cannot be said: run-queue wait is {why}."));
         };
         let mut severity = Severity::Ok;
@@ -170,7 +170,7 @@ impl<'a> Causes<'a> {
     }
 
     fn measured(&self, observations: &Observations) -> Vec<Figure> {
-        let why = observations.session.why_not("run-queue wait");
+        let why = observations.session.why_not(Measure::RunqWait);
         let waiting =
             |figure: &FigureDefinition, part: fn(Waiting) -> f64| figure.measured(self.waiting.map(part), &why);
         let mut figures = vec![

@@ -248,8 +248,10 @@ impl<'a> Comparer<'a> {
 
     /// Why the two cannot be compared.
     fn why_not<const N: usize>(&self, made: &Made, before: &View<'_, N>, after: &View<'_, N>) -> Option<String> {
-        let unmeasured =
-            |view: &View<'_, N>| (!view.is_measured(made)).then(|| view.party.side.session.why_not(made.comes_from));
+        let unmeasured = |view: &View<'_, N>| {
+            let session = &view.party.side.session;
+            if view.is_measured(made) { None } else { made.comes_from.map(|measure| session.why_not(measure)) }
+        };
         let none =
             |view: &View<'_, N>| view.figure(made).is_none().then(|| format!("there was no {}", made.whole.singular()));
         on_sides(unmeasured(before), unmeasured(after))

@@ -1,7 +1,7 @@
 //! The figures that are compared, and of which sums each is the ratio.
 
 use super::{change::Unit, series::Amount};
-use crate::model::{Counter, FileCounters};
+use crate::model::{Counter, FileCounters, Measure};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +46,8 @@ pub(super) struct Made {
     pub part: Amount,
     pub whole: Amount,
     pub factor: f64,
-    /// What hooks call what it comes from.
-    pub comes_from: &'static str,
+    /// What it comes from, where that is not always measured.
+    pub comes_from: Option<Measure>,
     pub way: Option<Way>,
     /// Is less of it better? Otherwise it says how much was to be done.
     pub less_is_better: bool,
@@ -97,12 +97,12 @@ impl Figure {
             part: Amount::BUSY,
             whole: Amount::CAPACITY,
             factor: 1.0,
-            comes_from: "CPU time",
+            comes_from: None,
             way: None,
             less_is_better: false,
         };
         let price = Made { less_is_better: true, ..work };
-        let cost = Made { comes_from: "switch cost", way: Some(Way::SwitchCost), ..price };
+        let cost = Made { comes_from: Some(Measure::SwitchCost), way: Some(Way::SwitchCost), ..price };
         match self {
             Self::Overhead => {
                 let made = Made { name: "overhead", label: "overhead", part: Amount::SWITCH_COST, ..cost };
@@ -125,7 +125,7 @@ impl Figure {
                 unit: Unit::Ns,
                 part: Amount::PICK_FUNCTION,
                 whole: Amount::SWITCHES,
-                comes_from: "pick function cost",
+                comes_from: Some(Measure::Pick),
                 way: Some(Way::PickFunction),
                 ..price
             },
@@ -136,7 +136,7 @@ impl Figure {
                 part: Amount::SWITCHES,
                 whole: Amount::DURATION,
                 factor: PER_SECOND,
-                comes_from: "switches",
+                comes_from: Some(Measure::Switches),
                 ..work
             },
             Self::Cpu => Made {
@@ -153,7 +153,7 @@ impl Figure {
                 unit: Unit::Factor,
                 part: Amount::RUNQ_WAIT,
                 whole: Amount::CPU_TIME,
-                comes_from: "run-queue wait",
+                comes_from: Some(Measure::RunqWait),
                 ..price
             },
             Self::MeanWait => Made {
@@ -162,7 +162,7 @@ impl Figure {
                 unit: Unit::Ns,
                 part: Amount::RUNQ_WAIT,
                 whole: Amount::RUNQ_WAITS,
-                comes_from: "run-queue wait",
+                comes_from: Some(Measure::RunqWait),
                 ..price
             },
             Self::MigrationRate => Made {
@@ -172,7 +172,7 @@ impl Figure {
                 part: Amount::MIGRATIONS,
                 whole: Amount::DURATION,
                 factor: PER_SECOND,
-                comes_from: "migrations",
+                comes_from: Some(Measure::Migrations),
                 ..price
             },
             Self::MeanAcceptWait => Made {
@@ -181,7 +181,7 @@ impl Figure {
                 unit: Unit::Ns,
                 part: Amount::ACCEPT_WAIT,
                 whole: Amount::ACCEPTS,
-                comes_from: "accept wait",
+                comes_from: Some(Measure::Accept),
                 ..price
             },
             Self::File(n) => {
@@ -201,7 +201,7 @@ impl Figure {
                 name: "effective_utilisation",
                 label: "effective utilisation",
                 part: Amount::WORK,
-                comes_from: "switch cost",
+                comes_from: Some(Measure::SwitchCost),
                 way: Some(Way::SwitchCost),
                 ..work
             },

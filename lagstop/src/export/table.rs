@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{ExportError, row::Row};
 use crate::{
     model::{
-        Cgroup, Cpu, FileCounters, Host, Interval, Listener, ListenerTotals, NetworkNamespace, Place, Services,
-        Session, Totals, Workload,
+        Cgroup, Cpu, CpuTotals, FileCounters, Host, Interval, Listener, ListenerTotals, NetworkNamespace, Place,
+        Services, Session, Totals, Workload,
     },
     recording::Epoch,
 };
@@ -134,9 +134,8 @@ fn cpu(row: &mut Row, of: &Cpu, place: Option<&Place>) {
     row.count("cpu", u64::from(of.cpu));
     row.count("llc", place.map(|place| place.llc.into()));
     row.count("numa", place.map(|place| place.numa.into()));
-    columns! {
-        row, of;
-        count: switches; nanos: pick_ns swap_ns; count: runq_waits; nanos: runq_wait_ns busy_ns idle_ns;
+    for (name, figure) in CpuTotals::NAMES.into_iter().zip(of.totals.figures()) {
+        row.count(name, figure);
     }
     for (n, prefix) in CROWD.into_iter().enumerate() {
         let one = of.crowd.get(n);

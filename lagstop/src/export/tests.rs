@@ -150,7 +150,7 @@ fn nothing_is_left_out() {
         (Table::Listeners, json(serde_json::to_value(listener))),
     ] {
         let columns: Vec<String> = table.columns().cells().iter().map(Cell::column).collect();
-        for (name, value) in of.iter().chain(&json(serde_json::to_value(Interval::default()))) {
+        for (name, value) in of.iter().chain(&json(serde_json::to_value(<Interval>::default()))) {
             let parts = match (name.as_str(), value) {
                 ("host" | "cgroups" | "cpus" | "listeners" | "network_namespaces", _) => continue,
                 ("workload", _) => vec!["namespace".to_owned(), "pod".to_owned(), "container".to_owned()],

@@ -18,7 +18,7 @@ use super::{
     array::Array,
     btf::Btf,
     clock::now,
-    error::{KernelError, chain, is_out_of_memory},
+    error::{KernelError, errno},
     facts::{Facts, Types},
     loaded::{Maps, possible_copies, program, refused},
     map::Map,
@@ -50,8 +50,8 @@ pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<R
 
 /// The names of the running kernel's types, by which programs are attached.
 fn kernel_types() -> Result<AyaBtf, KernelError> {
-    let names = Btf::read(Path::new(Btf::VMLINUX)).map_err(|error| refused_object(&error))?.names_only();
-    AyaBtf::parse(&names, Endianness::default()).map_err(|error| refused_object(&error))
+    let names = Btf::read(Path::new(Btf::VMLINUX)).map_err(refused_object)?.names_only();
+    AyaBtf::parse(&names, Endianness::default()).map_err(refused_object)
 }
 
 /// How an attempt ended.
@@ -97,8 +97,8 @@ impl<'a> Attempt<'a> {
             .map_max_entries("TASKS", most_tasks())
             .load(OBJECT)
             .map_err(|error| match limit {
-                Some(limit) => KernelError::LockedMemory { limit, why: chain(&error) },
-                None => refused_object(&error),
+                Some(limit) => KernelError::LockedMemory { limit, source: error.into() },
+                None => refused_object(error),
             })?;
         let btf = match facts.types {
             Types::Kernel => Some(kernel_types()?),
@@ -112,7 +112,7 @@ impl<'a> Attempt<'a> {
     /// Attaches everything, and sees it fire.
     fn run(mut self) -> Result<Outcome, KernelError> {
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
-        settle.load().map_err(|error| refused("settle", &error))?;
+        settle.load().map_err(|error| refused("settle", error))?;
         if matches!(self.facts.types, Types::File(_)) && self.facts.in_host_pid_namespace == Answer::Known(true) {
             self.try_fields()?;
         }
@@ -136,18 +136,16 @@ impl<'a> Attempt<'a> {
     fn try_fields(&mut self) -> Result<(), KernelError> {
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         let options = RawTracePointRunOptions { args: [0; 12], cpu: None };
-        let seen = settle.test_run(options).map_err(|error| refused("settle", &error))?.return_value;
+        let seen = settle.test_run(options).map_err(|error| refused("settle", error))?.return_value;
         if seen == std::process::id() { Ok(()) } else { Err(KernelError::WrongTypes) }
     }
 
     fn attach(&mut self, probe: &Probe) -> Result<(), KernelError> {
         let Self { ebpf, facts, btf, .. } = self;
-        let failed = |error: ProgramError| refused(probe.at.target(), &error);
+        let failed = |error: ProgramError| refused(probe.at.target(), error);
         let btf = || {
-            btf.as_ref().ok_or_else(|| KernelError::Refused {
-                what: format!("program on {}", probe.at),
-                why: "the kernel shows no types".to_owned(),
-            })
+            btf.as_ref()
+                .ok_or_else(|| KernelError::refused(format!("program on {}", probe.at), "the kernel shows no types"))
         };
         let name_in_object = probe.program(self.plan.has_types());
         match probe.at {
@@ -181,7 +179,7 @@ impl<'a> Attempt<'a> {
                 let program: &mut TracePoint = program(ebpf, &name_in_object)?;
                 program.load().map_err(failed)?;
                 with_tracefs(|| program.attach("syscalls", name).map(drop))
-                    .map_err(|why| KernelError::Refused { what: name.to_owned(), why })?
+                    .map_err(|why| KernelError::refused(name, why))?
                     .map_err(failed)
             }
         }
@@ -202,7 +200,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn map(&self, name: &str) -> Result<Map, KernelError> {
-        let wrong = |why: &str| KernelError::Refused { what: format!("map {name}"), why: why.to_owned() };
+        let wrong = |why: &str| KernelError::refused(format!("map {name}"), why);
         match self.ebpf.map(name).ok_or_else(|| wrong("it is not in the object"))? {
             AyaMap::Array(data) | AyaMap::PerCpuArray(data) | AyaMap::HashMap(data) | AyaMap::Stack(data) => {
                 Map::new(std::os::fd::AsFd::as_fd(data.fd()))
@@ -240,9 +238,9 @@ fn most_tasks() -> u32 {
     ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit).fold(MAX_TASKS, u32::min)
 }
 
-fn refused_object(error: &(dyn std::error::Error + 'static)) -> KernelError {
-    if is_out_of_memory(error) {
-        return KernelError::NoMemory(chain(error));
+fn refused_object(error: impl std::error::Error + Send + Sync + 'static) -> KernelError {
+    match errno(&error) {
+        Some(libc::ENOMEM) => KernelError::NoMemory(error.into()),
+        _ => KernelError::refused("eBPF object", error),
     }
-    KernelError::Refused { what: "eBPF object".to_owned(), why: chain(error) }
 }

@@ -14,9 +14,8 @@ use super::{
     capabilities::{Capabilities, Capability},
     error::KernelError,
     reader::Reader,
-    way::Measure,
 };
-use crate::model::kernel_version;
+use crate::model::{Measure, kernel_version};
 
 /// Before it every call of bpf(2) takes CAP_BPF where it is kept from ordinary users, which may be switched on any time
 /// (c8644cd0efe7).

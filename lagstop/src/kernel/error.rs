@@ -54,30 +54,29 @@ pub enum KernelError {
     },
     /// Before Linux 5.11 maps count as locked memory, and there is too little.
     #[error(
-        "before Linux 5.11 maps are locked memory, of which this process may have {limit} bytes: {why}. Run lagstop \
-         with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`"
+        "before Linux 5.11 maps are locked memory, of which this process may have {limit} bytes: {}. Run lagstop \
+         with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`",
+        chain(&**source)
     )]
-    LockedMemory {
-        limit: u64,
-        /// What the system said.
-        why: String,
-    },
+    LockedMemory { limit: u64, source: Source },
     /// There is no memory for the maps.
     #[error(
-        "there is not enough memory for lagstop's maps: {0}. Lower --max-cgroups or, in a container, raise its memory \
-         limit (docs/deploy/README.md has the limit for each number of CPUs)"
+        "there is not enough memory for lagstop's maps: {}. Lower --max-cgroups or, in a container, raise its memory \
+         limit (docs/deploy/README.md has the limit for each number of CPUs)",
+        chain(&**.0)
     )]
-    NoMemory(String),
+    NoMemory(#[source] Source),
     /// The object or a program was refused.
     #[error(
-        "the kernel refused lagstop's {what}: {why}. Where it says that this is not permitted, look for seccomp, for a \
-         container without --privileged, and for lockdown=confidentiality; else please report it with this message"
+        "the kernel refused lagstop's {what}: {}. Where it says that this is not permitted, look for seccomp, for a \
+         container without --privileged, and for lockdown=confidentiality; else please report it with this message",
+        chain(&**source)
     )]
     Refused {
         /// Map, program or object.
         what: String,
         /// What the kernel or the loader said.
-        why: String,
+        source: Source,
     },
     /// Capabilities that are not needed any more could not be given up.
     #[error("capabilities that are not needed any more cannot be given up: {}. Please report it", plain(source))]
@@ -98,11 +97,19 @@ pub enum KernelError {
     },
 }
 
+/// What the kernel or the loader said, with all that caused it.
+pub(super) type Source = Box<dyn std::error::Error + Send + Sync>;
+
 impl KernelError {
+    /// That `what` was refused.
+    pub(crate) fn refused(what: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Refused { what: what.into(), source: source.into() }
+    }
+
     /// What the kernel said, without what to do about it: for a hook that can be done without.
     pub(super) fn reason(&self) -> String {
         match self {
-            Self::Refused { why, .. } => why.clone(),
+            Self::Refused { source, .. } => chain(&**source),
             other => other.to_string(),
         }
     }
@@ -116,10 +123,10 @@ fn join(missing: &[Capability]) -> String {
     names.join(" and ")
 }
 
-/// Did the system refuse for want of memory?
-pub(super) fn is_out_of_memory(error: &(dyn std::error::Error + 'static)) -> bool {
+/// The number of the error that the system gave, however deep it is.
+pub(super) fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let all = std::iter::successors(Some(error), |error| error.source());
-    all.filter_map(|error| error.downcast_ref::<io::Error>()).any(|it| it.raw_os_error() == Some(libc::ENOMEM))
+    all.filter_map(|error| error.downcast_ref::<io::Error>()).find_map(io::Error::raw_os_error)
 }
 
 /// The error and all that caused it, in one line. Of a verifier's log the end is kept, which says what it minds.
@@ -160,12 +167,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn want_of_memory_is_told_however_deep_it_is() {
+    fn the_systems_error_is_found_however_deep_it_is() {
         #[derive(Debug, Error)]
         #[error("a map could not be made")]
         struct Outer(#[source] io::Error);
-        assert!(is_out_of_memory(&Outer(io::Error::from_raw_os_error(libc::ENOMEM))));
-        assert!(!is_out_of_memory(&Outer(io::Error::from_raw_os_error(libc::EPERM))));
+        assert_eq!(errno(&Outer(io::Error::from_raw_os_error(libc::ENOMEM))), Some(libc::ENOMEM));
+        assert_eq!(errno(&Outer(io::Error::other("nobody knows"))), None);
     }
 
     #[test]

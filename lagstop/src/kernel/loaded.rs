@@ -8,7 +8,7 @@ use lagstop_ebpf::{AcceptTotals, CpuState, Distributions, TotalsPage};
 
 use super::{
     array::Array,
-    error::{KernelError, chain},
+    error::{KernelError, Source},
     map::Map,
 };
 
@@ -26,10 +26,7 @@ pub(super) struct Maps {
 
 /// Values that a per-CPU map has for a key.
 pub(super) fn possible_copies() -> Result<usize, KernelError> {
-    aya::util::nr_cpus().map_err(|(what, source)| KernelError::Refused {
-        what: format!("question for {what}"),
-        why: source.to_string(),
-    })
+    aya::util::nr_cpus().map_err(|(what, source)| KernelError::refused(format!("question for {what}"), source))
 }
 
 /// The program called `name` in the object.
@@ -37,12 +34,12 @@ pub(super) fn program<'e, P>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut P
 where
     &'e mut P: TryFrom<&'e mut Program, Error = ProgramError>,
 {
-    let absent = || KernelError::Refused { what: format!("program {name}"), why: "it is not in the object".to_owned() };
-    ebpf.program_mut(name).ok_or_else(absent)?.try_into().map_err(|error: ProgramError| refused(name, &error))
+    let absent = || KernelError::refused(format!("program {name}"), "it is not in the object");
+    ebpf.program_mut(name).ok_or_else(absent)?.try_into().map_err(|error: ProgramError| refused(name, error))
 }
 
-pub(super) fn refused(what: &str, error: &dyn std::error::Error) -> KernelError {
-    KernelError::Refused { what: format!("program on {what}"), why: chain(error) }
+pub(super) fn refused(what: &str, error: impl Into<Source>) -> KernelError {
+    KernelError::refused(format!("program on {what}"), error)
 }
 
 /// Takes every program off its hook, and those that never got there are no matter.
@@ -61,7 +58,7 @@ pub(super) fn detach_all(ebpf: &mut Ebpf) -> Result<(), KernelError> {
         };
         match detached {
             Ok(()) | Err(ProgramError::NotLoaded) => {}
-            Err(error) => return Err(KernelError::Refused { what: format!("end of {name}"), why: chain(&error) }),
+            Err(error) => return Err(KernelError::refused(format!("end of {name}"), error)),
         }
     }
     Ok(())

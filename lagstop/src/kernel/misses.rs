@@ -5,7 +5,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aya::Ebpf;
 use aya_obj::generated::{bpf_attr, bpf_cmd, bpf_prog_info};
 
-use super::{map::bpf, plan::Plan, way::Measure};
+use super::{map::bpf, plan::Plan};
+use crate::model::Measure;
 
 /// Runs that were left out, of the programs whose events are known by nothing else: a call to `__schedule()` whose entry
 /// or exit was missed shows by itself. Known since Linux 5.12; 0 before.

@@ -9,9 +9,9 @@ use super::{
     error::KernelError,
     facts::{Facts, Types},
     options::Options,
-    way::{At, Measure, Probe, SLEEPING, Way},
+    way::{At, Probe, SLEEPING, Way},
 };
-use crate::model::{GroupBy, Hook, HookState, kernel_version};
+use crate::model::{GroupBy, Hook, HookState, Measure, kernel_version};
 
 /// What the user wants measured, and how, where not as it is best.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Plan {
         let mut choices: Vec<Choice> = Measure::ALL.map(|measure| choose(facts, wishes, measure)).into();
         drop_useless(&mut choices);
         if let Some(why) = facts.refused.get(&At::Tracepoint("sched_switch").to_string()) {
-            return Err(KernelError::Refused { what: "program on sched_switch".to_owned(), why: why.clone() });
+            return Err(KernelError::refused("program on sched_switch", why.clone()));
         }
         if let Some(Choice { way: None, turned_down, .. }) = choices.first() {
             let what = turned_down.iter().map(|(_, why)| why.as_str()).collect::<Vec<_>>().join("; ");

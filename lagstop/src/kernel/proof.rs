@@ -8,12 +8,8 @@ use std::{
 
 use lagstop_ebpf::{CpuState, CpuTotals, Lost};
 
-use super::{
-    array::Array,
-    error::KernelError,
-    plan::Plan,
-    way::{At, Measure},
-};
+use super::{array::Array, error::KernelError, plan::Plan, way::At};
+use crate::model::Measure;
 
 /// Switches after which a program that did not run is taken for silent.
 const ENOUGH: u64 = 40;

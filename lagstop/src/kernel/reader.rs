@@ -22,15 +22,14 @@ use self::{
 };
 use super::{
     clock::now,
-    error::{KernelError, chain},
+    error::{KernelError, errno},
     loaded::{Maps, detach_all, program},
     misses,
     plan::Plan,
     probe_cost::ProbeCost,
     rows::Owners,
-    way::Measure,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuTotals, Hook, Lost, Nanos, Totals, Traffic};
+use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +41,7 @@ pub struct KernelSnapshot {
     /// Path and totals of every cgroup that has a row, and of [`CgroupId::OTHER`].
     pub cgroups: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
     /// CPUs, by number.
-    pub cpus: Vec<CpuTotals>,
+    pub cpus: Vec<CpuReading>,
     /// Local addresses that connections came to. Empty where TCP is not watched.
     pub traffic: Vec<Traffic>,
     /// What could not be measured.
@@ -182,7 +181,7 @@ impl Reader {
         };
         self.read_cpus(&mut snapshot)?;
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
-        let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.switches).sum();
+        let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.totals.switches).sum();
         self.cost.update(&self.ebpf, switches);
         snapshot.probe_ns = self.cost.of(switches);
 
@@ -210,9 +209,9 @@ impl Reader {
                     claims = claims.wrapping_add(result.return_value);
                 }
                 // Went offline just now: it runs nothing that could be booked.
-                Err(error) if chain(&error).contains("No such device or address") => {}
+                Err(error) if errno(&error) == Some(libc::ENXIO) => {}
                 Err(error) => {
-                    return Err(KernelError::Refused { what: "program settle".to_owned(), why: chain(&error) });
+                    return Err(KernelError::refused("program settle", error));
                 }
             }
         }

@@ -1,88 +1,15 @@
 //! What can be measured, and the ways to do it, best first.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::{borrow::Cow, fmt};
 
 use lagstop_ebpf::{COST_PICK, COST_WHOLE, WAITS_SCHED_INFO, WAITS_WAKEUPS};
 
-/// Something that is measured in one of several ways, depending on the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Measure {
-    /// Switches, CPU time, threads. Without them there is nothing.
-    Switches,
-    /// Pick and swap cost.
-    SwitchCost,
-    /// Time in the function that picks the next task of the fair class.
-    Pick,
-    /// Time a task was runnable and not running.
-    RunqWait,
-    /// Moves between CPUs.
-    Migrations,
-    /// TCP connections that are established and closed.
-    TcpState,
-    /// Connections that a process takes.
-    Accept,
-}
+use crate::model::Measure;
 
 impl Measure {
-    /// All, in the order in which they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Switches, Self::SwitchCost, Self::Pick, Self::RunqWait, Self::Migrations, Self::TcpState, Self::Accept];
-
-    /// Its name in `--hooks` and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Switches => "switches",
-            Self::SwitchCost => "switch-cost",
-            Self::Pick => "pick",
-            Self::RunqWait => "runq-wait",
-            Self::Migrations => "migrations",
-            Self::TcpState => "tcp-state",
-            Self::Accept => "accept",
-        }
-    }
-
-    /// What is not measured without it.
-    pub const fn gives(self) -> &'static str {
-        match self {
-            Self::Switches => "everything",
-            Self::SwitchCost => "pick cost, swap cost, kept-running cost, switch cost, overhead",
-            Self::Pick => "pick function cost",
-            Self::RunqWait => "run-queue wait, runnable load, Load Credit",
-            Self::Migrations => "migrations",
-            Self::TcpState => "accept wait, service of listeners, abandoned connections",
-            Self::Accept => "accept wait, service of listeners",
-        }
-    }
-
-    /// The measure of which it is a part: alone it is of no use.
-    pub(super) const fn needs(self) -> Option<Self> {
-        match self {
-            Self::TcpState => Some(Self::Accept),
-            Self::Accept => Some(Self::TcpState),
-            _ => None,
-        }
-    }
-
     /// The ways to measure it, best first.
     pub fn ways(self) -> impl Iterator<Item = &'static Way> {
         WAYS.iter().filter(move |way| way.measure == self)
-    }
-}
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Measure {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|measure| measure.name() == name).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|measure| measure.name()).collect();
-            format!("`{name}` is nothing that is measured; there is {}", names.join(", "))
-        })
     }
 }
 

@@ -152,7 +152,7 @@ mod tests {
             ("cpus", cpu.as_str(), CPUS, "CPUs"),
             ("network_namespaces", namespace, NAMESPACES, "network namespaces"),
         ] {
-            let read = |count| serde_json::from_str::<Interval>(&with(&Interval::default(), field, item, count));
+            let read = |count| serde_json::from_str::<Interval>(&with(&<Interval>::default(), field, item, count));
             assert!(read(most).is_ok(), "{field}");
             let error = read(most + 1).unwrap_err().to_string();
             assert!(error.starts_with(&format!("it has more than {most} {what}, which no recording has")), "{error}");
@@ -173,9 +173,9 @@ mod tests {
     fn what_is_too_much_is_refused_before_it_is_read() {
         let listener = r#"{"netns":1,"address":"127.0.0.1:1","cgroup":null,"sockets":null,"backlog":null,
             "backlog_capacity":null,"totals":null}"#;
-        let good = with(&Interval::default(), "listeners", listener, 1);
+        let good = with(&<Interval>::default(), "listeners", listener, 1);
         assert!(serde_json::from_str::<Interval>(&good).is_ok());
-        let wrong = with(&Interval::default(), "listeners", &vec![listener; LISTENERS].join(","), 1);
+        let wrong = with(&<Interval>::default(), "listeners", &vec![listener; LISTENERS].join(","), 1);
         // The last one is no listener, but what is said is that there is one.
         let wrong = wrong.replacen("}]", "},7]", 1);
         let error = serde_json::from_str::<Interval>(&wrong).unwrap_err().to_string();
@@ -202,7 +202,7 @@ mod tests {
         let deep = Cgroup { levels: Some(vec![Level::DEFAULT; LEVELS].into()), ..Cgroup::default() };
         let read = |count| {
             let cgroup = serde_json::to_string(&deep).unwrap();
-            serde_json::from_str::<Interval>(&with(&Interval::default(), "cgroups", &cgroup, count))
+            serde_json::from_str::<Interval>(&with(&<Interval>::default(), "cgroups", &cgroup, count))
         };
         assert!(read(32).is_ok());
         assert!(read(33).unwrap_err().to_string().starts_with("its cgroups are nested deeper"));

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{ByCpu, CgroupId, Cpu, CpuTotals, Crowding, Nanos};
+use super::{ByCpu, CgroupId, Cpu, CpuReading, Crowding, Nanos};
 
 /// The cgroups that crowd each CPU most, while they are looked at one after the other.
 #[derive(Debug, Default)]
@@ -32,19 +32,13 @@ impl Crowds {
     }
 
     /// What each CPU did between two readings, and who crowded it: those that were online at the end, or for a while.
-    pub(super) fn cpus(mut self, before: &[CpuTotals], after: &[CpuTotals]) -> Vec<Cpu> {
-        let did = |(cpu, now): (usize, &CpuTotals)| {
-            let did = now.since(&before.get(cpu).copied().unwrap_or_default());
+    pub(super) fn cpus(mut self, before: &[CpuReading], after: &[CpuReading]) -> Vec<Cpu> {
+        let did = |(cpu, now): (usize, &CpuReading)| {
+            let totals = now.totals.since(&before.get(cpu).copied().unwrap_or_default().totals);
             let crowd = self.by_cpu.get_mut(cpu).map(std::mem::take).unwrap_or_default();
-            (now.is_online || !did.is_zero() || !crowd.is_empty()).then(|| Cpu {
+            (now.is_online || !totals.is_zero() || !crowd.is_empty()).then(|| Cpu {
                 cpu: u32::try_from(cpu).unwrap_or(u32::MAX),
-                switches: did.switches,
-                pick_ns: did.pick_ns,
-                swap_ns: did.swap_ns,
-                runq_waits: did.runq_waits,
-                runq_wait_ns: did.runq_wait_ns,
-                busy_ns: did.busy_ns,
-                idle_ns: did.idle_ns,
+                totals,
                 crowd,
             })
         };
@@ -62,6 +56,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::model::CpuTotals;
 
     fn did(cpus: &[(u64, u64)]) -> ByCpu {
         ByCpu::of(cpus, |&(time, wait)| (Nanos(time), Nanos(wait)), true)
@@ -71,8 +66,8 @@ mod tests {
         cpu.crowd.iter().map(|one| one.id.0).collect()
     }
 
-    fn online(switches: u64) -> CpuTotals {
-        CpuTotals { is_online: true, switches: Some(switches), ..CpuTotals::default() }
+    fn online(switches: u64) -> CpuReading {
+        CpuReading { is_online: true, totals: CpuTotals { switches: Some(switches), ..CpuTotals::default() } }
     }
 
     #[test]
@@ -90,22 +85,25 @@ mod tests {
 
     #[test]
     fn cpus_that_were_online_are_there() {
-        let gone = CpuTotals { is_online: false, ..online(5) };
+        let gone = CpuReading { is_online: false, ..online(5) };
         let before = [online(1), online(2), gone, gone];
-        let after = [online(1), CpuTotals { is_online: false, ..online(9) }, gone, online(5), online(3)];
+        let after = [online(1), CpuReading { is_online: false, ..online(9) }, gone, online(5), online(3)];
         let cpus = Crowds::default().cpus(&before, &after);
         // 0 did nothing, 1 went offline meanwhile, 2 was offline all the time, 3 came back just now, 4 is new.
         assert_eq!(
-            cpus.iter().map(|cpu| (cpu.cpu, cpu.switches)).collect::<Vec<_>>(),
+            cpus.iter().map(|cpu| (cpu.cpu, cpu.totals.switches)).collect::<Vec<_>>(),
             [(0, 0), (1, 7), (3, 0), (4, 3)].map(|(cpu, switches)| (cpu, Some(switches)))
         );
     }
 
     #[test]
     fn what_was_not_measured_stays_so() {
-        let after = CpuTotals { pick_ns: Some(Nanos(7)), runq_waits: None, ..online(1) };
+        let after = CpuReading { totals: CpuTotals { pick_ns: Some(Nanos(7)), ..online(1).totals }, ..online(1) };
         let cpus = Crowds::default().cpus(&[online(0)], &[after]);
-        assert_eq!((cpus[0].pick_ns, cpus[0].swap_ns, cpus[0].runq_waits), (Some(Nanos(7)), None, None));
+        assert_eq!(
+            (cpus[0].totals.pick_ns, cpus[0].totals.swap_ns, cpus[0].totals.runq_waits),
+            (Some(Nanos(7)), None, None)
+        );
         assert_eq!(cpus[0].switch_cost(), None);
     }
 

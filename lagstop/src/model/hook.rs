@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Measure;
+
 /// Something that is measured, and how, or why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hook {
@@ -17,6 +19,13 @@ pub struct Hook {
     pub detail: String,
     /// The figures that come from it, and are not there without it.
     pub measures: String,
+}
+
+impl Hook {
+    /// What it is about. `None` in recordings of versions that called it otherwise.
+    pub fn measure(&self) -> Option<Measure> {
+        self.name.parse().ok()
+    }
 }
 
 /// Whether something is measured.

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, Idle, Listener, LoadCredits, Nanos,
     NetworkNamespace, Pressure, Snapshot, Totals, bounded, crowd::Crowds,
 };
 
-/// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener.
+/// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener. Compressed recordings
+/// have other [`Cgroups`] than a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Interval {
+#[serde(bound(deserialize = "C: Cgroups"))]
+#[schemars(rename = "IntervalWith{C}")]
+pub struct Interval<C = Vec<Cgroup>> {
     /// Counts from 0.
     pub seq: u64,
     /// When it began, since the first snapshot.
@@ -31,8 +34,8 @@ pub struct Interval {
     /// The host.
     pub host: Host,
     /// Cgroups in which anything was counted.
-    #[serde(deserialize_with = "bounded::cgroups")]
-    pub cgroups: Vec<Cgroup>,
+    #[serde(deserialize_with = "Cgroups::read")]
+    pub cgroups: C,
     /// CPUs that were online at its end, or for a part of it, by number.
     #[serde(default, deserialize_with = "bounded::cpus")]
     pub cpus: Vec<Cpu>,
@@ -42,6 +45,41 @@ pub struct Interval {
     /// Network namespaces in which anybody listens, or a connection found a queue full.
     #[serde(default, deserialize_with = "bounded::namespaces")]
     pub network_namespaces: Vec<NetworkNamespace>,
+}
+
+/// The cgroups of an interval, in whatever form.
+pub trait Cgroups: Sized {
+    /// Reads them from a file that anybody may have made.
+    ///
+    /// # Errors
+    /// When there are more than any host has, or they are none.
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
+}
+
+impl Cgroups for Vec<Cgroup> {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        bounded::cgroups(deserializer)
+    }
+}
+
+impl<C> Interval<C> {
+    /// All of it but the cgroups, and others in their place.
+    #[must_use]
+    pub fn with_cgroups<D>(&self, cgroups: D) -> Interval<D> {
+        Interval {
+            seq: self.seq,
+            start_ns: self.start_ns,
+            duration_ns: self.duration_ns,
+            merged: self.merged,
+            switch_cost_way: self.switch_cost_way.clone(),
+            pick_function_way: self.pick_function_way.clone(),
+            host: self.host.clone(),
+            cgroups,
+            cpus: self.cpus.clone(),
+            listeners: self.listeners.clone(),
+            network_namespaces: self.network_namespaces.clone(),
+        }
+    }
 }
 
 impl Interval {
@@ -72,24 +110,6 @@ impl Interval {
             cgroups,
             cpus,
             network_namespaces: NetworkNamespace::between(before, after),
-        }
-    }
-
-    /// All of it but the cgroups.
-    #[must_use]
-    pub fn without_cgroups(&self) -> Self {
-        Self {
-            seq: self.seq,
-            start_ns: self.start_ns,
-            duration_ns: self.duration_ns,
-            merged: self.merged,
-            switch_cost_way: self.switch_cost_way.clone(),
-            pick_function_way: self.pick_function_way.clone(),
-            host: self.host.clone(),
-            cgroups: Vec::new(),
-            cpus: self.cpus.clone(),
-            listeners: self.listeners.clone(),
-            network_namespaces: self.network_namespaces.clone(),
         }
     }
 
@@ -156,8 +176,8 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -
         totals,
         idle: Idle::from(&idle),
         cpus_online: now.cpus_online,
-        busy_ns: cpus.iter().map(|cpu| cpu.busy_ns).sum(),
-        idle_ns: cpus.iter().map(|cpu| cpu.idle_ns).sum(),
+        busy_ns: cpus.iter().map(|cpu| cpu.totals.busy_ns).sum(),
+        idle_ns: cpus.iter().map(|cpu| cpu.totals.idle_ns).sum(),
         steal_ns: difference(now.steal_ns, then.steal_ns),
         self_cpu_ns: now.self_cpu_ns.saturating_sub(then.self_cpu_ns),
         // Not known in the first moments; the programs have run since before the first reading all the same.
@@ -173,7 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{ByCpu, CpuTotals, Distribution, Tasks};
+    use crate::model::{ByCpu, CpuReading, CpuTotals, Distribution, Tasks};
 
     fn totals(switches: u64, pick: u64, cpu: u64, wait: u64) -> Totals {
         Totals {
@@ -262,8 +282,9 @@ mod tests {
         (0..len).map(|cpu| (at(before, cpu).0 + at(on, cpu).0, at(before, cpu).1 + at(on, cpu).1)).collect()
     }
 
-    fn cpu(busy: u64, idle: u64) -> CpuTotals {
-        CpuTotals { is_online: true, busy_ns: Nanos(busy), idle_ns: Nanos(idle), ..CpuTotals::default() }
+    fn cpu(busy: u64, idle: u64) -> CpuReading {
+        let totals = CpuTotals { busy_ns: Nanos(busy), idle_ns: Nanos(idle), ..CpuTotals::default() };
+        CpuReading { is_online: true, totals }
     }
 
     proptest! {
@@ -301,16 +322,16 @@ mod tests {
             cpus in prop::collection::vec((any::<bool>(), 0u64..9, 0u64..9, 0u64..9, 0u64..9), 0..6),
         ) {
             let before = cpus.iter().map(|&(_, busy, idle, ..)| cpu(busy, idle)).collect();
-            let after: Vec<CpuTotals> = cpus
+            let after: Vec<CpuReading> = cpus
                 .iter()
-                .map(|&(is_online, busy, idle, more, rest)| CpuTotals { is_online, ..cpu(busy + more, idle + rest) })
+                .map(|&(is_online, busy, idle, more, rest)| CpuReading { is_online, ..cpu(busy + more, idle + rest) })
                 .collect();
             let before = Snapshot { cpus: before, ..Snapshot::default() };
             let after = Snapshot { cpus: after, at: Nanos(1), ..Snapshot::default() };
             let interval = Interval::between(0, Nanos::ZERO, &before, &after, &mut LoadCredits::default());
             let passed: u64 = cpus.iter().map(|cpu| cpu.3 + cpu.4).sum();
             prop_assert_eq!(interval.host.capacity(), Nanos(passed));
-            prop_assert_eq!(interval.cpus.iter().map(|cpu| cpu.busy_ns.saturating_add(cpu.idle_ns)).sum::<Nanos>(), Nanos(passed));
+            prop_assert_eq!(interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.saturating_add(cpu.totals.idle_ns)).sum::<Nanos>(), Nanos(passed));
             let there = cpus.iter().filter(|cpu| cpu.0 || cpu.3 + cpu.4 > 0).count();
             prop_assert_eq!(interval.cpus.len(), there, "online at the end, or for a while");
         }

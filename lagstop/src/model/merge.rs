@@ -145,7 +145,7 @@ impl Merger {
             cpu.crowd.sort_by_key(|one| (std::cmp::Reverse(one.time()), one.id));
             cpu.crowd.truncate(Cpu::CROWD);
             if switch_cost.differ {
-                (cpu.pick_ns, cpu.swap_ns) = (None, None);
+                (cpu.totals.pick_ns, cpu.totals.swap_ns) = (None, None);
             }
         }
         Some(Interval {
@@ -288,15 +288,8 @@ fn kept(time: Nanos, time_constant: Nanos) -> f64 {
 }
 
 fn add_cpu(sum: &mut Cpu, next: &Cpu) {
-    let count = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
     let time = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a.saturating_add(b));
-    sum.switches = count(sum.switches, next.switches);
-    sum.pick_ns = time(sum.pick_ns, next.pick_ns);
-    sum.swap_ns = time(sum.swap_ns, next.swap_ns);
-    sum.runq_waits = count(sum.runq_waits, next.runq_waits);
-    sum.runq_wait_ns = time(sum.runq_wait_ns, next.runq_wait_ns);
-    sum.busy_ns = sum.busy_ns.saturating_add(next.busy_ns);
-    sum.idle_ns = sum.idle_ns.saturating_add(next.idle_ns);
+    sum.totals.add(&next.totals);
     for one in &next.crowd {
         match sum.crowd.iter_mut().find(|known| known.id == one.id) {
             Some(Crowding { cpu_ns, runq_wait_ns, .. }) => {

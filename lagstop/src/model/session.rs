@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GroupBy, Hook, HookState, LoadCredits, Nanos, Place, bounded};
+use super::{GroupBy, Hook, HookState, LoadCredits, Measure, Nanos, Place, bounded};
 
 /// Where and how a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -93,11 +93,11 @@ impl Session {
         format!("; not measured: {} (lagstop check says why)", missing.join(", "))
     }
 
-    /// Why `measure`, by the name that hooks give it, was not measured.
-    pub fn why_not(&self, measure: &str) -> String {
+    /// Why `measure` was not measured.
+    pub fn why_not(&self, measure: Measure) -> String {
         let hooks: Vec<String> = self
             .missing_hooks()
-            .filter(|hook| hook.measures.contains(measure))
+            .filter(|hook| hook.measure().is_some_and(|of| of == measure || measure.needs() == Some(of)))
             .map(|hook| format!("{} ({})", hook.name, hook.detail))
             .collect();
         if hooks.is_empty() {
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_hook_that_is_missing_is_named_with_its_reason() {
         let hook = Hook {
-            name: "sched_entry_tp".to_owned(),
+            name: "switch-cost".to_owned(),
             state: HookState::Off,
             way: None,
             detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
@@ -137,9 +137,9 @@ mod tests {
         };
         let session = Session { hooks: vec![hook], ..Session::default() };
         assert_eq!(
-            session.why_not("switch cost"),
-            "not measured without sched_entry_tp (kernel 6.8.0 has no such tracepoint)"
+            session.why_not(Measure::SwitchCost),
+            "not measured without switch-cost (kernel 6.8.0 has no such tracepoint)"
         );
-        assert!(session.why_not("run-queue wait").contains("no hook is said to be missing"));
+        assert!(session.why_not(Measure::RunqWait).contains("no hook is said to be missing"));
     }
 }

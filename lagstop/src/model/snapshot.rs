@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    ByCpu, CgroupId, CgroupLabel, Distribution, FileCounters, Level, Listener, Lost, Nanos, NetworkNamespace, Pressure,
-    Totals, Traffic,
+    ByCpu, CgroupId, CgroupLabel, CpuTotals, Distribution, FileCounters, Level, Listener, Lost, Nanos,
+    NetworkNamespace, Pressure, Totals, Traffic,
 };
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
@@ -21,7 +21,7 @@ pub struct Snapshot {
     /// Every cgroup that has been seen and still has a row; [`CgroupId::OTHER`] is what found no row.
     pub cgroups: BTreeMap<CgroupId, CgroupState>,
     /// CPUs, by number.
-    pub cpus: Vec<CpuTotals>,
+    pub cpus: Vec<CpuReading>,
     /// Listening addresses.
     pub listening: Vec<Listener>,
     /// The network namespaces whose listening addresses these are.
@@ -119,53 +119,11 @@ impl CgroupCounters {
     }
 }
 
-/// One CPU's totals, counted apart from the cgroups'. `None` is what this kernel did not let us measure.
+/// A CPU at that moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTotals {
-    /// Was it online at that moment?
+pub struct CpuReading {
     pub is_online: bool,
-    /// Switches, those from idle included.
-    pub switches: Option<u64>,
-    /// Calls that kept the running task.
-    pub kept_calls: Option<u64>,
-    /// Pick cost.
-    pub pick_ns: Option<Nanos>,
-    /// Swap cost.
-    pub swap_ns: Option<Nanos>,
-    /// Waits on this CPU's run queue that ended in running.
-    pub runq_waits: Option<u64>,
-    /// Their time.
-    pub runq_wait_ns: Option<Nanos>,
-    /// Time in tasks other than idle.
-    pub busy_ns: Nanos,
-    /// Time in idle.
-    pub idle_ns: Nanos,
-}
-
-impl CpuTotals {
-    /// What came on top of `earlier`.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let count = |now: Option<u64>, then: Option<u64>| now.map(|now| now.saturating_sub(then.unwrap_or_default()));
-        let time =
-            |now: Option<Nanos>, then: Option<Nanos>| now.map(|now| now.saturating_sub(then.unwrap_or_default()));
-        Self {
-            is_online: self.is_online,
-            switches: count(self.switches, earlier.switches),
-            kept_calls: count(self.kept_calls, earlier.kept_calls),
-            pick_ns: time(self.pick_ns, earlier.pick_ns),
-            swap_ns: time(self.swap_ns, earlier.swap_ns),
-            runq_waits: count(self.runq_waits, earlier.runq_waits),
-            runq_wait_ns: time(self.runq_wait_ns, earlier.runq_wait_ns),
-            busy_ns: self.busy_ns.saturating_sub(earlier.busy_ns),
-            idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
-        }
-    }
-
-    /// Nothing happened, and no time passed.
-    pub fn is_zero(&self) -> bool {
-        self.switches.unwrap_or(0) == 0 && self.busy_ns == Nanos::ZERO && self.idle_ns == Nanos::ZERO
-    }
+    pub totals: CpuTotals,
 }
 
 /// Figures of the host since some start of their own.

@@ -66,7 +66,7 @@ pub struct Footer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Cgroup, CgroupId, Cpu, Crowding, Distribution, Place, Tasks, Totals};
+    use crate::model::{Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Place, Tasks, Totals};
 
     fn interval() -> Interval {
         let totals = Totals { switches: 3, voluntary_switches: 3, pick_ns: Some(Nanos(5_000)), ..Totals::default() };
@@ -83,9 +83,8 @@ mod tests {
             }],
             cpus: vec![Cpu {
                 cpu: 3,
-                busy_ns: Nanos(7),
+                totals: CpuTotals { busy_ns: Nanos(7), ..CpuTotals::default() },
                 crowd: vec![Crowding { id: CgroupId(42), cpu_ns: Nanos(7), runq_wait_ns: None }],
-                ..Cpu::default()
             }],
             ..Interval::default()
         }

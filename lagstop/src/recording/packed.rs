@@ -7,11 +7,11 @@ mod shape;
 use std::{collections::HashMap, sync::Arc};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use self::columns::Columns;
+pub use self::columns::Columns;
 use crate::model::{
-    Cgroup, CgroupId, Cpu, Host, Interval, Level, Listener, Nanos, NetworkNamespace, Workload,
+    Cgroup, CgroupId, Cgroups, Interval, Level, Workload,
     bounded::{self, CGROUPS},
 };
 
@@ -124,30 +124,12 @@ impl Names {
 pub(super) struct TooManyNames;
 
 /// An interval whose cgroups are in columns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct PackedInterval {
-    seq: u64,
-    start_ns: Nanos,
-    duration_ns: Nanos,
-    #[serde(default, skip_serializing_if = "is_zero")]
-    merged: u64,
-    #[serde(default)]
-    switch_cost_way: Option<Arc<str>>,
-    #[serde(default)]
-    pick_function_way: Option<Arc<str>>,
-    host: Host,
-    cgroups: Columns,
-    #[serde(default, deserialize_with = "bounded::cpus")]
-    cpus: Vec<Cpu>,
-    #[serde(deserialize_with = "bounded::listeners")]
-    listeners: Vec<Listener>,
-    #[serde(default, deserialize_with = "bounded::namespaces")]
-    network_namespaces: Vec<NetworkNamespace>,
-}
+pub type PackedInterval = Interval<Columns>;
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(count: &u64) -> bool {
-    *count == 0
+impl Cgroups for Columns {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
 }
 
 /// Why a packed interval does not come apart.
@@ -170,38 +152,13 @@ pub(super) fn can_pack(interval: &Interval) -> bool {
 
 /// `interval` in columns. The names of its cgroups are said elsewhere.
 pub(super) fn pack(interval: &Interval) -> PackedInterval {
-    let rest = interval.without_cgroups();
-    PackedInterval {
-        seq: rest.seq,
-        start_ns: rest.start_ns,
-        duration_ns: rest.duration_ns,
-        merged: rest.merged,
-        switch_cost_way: rest.switch_cost_way,
-        pick_function_way: rest.pick_function_way,
-        host: rest.host,
-        cgroups: Columns::of(&interval.cgroups, interval.duration_ns),
-        cpus: rest.cpus,
-        listeners: rest.listeners,
-        network_namespaces: rest.network_namespaces,
-    }
+    interval.with_cgroups(Columns::of(&interval.cgroups, interval.duration_ns))
 }
 
 /// The interval, its cgroups called by `names`.
-pub(super) fn unpack(packed: PackedInterval, names: &Names) -> Result<Interval, UnpackError> {
+pub(super) fn unpack(packed: &PackedInterval, names: &Names) -> Result<Interval, UnpackError> {
     let name = |id: CgroupId| names.all.get(&id).ok_or(UnpackError::NoName(id));
-    Ok(Interval {
-        seq: packed.seq,
-        start_ns: packed.start_ns,
-        duration_ns: packed.duration_ns,
-        merged: packed.merged,
-        switch_cost_way: packed.switch_cost_way,
-        pick_function_way: packed.pick_function_way,
-        host: packed.host,
-        cgroups: packed.cgroups.cgroups(packed.duration_ns, name)?,
-        cpus: packed.cpus,
-        listeners: packed.listeners,
-        network_namespaces: packed.network_namespaces,
-    })
+    Ok(packed.with_cgroups(packed.cgroups.cgroups(packed.duration_ns, name)?))
 }
 
 #[cfg(test)]

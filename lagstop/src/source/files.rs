@@ -19,8 +19,7 @@ use super::{
 };
 use crate::{
     host::{Busy, CgroupFiles, CpuTime, Cpus, Hierarchy, Listeners, Owners, ThreadWork, busy, figures},
-    kernel::Measure,
-    model::{CgroupCounters, CgroupState, CpuTotals, GroupBy, Hook, HookState, Nanos, Snapshot, Totals},
+    model::{CgroupCounters, CgroupState, CpuReading, GroupBy, Hook, HookState, Measure, Nanos, Snapshot, Totals},
 };
 
 /// How to read.
@@ -203,17 +202,18 @@ impl Readings for Collector {
 }
 
 /// The CPUs by number. What is known of one does not go back, nor away when it goes offline.
-fn cpu_totals(busy: &[Busy], last: &[CpuTotals]) -> Vec<CpuTotals> {
-    let mut all: Vec<CpuTotals> = last.iter().map(|cpu| CpuTotals { is_online: false, ..*cpu }).collect();
+fn cpu_totals(busy: &[Busy], last: &[CpuReading]) -> Vec<CpuReading> {
+    let mut all: Vec<CpuReading> = last.iter().map(|cpu| CpuReading { is_online: false, ..*cpu }).collect();
     for &Busy { cpu, busy_ns, idle_ns } in busy {
         let cpu = cpu as usize;
         if all.len() <= cpu {
-            all.resize(cpu + 1, CpuTotals::default());
+            all.resize(cpu + 1, CpuReading::default());
         }
         let known = &mut all[cpu];
         known.is_online = true;
-        known.busy_ns = known.busy_ns.max(busy_ns);
-        known.idle_ns = known.idle_ns.max(idle_ns);
+        let totals = &mut known.totals;
+        totals.busy_ns = totals.busy_ns.max(busy_ns);
+        totals.idle_ns = totals.idle_ns.max(idle_ns);
     }
     all
 }
@@ -233,7 +233,8 @@ mod tests {
         let busy = |cpu, busy, idle| Busy { cpu, busy_ns: Nanos(busy), idle_ns: Nanos(idle) };
         let before = cpu_totals(&[busy(0, 5, 5), busy(2, 7, 7)], &[]);
         let after = cpu_totals(&[busy(0, 6, 4)], &before);
-        let seen: Vec<_> = after.iter().map(|cpu| (cpu.is_online, cpu.busy_ns.0, cpu.idle_ns.0)).collect();
+        let seen: Vec<_> =
+            after.iter().map(|cpu| (cpu.is_online, cpu.totals.busy_ns.0, cpu.totals.idle_ns.0)).collect();
         assert_eq!(seen, [(true, 6, 5), (false, 0, 0), (false, 7, 7)], "the last one went offline");
     }
 

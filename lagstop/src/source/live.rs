@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     host::{CgroupFiles, Cpus, Hierarchy, Listeners, Owners, figures},
-    kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Measure, Options, Reader, Wishes, attach},
-    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Place, Snapshot},
+    kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Options, Reader, Wishes, attach},
+    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Measure, Place, Snapshot},
 };
 
 /// How to measure.

@@ -174,7 +174,7 @@ mod tests {
     fn guarded(names: &[&str]) -> (tempfile::TempDir, Guard, HashMap<String, u64>) {
         let home = tempfile::tempdir().unwrap();
         let hierarchy = Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler);
-        let mut interval = Interval::default();
+        let mut interval = <Interval>::default();
         let mut ids = HashMap::new();
         for name in names {
             let directory = home.path().join(name);

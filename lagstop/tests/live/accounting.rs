@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use lagstop::model::{CgroupCounters, CpuTotals, Distribution, LoadCredits, Lost, Nanos, Tasks, Totals};
+use lagstop::model::{CgroupCounters, CpuReading, Distribution, LoadCredits, Lost, Nanos, Tasks, Totals};
 
 use crate::{
     Test,
@@ -207,15 +207,15 @@ fn identity() {
     for (_, counters) in snapshot.cgroups.values() {
         rows.add(&counters.totals);
     }
-    let sum = |figure: fn(&CpuTotals) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
+    let sum = |figure: fn(&CpuReading) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
     println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
     assert!(rows.switches > at_least(10_000));
-    assert_eq!(rows.switches, sum(|cpu| cpu.switches.unwrap()));
-    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.switches.unwrap() + cpu.kept_calls.unwrap())));
-    assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.unwrap().0))));
-    assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.swap_ns.unwrap().0))));
-    assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.runq_waits.unwrap())));
-    assert_eq!(rows.runq_wait_ns, Some(Nanos(sum(|cpu| cpu.runq_wait_ns.unwrap().0))));
+    assert_eq!(rows.switches, sum(|cpu| cpu.totals.switches.unwrap()));
+    assert_eq!(rows.schedule_calls, Some(sum(|cpu| cpu.totals.switches.unwrap() + cpu.totals.kept_calls.unwrap())));
+    assert_eq!(rows.pick_ns, Some(Nanos(sum(|cpu| cpu.totals.pick_ns.unwrap().0))));
+    assert_eq!(rows.swap_ns, Some(Nanos(sum(|cpu| cpu.totals.swap_ns.unwrap().0))));
+    assert_eq!(rows.runq_waits, Some(sum(|cpu| cpu.totals.runq_waits.unwrap())));
+    assert_eq!(rows.runq_wait_ns, Some(Nanos(sum(|cpu| cpu.totals.runq_wait_ns.unwrap().0))));
 }
 
 /// `/proc/stat` is read before and after lagstop reads: what lagstop counts lies between.
@@ -227,7 +227,7 @@ fn all_switches() {
     let mut bracketed = || {
         let before = context_switches();
         let snapshot = probes.snapshot();
-        (before, snapshot.cpus.iter().filter_map(|cpu| cpu.switches).sum::<u64>(), context_switches())
+        (before, snapshot.cpus.iter().filter_map(|cpu| cpu.totals.switches).sum::<u64>(), context_switches())
     };
     let first = bracketed();
     loads.iter_mut().for_each(Load::go);

@@ -86,17 +86,20 @@ fn identity() {
     let idle = interval.host.idle.switches;
     println!("{switches} switches of cgroups, {idle} of idle");
     assert!(switches > at_least(5_000));
-    assert_eq!(interval.cpus.iter().map(|cpu| cpu.switches.unwrap()).sum::<u64>(), switches + idle);
-    assert_eq!(interval.host.capacity(), interval.cpus.iter().map(|cpu| cpu.busy_ns.saturating_add(cpu.idle_ns)).sum());
+    assert_eq!(interval.cpus.iter().map(|cpu| cpu.totals.switches.unwrap()).sum::<u64>(), switches + idle);
+    assert_eq!(
+        interval.host.capacity(),
+        interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.saturating_add(cpu.totals.idle_ns)).sum()
+    );
     for cpu in &interval.cpus {
         let on_it = |state: &CgroupState| state.counters.by_cpu.on(cpu.cpu as usize);
         let (times, waits): (Vec<Nanos>, Vec<Option<Nanos>>) = after.cgroups.values().map(on_it).unzip();
-        assert_eq!(waits.into_iter().sum::<Option<Nanos>>(), cpu.runq_wait_ns, "CPU {}", cpu.cpu);
+        assert_eq!(waits.into_iter().sum::<Option<Nanos>>(), cpu.totals.runq_wait_ns, "CPU {}", cpu.cpu);
         // Two clocks; and interrupts and what a hypervisor took are in the one that is read from switch to switch.
         let time = times.into_iter().sum::<Nanos>();
-        println!("CPU {}: {time} of CPU time, {} busy", cpu.cpu, cpu.busy_ns);
-        let within = cpu.busy_ns.0 / 2..cpu.busy_ns.0 + cpu.busy_ns.0 / 50;
-        assert!(within.contains(&time.0), "CPU {}: {time} of CPU time in {}", cpu.cpu, cpu.busy_ns);
+        println!("CPU {}: {time} of CPU time, {} busy", cpu.cpu, cpu.totals.busy_ns);
+        let within = cpu.totals.busy_ns.0 / 2..cpu.totals.busy_ns.0 + cpu.totals.busy_ns.0 / 50;
+        assert!(within.contains(&time.0), "CPU {}: {time} of CPU time in {}", cpu.cpu, cpu.totals.busy_ns);
     }
     for (id, state) in &after.cgroups {
         let (totals, by_cpu) = (&state.counters.totals, &state.counters.by_cpu);

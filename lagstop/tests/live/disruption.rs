@@ -69,7 +69,7 @@ fn hotplug() {
     assert_eq!(recording.gaps, 0);
     let mut alone = 0;
     for interval in &recording.intervals {
-        let time = interval.cpus.iter().map(|cpu| cpu.busy_ns.0 + cpu.idle_ns.0).sum::<u64>();
+        let time = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.0 + cpu.totals.idle_ns.0).sum::<u64>();
         assert_eq!(time, interval.host.capacity().0);
         // Where it was there for a part of the interval, so is that part of its time.
         if interval.cpus.iter().all(|cpu| cpu.cpu != 1) {

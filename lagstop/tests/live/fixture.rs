@@ -14,8 +14,8 @@ use std::{
 
 use lagstop::{
     host::Cpus,
-    kernel::{Btf, Facts, KernelSnapshot, Measure, Options, Plan, Reader, Wish, Wishes, attach},
-    model::{CgroupCounters, CgroupId, GroupBy, Level},
+    kernel::{Btf, Facts, KernelSnapshot, Options, Plan, Reader, Wish, Wishes, attach},
+    model::{CgroupCounters, CgroupId, GroupBy, Level, Measure},
     source::{LiveOptions, Stream, live},
 };
 

@@ -3,8 +3,8 @@
 use std::{thread, time::Duration};
 
 use lagstop::{
-    kernel::{Measure, Plan, Way},
-    model::{CgroupCounters, CpuTotals, Lost, Nanos, Totals},
+    kernel::{Plan, Way},
+    model::{CgroupCounters, CpuReading, Lost, Measure, Nanos, Totals},
 };
 
 use crate::{
@@ -59,7 +59,7 @@ struct Counted {
     ours: CgroupCounters,
     /// For all cgroups and idle.
     all: CgroupCounters,
-    cpus: Vec<CpuTotals>,
+    cpus: Vec<CpuReading>,
     lost: Lost,
 }
 
@@ -98,16 +98,16 @@ fn switch_costs() {
     each(Measure::SwitchCost, |way, probes| {
         let whole = way.gives_whole_cost();
         let Counted { ours, all, cpus, lost } = detached(probes);
-        let sum = |figure: fn(&CpuTotals) -> u64| cpus.iter().map(figure).sum::<u64>();
-        assert_eq!(all.totals.switches, sum(|cpu| cpu.switches.unwrap()));
-        assert_eq!(all.totals.pick_ns, Some(Nanos(sum(|cpu| cpu.pick_ns.unwrap().0))));
-        assert!(cpus.iter().all(|cpu| cpu.swap_ns.is_some() == whole));
-        assert_eq!(all.totals.swap_ns, whole.then(|| Nanos(sum(|cpu| cpu.swap_ns.unwrap().0))));
+        let sum = |figure: fn(&CpuReading) -> u64| cpus.iter().map(figure).sum::<u64>();
+        assert_eq!(all.totals.switches, sum(|cpu| cpu.totals.switches.unwrap()));
+        assert_eq!(all.totals.pick_ns, Some(Nanos(sum(|cpu| cpu.totals.pick_ns.unwrap().0))));
+        assert!(cpus.iter().all(|cpu| cpu.totals.swap_ns.is_some() == whole));
+        assert_eq!(all.totals.swap_ns, whole.then(|| Nanos(sum(|cpu| cpu.totals.swap_ns.unwrap().0))));
         assert_eq!(ours.switch_cost.is_some(), whole);
         assert!(ours.totals.switches > at_least(500), "{}", ours.totals.switches);
         assert!(ours.totals.pick_ns.unwrap().0 > 0);
         // Costs are part of the time that there was.
-        let time = sum(|cpu| cpu.busy_ns.0 + cpu.idle_ns.0);
+        let time = sum(|cpu| cpu.totals.busy_ns.0 + cpu.totals.idle_ns.0);
         let cost = all.totals.pick_ns.unwrap().0 + all.totals.swap_ns.unwrap_or_default().0;
         assert!(cost < time, "{cost} ns of cost in {time} ns");
         if let Some(costs) = ours.switch_cost {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diagnosis::{diagnose, fixture},
-    model::{Cpu, Crowding, Interval},
+    model::{Cpu, CpuTotals, Crowding, Interval},
 };
 
 fn judged(intervals: &[Interval], thresholds: &Thresholds) -> Finding {
@@ -226,7 +226,11 @@ fn who_waits_for_itself_is_not_put_first() {
     for interval in &mut all {
         let web = interval.cgroups.iter().find(|cgroup| &*cgroup.name == "web").unwrap();
         let crowd = vec![Crowding { id: web.id, cpu_ns: web.totals.cpu_ns, runq_wait_ns: web.totals.runq_wait_ns }];
-        interval.cpus = vec![Cpu { busy_ns: web.totals.cpu_ns, crowd, ..Cpu::default() }];
+        interval.cpus = vec![Cpu {
+            totals: CpuTotals { busy_ns: web.totals.cpu_ns, ..CpuTotals::default() },
+            crowd,
+            ..Cpu::default()
+        }];
     }
     assert_eq!(names(&found(&all), |one| one.waits_long), ["api\u{1b}[2J"]);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diagnosis::fixture::{findings_of, interval_of, minute_of, problems_of},
-    model::{Cgroup, Cpu, Crowding, Interval, Nanos},
+    model::{Cgroup, Cpu, CpuTotals, Crowding, Interval, Nanos},
 };
 
 /// A pool that keeps so many threads runnable on four CPUs for itself, or has a part of them.
@@ -15,7 +15,7 @@ fn pool(runnable: u64, millicores: u64, own: f64) -> Vec<Interval> {
         let (id, wait) = (interval.cgroups[0].id, interval.cgroups[0].totals.runq_wait_ns);
         let busy_ns = Nanos((millicores as f64 * 1e6 / own) as u64);
         let crowd = vec![Crowding { id, cpu_ns: Nanos(millicores * 1_000_000), runq_wait_ns: wait }];
-        interval.cpus = vec![Cpu { busy_ns, crowd, ..Cpu::default() }];
+        interval.cpus = vec![Cpu { totals: CpuTotals { busy_ns, ..CpuTotals::default() }, crowd, ..Cpu::default() }];
     }
     all
 }

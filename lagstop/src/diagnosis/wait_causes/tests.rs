@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diagnosis::fixture::{findings_of, idle, minute_of, problems_of},
-    model::{Cpu, Crowding, Interval, Nanos},
+    model::{Cpu, CpuTotals, Crowding, Interval, Nanos},
 };
 
 fn throttled(periods: u64) -> Vec<Interval> {
@@ -60,8 +60,11 @@ fn who_waits_for_itself_waits_for_no_neighbour() {
     for interval in &mut all {
         let one = &interval.cgroups[0];
         let crowd = vec![Crowding { id: one.id, cpu_ns: one.totals.cpu_ns, runq_wait_ns: one.totals.runq_wait_ns }];
-        interval.cpus =
-            vec![Cpu { busy_ns: one.totals.cpu_ns.saturating_add(one.totals.cpu_ns), crowd, ..Cpu::default() }];
+        interval.cpus = vec![Cpu {
+            totals: CpuTotals { busy_ns: one.totals.cpu_ns.saturating_add(one.totals.cpu_ns), ..CpuTotals::default() },
+            crowd,
+            ..Cpu::default()
+        }];
     }
     let finding = &findings_of(Rule::WaitCauses, &all)[0];
     let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();
@@ -82,7 +85,8 @@ fn who_is_not_watched_waits_behind_others_for_all_that_it_cannot_have_run_itself
     };
     assert_eq!(behind(&all), ["0 tasks", "0 tasks", "0 tasks", "1.00 tasks"], "no CPU was watched");
     for interval in &mut all {
-        interval.cpus = vec![Cpu { busy_ns: Nanos::SECOND, ..Cpu::default() }];
+        interval.cpus =
+            vec![Cpu { totals: CpuTotals { busy_ns: Nanos::SECOND, ..CpuTotals::default() }, ..Cpu::default() }];
     }
     assert_eq!(behind(&all), ["0.90 tasks", "0 tasks", "0 tasks", "0.10 tasks"]);
 }

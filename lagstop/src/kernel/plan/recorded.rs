@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 use serde::Deserialize;
 
 use super::*;
+use crate::model::Measure;
 
 /// One kernel, as recorded.
 #[derive(Deserialize)]

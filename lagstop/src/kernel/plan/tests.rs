@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kernel::{Capabilities, Capability};
+use crate::model::Measure;
 
 /// Everything, on this release.
 fn facts(release: &str) -> Facts {

@@ -3,14 +3,13 @@
 use lagstop_ebpf::{self as abi, CpuState};
 
 use super::measured::Measured;
-use crate::model::{CpuTotals, Lost, Nanos};
+use crate::model::{CpuReading, CpuTotals, Lost, Nanos};
 
 /// What is known of one.
-pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> CpuTotals {
+pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> CpuReading {
     let Measured { pick, swap, kept, waits, .. } = measured;
     let totals = &state.totals;
-    CpuTotals {
-        is_online,
+    let totals = CpuTotals {
         switches: Some(totals.switches),
         kept_calls: kept.then_some(totals.kept_calls),
         pick_ns: pick.then_some(Nanos(totals.pick_ns)),
@@ -19,7 +18,8 @@ pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> C
         runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
         busy_ns: Nanos(totals.busy_ns),
         idle_ns: Nanos(totals.idle_ns),
-    }
+    };
+    CpuReading { is_online, totals }
 }
 
 pub(super) fn lost(state: &CpuState) -> Lost {

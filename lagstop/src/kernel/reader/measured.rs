@@ -1,6 +1,6 @@
 //! What the plan lets be measured.
 
-use crate::kernel::{plan::Plan, way::Measure};
+use crate::{kernel::plan::Plan, model::Measure};
 
 /// Which figures mean something; the others are `None`.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{CgroupCounters, CgroupState, CpuTotals, Files, Level, LoadCredits, Snapshot};
+use crate::model::{CgroupCounters, CgroupState, CpuReading, Files, Level, LoadCredits, Snapshot};
 
 const TIME_CONSTANT: Nanos = LoadCredits::TIME_CONSTANT;
 
@@ -34,14 +34,14 @@ fn readings(steps: &[(u64, Vec<Step>)]) -> Vec<Snapshot> {
         ..CgroupCounters::default()
     };
     let mut last =
-        Snapshot { cpus: vec![CpuTotals { is_online: true, ..CpuTotals::default() }; 2], ..Snapshot::default() };
+        Snapshot { cpus: vec![CpuReading { is_online: true, ..CpuReading::default() }; 2], ..Snapshot::default() };
     last.cgroups =
         (0..3).map(|n| (CgroupId(n + 5), CgroupState { counters: Arc::new(none.clone()), ..state() })).collect();
     let mut all = vec![last.clone()];
     for (duration, cgroups) in steps {
         last.at = last.at.saturating_add(Nanos(*duration));
         for (n, cpu) in (1..).zip(&mut last.cpus) {
-            cpu.busy_ns = cpu.busy_ns.saturating_add(Nanos(duration / n));
+            cpu.totals.busy_ns = cpu.totals.busy_ns.saturating_add(Nanos(duration / n));
         }
         for (state, step) in last.cgroups.values_mut().zip(cgroups) {
             let Some((switches, cpu, wait, waits)) = step else { continue };

@@ -27,7 +27,7 @@ const LOAD_ROUNDING: f64 = 0.000_5 / crate::model::KERNEL_LOAD;
 ///
 /// Two are left out where they follow from others: `switches`, and `runnable_load`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Columns {
+pub struct Columns {
     ids: Vec<CgroupId>,
     totals: [Column<u64>; Totals::COUNT],
     /// `None` where it is the one that is computed.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Distribution, FileCounters, Level, Tasks, Totals};
+use crate::model::{Distribution, FileCounters, Level, Nanos, Tasks, Totals};
 
 fn distribution() -> impl Strategy<Value = Option<Distribution>> {
     let counts = prop::collection::btree_map(0u8..144, 1u32..5_000, 0..6);
@@ -69,7 +69,7 @@ proptest! {
         names.new_in(&interval);
         let text = serde_json::to_string(&pack(&interval)).unwrap();
         let packed: PackedInterval = serde_json::from_str(&text).unwrap();
-        prop_assert_eq!(unpack(packed, &names).unwrap(), interval);
+        prop_assert_eq!(unpack(&packed, &names).unwrap(), interval);
     }
 }
 
@@ -113,7 +113,7 @@ fn what_does_not_fit_together_is_refused() {
         let text = serde_json::to_string(&pack(&Interval::default())).unwrap();
         let text = text.replace(r#""cgroups":{"id":[],"#, &format!(r#""cgroups":{{{columns},"future":[[]],"#));
         let text = text.replace(r#""voluntary_switches":null,"#, "").replace(r#""runq_wait":null"#, r#""later":null"#);
-        unpack(serde_json::from_str(&text).unwrap(), names)
+        unpack(&serde_json::from_str(&text).unwrap(), names)
     };
     let mut names = Names::trusted();
     assert_eq!(unpacked(r#""id":[5]"#, &names), Err(UnpackError::NoName(CgroupId(5))));

@@ -333,7 +333,7 @@ fn kind(line: &[u8]) -> Result<Head, Problem> {
 
 fn packed(line: &[u8], names: &Names) -> Result<Interval, Problem> {
     let packed: PackedInterval = serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?;
-    unpack(packed, names).map_err(|error| Problem::unpacked(&error))
+    unpack(&packed, names).map_err(|error| Problem::unpacked(&error))
 }
 
 /// A part of a file, from its beginning.

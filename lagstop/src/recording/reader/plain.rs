@@ -62,7 +62,7 @@ impl Plain {
         let read = if matches!(head::skim(line), Some(Head::Packed(_))) {
             serde_json::from_slice(line)
                 .map_err(|error| Problem::wrong("interval", &error))
-                .and_then(|packed| unpack(packed, names).map_err(|error| Problem::unpacked(&error)))
+                .and_then(|packed| unpack(&packed, names).map_err(|error| Problem::unpacked(&error)))
         } else {
             serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))
         };

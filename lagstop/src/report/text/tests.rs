@@ -208,8 +208,8 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     9 questions without enough data.
     node-7, Linux 6.12.1, 4 CPUs; 4 intervals, 4.00 s from 2026-08-03T10:00:00Z
 
-      scheduling overhead            n/a  not measured without sched_entry_tp
-                                          (kernel 6.8.0 has no such tracepoint)
+      scheduling overhead            n/a  not measured without switch-cost (kernel
+                                          6.8.0 has no such tracepoint)
       mean switch cost               n/a  for the same reason
       switches                  32.0 k/s
       perceived utilisation       60.0 %
@@ -219,12 +219,11 @@ fn a_kernel_without_the_hooks_reads_like_this() {
       taken by a hypervisor          0 %
 
     [NOT ENOUGH DATA] What scheduling costs cannot be said: switch cost is not
-    measured without sched_entry_tp (kernel 6.8.0 has no such tracepoint).
+    measured without switch-cost (kernel 6.8.0 has no such tracepoint).
       scheduling_overhead, host
 
     [NOT ENOUGH DATA] How much of the used CPU time is work cannot be said: switch
-    cost is not measured without sched_entry_tp (kernel 6.8.0 has no such
-    tracepoint).
+    cost is not measured without switch-cost (kernel 6.8.0 has no such tracepoint).
       utilisation, host
 
     [NOT ENOUGH DATA] Cannot tell which cgroups wait: it takes 5 intervals at least,
@@ -258,7 +257,7 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     Measuring took 8.00 ms of CPU time and 36.0 ms in the kernel, 0.011 cores in
     all.
     Nothing was lost.
-    Not measured: pick cost, kept-running cost, switch cost (sched_entry_tp: kernel
+    Not measured: pick cost, kept-running cost, switch cost (switch-cost: kernel
     6.8.0 has no such tracepoint).
     ");
 }

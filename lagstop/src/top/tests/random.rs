@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    model::{Cpu, Crowding, Listener, ListenerTotals},
+    model::{Cpu, CpuTotals, Crowding, Listener, ListenerTotals},
     top::keymap::KEYS,
 };
 
@@ -23,9 +23,8 @@ fn any_interval() -> impl Strategy<Value = Interval> {
         .prop_map(|(id, name, path, n)| Cgroup { path: path.into(), ..cgroup(id, &name, n) });
     let cpu = (0u32..9, any::<u64>(), 0u64..40).prop_map(|(cpu, ns, id)| Cpu {
         cpu,
-        busy_ns: Nanos(ns),
+        totals: CpuTotals { busy_ns: Nanos(ns), ..CpuTotals::default() },
         crowd: vec![Crowding { id: CgroupId(id), cpu_ns: Nanos(ns), runq_wait_ns: None }],
-        ..Cpu::default()
     });
     let listener = (any::<u16>(), any::<Option<u64>>(), 0u64..40).prop_map(|(port, backlog, id)| Listener {
         backlog,

@@ -105,7 +105,7 @@ impl Packer {
 
         let any_role = roles.values().next();
         let mut json = Columns::default();
-        json.push_bytes(&serde_json::to_vec(&interval.without_cgroups())?);
+        json.push_bytes(&serde_json::to_vec(&interval.with_cgroups(Vec::<Cgroup>::new()))?);
         let scratch = &mut self.scratch;
         Ok(Packed {
             cgroups: cgroups.len(),

@@ -35,12 +35,22 @@ const COLUMNS: [Column; 5] = [
         title: "switch/s",
         cells: 10,
         from_width: 70,
-        cell: |cpu, now| cpu.switches.map(|switches| Figure::Rate(now.interval.per_second(switches))).into(),
+        cell: |cpu, now| cpu.totals.switches.map(|switches| Figure::Rate(now.interval.per_second(switches))).into(),
     },
     Column { title: "cost %", cells: 8, from_width: 0, cell: |cpu, now| share(cpu.switch_cost(), now) },
-    Column { title: "/switch", cells: 9, from_width: 110, cell: |cpu, _| Cell::mean(cpu.switch_cost(), cpu.switches) },
-    Column { title: "waiting", cells: 9, from_width: 0, cell: |cpu, now| tasks(cpu.runq_wait_ns, now) },
-    Column { title: "wait", cells: 9, from_width: 110, cell: |cpu, _| Cell::mean(cpu.runq_wait_ns, cpu.runq_waits) },
+    Column {
+        title: "/switch",
+        cells: 9,
+        from_width: 110,
+        cell: |cpu, _| Cell::mean(cpu.switch_cost(), cpu.totals.switches),
+    },
+    Column { title: "waiting", cells: 9, from_width: 0, cell: |cpu, now| tasks(cpu.totals.runq_wait_ns, now) },
+    Column {
+        title: "wait",
+        cells: 9,
+        from_width: 110,
+        cell: |cpu, _| Cell::mean(cpu.totals.runq_wait_ns, cpu.totals.runq_waits),
+    },
 ];
 
 fn share(time: Option<Nanos>, now: &frame::Frame) -> Cell {
@@ -120,7 +130,7 @@ fn counted(cpus: usize) -> String {
 }
 
 fn line(cpu: &Cpu, now: &frame::Frame, width: usize, theme: &Theme) -> Line<'static> {
-    let busy = cpu.busy_ns.cores(cpu.busy_ns.saturating_add(cpu.idle_ns)).0;
+    let busy = cpu.totals.busy_ns.cores(cpu.totals.busy_ns.saturating_add(cpu.totals.idle_ns)).0;
     let mut spans = vec![
         Span::styled(format!("{:>NUMBER$} ", cpu.cpu), theme.strong()),
         Span::styled(chart::bar(busy, BAR), theme.bar()),
