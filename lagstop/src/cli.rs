@@ -41,11 +41,7 @@ use config::Config;
 use record::keeper;
 use unprivileged::Files;
 
-use crate::{
-    plain::plain,
-    report::{sanitise::short_name, text::Options},
-    signals::Endings,
-};
+use crate::{display::plain, display::short_name, report::text::Options, signals::Endings};
 
 const ABOUT: &str =
     "Measures what the scheduler itself costs on a densely packed Linux host, per cgroup, and says what helps";

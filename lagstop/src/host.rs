@@ -50,7 +50,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// What about the host cannot be read, with a remedy.
 #[derive(Debug, Error)]

@@ -24,7 +24,6 @@ mod services;
 mod session;
 mod snapshot;
 mod totals;
-mod units;
 
 pub use by_cpu::ByCpu;
 pub use cgroup::{Cgroup, CgroupId, CgroupLabel, GroupBy, Workload};
@@ -47,4 +46,5 @@ pub use services::{Services, Times};
 pub use session::Session;
 pub use snapshot::{CgroupCounters, CgroupState, CpuReading, Files, HostFigures, Snapshot};
 pub use totals::Totals;
-pub use units::{Cores, KERNEL_LOAD, Nanos, Tasks};
+
+pub use crate::units::{Cores, KERNEL_LOAD, Nanos, Tasks};

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use crate::{
-    diagnosis::{Limit, Rule, Thresholds, Unit},
+    diagnosis::{Limit, Rule, Thresholds},
     metrics::{self, About},
     model::{Counter, CounterUnit, CpuTotals, FileCounters, ListenerTotals, Totals},
     top,
+    units::Unit,
 };
 
 /// A table, by the name that the docs call it by.

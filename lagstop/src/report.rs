@@ -13,11 +13,8 @@ pub mod json;
 pub mod markdown;
 mod page;
 pub mod plan;
-pub mod sanitise;
 pub mod show;
 pub mod text;
 pub mod trial;
-
-pub use sanitise::display_name;
 
 pub use crate::diagnosis::Report;

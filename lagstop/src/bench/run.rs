@@ -19,9 +19,9 @@ use super::{
     leavings::PURPOSE, moment::Moment, point::Side,
 };
 use crate::{
+    display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
-    plain::plain,
     recorder::Recorder,
     trial::{Change, Dynamic, Group, Kernel, Made, Policy, Sides},
 };

@@ -1,8 +1,8 @@
 use super::*;
-use crate::model::Measure;
 use crate::{
     host::Seen,
     kernel::{Answer, Capabilities, Capability, Types},
+    model::Measure,
 };
 
 /// A kernel and a process that have everything.

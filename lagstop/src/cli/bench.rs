@@ -17,9 +17,9 @@ pub(super) use arguments::Args;
 use super::{Failure, block_on, listen, progress::StatusLine, say, terminal_options};
 use crate::{
     bench::{self, Bench, Progress},
+    display::plain,
     host::{Hierarchy, Version},
     model::GroupBy,
-    plain::plain,
     report,
 };
 

@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::measure::{Grouping, interval, positive};
-use crate::{diagnosis::Thresholds, plain::plain, top::Settings};
+use crate::{diagnosis::Thresholds, display::plain, top::Settings};
 
 /// How reading fails where there is no file of this user's.
 const IS_NOT_THERE: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];

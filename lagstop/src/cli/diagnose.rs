@@ -25,9 +25,9 @@ use crate::{
     diagnosis::{
         DiagnosedHost, Explanation, Hosts, Observations, Planned, Report, Rule, Severity, Strictness, Thresholds,
     },
+    display::plain,
     host::Identity,
     model::Session,
-    plain::plain,
     recording::{ReadError, Reader},
     report::{explanation, hosts, html, json, markdown, plan, text},
     signals::Endings,

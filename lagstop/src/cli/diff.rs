@@ -11,8 +11,9 @@ use clap::{Args as ClapArgs, ValueEnum};
 use super::{Failure, print, say, terminal_options};
 use crate::{
     diff::{Settings, Side, compare},
+    display::display_name,
     recording::Reader,
-    report::{diff::json, diff::text, display_name},
+    report::{diff::json, diff::text},
 };
 
 const EXAMPLES: &str = "\

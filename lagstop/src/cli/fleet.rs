@@ -18,8 +18,8 @@ use super::{
     say, terminal_options,
 };
 use crate::{
+    display::plain,
     fleet::{Analysis, Client, Connection, Matcher, Prediction, Selector, Settings, TlsFiles, Window, gather},
-    plain::plain,
     report::{
         fleet::{FleetReport, json, text},
         html,

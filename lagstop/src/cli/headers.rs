@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
 
 use super::say;
-use crate::plain::plain;
+use crate::display::plain;
 
 /// As in `X-Scope-OrgID:team`.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {

@@ -12,7 +12,7 @@ use std::{
 
 pub(super) use self::{growing::GrowingFile, whole::WholeFile};
 use super::Failure;
-use crate::plain::plain;
+use crate::display::plain;
 
 /// Is it to be written to standard output?
 pub(super) fn is_stdout(path: &Path) -> bool {

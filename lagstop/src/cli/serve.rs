@@ -18,9 +18,9 @@ use super::{
     say,
 };
 use crate::{
+    display::plain,
     metrics::{Accumulator, Settings, Snapshot},
     model::{Cgroup, Nanos, Session},
-    plain::plain,
     serve::{Limits, Options, Published, Security, Server},
 };
 

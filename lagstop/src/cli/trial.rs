@@ -18,14 +18,15 @@ use super::{
     Failure, block_on, listen, measure::positive, policy::PolicyOrNone, progress::StatusLine, say, terminal_options,
 };
 use crate::{
+    display::plain,
     host::Hierarchy,
     model::GroupBy,
-    plain::plain,
     report,
     trial::{
         self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, Settings, Tried,
         watchdog::{self, Watched},
     },
+    units::ending,
 };
 
 const EXAMPLES: &str = "\
@@ -280,7 +281,7 @@ fn say_undone(restored: &Restored) {
     match restored.discarded {
         Some(why) => say(format_args!("lagstop: {why}\n")),
         None => {
-            let plural = if restored.undone == 1 { "" } else { "s" };
+            let plural = ending(restored.undone);
             say(format_args!("lagstop: {} change{plural} of a trial undone\n", restored.undone));
         }
     }

@@ -17,8 +17,8 @@ use rustix::{
 
 use super::Failure;
 use crate::{
+    display::plain,
     kernel::{Capabilities, Capability},
-    plain::plain,
 };
 
 /// Commands that do nothing else.

@@ -7,15 +7,16 @@ mod service;
 
 use self::service::Service;
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::{Address, ObservedListener},
-    say, single,
+    single,
 };
 use crate::{
     diagnosis::queueing::Station,
     model::{CgroupId, Measure, Nanos},
+    units::{self, Unit},
 };
 
 figures! {
@@ -217,11 +218,14 @@ fn finding(
         None => "wait to be accepted, for a time that was not measured".to_owned(),
     };
     let used =
-        queue.used.map(|used| format!(", and its backlog was up to {} full", say::percent(used))).unwrap_or_default();
+        queue.used.map(|used| format!(", and its backlog was up to {} full", units::percent(used))).unwrap_or_default();
     let dropped = match queue.drops() {
         0 => String::new(),
         drops => {
-            format!("; {} dropped", if drops == 1 { "1 was".to_owned() } else { format!("{} were", say::count(drops)) })
+            format!(
+                "; {} dropped",
+                if drops == 1 { "1 was".to_owned() } else { format!("{} were", units::count(drops)) }
+            )
         }
     };
     let why = match queue.is_starved() {
@@ -281,7 +285,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
                     .map(|service| {
                         format!(
                             "of {}, from having one to asking for the next",
-                            say::plural(service.count, "connection")
+                            units::plural(service.count, "connection")
                         )
                     })
                     .unwrap_or_default(),
@@ -298,7 +302,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         figures::wait_mmck.measured(model.and_then(|model| model.finite), no_room).note(
             model
                 .and_then(|model| model.loss)
-                .map(|loss| format!("{} find it full", say::percent(loss)))
+                .map(|loss| format!("{} find it full", units::percent(loss)))
                 .unwrap_or_default(),
         ),
         figures::wait_ggc
@@ -356,7 +360,7 @@ fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) ->
                 format!(
                     "More workers in {whose}: {workers} in place of {}, as fast each, would be busy {} of the time.",
                     station.servers,
-                    say::percent(station.offered() / f64::from(workers))
+                    units::percent(station.offered() / f64::from(workers))
                 )
             }
             None => match queue.starved {
@@ -392,7 +396,7 @@ fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
     let by_formula = if modelled == 0 {
         String::new()
     } else {
-        format!(" (M/M/c/K has {modelled} for all but {} of connections that come evenly)", say::percent(MAY_BE_LOST))
+        format!(" (M/M/c/K has {modelled} for all but {} of connections that come evenly)", units::percent(MAY_BE_LOST))
     };
     Advice::new(format!(
         "A backlog of {room}, so that bursts fit in{by_formula}: the second argument of listen(2), and no more than this limit."
@@ -440,7 +444,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         }
         None => (
             Severity::Ok,
-            format!("No connection waits long to be accepted at any of {}.", say::plural(listeners, "listener")),
+            format!("No connection waits long to be accepted at any of {}.", units::plural(listeners, "listener")),
         ),
     };
     single::healthy(

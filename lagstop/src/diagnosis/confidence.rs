@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::say;
+use crate::units;
 
 /// How sure a finding is, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -89,14 +89,18 @@ impl Basis {
         } else {
             Level::Low
         };
-        let mut why =
-            format!("{}, {} {}", say::plural(self.intervals, "interval"), say::count(self.samples), self.samples_are);
+        let mut why = format!(
+            "{}, {} {}",
+            units::plural(self.intervals, "interval"),
+            units::count(self.samples),
+            self.samples_are
+        );
         if let Some((same, of)) = self.agreeing {
             why += &format!("; {same} of {of} intervals alone support it");
         }
         if self.lost as f64 > LOST_MATTERS * self.samples as f64 {
             level = level.lower();
-            why += &format!("; {} lost", say::count(self.lost));
+            why += &format!("; {} lost", units::count(self.lost));
         }
         Confidence { level, why }
     }

@@ -14,9 +14,11 @@ use super::{
         sources::{COUNTED, DRAWN, LAGS},
     },
     observations::is_rated,
-    say,
 };
-use crate::model::{DistributionSum, Interval, Measure, Nanos};
+use crate::{
+    model::{DistributionSum, Interval, Measure, Nanos},
+    units,
+};
 use peak::{BINS, Peak};
 
 figures! {
@@ -95,7 +97,7 @@ fn find(points: &[Density], thresholds: &Thresholds) -> Result<Peak, String> {
         return Err(format!("not enough spread: {spread}"));
     }
     if peak.at.busy() < thresholds.density_full {
-        return Err(format!("the CPUs were never full: {} busy at most", say::percent(peak.at.busy())));
+        return Err(format!("the CPUs were never full: {} busy at most", units::percent(peak.at.busy())));
     }
     if peak.independent < fewest as f64 {
         return Err(format!(
@@ -176,7 +178,7 @@ fn verdict(peak: &Peak, thresholds: &Thresholds) -> (Severity, String) {
     let more = format!(
         "{most}. In the last quarter of the time {} were, and {} of all CPU time less went to the tasks",
         now.active,
-        say::points(lost.value).trim_start_matches('+')
+        units::points(lost.value).trim_start_matches('+')
     );
     if lost.value < thresholds.density_loss || lost.low <= 0.0 {
         let why = if lost.low <= 0.0 { "chance may have done that" } else { "less than density_loss" };
@@ -202,8 +204,8 @@ fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
     let point = |figure: &FigureDefinition, point: &Density| {
         figure.is(point.active).note(format!(
             "{} of all CPU time is left for the tasks, {} is overhead{}",
-            say::percent(point.work),
-            say::percent(point.overhead),
+            units::percent(point.work),
+            units::percent(point.overhead),
             waits(point)
         ))
     };
@@ -219,7 +221,7 @@ fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
             *from as f64 - now.active as f64,
             *to as f64 - now.active as f64
         )),
-        figures::lost.is(lost.value).note(format!("{} at least", say::points(lost.low))),
+        figures::lost.is(lost.value).note(format!("{} at least", units::points(lost.low))),
         figures::independent.is(peak.independent),
     ];
     figures.extend(peak.bins.iter().map(|bin| point(&figures::at_density, bin)));

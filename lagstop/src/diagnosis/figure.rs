@@ -1,12 +1,10 @@
 //! A figure with its unit.
 
-use std::borrow::Cow;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Serialize, Serializer};
-
-use super::{Subject, say};
-use crate::model::Nanos;
+use super::Subject;
+use crate::units::{Unit, Value};
 
 /// What was measured, or why it could not be.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -28,39 +26,6 @@ pub struct Figure {
     /// What helps to read it: what it is a share of, how it was got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-}
-
-/// A number.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// Counted, or nanoseconds.
-    Whole(u64),
-    /// Computed.
-    Real(f64),
-}
-
-/// What a value counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Part of a whole; 1 is all of it.
-    Share,
-    /// Difference between two shares; 0.01 is one percentage point.
-    SharePoints,
-    /// How many times as much.
-    Factor,
-    /// Nanoseconds.
-    Ns,
-    /// Seconds.
-    Seconds,
-    /// Each second.
-    PerSecond,
-    /// CPUs kept busy on average.
-    Cores,
-    /// Tasks on average; 1 is one that is always runnable.
-    Tasks,
-    /// Things counted.
-    Count,
 }
 
 /// What a figure of a rule is, declared once: the finding, `--explain` and the docs have it from here.
@@ -100,7 +65,7 @@ macro_rules! figures {
         pub(super) mod figures {
             #[allow(clippy::wildcard_imports, reason = "where a rule's sources are from")]
             use super::*;
-            use crate::diagnosis::{FigureDefinition, Unit};
+            use crate::{diagnosis::FigureDefinition, units::Unit};
 
             $(pub(in crate::diagnosis) static $name: FigureDefinition = FigureDefinition {
                 name: stringify!($name),
@@ -123,54 +88,6 @@ pub(super) mod sources {
     pub(in crate::diagnosis) const SIMULATED: &str = "trace-driven simulation: docs/diagnose.md";
     pub(in crate::diagnosis) const DRAWN: &str = "bootstrap over intervals: docs/diagnose.md";
     pub(in crate::diagnosis) const LMDI: &str = "LMDI: B. W. Ang, Energy Policy 33, 2005";
-}
-
-impl Value {
-    /// As a floating-point number.
-    pub const fn as_f64(self) -> f64 {
-        match self {
-            Self::Whole(value) => value as f64,
-            Self::Real(value) => value,
-        }
-    }
-}
-
-impl From<u64> for Value {
-    fn from(value: u64) -> Self {
-        Self::Whole(value)
-    }
-}
-
-impl From<Nanos> for Value {
-    fn from(value: Nanos) -> Self {
-        Self::Whole(value.0)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Self::Real(value)
-    }
-}
-
-/// Six significant figures: more than any source has, and the same on every machine.
-impl Serialize for Value {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Whole(value) => serializer.serialize_u64(value),
-            Self::Real(value) => serializer.serialize_f64(format!("{value:.5e}").parse().unwrap_or(value)),
-        }
-    }
-}
-
-impl JsonSchema for Value {
-    fn schema_name() -> Cow<'static, str> {
-        "Value".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "number", "description": "A number, in the unit that goes with it." })
-    }
 }
 
 impl Figure {
@@ -224,27 +141,5 @@ impl Figure {
     /// The value as people write it; `n/a` where it was not measured.
     pub fn shown(&self) -> String {
         self.value.map_or_else(|| "n/a".to_owned(), |value| self.unit.show(value))
-    }
-}
-
-impl Unit {
-    /// `value` as people write it.
-    pub fn show(self, value: impl Into<Value>) -> String {
-        let value = value.into();
-        let real = value.as_f64();
-        match self {
-            Self::Share => say::percent(real),
-            Self::SharePoints => say::points(real),
-            Self::Factor => format!("× {}", say::number(real)),
-            Self::Ns => Nanos(real.max(0.0) as u64).to_string(),
-            Self::Seconds => format!("{} s", say::number(real)),
-            Self::PerSecond => format!("{}/s", say::number(real)),
-            Self::Cores => format!("{} cores", say::number(real)),
-            Self::Tasks => format!("{} tasks", say::number(real)),
-            Self::Count => match value {
-                Value::Whole(count) => say::count(count),
-                Value::Real(count) => say::number(count),
-            },
-        }
     }
 }

@@ -5,8 +5,11 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Confidence, Figure, Threshold, Value};
-use crate::model::{CgroupId, Nanos};
+use super::{Confidence, Figure, Threshold};
+use crate::{
+    model::{CgroupId, Nanos},
+    units::Value,
+};
 
 /// What a rule found, and everything that it takes to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Report, Rule, Severity, Value};
+use super::{Report, Rule, Severity};
+use crate::units::Value;
 
 /// Several hosts, the one that loses most first.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -2,21 +2,21 @@
 //!
 //! CFS-LAGS paper (arXiv 2508.15703, §4.1, §4.2): fair scheduling serves light groups late although they would be done soon.
 //! Light and heavy are told apart among siblings, where the kernel shares CPU time, by what they use of it beside what their
-//! weights entitle them to ([`units`]). What another weight does is simulated on what was measured ([`plan`]).
+//! weights entitle them to ([`arena`]). What another weight does is simulated on what was measured ([`plan`]).
 
 mod advice;
+mod arena;
 mod gain;
 mod plan;
-mod units;
 
 pub use plan::weight_factor;
 
+use arena::{Arena, Class, Sibling};
 use plan::Plan;
-use units::{Arena, Class, Unit as Sibling};
 
 use super::{
     Candidate, CandidateClass, Confidence, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity,
-    Subject, Thresholds, Unit,
+    Subject, Thresholds,
     confidence::Basis,
     figure::{
         figures,
@@ -24,9 +24,11 @@ use super::{
     },
     forecast::{Held, MOST_OFF},
     observations::Observed,
-    say,
 };
-use crate::model::{Measure, Nanos};
+use crate::{
+    model::{Measure, Nanos},
+    units::{self, Unit},
+};
 
 figures! {
     waiting_per_cpu: Tasks, "tasks waiting per CPU" = "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED;
@@ -83,9 +85,9 @@ struct Judged<'a> {
 impl<'a> Judged<'a> {
     fn new(observations: &'a Observations, thresholds: &'a Thresholds) -> Self {
         let arena = Arena::worst(observations, thresholds);
-        let units = || arena.iter().flat_map(|arena| &arena.units);
-        let light = Class::of(units().filter(|one| one.is_light()));
-        let heavy = Class::of(units().filter(|one| !one.is_light()));
+        let siblings = || arena.iter().flat_map(|arena| &arena.siblings);
+        let light = Class::of(siblings().filter(|one| one.is_light()));
+        let heavy = Class::of(siblings().filter(|one| !one.is_light()));
         let waiting = arena.iter().flat_map(|arena| arena.waiting(thresholds)).count();
         let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
         if judged.has_enough() && judged.is_contended() && waiting > 0 {
@@ -95,16 +97,16 @@ impl<'a> Judged<'a> {
         judged
     }
 
-    fn units(&self) -> impl Iterator<Item = &Sibling<'a>> {
-        self.arena.iter().flat_map(|arena| &arena.units)
+    fn siblings(&self) -> impl Iterator<Item = &Sibling<'a>> {
+        self.arena.iter().flat_map(|arena| &arena.siblings)
     }
 
-    fn heavy_units(&self) -> impl Iterator<Item = &Sibling<'a>> {
-        self.units().filter(|one| !one.is_light())
+    fn heavy_siblings(&self) -> impl Iterator<Item = &Sibling<'a>> {
+        self.siblings().filter(|one| !one.is_light())
     }
 
     fn has_enough(&self) -> bool {
-        self.observations.too_short(self.thresholds).is_none() && self.units().next().is_some()
+        self.observations.too_short(self.thresholds).is_none() && self.siblings().next().is_some()
     }
 
     fn is_contended(&self) -> bool {
@@ -123,7 +125,7 @@ impl<'a> Judged<'a> {
     /// The light cgroups that wait long and can go first, those that gain most before the others.
     fn advised(&self) -> Vec<&Sibling<'a>> {
         let Some(plan) = self.plan() else { return Vec::new() };
-        let mut advised: Vec<&Sibling<'a>> = self.units().filter(|one| plan.first.contains(&one.number)).collect();
+        let mut advised: Vec<&Sibling<'a>> = self.siblings().filter(|one| plan.first.contains(&one.number)).collect();
         advised.sort_by(|a, b| self.spared(b).total_cmp(&self.spared(a)).then(a.number.cmp(&b.number)));
         advised
     }
@@ -172,7 +174,7 @@ impl<'a> Judged<'a> {
         if let Some(too_short) = self.observations.too_short(self.thresholds) {
             return (Severity::NotEnoughData, format!("Cannot tell which cgroups wait: {too_short}."));
         }
-        if self.units().next().is_none() {
+        if self.siblings().next().is_none() {
             let verdict = if self.has_waits() {
                 "Cannot tell which cgroups wait: no cgroup but the root ran, so there is none to compare.".to_owned()
             } else {
@@ -180,13 +182,13 @@ impl<'a> Judged<'a> {
             };
             return (Severity::NotEnoughData, verdict);
         }
-        let waited = format!("{} tasks wait per CPU on average", say::number(self.waiting_per_cpu()));
+        let waited = format!("{} tasks wait per CPU on average", units::number(self.waiting_per_cpu()));
         if !self.is_contended() {
             return (Severity::Ok, format!("Hardly anyone waits: {waited}."));
         }
         let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
-        let place = place.map_or_else(String::new, |path| format!(" in {}", say::quoted(path)));
-        let (light, heavy) = (say::plural(self.light.size, "cgroup"), self.heavy.size);
+        let place = place.map_or_else(String::new, |path| format!(" in {}", units::quoted(path)));
+        let (light, heavy) = (units::plural(self.light.size, "cgroup"), self.heavy.size);
         if self.waiting == 0 {
             let verdict = format!(
                 "The CPUs are contended, {waited}, but none of the {light}{place} below their fair share is much lighter than \
@@ -198,7 +200,7 @@ impl<'a> Judged<'a> {
             "{} of {light}{place} below their fair share {} long; {heavy} above it used {} of these cgroups' CPU time",
             self.waiting,
             if self.waiting == 1 { "waits" } else { "wait" },
-            say::percent(self.share_of_cpu(&self.heavy)),
+            units::percent(self.share_of_cpu(&self.heavy)),
         );
         let Some((all, some)) = &self.plans else {
             return (Severity::Info, format!("{found}. What more weight would do cannot be simulated."));
@@ -213,15 +215,15 @@ impl<'a> Judged<'a> {
         };
         let light = format!("{} ({})", changed(gain.change), gain::range(&gain));
         if !all.is_worthwhile(self.thresholds) {
-            let median = all.median.map_or("n/a".to_owned(), say::percent);
-            let least = say::percent(self.thresholds.light_gain);
+            let median = all.median.map_or("n/a".to_owned(), units::percent);
+            let least = units::percent(self.thresholds.light_gain);
             let verdict = format!(
                 "{found}. With more weight, one of them would be spared {median} of its wait in the middle: less than {least}."
             );
             return (Severity::Info, verdict);
         }
         let price = price(all);
-        let most = say::percent(self.thresholds.heavy_tolerance);
+        let most = units::percent(self.thresholds.heavy_tolerance);
         let fewer = match self.waiting {
             1 => "",
             _ => {
@@ -309,7 +311,7 @@ impl<'a> Judged<'a> {
     }
 
     fn measured(&self) -> Vec<Figure> {
-        let is_empty = self.units().next().is_none();
+        let is_empty = self.siblings().next().is_none();
         if is_empty && !self.has_waits() && self.observations.span.intervals > 0 {
             return vec![figures::wait_per_cpu.measured::<f64>(None, &self.why_not())];
         }
@@ -320,7 +322,7 @@ impl<'a> Judged<'a> {
             let mean = Nanos(class.wait as u64).mean(class.waits);
             let note = mean.map_or_else(|| "no waits".to_owned(), |mean| format!("{mean} each on average"));
             [
-                count.is(class.size).note(format!("{} of the CPU time", say::percent(self.share_of_cpu(class)))),
+                count.is(class.size).note(format!("{} of the CPU time", units::percent(self.share_of_cpu(class)))),
                 wait.is(class.wait / class.cpu).note(note),
             ]
         };
@@ -349,7 +351,7 @@ impl<'a> Judged<'a> {
         is_in: impl Fn(&Sibling<'_>) -> bool,
         by: impl Fn(&Sibling<'_>) -> f64,
     ) -> Vec<Figure> {
-        let mut members: Vec<&Sibling<'_>> = self.units().filter(|one| is_in(one)).collect();
+        let mut members: Vec<&Sibling<'_>> = self.siblings().filter(|one| is_in(one)).collect();
         members.sort_by(|a, b| by(b).total_cmp(&by(a)).then(a.number.cmp(&b.number)));
         members.iter().take(TOP).map(|one| self.member(one, figure)).collect()
     }
@@ -358,10 +360,10 @@ impl<'a> Judged<'a> {
         let p99 = one.p99.map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
         let all = self.light.cpu + self.heavy.cpu;
         let share = if all > 0.0 { one.cpu / all } else { 0.0 };
-        let left = self.left_of(one).map(|left| format!("; {} of it left with more weight", say::percent(left)));
+        let left = self.left_of(one).map(|left| format!("; {} of it left with more weight", units::percent(left)));
         figure.is(one.credit).of(one.subject()).note(format!(
             "Load Credit; {} of the CPU time, waited {} its own{p99}{}",
-            say::percent(share),
+            units::percent(share),
             if one.cpu > 0.0 { Unit::Factor.show(one.wait_per_cpu()) } else { "n/a".to_owned() },
             left.unwrap_or_default()
         ))
@@ -386,7 +388,7 @@ impl<'a> Judged<'a> {
             wait_p99_ns: one.p99,
             wait_left: self.left_of(one).and_then(finite).map(Into::into),
         };
-        let mut ranked: Vec<&Sibling<'_>> = self.units().collect();
+        let mut ranked: Vec<&Sibling<'_>> = self.siblings().collect();
         let rank = |one: &Sibling<'_>| if one.is_light() { self.spared(one) } else { one.cpu };
         ranked.sort_by(|a, b| {
             b.is_light().cmp(&a.is_light()).then(rank(b).total_cmp(&rank(a))).then(a.number.cmp(&b.number))
@@ -404,7 +406,7 @@ impl<'a> Judged<'a> {
             format!(
                 "{} of the light ones that wait long used up their own quota (cpu.max) at times: some of that wait may be \
                  throttling, which priority does not cure.",
-                say::count(count)
+                units::count(count)
             )
         })
     }
@@ -415,7 +417,7 @@ fn price(plan: &Plan) -> String {
     let of = |name: &str, who: &str| match plan.forecast.change(name) {
         Some(it) if it.is_significant() => {
             let how = if it.change > 0.0 { "longer" } else { "less time" };
-            format!("{who} would take {} {how} for the same work", say::percent(it.change.abs()))
+            format!("{who} would take {} {how} for the same work", units::percent(it.change.abs()))
         }
         Some(it) => format!("{who} would take about as long for the same work ({})", gain::range(&it)),
         None => format!("what {who} would pay is not predicted"),
@@ -425,7 +427,7 @@ fn price(plan: &Plan) -> String {
 
 fn changed(change: f64) -> String {
     let how = if change < 0.0 { "less" } else { "longer" };
-    format!("{} {how}", say::percent(change.abs()))
+    format!("{} {how}", units::percent(change.abs()))
 }
 
 /// How sure a prediction is of which so many held in calibration: docs/accuracy.md.

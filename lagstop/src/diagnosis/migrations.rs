@@ -3,16 +3,19 @@
 //! Thesis on accept backlogs and schedulers (§6): the same requests were served with 22 migrations a second by 2.5 workers
 //! and with 58 by 17.5: too many workers multiply migrations, and each leaves a warm cache behind.
 
-use super::overcommitted_threads::figures as pools;
 use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
+    overcommitted_threads::figures as pools,
     planned::list,
-    say, shell, single,
+    shell, single,
 };
-use crate::model::{CgroupId, Measure, Totals};
+use crate::{
+    model::{CgroupId, Measure, Totals},
+    units,
+};
 
 figures! {
     [shared pools::threads, pools::runnable]
@@ -89,10 +92,10 @@ fn finding(
         severity: Severity::Warning,
         verdict: format!(
             "Tasks of {subject} are moved to another CPU {} in each second of CPU time{}.",
-            say::times(moves.per_cpu_second),
+            units::times(moves.per_cpu_second),
             across.map_or_else(String::new, |(llc, _)| format!(
                 ", {} of the time away from their cache",
-                say::percent(llc)
+                units::percent(llc)
             ))
         ),
         measured: vec![
@@ -116,11 +119,11 @@ fn finding(
             Advice::new(format!(
                 "Fewer threads that take turns: {threads} ran, of which {} were runnable at a time. A pool of about as many as are \
                  runnable keeps them where their data is.",
-                say::number(runnable)
+                units::number(runnable)
             )),
             Advice::new(format!(
                 "Or a CPU set of {}, as many as it uses, so that there is nowhere else to go: which ones, is for you to choose.",
-                say::plural(cpus as u64, "CPU")
+                units::plural(cpus as u64, "CPU")
             ))
             .command(shell::cpuset(&observations.session, id, &observed.path, &first)),
         ],

@@ -8,8 +8,11 @@ use std::collections::BTreeMap;
 pub(super) use cgroup::Observed;
 pub(super) use listener::{Address, ObservedListener};
 
-use super::{Density, Sample, Span, Subject, Thresholds, asked::Asked, history::History, say};
-use crate::model::{CgroupId, Host, Interval, Nanos, Session, Totals};
+use super::{Density, Sample, Span, Subject, Thresholds, asked::Asked, history::History};
+use crate::{
+    model::{CgroupId, Host, Interval, Nanos, Session, Totals},
+    units,
+};
 
 /// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
 #[derive(Clone, Debug)]
@@ -175,7 +178,7 @@ impl Observations {
     pub(super) fn too_short(&self, thresholds: &Thresholds) -> Option<String> {
         let (intervals, needed) = (self.span.intervals, thresholds.min_intervals);
         if intervals < needed {
-            let needed = say::plural(needed, "interval");
+            let needed = units::plural(needed, "interval");
             return Some(format!("it takes {needed} at least, and there are {intervals}"));
         }
         let has_time = self.span.duration_ns > Nanos::ZERO && self.whole().capacity_ns > 0.0 && self.cpus() > 0;
@@ -215,7 +218,7 @@ impl Observations {
         if wall > 0.0 && !(0.9..1.1).contains(&(capacity / wall)) {
             doubts.push(format!(
                 "CPUs booked {} of the time that passed: those that rarely switch book late.",
-                say::percent(capacity / wall)
+                units::percent(capacity / wall)
             ));
         }
         let steal = host.steal_ns.unwrap_or_default().0 as f64;
@@ -223,7 +226,7 @@ impl Observations {
             doubts.push(format!(
                 "A hypervisor took {} of the CPU time ({}); what it took in the middle of a switch or a wait counts as \
                  that.",
-                say::percent(steal / capacity.max(1.0)),
+                units::percent(steal / capacity.max(1.0)),
                 host.steal_ns.unwrap_or_default()
             ));
         }
@@ -237,20 +240,20 @@ impl Observations {
             ),
         ] {
             if count > 0 {
-                doubts.push(format!("Lost: {} {what}.", say::count(count)));
+                doubts.push(format!("Lost: {} {what}.", units::count(count)));
             }
         }
         if self.span.merged_intervals > 0 {
             doubts.push(format!(
                 "{} were merged into {}: what is quiet or busy, light or heavy for a shorter time does not show.",
-                say::plural(self.span.intervals.saturating_add(self.span.merged_intervals), "interval"),
-                say::count(self.span.intervals)
+                units::plural(self.span.intervals.saturating_add(self.span.merged_intervals), "interval"),
+                units::count(self.span.intervals)
             ));
         }
         if self.span.skipped_intervals > 0 {
             doubts.push(format!(
                 "{} of the recording are missing in between.",
-                say::plural(self.span.skipped_intervals, "interval")
+                units::plural(self.span.skipped_intervals, "interval")
             ));
         }
         doubts

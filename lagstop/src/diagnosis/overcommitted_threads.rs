@@ -8,9 +8,12 @@ use super::{
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
-    say, single,
+    single,
 };
-use crate::model::{CgroupId, Measure};
+use crate::{
+    model::{CgroupId, Measure},
+    units,
+};
 
 figures! {
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
@@ -92,8 +95,8 @@ fn finding(
         severity: Severity::Warning,
         verdict: format!(
             "{subject} keeps {} threads runnable on the {} that it gets: they wait for each other.",
-            say::number(pool.runnable),
-            say::plural(pool.active, "CPU"),
+            units::number(pool.runnable),
+            units::plural(pool.active, "CPU"),
         ),
         measured: vec![
             figures::overcommit.is(pool.overcommit()),

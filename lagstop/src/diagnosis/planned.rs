@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::{
-    CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, Unit, Value, cpuset_plan::plan,
-    observations::is_rated, quota_without_cpuset::violations, shell,
+    CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, cpuset_plan::plan, observations::is_rated,
+    quota_without_cpuset::violations, shell,
 };
+use crate::units::{Unit, Value};
 
 /// Which CPUs each cgroup should have, and how to give it them.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,7 +8,10 @@
 use std::{collections::HashMap, fmt};
 
 use super::{Thresholds, observations::is_rated};
-use crate::model::{Cgroup, CgroupId, Interval, Nanos};
+use crate::{
+    model::{Cgroup, CgroupId, Interval, Nanos},
+    units::ending,
+};
 
 /// Time constant of the averages: longer than Load Credit's, for a mark should be steadier than a figure.
 const TIME_CONSTANT: Nanos = Nanos(5_000_000_000);
@@ -77,7 +80,7 @@ impl fmt::Display for Role {
                 f,
                 "may pay where light ones go first: heavy (uses {cpu:.2} cores, the mean is {mean_cpu:.2}) while {gaining} \
                  light cgroup{} wait{} long",
-                if *gaining == 1 { "" } else { "s" },
+                ending(*gaining),
                 if *gaining == 1 { "s" } else { "" },
             ),
         }

@@ -4,15 +4,18 @@
 //! quota up early in each period, and all of them stop until the next. Such a cgroup is of class C1: it is better off with a
 //! CPU set of its own size.
 
-use super::overcommitted_threads::figures as pools;
 use super::{
-    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds, Unit,
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
-    say, single,
+    overcommitted_threads::figures as pools,
+    single,
 };
-use crate::model::CgroupId;
+use crate::{
+    model::CgroupId,
+    units::{self, Unit},
+};
 
 figures! {
     [shared pools::throttled, pools::quota, pools::threads, pools::runnable]
@@ -100,11 +103,11 @@ fn finding(
              them stop.",
             Unit::Cores.show(violation.quota),
             violation.threads,
-            say::percent(violation.throttled),
+            units::percent(violation.throttled),
         ),
         measured: vec![
             pools::throttled.is(violation.throttled)
-                .note(format!("of {}", say::count(violation.periods))),
+                .note(format!("of {}", units::count(violation.periods))),
             pools::quota.is(violation.quota),
             figures::cpus.is(cpus)
                 .note("those of the host: whether it has a CPU set is not recorded"),
@@ -124,12 +127,12 @@ fn finding(
             Advice::new(format!(
                 "Give it {} instead of a share of all: it then sees what it gets, and sizes its pools by it. This plans it for \
                  all such cgroups of the host:",
-                say::plural(cores, "CPU")
+                units::plural(cores, "CPU")
             ))
             .command("sudo lagstop diagnose --plan cpuset"),
             Advice::new(format!(
                 "Or tell its runtime that it has {}: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS and the like.",
-                say::plural(cores, "CPU")
+                units::plural(cores, "CPU")
             )),
         ],
         subject,
@@ -157,7 +160,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
             Severity::Ok,
             format!(
                 "Of {} with a quota none runs into it with more threads than it may use.",
-                say::plural(quotas, "cgroup")
+                units::plural(quotas, "cgroup")
             ),
         ),
     };

@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Figure, Finding, Severity, Thresholds, Unit};
-use crate::model::{Host, Lost, Nanos, Session};
+use super::{Figure, Finding, Severity, Thresholds};
+use crate::{
+    model::{Host, Lost, Nanos, Session},
+    units::Unit,
+};
 
 /// All findings on a recording, and what they rest on.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

@@ -1,11 +1,14 @@
 //! Which rules there are, and how they are applied.
 
 use super::{
-    Figure, FigureDefinition, Finding, Observations, OwnCost, Report, Rule, Subject, Thresholds, Unit, backlog,
-    density, lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, scheduling_overhead,
-    utilisation, wait_causes,
+    Figure, FigureDefinition, Finding, Observations, OwnCost, Report, Rule, Subject, Thresholds, backlog, density,
+    lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, scheduling_overhead, utilisation,
+    wait_causes,
 };
-use crate::model::{CgroupId, Measure};
+use crate::{
+    model::{CgroupId, Measure},
+    units::Unit,
+};
 
 impl Observations {
     /// Applies all rules.

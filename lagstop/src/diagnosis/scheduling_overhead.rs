@@ -3,16 +3,19 @@
 //! CFS-LAGS paper (arXiv 2508.15703, §3): overhead is the time in the core scheduler as a share of CPU time.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Sample, Severity, Subject, Thresholds, Unit,
+    Advice, Figure, Finding, Limit, Observations, Rule, Sample, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{
         figures,
         sources::{COUNTED, LAGS, LMDI},
     },
     growth::{Growth, NoQuiet, quarters},
-    say, shell,
+    shell,
 };
-use crate::model::{CgroupId, Measure, Nanos, Totals, kernel_version};
+use crate::{
+    model::{CgroupId, Measure, Nanos, Totals, kernel_version},
+    units::{self, Unit},
+};
 
 figures! {
     overhead: Share, "scheduling overhead" = "(switching_ns + kept_ns) / capacity_ns", LAGS;
@@ -113,10 +116,10 @@ fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresh
 fn too_little(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> String {
     format!(
         "What scheduling costs cannot be said: it takes {} and {} switches at least, and there are {} and {}.",
-        say::plural(thresholds.min_intervals, "interval"),
-        say::count(thresholds.min_switches),
+        units::plural(thresholds.min_intervals, "interval"),
+        units::count(thresholds.min_switches),
         observations.span.intervals,
-        say::count(whole.switches)
+        units::count(whole.switches)
     )
 }
 
@@ -130,8 +133,8 @@ fn verdict(
 ) -> String {
     let took = format!(
         "scheduling took {} of the time of all CPUs ({} of {} cores)",
-        say::percent(overhead),
-        say::number(overhead * observations.cpus() as f64),
+        units::percent(overhead),
+        units::number(overhead * observations.cpus() as f64),
         observations.cpus()
     );
     if severity == Severity::Ok {
@@ -146,7 +149,7 @@ fn verdict(
     match grown {
         Some(growth) => format!(
             "{took}, in its busy times {} times what it takes when quiet, {}.",
-            say::number(growth.factor),
+            units::number(growth.factor),
             because(growth)
         ),
         None => format!("{took}."),
@@ -159,14 +162,14 @@ fn because(growth: &Growth) -> String {
     match share {
         s if s > 1.0 => "because there were more switches, although each got cheaper".to_owned(),
         s if s < 0.0 => "because each switch got dearer, although there were fewer".to_owned(),
-        s if s >= MOSTLY => format!("mostly because there were more switches ({} of the growth)", say::percent(s)),
+        s if s >= MOSTLY => format!("mostly because there were more switches ({} of the growth)", units::percent(s)),
         s if s <= 1.0 - MOSTLY => {
-            format!("mostly because each switch got dearer ({} of the growth)", say::percent(1.0 - s))
+            format!("mostly because each switch got dearer ({} of the growth)", units::percent(1.0 - s))
         }
         s => format!(
             "because there were more switches ({} of the growth) and each got dearer ({})",
-            say::percent(s),
-            say::percent(1.0 - s)
+            units::percent(s),
+            units::percent(1.0 - s)
         ),
     }
 }
@@ -253,21 +256,21 @@ fn against(
     against.extend(match growth {
         Err(NoQuiet::TooFew(intervals)) => Some(format!(
             "No quiet time to compare with: {} with switches are too few to split by load.",
-            say::plural(*intervals as u64, "interval")
+            units::plural(*intervals as u64, "interval")
         )),
         Err(NoQuiet::FewSwitches(switches)) => Some(format!(
             "No quiet time to compare with: its quarter has {} switches, too few for a mean.",
-            say::count(*switches)
+            units::count(*switches)
         )),
         Err(NoQuiet::Steady(low, high)) => Some(format!(
             "No quiet time to compare with: load hardly varied, from {} to {} runnable tasks per CPU.",
-            say::number(*low),
-            say::number(*high)
+            units::number(*low),
+            units::number(*high)
         )),
         Ok((_, _, None)) => Some("Quiet and busy times cannot be compared: too little was measured.".to_owned()),
         Ok((quiet, ..)) if quiet.load_per_cpu() >= 1.0 => Some(format!(
             "The quietest quarter was not quiet, with {} runnable tasks per CPU: growth is at least what is shown.",
-            say::number(quiet.load_per_cpu())
+            units::number(quiet.load_per_cpu())
         )),
         Ok((_, _, Some(growth))) if !growth.is_notable(thresholds) => Some(format!(
             "Load is not what makes it: what switches cost when busy is {} of what they cost when quiet.",

@@ -1,6 +1,7 @@
 //! Findings of single cgroups and listeners.
 
-use super::{Confidence, Figure, Finding, Rule, Severity, Subject, Threshold, Thresholds, say};
+use super::{Confidence, Figure, Finding, Rule, Severity, Subject, Threshold, Thresholds};
+use crate::units;
 
 /// The worst of `found`, by severity and then by the number beside each, and no more than are asked for; where there are
 /// none, `healthy`.
@@ -17,7 +18,7 @@ pub(super) fn worst(
     let hidden = found.len().saturating_sub(most) as u64;
     let mut findings: Vec<Finding> = found.into_iter().take(most).map(|(_, finding)| finding).collect();
     if let Some(last) = findings.last_mut().filter(|_| hidden > 0) {
-        last.against.insert(0, format!("{} more like it have no finding of their own here.", say::count(hidden)));
+        last.against.insert(0, format!("{} more like it have no finding of their own here.", units::count(hidden)));
     }
     findings
 }

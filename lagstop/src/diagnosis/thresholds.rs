@@ -3,8 +3,11 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Severity, Unit, Value, setting::Setting};
-use crate::model::Nanos;
+use super::{Severity, setting::Setting};
+use crate::{
+    model::Nanos,
+    units::{Unit, Value},
+};
 
 /// What decides a severity, apart from the value that it is set to.
 struct LimitDefinition {

@@ -10,9 +10,8 @@ use super::{
         figures,
         sources::{COUNTED, LAGS},
     },
-    say,
 };
-use crate::model::Measure;
+use crate::{model::Measure, units};
 
 figures! {
     perceived_utilisation: Share, "perceived utilisation" = "busy_ns / capacity_ns", LAGS;
@@ -50,15 +49,15 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             let severity = thresholds.utilisation_severity(gap, perceived);
             let sizes = format!(
                 "the CPUs look {} used, and {} without switching",
-                say::percent(perceived),
-                say::percent(effective)
+                units::percent(perceived),
+                units::percent(effective)
             );
             let verdict = match severity {
                 Severity::Ok => format!("No problem found: {sizes}."),
                 _ => format!(
                     "{} of the CPU time that looks used, {} cores, is switching: {sizes}.",
-                    say::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 }),
-                    say::number(overhead * cpus)
+                    units::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 }),
+                    units::number(overhead * cpus)
                 ),
             };
             (severity, verdict)
@@ -71,7 +70,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             Severity::NotEnoughData,
             format!(
                 "How much of the used CPU time is work cannot be said: it takes {} at least, and there {} {}.",
-                say::plural(thresholds.min_intervals, "interval"),
+                units::plural(thresholds.min_intervals, "interval"),
                 if observations.span.intervals == 1 { "is" } else { "are" },
                 observations.span.intervals
             ),
@@ -88,14 +87,15 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             .to_owned(),
     ];
     if perceived < thresholds.full_utilisation && severity == Severity::Info {
-        against.insert(0, format!("The host is only {} used: nobody needs these cores now.", say::percent(perceived)));
+        against
+            .insert(0, format!("The host is only {} used: nobody needs these cores now.", units::percent(perceived)));
     }
     against.extend(observations.common_doubts());
     let advice = if severity >= Severity::Warning {
         vec![Advice::new(format!(
             "Do not add work because other tools show room, and do not buy CPUs because they show none: {} cores come \
              back when switching is brought down. See the finding scheduling_overhead for how.",
-            lost_cores.map_or_else(|| "these".to_owned(), say::number)
+            lost_cores.map_or_else(|| "these".to_owned(), units::number)
         ))]
     } else {
         Vec::new()
@@ -112,7 +112,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             figures::effective_utilisation.measured(effective, &why_not).note("the same without the cost of switches"),
             figures::cores_lost
                 .measured(lost_cores, &why_not)
-                .note(format!("of {}", say::plural(observations.cpus(), "core"))),
+                .note(format!("of {}", units::plural(observations.cpus(), "core"))),
             figures::share_of_used.measured(of_used, if overhead.is_none() { &why_not } else { "nothing was used" }),
             figures::gap
                 .measured(

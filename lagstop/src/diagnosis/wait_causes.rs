@@ -1,13 +1,16 @@
 //! Rule: whether those that wait are contended, throttled or stolen from, before a neighbour is blamed.
 
 use super::{
-    Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds, Unit,
+    Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::{Observed, is_rated},
-    say, shell,
+    shell,
 };
-use crate::model::{CgroupId, Measure};
+use crate::{
+    model::{CgroupId, Measure},
+    units::{self, Unit},
+};
 
 figures! {
     behind_others: Tasks, "waiting behind other cgroups" = "runq_wait_ns / duration_ns − behind_itself − in_throttled − behind_unknown", COUNTED;
@@ -136,7 +139,7 @@ impl<'a> Causes<'a> {
         let mut parts = Vec::new();
         if let Some(steal) = self.steal.filter(|&steal| steal >= thresholds.steal_warn) {
             severity = if steal >= thresholds.steal_critical { Severity::Critical } else { Severity::Warning };
-            parts.push(format!("a hypervisor took {} of the time of all CPUs", say::percent(steal)));
+            parts.push(format!("a hypervisor took {} of the time of all CPUs", units::percent(steal)));
         }
         if let [(.., worst), ..] = self.throttled[..] {
             let step = if worst >= thresholds.throttled_critical { Severity::Critical } else { Severity::Warning };
@@ -144,19 +147,19 @@ impl<'a> Causes<'a> {
             let count = self.throttled.len() as u64;
             parts.push(format!(
                 "{} stopped by {} own quota in up to {} of the periods",
-                if count == 1 { "1 cgroup was".to_owned() } else { format!("{} cgroups were", say::count(count)) },
+                if count == 1 { "1 cgroup was".to_owned() } else { format!("{} cgroups were", units::count(count)) },
                 if count == 1 { "its" } else { "their" },
-                say::percent(worst),
+                units::percent(worst),
             ));
         }
         let per_cpu = waiting.all() / (observations.cpus() as f64).max(1.0);
         if per_cpu >= thresholds.contended_wait {
             severity = severity.max(Severity::Info);
-            let share = |part: f64| say::percent(part / waiting.all());
+            let share = |part: f64| units::percent(part / waiting.all());
             parts.push(format!(
                 "of {} tasks waiting on average, {} wait behind other cgroups, {} behind their own, {} in throttled ones and \
                  {} behind whom is not known",
-                say::number(waiting.all()),
+                units::number(waiting.all()),
                 share(waiting.others),
                 share(waiting.itself),
                 share(waiting.throttled),
@@ -165,7 +168,7 @@ impl<'a> Causes<'a> {
         }
         match parts.split_first() {
             None => (Severity::Ok, "Nobody waits for a CPU, is stopped by a quota, or is stolen from.".to_owned()),
-            Some(_) => (severity, say::sentence(&parts.join("; "))),
+            Some(_) => (severity, units::sentence(&parts.join("; "))),
         }
     }
 
@@ -184,7 +187,7 @@ impl<'a> Causes<'a> {
             let quota = observed.quota_ns.map(|quota| format!(", quota {}", Unit::Cores.show(quota.seconds())));
             figures::throttled.is(share).of(observed.subject(id)).note(format!(
                 "of {} periods{}",
-                say::count(observed.files.nr_periods.unwrap_or_default()),
+                units::count(observed.files.nr_periods.unwrap_or_default()),
                 quota.unwrap_or_default()
             ))
         }));
@@ -237,7 +240,7 @@ fn pressed(observations: &Observations) -> Vec<Figure> {
     all.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
     let figure = |(id, observed, some): (CgroupId, &Observed, f64)| {
         let note = match observed.pressure().and_then(|(_, full)| full) {
-            Some(full) => format!("of the time; in {} of it some waited and none ran (PSI full)", say::percent(full)),
+            Some(full) => format!("of the time; in {} of it some waited and none ran (PSI full)", units::percent(full)),
             None => "of the time".to_owned(),
         };
         figures::pressure.is(some).of(observed.subject(id)).note(note)

@@ -10,6 +10,7 @@ use super::{
     series::{Amount, Series},
     side::Ways,
 };
+use crate::units::Unit;
 
 /// One figure before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,21 +46,6 @@ pub struct Change {
     pub missing: Option<String>,
     #[serde(skip)]
     pub(super) less_is_better: bool,
-}
-
-/// What the values of a figure count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unit {
-    /// Part of a whole; 1 is all of it.
-    Share,
-    /// CPUs kept busy on average.
-    Cores,
-    /// Nanoseconds.
-    Ns,
-    PerSecond,
-    /// How many times as much.
-    Factor,
 }
 
 /// What is to be made of a change.

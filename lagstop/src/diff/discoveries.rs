@@ -27,7 +27,7 @@ pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidenc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diff::Unit;
+    use crate::units::Unit;
 
     fn change(p: Option<f64>, low: f64) -> Change {
         Change {

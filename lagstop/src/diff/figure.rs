@@ -1,7 +1,10 @@
 //! The figures that are compared, and of which sums each is the ratio.
 
-use super::{change::Unit, series::Amount};
-use crate::model::{Counter, FileCounters, Measure};
+use super::series::Amount;
+use crate::{
+    model::{Counter, FileCounters, Measure},
+    units::Unit,
+};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::{
     ExportError, Sink,
     row::{Cell, Value},
 };
-use crate::{recording::Epoch, report::display_name};
+use crate::{display::display_name, recording::Epoch};
 
 /// Writes the names of the columns first.
 pub(super) struct Csv<W: Write> {

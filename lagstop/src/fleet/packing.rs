@@ -16,7 +16,7 @@ use super::{
     draws::{Draw, HOLDS},
     fluctuation::Fluctuation,
 };
-use crate::{diagnosis::Unit, stats::bootstrap};
+use crate::{stats::bootstrap, units::Unit};
 
 /// Part of the steps that count as the busiest.
 const BUSIEST: f64 = 0.05;

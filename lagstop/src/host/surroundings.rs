@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{Hierarchy, Identity, Names, Version, sock_diag};
-use crate::{model::GroupBy, plain::plain};
+use crate::{display::plain, model::GroupBy};
 
 /// What of the host this process can see.
 #[derive(Clone, Debug)]

@@ -13,8 +13,8 @@ use super::{
     schedstat::{self, Schedstat},
 };
 use crate::{
+    display::plain,
     model::{Nanos, Thread},
-    plain::plain,
 };
 
 /// Threads that are read at most: more would take too long, and nobody reads them.

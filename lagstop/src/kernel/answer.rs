@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// Something that was looked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

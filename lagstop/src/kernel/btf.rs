@@ -7,7 +7,7 @@ use std::{collections::HashMap, fs, io, path::Path};
 
 use thiserror::Error;
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// What is wrong with a BTF blob.
 #[derive(Debug, Error)]

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use crate::plain::plain;
+use crate::display::plain;
 
 use super::capabilities::Capability;
 

@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, thread};
 
-use crate::plain::plain;
+use crate::display::plain;
 use rustix::{
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     thread::{UnshareFlags, unshare_unsafe},

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Nanos, Totals, flattened::flattened, totals::TotalsRead, units::ratio};
+use super::{Nanos, Totals, flattened::flattened, totals::TotalsRead};
+use crate::units::ratio;
 
 /// The sums over all cgroups and idle, and what only the host has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -115,7 +115,7 @@ impl Interval {
 
     /// Rate of `count` over the interval.
     pub fn per_second(&self, count: u64) -> f64 {
-        super::units::ratio(count as f64, self.duration_ns.seconds())
+        crate::units::ratio(count as f64, self.duration_ns.seconds())
     }
 }
 

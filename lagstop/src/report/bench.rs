@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{
     bench::{Bench, Latency, Missing, Point},
-    diagnosis::Unit,
     model::Nanos,
     trial::Policy,
+    units::{Unit, ending},
 };
 
 const HEADINGS: [&str; 14] = [
@@ -39,7 +39,7 @@ pub(super) fn verdict(bench: &Bench) -> String {
         host.cpus,
         host.kernel,
         host.cgroup_version,
-        if runs == 1 { "" } else { "s" },
+        ending(runs),
         bench.seed
     )
 }

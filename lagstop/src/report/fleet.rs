@@ -8,11 +8,11 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
-    diagnosis::Unit,
     fleet::{
         Analysis, Figure, FleetTotals, Gathered, Knee, NodeFigures, Packed, Packing, Refused, Settings, Source,
         WorkloadFigures,
     },
+    units::{Unit, ending},
 };
 
 /// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
@@ -64,7 +64,7 @@ fn names<'n>(all: impl ExactSizeIterator<Item = &'n str>) -> String {
 
 /// So many nodes.
 fn nodes(count: u64) -> String {
-    format!("{count} node{}", if count == 1 { "" } else { "s" })
+    format!("{count} node{}", ending(count))
 }
 
 /// Fewer, or more.
@@ -346,7 +346,7 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
     if let Some(restarts) = gaps.restarts.filter(|&restarts| restarts > 0) {
         doubts.push(format!(
             "lagstop began anew {restarts} time{} on {}: rates take that into account, but for the moment of it.",
-            if restarts == 1 { "" } else { "s" },
+            ending(restarts),
             names(gaps.restarted.iter().map(String::as_str))
         ));
     }

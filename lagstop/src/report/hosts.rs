@@ -9,7 +9,10 @@ use super::{
     json, markdown,
     page::{Colour, Options, Page},
 };
-use crate::diagnosis::{DiagnosedHost, HostCosts, Hosts, Severity, Unit, Value};
+use crate::{
+    diagnosis::{DiagnosedHost, HostCosts, Hosts, Severity},
+    units::{Unit, Value},
+};
 
 /// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
 pub const SCHEMA: &str = "lagstop.hosts/1";

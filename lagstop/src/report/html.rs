@@ -10,8 +10,12 @@ use std::fmt::Write as _;
 pub use bench::render_bench;
 pub use fleet::render_fleet;
 
-use super::{Report, sanitise::display_name};
-use crate::diagnosis::{Figure, Finding, Hosts, Pictures, Severity, Subject, Unit};
+use super::Report;
+use crate::{
+    diagnosis::{Figure, Finding, Hosts, Pictures, Severity, Subject},
+    display::display_name,
+    units::Unit,
+};
 
 /// The page. Names cannot be anything but text in it; what a browser would run it is told not to.
 pub fn render(report: &Report, pictures: &Pictures) -> String {

@@ -3,7 +3,8 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::Serialize;
 
-use super::{Report, sanitise::is_hostile};
+use super::Report;
+use crate::display::is_hostile;
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
 pub const SCHEMA: &str = "lagstop.report/2";

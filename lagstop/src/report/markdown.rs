@@ -2,8 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{Report, sanitise::display_name};
-use crate::diagnosis::{Figure, Finding, Severity, Subject, Unit};
+use super::Report;
+use crate::{
+    diagnosis::{Figure, Finding, Severity, Subject},
+    display::display_name,
+    units::Unit,
+};
 
 /// The report. Names cannot be anything but text in it.
 pub fn render(report: &Report) -> String {

@@ -1,6 +1,6 @@
 //! Lines within a width.
 
-use super::sanitise::display_name;
+use crate::display::{self, display_name, pad, pad_left, width};
 
 /// How to write for a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ impl Page {
 
     /// A paragraph, each line after `indent`.
     pub(super) fn text(&mut self, indent: &str, colour: Colour, text: &str) {
-        for line in self.wrap(text, indent.chars().count()) {
+        for line in self.wrap(text, width(indent)) {
             let line = self.painted(colour, &line);
             self.line(&format!("{indent}{line}"));
         }
@@ -88,14 +88,14 @@ impl Page {
 
     /// A table, as wide as it is: the first column is words, the others are numbers.
     pub(super) fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) {
-        let width = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            cells.chain([headings[column].chars().count()]).max().unwrap_or(0)
+        let widest = |column: usize| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
+            cells.chain([width(headings[column])]).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+        let widths: Vec<usize> = (0..headings.len()).map(widest).collect();
         let line = |row: &mut dyn Iterator<Item = &str>| {
             let cell = |(column, (cell, &width)): (usize, (&str, &usize))| {
-                if column == 0 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+                if column == 0 { pad(cell, width) } else { pad_left(cell, width) }
             };
             row.zip(&widths).enumerate().map(cell).collect::<Vec<_>>().join("  ")
         };
@@ -108,7 +108,7 @@ impl Page {
 
     /// A coloured tag, and a paragraph that hangs from it.
     pub(super) fn tagged(&mut self, tag: &str, colour: Colour, text: &str) {
-        let tag_width = tag.chars().count() + 1;
+        let tag_width = width(tag) + 1;
         for (i, line) in self.wrap(&format!("{} {text}", "\u{2007}".repeat(tag_width - 1)), 0).iter().enumerate() {
             let line = if i == 0 {
                 let rest: String = line.chars().skip(tag_width).collect();
@@ -122,14 +122,14 @@ impl Page {
 
     /// A paragraph that hangs from a word.
     pub(super) fn labelled(&mut self, label: &str, text: &str) {
-        let first = format!("    {label:<width$}", width = LABELLED - 4);
+        let first = format!("    {}", pad(label, LABELLED - 4));
         self.hanging(&first, text);
     }
 
     /// A paragraph that hangs from `first`.
     pub(super) fn hanging(&mut self, first: &str, text: &str) {
         let first = clean(first);
-        let indent = first.chars().count();
+        let indent = width(&first);
         let lines = self.wrap(text, indent);
         self.line(&format!("{first}{}", lines.first().map_or("", String::as_str)));
         for line in lines.iter().skip(1) {
@@ -141,7 +141,7 @@ impl Page {
     pub(super) fn row(&mut self, tag: &str, colour: Colour, name: &str, text: &str) {
         let tag = self.painted(colour, tag);
         let indent = BESIDE;
-        let name = format!("{:<width$}", clean(name), width = NAMED);
+        let name = pad(&clean(name), NAMED);
         for (i, line) in self.wrap(text, indent).iter().enumerate() {
             let first = if i == 0 { format!("  {tag} {name} ") } else { " ".repeat(indent) };
             self.line(&format!("{first}{line}"));
@@ -181,54 +181,11 @@ impl Page {
 
     /// `text` in lines of what the width leaves beside `indent`. A word that is longer is broken.
     fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
-        let width = self.options.width.saturating_sub(indent).max(LEAST);
-        let mut lines = Vec::new();
-        let mut line = String::new();
-        let mut used = 0;
-        for word in clean(text).split(' ').filter(|word| !word.is_empty()) {
-            let mut word: Vec<char> = word.chars().collect();
-            if used > 0 && used + 1 + word.len() > width {
-                lines.push(std::mem::take(&mut line));
-                used = 0;
-            }
-            while word.len() > width {
-                let rest = word.split_off(width);
-                lines.push(word.into_iter().collect());
-                word = rest;
-            }
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            used += word.len();
-            line.extend(word);
-        }
-        if used > 0 || lines.is_empty() {
-            lines.push(line);
-        }
-        lines
+        display::wrap(&clean(text), self.options.width.saturating_sub(indent).max(LEAST))
     }
 }
 
 /// Whatever came from outside, made harmless.
 pub(super) fn clean(text: &str) -> String {
     display_name(text).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn lines_stay_within_the_width(text in "\\PC{0,400}", width in 20usize..120) {
-            let page = Page::new(Options { width, colour: false });
-            let lines = page.wrap(&text, 0);
-            prop_assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
-            let squeezed = |s: &str| s.replace(' ', "");
-            prop_assert_eq!(squeezed(&lines.concat()), squeezed(&clean(&text)));
-        }
-    }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{
     json::escape,
     page::{Colour, Options, Page},
-    sanitise::short_name,
 };
 use crate::{
+    display::{display_name, fit},
     model::{Cores, GroupBy, Nanos, Session},
     recording::{CgroupSum, Contents, Form},
 };
@@ -149,7 +149,7 @@ fn busiest(page: &mut Page, named: usize, title: &str, cgroups: &[CgroupSum], co
             },
         );
         let name = if cgroup.name.is_empty() { &cgroup.path } else { &cgroup.name };
-        let first = format!("    {:<named$}  ", short_name(name, named));
+        let first = format!("    {}  ", fit(&display_name(name), named));
         page.hanging(&first, &format!("CPU time {cpu:.2} cores, switch cost {cost}"));
     }
 }

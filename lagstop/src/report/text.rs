@@ -5,7 +5,11 @@ use super::{
     Report,
     page::{Colour, Page},
 };
-use crate::diagnosis::{Figure, Finding, Severity, Span, Subject, Unit};
+use crate::{
+    diagnosis::{Figure, Finding, Severity, Span, Subject},
+    display::{self, pad, pad_left, short_name},
+    units::Unit,
+};
 
 /// The report for a terminal.
 pub fn render(report: &Report, options: Options) -> String {
@@ -107,14 +111,14 @@ fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject)
                 }
                 None => figure.note.clone().unwrap_or_default(),
             };
-            (super::sanitise::short_name(&label, LONGEST_LABEL).into_owned(), figure.shown(), note)
+            (short_name(&label, LONGEST_LABEL).into_owned(), figure.shown(), note)
         })
         .collect();
-    let width = |of: fn(&(String, String, String)) -> &str| rows.iter().map(|r| of(r).chars().count()).max();
+    let width = |of: fn(&(String, String, String)) -> &str| rows.iter().map(|row| display::width(of(row))).max();
     let label_width = width(|row| &row.0).unwrap_or_default();
     let value_width = width(|row| &row.1).unwrap_or_default();
     for (label, value, note) in &rows {
-        let first = format!("{indent}{label:<label_width$}  {value:>value_width$}  ");
+        let first = format!("{indent}{}  {}  ", pad(label, label_width), pad_left(value, value_width));
         page.hanging(&first, note);
     }
 }

@@ -9,8 +9,8 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
-    diagnosis::Unit,
     trial::{Change, Figure, Group, Outcome, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, Tried, name},
+    units::Unit,
 };
 
 /// Cgroups and changes of a kind that are shown to people.

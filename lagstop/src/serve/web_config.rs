@@ -10,7 +10,7 @@ use std::{
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use thiserror::Error;
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// Trying a password of this cost takes a second, after a wrong one nothing is tried for nineteen, and each step doubles that.
 const MOST_COST: u32 = 14;

@@ -14,9 +14,9 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
+    display::plain,
     host::{Hierarchy, Threads, limits},
     model::{CgroupId, CloserLook, Limits},
-    plain::plain,
 };
 
 /// Asks for closer looks, and gets them. Dropping it ends its thread.

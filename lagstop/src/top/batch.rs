@@ -13,13 +13,13 @@ use super::{
     frame::Frame,
     rows::{Arrangement, Row, RowKey},
     settings::Settings,
-    text::{clock_time, fit, width},
+    text::clock_time,
     theme::{role_mark, severity_mark},
     timeline::{Limits, Timeline},
 };
 use crate::{
+    display::{display_name, fit, width},
     model::{Host, Interval, Nanos, Session},
-    report::display_name,
     signals::Endings,
     source::Stream,
 };

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{plain::plain, recording::ReadError, source::SourceError};
+use crate::{display::plain, recording::ReadError, source::SourceError};
 
 /// Why `lagstop top` ended without being asked to.
 #[derive(Debug, thiserror::Error)]

@@ -21,10 +21,9 @@ use ratatui::{
 use super::{
     keymap::View,
     state::{Room, State},
-    text,
     theme::Theme,
 };
-use crate::report::display_name;
+use crate::display::{self, display_name};
 
 /// Smaller than this it would mislead more than show.
 const SMALLEST: (u16, u16) = (60, 15);
@@ -121,12 +120,12 @@ fn too_small(frame: &mut Frame<'_>, area: Rect) {
 fn banner(state: &State, width: u16) -> Vec<Line<'static>> {
     let Some(why) = &state.session().restricted else { return Vec::new() };
     let said = format!("Restricted to /proc and cgroup files, without switch cost: {}", display_name(why));
-    let mut lines = text::wrap(&said, width.into());
+    let mut lines = display::wrap(&said, width.into());
     if lines.len() > LONGEST_BANNER {
         lines.truncate(LONGEST_BANNER);
         if let Some(last) = lines.last_mut() {
             let more = format!("… ({} says more)", super::keymap::key_of(super::keymap::Command::Hooks));
-            *last = text::cut(last, usize::from(width).saturating_sub(text::width(&more) + 1))
+            *last = display::cut(last, usize::from(width).saturating_sub(display::width(&more) + 1))
                 .trim_end_matches('…')
                 .to_owned()
                 + " "
@@ -161,8 +160,8 @@ fn whole_parts(parts: Vec<Span<'static>>, cells: u16) -> Line<'static> {
 
 /// `title` in a line across the screen.
 fn rule_line(title: &str, width: u16, theme: &Theme) -> Line<'static> {
-    let title = text::cut(title, usize::from(width).saturating_sub(4));
-    let rest = usize::from(width).saturating_sub(2 + text::width(&title));
+    let title = display::cut(title, usize::from(width).saturating_sub(4));
+    let rest = usize::from(width).saturating_sub(2 + display::width(&title));
     Line::from(vec![
         Span::styled("──", theme.label()),
         Span::styled(title, theme.strong()),

@@ -13,7 +13,7 @@ use rustix::{
 };
 
 use super::{Attr, Change};
-use crate::plain::plain;
+use crate::display::plain;
 
 /// Whether a cgroup is idle: its weight is lost while it is, and cannot be written (`sched_group_set_idle`, kernel/sched/fair.c).
 pub(super) const IDLE: &str = "cpu.idle";

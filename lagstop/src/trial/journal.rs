@@ -17,8 +17,8 @@ use thiserror::Error;
 
 use super::{Change, Made, Policy, Restored, cgroup_file::believe, undo::undo};
 use crate::{
+    display::plain,
     host::{Identity, started},
-    plain::plain,
 };
 
 /// What was changed, a line each, in a file that is there for as long as there is something to undo.

@@ -8,7 +8,7 @@ use super::{
     block::{Block, Side, Slice},
     effect::{CONFIDENCE, Effect},
 };
-use crate::{diagnosis::Unit, diff::discoveries};
+use crate::{diff::discoveries, units::Unit};
 
 impl Outcome {
     /// The version of this form.

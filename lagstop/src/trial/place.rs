@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// `PROC_PID_INIT_INO`, include/linux/proc_ns.h: the host's PID namespace.
 const HOSTS_PIDS: &str = "pid:[4026531836]";

@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     diagnosis::{Finding, Observations, Rule, Thresholds},
+    display::plain,
     model::{Interval, Session},
-    plain::plain,
     recorder::Recorder,
 };
 

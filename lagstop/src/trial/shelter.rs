@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{host::Hierarchy, model::GroupBy, plain::plain};
+use crate::{display::plain, host::Hierarchy, model::GroupBy};
 
 /// Cgroups of watchdogs are called so, and by their processes.
 const NAME: &str = "lagstop-trial-watchdog-";

@@ -10,7 +10,7 @@ use super::{
     Attr, Change,
     cgroup_file::{BUDGET, Directory, IDLE, gone_is_fine, is_gone, usual_weight},
 };
-use crate::{host::started, plain::plain};
+use crate::{display::plain, host::started};
 
 /// What was put back, what was left, and what could not be put back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -26,8 +26,8 @@ use super::{
     shelter::{self, Shelter},
 };
 use crate::{
+    display::plain,
     host::{is_stopped, started},
-    plain::plain,
 };
 
 /// The subcommand that it is.

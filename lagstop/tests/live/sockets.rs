@@ -8,9 +8,10 @@ use std::{
 };
 
 use lagstop::{
-    diagnosis::{Rule, Subject, Thresholds, Value, diagnose},
+    diagnosis::{Rule, Subject, Thresholds, diagnose},
     model::{CgroupId, GroupBy, Interval, Listener, ListenerTotals, Nanos},
     source::Stream,
+    units::Value,
 };
 
 use crate::{

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::keeper::KEEP;
 use crate::{
     cli::{Failure, measure::Grouping},
-    plain::plain,
+    display::plain,
 };
 
 /// A command that is ready to run. Where it is never started, nothing is left of it.

@@ -25,9 +25,9 @@ use tokio::sync::oneshot;
 use super::command::exit_code;
 use crate::{
     cli::{Failure, block_on, listen, measure::Grouping, say},
+    display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::GroupBy,
-    plain::plain,
 };
 
 /// The subcommand.

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     diagnosis::fixture::{findings_of, minute_of, problems_of},
     model::{Interval, Listener, ListenerTotals, Services, Times},
+    units::Value,
 };
 
 /// A listener of the pool, with room for 10: connections that come and are accepted in a second, their mean wait in ms, how
@@ -46,7 +47,7 @@ fn severities(intervals: &[Interval]) -> Vec<Severity> {
 }
 
 fn figure(finding: &Finding, name: &str) -> Option<f64> {
-    finding.measured.iter().find(|figure| figure.name == name).unwrap().value.map(crate::diagnosis::Value::as_f64)
+    finding.measured.iter().find(|figure| figure.name == name).unwrap().value.map(Value::as_f64)
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use super::Input;
 use crate::{
     diagnosis::{
-        Candidate, CandidateClass, Figure, Finding, Observations, Subject, Unit,
-        figure::Value,
+        Candidate, CandidateClass, Figure, Finding, Observations, Subject,
         observations::{Observed, ObservedListener},
     },
     model::{Counter, CounterUnit, FileCounters, ListenerTotals, Nanos, Totals},
+    units::{Unit, Value},
 };
 
 const COSTS: &str = "entry and exit of __schedule(): pick_ns, swap_ns, kept_ns";

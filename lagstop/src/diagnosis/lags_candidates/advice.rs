@@ -1,7 +1,10 @@
 //! What to do for light cgroups that wait, and what speaks against it.
 
-use super::{Judged, units::Unit};
-use crate::diagnosis::{Advice, say, shell};
+use super::{Judged, arena::Sibling};
+use crate::{
+    diagnosis::{Advice, shell},
+    units,
+};
 
 /// Cgroups that a command is written out for, on each side.
 const COMMANDS: usize = 3;
@@ -21,7 +24,7 @@ pub(super) fn trial() -> Advice {
 pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     let only = judged.advised();
     let can_be_named =
-        |one: &&Unit<'_>| one.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
+        |one: &&Sibling<'_>| one.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
     if only.len() == judged.waiting || only.is_empty() || !only.iter().all(can_be_named) {
         return trial();
     }
@@ -39,11 +42,11 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     let has = |file: &str| session.cpu_files.iter().any(|known| known == file);
     let mut waiting = judged.advised();
     waiting.truncate(judged.thresholds.max_cgroup_findings.min(COMMANDS));
-    let mut heavy: Vec<&Unit<'_>> = judged.heavy_units().collect();
+    let mut heavy: Vec<&Sibling<'_>> = judged.heavy_siblings().collect();
     heavy.sort_by(|a, b| b.cpu.total_cmp(&a.cpu).then(a.number.cmp(&b.number)));
     heavy.truncate(COMMANDS);
 
-    let write = |one: &Unit<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
+    let write = |one: &Sibling<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
     let mut advice = vec![trial_of(judged)];
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
@@ -87,7 +90,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         )),
         Some(name) => advice.push(Advice::new(format!(
             "The scheduler {} is loaded (sched_ext): see whether it has a setting for latency before changing weights.",
-            say::quoted(name)
+            units::quoted(name)
         ))),
         None => {}
     }

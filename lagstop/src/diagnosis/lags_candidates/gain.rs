@@ -1,7 +1,10 @@
 //! The figures of what a plan would do.
 
 use super::{Judged, figures, plan::Plan};
-use crate::diagnosis::{Figure, FigureDefinition, Unit, forecast::Predicted, say};
+use crate::{
+    diagnosis::{Figure, FigureDefinition, forecast::Predicted},
+    units::{self, Unit},
+};
 
 /// For the finding.
 pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
@@ -10,8 +13,8 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let error = |figure: &FigureDefinition, error: Option<f64>, measured: f64, simulated: f64| {
         figure.measured(error, "they hardly wait").note(format!(
             "simulated as it is: {} instead of {} tasks waiting",
-            say::number(simulated),
-            say::number(measured)
+            units::number(simulated),
+            units::number(measured)
         ))
     };
     let change = |figure: &FigureDefinition, of: &str| {
@@ -38,9 +41,9 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
         change(&figures::light_waiting, "light_waiting").note(format!(
             "{}{} instead of {} tasks waiting; {} bursts in {}, simulated ten times over",
             forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", range(it))).unwrap_or_default(),
-            say::number(then.light),
-            say::number(now.light),
-            say::count(bursts),
+            units::number(then.light),
+            units::number(now.light),
+            units::count(bursts),
             Unit::Seconds.show(seconds)
         )),
         figures::light_gain

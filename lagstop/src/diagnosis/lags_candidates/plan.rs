@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::units::{Arena, Unit};
+use super::arena::{Arena, Sibling};
 use crate::{
     diagnosis::{
         Observations, Thresholds,
@@ -46,7 +46,7 @@ impl Plan {
         thresholds: &Thresholds,
     ) -> Option<(Self, Option<Self>)> {
         let forecaster = observations.forecaster()?;
-        let mut waiting: Vec<&Unit<'_>> = arena.waiting(thresholds).collect();
+        let mut waiting: Vec<&Sibling<'_>> = arena.waiting(thresholds).collect();
         waiting.sort_by(|a, b| a.cpu.total_cmp(&b.cpu).then(a.number.cmp(&b.number)));
         let all = Self::of(&waiting, arena, observations, &forecaster);
         if waiting.len() < 2 || all.is_borne(thresholds) {
@@ -60,15 +60,15 @@ impl Plan {
         Some((all, fewer))
     }
 
-    fn of(first: &[&Unit<'_>], arena: &Arena<'_>, observations: &Observations, forecaster: &Forecaster<'_>) -> Self {
-        let heavy: Vec<&Unit<'_>> = arena.units.iter().filter(|it| !it.is_light()).collect();
+    fn of(first: &[&Sibling<'_>], arena: &Arena<'_>, observations: &Observations, forecaster: &Forecaster<'_>) -> Self {
+        let heavy: Vec<&Sibling<'_>> = arena.siblings.iter().filter(|it| !it.is_light()).collect();
         let both = || first.iter().chain(&heavy).copied();
         let fair = both().map(|it| it.cpu).sum::<f64>() / both().count() as f64;
         let weights: Vec<(Arc<str>, f64)> = both()
             .filter(|it| !observations.asked.trace().groups[it.number].is_idle)
             .map(|it| (Arc::clone(&it.path), it.weight * Level::DEFAULT_WEIGHT * weight_factor(fair, it.cpu)))
             .collect();
-        let paths = |units: &[&Unit<'_>]| units.iter().map(|it| Arc::clone(&it.path)).collect();
+        let paths = |siblings: &[&Sibling<'_>]| siblings.iter().map(|it| Arc::clone(&it.path)).collect();
         let sides = Competitors { light: paths(first), heavy: paths(&heavy) };
         let forecast =
             forecaster.forecast(&sides, &Intervention { weights: weights.clone(), ..Intervention::default() });

@@ -5,7 +5,7 @@ use std::{fmt, io, path::PathBuf, time::Duration};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::plain::plain;
+use crate::display::plain;
 
 /// Of what a server says, so much is shown.
 const SHOWN: usize = 400;

@@ -1,8 +1,10 @@
 //! Which way is taken when something is missing.
 
 use super::*;
-use crate::kernel::{Capabilities, Capability};
-use crate::model::Measure;
+use crate::{
+    kernel::{Capabilities, Capability},
+    model::Measure,
+};
 
 /// Everything, on this release.
 fn facts(release: &str) -> Facts {

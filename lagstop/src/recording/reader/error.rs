@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::head;
 use crate::{
-    plain::plain,
+    display::plain,
     recording::{
         line::{OLDEST_SCHEMA, SCHEMA},
         packed::{TooManyNames, UnpackError},

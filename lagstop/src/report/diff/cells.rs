@@ -1,9 +1,6 @@
 //! A change as the cells of a row.
 
-use crate::{
-    diagnosis,
-    diff::{Change, Unit},
-};
+use crate::{diff::Change, units::Unit};
 
 /// What people are shown of a change, but for the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,15 +31,11 @@ impl From<&Change> for Cells {
 }
 
 fn show(unit: Unit, value: f64) -> String {
-    let as_in_findings = match unit {
-        Unit::Share => diagnosis::Unit::Share,
-        Unit::Ns => diagnosis::Unit::Ns,
-        Unit::PerSecond => diagnosis::Unit::PerSecond,
-        Unit::Factor => diagnosis::Unit::Factor,
+    match unit {
         // The unit is with the label: there would be no room for it in every cell.
-        Unit::Cores => return diagnosis::Unit::Count.show(value),
-    };
-    as_in_findings.show(value)
+        Unit::Cores => Unit::Count.show(value),
+        unit => unit.show(value),
+    }
 }
 
 /// With its sign; as a factor where it is many times as much.
@@ -83,10 +76,11 @@ fn moved(change: &Change) -> Option<String> {
 /// The unit that keeps numbers up to `largest` short: its size, and what it is called.
 fn scale(unit: Unit, largest: f64) -> (f64, &'static str) {
     let scales: &[(f64, &str)] = match unit {
-        Unit::Share => &[(0.01, " points")],
+        Unit::Share | Unit::SharePoints => &[(0.01, " points")],
         Unit::Ns => &[(1.0, " ns"), (1e3, " µs"), (1e6, " ms"), (1e9, " s")],
         Unit::PerSecond => &[(1.0, "/s"), (1e3, " k/s"), (1e6, " M/s"), (1e9, " G/s")],
-        Unit::Cores | Unit::Factor => &[(1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")],
+        Unit::Seconds => &[(1.0, " s")],
+        Unit::Cores | Unit::Factor | Unit::Tasks | Unit::Count => &[(1.0, ""), (1e3, " k"), (1e6, " M"), (1e9, " G")],
     };
     let fits = scales.iter().find(|(size, _)| largest < size * 999.5);
     fits.or(scales.last()).copied().unwrap_or((1.0, ""))

@@ -2,12 +2,10 @@
 
 use super::cells::Cells;
 use crate::{
-    diagnosis::Unit,
     diff::{Change, Diff, Lone, Recorded, Verdict},
-    report::{
-        page::{Colour, Options, Page, clean},
-        sanitise::short_name,
-    },
+    display::{pad, pad_left, short_name, width},
+    report::page::{Colour, Options, Page, clean},
+    units::Unit,
 };
 
 /// The comparison for a terminal.
@@ -81,12 +79,11 @@ const HEADS: [&str; 4] = ["before", "after", "change", "change [interval]"];
 const GAP: usize = 2;
 
 impl Table {
-    fn of(comparison: &Diff, width: usize) -> Self {
+    fn of(comparison: &Diff, cells: usize) -> Self {
         let changes = comparison.host.iter().chain(comparison.cgroups.iter().flat_map(|cgroup| &cgroup.changes));
-        let rows: Vec<(Cells, usize)> =
-            changes.map(|change| (change.into(), change.verdict.words().chars().count())).collect();
+        let rows: Vec<(Cells, usize)> = changes.map(|change| (change.into(), width(change.verdict.words()))).collect();
         let widest = |head: &str, of: fn(&Cells) -> &str| {
-            rows.iter().map(|(cells, _)| of(cells).chars().count()).max().unwrap_or_default().max(head.chars().count())
+            rows.iter().map(|(cells, _)| width(of(cells))).max().unwrap_or_default().max(width(head))
         };
         let mut table = Self {
             label: widest("", |cells| &cells.label),
@@ -98,7 +95,7 @@ impl Table {
         };
         let verdict = rows.iter().map(|(_, verdict)| *verdict).max().unwrap_or_default();
         let columns = table.label + 3 + table.before + table.after + table.share;
-        table.is_narrow = GAP + columns + GAP + table.change + GAP + verdict > width;
+        table.is_narrow = GAP + columns + GAP + table.change + GAP + verdict > cells;
         table
     }
 
@@ -138,14 +135,14 @@ impl Table {
                 page.cells(&[(Colour::None, &format!("      {}  ", cells.change)), (colour, words)]);
             }
         } else {
-            let change = format!("{:GAP$}{:<width$}{:GAP$}", "", cells.change, "", width = self.change);
+            let change = format!("{:GAP$}{}{:GAP$}", "", pad(&cells.change, self.change), "");
             page.cells(&[(Colour::None, &format!("{figures}{change}")), (colour, words)]);
         }
     }
 
-    fn figures(&self, label: &str, before: &str, after: &str, share: &str, width: usize) -> String {
+    fn figures(&self, label: &str, before: &str, after: &str, share: &str, cells: usize) -> String {
         let Self { before: b, after: a, share: s, .. } = self;
-        format!("{label:<width$} {before:>b$} {after:>a$} {share:>s$}")
+        format!("{} {} {} {}", pad(label, cells), pad_left(before, *b), pad_left(after, *a), pad_left(share, *s))
     }
 }
 

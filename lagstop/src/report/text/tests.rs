@@ -279,7 +279,7 @@ fn nothing_hostile_gets_through() {
     report.session.hostname = "\u{1b}]0;owned\u{7}\u{202e}".to_owned();
     for width in [0, 30, 100] {
         let text = render(&report, Options { width, colour: false });
-        assert!(text.lines().all(|line| !line.contains(super::super::sanitise::is_hostile)));
+        assert!(text.lines().all(|line| !line.contains(display::is_hostile)));
     }
 }
 

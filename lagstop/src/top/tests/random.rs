@@ -73,7 +73,7 @@ fn after(mut app: App, happenings: Vec<Happening>) -> Option<String> {
             Happening::Size(width, height) => size = (width, height),
         }
         let backend = draw(&mut app, size.0, size.1);
-        let hostile = |symbol: &str| crate::report::display_name(symbol) != symbol;
+        let hostile = |symbol: &str| crate::display::display_name(symbol) != symbol;
         if let Some(cell) = backend.buffer().content.iter().find(|cell| hostile(cell.symbol())) {
             return Some(cell.symbol().to_owned());
         }

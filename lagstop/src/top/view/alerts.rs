@@ -10,14 +10,14 @@ use ratatui::{
 use super::rule_line;
 use crate::{
     diagnosis::{Alert, AlertKind, AlertSubject},
+    display::{self, display_name, fit},
     model::Nanos,
-    report::display_name,
     top::{
         figure::Figure,
         frame::{self, ActiveAlert},
         keymap::{Command, View, key_of},
         state::State,
-        text::{self, clock_time, fit},
+        text::{self, clock_time},
         theme::{Theme, severity_mark},
     },
 };
@@ -92,16 +92,16 @@ fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, t
         None => lasted,
     };
     let name = subject_name(subject, now);
-    let needed = text::width(&name).min(NARROWEST_NAME);
+    let needed = display::width(&name).min(NARROWEST_NAME);
     let what = described(&active.alert);
     // Whose it is matters more than since when.
     let long = format!("{what}  {when}");
-    let what = if 5 + needed + text::width(&long) <= cells { long } else { what };
-    let room = cells.saturating_sub(5 + text::width(&what));
+    let what = if 5 + needed + display::width(&long) <= cells { long } else { what };
+    let room = cells.saturating_sub(5 + display::width(&what));
     Line::from(vec![
         Span::styled(severity_mark(severity), theme.severity(severity)),
         Span::raw(" "),
-        Span::styled(fit(&name, text::width(&name).min(room)), theme.strong()),
+        Span::styled(fit(&name, display::width(&name).min(room)), theme.strong()),
         Span::raw(format!("  {what}")),
     ])
 }

@@ -9,15 +9,16 @@ use ratatui::{
 
 use super::chart;
 use crate::{
+    display::{self, display_name, fit},
     model::{Cpu, Crowding, Nanos, Place},
-    report::display_name,
     top::{
         figure::{Cell, Figure},
         frame,
         state::State,
-        text::{self, fit},
+        text,
         theme::Theme,
     },
+    units::ending,
 };
 
 /// A figure of a CPU.
@@ -87,7 +88,7 @@ impl Content {
         let mut titles = format!("{:>NUMBER$} {:>cells$}", "CPU", "busy %", cells = BAR + BUSY);
         titles.extend(columns(width.into()).map(|column| format!("{:>cells$}", column.title, cells = column.cells)));
         titles.push_str("  crowded by: CPUs run + tasks waiting");
-        let titles = Line::styled(text::cut(&titles, width.into()), theme.title());
+        let titles = Line::styled(display::cut(&titles, width.into()), theme.title());
         let lines = state.frame().map_or_else(Vec::new, |now| lines(now, state, width.into(), theme));
         Self { titles, lines }
     }
@@ -119,14 +120,14 @@ fn lines(now: &frame::Frame, state: &State, width: usize, theme: &Theme) -> Vec<
     for group in cpus.chunk_by(|(a, _), (b, _)| (a.numa, a.llc) == (b.numa, b.llc)) {
         let (Place { numa, llc, .. }, _) = group[0];
         let heading = format!("NUMA node {numa}, last-level cache of CPU {llc}: {}", counted(group.len()));
-        lines.push(Line::styled(fit(&heading, text::width(&heading).min(width)), theme.strong()));
+        lines.push(Line::styled(fit(&heading, display::width(&heading).min(width)), theme.strong()));
         lines.extend(group.iter().map(|(_, cpu)| line(cpu, now, width, theme)));
     }
     lines
 }
 
 fn counted(cpus: usize) -> String {
-    format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })
+    format!("{cpus} CPU{}", ending(cpus))
 }
 
 fn line(cpu: &Cpu, now: &frame::Frame, width: usize, theme: &Theme) -> Line<'static> {
@@ -140,7 +141,7 @@ fn line(cpu: &Cpu, now: &frame::Frame, width: usize, theme: &Theme) -> Line<'sta
         let cell = (column.cell)(cpu, now);
         let style = if cell == Cell::NotMeasured { theme.label() } else { Style::new() };
         let text = cell.to_string();
-        spans.push(Span::raw(" ".repeat(column.cells.saturating_sub(text::width(&text)))));
+        spans.push(Span::raw(" ".repeat(column.cells.saturating_sub(display::width(&text)))));
         spans.push(Span::styled(text, style));
     }
     let used: usize = NUMBER + 1 + BAR + BUSY + columns(width).map(|column| column.cells).sum::<usize>();
@@ -167,8 +168,8 @@ fn crowder(crowding: &Crowding, now: &frame::Frame, cells: usize) -> String {
     let name =
         now.cgroup(crowding.id).map_or_else(|| format!("cgroup {}", crowding.id.0), |it| text::name(it).to_owned());
     let name = display_name(&name);
-    let room = cells.saturating_sub(text::width(&figures));
-    fit(&name, text::width(&name).min(room)) + &figures
+    let room = cells.saturating_sub(display::width(&figures));
+    fit(&name, display::width(&name).min(room)) + &figures
 }
 
 /// With less than this a cgroup's name and figures cannot be read.

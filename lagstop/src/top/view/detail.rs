@@ -10,16 +10,16 @@ use ratatui::{
 use super::chart;
 use crate::{
     diagnosis::{AlertSubject, Severity},
+    display::{self, display_name, fit, wrap},
     model::{Cgroup, CloserLook, Distribution, Limits, Listener, Nanos, Quota, Thread},
-    report::display_name,
     top::{
         column::Column,
         figure::{Cell, Figure},
         frame,
         state::{Detail, Mode, State},
-        text::{self, fit, wrap},
         theme::{Theme, role_mark, severity_mark},
     },
+    units::ending,
 };
 
 /// Quantiles of distributions that are shown.
@@ -81,7 +81,7 @@ impl Page {
 
     fn heading(&mut self, text: &str) {
         self.lines.push(Line::default());
-        self.lines.push(Line::styled(fit(text, text::width(text).min(self.width)), self.theme.title()));
+        self.lines.push(Line::styled(fit(text, display::width(text).min(self.width)), self.theme.title()));
     }
 
     fn marked(&mut self, mark: &'static str, style: Style, text: &str) {
@@ -220,7 +220,7 @@ impl Page {
 
     fn distribution(&self, title: &str, of: Option<&Distribution>, has_shape: bool) -> Vec<Line<'static>> {
         let cells = if self.width >= WIDE { self.width / 2 - 2 } else { self.width };
-        let heading = |text: &str| Line::styled(fit(text, text::width(text).min(cells)), self.theme.title());
+        let heading = |text: &str| Line::styled(fit(text, display::width(text).min(cells)), self.theme.title());
         let Some(of) = of else { return vec![heading(&format!("{title}: n/a"))] };
         let quantiles: Vec<String> =
             QUANTILES.iter().filter_map(|(name, share)| Some(format!("{name} {}", of.quantile(*share)?))).collect();
@@ -302,11 +302,7 @@ impl Page {
         threads.sort_by_key(|thread| std::cmp::Reverse((thread.runq_wait_ns, thread.cpu_ns)));
         let now = if state.behind() > Nanos::ZERO { ", now" } else { "" };
         let over = look.over_ns.map_or_else(|| now.to_owned(), |over| format!(", over {over}{now}"));
-        self.heading(&format!(
-            "{} thread{}, by run-queue wait{over}",
-            threads.len(),
-            if threads.len() == 1 { "" } else { "s" }
-        ));
+        self.heading(&format!("{} thread{}, by run-queue wait{over}", threads.len(), ending(threads.len())));
         for thread in threads.iter().take(MOST_THREADS) {
             let share = |time: Option<Nanos>| -> Cell {
                 time.zip(look.over_ns).map(|(time, over)| Figure::Share(time.cores(over).0)).into()

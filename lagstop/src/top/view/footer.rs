@@ -9,15 +9,15 @@ use ratatui::{
 use super::whole_parts;
 use crate::{
     diagnosis::Severity,
+    display::{self, display_name},
     model::{Host, Interval},
-    report::display_name,
     top::{
         figure::Figure,
         keymap::{self, Command},
         state::State,
-        text,
         theme::Theme,
     },
+    units::ending,
 };
 
 /// Above this share of the switches the host's figures are no longer to be trusted.
@@ -29,7 +29,7 @@ const GAP: &str = "  ";
 pub(super) fn draw_status(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
     if let Some(notice) = state.notice() {
         return frame
-            .render_widget(Span::styled(text::cut(&display_name(notice), area.width.into()), theme.alarm()), area);
+            .render_widget(Span::styled(display::cut(&display_name(notice), area.width.into()), theme.alarm()), area);
     }
     let now = state.frame();
     let mut parts = now.map_or_else(Vec::new, |now| lost(&now.interval.host, theme));
@@ -37,13 +37,13 @@ pub(super) fn draw_status(frame: &mut Frame<'_>, area: Rect, state: &State, them
         let count = now.alerts().len();
         let critical = now.alerts().iter().any(|active| active.alert.severity == Severity::Critical);
         let style = if critical { theme.alarm() } else { theme.warning() };
-        let plural = if count == 1 { "" } else { "s" };
+        let plural = ending(count);
         parts.push(Span::styled(format!("{count} alert{plural}: {}", keymap::key_of(Command::Alerts)), style));
     }
     let off = state.session().missing_hooks().count();
     if off > 0 {
         let key = keymap::key_of(Command::Hooks);
-        parts.push(Span::styled(format!("{off} hook{} off: {key}", if off == 1 { "" } else { "s" }), theme.warning()));
+        parts.push(Span::styled(format!("{off} hook{} off: {key}", ending(off)), theme.warning()));
     }
     parts.extend(now.map(|now| own_cost(&now.interval, theme)));
     frame.render_widget(whole_parts(parts, area.width), area);
@@ -63,7 +63,7 @@ pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, state: &State, theme
     let mut left = usize::from(area.width);
     let mut spans = Vec::new();
     for (keys, hint) in keymap::hints() {
-        let needed = text::width(&keys) + 1 + hint.len() + GAP.len();
+        let needed = display::width(&keys) + 1 + hint.len() + GAP.len();
         if needed > left + GAP.len() {
             break;
         }

@@ -10,15 +10,16 @@ use ratatui::{
 use super::{chart, whole_parts};
 use crate::{
     diagnosis::{AlertKind, AlertSubject},
+    display::{display_name, fit, width},
     model::{Interval, Nanos},
-    report::display_name,
     top::{
         figure::{Cell, Figure},
         frame,
         state::{Mode, State},
-        text::{clock_time, fit, width},
+        text::clock_time,
         theme::Theme,
     },
+    units::ending,
 };
 
 /// Lines of the strip.
@@ -63,7 +64,7 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
         vec![Span::styled("lagstop top", theme.title()), Span::styled(shortened(&session.hostname), theme.strong())];
     parts.extend(now.and_then(|now| clock_time(session, now.end())).map(Span::raw));
     parts.extend([
-        Span::raw(format!("{cpus} CPU{}", if cpus == 1 { "" } else { "s" })),
+        Span::raw(format!("{cpus} CPU{}", ending(cpus))),
         Span::raw(format!("interval {every}")),
         Span::raw(format!("Linux {}", shortened(&session.kernel))),
     ]);

@@ -10,16 +10,17 @@ use ratatui::{
 use super::chart;
 use crate::{
     diagnosis::{AlertKind, AlertSubject},
+    display::{self, display_name, fit},
     model::Listener,
-    report::display_name,
     top::{
         figure::{Cell, Figure},
         frame,
         listeners::{fullness, sorted},
         state::State,
-        text::{self, fit},
+        text,
         theme::{Theme, severity_mark},
     },
+    units::ending,
 };
 
 /// Titles over the figures, and their cells with the gap before them.
@@ -47,18 +48,9 @@ pub(super) fn title(state: &State) -> String {
         "overflows n/a".to_owned()
     } else {
         let count: u64 = overflows.iter().sum();
-        format!(
-            "{count} overflow{} in {} network namespace{}",
-            plural(count),
-            overflows.len(),
-            plural(overflows.len() as u64)
-        )
+        format!("{count} overflow{} in {} network namespace{}", ending(count), overflows.len(), ending(overflows.len()))
     };
-    format!(" {count} listener{}, the fullest backlog first, {overflow} ", plural(count as u64))
-}
-
-const fn plural(count: u64) -> &'static str {
-    if count == 1 { "" } else { "s" }
+    format!(" {count} listener{}, the fullest backlog first, {overflow} ", ending(count))
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame::Frame, theme: &Theme) {
@@ -124,7 +116,7 @@ fn line(listener: &Listener, now: &frame::Frame, shown: &[(&str, usize)], left: 
             _ if text == "n/a" => theme.label(),
             _ => Style::new(),
         };
-        let gap = cells.saturating_sub(text::width(bar) + text::width(text));
+        let gap = cells.saturating_sub(display::width(bar) + display::width(text));
         spans.extend([Span::raw(" "), Span::styled(bar.to_owned(), theme.bar())]);
         spans.extend([Span::raw(" ".repeat(gap.saturating_sub(1))), Span::styled(text.clone(), style)]);
     }

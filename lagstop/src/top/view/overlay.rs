@@ -12,10 +12,12 @@ use crate::top::{
     column::Column,
     keymap,
     state::{Overlay, State},
-    text::{fit, wrap},
     theme::Theme,
 };
-use crate::{model::HookState, report::display_name};
+use crate::{
+    display::{display_name, fit, wrap},
+    model::HookState,
+};
 
 /// Lines longer than this are hard to read.
 const WIDEST: u16 = 96;

@@ -9,7 +9,7 @@ use ratatui::{
 
 use crate::{
     diagnosis::AlertSubject,
-    report::display_name,
+    display::{self, display_name, fit},
     top::{
         column::Column,
         figure::Cell,
@@ -17,9 +17,9 @@ use crate::{
         rows::{Row, RowKey},
         sort::{By, Sort},
         state::State,
-        text::{self, fit},
         theme::{Theme, role_mark, severity_mark},
     },
+    units::ending,
 };
 
 /// Columns of figures are left out before the name gets narrower than this.
@@ -46,7 +46,7 @@ pub(super) fn title(state: &State, width: u16) -> String {
     let mut parts = Vec::new();
     if let Some(now) = state.frame() {
         let all = now.interval.cgroups.len();
-        let plural = if all == 1 { "" } else { "s" };
+        let plural = ending(all);
         parts.push(match table.filter_text() {
             "" => format!("{all} active cgroup{plural}"),
             filter => {
@@ -64,7 +64,7 @@ pub(super) fn title(state: &State, width: u16) -> String {
         parts.push(format!("columns {}–{} of {all}", table.skipped() + 1, (table.skipped() + shown).min(all)));
     }
     // Whole parts: the last ones can be seen elsewhere too.
-    while parts.len() > 1 && text::width(&parts.join(", ")) + 6 > width.into() {
+    while parts.len() > 1 && display::width(&parts.join(", ")) + 6 > width.into() {
         parts.pop();
     }
     format!(" {} ", parts.join(", "))
@@ -158,7 +158,7 @@ fn line(row: &Row, now: &frame::Frame, name_width: usize, columns: &[Column], th
             _ => Style::new(),
         };
         let text = cell.to_string();
-        spans.push(Span::raw(" ".repeat(usize::from(taken(column)).saturating_sub(text::width(&text)))));
+        spans.push(Span::raw(" ".repeat(usize::from(taken(column)).saturating_sub(display::width(&text)))));
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
@@ -190,10 +190,10 @@ fn note(row: &Row, now: &frame::Frame, theme: &Theme, cells: usize) -> Line<'sta
         RowKey::Path(_) => None,
     };
     let text = match role {
-        Some(role) => text::cut(&format!("{} {role}", role_mark(role.kind)), cells),
+        Some(role) => display::cut(&format!("{} {role}", role_mark(role.kind)), cells),
         None => {
             let path = display_name(&row.path);
-            fit(&path, cells.min(text::width(&path)))
+            fit(&path, cells.min(display::width(&path)))
         }
     };
     Line::styled(text, theme.label())

@@ -13,7 +13,7 @@ use crate::{
         Failure,
         output::{GrowingFile, cannot},
     },
-    plain::plain,
+    display::plain,
     recording::time,
 };
 

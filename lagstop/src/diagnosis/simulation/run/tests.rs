@@ -1,8 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::diagnosis::simulation::Weight;
-use crate::diagnosis::simulation::{Demand, Dynamic, Group};
+use crate::{
+    diagnosis::simulation::Weight,
+    diagnosis::simulation::{Demand, Dynamic, Group},
+};
 
 /// A kernel whose turns are so short that all share at any time, as in theory.
 fn ideal() -> Kernel {

@@ -4,7 +4,8 @@ use crate::{
         Settings, compare,
         fixture::{Load, side},
     },
-    report::{diff::json, sanitise::is_hostile},
+    display::is_hostile,
+    report::diff::json,
 };
 
 fn comparison() -> Diff {

@@ -16,7 +16,7 @@ use crate::{
 
 /// A cgroup with all that is inside of it.
 #[derive(Clone, Debug)]
-pub(super) struct Unit<'a> {
+pub(super) struct Sibling<'a> {
     /// Its number in the trace.
     pub(super) number: usize,
     pub(super) path: Arc<str>,
@@ -42,12 +42,12 @@ pub(super) struct Arena<'a> {
     /// What they are inside of. `None` is the root.
     pub(super) parent: Option<Arc<str>>,
     /// Those that waited most first.
-    pub(super) units: Vec<Unit<'a>>,
+    pub(super) siblings: Vec<Sibling<'a>>,
     /// CPU time of a heavy one on average, by weight.
     heavy_cpu: f64,
 }
 
-impl<'a> Unit<'a> {
+impl<'a> Sibling<'a> {
     fn new(asked: &Asked, number: usize, members: &[&'a Observed], own: Option<&Observed>) -> Option<Self> {
         let group = &asked.trace().groups[number];
         let waits = members.iter().filter_map(|it| it.runq_wait.as_ref());
@@ -123,15 +123,15 @@ impl<'a> Arena<'a> {
                 members.entry(number).or_default().push(observed);
             }
         }
-        let mut arenas: BTreeMap<Option<usize>, Vec<Unit<'a>>> = BTreeMap::new();
+        let mut arenas: BTreeMap<Option<usize>, Vec<Sibling<'a>>> = BTreeMap::new();
         for (number, members) in members {
             let own = asked.id(number).and_then(|id| observations.cgroups.get(&id));
             let above = |&number: &usize| groups[number].parent;
             let parent = std::iter::successors(Some(number), above).skip(1).find(|&number| groups[number].has_queue);
-            arenas.entry(parent).or_default().extend(Unit::new(asked, number, &members, own));
+            arenas.entry(parent).or_default().extend(Sibling::new(asked, number, &members, own));
         }
-        let arena = |(parent, units): (Option<usize>, Vec<Unit<'a>>)| {
-            Self { parent: parent.map(|number| Arc::clone(asked.path(number))), units, heavy_cpu: 0.0 }.classed()
+        let arena = |(parent, siblings): (Option<usize>, Vec<Sibling<'a>>)| {
+            Self { parent: parent.map(|number| Arc::clone(asked.path(number))), siblings, heavy_cpu: 0.0 }.classed()
         };
         arenas.into_iter().map(arena).collect()
     }
@@ -139,7 +139,8 @@ impl<'a> Arena<'a> {
     /// The one in which most is waited that could be spared: by light ones that wait long, and else by all.
     pub(super) fn worst(observations: &'a Observations, thresholds: &Thresholds) -> Option<Self> {
         let spared = |arena: &Self| arena.waiting(thresholds).map(|it| it.wait).sum::<f64>();
-        let all = |arena: &Self| if arena.units.len() > 1 { arena.units.iter().map(|it| it.wait).sum() } else { 0.0 };
+        let all =
+            |arena: &Self| if arena.siblings.len() > 1 { arena.siblings.iter().map(|it| it.wait).sum() } else { 0.0 };
         let order = |a: &Self, b: &Self| spared(a).total_cmp(&spared(b)).then(all(a).total_cmp(&all(b)));
         // Of equals the first, which is the uppermost.
         Self::all(observations).into_iter().rev().max_by(order)
@@ -148,23 +149,23 @@ impl<'a> Arena<'a> {
     /// Light are those that used less CPU time than their weights' part of what all used. Load Credit would count waits as
     /// load: one that starves would look heavy.
     fn classed(mut self) -> Self {
-        let sum = |of: fn(&Unit<'_>) -> f64| self.units.iter().map(of).sum::<f64>();
+        let sum = |of: fn(&Sibling<'_>) -> f64| self.siblings.iter().map(of).sum::<f64>();
         let fair = sum(|it| it.cpu) / sum(|it| it.weight);
-        self.units.iter_mut().for_each(|it| it.is_light = it.cpu_by_weight() < fair);
-        let heavy: Vec<f64> = self.units.iter().filter(|it| !it.is_light).map(Unit::cpu_by_weight).collect();
+        self.siblings.iter_mut().for_each(|it| it.is_light = it.cpu_by_weight() < fair);
+        let heavy: Vec<f64> = self.siblings.iter().filter(|it| !it.is_light).map(Sibling::cpu_by_weight).collect();
         self.heavy_cpu = heavy.iter().sum::<f64>() / heavy.len() as f64;
-        self.units.sort_by(|a, b| b.wait.total_cmp(&a.wait).then(a.number.cmp(&b.number)));
+        self.siblings.sort_by(|a, b| b.wait.total_cmp(&a.wait).then(a.number.cmp(&b.number)));
         self
     }
 
     /// Those that are light and wait long.
-    pub(super) fn waiting(&self, thresholds: &Thresholds) -> impl Iterator<Item = &Unit<'a>> {
-        self.units.iter().filter(move |it| self.waits_long(it, thresholds))
+    pub(super) fn waiting(&self, thresholds: &Thresholds) -> impl Iterator<Item = &Sibling<'a>> {
+        self.siblings.iter().filter(move |it| self.waits_long(it, thresholds))
     }
 
     /// Much lighter than the heavy ones, and waits long compared with its own service, for longer than anybody should notice,
     /// and mostly for others: neither for itself nor for its quota.
-    pub(super) fn waits_long(&self, unit: &Unit<'_>, thresholds: &Thresholds) -> bool {
+    pub(super) fn waits_long(&self, unit: &Sibling<'_>, thresholds: &Thresholds) -> bool {
         unit.is_light()
             && unit.cpu_by_weight() <= thresholds.light_credit * self.heavy_cpu
             && unit.waits >= thresholds.min_waits
@@ -186,7 +187,7 @@ pub(super) struct Class {
 }
 
 impl Class {
-    pub(super) fn of<'u, 'a: 'u>(members: impl Iterator<Item = &'u Unit<'a>>) -> Self {
+    pub(super) fn of<'u, 'a: 'u>(members: impl Iterator<Item = &'u Sibling<'a>>) -> Self {
         members.fold(Self::default(), |sum, member| Self {
             size: sum.size + 1,
             cpu: sum.cpu + member.cpu,

@@ -4,7 +4,7 @@
 const NONE: &str = "n/a";
 
 /// A share in percent, with as many decimals as it needs to be told from its neighbours.
-pub(super) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {
         return NONE.to_owned();
@@ -22,12 +22,12 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A difference of two shares, with its sign.
-pub(super) fn points(difference: f64) -> String {
+pub fn points(difference: f64) -> String {
     format!("{:+.2} points", difference * 100.0)
 }
 
 /// About three figures; thousands and millions by letter.
-pub(super) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
@@ -51,29 +51,34 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A count, exact while it is short.
-pub(super) fn count(value: u64) -> String {
+pub fn count(value: u64) -> String {
     if value < 10_000 { value.to_string() } else { number(value as f64) }
 }
 
+/// What a noun ends in after so many.
+pub fn ending<T: PartialEq + From<u8>>(count: T) -> &'static str {
+    if count == T::from(1) { "" } else { "s" }
+}
+
 /// "1 interval", "2 intervals".
-pub(super) fn plural(value: u64, one: &str) -> String {
-    format!("{} {one}{}", count(value), if value == 1 { "" } else { "s" })
+pub fn plural(value: u64, one: &str) -> String {
+    format!("{} {one}{}", count(value), ending(value))
 }
 
 /// "12.3 times".
-pub(super) fn times(factor: f64) -> String {
+pub fn times(factor: f64) -> String {
     format!("{} times", number(factor))
 }
 
 /// `text` with a capital, and a full stop.
-pub(super) fn sentence(text: &str) -> String {
+pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
     format!("{first}{}.", letters.as_str())
 }
 
 /// A name that came from outside, told apart from the sentence around it.
-pub(super) fn quoted(name: &str) -> String {
+pub fn quoted(name: &str) -> String {
     format!("“{name}”")
 }
 
