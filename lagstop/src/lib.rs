@@ -14,7 +14,6 @@ pub mod kernel;
 pub mod memory;
 pub mod metrics;
 pub mod model;
-
 pub mod random;
 mod recorder;
 pub mod recording;
@@ -22,7 +21,6 @@ pub mod reference;
 pub mod report;
 pub mod serve;
 mod signals;
-
 pub mod source;
 mod stats;
 pub mod top;

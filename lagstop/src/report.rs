@@ -1,11 +1,9 @@
 //! Findings, for people and for programs.
 
 pub mod bench;
-
-pub mod explanation;
-
 pub mod check;
 pub mod diff;
+pub mod explanation;
 pub mod fleet;
 pub mod hosts;
 pub mod html;

@@ -20,8 +20,11 @@ pub(super) enum Figure {
     MeanAcceptWait,
     PerceivedUtilisation,
     EffectiveUtilisation,
-    /// The share of time that one of [`FileCounters::COUNTERS`] is.
-    File(usize),
+    /// The share of time that one of [`FileCounters::compared`] is.
+    File {
+        counter: &'static Counter,
+        place: usize,
+    },
 }
 
 /// Whose figures are compared.
@@ -83,12 +86,12 @@ impl Figure {
 
     /// All of a cgroup.
     pub(super) fn of_cgroup() -> Vec<Self> {
-        let files = (0..FileCounters::COUNT).filter(|&n| FileCounters::COUNTERS[n].is_compared).map(Self::File);
+        let files = FileCounters::compared().enumerate().map(|(place, counter)| Self::File { counter, place });
         Self::OF_CGROUP.iter().copied().chain(files).collect()
     }
 
     pub(super) const fn is_of_files(self) -> bool {
-        matches!(self, Self::File(_))
+        matches!(self, Self::File { .. })
     }
 
     pub(super) fn made(self, subject: Subject) -> Made {
@@ -187,16 +190,13 @@ impl Figure {
                 comes_from: Some(Measure::Accept),
                 ..price
             },
-            Self::File(n) => {
-                let Counter { name, column, .. } = FileCounters::COUNTERS[n];
-                Made {
-                    name: name.trim_end_matches("_ns"),
-                    label: column.map_or(name, |column| column.name),
-                    part: Amount::file(n),
-                    whole: Amount::file_time(n),
-                    ..price
-                }
-            }
+            Self::File { counter, place } => Made {
+                name: counter.name.trim_end_matches("_ns"),
+                label: counter.column.map_or(counter.name, |column| column.name),
+                part: Amount::file(place),
+                whole: Amount::file_time(place),
+                ..price
+            },
             Self::PerceivedUtilisation => {
                 Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
             }

@@ -24,8 +24,8 @@ impl Amount {
     pub(super) const ACCEPTS: Self = Self(8);
     pub(super) const ACCEPT_WAIT: Self = Self(9);
     const FILES: usize = 10;
-    /// The counters of files, and the time in which each was read.
-    pub(super) const OF_CGROUP: usize = Self::FILES + 2 * FileCounters::COUNT;
+    /// The counters of files that are compared, and the time in which each was read.
+    pub(super) const OF_CGROUP: usize = Self::FILES + 2 * FileCounters::COMPARED;
     pub(super) const DURATION: Self = Self(Self::OF_CGROUP);
     pub(super) const CAPACITY: Self = Self(Self::OF_CGROUP + 1);
     pub(super) const BUSY: Self = Self(Self::OF_CGROUP + 2);
@@ -33,18 +33,18 @@ impl Amount {
     pub(super) const WORK: Self = Self(Self::OF_CGROUP + 3);
     pub(super) const OF_HOST: usize = Self::OF_CGROUP + 4;
 
-    /// One of [`FileCounters::COUNTERS`].
+    /// One of [`FileCounters::compared`].
     pub(super) const fn file(counter: usize) -> Self {
         Self(Self::FILES + counter)
     }
 
     /// The time in which it was read.
     pub(super) const fn file_time(counter: usize) -> Self {
-        Self(Self::FILES + FileCounters::COUNT + counter)
+        Self(Self::FILES + FileCounters::COMPARED + counter)
     }
 
     pub(super) const fn is_file_time(self) -> bool {
-        self.0 >= Self::FILES + FileCounters::COUNT && self.0 < Self::OF_CGROUP
+        self.0 >= Self::FILES + FileCounters::COMPARED && self.0 < Self::OF_CGROUP
     }
 
     /// Its place among all.
@@ -112,9 +112,8 @@ fn of_totals(
         totals.accept_wait_ns.map(real),
     ];
     // A file may not have been read in each interval: what it counted is held against the time in which it was.
-    let files = files.figures();
-    let counted = files.map(|figure| Some(figure.unwrap_or_default() as f64));
-    let read = files.map(|figure| Some(figure.map_or(0.0, |_| real(duration))));
+    let counted = files.compared_figures().map(|figure| Some(figure.unwrap_or_default() as f64));
+    let read = files.compared_figures().map(|figure| Some(figure.map_or(0.0, |_| real(duration))));
     let mut all = [None; Amount::OF_CGROUP];
     all.iter_mut().zip(totals.into_iter().chain(counted).chain(read)).for_each(|(into, amount)| *into = amount);
     all
@@ -159,7 +158,7 @@ impl<const N: usize> Series<N> {
 
     /// Forgets what several cgroups at once make no sum of.
     pub(super) fn forget_files(&mut self) {
-        let counters = FileCounters::COUNTERS.iter().enumerate().filter(|(_, counter)| !counter.adds_up);
+        let counters = FileCounters::compared().enumerate().filter(|(_, counter)| !counter.adds_up);
         let places = counters.flat_map(|(n, _)| [Amount::file(n), Amount::file_time(n)].map(Amount::place));
         for place in places {
             self.pieces.iter_mut().for_each(|(_, sums)| sums[place] = 0.0);

@@ -17,6 +17,43 @@ fn missing<'c>(comparison: &'c Diff, name: &str) -> &'c str {
     of(&comparison.host, name).missing.as_deref().unwrap()
 }
 
+/// Intervals whose first cgroup is under pressure for so much of each, but for the first, in which nobody knew.
+fn under_pressure(share: f64, seed: u64) -> Vec<Interval> {
+    let mut all = Load::default().intervals(60, seed);
+    for (interval, noise) in all.iter_mut().skip(1).zip([0.98, 1.0, 1.02].into_iter().cycle()) {
+        let time = Nanos((interval.duration_ns.0 as f64 * share * noise) as u64);
+        interval.cgroups[0].files.pressure_some_ns = Some(time);
+    }
+    all
+}
+
+#[test]
+fn pressure_is_compared_by_the_time_in_which_it_was_read() {
+    let comparison = compared(&under_pressure(0.1, 1), &under_pressure(0.4, 2));
+    let has_it = |changes: &[Change]| changes.iter().any(|change| change.name.starts_with("pressure"));
+    let with: Vec<_> = comparison.cgroups.iter().filter(|cgroup| has_it(&cgroup.changes)).collect();
+    let [with] = with[..] else { panic!("{with:?}") };
+    let change = of(&with.changes, "pressure_some");
+    assert_eq!(change.verdict, Verdict::Worse, "{change:?}");
+    assert!((change.before.unwrap() - 0.1).abs() < 0.002 && (change.after.unwrap() - 0.4).abs() < 0.008, "{change:?}");
+    assert!(with.changes.iter().all(|change| change.name != "pressure_full"), "nobody read it");
+}
+
+#[test]
+fn pressure_of_cgroups_of_one_name_is_no_sum() {
+    let twice = |mut all: Vec<Interval>| {
+        for interval in &mut all {
+            let mut twin = interval.cgroups[0].clone();
+            (twin.id, twin.path) = (crate::model::CgroupId(99), "/twin".into());
+            interval.cgroups.push(twin);
+        }
+        all
+    };
+    let comparison = compared(&twice(under_pressure(0.1, 1)), &twice(under_pressure(0.4, 2)));
+    let mut changes = comparison.cgroups.iter().flat_map(|cgroup| &cgroup.changes);
+    assert!(changes.all(|change| !change.name.starts_with("pressure")));
+}
+
 #[test]
 fn a_known_change_is_found_and_the_interval_holds_it() {
     let (then, now) = (Load::default(), Load { cost_ns: 5_200.0, ..Load::default() });

@@ -370,6 +370,18 @@ fn a_unit_that_is_restarted_goes_on_and_one_that_is_gone_expires() {
 }
 
 #[test]
+fn pressure_of_the_other_cgroups_is_no_sum() {
+    let is_wanted = Box::new(|cgroup: &Cgroup| &*cgroup.path == "/a");
+    let mut accumulator = Accumulator::new(&session(), Settings { is_wanted, ..settings(10) });
+    accumulator.add(&interval(vec![cgroup(5, "/a", 1), cgroup(6, "/b", 1), cgroup(7, "/c", 1)]));
+    let samples = openmetrics(&accumulator.snapshot().into());
+    let of = |name, path| value(&samples, name, &[("cgroup", path)]);
+    let pressure = ["/a", "other"].map(|path| of("lagstop_cgroup_cpu_pressure_some_seconds_total", path));
+    assert_eq!(pressure, [Some(0.003), None]);
+    assert_eq!(of("lagstop_cgroup_throttled_periods_total", "other"), Some(2.0), "which add up");
+}
+
+#[test]
 fn only_wanted_cgroups_have_series() {
     let is_wanted = Box::new(|cgroup: &Cgroup| &*cgroup.path != "/b");
     let mut accumulator = Accumulator::new(&session(), Settings { is_wanted, ..settings(10) });

@@ -1,7 +1,5 @@
 //! Counters, each declared once: what is counted, where that is from, and where it is shown.
 
-use std::fmt;
-
 use super::Nanos;
 
 /// What is known of a counter beside its value.
@@ -87,15 +85,6 @@ impl Counter {
     /// With what the field itself says.
     pub(super) const fn of_field(self, name: &'static str, meaning: &'static str, unit: CounterUnit) -> Self {
         Self { name, meaning: meaning.trim_ascii(), unit, ..self }
-    }
-}
-
-impl fmt::Display for CounterUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Count => "count",
-            Self::Nanos => "ns",
-        })
     }
 }
 

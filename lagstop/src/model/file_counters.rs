@@ -30,6 +30,27 @@ counters! {
 }
 
 impl FileCounters {
+    /// How many of them `lagstop diff` compares.
+    pub const COMPARED: usize = {
+        let (mut n, mut compared) = (0, 0);
+        while n < Self::COUNT {
+            compared += Self::COUNTERS[n].is_compared as usize;
+            n += 1;
+        }
+        compared
+    };
+
+    /// Those that it compares.
+    pub fn compared() -> impl Iterator<Item = &'static Counter> {
+        const { &Self::COUNTERS }.iter().filter(|counter| counter.is_compared)
+    }
+
+    /// The figures of those.
+    pub fn compared_figures(&self) -> impl Iterator<Item = Option<u64>> {
+        let all = const { &Self::COUNTERS }.iter().zip(self.figures());
+        all.filter(|(counter, _)| counter.is_compared).map(|(_, figure)| figure)
+    }
+
     /// Combines two figures of each counter.
     fn combine(&self, other: &Self, with: impl Fn(usize, Option<u64>, Option<u64>) -> Option<u64>) -> Self {
         let (mine, theirs) = (self.figures(), other.figures());
