@@ -4,27 +4,25 @@ use bytemuck::Zeroable;
 use lagstop_ebpf::{Acceptor, ListenerTotals, Lost, Pending, Times};
 
 use crate::{
-    atomic,
-    kernel::Task,
+    kernel::{Task, now},
+    lost::lose,
     maps::{ACCEPTORS, LISTENERS},
-    program::lose,
+    shared::{Lookup, Shared, field},
 };
 
 /// What is kept about `task`, which alone writes to it while it lives. `None` where it has accepted nothing yet.
 #[inline(always)]
-fn acceptor(task: Task) -> Option<&'static mut Acceptor> {
-    // SAFETY: a value of the map; see above.
-    ACCEPTORS.get_ptr_mut(task.address()).map(|acceptor| unsafe { &mut *acceptor })
+fn acceptor(task: Task) -> Option<Shared<Acceptor>> {
+    ACCEPTORS.shared(task.address())
 }
 
 /// `task`, which is running, asks for a connection.
 #[inline(always)]
 pub(crate) fn asked(task: Task) {
     if let Some(acceptor) = acceptor(task)
-        && acceptor.asked_ns == 0
+        && field!(acceptor.asked_ns).get() == 0
     {
-        // SAFETY: takes no arguments.
-        acceptor.asked_ns = unsafe { aya_ebpf::helpers::bpf_ktime_get_ns() };
+        field!(acceptor.asked_ns).set(now());
     }
 }
 
@@ -32,76 +30,73 @@ pub(crate) fn asked(task: Task) {
 #[inline(always)]
 pub(crate) fn lose_track(task: Task) {
     if let Some(acceptor) = acceptor(task) {
-        acceptor.accepted_ns = 0;
+        field!(acceptor.accepted_ns).set(0);
     }
 }
 
 /// `task`, which is running, has a connection.
 #[inline(always)]
-pub(crate) fn accepted(task: Task, pending: &Pending, now_ns: u64, totals: &mut ListenerTotals) {
+pub(crate) fn accepted(task: Task, pending: &Pending, now_ns: u64, totals: Shared<ListenerTotals>) {
     let born_ns = task.start_time();
     if acceptor(task).is_none() {
         let _ = ACCEPTORS.insert(task.address(), Acceptor { born_ns, ..Acceptor::zeroed() }, 0);
     }
     let Some(acceptor) = acceptor(task) else { return lose(Lost::Acceptors) };
-    if acceptor.born_ns != born_ns {
+    if field!(acceptor.born_ns).get() != born_ns {
         // Another task has got its address, or it has executed a program and taken over its process' birth.
-        discount(acceptor);
-        *acceptor = Acceptor { born_ns, ..Acceptor::zeroed() };
+        uncount(acceptor);
+        acceptor.replace(Acceptor { born_ns, ..Acceptor::zeroed() });
     }
-    if acceptor.listener.shares_port(&pending.listener) {
-        if let Some(service) = acceptor.service(pending.since_ns, now_ns) {
-            add(&mut totals.services, service.ns);
+    let last = acceptor.copy();
+    if last.listener.shares_port(&pending.listener) {
+        if let Some(service) = last.service(pending.since_ns, now_ns) {
+            add(field!(totals.services), service.ns);
             if service.kept_waiting {
-                add(&mut totals.kept_waiting, service.ns);
+                add(field!(totals.kept_waiting), service.ns);
             }
-            atomic::add(&mut totals.found_none, service.found_none.into());
+            field!(totals.found_none).add(service.found_none.into());
         }
-    } else if acceptor.accepted_ns != 0 {
-        atomic::add(&mut totals.strayed, 1);
+    } else if last.accepted_ns != 0 {
+        field!(totals.strayed).add(1);
     }
     count(acceptor, pending, totals);
-    acceptor.accepted_ns = now_ns;
-    acceptor.asked_ns = 0;
+    field!(acceptor.accepted_ns).set(now_ns);
+    field!(acceptor.asked_ns).set(0);
 }
 
 /// Counts the thread where it is not counted, once for all addresses of a port.
 #[inline(always)]
-fn count(acceptor: &mut Acceptor, pending: &Pending, totals: &mut ListenerTotals) {
-    if acceptor.listener.shares_port(&pending.listener) && is_counted(acceptor) {
+fn count(acceptor: Shared<Acceptor>, pending: &Pending, totals: Shared<ListenerTotals>) {
+    let listener = field!(acceptor.listener);
+    if listener.copy().shares_port(&pending.listener) && counting(acceptor).is_some() {
         return;
     }
-    discount(acceptor);
-    acceptor.listener = pending.listener;
-    acceptor.counted_ns = totals.made_ns;
-    atomic::add(&mut totals.threads, 1);
+    uncount(acceptor);
+    listener.replace(pending.listener);
+    field!(acceptor.counted_ns).set(field!(totals.made_ns).get());
+    field!(totals.threads).add(1);
 }
 
 #[inline(always)]
-fn add(times: &mut Times, ns: u64) {
+fn add(times: Shared<Times>, ns: u64) {
     let us = ns / 1_000;
-    atomic::add(&mut times.count, 1);
-    atomic::add(&mut times.ns, ns);
-    atomic::add(&mut times.squares_us2, us.wrapping_mul(us));
+    field!(times.count).add(1);
+    field!(times.ns).add(ns);
+    field!(times.squares_us2).add(us.wrapping_mul(us));
 }
 
 /// The totals that count the thread, if user space has not taken them out since.
 #[inline(always)]
-fn counting(acceptor: &Acceptor) -> Option<&'static mut ListenerTotals> {
-    // SAFETY: a value of the map, only added to atomically.
-    let totals = LISTENERS.get_ptr_mut(acceptor.listener).map(|totals| unsafe { &mut *totals })?;
-    (totals.made_ns == acceptor.counted_ns).then_some(totals)
+fn counting(acceptor: Shared<Acceptor>) -> Option<Shared<ListenerTotals>> {
+    let totals = LISTENERS.shared(field!(acceptor.listener).copy())?;
+    (field!(totals.made_ns).get() == field!(acceptor.counted_ns).get()).then_some(totals)
 }
 
 #[inline(always)]
-fn is_counted(acceptor: &Acceptor) -> bool {
-    counting(acceptor).is_some()
-}
-
-#[inline(always)]
-fn discount(acceptor: &Acceptor) {
+fn uncount(acceptor: Shared<Acceptor>) {
     if let Some(totals) = counting(acceptor) {
-        atomic::add(&mut totals.threads, u64::MAX);
+        // Wraps: one less.
+        field!(totals.threads).add(u64::MAX);
     }
 }
 
@@ -109,7 +104,7 @@ fn discount(acceptor: &Acceptor) {
 #[inline(always)]
 pub(crate) fn forget(task: Task) {
     if let Some(acceptor) = acceptor(task) {
-        discount(acceptor);
+        uncount(acceptor);
         let _ = ACCEPTORS.remove(task.address());
     }
 }

@@ -4,7 +4,7 @@ use core::ptr::read_volatile;
 
 use aya_ebpf::helpers::{
     bpf_probe_read_kernel,
-    generated::{bpf_get_current_task, bpf_get_current_task_btf},
+    generated::{bpf_get_current_task, bpf_get_current_task_btf, bpf_ktime_get_ns},
 };
 use bytemuck::Zeroable;
 use lagstop_ebpf::{Offsets, Settings};
@@ -28,10 +28,18 @@ macro_rules! constant {
 }
 pub(crate) use constant;
 
+/// CLOCK_MONOTONIC. This is the most expensive thing that a program does.
+#[inline(always)]
+pub(crate) fn now() -> u64 {
+    // SAFETY: takes no arguments.
+    unsafe { bpf_ktime_get_ns() }
+}
+
 /// A pointer into the kernel.
 pub(crate) type Pointer = *const u8;
 
 const PF_IDLE: u32 = 0x2;
+const PF_KTHREAD: u32 = 0x0020_0000;
 
 /// A kernel structure.
 ///
@@ -75,26 +83,28 @@ macro_rules! follow {
     };
 }
 
-/// The arguments of a tracepoint or of a hooked function.
+/// What a program is called with: the arguments of a tracepoint or of a hooked function; the registers at a kprobe, the
+/// record of a system call.
 #[derive(Clone, Copy)]
-pub(crate) struct Arguments {
+pub(crate) struct Context {
     at: *const u64,
     is_typed: bool,
 }
 
-impl Arguments {
-    /// Those of a `tp_btf`, fentry or fexit program.
+impl Context {
+    /// That of a `tp_btf`, fentry or fexit program.
     #[inline(always)]
-    pub(crate) fn typed<T>(context: *mut T) -> Self {
-        Self { at: context.cast::<u64>().cast_const(), is_typed: true }
+    pub(crate) fn typed<T>(at: *mut T) -> Self {
+        Self { at: at.cast::<u64>().cast_const(), is_typed: true }
     }
 
-    /// Those of a raw tracepoint: plain numbers to the verifier.
+    /// Any other: plain numbers to the verifier.
     #[inline(always)]
-    pub(crate) fn untyped<T>(context: *mut T) -> Self {
-        Self { at: context.cast::<u64>().cast_const(), is_typed: false }
+    pub(crate) fn untyped<T>(at: *mut T) -> Self {
+        Self { at: at.cast::<u64>().cast_const(), is_typed: false }
     }
 
+    /// Its `n`th argument, a task.
     #[inline(always)]
     pub(crate) fn task(self, n: usize) -> Task {
         Task(Structure { at: self.pointer(n), is_typed: self.is_typed })
@@ -110,6 +120,12 @@ impl Arguments {
     pub(crate) fn number(self, n: usize) -> i32 {
         // SAFETY: the verifier checks the bounds.
         unsafe { read_volatile(self.at.add(n)) as i32 }
+    }
+
+    /// What is `offset` bytes behind its beginning. By a helper: only that may read anywhere.
+    #[inline(always)]
+    pub(crate) fn probe<T>(self, offset: u64) -> Option<T> {
+        probe_read(self.at.cast::<u8>().wrapping_add(offset as usize))
     }
 }
 
@@ -146,6 +162,12 @@ impl Task {
     }
 
     #[inline(always)]
+    pub(crate) fn is_kernel_thread(self) -> bool {
+        let flags: u32 = load!(self.0, task_flags);
+        flags & PF_KTHREAD != 0
+    }
+
+    #[inline(always)]
     pub(crate) fn tgid(self) -> u32 {
         load!(self.0, task_tgid)
     }
@@ -163,7 +185,7 @@ impl Task {
         TASK_RUNNING == load!(self.0, task_state)
     }
 
-    /// What tells how its spell on the CPU went.
+    /// What tells how its stint on the CPU went.
     #[inline(always)]
     pub(crate) fn seen(self) -> Seen {
         Seen { nvcsw: load!(self.0, task_nvcsw), runtime_ns: load!(self.0, task_sum_exec_runtime) }
@@ -195,6 +217,13 @@ impl Task {
         load!(rq, rq_clock)
     }
 
+    /// Address of the `cfs_rq` that it is queued on, and for how long that has been throttled.
+    #[inline(always)]
+    pub(crate) fn throttled(self) -> (u64, u64) {
+        let cfs_rq = follow!(self.0, task_cfs_rq);
+        (cfs_rq.at as u64, load!(cfs_rq, throttled_time))
+    }
+
     /// What groups it: its `task_group`, or its `css_set` where tasks are grouped by cgroup v2 leaf.
     #[inline(always)]
     pub(crate) fn group(self) -> Group {
@@ -216,7 +245,7 @@ impl Task {
         let table = load!(fdt, fdt_fd);
         let file = probe_field(table, u64::from(fd) * 8);
         let socket = probe_field(file, constant!(OFFSETS.file_private_data));
-        // A socket points back at its file; any other file's private data does not, but for a freak.
+        // A socket points back at its file; any other file's private data does not, as good as always.
         if probe_field(socket, constant!(OFFSETS.socket_file)) != file {
             return core::ptr::null();
         }

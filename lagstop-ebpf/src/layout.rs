@@ -71,6 +71,8 @@ pub struct Offsets {
     pub cfs_rq_rq: u64,
     /// `rq.clock`
     pub rq_clock: u64,
+    /// Where a `cfs_rq` adds up for how long it was throttled
+    pub throttled_time: u64,
     /// `task_group.css.cgroup`
     pub group_cgroup: u64,
     /// `css_set.dfl_cgrp`
@@ -137,6 +139,10 @@ pub struct Settings {
     pub loaded_at_ns: u64,
     /// Copies of every distribution.
     pub shards: u64,
+    /// 1: tell what each wait was caused by.
+    pub blame: u64,
+    /// 1: a `cfs_rq` tells for how long it was throttled.
+    pub sees_throttling: u64,
     /// 1: read the clock and return, for measuring what no program could do without.
     pub clock_only: u64,
 }
@@ -147,6 +153,22 @@ pub const WAITS_NONE: u64 = 0;
 pub const WAITS_SCHED_INFO: u64 = 1;
 /// Waits are taken by the clock from a wake-up, or a switch away from a task that can go on, to the switch to it.
 pub const WAITS_WAKEUPS: u64 = 2;
+
+/// Stints of a CPU that are remembered, and as many blocks of older ones.
+pub const STINTS: usize = 512;
+/// Pairs of a cgroup that waits and one that makes it wait, unless user space asks for another number.
+pub const MAX_PAIRS: u32 = 16_384;
+/// Run queues of cgroups, one a CPU, of which it is remembered when they were throttled last.
+pub const MAX_THROTTLES: u32 = 8_192;
+
+/// In place of the cgroup that ran: those that found no row.
+pub const RAN_OTHER: u64 = 0;
+/// In place of the cgroup that ran: the idle task.
+pub const RAN_IDLE: u64 = u64::MAX;
+/// In place of the cgroup that ran: a kernel thread.
+pub const RAN_KERNEL: u64 = u64::MAX - 1;
+/// In place of the cgroup that ran: nobody knows.
+pub const RAN_UNKNOWN: u64 = u64::MAX - 2;
 
 /// Neither entry nor exit is seen: switches have no cost.
 pub const COST_NONE: u64 = 0;
@@ -241,9 +263,31 @@ pub struct CpuState {
     /// 1 when the table of rows was found full; user space clears it.
     pub rows_full: u64,
     /// Rows that were given to cgroups here.
-    pub claims: u64,
+    pub rows_allocated: u64,
     /// 1 when the table of tasks was found full; every reading clears it.
     pub tasks_full: u64,
+    /// 1 when the table of pairs was found full; every reading clears it.
+    pub pairs_full: u64,
+    /// When the last stint in the log began, by the run queue's clock; 0 where that is not known.
+    pub stint_begin_ns: u64,
+    /// When it ended; 0 before the first.
+    pub stint_end_ns: u64,
+    /// Who ran in it.
+    pub stint_cgroup: u64,
+    /// Address of the `cfs_rq` of the task that gets the CPU.
+    pub cfs_rq: u64,
+    /// From when on something is to be done for the block that is not closed yet.
+    pub block_due_ns: u64,
+    /// Since when stints go into that block.
+    pub block_since_ns: u64,
+    /// The number of the last stint before them.
+    pub block_first: u64,
+    /// Who ran at an instant of them, drawn at random,
+    pub block_cgroup: u64,
+    /// and when another one is to be drawn.
+    pub block_draw_ns: u64,
+    /// What the next random number is made of; never 0.
+    pub random: u64,
     /// What happened on this CPU since the programs were attached.
     pub totals: CpuTotals,
 }
@@ -286,7 +330,7 @@ pub struct CpuTotals {
 }
 
 /// Number of [`Lost`] kinds.
-pub const LOST_KINDS: usize = 10;
+pub const LOST_KINDS: usize = 11;
 
 /// Things that could not be measured, each counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,6 +359,8 @@ pub enum Lost {
     /// A connection accepted by a thread about which nothing could be kept, because the table is full: its service is not
     /// timed.
     Acceptors = 9,
+    /// A wait behind a cgroup that found no place in the table of pairs.
+    Pairs = 10,
 }
 
 /// Distributions of one row in one shard; counts wrap.
@@ -325,6 +371,74 @@ pub struct Distributions {
     pub switch_cost: [u32; BUCKETS],
     /// Each wait on the run queue.
     pub runq_wait: [u32; BUCKETS],
+    /// Time of those waits by cause, in the order of [`Cause`]. What is missing was spent behind other cgroups.
+    pub causes_ns: [u64; CAUSES],
+}
+
+/// Number of [`Cause`]s.
+pub const CAUSES: usize = 6;
+
+/// What a wait is caused by, but for other cgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Cause {
+    /// Another task of the same cgroup ran.
+    Own = 0,
+    /// A kernel thread ran.
+    Kernel = 1,
+    /// Nobody ran.
+    Idle = 2,
+    /// Its cgroup, or one above it, had used up its quota.
+    Throttled = 3,
+    /// It waited on another CPU before it was moved to the one where it ran.
+    Elsewhere = 4,
+    /// Nobody knows.
+    Unknown = 5,
+}
+
+/// A cgroup that waits, and one that runs meanwhile: their ids.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct Pair {
+    /// Whose tasks wait.
+    pub victim: u64,
+    /// Whose tasks run.
+    pub culprit: u64,
+}
+
+/// The last stints on a CPU, or blocks of them, each at the remainder of its number. One begins where the one before it ends.
+/// Ends lie side by side: they are what is searched, in memory that is cold on a crowded host.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct StintLog {
+    /// How many were logged so far.
+    pub logged: u64,
+    /// When each ended, by the run queue's clock.
+    pub ends_ns: [u64; STINTS],
+    /// Ids of the cgroups that ran, or one of the `RAN_` constants.
+    pub cgroups: [u64; STINTS],
+}
+
+/// Whose tasks share a run queue on a CPU.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct GroupQueue {
+    /// Address of the `cfs_rq`.
+    pub cfs_rq: u64,
+    /// Id of the cgroup, which tells it from another one that had the same address.
+    pub cgroup: u64,
+}
+
+/// When a cgroup was throttled last on a CPU, by the run queue's clock.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+pub struct Throttle {
+    /// For how long it had been throttled when it was asked last.
+    pub seen_ns: u64,
+    /// When it was seen that it had been throttled again,
+    pub end_ns: u64,
+    /// and for how long.
+    pub length_ns: u64,
 }
 
 /// Accepts by one row's tasks.
@@ -365,7 +479,7 @@ pub struct TaskState {
     /// When it was born, which tells it from another one at the same address.
     pub born_ns: u64,
     /// Since when it has been waiting by the clock, where waits are taken so; 0 when it is not; or
-    /// [`TaskState::STAYED`].
+    /// [`TaskState::PREEMPTED_NOT_RUNNABLE`].
     pub queued_ns: u64,
     /// `run_delay` as the kernel will have booked it after the last wait seen.
     pub run_delay_ns: u64,
@@ -384,7 +498,7 @@ pub struct TaskState {
 impl TaskState {
     /// In place of the time since when a task has been waiting: it was preempted on its way to sleep, and runs again
     /// without having been woken. The kernel does not call that waiting.
-    pub const STAYED: u64 = u64::MAX;
+    pub const PREEMPTED_NOT_RUNNABLE: u64 = u64::MAX;
 }
 
 /// Where a CPU sits.

@@ -1,5 +1,5 @@
 //! The memory layout that the kernel side and user space share: map values, keys, and the read-only globals that tell
-//! the programs where this kernel keeps its fields. Only `lagstop`'s `kernel` module may know it.
+//! the programs where this kernel keeps its fields. Only `lagstop`'s `kernel` module may know it; the arithmetic of buckets is for all.
 #![no_std]
 
 mod acceptor;

@@ -7,23 +7,26 @@
 //! entry ──── kept-running cost, charged to the task that stays ────────────────────────────────► exit
 //! ```
 //!
-//! Between two switches lies a task's spell on the CPU: `spells` books what it took when it ends.
+//! Between two switches lies a task's stint on the CPU: `stints` books what it took when it ends.
 //!
 //! The user-space side loads the object with this kernel's field offsets in [`kernel::OFFSETS`].
 #![no_std]
 #![no_main]
-#![feature(asm_experimental_arch, core_intrinsics)]
+#![feature(core_intrinsics)]
 #![expect(internal_features, reason = "the BPF target has no other atomic addition")]
 
 mod acceptors;
-mod atomic;
+mod blame;
+mod distributions;
 mod kernel;
+mod lost;
 mod maps;
 mod program;
 mod rows;
-mod spells;
-mod spread;
+mod shared;
+mod stints;
 mod tasks;
+mod waits;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -3,13 +3,16 @@
 //! All of them are allocated when they are made: nothing here may allocate inside of a switch.
 
 use aya_ebpf::{
-    btf_maps::{Array, HashMap, PerCpuArray, Stack},
+    btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, Stack},
     macros::btf_map,
 };
 use lagstop_ebpf::{
-    AcceptTotals, Acceptor, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, Lineage, ListenerKey, ListenerTotals,
-    MAX_ACCEPTORS, MAX_LISTENERS, MAX_PENDING, MAX_SHARDS, MAX_TASKS, Pending, ROWS_A_PAGE, TaskState, TotalsPage,
+    AcceptTotals, Acceptor, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, GroupQueue, Lineage, ListenerKey,
+    ListenerTotals, MAX_ACCEPTORS, MAX_LISTENERS, MAX_PAIRS, MAX_PENDING, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, Pair,
+    Pending, ROWS_A_PAGE, StintLog, TaskState, Throttle, TotalsPage,
 };
+
+use crate::shared::{Lookup, Shared};
 
 const ROWS: usize = DEFAULT_ROWS as usize;
 
@@ -39,7 +42,7 @@ pub(crate) static LINEAGES: Array<Lineage, ROWS> = Array::new();
 
 /// One value a CPU.
 #[btf_map]
-pub(crate) static CPU: PerCpuArray<CpuState, 1> = PerCpuArray::new();
+static CPU: PerCpuArray<CpuState, 1> = PerCpuArray::new();
 
 /// Where each CPU sits, by CPU number. User space fills it.
 #[btf_map]
@@ -60,3 +63,21 @@ pub(crate) static ACCEPTORS: HashMap<u64, Acceptor, { MAX_ACCEPTORS as usize }> 
 /// What is kept about each task, by the address of its `task_struct`. Taken out when the task is freed.
 #[btf_map]
 pub(crate) static TASKS: HashMap<u64, TaskState, { MAX_TASKS as usize }> = HashMap::new();
+
+/// This CPU's last stints, and behind them the blocks of older ones.
+#[btf_map]
+pub(crate) static STINT_LOGS: PerCpuArray<StintLog, 2> = PerCpuArray::new();
+
+/// When cgroups were throttled last on each CPU. Whose turn was longest ago gives its place away.
+#[btf_map]
+pub(crate) static THROTTLES: LruHashMap<GroupQueue, Throttle, { MAX_THROTTLES as usize }> = LruHashMap::new();
+
+/// Time that a cgroup's tasks waited while another one's ran. User space takes out what does not grow any more.
+#[btf_map]
+pub(crate) static PAIRS: HashMap<Pair, u64, { MAX_PAIRS as usize }> = HashMap::new();
+
+/// What is kept about this CPU. A program stays on the CPU that it began on.
+#[inline(always)]
+pub(crate) fn this_cpu() -> Option<Shared<CpuState>> {
+    CPU.shared(0)
+}

@@ -1,12 +1,14 @@
-//! From a cgroup to its row.
+//! From a cgroup to its row, and the totals of that.
 
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_str};
-use lagstop_ebpf::{Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, TaskState};
+use lagstop_ebpf::{
+    Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, ROWS_A_PAGE, RowTotals, TaskState,
+};
 
 use crate::{
-    atomic,
     kernel::{Cgroup, Group, Pointer, Task, constant, probe_field, probe_read},
-    maps::{FREE_ROWS, LINEAGES, ROW_OF},
+    maps::{FREE_ROWS, LINEAGES, ROW_OF, ROW_TOTALS},
+    shared::{Lookup, Shared, field},
 };
 
 /// Whose a task is.
@@ -26,13 +28,14 @@ impl Membership {
     /// Whose the running task is. `cpu` knows it unless the task has been moved to another cgroup: it keeps its group
     /// alive, so the address tells.
     #[inline(always)]
-    pub(crate) fn of_running(cpu: &mut CpuState, task: Task) -> Self {
+    pub(crate) fn of_running(cpu: Shared<CpuState>, task: Task) -> Self {
         if task.is_idle() {
             return Self::IDLE;
         }
         let group = task.group();
-        if group.address() == cpu.group {
-            return Self { group: cpu.group, cgroup: cpu.cgroup, row: cpu.row as u32 };
+        if group.address() == field!(cpu.group).get() {
+            let (cgroup, row) = (field!(cpu.cgroup).get(), field!(cpu.row).get() as u32);
+            return Self { group: group.address(), cgroup, row };
         }
         Self::look_up(cpu, group)
     }
@@ -41,48 +44,59 @@ impl Membership {
     /// and the look-up touch memory that is cold on a dense host. An address may come to mean another group only after
     /// the task has left the first; looking anew in each epoch keeps a row that changes hands from being remembered.
     #[inline(always)]
-    pub(crate) fn of_next(cpu: &mut CpuState, task: Task, state: Option<&mut TaskState>) -> Self {
+    pub(crate) fn of_next(cpu: Shared<CpuState>, task: Task, state: Option<Shared<TaskState>>) -> Self {
         let group = task.group();
         let Some(state) = state else { return Self::look_up(cpu, group) };
-        if state.group == group.address() && state.group_epoch == cpu.epoch {
-            return Self { group: state.group, cgroup: state.cgroup, row: state.row as u32 };
+        if field!(state.group).get() == group.address() && field!(state.group_epoch).get() == field!(cpu.epoch).get() {
+            let (cgroup, row) = (field!(state.cgroup).get(), field!(state.row).get() as u32);
+            return Self { group: group.address(), cgroup, row };
         }
         let found = Self::look_up(cpu, group);
-        state.group = found.group;
-        state.cgroup = found.cgroup;
-        state.row = u64::from(found.row);
-        state.group_epoch = cpu.epoch;
+        field!(state.group).set(found.group);
+        field!(state.cgroup).set(found.cgroup);
+        field!(state.row).set(u64::from(found.row));
+        field!(state.group_epoch).set(field!(cpu.epoch).get());
         found
     }
 
     #[inline(always)]
-    fn look_up(cpu: &mut CpuState, group: Group) -> Self {
+    fn look_up(cpu: Shared<CpuState>, group: Group) -> Self {
         let cgroup = group.cgroup();
         let id = cgroup.id();
-        Self { group: group.address(), cgroup: id, row: find(cpu, cgroup, id) }
+        Self { group: group.address(), cgroup: id, row: row_of(cpu, cgroup, id) }
     }
 }
 
 /// The row of `cgroup`, looked up, or a new one.
 #[inline(always)]
-pub(crate) fn find(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
-    // SAFETY: the value is copied at once; user space removes a row's entry long before the row is given out again.
-    match unsafe { ROW_OF.get(id) } {
-        Some(&row) => row,
-        None => claim(cpu, cgroup, id),
+pub(crate) fn row_of(cpu: Shared<CpuState>, cgroup: Cgroup, id: u64) -> u32 {
+    // User space removes a row's entry long before the row is given out again.
+    match ROW_OF.shared(id) {
+        Some(row) => row.get(),
+        None => allocate(cpu, cgroup, id),
     }
+}
+
+/// The totals of `row` on this CPU.
+///
+/// Every caller runs with interrupts off, or writes to fields that no interrupt does.
+#[inline(always)]
+pub(crate) fn totals_of(row: u32) -> Option<Shared<RowTotals>> {
+    // Keeps the null check before the pointer arithmetic, as the verifier requires.
+    let page = core::hint::black_box(ROW_TOTALS.shared(row / ROWS_A_PAGE)?);
+    Some(field!(page.rows[(row % ROWS_A_PAGE) as usize]))
 }
 
 /// Gives `cgroup` a free row, or `(other)` where none is left.
 #[inline(never)]
-fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
-    if cpu.rows_full != 0 {
+fn allocate(cpu: Shared<CpuState>, cgroup: Cgroup, id: u64) -> u32 {
+    if field!(cpu.rows_full).get() != 0 {
         return ROW_OTHER;
     }
     let row = match FREE_ROWS.pop() {
         Ok(Some(row)) => row,
         Ok(None) => {
-            cpu.rows_full = 1;
+            field!(cpu.rows_full).set(1);
             return ROW_OTHER;
         }
         // Busy: the next switch asks again.
@@ -91,28 +105,23 @@ fn claim(cpu: &mut CpuState, cgroup: Cgroup, id: u64) -> u32 {
     write_lineage(row, cgroup, id);
     if ROW_OF.insert(id, row, u64::from(BPF_NOEXIST)).is_ok() {
         // In this order: who sees the count finds the row.
-        atomic::add(&mut cpu.claims, 1);
+        field!(cpu.rows_allocated).add(1);
         return row;
     }
     // Another CPU was faster with the same cgroup, or the map refused.
     let _ = FREE_ROWS.push(row, 0);
-    // SAFETY: as in `find`.
-    match unsafe { ROW_OF.get(id) } {
-        Some(&row) => row,
-        None => ROW_OTHER,
-    }
+    ROW_OF.shared(id).map_or(ROW_OTHER, Shared::get)
 }
 
 /// Keeps the names on the way from `cgroup` to the root, for when its directory is gone.
 #[inline(always)]
 fn write_lineage(row: u32, cgroup: Cgroup, id: u64) {
-    let Some(lineage) = LINEAGES.get_ptr_mut(row) else { return };
-    // SAFETY: the row was just taken off the free list: nobody else writes or reads it.
-    let lineage = unsafe { &mut *lineage };
+    let Some(lineage) = LINEAGES.shared(row) else { return };
     let mut cgroup = cgroup.as_ptr();
     let mut id = id;
-    for ancestor in &mut lineage.ancestors {
-        ancestor.id = id;
+    for n in 0..LINEAGE_DEPTH {
+        let ancestor = field!(lineage.ancestors[n]);
+        field!(ancestor.id).set(id);
         if id == 0 {
             break;
         }
@@ -134,13 +143,14 @@ fn parent(cgroup: Pointer) -> (Pointer, u64) {
 }
 
 #[inline(always)]
-fn copy_name(ancestor: &mut Ancestor, cgroup: Pointer) {
+fn copy_name(ancestor: Shared<Ancestor>, cgroup: Pointer) {
     let kn = probe_field(cgroup, constant!(OFFSETS.cgroup_kn));
     let name = probe_field(kn, constant!(OFFSETS.kn_name));
+    let copy = field!(ancestor.name);
     // SAFETY: the helper checks the source, and the destination is `NAME_LEN` bytes of a map value.
-    let length = unsafe { bpf_probe_read_kernel_str(ancestor.name.as_mut_ptr().cast(), NAME_LEN as u32, name.cast()) };
+    let length = unsafe { bpf_probe_read_kernel_str(copy.as_ptr().cast(), NAME_LEN as u32, name.cast()) };
     if length <= 0 {
-        ancestor.name[0] = 0;
+        field!(ancestor.name[0]).replace(0);
     }
 }
 

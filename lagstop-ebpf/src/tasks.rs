@@ -6,45 +6,46 @@
 use bytemuck::Zeroable;
 use lagstop_ebpf::{CpuState, Lost, TaskState};
 
-use crate::{kernel::Task, maps::TASKS};
+use crate::{
+    kernel::Task,
+    maps::TASKS,
+    shared::{Lookup, Shared, field},
+};
 
 /// The state of `task`, zeroed at first but for its birth. `None` when the table is full, which is counted.
 ///
 /// Written by whoever switches to or from the task, or wakes it, under the lock of its run queue.
 #[inline(always)]
-pub(crate) fn state_of(cpu: &mut CpuState, task: Task) -> Option<&'static mut TaskState> {
+pub(crate) fn state_of(cpu: Shared<CpuState>, task: Task) -> Option<Shared<TaskState>> {
     let address = task.address();
     let born_ns = task.start_time();
-    if let Some(state) = TASKS.get_ptr_mut(address) {
-        // SAFETY: a value of the map; see above.
-        let state = unsafe { &mut *state };
-        if born_ns > state.born_ns {
-            // Its end was not seen, and another task has got its address.
-            *state = TaskState { born_ns, ..TaskState::zeroed() };
-        } else if born_ns < state.born_ns {
-            // A thread that executes a program takes over the birth of its process' first thread.
-            state.born_ns = born_ns;
-        }
-        return Some(state);
+    let Some(state) = TASKS.shared(address) else { return add(cpu, address, born_ns) };
+    let known_ns = field!(state.born_ns).get();
+    if born_ns > known_ns {
+        // Its end was not seen, and another task has got its address.
+        state.replace(TaskState { born_ns, ..TaskState::zeroed() });
+    } else if born_ns < known_ns {
+        // A thread that calls execve() takes over the start time of its process' first thread (`de_thread`, fs/exec.c).
+        field!(state.born_ns).set(born_ns);
     }
-    add(cpu, address, born_ns)
+    Some(state)
 }
 
 /// Makes room for a task. Not again and again where there is none: a search for a free element takes the locks of all
 /// CPUs on older kernels.
 #[inline(never)]
-fn add(cpu: &mut CpuState, address: u64, born_ns: u64) -> Option<&'static mut TaskState> {
+fn add(cpu: Shared<CpuState>, address: u64, born_ns: u64) -> Option<Shared<TaskState>> {
     const E2BIG: i32 = 7;
-    if cpu.tasks_full == 0 {
+    if field!(cpu.tasks_full).get() == 0 {
         let new = TaskState { born_ns, ..TaskState::zeroed() };
         if TASKS.insert(address, new, 0) == Err(-E2BIG) {
-            cpu.tasks_full = 1;
-        } else if let Some(state) = TASKS.get_ptr_mut(address) {
-            // SAFETY: as above.
-            return Some(unsafe { &mut *state });
+            field!(cpu.tasks_full).set(1);
+        } else if let Some(state) = TASKS.shared(address) {
+            return Some(state);
         }
     }
-    cpu.totals.lost[Lost::Tasks as usize] += 1;
+    // A wake-up in an interrupt may count one at the same time.
+    field!(cpu.totals.lost[Lost::Tasks as usize]).add(1);
     None
 }
 

@@ -26,7 +26,7 @@ use criterion::{BatchSize, Criterion};
 use dense::{CGROUPS, DenseHost, Random, resident_mib};
 use lagstop::{
     recording::{Footer, Line, Reader, SCHEMA, Writer},
-    top::{App, Settings},
+    top::{App, TopSettings},
 };
 use ratatui::{Terminal, backend::TestBackend};
 use tempfile::TempDir;
@@ -175,7 +175,7 @@ impl Replay {
     fn open(path: &Path) -> Self {
         let recording = Reader::open(path).expect("it is a recording");
         let intervals = recording.len() as u64;
-        let app = App::replay(recording, &Settings::default()).expect("it can be read");
+        let app = App::replay(recording, &TopSettings::default()).expect("it can be read");
         let terminal = Terminal::new(TestBackend::new(SIZE.0, SIZE.1)).expect("it is memory alone");
         let mut this = Self { app, terminal, intervals };
         this.draw();

@@ -11,7 +11,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use dense::{CGROUPS, DenseHost, resident_mib};
 use flate2::{Compression, write::GzEncoder};
 use lagstop::{
-    metrics::{Accumulator, Format, Settings, Snapshot, encode},
+    metrics::{Accumulator, Format, MetricsSettings, MetricsSnapshot, encode},
     model::Nanos,
 };
 
@@ -20,7 +20,8 @@ const INTERVALS: u64 = 30;
 
 fn accumulator(host: &mut DenseHost, top: usize) -> Accumulator {
     let expiry = Nanos(600 * Nanos::SECOND.0);
-    let mut accumulator = Accumulator::new(&host.session(), Settings { is_wanted: Box::new(|_| true), top, expiry });
+    let mut accumulator =
+        Accumulator::new(&host.session(), MetricsSettings { is_wanted: Box::new(|_| true), top, expiry });
     for _ in 0..INTERVALS {
         accumulator.add(&host.interval());
     }
@@ -52,7 +53,7 @@ fn taking_in(criterion: &mut Criterion) {
 fn encoding(criterion: &mut Criterion) {
     for top in [500, CGROUPS as usize] {
         let mut host = DenseHost::new(CGROUPS, 1);
-        let snapshot: Arc<Snapshot> = accumulator(&mut host, top).snapshot().into();
+        let snapshot: Arc<MetricsSnapshot> = accumulator(&mut host, top).snapshot().into();
         let mut group = criterion.benchmark_group(format!("{top} of 2,500 cgroups told apart"));
         for format in Format::ALL {
             let body = encoded(format, &snapshot);
@@ -74,14 +75,14 @@ fn encoding(criterion: &mut Criterion) {
     }
 }
 
-fn encoded(format: Format, snapshot: &Arc<Snapshot>) -> Vec<u8> {
+fn encoded(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut body = Vec::new();
     encode(format, snapshot, &mut body).unwrap_or_default();
     body
 }
 
 /// As Prometheus asks for it.
-fn compressed(format: Format, snapshot: &Arc<Snapshot>) -> Vec<u8> {
+fn compressed(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
     let encoded = encode(format, snapshot, &mut gzip);
     encoded.and_then(|()| gzip.finish()).unwrap_or_default()

@@ -11,7 +11,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use dense::{CGROUPS, DenseHost, Random, resident_mib};
-use lagstop::top::{App, Key, Settings};
+use lagstop::top::{App, Key, TopSettings};
 use ratatui::{Terminal, backend::TestBackend};
 
 /// Ten minutes.
@@ -23,7 +23,7 @@ fn app(intervals: u64) -> App {
 }
 
 fn app_of(host: &mut DenseHost, intervals: u64) -> App {
-    let mut app = App::live(&host.session(), &Settings::default());
+    let mut app = App::live(&host.session(), &TopSettings::default());
     for _ in 0..intervals {
         app.on_interval(host.interval()).expect("it is kept");
     }

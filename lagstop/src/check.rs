@@ -6,16 +6,14 @@ use serde::Serialize;
 
 use crate::{
     host::{Cpus, Surroundings},
-    kernel::{Facts, KernelError, Options, Plan, Wishes, attach},
+    kernel::{AttachOptions, Facts, KernelError, Plan, Wishes, attach},
     model::{GroupBy, Hook, HookState},
 };
 
-/// The answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     /// How `lagstop top` would run.
     pub verdict: Verdict,
-    /// The host's name.
     pub hostname: String,
     /// `uname -r`
     pub kernel: String,
@@ -48,7 +46,6 @@ pub enum Verdict {
 /// Something that lagstop needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Requirement {
-    /// What.
     pub name: &'static str,
     /// Whether it is there.
     pub state: State,
@@ -65,9 +62,7 @@ pub struct Requirement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is.
     Satisfied,
-    /// It is not.
     Missed,
     /// That could not be checked.
     Unknown,
@@ -126,8 +121,8 @@ impl<'e> Trial<'e> {
 
 fn try_to_attach(facts: &mut Facts, wishes: &Wishes) -> Result<Vec<Hook>, KernelError> {
     let places = Cpus::read().map(|cpus| cpus.places()).unwrap_or_default();
-    let max_cgroups = Options::DEFAULT_MAX_CGROUPS;
-    let options = Options { group_by: GroupBy::Scheduler, max_cgroups, clock_only: false, places };
+    let max_cgroups = AttachOptions::DEFAULT_MAX_CGROUPS;
+    let options = AttachOptions { group_by: GroupBy::Scheduler, max_cgroups, clock_only: false, places };
     attach(facts, wishes, &options).map(|reader| reader.hooks())
 }
 

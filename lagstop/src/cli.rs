@@ -22,6 +22,7 @@ mod thresholds;
 mod top;
 mod trial;
 mod unprivileged;
+mod values;
 mod when;
 
 use std::{
@@ -35,7 +36,7 @@ use std::{
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 #[doc(hidden)]
-pub use config::check_config;
+pub use config::{ConfigError, check_config};
 
 use config::Config;
 use record::keeper;

@@ -21,47 +21,59 @@ mod history;
 mod hosts;
 mod lags_candidates;
 mod migrations;
+mod noisy_neighbour;
 mod observations;
+mod outweighed;
 mod overcommitted_threads;
 mod pictures;
 mod planned;
 mod priority;
 pub mod queueing;
 mod quota_without_cpuset;
+mod rated;
 mod report;
 mod rules;
 mod sample;
 mod scheduling_overhead;
 mod setting;
+mod severity;
+mod shares;
 mod shell;
 pub mod simulation;
 mod single;
+mod starved;
+mod subject;
 mod thresholds;
 mod utilisation;
 mod wait_causes;
+mod weights_have_no_effect;
 mod withheld;
 
 pub use alert::{Alert, AlertKind, AlertSubject, alerts};
 pub use confidence::{Confidence, Level};
 pub use cost_curve::CostCurve;
 pub use cpuset_plan::{CpusetPlan, Request, Strictness};
-pub use density::Density;
 pub use explain::{Explained, Explanation, Input};
 pub use figure::{Figure, FigureDefinition};
-pub use finding::{Advice, Candidate, CandidateClass, Finding, Rule, Severity, Subject};
-pub use forecast::{Competitors, Forecast, Forecaster, Intervention, Predicted, Ranking};
+pub use finding::{Advice, Candidate, CandidateClass, Finding, Rule};
+pub use forecast::{
+    Competitors, CompetitorsError, Forecast, Forecaster, Intervention, Predicted, Ranking, Unpredicted,
+};
 pub use growth::Growth;
 pub use history::Moment;
 pub use hosts::{DiagnosedHost, HostCosts, Hosts};
 pub use lags_candidates::weight_factor;
 pub use observations::Observations;
-pub(crate) use observations::{credits, is_inside};
+pub(crate) use observations::is_inside;
 pub use pictures::Pictures;
 pub use planned::{Planned, PlannedCgroup};
 pub use priority::{Priorities, Role, RoleKind};
-pub use report::{OwnCost, Report, Span};
-pub use sample::Sample;
-pub use thresholds::{Limit, Threshold, Thresholds};
+pub(crate) use rated::credits;
+pub use report::{MeasuringCost, Report, Span};
+pub use sample::{Density, Sample};
+pub use severity::Severity;
+pub use subject::Subject;
+pub use thresholds::{Limit, Threshold, ThresholdError, Thresholds};
 
 use crate::model::{Interval, Session};
 
@@ -80,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{Nanos, Tasks},
+        model::{Nanos, Tasks, fixture},
         report::{json, text},
     };
 
@@ -95,11 +107,11 @@ mod tests {
                 let some = Some(Nanos(figure));
                 let host = &mut interval.host;
                 match figure % 7 {
-                    0 => (host.busy_ns, host.idle_ns) = (Nanos(figure), Nanos(figure)),
+                    0 => (host.times.busy_ns, host.times.idle_ns) = (Nanos(figure), Nanos(figure)),
                     1 => (host.totals.switches, host.totals.pick_ns) = (figure, some),
                     2 => (host.idle.kept_ns, host.totals.kept_ns, host.cpus_online) = (some, some, figure),
                     3 => (interval.duration_ns, interval.seq) = (Nanos(figure), figure),
-                    4 => (host.totals.swap_ns, host.steal_ns, host.lost.entries) = (some, None, figure),
+                    4 => (host.totals.swap_ns, host.times.steal_ns, host.lost.entries) = (some, None, figure),
                     5 => interval.cgroups[0].load_credit = Some(Tasks(f64::from_bits(figure))),
                     _ => (interval.cgroups[1].totals.cpu_ns, interval.cgroups[1].totals.runq_wait_ns) = (Nanos(figure), some),
                 }

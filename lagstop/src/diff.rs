@@ -20,7 +20,7 @@ mod tests;
 pub use cgroups::{CgroupChanges, Lone};
 pub use change::{Change, Verdict};
 pub use result::{Counts, Diff, Recorded};
-pub use side::Side;
+pub use side::DiffSide;
 
 use change::Comparer;
 use party::Party;
@@ -30,7 +30,7 @@ use crate::random::Random;
 
 /// How to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Settings {
+pub struct DiffSettings {
     /// How sure an interval is to hold the true change: above 0, below 1.
     pub confidence: f64,
     /// How often each recording is drawn anew.
@@ -39,14 +39,14 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for DiffSettings {
     fn default() -> Self {
         Self { confidence: 0.95, resamples: 2_000, seed: 1 }
     }
 }
 
 /// What changed from `before` to `after`.
-pub fn compare(before: &Side, after: &Side, settings: &Settings) -> Diff {
+pub fn compare(before: &DiffSide, after: &DiffSide, settings: &DiffSettings) -> Diff {
     // Each recording keeps its draws when the two change places, so that all changes are but negated.
     let [first, second] = [1, 2].map(|stream| Random::new(settings.seed, stream));
     let (of_before, of_after) = if before.rank() <= after.rank() { (first, second) } else { (second, first) };

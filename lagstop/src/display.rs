@@ -4,7 +4,11 @@
 //! the screen, reorder or hide text becomes U+FFFD: one cell each, and unlike `\x1b` nothing that systemd could have written
 //! in a unit's name.
 
-use std::{borrow::Cow, io};
+use std::{
+    borrow::Cow,
+    io,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -98,7 +102,8 @@ pub fn cut(text: &str, cells: usize) -> String {
     take(text.graphemes(true), room).concat() + "…"
 }
 
-/// `text` in lines of at most `cells` cells, broken between words; a longer word is broken anywhere.
+/// `text` in lines of at most `cells` cells, broken between words; a longer word is broken between graphemes. A single one that is
+/// wider goes beyond.
 pub fn wrap(text: &str, cells: usize) -> Vec<String> {
     let cells = cells.max(1);
     let mut lines = vec![String::new()];
@@ -129,6 +134,12 @@ pub fn wrap(text: &str, cells: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A moment, in UTC, by seconds since 1970; no later than four digits can write.
+pub fn utc(seconds: u64) -> String {
+    const LAST: u64 = 253_402_300_799;
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST))).to_string()
 }
 
 /// What the system said, without the number that it has for it.
@@ -213,7 +224,8 @@ mod tests {
         fn wrapped_lines_are_no_wider_than_they_may_and_lose_nothing(text in any::<String>(), cells in 2usize..40) {
             let text = display_name(&text);
             let lines = wrap(&text, cells);
-            prop_assert!(lines.iter().all(|line| width(line) <= cells), "{lines:?}");
+            let fits = |line: &String| width(line) <= cells || line.graphemes(true).count() == 1;
+            prop_assert!(lines.iter().all(fits), "{lines:?}");
             let squeezed = |text: &str| text.replace([' ', '\n'], "");
             prop_assert_eq!(squeezed(&lines.concat()), squeezed(&text));
         }

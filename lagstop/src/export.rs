@@ -26,7 +26,6 @@ use crate::{
 pub enum Format {
     /// Comma-separated values, RFC 4180.
     Csv,
-    /// Apache Parquet.
     Parquet,
 }
 
@@ -59,7 +58,8 @@ pub fn export(
     };
     let mut row = Row::default();
     for n in 0..reader.len() {
-        let interval = reader.interval(n)?;
+        let mut interval = reader.interval(n)?;
+        interval.entitle();
         table.rows(&session, epoch, &interval, &mut row, |row| sink.row(row.cells()))?;
         progress(n + 1, reader.len());
     }

@@ -25,15 +25,15 @@ mod workloads;
 #[doc(hidden)]
 pub use answer::check_answer;
 
-pub use analysis::{Analysis, Densities, FleetTotals, Gaps, NodeFigures, Settings};
-pub use client::{Client, ClientError, Connection, Refused, TlsFiles};
+pub use analysis::{Analysis, Densities, FleetSettings, FleetTotals, Gaps, NodeFigures};
+pub use client::{CertificateError, Client, ClientError, Connection, Refused, TlsFiles};
 pub use curve::Bin;
 pub use gather::{GatherError, Gathered, Missing, gather};
 pub use knee::Knee;
 pub use packing::{Bound, Packed, Packing, Prediction, Today};
 pub use points::Point;
-pub use queries::{Figure, Source};
-pub use selector::{Matcher, Selector};
+pub use queries::{NodeMetric, Source};
+pub use selector::{Matcher, MatcherError, Selector};
 pub use table::Table;
-pub use window::Window;
+pub use window::{Window, WindowError};
 pub use workloads::{WorkloadFigures, Workloads};

@@ -44,7 +44,7 @@ pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::{Threads, populated, tids, tids_inside};
+pub use threads::{Threads, ThreadsError, populated, tids, tids_inside};
 
 use std::io;
 
@@ -58,7 +58,6 @@ pub enum HostError {
     /// A file that is always there is not.
     #[error("{path} cannot be read: {}. It is part of every Linux with /proc and /sys mounted", plain(source))]
     Read {
-        /// The file.
         path: String,
         /// What the system said.
         source: io::Error,

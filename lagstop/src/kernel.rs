@@ -30,7 +30,7 @@ pub use capabilities::{Capabilities, Capability};
 pub use error::{KernelError, SETCAP};
 pub(crate) use facts::configuration;
 pub use facts::{Facts, Types};
-pub use options::Options;
+pub use options::AttachOptions;
 pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, Reader};
 pub use way::{At, Probe, Way};

@@ -1,48 +1,52 @@
-//! What the host does meanwhile: `lagstop record`, in a process of its own.
+//! What the host does meanwhile, measured on threads of their own: those that only attaching and reading need give up what the
+//! caller may still need.
 
 use std::{
-    io::{self, BufRead, BufReader, Read},
+    io,
     ops::Range,
-    os::unix::process::CommandExt,
-    process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use thiserror::Error;
 
 use crate::{
-    host::is_stopped,
-    model::{Interval, Session},
-    recording::Line,
+    display::plain,
+    kernel::Wishes,
+    model::{GroupBy, Interval, LoadCredits, Session},
+    source::{LiveOptions, SourceError, Stop, Stream, live_since},
 };
 
-/// `lagstop record`, which runs.
+/// A measurement that goes on beside.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    child: Child,
-    lines: Receiver<(Instant, Line)>,
     session: Session,
-    origin: Origin,
+    /// When the clock of its intervals began.
+    began: Instant,
+    intervals: Receiver<Result<Interval, SourceError>>,
+    stop: Stop,
 }
 
-/// When the recorder's clock began, on this process's: both go alike (`CLOCK_MONOTONIC`), but its lines come some time after
-/// they say. The one that came soonest tells best; the error is what that one took, to the late side.
-#[derive(Debug, Default)]
-struct Origin(Option<Instant>);
-
-impl Origin {
-    /// When an interval was that came now.
-    fn times(&mut self, came: Instant, interval: &Interval) -> Range<Instant> {
-        let [start, duration] = [interval.start_ns, interval.duration_ns].map(|ns| Duration::from_nanos(ns.0));
-        // Nobody measures since before the clock began.
-        let heard = came.checked_sub(start + duration).unwrap_or(came);
-        let origin = self.0.map_or(heard, |known| known.min(heard));
-        self.0 = Some(origin);
-        origin + start..origin + start + duration
-    }
+/// Why nothing is measured.
+#[derive(Debug, Error)]
+pub enum RecorderError {
+    /// It cannot be, or not any more.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// It takes a thread.
+    #[error("no thread can be started: {}", plain(.0))]
+    Thread(#[source] io::Error),
+    /// Attaching took too long.
+    #[error("nothing was measured {0:?} after it was to begin")]
+    Late(Duration),
+    /// It goes on, and no interval comes.
+    #[error("nothing is measured any more")]
+    Silent,
 }
+
+/// What is said once it is measured: the session, when the clock began, and what ends it.
+type Begun = (Session, Instant, Stop);
 
 impl Recorder {
     /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
@@ -53,69 +57,40 @@ impl Recorder {
     pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
     /// Starts it, for so many cgroups and with intervals of such a length, and waits until it measures.
-    pub(crate) fn start(cgroups: u32, interval: Duration) -> io::Result<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+    pub(crate) fn start(cgroups: u32, interval: Duration) -> Result<Self, RecorderError> {
         // As the user would have it is not as it has to be here.
-        command.args([
-            "--config",
-            "/dev/null",
-            "record",
-            "--group-by",
-            "scheduler",
-            "--interval",
-            &format!("{}ms", interval.as_millis()),
-            "--max-cgroups",
-            &cgroups.to_string(),
-        ]);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl-C is for whoever started it, which ends it then.
-        command.process_group(0);
-        let mut child = command.spawn()?;
-        let (sender, lines) = channel();
-        if let Some(stdout) = child.stdout.take() {
-            thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    let Ok(line) = serde_json::from_str(&line) else { break };
-                    if sender.send((Instant::now(), line)).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        let mut this = Self { child, lines, session: Session::default(), origin: Origin::default() };
-        match this.lines.recv_timeout(Self::PATIENCE) {
-            Ok((_, Line::Header { session, .. })) => {
-                this.session = session;
-                Ok(this)
+        let options = LiveOptions {
+            interval,
+            duration: None,
+            group_by: GroupBy::Scheduler,
+            max_cgroups: cgroups,
+            load_credit_time: Duration::from_nanos(LoadCredits::TIME_CONSTANT.0),
+            wishes: Wishes::default(),
+            btf: None,
+            clock_only: false,
+        };
+        Self::of(move || live_since(options), Self::PATIENCE)
+    }
+
+    fn of(
+        start: impl FnOnce() -> Result<(Stream, Instant), SourceError> + Send + 'static,
+        patience: Duration,
+    ) -> Result<Self, RecorderError> {
+        let (begins, begun) = channel();
+        let (sender, intervals) = channel();
+        let run = move || match start() {
+            Ok((stream, began)) => pass_on(stream, began, &begins, &sender),
+            // Nobody may wait any more.
+            Err(error) => drop(begins.send(Err(error))),
+        };
+        thread::Builder::new().name("recorder".to_owned()).spawn(run).map_err(RecorderError::Thread)?;
+        match begun.recv_timeout(patience) {
+            Ok(begun) => {
+                let (session, began, stop) = begun?;
+                Ok(Self { session, began, intervals, stop })
             }
-            _ => Err(io::Error::other(this.last_words())),
-        }
-    }
-
-    /// Does it still run?
-    pub(crate) fn is_there(&mut self) -> io::Result<()> {
-        match self.child.try_wait()? {
-            None => Ok(()),
-            Some(_) => Err(io::Error::other(self.last_words())),
-        }
-    }
-
-    /// Why no interval has come for long.
-    pub(crate) fn why_silent(&mut self) -> io::Error {
-        match self.is_there() {
-            Ok(()) => io::Error::other("lagstop record writes nothing any more"),
-            Err(error) => error,
-        }
-    }
-
-    /// Ends it. Gives what it said was wrong.
-    fn last_words(&mut self) -> String {
-        let _ = self.child.kill();
-        let mut said = String::new();
-        self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
-        match said.trim() {
-            "" => "lagstop record did not start to measure".to_owned(),
-            said => said.trim_start_matches("lagstop: ").to_owned(),
+            Err(RecvTimeoutError::Timeout) => Err(RecorderError::Late(patience)),
+            Err(RecvTimeoutError::Disconnected) => Err(SourceError::Died.into()),
         }
     }
 
@@ -125,128 +100,108 @@ impl Recorder {
     }
 
     /// The next interval, and when that was. `None` where none comes within `patience`.
-    pub(crate) fn next(&mut self, patience: Duration) -> Option<(Range<Instant>, Interval)> {
-        let until = Instant::now() + patience;
-        loop {
-            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok((came, Line::Interval(interval))) => {
-                    return Some((self.origin.times(came, &interval), *interval));
-                }
-                Ok(_) => {}
-                Err(_) => return None,
+    pub(crate) fn next(&self, patience: Duration) -> Result<Option<(Range<Instant>, Interval)>, RecorderError> {
+        match self.intervals.recv_timeout(patience) {
+            Ok(interval) => {
+                let interval = interval?;
+                let [start, duration] = [interval.start_ns, interval.duration_ns].map(|ns| Duration::from_nanos(ns.0));
+                Ok(Some((self.began + start..self.began + start + duration, interval)))
             }
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(SourceError::Died.into()),
         }
     }
 }
 
+/// Waits until nothing is attached any more: what is measured next, or runs then, is to have none of it.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        end(&mut self.child, Self::LAST_READING);
+        self.stop.stop();
+        let until = Instant::now() + Self::LAST_READING;
+        while self.intervals.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
     }
 }
 
-/// Ends a process as Ctrl-C does; for good where it does not end in time, or cannot because it is stopped.
-fn end(child: &mut Child, patience: Duration) {
-    /// Time for the kernel to end what was killed. Where it takes longer, whoever waits here ends no sooner than that.
-    const UNTIL_DEAD: Duration = Duration::from_secs(2);
-    // The number of one that was waited for may be another's by now. Until then it is its own: nobody else waits for it.
-    if has_ended(child, Duration::ZERO) {
+/// Passes on what a stream gives, so that it never waits for whoever is to take it: its intervals would get longer.
+fn pass_on(
+    stream: Stream,
+    began: Instant,
+    begins: &Sender<Result<Begun, SourceError>>,
+    sender: &Sender<Result<Interval, SourceError>>,
+) {
+    let Stream { session, mut intervals, stop, .. } = stream;
+    // Dropped where nobody waits any more, the stream ends.
+    if begins.send(Ok((session, began, stop))).is_err() {
         return;
     }
-    let _ = kill_process(Pid::from_child(child), Signal::INT);
-    if !has_ended(child, patience) {
-        // Sends nothing to one that was waited for.
-        let _ = child.kill();
-        has_ended(child, UNTIL_DEAD);
-    }
-}
-
-/// Waits so long for it to end, unless it is stopped. One that cannot be waited for counts as ended.
-fn has_ended(child: &mut Child, patience: Duration) -> bool {
-    const STEP: Duration = Duration::from_millis(10);
-    let until = Instant::now() + patience;
-    loop {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return true;
+    while let Some(interval) = intervals.blocking_recv() {
+        if sender.send(interval).is_err() {
+            return;
         }
-        if Instant::now() >= until || is_stopped(child.id()) {
-            return false;
-        }
-        thread::sleep(STEP);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use tokio::sync::mpsc;
 
     use super::*;
     use crate::model::Nanos;
 
-    /// A shell that has said that it is ready.
-    fn shell(script: &str) -> Child {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).stdout(Stdio::piped());
-        // A shell cannot trap what whoever runs the tests ignores.
-        let heed = || {
-            // SAFETY: one system call, with a signal and a disposition that there are.
-            unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
-            Ok(())
-        };
-        // SAFETY: it allocates nothing and takes no lock.
-        let mut child = unsafe { command.pre_exec(heed) }.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        child
+    const SHORT: Duration = Duration::from_millis(100);
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A stream of these, which goes on until it is stopped. Sets `is_over` when it has ended.
+    fn stream(all: Vec<Result<Interval, SourceError>>, is_over: &Arc<AtomicBool>) -> Stream {
+        let (sender, intervals) = mpsc::channel(1);
+        let (stop, stopped) = Stop::new();
+        let is_over = Arc::clone(is_over);
+        thread::spawn(move || {
+            all.into_iter().for_each(|interval| sender.blocking_send(interval).unwrap());
+            let _ = stopped.recv();
+            thread::sleep(SHORT);
+            is_over.store(true, Ordering::SeqCst);
+        });
+        Stream { session: Session::default(), intervals, stop, looks: None }
     }
 
     #[test]
-    fn one_that_can_ends_by_itself() {
-        let mut child = shell("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done");
-        end(&mut child, Duration::from_secs(20));
-        assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(7));
-    }
-
-    #[test]
-    fn one_that_is_stopped_or_does_not_want_to_is_killed() {
-        for (script, patience) in [
-            ("trap '' INT; echo ready; kill -STOP $$; sleep 60", Duration::from_secs(60)),
-            ("trap '' INT; echo ready; while :; do sleep 0.05; done", Duration::from_millis(200)),
-        ] {
-            let mut child = shell(script);
-            let began = Instant::now();
-            end(&mut child, patience);
-            assert_eq!(child.try_wait().unwrap().unwrap().signal(), Some(libc::SIGKILL), "{script}");
-            assert!(began.elapsed() < Duration::from_secs(30), "{script}");
+    fn when_an_interval_was_does_not_depend_on_when_it_is_taken() {
+        let (began, is_over) = (Instant::now(), Arc::default());
+        let second =
+            |n| Interval { start_ns: Nanos(n * Nanos::SECOND.0), duration_ns: Nanos::SECOND, ..Interval::default() };
+        let given = stream((0..20).map(|n| Ok(second(n))).collect(), &is_over);
+        let recorder = Recorder::of(move || Ok((given, began)), LONG).unwrap();
+        for n in 0..20 {
+            let (times, interval) = recorder.next(LONG).unwrap().unwrap();
+            let starts = began + Duration::from_secs(n);
+            assert_eq!((times, interval), (starts..starts + Duration::from_secs(1), second(n)));
         }
-    }
-
-    /// Whoever has its number now is somebody else.
-    #[test]
-    fn one_that_was_waited_for_gets_no_signal() {
-        let mut child = Command::new("true").spawn().unwrap();
-        child.wait().unwrap();
-        let began = Instant::now();
-        end(&mut child, Duration::from_secs(60));
-        assert!(began.elapsed() < Duration::from_secs(30));
+        assert!(recorder.next(Duration::ZERO).unwrap().is_none(), "it goes on");
+        drop(recorder);
+        assert!(is_over.load(Ordering::SeqCst), "its end is waited for");
     }
 
     #[test]
-    fn when_an_interval_was_does_not_depend_on_when_it_came() {
-        let began = Instant::now();
-        let ms = Duration::from_millis;
-        let mut origin = Origin::default();
-        // Seconds, of which each comes so much later than it ended.
-        let mut times = |second: u64, late: u64| {
-            let interval =
-                Interval { start_ns: Nanos(second * 1_000_000_000), duration_ns: Nanos::SECOND, ..Interval::default() };
-            let times = origin.times(began + ms((second + 1) * 1_000 + late), &interval);
-            assert_eq!(times.end - times.start, Duration::from_secs(1));
-            times.start - began
+    fn why_nothing_is_measured_is_said() {
+        let why = |start: Result<Recorder, RecorderError>| start.unwrap_err().to_string();
+        let refused = why(Recorder::of(|| Err(crate::kernel::KernelError::UserNamespace.into()), LONG));
+        assert!(refused.contains("user namespace"), "{refused}");
+        let for_ever = || loop {
+            thread::park();
         };
-        assert_eq!(times(0, 40), ms(40), "nothing is known yet");
-        assert_eq!(times(1, 3), ms(1_003));
-        assert_eq!(times(2, 700), ms(2_003), "it was held up on the way");
+        let late = why(Recorder::of(for_ever, SHORT));
+        assert_eq!(late, "nothing was measured 100ms after it was to begin");
+        let given = stream(vec![Ok(Interval::default()), Err(SourceError::Died)], &Arc::default());
+        let recorder = Recorder::of(move || Ok((given, Instant::now())), LONG).unwrap();
+        assert!(recorder.next(LONG).unwrap().is_some());
+        assert!(matches!(recorder.next(LONG), Err(RecorderError::Source(SourceError::Died))));
+        let fault = Recorder::of(|| panic!("a fault of lagstop's own, as the test wants it"), LONG);
+        assert!(matches!(fault, Err(RecorderError::Source(SourceError::Died))));
     }
 }

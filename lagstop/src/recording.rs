@@ -5,6 +5,7 @@ mod chunk;
 mod copy;
 mod cut;
 mod epoch;
+pub(crate) mod histogram;
 mod line;
 mod merge;
 mod packed;

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use crate::{
     diagnosis::{Limit, Rule, Thresholds},
     metrics::{self, About},
-    model::{Counter, CounterUnit, CpuTotals, FileCounters, ListenerTotals, Totals},
+    model::{
+        Counter, CounterUnit, CpuTotals, FileCounters, HostTimes, Idle, ListenerTotals, Lost, OwnCost, Pressure, Totals,
+    },
     top,
     units::Unit,
 };
@@ -17,7 +19,6 @@ pub struct Table {
     pub markdown: String,
 }
 
-/// All of them.
 pub fn tables() -> Vec<Table> {
     let table = |name: &str, markdown: String| Table { name: name.to_owned(), markdown };
     let mut all = vec![
@@ -26,6 +27,11 @@ pub fn tables() -> Vec<Table> {
         table("totals", counters(&Totals::COUNTERS)),
         table("file counters", counters(&FileCounters::COUNTERS)),
         table("CPU totals", counters(&CpuTotals::COUNTERS)),
+        table("host times", counters(&HostTimes::COUNTERS)),
+        table("own cost", counters(&OwnCost::COUNTERS)),
+        table("idle", counters(&Idle::COUNTERS)),
+        table("pressure", counters(&Pressure::COUNTERS)),
+        table("lost", counters(&Lost::COUNTERS)),
         table("listener totals", counters(&ListenerTotals::COUNTERS)),
         table("metrics of the host", metrics(About::Host)),
         table("metrics of cgroups", metrics(About::Cgroups)),
@@ -49,7 +55,7 @@ fn rows(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
 
 fn columns() -> String {
     let row = |(name, meaning): (&str, &str)| vec![format!("`{name}`"), meaning.to_owned()];
-    rows("name | what it says", top::Settings::column_names().map(row))
+    rows("name | what it says", top::TopSettings::column_names().map(row))
 }
 
 fn counters(counters: &[Counter]) -> String {

@@ -6,7 +6,6 @@
 //! of TLS. The server has a thread of its own, so that nothing of this can hold up a reading. All else on the host goes first,
 //! and it may do nothing but read the files that say who is let in.
 
-mod bodies;
 mod chunks;
 mod connections;
 mod negotiation;
@@ -14,6 +13,7 @@ mod pace;
 mod pages;
 mod passwords;
 mod peer;
+mod response_cache;
 mod security;
 mod web_config;
 
@@ -27,20 +27,21 @@ use std::{
 
 use tokio::sync::{oneshot, watch};
 
-pub use connections::Limits;
+pub use connections::ConnectionLimits;
+pub use passwords::NoRandomNumbers;
 pub use security::{Reloaded, Security};
-pub use web_config::WebConfigError;
 #[doc(hidden)]
 pub use web_config::check_web_config;
+pub use web_config::{Mistake, WebConfigError};
 
 use self::pages::Site;
-use crate::{kernel::Capabilities, metrics::Snapshot};
+use crate::{kernel::Capabilities, metrics::MetricsSnapshot};
 
 /// A snapshot, and when it was made.
 #[derive(Clone, Debug)]
 pub struct Published {
     /// What is served.
-    pub snapshot: Arc<Snapshot>,
+    pub snapshot: Arc<MetricsSnapshot>,
     /// When its last interval ended.
     pub at: Instant,
 }
@@ -50,9 +51,9 @@ pub type Publisher = watch::Sender<Option<Published>>;
 
 /// How to serve.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct ServeOptions {
     /// What connections may take.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
     /// How old a snapshot may be for the server to call itself ready.
     pub fresh_for: Duration,
     /// How old it is where reading hangs, and lagstop has to be started anew.
@@ -82,7 +83,7 @@ impl Server {
         listener: TcpListener,
         security: Security,
         published: watch::Receiver<Option<Published>>,
-        options: Options,
+        options: ServeOptions,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         listener.set_nonblocking(true)?;

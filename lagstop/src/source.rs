@@ -16,6 +16,7 @@ use thiserror::Error;
 use tokio::sync::mpsc;
 
 pub use files::{FilesOptions, files};
+pub(crate) use live::live_since;
 pub use live::{LiveOptions, live, live_as_nobody};
 pub use looks::Looks;
 pub use recorded::recorded;

@@ -8,12 +8,12 @@ mod app;
 mod batch;
 mod column;
 mod error;
-mod figure;
 mod filter;
 mod frame;
 mod input;
 mod keymap;
 mod listeners;
+mod quantity;
 mod rows;
 mod screen;
 mod settings;
@@ -25,6 +25,7 @@ mod text;
 mod theme;
 mod timeline;
 mod view;
+mod waits;
 mod watch;
 
 use std::{
@@ -32,11 +33,11 @@ use std::{
     time::Duration,
 };
 
-pub use app::{App, Outcome};
+pub use app::{App, KeyOutcome};
 pub use batch::{Batch, print};
 pub use error::TopError;
 pub use keymap::{Key, markdown as key_table};
-pub use settings::Settings;
+pub use settings::TopSettings;
 
 use crate::{
     model::{CloserLook, Nanos},
@@ -61,7 +62,7 @@ pub fn check_terminal() -> Result<(), TopError> {
 ///
 /// # Errors
 /// When stdin or stdout is no terminal, when the terminal fails, or with the error that ended the stream.
-pub async fn run(stream: Stream, settings: &Settings) -> Result<(), TopError> {
+pub async fn run(stream: Stream, settings: &TopSettings) -> Result<(), TopError> {
     let app = App::live(&stream.session, settings);
     on_screen(app, Some(stream)).await
 }
@@ -70,7 +71,7 @@ pub async fn run(stream: Stream, settings: &Settings) -> Result<(), TopError> {
 ///
 /// # Errors
 /// When stdin or stdout is no terminal, when the terminal fails, or when the recording cannot be read.
-pub async fn replay(recording: Reader, settings: &Settings) -> Result<(), TopError> {
+pub async fn replay(recording: Reader, settings: &TopSettings) -> Result<(), TopError> {
     let app = App::replay(recording, settings)?;
     on_screen(app, None).await
 }
@@ -122,9 +123,9 @@ async fn show(
                 Event::Key(key) => {
                     lull = Instant::now() + LULL;
                     match app.on_key(key)? {
-                        Outcome::Quit => return Ok(()),
-                        Outcome::Suspend => suspend = Some(true),
-                        Outcome::Redraw | Outcome::Ignored => {}
+                        KeyOutcome::Quit => return Ok(()),
+                        KeyOutcome::Suspend => suspend = Some(true),
+                        KeyOutcome::Redraw | KeyOutcome::Ignored => {}
                     }
                 }
                 Event::Resize => {}

@@ -1,11 +1,13 @@
 //! Quantities with their units, and how people write them. Sums and differences end where numbers do, and are called
 //! `saturating_…`.
 
+mod moment;
 mod quantities;
 mod unit;
 mod words;
 
+pub(crate) use moment::Moment;
 pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
 pub use unit::{Unit, Value};
-pub use words::{count, ending, number, percent, plural, points, quoted, sentence, times};
+pub use words::{count, ending, number, percent, plural, points, quoted, sentence, signed_percent, times};

@@ -5,7 +5,7 @@
 use std::{path::Path, process::Command};
 
 use lagstop::{
-    model::{Cgroup, CgroupId, Host, Idle, Interval, Nanos, Session, Totals},
+    model::{Cgroup, CgroupId, Host, HostTimes, Idle, Interval, Nanos, Session, Totals},
     recording::{Footer, Line, SCHEMA, Writer},
 };
 use tempfile::{NamedTempFile, TempDir};
@@ -38,7 +38,12 @@ fn recording(started_at: &str, cost: u64, footer: bool) -> NamedTempFile {
             start_ns: Nanos(seq * Nanos::SECOND.0),
             duration_ns: Nanos::SECOND,
             switch_cost_way: Some("tracepoints".into()),
-            host: Host { totals, idle, busy_ns: Nanos(300_000_000), idle_ns: Nanos(700_000_000), ..Host::default() },
+            host: Host {
+                totals,
+                idle,
+                times: HostTimes { busy_ns: Nanos(300_000_000), idle_ns: Nanos(700_000_000), steal_ns: None },
+                ..Host::default()
+            },
             cgroups: cgroups.collect(),
             ..Interval::default()
         };

@@ -13,7 +13,7 @@ use clap::Args;
 use lagstop::{
     recording::{ReadError, Reader},
     reference::{self, Table},
-    top::{App, Key, Settings, TopError},
+    top::{App, Key, TopError, TopSettings},
 };
 use ratatui::{Terminal, backend::TestBackend};
 
@@ -119,7 +119,7 @@ fn read(path: &Path) -> Result<String, DocsError> {
 
 /// The screen near the end of the recording, with the pane of alerts.
 fn picture(recording: &Path) -> Result<String, DocsError> {
-    let mut app = App::replay(Reader::open(recording)?, &Settings::default())?;
+    let mut app = App::replay(Reader::open(recording)?, &TopSettings::default())?;
     for key in [']'; 8].into_iter().chain(['a']) {
         app.on_key(Key::Char(key))?;
     }

@@ -7,8 +7,11 @@ mod target;
 
 use std::{
     fs, io,
+    num::NonZero,
+    panic::resume_unwind,
     path::{Path, PathBuf},
     process::Command,
+    thread,
 };
 
 use clap::Args;
@@ -29,7 +32,7 @@ pub(crate) struct Arguments {
     /// Run this one alone
     #[arg(long)]
     target: Option<Target>,
-    /// How long, over all targets
+    /// How long, over all targets; as many of them as there are processors run at a time
     #[arg(long, default_value_t = 60)]
     seconds: u64,
     /// How often, over all targets, however long that takes
@@ -97,14 +100,22 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Fu
     }
     let targets = arguments.target.map_or_else(|| Target::ALL.to_vec(), |target| vec![target]);
     let programs = build::build(workspace)?;
-    let mut all = Vec::with_capacity(targets.len());
-    for &target in &targets {
-        let until = match arguments.executions {
-            Some(executions) => Until::Executions(target.share(executions, &targets)),
-            None => Until::Seconds(arguments.seconds.div_ceil(targets.len() as u64).max(1)),
-        };
-        all.push((target, fuzz(workspace, &programs, target, until)?));
-    }
+    let until = |target: Target| match arguments.executions {
+        Some(executions) => Until::Executions(target.share(executions, &targets)),
+        None => Until::Seconds(arguments.seconds.div_ceil(targets.len() as u64).max(1)),
+    };
+    // Each has one thread.
+    let at_a_time = thread::available_parallelism().map_or(1, NonZero::get);
+    let every_nth = |first: usize| {
+        let these = targets.iter().skip(first).step_by(at_a_time);
+        these.map(|&target| Ok((target, fuzz(workspace, &programs, target, until(target))?))).collect()
+    };
+    let done: Result<Vec<Vec<(Target, Done)>>, FuzzError> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_a_time).map(|first| scope.spawn(move || every_nth(first))).collect();
+        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    let mut all = done?.concat();
+    all.sort_by_key(|(done, _)| targets.iter().position(|target| target == done));
     println!("\nWithout a finding:");
     for (target, Done { executions, peak_mib }) in &all {
         println!("{:>12} {executions:>12} executions, {peak_mib:>4} MiB at most", target.name());
@@ -134,5 +145,9 @@ fn fuzz(workspace: &Workspace, programs: &Path, target: Target, until: Until) ->
         .args(["-print_final_stats=1", "-print_funcs=0", "-verbosity=0"])
         // The first takes what is new.
         .args([found, fuzz.join("corpus").join(target.name())]);
-    run::run(&mut command).map_err(|source| FuzzError::Found { target: target.name(), source, artifacts })
+    run::run(target.name(), &mut command).map_err(|source| FuzzError::Found {
+        target: target.name(),
+        source,
+        artifacts,
+    })
 }

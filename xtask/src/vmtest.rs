@@ -28,7 +28,7 @@ use std::{
 
 use error::Error;
 use guest_binaries::GuestBinaries;
-use initramfs::Settings;
+use initramfs::GuestSettings;
 use matrix::{Arch, Kernel, Run};
 use results::{Event, Outcome};
 use store::{Stored, directory};
@@ -75,8 +75,8 @@ pub(crate) struct Arguments {
     /// Only live tests whose names contain this
     #[arg(long, value_name = "TEST", default_value = "")]
     filter: String,
-    /// Virtual machines at a time; each keeps one of the host's processors busy. As many as there are processors, unless
-    /// given
+    /// Virtual machines at a time. Each keeps one of the host's processors busy, but for when it waits: one more than there
+    /// are, unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
     /// How long a virtual machine may take
@@ -128,8 +128,8 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
         tried
     };
     let mut tried: Vec<Tried> = thread::scope(|scope| {
-        let processors = || thread::available_parallelism().map_or(1, NonZero::get);
-        let jobs = arguments.jobs.map_or_else(processors, usize::from).min(runs.len());
+        let one_more = || thread::available_parallelism().map_or(1, NonZero::get) + 1;
+        let jobs = arguments.jobs.map_or_else(one_more, usize::from).min(runs.len());
         let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
     });
@@ -220,7 +220,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     let kernel = dir.join("vmlinuz");
     package::unpack(&run.kernel.package.fetch(&package::cache())?, "*/vmlinuz*", &kernel)?;
     let modules = modules(run.kernel, &dir)?;
-    let settings = Settings {
+    let settings = GuestSettings {
         layout: run.layout,
         port: guest.arch.results_port(),
         filter: &arguments.filter,

@@ -1,112 +1,79 @@
 //! End of `__schedule()`, or of a function that called it, run by the task that was switched to, or by the one that was
 //! kept.
 
-use aya_ebpf::{
-    helpers::bpf_ktime_get_ns,
-    macros::{fexit, kprobe},
-    programs::{FExitContext, ProbeContext},
-};
 use lagstop_ebpf::CpuState;
 
-use super::tracepoint;
+use super::hooks::hooks;
 use crate::{
-    atomic,
-    kernel::{Arguments, Task, constant},
-    maps::CPU,
-    spells, spread,
+    distributions,
+    kernel::{Context, Task, constant, now},
+    maps::this_cpu,
+    rows::totals_of,
+    shared::{Shared, field},
+    stints,
 };
 
-// A task that was just forked comes here from `schedule_tail`: its switch was seen on this CPU like any other.
-tracepoint!("sched_exit_tp": exit, exit_raw => left_at_tracepoint);
+hooks!(left:
+    // A task that was just forked comes here from `schedule_tail`: its switch was seen on this CPU like any other.
+    tp_btf "sched_exit_tp" => exit,
+    raw_tp "sched_exit_tp" => exit_raw,
+    fexit "schedule" => schedule_exit,
+    fexit "schedule_idle" => schedule_idle_exit,
+    fexit "preempt_schedule_irq" => preempt_exit,
+    // Where a new task begins.
+    fexit "schedule_tail" => schedule_tail_exit,
+    // The last step of every switch.
+    kprobe "finish_task_switch" => finish_kprobe,
+);
 
+/// Interrupts are on: what a program in an interrupt adds to is added to atomically, or while `settle` stays away.
 #[inline(always)]
-fn left_at_tracepoint(_: Arguments) {
-    left();
-}
-
-/// `schedule()`
-#[fexit(function = "schedule")]
-pub(crate) fn schedule_exit(_: FExitContext) -> i32 {
-    left();
-    0
-}
-
-/// `schedule_idle()`
-#[fexit(function = "schedule_idle")]
-pub(crate) fn schedule_idle_exit(_: FExitContext) -> i32 {
-    left();
-    0
-}
-
-/// `preempt_schedule_irq()`
-#[fexit(function = "preempt_schedule_irq")]
-pub(crate) fn preempt_exit(_: FExitContext) -> i32 {
-    left();
-    0
-}
-
-/// `schedule_tail()`, where a new task begins.
-#[fexit(function = "schedule_tail")]
-pub(crate) fn schedule_tail_exit(_: FExitContext) -> i32 {
-    left();
-    0
-}
-
-/// `finish_task_switch()`, the last step of every switch.
-#[kprobe(function = "finish_task_switch")]
-pub(crate) fn finish_kprobe(_: ProbeContext) -> u32 {
-    left();
-    0
-}
-
-/// Interrupts are on: another program's fields may not be touched but atomically.
-#[inline(always)]
-fn left() {
-    // SAFETY: takes no arguments. First, so that what comes after is not measured.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let Some(cpu) = CPU.get_ptr_mut(0) else { return };
-    // SAFETY: this CPU's own value: a program stays on its CPU.
-    let cpu = unsafe { &mut *cpu };
+fn left(_: Context) {
+    // First, so that what comes after is not measured.
+    let now = now();
+    let Some(cpu) = this_cpu() else { return };
     if constant!(SETTINGS.clock_only) != 0 {
-        cpu.switch_ns = now;
+        field!(cpu.switch_ns).set(now);
         return;
     }
     let current = Task::current();
-    if cpu.task != current.address() {
-        // Where this can be preempted, whoever comes next takes up.
+    if field!(cpu.task).get() != current.address() {
+        // Where this can be preempted, the next switch resyncs.
         if constant!(SETTINGS.is_preemptible) == 0 {
-            spells::take_up(cpu, current, now);
+            stints::resync_at_exit(cpu, current, now);
         }
-    } else if let Some(totals) = spells::totals_of(cpu.row as u32) {
+    } else if let Some(totals) = totals_of(field!(cpu.row).get() as u32) {
         // Where this can be preempted, another call may have come and gone since `now` was read: its stamps are later.
-        let (call, switch_ns, entry_ns) = (cpu.call, cpu.switch_ns, cpu.entry_ns);
+        let call = field!(cpu.call).get();
+        let switch_ns = field!(cpu.switch_ns).get();
+        let entry_ns = field!(cpu.entry_ns).get();
         if call == CpuState::CALL_SWITCHED && switch_ns <= now {
             let swap = now - switch_ns;
-            add(&mut totals.swap_ns, swap);
-            add(&mut cpu.totals.swap_ns, swap);
-            if cpu.is_pick_known != 0
-                && let Some(distributions) = spread::of(cpu, cpu.previous_row as u32)
+            add(field!(totals.swap_ns), swap);
+            add(field!(cpu.totals.swap_ns), swap);
+            if field!(cpu.is_pick_known).get() != 0
+                && let Some(distributions) = distributions::of(cpu, field!(cpu.previous_row).get() as u32)
             {
-                spread::count(&mut distributions.switch_cost, cpu.pick_ns + swap);
+                distributions::count(field!(distributions.switch_cost), field!(cpu.pick_ns).get() + swap);
             }
         } else if call == CpuState::CALL_ENTERED && entry_ns <= now {
             let kept = now - entry_ns;
-            add(&mut totals.kept_calls, 1);
-            add(&mut totals.kept_ns, kept);
-            add(&mut totals.pick_ns, kept);
-            add(&mut cpu.totals.kept_calls, 1);
-            add(&mut cpu.totals.pick_ns, kept);
+            add(field!(totals.kept_calls), 1);
+            add(field!(totals.kept_ns), kept);
+            add(field!(totals.pick_ns), kept);
+            add(field!(cpu.totals.kept_calls), 1);
+            add(field!(cpu.totals.pick_ns), kept);
         }
     }
-    cpu.call = CpuState::CALL_NONE;
+    field!(cpu.call).set(CpuState::CALL_NONE);
 }
 
 /// Adds to what only this program adds to, or none that could interrupt it.
 #[inline(always)]
-fn add(figure: &mut u64, amount: u64) {
+fn add(figure: Shared<u64>, amount: u64) {
     if constant!(SETTINGS.is_preemptible) != 0 {
-        atomic::add(figure, amount);
+        figure.add(amount);
     } else {
-        *figure += amount;
+        figure.add_nonatomic(amount);
     }
 }

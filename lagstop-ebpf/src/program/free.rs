@@ -1,14 +1,14 @@
 //! A task is freed: it will not get the CPU again.
 
-use super::tracepoint;
-use crate::{acceptors, kernel::Arguments, tasks};
+use super::hooks::hooks;
+use crate::{acceptors, kernel::Context, tasks};
 
-tracepoint!("sched_process_free": free, free_raw => freed);
+hooks!(freed: tp_btf "sched_process_free" => free, raw_tp "sched_process_free" => free_raw);
 
 /// `sched_process_free(struct task_struct *p)`
 #[inline(always)]
-fn freed(arguments: Arguments) {
-    let task = arguments.task(0);
+fn freed(context: Context) {
+    let task = context.task(0);
     tasks::forget(task);
     acceptors::forget(task);
 }

@@ -1,9 +1,13 @@
 //! Books the time of the task that is running now. User space runs this on every CPU before it reads, so that a task
 //! that has not been switched away for long is in the figures all the same.
 
-use aya_ebpf::helpers::bpf_ktime_get_ns;
-
-use crate::{kernel::Task, maps::CPU, rows::Membership, spells};
+use crate::{
+    kernel::{Task, now},
+    maps::this_cpu,
+    rows::{Membership, totals_of},
+    shared::field,
+    stints,
+};
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
 /// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date. Gives
@@ -14,37 +18,36 @@ use crate::{kernel::Task, maps::CPU, rows::Membership, spells};
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "raw_tp/lagstop_settle")]
 pub(crate) fn settle(arguments: *const u64) -> i32 {
-    // SAFETY: takes no arguments.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let Some(cpu) = CPU.get_ptr_mut(0) else { return 0 };
-    // SAFETY: this CPU's own value; what else writes to the same fields has interrupts off.
-    let cpu = unsafe { &mut *cpu };
+    let now = now();
+    let Some(cpu) = this_cpu() else { return 0 };
     let current = Task::current();
     // SAFETY: user space passes them, and the verifier checks the bounds.
     let [epoch, has_free_rows, restart] = unsafe { [*arguments, *arguments.add(1), *arguments.add(2)] };
     if restart != 0 {
-        cpu.task = 0;
+        field!(cpu.task).set(0);
     }
     if has_free_rows != 0 {
-        cpu.rows_full = 0;
+        field!(cpu.rows_full).set(0);
     }
-    let is_known = cpu.task == current.address();
-    if cpu.task == 0 || is_known {
+    let task = field!(cpu.task).get();
+    let is_known = task == current.address();
+    if task == 0 || is_known {
         // Looked up anew, so that no address is trusted for longer than an interval.
-        cpu.group = 0;
+        field!(cpu.group).set(0);
         let of = Membership::of_running(cpu, current);
         if !is_known {
-            spells::begin(cpu, current, of, now);
-        } else if let Some(totals) = spells::totals_of(of.row) {
-            spells::count_thread(cpu, totals, of.row, current);
-            spells::book(cpu, totals, of.row, current.seen().runtime_ns, now);
-            spells::count_if_other(cpu, of.row);
-            spells::belongs(cpu, of);
+            stints::begin(cpu, current, of, now);
+        } else if let Some(totals) = totals_of(of.row) {
+            stints::count_thread(cpu, totals, of.row, current);
+            stints::book(cpu, totals, of.row, current.seen().runtime_ns, now);
+            stints::count_if_other(cpu, of.row);
+            stints::set_membership(cpu, of);
         }
     }
-    // Else a switch that was not shown is not over yet, and will be taken up at its end.
+    // Else a switch that was not shown is not over yet: its end resyncs.
 
-    cpu.epoch = epoch;
-    cpu.tasks_full = 0;
-    if epoch == 0 { current.tgid() as i32 } else { cpu.claims as i32 }
+    field!(cpu.epoch).set(epoch);
+    field!(cpu.tasks_full).set(0);
+    field!(cpu.pairs_full).set(0);
+    if epoch == 0 { current.tgid() as i32 } else { field!(cpu.rows_allocated).get() as i32 }
 }

@@ -1,75 +1,82 @@
 //! The switch itself: `sched_switch`, in `__schedule()` after the next task was picked, with interrupts off.
 
-use aya_ebpf::helpers::bpf_ktime_get_ns;
 use lagstop_ebpf::{COST_NONE, COST_WHOLE, CpuState, Lost, ROW_IDLE};
 
-use super::tracepoint;
+use super::hooks::hooks;
 use crate::{
-    kernel::{Arguments, constant},
-    maps::CPU,
-    rows::Membership,
-    spells::{self, Arrival},
+    blame,
+    kernel::{self, Context, constant},
+    maps::this_cpu,
+    rows::{Membership, totals_of},
+    shared::{Shared, field},
+    stints,
+    waits::{self, Arrival},
 };
 
-tracepoint!("sched_switch": switch, switch_raw => switched);
+hooks!(switched: tp_btf "sched_switch" => switch, raw_tp "sched_switch" => switch_raw);
 
 /// `sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)`
 #[inline(always)]
-fn switched(arguments: Arguments) {
-    // SAFETY: takes no arguments.
-    let now = unsafe { bpf_ktime_get_ns() };
-    let Some(cpu) = CPU.get_ptr_mut(0) else { return };
-    // SAFETY: this CPU's own value; interrupts are off.
-    let cpu = unsafe { &mut *cpu };
+fn switched(context: Context) {
+    let now = kernel::now();
+    let Some(cpu) = this_cpu() else { return };
     if constant!(SETTINGS.clock_only) != 0 {
-        cpu.switch_ns = now;
+        field!(cpu.switch_ns).set(now);
         return;
     }
-    let prev = arguments.task(1);
-    let next = arguments.task(2);
+    let prev = context.task(1);
+    let next = context.task(2);
 
-    if cpu.task != prev.address() {
-        spells::begin_late(cpu, prev, now);
+    let is_resynced = field!(cpu.task).get() != prev.address();
+    if is_resynced {
+        stints::resync_at_switch(cpu, prev, now);
     }
     let left = Membership::of_running(cpu, prev);
     if constant!(SETTINGS.switch_cost) != COST_NONE {
-        note_pick(cpu, arguments.number(0) != 0, now);
+        note_pick(cpu, context.number(0) != 0, now);
     }
-    cpu.previous_row = u64::from(left.row);
-    if let Some(totals) = spells::totals_of(left.row) {
-        spells::count_thread(cpu, totals, left.row, prev);
-        let departure = spells::end(cpu, totals, left.row, prev.seen(), now);
-        spells::note_departure(cpu, prev, departure, now);
-        totals.pick_ns += cpu.pick_ns;
-        let taken = spells::take_on(cpu, next, Arrival::Coming, now);
-        // Going idle crosses nothing: nobody else's task comes.
+    field!(cpu.previous_row).set(u64::from(left.row));
+    if let Some(totals) = totals_of(left.row) {
+        stints::count_thread(cpu, totals, left.row, prev);
+        let departure = stints::sched_out(cpu, totals, left.row, prev.seen(), now);
+        waits::depart(cpu, prev, departure, now);
+        field!(totals.pick_ns).add_nonatomic(field!(cpu.pick_ns).get());
+        if constant!(SETTINGS.blame) != 0 {
+            blame::log(cpu, blame::who_ran(prev, left, is_resynced), blame::clock(prev, next));
+        }
+        let taken = stints::sched_in(cpu, next, Arrival::Coming, now, true);
+        // A switch to or from idle is not cross-cgroup.
         let both_are_tasks = left.row != ROW_IDLE && taken.row != ROW_IDLE;
-        totals.cross_cgroup_switches += u64::from(both_are_tasks && left.cgroup != taken.cgroup);
+        let is_cross = both_are_tasks && left.cgroup != taken.cgroup;
+        field!(totals.cross_cgroup_switches).add_nonatomic(u64::from(is_cross));
     }
     if constant!(SETTINGS.switch_cost) != COST_NONE {
-        cpu.call = CpuState::CALL_SWITCHED;
+        field!(cpu.call).set(CpuState::CALL_SWITCHED);
         // Read again, so that the time spent here is not in the swap cost.
-        // SAFETY: takes no arguments.
-        cpu.switch_ns = unsafe { bpf_ktime_get_ns() };
+        field!(cpu.switch_ns).set(kernel::now());
     }
 }
 
 /// Takes the time from entry to `now`, where the entry was seen: not that of an earlier call, which was preempted before
 /// it could say so, or kept the running task unseen.
 #[inline(always)]
-fn note_pick(cpu: &mut CpuState, is_preemption: bool, now: u64) {
-    if cpu.call == CpuState::CALL_SWITCHED && constant!(SETTINGS.switch_cost) == COST_WHOLE {
-        cpu.totals.lost[Lost::Exits as usize] += 1;
+fn note_pick(cpu: Shared<CpuState>, is_preemption: bool, now: u64) {
+    let call = field!(cpu.call).get();
+    if call == CpuState::CALL_SWITCHED && constant!(SETTINGS.switch_cost) == COST_WHOLE {
+        field!(cpu.totals.lost[Lost::Exits as usize]).add_nonatomic(1);
     }
-    // Preemption passes the functions by that are hooked where kept calls are not seen.
+    // Where kept calls are not seen, a preemption bypasses the hooked functions: the entry on record may be that of an
+    // earlier call, which kept the task.
     let may_be_of_a_kept_call = constant!(SETTINGS.sees_kept) == 0 && is_preemption;
-    if cpu.call == CpuState::CALL_ENTERED && cpu.entry_ns >= cpu.switch_ns && !may_be_of_a_kept_call {
-        cpu.pick_ns = now.wrapping_sub(cpu.entry_ns);
-        cpu.is_pick_known = 1;
-        cpu.totals.pick_ns += cpu.pick_ns;
+    let entry_ns = field!(cpu.entry_ns).get();
+    if call == CpuState::CALL_ENTERED && entry_ns >= field!(cpu.switch_ns).get() && !may_be_of_a_kept_call {
+        let pick_ns = now.wrapping_sub(entry_ns);
+        field!(cpu.pick_ns).set(pick_ns);
+        field!(cpu.is_pick_known).set(1);
+        field!(cpu.totals.pick_ns).add_nonatomic(pick_ns);
     } else {
-        cpu.pick_ns = 0;
-        cpu.is_pick_known = 0;
-        cpu.totals.lost[Lost::Entries as usize] += 1;
+        field!(cpu.pick_ns).set(0);
+        field!(cpu.is_pick_known).set(0);
+        field!(cpu.totals.lost[Lost::Entries as usize]).add_nonatomic(1);
     }
 }

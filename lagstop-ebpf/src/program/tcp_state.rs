@@ -1,15 +1,15 @@
 //! A TCP socket changes state. Runs in softirq for connections that come in, so the running task
 //! has nothing to do with it.
 
-use aya_ebpf::{EbpfContext, helpers::bpf_ktime_get_ns, macros::fentry, programs::FEntryContext};
 use bytemuck::Zeroable;
 use lagstop_ebpf::{ListenerKey, ListenerTotals, Lost, Pending};
 
-use super::tracepoint;
+use super::hooks::hooks;
 use crate::{
-    atomic,
-    kernel::{Arguments, Pointer, constant, probe_field, probe_read},
-    maps::{CPU, LISTENERS, PENDING},
+    kernel::{Context, Pointer, constant, now, probe_field, probe_read},
+    lost::lose,
+    maps::{LISTENERS, PENDING},
+    shared::{Lookup, Shared, field},
 };
 
 const TCP_ESTABLISHED: i32 = 1;
@@ -17,22 +17,22 @@ const TCP_SYN_RECV: i32 = 3;
 const TCP_CLOSE: i32 = 7;
 const AF_INET6: u16 = 10;
 
-tracepoint!("inet_sock_set_state": tcp_state, tcp_state_raw => changed_at_tracepoint);
+hooks!(at_tracepoint: tp_btf "inet_sock_set_state" => tcp_state, raw_tp "inet_sock_set_state" => tcp_state_raw);
 
 /// `inet_sock_set_state(const struct sock *sk, int oldstate, int newstate)`
 #[inline(always)]
-fn changed_at_tracepoint(arguments: Arguments) {
-    changed(arguments.pointer(0), arguments.number(1), arguments.number(2));
+fn at_tracepoint(context: Context) {
+    changed(context.pointer(0), context.number(1), context.number(2));
 }
 
-/// Entry of `tcp_set_state(struct sock *sk, int state)`: the old state is still there.
-#[fentry(function = "tcp_set_state")]
-pub(crate) fn tcp_set_state(ctx: FEntryContext) -> i32 {
-    let arguments = Arguments::typed(ctx.as_ptr());
-    let sock = arguments.pointer(0);
+hooks!(at_function: fentry "tcp_set_state" => tcp_set_state);
+
+/// `tcp_set_state(struct sock *sk, int state)`: at its entry the old state is still there.
+#[inline(always)]
+fn at_function(context: Context) {
+    let sock = context.pointer(0);
     let old: u8 = probe_read(sock.wrapping_add(constant!(OFFSETS.sk_state) as usize)).unwrap_or(0);
-    changed(sock, i32::from(old), arguments.number(1));
-    0
+    changed(sock, i32::from(old), context.number(1));
 }
 
 /// Only `SYN_RECV → ESTABLISHED` is somebody connecting to us; `SYN_SENT → ESTABLISHED` is us connecting to somebody.
@@ -63,13 +63,11 @@ fn established(sock: Pointer) {
         return;
     }
     let listener = listener_of(sock);
-    // SAFETY: takes no arguments.
-    let since_ns = unsafe { bpf_ktime_get_ns() };
-    if PENDING.insert(sock as u64, Pending { since_ns, listener }, 0).is_err() {
+    if PENDING.insert(sock as u64, Pending { since_ns: now(), listener }, 0).is_err() {
         lose(Lost::Connections);
     }
-    match totals_of(&listener) {
-        Some(totals) => atomic::add(&mut totals.established, 1),
+    match listener_totals(&listener) {
+        Some(totals) => field!(totals.established).add(1),
         None => lose(Lost::Listeners),
     }
 }
@@ -78,43 +76,30 @@ fn established(sock: Pointer) {
 #[inline(always)]
 fn closed(sock: Pointer) {
     let Some(pending) = take_pending(sock) else { return };
-    if let Some(totals) = totals_of(&pending.listener) {
-        atomic::add(&mut totals.abandoned, 1);
+    if let Some(totals) = listener_totals(&pending.listener) {
+        field!(totals.abandoned).add(1);
     }
 }
 
 /// Takes `sock` out of the connections that wait.
 #[inline(always)]
 pub(crate) fn take_pending(sock: Pointer) -> Option<Pending> {
-    // SAFETY: copied at once, and a waiting socket is touched by one party at a time: closed or accepted.
-    let pending = unsafe { PENDING.get(sock as u64) }.copied()?;
+    // A waiting socket is touched by one party at a time: closed or accepted.
+    let pending = PENDING.shared(sock as u64)?.copy();
     // Whoever removes it counts it.
     PENDING.remove(sock as u64).is_ok().then_some(pending)
 }
 
 /// The totals of `listener`, new where there are none. `None` when the table is full.
 #[inline(always)]
-pub(crate) fn totals_of(listener: &ListenerKey) -> Option<&'static mut ListenerTotals> {
+pub(crate) fn listener_totals(listener: &ListenerKey) -> Option<Shared<ListenerTotals>> {
     const BPF_NOEXIST: u64 = 1;
-    if let Some(totals) = LISTENERS.get_ptr_mut(listener) {
-        // SAFETY: a value of the map, only added to atomically.
-        return Some(unsafe { &mut *totals });
+    if let Some(totals) = LISTENERS.shared(listener) {
+        return Some(totals);
     }
-    // SAFETY: takes no arguments.
-    let made_ns = unsafe { bpf_ktime_get_ns() };
-    let new = ListenerTotals { made_ns, ..ListenerTotals::zeroed() };
+    let new = ListenerTotals { made_ns: now(), ..ListenerTotals::zeroed() };
     let _ = LISTENERS.insert(listener, new, BPF_NOEXIST);
-    // SAFETY: as above.
-    LISTENERS.get_ptr_mut(listener).map(|totals| unsafe { &mut *totals })
-}
-
-/// Counts something that could not be measured.
-#[inline(always)]
-pub(crate) fn lose(what: Lost) {
-    if let Some(cpu) = CPU.get_ptr_mut(0) {
-        // SAFETY: this CPU's own value; atomic, as an interrupt may come between.
-        atomic::add(unsafe { &mut (*cpu).totals.lost[what as usize] }, 1);
-    }
+    LISTENERS.shared(listener)
 }
 
 /// The local address and network namespace of `sock`.

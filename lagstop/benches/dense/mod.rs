@@ -3,8 +3,8 @@
 use std::{fs, net::Ipv4Addr, sync::Arc};
 
 use lagstop::model::{
-    Bucket, Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals,
-    Nanos, Place, Session, Tasks, Totals,
+    Bucket, Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Host, HostTimes, Interval, Level, Listener,
+    ListenerTotals, Nanos, Place, Session, Tasks, Totals, WaitBehind,
 };
 use lagstop_ebpf::bucket_of;
 
@@ -73,8 +73,11 @@ impl DenseHost {
             host: Host {
                 totals,
                 cpus_online: self.cpus.into(),
-                busy_ns: Nanos(u64::from(self.cpus) * 900_000_000),
-                idle_ns: Nanos(u64::from(self.cpus) * 100_000_000),
+                times: HostTimes {
+                    busy_ns: Nanos(u64::from(self.cpus) * 900_000_000),
+                    idle_ns: Nanos(u64::from(self.cpus) * 100_000_000),
+                    steal_ns: None,
+                },
                 ..Host::default()
             },
             cgroups,
@@ -90,6 +93,18 @@ impl DenseHost {
         let voluntary = random.below(switches);
         let cpu = Nanos(1_000_000 + random.below(40_000_000));
         let wait = Nanos(random.below(60_000_000));
+        // Mostly behind others, some dozens of them; and a little for other reasons.
+        let part = |of: u64, random: &mut Random| Nanos(random.below(wait.0 / of + 1));
+        let [itself, kernel, idle, elsewhere] = [8, 16, 64, 16].map(|of| part(of, random));
+        let causes: Nanos = [itself, kernel, idle, elsewhere].into_iter().sum();
+        let others = wait.saturating_sub(causes);
+        let culprits = self.names.len() as u64;
+        let one = |nth: u64, random: &mut Random| {
+            let us = random.below(others.0 / (6 + 2 * nth) / 1_000 + 1);
+            WaitBehind { id: CgroupId(1_000 + random.below(culprits)), wait_ns: Nanos(us * 1_000) }
+        };
+        let mut waits_behind: Vec<WaitBehind> = (0..WaitBehind::NAMED as u64).map(|nth| one(nth, random)).collect();
+        waits_behind.sort_by_key(|one| std::cmp::Reverse(one.wait_ns));
         let (path, name) = &self.names[n];
         Cgroup {
             id: CgroupId(1_000 + n as u64),
@@ -111,12 +126,20 @@ impl DenseHost {
                 pick_function_ns: Some(Nanos(switches * (500 + random.below(800)))),
                 runq_waits: Some(switches),
                 runq_wait_ns: Some(wait),
+                wait_behind_ns: Some(others),
+                wait_self_ns: Some(itself),
+                wait_kernel_ns: Some(kernel),
+                wait_idle_ns: Some(idle),
+                wait_throttled_ns: Some(Nanos(0)),
+                wait_elsewhere_ns: Some(elsewhere),
+                wait_unknown_ns: Some(Nanos(0)),
                 migrations: Some(random.below(6)),
                 migrations_cross_llc: Some(random.below(2)),
                 migrations_cross_numa: Some(0),
                 accepts: Some(0),
                 accept_wait_ns: Some(Nanos(0)),
             },
+            waits_behind,
             runnable_load: Some(Tasks(cpu.saturating_add(wait).cores(Nanos::SECOND).0)),
             load_credit: Some(Tasks(random.below(100_000) as f64 / 1e6)),
             switch_cost: Some(random.durations(switches, Nanos(4_000))),

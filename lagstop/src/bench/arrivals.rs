@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use super::{Settings, Trace, Workload};
+use super::{BenchSettings, Trace, Workload};
 use crate::random::Random;
 
 /// Bands of equally many functions that ask for ever more (paper, Fig. 2), and how many times as much as the one before.
@@ -24,7 +24,7 @@ pub struct Demand {
 }
 
 /// What each of so many functions asks for.
-pub fn demands(settings: &Settings, functions: u32) -> Vec<Demand> {
+pub fn demands(settings: &BenchSettings, functions: u32) -> Vec<Demand> {
     let count = functions as usize;
     let mean = settings.demand / settings.work.as_secs_f64();
     let rates: Vec<f64> = match settings.workload {
@@ -134,8 +134,8 @@ mod tests {
 
     use super::*;
 
-    fn settings(workload: Workload) -> Settings {
-        Settings {
+    fn settings(workload: Workload) -> BenchSettings {
+        BenchSettings {
             workload,
             densities: vec![1],
             policies: Vec::new(),
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn rates(settings: &Settings, functions: u32) -> Vec<f64> {
+    fn rates(settings: &BenchSettings, functions: u32) -> Vec<f64> {
         demands(settings, functions).into_iter().map(|demand| demand.rate.unwrap()).collect()
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Demand, Settings, Speed, Trace, Workload};
+use super::{BenchSettings, Demand, Speed, Trace, Workload};
 
 /// What a function is told to do, as a line of JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub struct Assignment {
 
 impl Assignment {
     /// That of the function with this number.
-    pub fn new(settings: &Settings, function: u32, demand: Demand, speed: Speed, at_once: u32) -> Self {
+    pub fn new(settings: &BenchSettings, function: u32, demand: Demand, speed: Speed, at_once: u32) -> Self {
         let traces = &settings.traces;
         Self {
             function,

@@ -16,8 +16,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Assignment, Settings, Speed, Tally, moment::Moment};
-use crate::model::Nanos;
+use super::{Assignment, BenchSettings, Speed, Tally};
+use crate::{model::Nanos, units::Moment};
 
 /// Said when it is ready.
 pub const READY: &str = "ready";
@@ -95,7 +95,7 @@ impl Function {
 
     /// When requests of the last moment have had their time, too.
     fn closes(&self) -> Instant {
-        self.ends + Settings::IN_TIME
+        self.ends + BenchSettings::IN_TIME
     }
 
     /// Works for so much CPU time. Gives whether it is done.
@@ -112,7 +112,7 @@ impl Function {
         let mut tally = lock(&self.tally);
         tally.offered += 1;
         tally.unfinished += u64::from(!is_served);
-        tally.in_time += u64::from(is_served && latency <= Settings::IN_TIME);
+        tally.in_time += u64::from(is_served && latency <= BenchSettings::IN_TIME);
         tally.latencies.add(Nanos(latency.as_nanos() as u64));
     }
 
@@ -152,7 +152,7 @@ mod tests {
             latency_target: Duration::from_millis(100),
             warm_up: Duration::from_millis(100),
             duration: Duration::from_millis(1_400),
-            at_once: Settings::MOST_AT_ONCE,
+            at_once: BenchSettings::MOST_AT_ONCE,
         }
     }
 

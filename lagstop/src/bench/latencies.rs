@@ -2,14 +2,10 @@
 
 use std::fmt;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Deserializer, Serializer, V2DeflateSerializer},
-};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize, de, ser};
 
-use crate::model::Nanos;
+use crate::{model::Nanos, recording::histogram};
 
 /// How long requests took, to three digits.
 #[derive(Clone, PartialEq)]
@@ -61,18 +57,13 @@ impl Latencies {
 /// As HdrHistogram's V2 compressed encoding of microseconds, in base64.
 impl Serialize for Latencies {
     fn serialize<S: ser::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.0, &mut bytes).map_err(ser::Error::custom)?;
-        serializer.serialize_str(&STANDARD.encode(bytes))
+        serializer.serialize_str(&histogram::encode(&self.0).map_err(ser::Error::custom)?)
     }
 }
 
 impl<'de> Deserialize<'de> for Latencies {
     fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let bytes = STANDARD.decode(String::deserialize(deserializer)?).map_err(de::Error::custom)?;
-        let read: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut bytes.as_slice())
-            .map_err(|error| de::Error::custom(format!("{error:?}")))?;
+        let read = histogram::decode(&String::deserialize(deserializer)?).map_err(de::Error::custom)?;
         let mut latencies = Self::default();
         latencies.0.add(&read).map_err(de::Error::custom)?;
         Ok(latencies)

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Latencies, Settings, Tally, Workload};
+use super::{BenchSettings, Latencies, Tally, Workload};
 use crate::{
     model::{self, Nanos},
     trial::Policy,
@@ -15,7 +15,7 @@ pub struct Bench {
     /// Version of this form.
     pub schema: &'static str,
     /// Where.
-    pub host: Host,
+    pub host: BenchHost,
     /// How requests came.
     pub workload: Workload,
     /// What they were drawn with.
@@ -51,7 +51,7 @@ pub struct Missing {
 
 /// Where it ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Host {
+pub struct BenchHost {
     /// Its name.
     pub hostname: String,
     /// Its kernel.
@@ -88,9 +88,9 @@ pub struct Point {
     /// How long all of them took.
     pub latency: Latency,
     /// Functions that ask for less than the mean. `None` in closed loops, where all ask alike.
-    pub light: Option<Side>,
+    pub light: Option<BenchSide>,
     /// The other functions.
-    pub heavy: Option<Side>,
+    pub heavy: Option<BenchSide>,
     /// Scheduling overhead, as a share of the time of all CPUs. `None` is not measured, here and below.
     pub overhead: Option<f64>,
     /// Mean pick cost of a switch, in nanoseconds.
@@ -112,7 +112,7 @@ pub struct Point {
 
 /// What became of some of the functions.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
-pub struct Side {
+pub struct BenchSide {
     /// How many they are.
     pub functions: u32,
     /// Requests that came.
@@ -147,7 +147,7 @@ impl Bench {
     pub const SCHEMA: &'static str = "lagstop.bench/1";
 
     /// One without runs, yet.
-    pub fn new(settings: &Settings, host: Host) -> Self {
+    pub fn new(settings: &BenchSettings, host: BenchHost) -> Self {
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
         let is_closed = settings.workload.is_closed();
         Self {
@@ -158,7 +158,7 @@ impl Bench {
             work_ms: ms(settings.work),
             demand: (settings.workload == Workload::Azure && settings.traces.is_empty()).then_some(settings.demand),
             latency_target_ms: is_closed.then(|| ms(settings.latency_target)),
-            in_time_ms: ms(Settings::IN_TIME),
+            in_time_ms: ms(BenchSettings::IN_TIME),
             depth: settings.depth,
             points: Vec::new(),
             missing: Vec::new(),
@@ -187,7 +187,7 @@ impl Point {
             functions,
             policy: None,
             round,
-            at_once: Settings::MOST_AT_ONCE,
+            at_once: BenchSettings::MOST_AT_ONCE,
             seconds,
             offered: tally.offered,
             in_time: tally.in_time,

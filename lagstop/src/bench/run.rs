@@ -15,15 +15,16 @@ use std::{
 use thiserror::Error;
 
 use super::{
-    Assignment, Bench, Demand, Host, Latency, Missing, Point, Settings, Speed, Tally, at_once, demands, function,
-    leavings::PURPOSE, moment::Moment, point::Side,
+    Assignment, Bench, BenchHost, BenchSettings, Demand, Latency, Missing, Point, Speed, Tally, at_once,
+    cleanup::PURPOSE, demands, function, point::BenchSide, resource_limits::raise_limit_of_files,
 };
 use crate::{
     display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
-    recorder::Recorder,
-    trial::{Change, Dynamic, Group, Kernel, Made, Policy, Sides},
+    recorder::{Recorder, RecorderError},
+    trial::{Change, Dynamic, Group, Kernel, Made, Policy, PolicyError, Sides},
+    units::Moment,
 };
 
 /// What ends a benchmark before its time.
@@ -32,7 +33,6 @@ pub enum BenchError {
     /// Cgroups cannot be made.
     #[error("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(source))]
     Cgroup {
-        /// Where.
         path: String,
         /// What the system said.
         source: io::Error,
@@ -54,7 +54,6 @@ pub enum BenchError {
     /// A function cannot be started, or ended before its time.
     #[error("function {function} {what}: {}", plain(source))]
     Function {
-        /// Which one.
         function: u32,
         /// What it did not do.
         what: &'static str,
@@ -62,21 +61,28 @@ pub enum BenchError {
         source: io::Error,
     },
     /// The host cannot be measured.
-    #[error("the host cannot be measured: {}", plain(.0))]
-    Recorder(io::Error),
+    #[error("the host cannot be measured: {0}")]
+    Recorder(#[source] RecorderError),
     /// The recorder did not get to run while it mattered.
     #[error("no interval was measured from its beginning to its end: the host is too busy for such a short --duration")]
     NoInterval,
     /// A change to scheduling cannot be made.
-    #[error("{policy} cannot be tried: {why}")]
-    Policy {
-        /// Which.
-        policy: Policy,
-        why: String,
-    },
+    #[error("{policy} cannot be tried: {source}")]
+    Policy { policy: Policy, source: Untried },
     /// It was asked to stop.
     #[error("stopped: nothing is left of it")]
     Stopped,
+}
+
+/// Why a change to scheduling cannot be made.
+#[derive(Debug, Error)]
+pub enum Untried {
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("{change}: changed by somebody else to {now}")]
+    Changed { change: Box<Change>, now: String },
+    #[error("{change}: {}", plain(source))]
+    Refused { change: Box<Change>, source: io::Error },
 }
 
 impl BenchError {
@@ -105,16 +111,17 @@ pub struct Progress {
 /// # Errors
 /// See [`BenchError`], where not a single run was finished. Nothing is left of it then.
 pub fn run(
-    settings: &Settings,
+    settings: &BenchSettings,
     hierarchy: &Hierarchy,
-    host: Host,
+    host: BenchHost,
     progress: &mut dyn FnMut(Progress),
     stop: &Arc<AtomicBool>,
 ) -> Result<Bench, BenchError> {
+    raise_limit_of_files();
     let speed = Speed::calibrate();
     let cpus = host.cpus;
     let mut bench = Bench::new(settings, host);
-    let each = settings.warm_up + settings.duration + Settings::IN_TIME;
+    let each = settings.warm_up + settings.duration + BenchSettings::IN_TIME;
     let plan = plan(settings);
     let kernel = Kernel::here(hierarchy.clone());
     let mut wrong = None;
@@ -161,7 +168,7 @@ pub fn run(
 }
 
 /// Round, density and policy of each run: policies take turns, so that what changes on its own is shared by all of them.
-fn plan(settings: &Settings) -> Vec<(u32, u32, Option<Policy>)> {
+fn plan(settings: &BenchSettings) -> Vec<(u32, u32, Option<Policy>)> {
     let none = [None];
     let policies = if settings.policies.is_empty() { &none[..] } else { &settings.policies[..] };
     let mut plan = Vec::new();
@@ -195,7 +202,7 @@ struct Function {
 
 impl Deployment {
     fn put_up(
-        settings: &Settings,
+        settings: &BenchSettings,
         hierarchy: &Hierarchy,
         functions: u32,
         speed: Speed,
@@ -278,7 +285,7 @@ impl Deployment {
     /// Lets them run, and measures.
     fn measure(
         mut self,
-        settings: &Settings,
+        settings: &BenchSettings,
         policy: Option<Policy>,
         kernel: &Kernel,
         tell: &mut dyn FnMut(Duration),
@@ -287,11 +294,12 @@ impl Deployment {
         self.refuse_when_stopped()?;
         // Whatever else runs has its cgroups, too.
         let interval = interval(settings.duration);
-        let mut recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
+        let recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
         let sides = self.sides();
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
-            let changes = policy.changes(&sides, kernel).map_err(|why| BenchError::Policy { policy, why })?;
+            let changes = policy.changes(&sides, kernel);
+            let changes = changes.map_err(|source| BenchError::Policy { policy, source: source.into() })?;
             make(policy, changes)?;
         }
         let started = Instant::now();
@@ -313,13 +321,10 @@ impl Deployment {
         }
         let ends = begins + settings.duration;
         let mut intervals = Vec::new();
-        while Instant::now() < ends + Settings::IN_TIME {
+        while Instant::now() < ends + BenchSettings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
-            let Some((times, interval)) = recorder.next(STEP) else {
-                recorder.is_there().map_err(BenchError::Recorder)?;
-                continue;
-            };
+            let Some((times, interval)) = recorder.next(STEP).map_err(BenchError::Recorder)? else { continue };
             if let Some(policy) = policy {
                 let mut changes = policy.newcomers(&sides, kernel);
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
@@ -343,7 +348,7 @@ impl Deployment {
         Ok(self.point(settings, &tallies, &intervals))
     }
 
-    fn point(&self, settings: &Settings, tallies: &[Tally], intervals: &[Interval]) -> Point {
+    fn point(&self, settings: &BenchSettings, tallies: &[Tally], intervals: &[Interval]) -> Point {
         let mut host = model::Host::default();
         if let Some((first, others)) = intervals.split_first() {
             host = first.host.clone();
@@ -371,7 +376,7 @@ impl Deployment {
         Sides { light: of(true), heavy: of(false) }.sorted()
     }
 
-    fn side(&self, is_light: bool, tallies: &[Tally], intervals: &[Interval]) -> Side {
+    fn side(&self, is_light: bool, tallies: &[Tally], intervals: &[Interval]) -> BenchSide {
         let mut sum = Tally::default();
         let mut ids = HashSet::new();
         for (function, tally) in self.functions.iter().zip(tallies).filter(|(it, _)| it.demand.is_light == is_light) {
@@ -386,7 +391,7 @@ impl Deployment {
             wait = wait.zip(cgroup.totals.runq_wait_ns).map(|(sum, more)| sum.saturating_add(more));
         }
         let mean = |sum: Nanos| if time > 0.0 { sum.seconds() / time } else { 0.0 };
-        Side {
+        BenchSide {
             functions: u32::try_from(ids.len()).unwrap_or(u32::MAX),
             offered: sum.offered,
             latency: Latency::from(&sum.latencies),
@@ -399,12 +404,14 @@ impl Deployment {
 /// Makes changes. There is nothing to undo: the cgroups go, and what is in them.
 fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
     for change in changes {
-        let why = match change.make() {
+        let made = change.make();
+        let change = Box::new(change);
+        let source = match made {
             Ok(Made::Yes) => continue,
-            Ok(Made::No(now)) => format!("{change}: changed by somebody else to {now}"),
-            Err(error) => format!("{change}: {}", plain(&error)),
+            Ok(Made::No(now)) => Untried::Changed { change, now },
+            Err(source) => Untried::Refused { change, source },
         };
-        return Err(BenchError::Policy { policy, why });
+        return Err(BenchError::Policy { policy, source });
     }
     Ok(())
 }

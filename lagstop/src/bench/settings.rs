@@ -44,7 +44,7 @@ impl Workload {
 
 /// How to run it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct BenchSettings {
     /// How requests come.
     pub workload: Workload,
     /// Functions per CPU, one run each.
@@ -74,7 +74,7 @@ pub struct Settings {
     pub traces: Vec<super::Trace>,
 }
 
-impl Settings {
+impl BenchSettings {
     /// A request counts as served in time up to here (paper, §3.1).
     pub const IN_TIME: Duration = Duration::from_secs(1);
     /// Requests that a function works on at once, at most; the others wait in it.

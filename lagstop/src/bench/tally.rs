@@ -7,9 +7,8 @@ use super::Latencies;
 /// What a function got done of the requests that came while it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Requests that came.
     pub offered: u64,
-    /// Of those, the ones that were served within [`Settings::IN_TIME`](super::Settings::IN_TIME).
+    /// Of those, the ones that were served within [`BenchSettings::IN_TIME`](super::BenchSettings::IN_TIME).
     pub in_time: u64,
     /// Of those, the ones that were not served by the end. Their latency counts as far as it had come.
     pub unfinished: u64,

@@ -15,7 +15,6 @@ pub enum TraceError {
     /// It cannot be read.
     #[error("{path} cannot be read: {source}")]
     Read {
-        /// The file.
         path: String,
         /// What is wrong with it.
         source: csv::Error,
@@ -23,7 +22,6 @@ pub enum TraceError {
     /// A row says something else.
     #[error("{path}, row {row}: {why}. Rows are second,concurrency, such as 17,3; the seconds ascend")]
     Row {
-        /// The file.
         path: String,
         /// Which row, from 1 on.
         row: usize,

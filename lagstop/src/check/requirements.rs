@@ -2,6 +2,7 @@
 
 use super::{Requirement, State, Trial};
 use crate::{
+    display::plain,
     host::{Seen, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
 };
@@ -219,7 +220,7 @@ fn cgroups(surroundings: &Surroundings) -> Requirement {
         Ok(seen) => satisfied(NAME, format!("version {} at {}", seen.version, seen.mount)),
         Err(why) => missed(
             NAME,
-            why.clone(),
+            why.to_string(),
             EVERYTHING,
             &["in a container: -v /sys/fs/cgroup:/sys/fs/cgroup:ro --cgroupns host"],
         ),
@@ -326,7 +327,7 @@ fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
         Ok(()) => satisfied(NAME, "the kernel lists listening sockets"),
         Err(why) => missed(
             NAME,
-            format!("listening sockets cannot be listed: {why}"),
+            format!("listening sockets cannot be listed: {}", plain(why)),
             "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
             &["modprobe tcp_diag", "a kernel with CONFIG_INET_DIAG"],
         ),
@@ -340,7 +341,7 @@ fn names_of_pods(surroundings: &Surroundings) -> Requirement {
         Some(Ok(())) => satisfied(NAME, "/var/log/containers"),
         Some(Err(why)) => missed(
             NAME,
-            format!("/var/log/containers: {why}"),
+            format!("/var/log/containers: {}", plain(why)),
             "names of pods and their containers: they are called by their ids",
             &[
                 "in a container: -v /var/log/containers:/var/log/containers:ro",

@@ -109,14 +109,14 @@ fn a_container_of_its_own_degrades() {
 #[test]
 fn a_kernel_that_lists_no_sockets_degrades() {
     let mut surroundings = surroundings();
-    surroundings.lists_listeners = Err("No such file or directory".to_owned());
+    surroundings.lists_listeners = Err(std::io::ErrorKind::NotFound.into());
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["socket diagnostics"]));
 }
 
 #[test]
 fn pods_without_names_degrade_and_a_host_without_pods_does_not() {
     let mut surroundings = surroundings();
-    surroundings.names_pods = Some(Err("No such file or directory".to_owned()));
+    surroundings.names_pods = Some(Err(std::io::ErrorKind::NotFound.into()));
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["names of pods"]));
     surroundings.names_pods = None;
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Full, vec![]));
@@ -133,7 +133,7 @@ fn each_essential_lack_is_unusable_and_has_a_remedy() {
         },
         |facts, _| facts.types = Types::Missing("there is none".to_owned()),
         |facts, _| facts.lockdown = Answer::Known("confidentiality".to_owned()),
-        |_, surroundings| surroundings.hierarchy = Err("not mounted".to_owned()),
+        |_, surroundings| surroundings.hierarchy = Err(crate::host::HostError::NoCgroups("v2")),
     ];
     for lack in lacks {
         let (mut facts, mut surroundings) = (facts(), surroundings());

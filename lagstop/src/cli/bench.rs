@@ -67,11 +67,11 @@ const NOT_ALL: u8 = 3;
 /// How a result is written to a file.
 type Render = fn(&Bench) -> Result<String, Failure>;
 
-fn here(hierarchy: &Hierarchy) -> bench::Host {
+fn here(hierarchy: &Hierarchy) -> bench::BenchHost {
     let uname = rustix::system::uname();
     let text = |name: &std::ffi::CStr| name.to_string_lossy().into_owned();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    bench::Host {
+    bench::BenchHost {
         hostname: text(uname.nodename()),
         kernel: text(uname.release()),
         cpus: u32::try_from(cpus).unwrap_or(u32::MAX),

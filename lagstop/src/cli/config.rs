@@ -2,15 +2,39 @@
 
 use std::{
     env, fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use serde::{Deserialize, Deserializer, de::Error as _};
+use thiserror::Error;
 
-use super::measure::{Grouping, interval, positive};
-use crate::{diagnosis::Thresholds, display::plain, top::Settings};
+use super::values::{Grouping, interval, positive};
+use crate::{diagnosis::Thresholds, display::plain, top::TopSettings};
+
+/// What is wrong with a configuration file.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    #[error("the configuration {} cannot be read: {}", path.display(), plain(source))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        source: io::Error,
+    },
+    #[error(
+        "{}{}: {}. docs/config.md has every key",
+        path.display(),
+        line.map(|line| format!(", line {line}")).unwrap_or_default(),
+        source.message().trim_end_matches('.')
+    )]
+    Toml {
+        /// The file.
+        path: PathBuf,
+        line: Option<usize>,
+        source: Box<toml::de::Error>,
+    },
+}
 
 /// How reading fails where there is no file of this user's.
 const IS_NOT_THERE: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
@@ -70,7 +94,7 @@ pub(super) struct TopConfig {
 /// A setting of the screen that can be wrong.
 pub(super) trait Setting {
     type Value;
-    fn set(value: &Self::Value, settings: &mut Settings) -> Result<(), String>;
+    fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), String>;
 }
 
 /// A value that was tried when it was read, so that the file's line is known where it is wrong.
@@ -78,7 +102,7 @@ pub(super) trait Setting {
 pub(super) struct Checked<S: Setting>(S::Value);
 
 impl<S: Setting> Checked<S> {
-    pub(super) fn apply(&self, settings: &mut Settings) -> Result<(), String> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), String> {
         S::set(&self.0, settings)
     }
 }
@@ -86,7 +110,7 @@ impl<S: Setting> Checked<S> {
 impl<'de, S: Setting<Value: Deserialize<'de>>> Deserialize<'de> for Checked<S> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = S::Value::deserialize(deserializer)?;
-        S::set(&value, &mut Settings::default()).map_err(D::Error::custom)?;
+        S::set(&value, &mut TopSettings::default()).map_err(D::Error::custom)?;
         Ok(Self(value))
     }
 }
@@ -99,7 +123,7 @@ macro_rules! settings {
 
         impl Setting for $name {
             type Value = $value;
-            fn set($given: &$value, $settings: &mut Settings) -> Result<(), String> {
+            fn set($given: &$value, $settings: &mut TopSettings) -> Result<(), String> {
                 $set
             }
         }
@@ -116,7 +140,7 @@ settings! {
 
 impl TopConfig {
     /// Sets what the file names.
-    pub(super) fn apply(&self, settings: &mut Settings) -> Result<(), String> {
+    pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), String> {
         self.view.as_ref().map_or(Ok(()), |view| view.apply(settings))?;
         self.columns.as_ref().map_or(Ok(()), |columns| columns.apply(settings))?;
         self.sort.as_ref().map_or(Ok(()), |sort| sort.apply(settings))?;
@@ -169,15 +193,15 @@ impl<'de> serde::de::DeserializeSeed<'de> for Threshold<'_> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Figure {
+        enum Literal {
             Whole(u64),
             Real(f64),
             Text(String),
         }
-        let text = match Figure::deserialize(deserializer)? {
-            Figure::Whole(value) => value.to_string(),
-            Figure::Real(value) => value.to_string(),
-            Figure::Text(text) => text,
+        let text = match Literal::deserialize(deserializer)? {
+            Literal::Whole(value) => value.to_string(),
+            Literal::Real(value) => value.to_string(),
+            Literal::Text(text) => text,
         };
         self.thresholds.set(self.name, &text).map_err(D::Error::custom)
     }
@@ -194,10 +218,10 @@ fn some_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Du
 impl Config {
     /// Reads `file`, or else the first that there is of the user's and the system's; without one everything is as it is
     /// by default.
-    pub(super) fn load(file: Option<&Path>) -> Result<Self, String> {
+    pub(super) fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         if let Some(file) = file {
-            let text = fs::read_to_string(file)
-                .map_err(|error| format!("the configuration {} cannot be read: {}", file.display(), plain(&error)))?;
+            let text = fs::read_to_string(file);
+            let text = text.map_err(|source| ConfigError::Read { path: file.to_owned(), source })?;
             return Self::parse(&text, file);
         }
         for file in places() {
@@ -205,26 +229,23 @@ impl Config {
                 Ok(text) => return Self::parse(&text, &file),
                 // Also where another user's home is still in the environment, which may not be looked into.
                 Err(error) if IS_NOT_THERE.contains(&error.kind()) => {}
-                Err(error) => {
-                    return Err(format!("the configuration {} cannot be read: {}", file.display(), plain(&error)));
-                }
+                Err(source) => return Err(ConfigError::Read { path: file, source }),
             }
         }
         Ok(Self::default())
     }
 
-    fn parse(text: &str, file: &Path) -> Result<Self, String> {
+    fn parse(text: &str, file: &Path) -> Result<Self, ConfigError> {
         toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let line = line.map_or_else(String::new, |line| format!(", line {line}"));
-            format!("{}{line}: {}. docs/config.md has every key", file.display(), error.message().trim_end_matches('.'))
+            ConfigError::Toml { path: file.to_owned(), line, source: Box::new(error) }
         })
     }
 }
 
 /// Is the text a configuration file? For whoever makes some up.
 #[doc(hidden)]
-pub fn check_config(text: &str) -> Result<(), String> {
+pub fn check_config(text: &str) -> Result<(), ConfigError> {
     Config::parse(text, Path::new(NAME)).map(drop)
 }
 
@@ -249,16 +270,16 @@ mod tests {
     }
 
     fn error(text: &str) -> String {
-        Config::parse(text, Path::new("config.toml")).unwrap_err()
+        Config::parse(text, Path::new("config.toml")).unwrap_err().to_string()
     }
 
     #[test]
     fn the_documented_file_says_what_is_so_without_it() {
         let config = Config::parse(example(), Path::new("docs/config.md")).unwrap();
-        let mut settings = Settings::default();
+        let mut settings = TopSettings::default();
         config.top.apply(&mut settings).unwrap();
         // `ascii` depends on the terminal.
-        assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
+        assert_eq!(format!("{settings:?}"), format!("{:?}", TopSettings::default()));
         assert_eq!(config.thresholds.0, Thresholds::default());
         assert_eq!(config.measure.interval, Some(Duration::from_secs(1)));
         assert_eq!(config.measure.max_cgroups.unwrap().0, crate::source::LiveOptions::DEFAULT_MAX_CGROUPS);
@@ -289,7 +310,7 @@ mod tests {
         for key in ["tree", "alerts", "ascii"] {
             assert!(DOCS.contains(&format!("`--no-{key}`")), "{key}");
         }
-        for (name, meaning) in Settings::column_names() {
+        for (name, meaning) in TopSettings::column_names() {
             assert!(DOCS.contains(&format!("| `{name}` | {meaning} |")), "{name}");
         }
     }

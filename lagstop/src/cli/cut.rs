@@ -9,6 +9,7 @@ use super::{
     Failure,
     output::WholeFile,
     progress::Progress,
+    values::glob,
     when::{When, when},
 };
 use crate::{
@@ -53,10 +54,6 @@ pub(super) struct Args {
     /// Overwrite the file if it exists
     #[arg(long)]
     force: bool,
-}
-
-fn glob(text: &str) -> Result<Glob, String> {
-    Glob::new(text).map_err(|error| format!("{}; * stands for anything, ? for one character", error.kind()))
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {

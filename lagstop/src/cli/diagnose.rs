@@ -13,13 +13,8 @@ use clap::{
 };
 
 use super::{
-    Failure, block_on,
-    config::Config,
-    listen,
-    measure::{MeasureArgs, positive},
-    progress::Progress,
-    say, terminal_options,
-    thresholds::ThresholdArgs,
+    Failure, block_on, config::Config, listen, measure::MeasureArgs, progress::Progress, say, terminal_options,
+    thresholds::ThresholdArgs, values::positive,
 };
 use crate::{
     diagnosis::{

@@ -8,9 +8,9 @@ use std::{
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, print, say, terminal_options};
+use super::{Failure, print, say, terminal_options, values::part};
 use crate::{
-    diff::{Settings, Side, compare},
+    diff::{DiffSettings, DiffSide, compare},
     display::display_name,
     recording::Reader,
     report::{diff::json, diff::text},
@@ -56,11 +56,11 @@ pub(super) struct Args {
     confidence: f64,
 
     /// How often to draw each recording anew; more make the intervals a little more exact
-    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().resamples, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = DiffSettings::default().resamples, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     resamples: u32,
 
     /// What the draws begin with: the same one gives the same answer
-    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().seed)]
+    #[arg(long, value_name = "NUMBER", default_value_t = DiffSettings::default().seed)]
     seed: u64,
 
     /// Exit with code 3 when this is so
@@ -89,7 +89,7 @@ const SHOWN: usize = 10;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let (before, after) = (read(&args.before)?, read(&args.after)?);
-    let settings = Settings { confidence: args.confidence, resamples: args.resamples, seed: args.seed };
+    let settings = DiffSettings { confidence: args.confidence, resamples: args.resamples, seed: args.seed };
     let mut comparison = compare(&before, &after, &settings);
     let most = args.cgroups.or_else(|| (args.format == Format::Text && !args.all).then_some(SHOWN));
     if let Some(most) = most {
@@ -107,13 +107,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Reads a recording, an interval at a time.
-fn read(path: &Path) -> Result<Side, Failure> {
+fn read(path: &Path) -> Result<DiffSide, Failure> {
     /// More often would only take time.
     const STEPS: usize = 100;
     let mut reader = Reader::open(path)?;
     let count = reader.len();
     let is_whole = reader.footer().is_some() && !reader.is_cut();
-    let mut side = Side::new(reader.session().clone(), count, is_whole);
+    let mut side = DiffSide::new(reader.session().clone(), count, is_whole);
     let progress = io::stderr().is_terminal();
     for n in 0..count {
         if progress && n % (count / STEPS).max(1) == 0 {
@@ -133,15 +133,9 @@ fn read(path: &Path) -> Result<Side, Failure> {
 fn confidence(text: &str) -> Result<f64, String> {
     const LEAST: f64 = 0.5;
     const MOST: f64 = 0.999;
-    let text = text.trim();
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    match share {
-        Ok(share) if (LEAST..=MOST).contains(&share) => Ok(share),
-        _ => Err(format!("it must be {LEAST} to {MOST}, as in 0.95 or 95%")),
-    }
+    part(text)
+        .filter(|share| (LEAST..=MOST).contains(share))
+        .ok_or_else(|| format!("it must be {LEAST} to {MOST}, as in 0.95 or 95%"))
 }
 
 #[cfg(test)]

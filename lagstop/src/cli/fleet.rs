@@ -1,25 +1,29 @@
 //! `lagstop fleet`
 
 use std::{
-    env, fs,
+    env, fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use clap::{Args as ClapArgs, ValueEnum};
+use thiserror::Error;
 
 use super::{
     Failure,
     headers::{header, headers_in},
-    measure::positive,
     print,
     progress::Progress,
     say, terminal_options,
+    values::{part, positive},
 };
 use crate::{
     display::plain,
-    fleet::{Analysis, Client, Connection, Matcher, Prediction, Selector, Settings, TlsFiles, Window, gather},
+    fleet::{
+        Analysis, Client, Connection, FleetSettings, Matcher, Prediction, Selector, TlsFiles, Window, WindowError,
+        gather,
+    },
     report::{
         fleet::{FleetReport, json, text},
         html,
@@ -95,11 +99,11 @@ pub(super) struct Args {
     lags_wait: f64,
 
     /// How many times to resample nodes and blocks of steps, for the confidence intervals
-    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().draws, value_parser = clap::value_parser!(u32).range(20..=10_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = FleetSettings::default().draws, value_parser = clap::value_parser!(u32).range(20..=10_000))]
     resamples: u32,
 
     /// What the draws begin with: the same one gives the same answer
-    #[arg(long, value_name = "NUMBER", default_value_t = Settings::default().seed)]
+    #[arg(long, value_name = "NUMBER", default_value_t = FleetSettings::default().seed)]
     seed: u64,
 
     /// A file with the token to show to the server
@@ -155,7 +159,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut progress = Progress::new("asking");
     let gathered = gather(&mut client, window, &selector, args.raw, &mut |done, all| progress.step(done, all))?;
     drop(progress);
-    let settings = Settings {
+    let settings = FleetSettings {
         wait_limit: args.p99.map(|wait| wait.as_secs_f64()),
         utilisation_limit: args.max_utilisation,
         prediction: Prediction { overhead: args.lags_overhead, wait: args.lags_wait },
@@ -173,7 +177,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn window(&self) -> Result<Window, String> {
+    fn window(&self) -> Result<Window, WindowError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let window = Window::new(self.at.unwrap_or(now), self.window, self.step)?;
         // Whole steps are the same for everybody who asks: servers keep their answers.
@@ -181,7 +185,7 @@ impl Args {
         Ok(Window { end, ..window })
     }
 
-    fn connection(&self) -> Result<Connection, String> {
+    fn connection(&self) -> Result<Connection, Failure> {
         let token = match &self.token_file {
             Some(path) => Some(token(path)?),
             None => env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
@@ -198,11 +202,19 @@ impl Args {
     }
 }
 
-fn token(path: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| format!("the token in {} cannot be read: {}", path.display(), plain(&error)))?;
+/// Why there is no token.
+#[derive(Debug, Error)]
+enum TokenError {
+    #[error("the token in {} cannot be read: {}", path.display(), plain(source))]
+    Read { path: PathBuf, source: io::Error },
+    #[error("there is no token in {}", .0.display())]
+    Empty(PathBuf),
+}
+
+fn token(path: &Path) -> Result<String, TokenError> {
+    let text = fs::read_to_string(path).map_err(|source| TokenError::Read { path: path.to_owned(), source })?;
     let token = text.trim();
-    if token.is_empty() { Err(format!("there is no token in {}", path.display())) } else { Ok(token.to_owned()) }
+    if token.is_empty() { Err(TokenError::Empty(path.to_owned())) } else { Ok(token.to_owned()) }
 }
 
 /// A point in time, in seconds since 1970.
@@ -213,15 +225,9 @@ fn moment(text: &str) -> Result<u64, String> {
 
 /// Between none and all, as in 0.8 or 80%.
 fn share(text: &str) -> Result<f64, String> {
-    let text = text.trim();
-    let share = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    match share {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("it must be 0 to 1, as in 0.8 or 80%".to_owned()),
-    }
+    part(text)
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "it must be 0 to 1, as in 0.8 or 80%".to_owned())
 }
 
 #[cfg(test)]

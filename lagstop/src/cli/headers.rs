@@ -1,6 +1,12 @@
 //! Headers for a server: in a file, one a line, for on the command line everybody on the host can read them.
 
-use std::{fs, io, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+
+use thiserror::Error;
 
 use super::say;
 use crate::display::plain;
@@ -11,16 +17,24 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
+/// Why there are no headers.
+#[derive(Debug, Error)]
+pub(super) enum HeadersError {
+    #[error("the headers in {} cannot be read: {}", path.display(), plain(source))]
+    Read { path: PathBuf, source: io::Error },
+    /// Not the line itself: it is a secret, most likely.
+    #[error("{}: line {line} is not a header: write it as NAME: VALUE", path.display())]
+    NoHeader { path: PathBuf, line: usize },
+    #[error("there is no header in {}", .0.display())]
+    Empty(PathBuf),
+}
+
 /// Those in a file, without empty lines and those that begin with #. Says so where others may read it.
-pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, String> {
-    let cannot = |error: io::Error| format!("the headers in {} cannot be read: {}", path.display(), plain(&error));
-    let text = fs::read_to_string(path).map_err(cannot)?;
-    let headers = parse(&text).map_err(|line| {
-        // Not the line itself: it is a secret, most likely.
-        format!("{}: line {line} is not a header: write it as NAME: VALUE", path.display())
-    })?;
+pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, HeadersError> {
+    let text = fs::read_to_string(path).map_err(|source| HeadersError::Read { path: path.to_owned(), source })?;
+    let headers = parse(&text).map_err(|line| HeadersError::NoHeader { path: path.to_owned(), line })?;
     if headers.is_empty() {
-        return Err(format!("there is no header in {}", path.display()));
+        return Err(HeadersError::Empty(path.to_owned()));
     }
     if fs::metadata(path).is_ok_and(|metadata| is_for_all(metadata.permissions().mode())) {
         say(format_args!("lagstop: everybody on this host can read {0}: run chmod o= {0}\n", path.display()));
@@ -61,10 +75,12 @@ mod tests {
         let two = read("# for the gateway\nAuthorization: Bearer a:b\n\nX-Scope-OrgID:team\n").unwrap();
         assert_eq!(two[0], ("Authorization".to_owned(), "Bearer a:b".to_owned()));
         assert_eq!(two[1], ("X-Scope-OrgID".to_owned(), "team".to_owned()));
-        let wrong = read("a: b\nhush\n").unwrap_err();
+        let wrong = read("a: b\nhush\n").unwrap_err().to_string();
         assert!(wrong.contains("line 2 is not a header") && !wrong.contains("hush"), "{wrong}");
-        assert!(read(": hush\n").is_err() && read("# nothing\n").unwrap_err().contains("there is no header"));
-        assert!(headers_in(&home.path().join("none")).unwrap_err().contains("No such file"));
+        assert!(
+            read(": hush\n").is_err() && read("# nothing\n").unwrap_err().to_string().contains("there is no header")
+        );
+        assert!(headers_in(&home.path().join("none")).unwrap_err().to_string().contains("No such file"));
     }
 
     #[test]

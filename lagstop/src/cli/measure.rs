@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde::Deserialize;
+use clap::Args;
 
-use super::{config::MeasureConfig, hooks::HookArgs};
+use super::{
+    config::MeasureConfig,
+    hooks::HookArgs,
+    values::{Grouping, interval, positive},
+};
 use crate::{
-    model::{GroupBy, LoadCredits},
+    model::LoadCredits,
     source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
 };
 
@@ -36,15 +39,6 @@ pub(super) struct MeasureArgs {
     /// Measure nothing: the programs only read the clock, for finding out what that costs
     #[arg(long, hide = true)]
     clock_only: bool,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Grouping {
-    /// The cgroup in whose run queues a task competes
-    Scheduler,
-    /// The cgroup v2 leaf
-    Leaf,
 }
 
 impl MeasureArgs {
@@ -101,52 +95,5 @@ impl MeasureArgs {
     }
 }
 
-impl From<Grouping> for GroupBy {
-    fn from(grouping: Grouping) -> Self {
-        match grouping {
-            Grouping::Scheduler => Self::Scheduler,
-            Grouping::Leaf => Self::Leaf,
-        }
-    }
-}
-
 /// Length of an interval, unless asked otherwise.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Nobody waits longer, and clocks can count it.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
-
-/// A time such as `30s` or `500ms`, longer than nothing.
-pub(super) fn positive(text: &str) -> Result<Duration, String> {
-    let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 500ms, 30s or 5m"))?;
-    if time.is_zero() {
-        Err("it must be longer than nothing".to_owned())
-    } else if time > LONGEST {
-        Err("it must be a year at most".to_owned())
-    } else {
-        Ok(time)
-    }
-}
-
-/// Reading takes about a millisecond: shorter intervals would measure lagstop.
-pub(super) fn interval(text: &str) -> Result<Duration, String> {
-    const SHORTEST: Duration = Duration::from_millis(20);
-    let time = positive(text)?;
-    if time < SHORTEST { Err("it must be at least 20ms".to_owned()) } else { Ok(time) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_checked() {
-        assert_eq!(positive("90s"), Ok(Duration::from_secs(90)));
-        assert!(
-            positive("0s").is_err()
-                && positive("soon").is_err()
-                && positive("500000000000y").is_err()
-                && positive("").is_err()
-        );
-        assert!(interval("5ms").is_err() && interval("20ms").is_ok());
-    }
-}

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::Args as ClapArgs;
 
-use super::{Failure, measure::positive, output::WholeFile, progress::Progress};
+use super::{Failure, output::WholeFile, progress::Progress, values::positive};
 use crate::{
     model::Nanos,
     recording::{CopyError, Merge, Reader, WriteError},

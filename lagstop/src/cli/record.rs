@@ -26,9 +26,10 @@ use super::{
     Failure, block_on,
     config::Config,
     listen,
-    measure::{MeasureArgs, positive},
+    measure::MeasureArgs,
     output::{GrowingFile, is_compressed, is_stdout},
     thresholds::ThresholdArgs,
+    values::positive,
 };
 use crate::{
     diagnosis::{AlertSubject, Thresholds, alerts},

@@ -14,14 +14,15 @@ use super::{
     Failure, block_on,
     config::Config,
     listen,
-    measure::{MeasureArgs, positive},
+    measure::MeasureArgs,
     say,
+    values::{glob, positive},
 };
 use crate::{
     display::plain,
-    metrics::{Accumulator, Settings, Snapshot},
+    metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
-    serve::{Limits, Options, Published, Security, Server},
+    serve::{ConnectionLimits, Published, Security, ServeOptions, Server},
 };
 
 const EXAMPLES: &str = "\
@@ -79,10 +80,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for every address of the host".to_owned())
 }
 
-fn glob(text: &str) -> Result<Glob, String> {
-    Glob::new(text).map_err(|error| format!("{}; * stands for anything, ? for one character", error.kind()))
-}
-
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     // What can be refused is looked at before anything is attached.
     let settings = args.settings()?;
@@ -96,7 +93,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 async fn serve(
     args: &Args,
     config: &Config,
-    settings: Settings,
+    settings: MetricsSettings,
     security: Security,
     listener: TcpListener,
 ) -> Result<(), Failure> {
@@ -104,8 +101,8 @@ async fn serve(
     let mut stream = args.measure.start_every(INTERVAL, &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
     let (publisher, published) = watch::channel(None);
-    let options = Options {
-        limits: Limits::default(),
+    let options = ServeOptions {
+        limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
         hangs_after: hangs_after(&stream.session),
     };
@@ -123,7 +120,7 @@ async fn serve(
         };
         let Some(interval) = interval else { break };
         accumulator.add(&interval?);
-        let snapshot = Snapshot { taken_in: unix_now(), ..accumulator.snapshot() };
+        let snapshot = MetricsSnapshot { taken_in: unix_now(), ..accumulator.snapshot() };
         publisher.send_replace(Some(Published { snapshot: snapshot.into(), at: Instant::now() }));
     }
     stream.stop.stop();
@@ -149,7 +146,7 @@ fn hangs_after(session: &Session) -> Duration {
 }
 
 impl Args {
-    fn settings(&self) -> Result<Settings, Failure> {
+    fn settings(&self) -> Result<MetricsSettings, Failure> {
         let globs = self.cgroups.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
             globs.add(glob.clone());
             globs
@@ -157,7 +154,7 @@ impl Args {
         let (globs, all) = (globs.build()?, self.cgroups.is_empty());
         let is_wanted = move |cgroup: &Cgroup| all || globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
         let expiry = Nanos(u64::try_from(self.expire.as_nanos()).unwrap_or(u64::MAX));
-        Ok(Settings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
+        Ok(MetricsSettings { is_wanted: Box::new(is_wanted), top: self.top, expiry })
     }
 
     fn security(&self) -> Result<Security, Failure> {

@@ -1,5 +1,7 @@
 //! `--threshold`: what figures are held against.
 
+use std::error::Error;
+
 use clap::Args;
 
 use crate::diagnosis::Thresholds;
@@ -29,7 +31,7 @@ impl ThresholdArgs {
     }
 }
 
-fn setting(text: &str) -> Result<(String, String), String> {
+fn setting(text: &str) -> Result<(String, String), Box<dyn Error + Send + Sync>> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is no threshold: write NAME=VALUE, as in overhead_warn=3%"))?;
@@ -45,8 +47,8 @@ mod tests {
     fn thresholds_are_checked_and_set() {
         let args = ThresholdArgs { thresholds: vec![setting("overhead_warn = 3%").unwrap()] };
         assert_eq!(args.over(Thresholds::default()).overhead_warn, 0.03);
-        assert!(setting("overhead_warn").unwrap_err().contains("NAME=VALUE"));
-        assert!(setting("overhead=3").unwrap_err().contains("overhead_critical"));
-        assert!(setting("overhead_warn=x").unwrap_err().contains("5%"));
+        assert!(setting("overhead_warn").unwrap_err().to_string().contains("NAME=VALUE"));
+        assert!(setting("overhead=3").unwrap_err().to_string().contains("overhead_critical"));
+        assert!(setting("overhead_warn=x").unwrap_err().to_string().contains("5%"));
     }
 }

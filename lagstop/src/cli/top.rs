@@ -9,16 +9,11 @@ use std::{
 
 use clap::Args as ClapArgs;
 
-use super::{
-    Failure, block_on,
-    config::Config,
-    measure::{MeasureArgs, positive},
-    thresholds::ThresholdArgs,
-};
+use super::{Failure, block_on, config::Config, measure::MeasureArgs, thresholds::ThresholdArgs, values::positive};
 use crate::{
     recording::Reader,
     source::{Stream, recorded},
-    top::{self, Batch, Settings},
+    top::{self, Batch, TopSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -92,7 +87,7 @@ struct ScreenArgs {
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// Begin with this view: cgroups, cpus, listeners or alerts
+    /// Begin with this view: cgroups, cpus, listeners, alerts or waits
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
 
@@ -122,8 +117,8 @@ struct ScreenArgs {
 }
 
 impl Args {
-    fn settings(&self, config: &Config) -> Result<Settings, String> {
-        let mut settings = Settings::default();
+    fn settings(&self, config: &Config) -> Result<TopSettings, String> {
+        let mut settings = TopSettings::default();
         config.top.apply(&mut settings)?;
         let screen = &self.screen;
         if let Some(columns) = &screen.columns {
@@ -179,7 +174,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     })
 }
 
-fn print(args: &Args, config: &Config, settings: &Settings) -> Result<(), Failure> {
+fn print(args: &Args, config: &Config, settings: &TopSettings) -> Result<(), Failure> {
     let stdout = io::stdout();
     let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
     let batch = Batch {

@@ -15,7 +15,11 @@ use clap::{Args as ClapArgs, ValueEnum};
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{
-    Failure, block_on, listen, measure::positive, policy::PolicyOrNone, progress::StatusLine, say, terminal_options,
+    Failure, block_on, listen,
+    policy::PolicyOrNone,
+    progress::StatusLine,
+    say, terminal_options,
+    values::{glob, positive},
 };
 use crate::{
     display::plain,
@@ -23,7 +27,7 @@ use crate::{
     model::GroupBy,
     report,
     trial::{
-        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, Settings, Tried,
+        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, TrialSettings, Tried,
         watchdog::{self, Watched},
     },
     units::ending,
@@ -227,14 +231,14 @@ impl Answer {
 }
 
 impl Args {
-    fn settings(&self, policy: Option<Policy>) -> Result<Settings, Failure> {
+    fn settings(&self, policy: Option<Policy>) -> Result<TrialSettings, Failure> {
         let mut light = GlobSetBuilder::new();
         for glob in &self.light {
             light.add(glob.clone());
         }
         let light: GlobSet = light.build()?;
         let block = self.block.unwrap_or_else(|| (self.duration / 13).max(Duration::from_secs(2)));
-        Ok(Settings {
+        Ok(TrialSettings {
             policy,
             duration: self.duration,
             block,
@@ -317,10 +321,6 @@ fn tell() -> impl FnMut(Event) {
 fn long_enough(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
     if time < Duration::from_secs(2) { Err("it must be at least 2s".to_owned()) } else { Ok(time) }
-}
-
-fn glob(text: &str) -> Result<Glob, String> {
-    Glob::new(text).map_err(|error| error.to_string())
 }
 
 fn share(text: &str) -> Result<f64, String> {

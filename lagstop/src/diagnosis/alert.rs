@@ -135,10 +135,7 @@ impl Alerts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        diagnosis::fixture,
-        model::{FileCounters, Interval, Totals},
-    };
+    use crate::model::{FileCounters, Interval, Totals, fixture};
 
     fn with(cgroup: Cgroup) -> Vec<(AlertKind, Severity)> {
         let interval = Interval { duration_ns: Nanos::SECOND, cgroups: vec![cgroup], ..Interval::default() };

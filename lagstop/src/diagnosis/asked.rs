@@ -4,15 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     diagnosis::simulation::{Demand, Group, Step, Trace},
-    model::{Cgroup, CgroupId, Interval, Level},
+    model::{Cgroup, CgroupId, Interval},
 };
 
 /// What is kept at most, by cgroups and intervals. Beyond, every other interval goes, and of those to come as well.
 const MOST_DEMANDS: usize = 50_000;
-/// Levels of the tree that are looked at: the kernel's own limit is far above what anybody has.
-const MOST_LEVELS: usize = 64;
-/// Quotas and their periods are no shorter, in seconds (`min_cfs_quota_period`).
-const LEAST_QUOTA: f64 = 0.001;
 
 /// What the cgroups asked of the CPUs in some of the intervals, spread evenly.
 #[derive(Clone, Debug)]
@@ -24,6 +20,8 @@ pub(super) struct Asked {
     nodes: HashMap<Arc<str>, usize>,
     paths: Vec<Arc<str>>,
     ids: Vec<Option<CgroupId>>,
+    /// Those of which is known where they are in the tree and what they weigh.
+    placed: Vec<bool>,
     /// CPUs that are online, by the number that they have in the simulation.
     cpus: Vec<u32>,
     demands: usize,
@@ -42,6 +40,7 @@ impl Default for Asked {
             nodes: HashMap::new(),
             paths: Vec::new(),
             ids: Vec::new(),
+            placed: Vec::new(),
             cpus: Vec::new(),
             demands: 0,
             stride: 1,
@@ -89,6 +88,23 @@ impl Asked {
         }
     }
 
+    /// Is it known where the cgroup is in the tree, and what it and those above it weigh?
+    pub(super) fn is_placed(&self, number: usize) -> bool {
+        self.placed[number]
+    }
+
+    /// The cgroup and those that it is inside of, as far as the scheduler has a queue for them.
+    pub(super) fn queues(&self, number: usize) -> impl Iterator<Item = usize> {
+        let groups = &self.trace.groups;
+        let up = std::iter::successors(Some(number), |&number| groups[number].parent);
+        up.filter(|&number| groups[number].has_queue)
+    }
+
+    /// The cgroup in whose queue the one with this number competes. `None` is the root.
+    pub(super) fn queue_above(&self, number: usize) -> Option<usize> {
+        self.queues(number).find(|&above| above != number)
+    }
+
     /// Are the weights of all that asked known?
     pub(super) const fn has_weights(&self) -> bool {
         self.unweighed == 0
@@ -117,7 +133,11 @@ impl Asked {
         self.demands += demands.len();
         let cpus = usize::try_from(interval.host.cpus_online).unwrap_or(usize::MAX);
         self.trace.cpus = self.trace.cpus.max(cpus);
-        self.trace.steps.push(Step { duration: interval.duration_ns.seconds(), demands });
+        self.trace.steps.push(Step {
+            duration: interval.duration_ns.seconds(),
+            cpus: interval.cpus_for_tasks(),
+            demands,
+        });
         while self.demands > MOST_DEMANDS && self.trace.steps.len() > 1 {
             self.thin();
         }
@@ -139,6 +159,7 @@ impl Asked {
             self.grow(cgroup)
         };
         self.ids[number] = Some(cgroup.id);
+        self.placed[number] |= cgroup.id == CgroupId::ROOT;
         self.numbers.insert(cgroup.id, number);
         if cgroup.levels.is_some() {
             self.weigh(number, cgroup);
@@ -149,7 +170,7 @@ impl Asked {
     /// A cgroup, and all that it is inside of.
     fn grow(&mut self, cgroup: &Cgroup) -> usize {
         let path = &cgroup.path;
-        let ends = path.match_indices('/').skip(1).map(|(end, _)| end).take(MOST_LEVELS);
+        let ends = path.match_indices('/').skip(1).map(|(end, _)| end).take(Group::MOST_LEVELS);
         let mut parent = None;
         for end in ends {
             let above: &str = &path[..end];
@@ -169,24 +190,21 @@ impl Asked {
         self.nodes.insert(Arc::clone(&path), number);
         self.paths.push(path);
         self.ids.push(None);
+        self.placed.push(false);
         number
     }
 
     /// What a cgroup and those above it are entitled to.
     fn weigh(&mut self, number: usize, cgroup: &Cgroup) {
+        self.placed[number] = cgroup.id != CgroupId::OTHER;
         let mut at = Some(number);
-        for level in cgroup.levels.iter().flat_map(|levels| levels.iter().rev()).take(MOST_LEVELS) {
+        for level in cgroup.levels.iter().flat_map(|levels| levels.iter().rev()).take(Group::MOST_LEVELS) {
             let Some(group) = at.and_then(|number| self.trace.groups.get_mut(number)) else { break };
-            let usual = Level::DEFAULT_WEIGHT;
-            group.has_queue = level.weight.is_some();
-            group.weight = level.weight.filter(|weight| weight.is_finite() && *weight > 0.0).unwrap_or(usual) / usual;
-            group.is_idle = level.is_idle;
-            let quota = level.quota_ns.zip(level.period_ns).map(|(quota, period)| (quota.seconds(), period.seconds()));
-            group.quota = quota.filter(|&(quota, period)| quota >= LEAST_QUOTA && period >= LEAST_QUOTA);
+            group.set(level);
             at = group.parent;
         }
         if let Some(cpus) = &cgroup.cpus {
-            self.trace.groups[number].cpus = allowed(cpus, &self.cpus);
+            self.trace.groups[number].cpus = Group::allowed(cpus, &self.cpus);
         }
     }
 
@@ -231,6 +249,8 @@ impl Asked {
         self.paths.retain(|_| numbers.next().is_some_and(is_kept));
         let mut numbers = 0..;
         self.ids.retain(|_| numbers.next().is_some_and(is_kept));
+        let mut numbers = 0..;
+        self.placed.retain(|_| numbers.next().is_some_and(is_kept));
         for group in &mut self.trace.groups {
             group.parent = group.parent.and_then(|parent| new[parent]);
         }
@@ -241,21 +261,10 @@ impl Asked {
     }
 }
 
-/// Which of the CPUs that are `online` a list of the kernel's such as `0-3,7` has. Empty where it has all of them, or none.
-fn allowed(list: &str, online: &[u32]) -> Vec<bool> {
-    let range = |part: &str| {
-        let (from, to) = part.split_once('-').unwrap_or((part, part));
-        Some(from.trim().parse::<u32>().ok()?..=to.trim().parse::<u32>().ok()?)
-    };
-    let ranges: Vec<_> = list.split(',').filter_map(range).collect();
-    let has: Vec<bool> = online.iter().map(|cpu| ranges.iter().any(|range| range.contains(cpu))).collect();
-    if has.iter().all(|&has| has) || !has.contains(&true) { Vec::new() } else { has }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diagnosis::fixture, model::Nanos};
+    use crate::model::{Level, Nanos, fixture};
 
     #[test]
     fn a_long_recording_is_thinned_evenly() {
@@ -337,13 +346,5 @@ mod tests {
         let of = |path: &str| asked.number_at(path).unwrap();
         assert!(asked.is_inside(of("/pods/a/x"), of("/pods")) && !asked.is_inside(of("/pods"), of("/pods/a")));
         assert!(asked.has_weights());
-    }
-
-    #[test]
-    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
-        assert_eq!(allowed("0-1,7", &[0, 1, 2, 7]), [true, true, false, true]);
-        assert_eq!(allowed("0-4294967295", &[0, 1]), [] as [bool; 0], "all of them");
-        assert_eq!(allowed("9", &[0, 1]), [] as [bool; 0], "none is no restriction that could be simulated");
-        assert_eq!(allowed("x-,-3,,5-1", &[0, 1]), [] as [bool; 0]);
     }
 }

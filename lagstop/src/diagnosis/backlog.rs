@@ -10,7 +10,8 @@ use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    observations::{Address, ObservedListener},
+    history::Address,
+    observations::ObservedListener,
     single,
 };
 use crate::{
@@ -222,10 +223,7 @@ fn finding(
     let dropped = match queue.drops() {
         0 => String::new(),
         drops => {
-            format!(
-                "; {} dropped",
-                if drops == 1 { "1 was".to_owned() } else { format!("{} were", units::count(drops)) }
-            )
+            format!("; {} {} dropped", units::count(drops), if drops == 1 { "was" } else { "were" })
         }
     };
     let why = match queue.is_starved() {

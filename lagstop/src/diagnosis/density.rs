@@ -6,17 +6,20 @@
 
 mod peak;
 
+use std::fmt;
+
+use thiserror::Error;
+
 use super::{
-    Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
+    Advice, Density, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{
         figures,
         sources::{COUNTED, DRAWN, LAGS},
     },
-    observations::is_rated,
 };
 use crate::{
-    model::{DistributionSum, Interval, Measure, Nanos},
+    model::{Measure, Nanos},
     units,
 };
 use peak::{BINS, Peak};
@@ -33,81 +36,65 @@ figures! {
     at_density: Count, "with so many active" = "mean of active cgroups in a sixth of the intervals", COUNTED;
 }
 
-/// One interval of the host.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Density {
-    /// Cgroups that ran.
-    pub active: u64,
-    /// CPU time that was neither idle nor lost to switching, as a share of all there was.
-    pub work: f64,
-    /// Overhead, as a share of all CPU time.
-    pub overhead: f64,
-    /// 99th percentile of all run-queue waits, in nanoseconds. `None` where they were not measured.
-    pub wait_p99: Option<f64>,
+/// Why it cannot be told how many cgroups a host can take.
+#[derive(Clone, Debug, PartialEq, Error)]
+enum NoPeak {
+    #[error("{0}")]
+    TooShort(String),
+    #[error("no cgroup but the root ran")]
+    OnlyRoot,
+    #[error("switch cost is {0}")]
+    NotMeasured(String),
+    #[error("it takes {fewest} intervals at least, and there are {intervals}")]
+    TooFew { fewest: u64, intervals: usize },
+    #[error("nothing ran")]
+    NothingRan,
+    #[error("not enough spread: {0}")]
+    Narrow(Spread),
+    #[error("the CPUs were never full: {} busy at most", units::percent(*.0))]
+    NeverFull(f64),
+    #[error(
+        "it takes {fewest} independent intervals, and these {intervals} resemble their neighbours so much that they are \
+         worth {independent:.1}"
+    )]
+    Alike { fewest: u64, intervals: usize, independent: f64 },
+    #[error("not enough spread: {0}, and the peak may be at the fewest, or at fewer still")]
+    MayBeFewer(Spread),
 }
 
-impl Density {
-    /// `None` where switch costs were not measured.
-    pub(super) fn of(interval: &Interval) -> Option<Self> {
-        let host = &interval.host;
-        let capacity = host.busy_ns.saturating_add(host.idle_ns).0 as f64;
-        let overhead = host.overhead()?;
-        let mut waits = DistributionSum::default();
-        let rated = interval.cgroups.iter().filter(|cgroup| is_rated(cgroup.id) && cgroup.totals.cpu_ns > Nanos::ZERO);
-        let active = rated.inspect(|cgroup| cgroup.runq_wait.iter().for_each(|more| waits.add(more))).count() as u64;
-        let point = Self {
-            active,
-            work: host.busy_ns.0 as f64 / capacity - overhead,
-            overhead,
-            wait_p99: waits.total().quantile(0.99).map(|wait| wait.0 as f64),
-        };
-        (point.work.is_finite() && active > 0).then_some(point)
-    }
+/// How many cgroups were active.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Spread {
+    first: u64,
+    last: u64,
+}
 
-    /// Share of all CPU time that was not idle.
-    fn busy(&self) -> f64 {
-        self.work + self.overhead
-    }
-
-    fn mean<'a>(points: impl IntoIterator<Item = &'a Self>) -> Self {
-        let points: Vec<&Self> = points.into_iter().collect();
-        let mean =
-            |of: &dyn Fn(&Self) -> f64| points.iter().map(|point| of(point)).sum::<f64>() / points.len().max(1) as f64;
-        let waits: Vec<f64> = points.iter().filter_map(|point| point.wait_p99).collect();
-        Self {
-            active: mean(&|point| point.active as f64).round() as u64,
-            work: mean(&|point| point.work),
-            overhead: mean(&|point| point.overhead),
-            wait_p99: (!waits.is_empty()).then(|| waits.iter().sum::<f64>() / waits.len() as f64),
-        }
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "from {} to {} cgroups were active at a time", self.first, self.last)
     }
 }
 
 /// The peak, or why nothing can be said.
-fn find(points: &[Density], thresholds: &Thresholds) -> Result<Peak, String> {
-    let fewest = thresholds.density_intervals.max(BINS as u64);
-    if (points.len() as u64) < fewest {
-        return Err(format!("it takes {fewest} intervals at least, and there are {}", points.len()));
+fn find(points: &[Density], thresholds: &Thresholds) -> Result<Peak, NoPeak> {
+    let (fewest, intervals) = (thresholds.density_intervals.max(BINS as u64), points.len());
+    if (intervals as u64) < fewest {
+        return Err(NoPeak::TooFew { fewest, intervals });
     }
-    let Some(peak) = Peak::find(points) else { return Err("nothing ran".to_owned()) };
+    let peak = Peak::find(points).ok_or(NoPeak::NothingRan)?;
     let active = |bin: Option<&Density>| bin.map_or(0, |bin| bin.active);
-    let (first, last) = (active(peak.bins.first()), active(peak.bins.last()));
-    let spread = format!("from {first} to {last} cgroups were active at a time");
-    if (last as f64) < thresholds.density_spread * first as f64 {
-        return Err(format!("not enough spread: {spread}"));
+    let spread = Spread { first: active(peak.bins.first()), last: active(peak.bins.last()) };
+    if (spread.last as f64) < thresholds.density_spread * spread.first as f64 {
+        return Err(NoPeak::Narrow(spread));
     }
     if peak.at.busy() < thresholds.density_full {
-        return Err(format!("the CPUs were never full: {} busy at most", units::percent(peak.at.busy())));
+        return Err(NoPeak::NeverFull(peak.at.busy()));
     }
     if peak.independent < fewest as f64 {
-        return Err(format!(
-            "it takes {fewest} independent intervals, and these {} resemble their neighbours so much that they are worth {:.1}",
-            points.len(),
-            peak.independent
-        ));
+        return Err(NoPeak::Alike { fewest, intervals, independent: peak.independent });
     }
     if peak.may_be_first() {
-        return Err(format!("not enough spread: {spread}, and the peak may be at the fewest, or at fewer still"));
+        return Err(NoPeak::MayBeFewer(spread));
     }
     Ok(peak)
 }
@@ -115,13 +102,11 @@ fn find(points: &[Density], thresholds: &Thresholds) -> Result<Peak, String> {
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let points = &observations.densities;
     let found = match observations.too_short(thresholds) {
-        Some(too_short) => Err(too_short),
+        Some(too_short) => Err(NoPeak::TooShort(too_short)),
         None if points.is_empty() && observations.samples.iter().all(|sample| sample.overhead().is_some()) => {
-            Err("no cgroup but the root ran".to_owned())
+            Err(NoPeak::OnlyRoot)
         }
-        None if points.is_empty() => {
-            Err(format!("switch cost is {}", observations.session.why_not(Measure::SwitchCost)))
-        }
+        None if points.is_empty() => Err(NoPeak::NotMeasured(observations.session.why_not(Measure::SwitchCost))),
         None => find(points, thresholds),
     };
     let (severity, verdict) = match &found {
@@ -234,7 +219,7 @@ mod tests {
 
     use crate::stats::fixture::series;
 
-    fn found(points: &[Density]) -> Result<Peak, String> {
+    fn found(points: &[Density]) -> Result<Peak, NoPeak> {
         find(points, &Thresholds::default())
     }
 
@@ -343,7 +328,11 @@ mod tests {
         let points =
             full((0..120).map(|n| if n < 60 { 6 } else { 18 }), &noise, |active| 0.998 - 0.000_075 * (active - 6.0));
         assert_eq!(severity(&points), Severity::NotEnoughData);
-        assert!(found(&points).unwrap_err().contains("not enough spread: from 6 to 18"), "{:?}", found(&points));
+        assert!(
+            found(&points).unwrap_err().to_string().contains("not enough spread: from 6 to 18"),
+            "{:?}",
+            found(&points)
+        );
         // With a peak inside, it is too small.
         let peaked = |active: f64| 0.998 - 0.000_075 * (active - 9.0).max(0.0) - 0.000_2 * (9.0 - active).max(0.0);
         let points = full(filling(120), &noise, peaked);
@@ -370,15 +359,15 @@ mod tests {
     fn a_host_with_little_to_do_has_no_peak() {
         let mut quiet = points(300, 120.0);
         quiet.iter_mut().for_each(|point| (point.work, point.overhead) = (point.work / 2.0, point.overhead / 2.0));
-        assert!(found(&quiet).unwrap_err().contains("never full"));
+        assert!(found(&quiet).unwrap_err().to_string().contains("never full"));
     }
 
     #[test]
     fn without_spread_or_independent_intervals_nothing_is_said() {
         let same = vec![points(100, 120.0)[0]; 60];
-        assert!(found(&same).unwrap_err().contains("not enough spread"));
-        assert!(found(&same[..5]).unwrap_err().contains("24 intervals"));
+        assert!(found(&same).unwrap_err().to_string().contains("not enough spread"));
+        assert!(found(&same[..5]).unwrap_err().to_string().contains("24 intervals"));
         let slow = full(filling(120), &noise(120, 0.95, 0.03, 1), bends);
-        assert!(found(&slow).unwrap_err().contains("are worth"), "{:?}", found(&slow));
+        assert!(found(&slow).unwrap_err().to_string().contains("are worth"), "{:?}", found(&slow));
     }
 }

@@ -58,12 +58,19 @@ fn speaks_of(formula: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{Rule, Thresholds, fixture};
+    use crate::{
+        diagnosis::{
+            Rule, Thresholds,
+            fixture::{bullied, unfair},
+        },
+        model::fixture,
+    };
 
     #[test]
     fn every_figure_has_a_formula_and_what_it_speaks_of_is_there() {
         let mut recordings = fixture::without_content();
         recordings.extend([fixture::overloaded(60), fixture::idle(60), fixture::full_of_problems()]);
+        recordings.extend([unfair(), bullied(60)]);
         let mut seen = std::collections::BTreeSet::new();
         for intervals in recordings {
             let mut observations = Observations::new(fixture::session());

@@ -10,6 +10,7 @@ use crate::units::{Unit, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Figure {
     /// Its name in JSON; stable.
+    #[schemars(with = "FigureName")]
     pub name: &'static str,
     /// Its name for people.
     pub label: &'static str,
@@ -27,6 +28,9 @@ pub struct Figure {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
+
+/// What is a figure's name, for the schema. The rules know which there are.
+pub(super) struct FigureName;
 
 /// What a figure of a rule is, declared once: the finding, `--explain` and the docs have it from here.
 #[derive(Debug)]
@@ -92,14 +96,14 @@ pub(super) mod sources {
 
 impl Figure {
     /// A value that was measured. One that is no number, for it divides by nothing, counts as not measured.
-    pub fn new(name: &'static str, label: &'static str, value: impl Into<Value>, unit: Unit) -> Self {
+    pub(super) fn new(name: &'static str, label: &'static str, value: impl Into<Value>, unit: Unit) -> Self {
         let value = Some(value.into()).filter(|value| value.as_f64().is_finite());
         let missing = value.is_none().then(|| "nothing to divide by".to_owned());
         Self { name, label, of: None, value, unit, missing, note: None }
     }
 
     /// A value that may not have been measured, and why it was not.
-    pub fn measured<V: Into<Value>>(
+    pub(super) fn measured<V: Into<Value>>(
         name: &'static str,
         label: &'static str,
         value: Option<V>,

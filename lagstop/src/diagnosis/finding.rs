@@ -1,15 +1,12 @@
 //! What a rule finds.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Confidence, Figure, Threshold};
-use crate::{
-    model::{CgroupId, Nanos},
-    units::Value,
-};
+use super::{Confidence, Figure, Severity, Subject, Threshold};
+use crate::{model::Nanos, units::Value};
 
 /// What a rule found, and everything that it takes to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -57,51 +54,16 @@ pub enum Rule {
     OvercommittedThreads,
     /// A quota below the CPUs that are seen, and run into.
     QuotaWithoutCpuset,
-    /// Contended, throttled or stolen from.
+    /// Who makes a cgroup wait, and takes more than its share.
+    NoisyNeighbour,
+    /// What those that wait wait for.
     WaitCauses,
-}
-
-/// How bad it is. Ordered from the best to the worst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// No problem found.
-    Ok,
-    /// It cannot be said.
-    NotEnoughData,
-    /// Worth knowing.
-    Info,
-    /// Worth acting on.
-    Warning,
-    /// Act on it.
-    Critical,
-}
-
-/// Whom a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Subject {
-    /// The host.
-    Host,
-    /// A cgroup. Path and name are as they are on the host: they may hold anything.
-    Cgroup {
-        /// Inode number of its directory. `None` of one that only others are inside of, which is not measured itself.
-        id: Option<CgroupId>,
-        /// Path from the root of its hierarchy.
-        path: Arc<str>,
-        /// What people call it.
-        name: Arc<str>,
-    },
-    /// A listening TCP address.
-    Listener {
-        /// Inode number of its network namespace.
-        netns: u32,
-        /// Address and port.
-        address: SocketAddr,
-        /// Inode number of the directory of the cgroup that accepts. `None` where it is not known.
-        id: Option<CgroupId>,
-        path: Option<Arc<str>>,
-    },
+    /// Less CPU time than weights, quotas and CPU sets grant.
+    Starved,
+    /// As much CPU time as the weights grant, and too little for that.
+    Outweighed,
+    /// Siblings get the same, whatever they weigh.
+    WeightsHaveNoEffect,
 }
 
 /// A cgroup that takes part in the comparison of light and heavy ones.
@@ -166,24 +128,6 @@ impl Advice {
     }
 }
 
-impl Severity {
-    /// Does what is this bad support a verdict of `self`? A bad verdict wants as bad or worse, a good one as good.
-    pub(super) fn is_supported_by(self, other: Self) -> bool {
-        if self >= Self::Info { other >= self } else { other <= self }
-    }
-
-    /// For people: it says without colour how bad it is.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "OK",
-            Self::NotEnoughData => "NOT ENOUGH DATA",
-            Self::Info => "INFO",
-            Self::Warning => "WARNING",
-            Self::Critical => "CRITICAL",
-        }
-    }
-}
-
 impl Rule {
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
@@ -191,26 +135,34 @@ impl Rule {
             Self::SchedulingOverhead => "scheduling_overhead",
             Self::Utilisation => "utilisation",
             Self::LagsCandidates => "lags_candidates",
+            Self::NoisyNeighbour => "noisy_neighbour",
             Self::WaitCauses => "wait_causes",
             Self::Density => "density",
             Self::Migrations => "migrations",
             Self::OvercommittedThreads => "overcommitted_threads",
             Self::QuotaWithoutCpuset => "quota_without_cpuset",
             Self::Backlog => "backlog",
+            Self::Starved => "starved",
+            Self::Outweighed => "outweighed",
+            Self::WeightsHaveNoEffect => "weights_have_no_effect",
         }
     }
 
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::SchedulingOverhead,
         Self::Utilisation,
         Self::LagsCandidates,
+        Self::NoisyNeighbour,
         Self::WaitCauses,
         Self::Density,
         Self::Migrations,
         Self::OvercommittedThreads,
         Self::QuotaWithoutCpuset,
         Self::Backlog,
+        Self::Starved,
+        Self::Outweighed,
+        Self::WeightsHaveNoEffect,
     ];
 }
 
@@ -218,38 +170,5 @@ impl Rule {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl Subject {
-    /// So that it can be found on the host: with path and inode number, or network namespace.
-    pub fn exactly(&self) -> String {
-        match self {
-            Self::Host => "host".to_owned(),
-            Self::Cgroup { path, id, .. } => match id {
-                Some(id) => format!("cgroup {path} (inode {})", id.0),
-                None => format!("cgroup {path}"),
-            },
-            Self::Listener { netns, address, path, .. } => {
-                let cgroup = path.as_ref().map(|path| format!(", cgroup {path}")).unwrap_or_default();
-                format!("listener {address} (network namespace {netns}{cgroup})")
-            }
-        }
-    }
-}
-
-/// "host", what people call the cgroup, or the address.
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Host => f.pad("host"),
-            Self::Listener { address, .. } => f.pad(&address.to_string()),
-            Self::Cgroup { id: Some(CgroupId::OTHER), .. } => f.pad("(other)"),
-            Self::Cgroup { name, path, id } => match (&**name, &**path) {
-                ("", "") => f.pad(&format!("cgroup {}", id.map_or(0, |id| id.0))),
-                ("", path) => f.pad(path),
-                (name, _) => f.pad(name),
-            },
-        }
     }
 }

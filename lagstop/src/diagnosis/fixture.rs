@@ -1,136 +1,13 @@
-//! Intervals to test with.
+//! What rules find in intervals to test with, and intervals that the simulation makes up.
 
-use super::{Finding, Rule, Severity, Thresholds, diagnose};
+use super::{Finding, Observations, Rule, Severity, Thresholds, diagnose, shares::Shares};
 use crate::{
     diagnosis::simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
     model::{
-        Cgroup, CgroupId, Cpu, CpuTotals, Crowding, Distribution, Hook, HookState, Host, Idle, Interval, Level,
-        Listener, ListenerTotals, Lost, Nanos, Services, Session, Tasks, Times, Totals,
+        Cgroup, Interval, Level, Nanos,
+        fixture::{CPUS, Of, blame, cgroup, interval_of, session},
     },
 };
-
-const SECOND: u64 = 1_000_000_000;
-const CPUS: u64 = 4;
-
-pub(crate) fn session() -> Session {
-    let on = |name: &str, measures: &str| Hook {
-        name: name.to_owned(),
-        state: HookState::On,
-        way: Some(name.to_owned()),
-        detail: "counted at the switch".to_owned(),
-        measures: measures.to_owned(),
-    };
-    Session {
-        lagstop_version: "0.1.0".to_owned(),
-        started_at: "2026-08-03T10:00:00Z".to_owned(),
-        hostname: "node-7".to_owned(),
-        boot_id: "b".to_owned(),
-        kernel: "6.12.1".to_owned(),
-        cpus_online: CPUS,
-        cpus_possible: CPUS,
-        interval_ns: Nanos::SECOND,
-        cgroup_mount: "/sys/fs/cgroup".to_owned(),
-        cgroup_version: 2,
-        hooks: vec![on("switches", "everything")],
-        ..Session::default()
-    }
-}
-
-/// Of a kernel without the tracepoints that costs come from.
-pub(crate) fn session_without_cost() -> Session {
-    let off = Hook {
-        name: "switch-cost".to_owned(),
-        state: HookState::Off,
-        way: None,
-        detail: "kernel 6.8.0 has no such tracepoint".to_owned(),
-        measures: "pick cost, kept-running cost, switch cost".to_owned(),
-    };
-    Session { hooks: vec![off], ..session() }
-}
-
-/// Switches, cost of each, CPU time in thousandths of a core, waits, wait of each in µs, Load Credit.
-struct Of(u64, &'static str, u64, u64, u64, u64, u64, f64);
-
-fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us, credit): &Of) -> Cgroup {
-    let kept = switches * each_ns / 50;
-    let wait = Nanos(wait_us * 1_000);
-    Cgroup {
-        id: CgroupId(id),
-        path: format!("/apps.slice/{name}").into(),
-        name: name.into(),
-        totals: Totals {
-            switches,
-            voluntary_switches: switches / 4,
-            involuntary_switches: switches - switches / 4,
-            cross_cgroup_switches: Some(switches * 4 / 5),
-            cpu_ns: Nanos(millicores * SECOND / 1_000),
-            threads: 8,
-            schedule_calls: Some(switches + switches / 10),
-            pick_ns: Some(Nanos(switches * each_ns * 3 / 4 + kept)),
-            kept_ns: Some(Nanos(kept)),
-            swap_ns: Some(Nanos(switches * each_ns / 4)),
-            runq_waits: Some(waits),
-            runq_wait_ns: Some(Nanos(waits * wait.0)),
-            migrations: Some(switches / 100),
-            ..Totals::default()
-        },
-        load_credit: Some(Tasks(credit)),
-        runq_wait: Some(Distribution::of([(wait, waits as u32)])),
-        ..Cgroup::default()
-    }
-}
-
-fn interval(seq: u64, cgroups: &[Of]) -> Interval {
-    interval_of(seq, cgroups.iter().map(cgroup).collect())
-}
-
-/// A second in which these cgroups ran.
-pub(crate) fn interval_of(seq: u64, cgroups: Vec<Cgroup>) -> Interval {
-    let idle = Totals {
-        switches: 1_000,
-        pick_ns: Some(Nanos(1_000_000)),
-        kept_ns: Some(Nanos(100_000)),
-        swap_ns: Some(Nanos(500_000)),
-        schedule_calls: Some(1_100),
-        runq_waits: Some(0),
-        runq_wait_ns: Some(Nanos(0)),
-        migrations: Some(0),
-        cross_cgroup_switches: Some(0),
-        ..Totals::default()
-    };
-    let mut totals = idle;
-    cgroups.iter().for_each(|cgroup| totals.add(&cgroup.totals));
-    let busy = cgroups.iter().map(|cgroup| cgroup.totals.cpu_ns.0).sum::<u64>();
-    Interval {
-        switch_cost_way: Some("tracepoints".into()),
-        pick_function_way: None,
-        seq,
-        start_ns: Nanos(seq * SECOND),
-        duration_ns: Nanos::SECOND,
-        host: Host {
-            totals,
-            idle: Idle::from(&idle),
-            cpus_online: CPUS,
-            busy_ns: Nanos(busy),
-            idle_ns: Nanos((CPUS * SECOND).saturating_sub(busy)),
-            steal_ns: Some(Nanos(0)),
-            self_cpu_ns: Nanos(2_000_000),
-            self_probe_ns: Some(Nanos(9_000_000)),
-            pressure: None,
-            lost: Lost::default(),
-        },
-        cgroups,
-        listeners: Vec::new(),
-        ..Interval::default()
-    }
-}
-
-/// A minute of the same second, in which one cgroup ran: `change` makes it what it is to be.
-pub(crate) fn minute_of(change: impl Fn(&mut Cgroup)) -> Vec<Interval> {
-    let mut one = cgroup(&Of(30, "pool", 4_000, 3_000, 1_000, 2_000, 500, 2.0));
-    change(&mut one);
-    (0..60).map(|seq| interval_of(seq, vec![one.clone()])).collect()
-}
 
 /// What `rule` finds.
 pub(crate) fn findings_of(rule: Rule, intervals: &[Interval]) -> Vec<Finding> {
@@ -144,111 +21,6 @@ pub(crate) fn problems_of(rule: Rule, intervals: &[Interval]) -> Vec<(String, Se
     bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
 }
 
-/// Recordings that nothing should be concluded from: nothing, one interval, intervals without time, CPUs or anything that
-/// happened, with a gap, and with nothing measured.
-pub(crate) fn without_content() -> Vec<Vec<Interval>> {
-    let loaded = overloaded(60);
-    let with = |change: fn(&mut Interval)| {
-        let mut all = loaded.clone();
-        all.iter_mut().for_each(change);
-        all
-    };
-    vec![
-        Vec::new(),
-        loaded[59..].to_vec(),
-        vec![Interval::default(); 60],
-        with(|interval| interval.duration_ns = Nanos::ZERO),
-        with(|interval| (interval.host.cpus_online, interval.host.busy_ns, interval.host.idle_ns) = Default::default()),
-        with(|interval| interval.cgroups.iter_mut().for_each(|cgroup| cgroup.totals = Totals::default())),
-        with(|interval| interval.seq *= u64::MAX / 100),
-        with(|interval| interval.start_ns = Nanos(u64::MAX - interval.start_ns.0)),
-    ]
-}
-
-/// One cgroup with all that the rules on single ones look for, and a listener; the number of cgroups grows.
-pub(crate) fn full_of_problems() -> Vec<Interval> {
-    (0..60)
-        .map(|seq| {
-            let mut pool = cgroup(&Of(30, "pool", 40_000, 3_000, 1_000, 2_000, 2_000, 4.0));
-            (pool.totals.migrations, pool.totals.threads) = (Some(9_000), 12);
-            (pool.totals.migrations_cross_llc, pool.totals.migrations_cross_numa) = (Some(4_000), Some(10));
-            (pool.files.nr_periods, pool.files.nr_throttled, pool.quota_ns) =
-                (Some(10), Some(5), Some(Nanos(1_000_000_000)));
-            pool.files.pressure_some_ns = Some(Nanos(600_000_000));
-            pool.files.pressure_full_ns = Some(Nanos(100_000_000));
-            let crowd =
-                vec![Crowding { id: pool.id, cpu_ns: pool.totals.cpu_ns, runq_wait_ns: pool.totals.runq_wait_ns }];
-            let cpus = vec![Cpu {
-                totals: CpuTotals { busy_ns: pool.totals.cpu_ns, ..CpuTotals::default() },
-                crowd,
-                ..Cpu::default()
-            }];
-            let totals = ListenerTotals {
-                established: 500 + seq,
-                accepts: 500,
-                accept_wait_ns: Nanos(10_000_000_000),
-                abandoned: 1,
-            };
-            let services = Services {
-                threads: 4,
-                strayed: 0,
-                found_none: 50,
-                all: Times { count: 490, time_ns: Nanos(3_700_000_000), squares_us2: 55_000_000_000 },
-                kept_waiting: Times { count: 400, time_ns: Nanos(2_900_000_000), squares_us2: 40_000_000_000 },
-            };
-            let listener = Listener {
-                cgroup: Some(pool.id),
-                backlog: Some(10),
-                backlog_capacity: Some(10),
-                drops: Some(3),
-                totals: Some(totals),
-                services: Some(services),
-                ..Listener::new(7, ([127, 0, 0, 1], 8_080).into())
-            };
-            let others =
-                (0..seq / 4 + 1).map(|n| cgroup(&Of(100 + n, "job", 400, 3_000, 200 - 2 * n.min(60), 200, 500, 0.2)));
-            let cgroups = others.chain([pool]).collect();
-            Interval { cpus, listeners: vec![listener], ..interval_of(seq, cgroups) }
-        })
-        .collect()
-}
-
-/// Next to nothing happens.
-pub(crate) fn idle(intervals: u64) -> Vec<Interval> {
-    (0..intervals)
-        .map(|seq| {
-            interval(seq, &[Of(10, "cron", 120, 2_000, 8, 100, 5, 0.01), Of(11, "sshd", 80, 2_100, 4, 50, 4, 0.005)])
-        })
-        .collect()
-}
-
-/// Quiet in the first half, then too many cgroups that run and wait. One has a hostile name.
-pub(crate) fn overloaded(intervals: u64) -> Vec<Interval> {
-    (0..intervals)
-        .map(|seq| {
-            if seq < intervals / 2 {
-                interval(
-                    seq,
-                    &[
-                        Of(20, "batch", 4_000, 3_000, 800, 3_000, 40, 0.9),
-                        Of(21, "web", 2_000, 3_000, 100, 1_000, 30, 0.2),
-                    ],
-                )
-            } else {
-                interval(
-                    seq,
-                    &[
-                        Of(20, "batch", 34_000, 14_000, 2_900, 9_000, 1_500, 16.0),
-                        Of(21, "web", 9_000, 13_000, 300, 60, 18_000, 1.6),
-                        Of(22, "api\u{1b}[2J", 3_000, 13_000, 200, 20, 15_000, 0.5),
-                        Of(23, "train", 12_000, 15_000, 500, 8_000, 1_200, 10.0),
-                    ],
-                )
-            }
-        })
-        .collect()
-}
-
 /// A second of a host with four CPUs on which these compete, as the simulation has it: name, threads, bursts a second and the CPU
 /// time of each in ms. Without bursts its threads never sleep.
 pub(crate) fn competing(intervals: u64, groups: &[(&str, u32, u32, f64)]) -> Vec<Interval> {
@@ -257,7 +29,7 @@ pub(crate) fn competing(intervals: u64, groups: &[(&str, u32, u32, f64)]) -> Vec
         let (spinners, tasks) = if bursts == 0 { (threads, 0) } else { (0, threads) };
         Demand { credit: 0.1, spinners, tasks, bursts, service: ms / 1e3, pause, ..Demand::default() }
     };
-    let step = Step { duration: 1.0, demands: groups.iter().map(demand).enumerate().collect() };
+    let step = Step { duration: 1.0, demands: groups.iter().map(demand).enumerate().collect(), ..Step::default() };
     let cpus = CPUS as usize;
     let trace = Trace { cpus, groups: vec![Group::default(); groups.len()], steps: vec![step; 20], ..Trace::default() };
     let outcome = simulation::run(&trace, &Kernel::usual(cpus), &Switching::default(), &Policy::none(), 99);
@@ -287,16 +59,58 @@ pub(crate) fn contended(intervals: u64) -> Vec<Interval> {
     competing(intervals, &groups)
 }
 
-/// The overloaded host, on a kernel that did not let costs be measured.
-pub(crate) fn without_cost(intervals: u64) -> Vec<Interval> {
-    let mut all = overloaded(intervals);
-    for interval in &mut all {
-        let host = &mut interval.host;
-        (host.idle.pick_ns, host.idle.kept_ns, host.idle.swap_ns) = (None, None, None);
-        let cgroups = interval.cgroups.iter_mut().map(|cgroup| &mut cgroup.totals);
-        for totals in cgroups.chain([&mut host.totals]) {
-            (totals.pick_ns, totals.kept_ns, totals.swap_ns) = (None, None, None);
-        }
-    }
+/// A cgroup of [`minute_of_tree`]: path, the weight of each level, CPU time and run-queue wait in each second in ms, threads.
+pub(crate) type InTree = (&'static str, &'static [f64], u64, u64, u64);
+
+/// A minute of a host with four CPUs, each second like the others. Threads that are not always runnable sleep 40 times a second.
+pub(crate) fn minute_of_tree(all: &[InTree]) -> Vec<Interval> {
+    const WAITS: u64 = 20;
+    let row = |(n, &(path, weights, cpu_ms, wait_ms, threads)): (usize, &InTree)| {
+        let credit = (cpu_ms + wait_ms) as f64 / 1e3;
+        let mut cgroup = cgroup(&Of(50 + n as u64, "", 200, 3_000, cpu_ms, WAITS, wait_ms * 1_000 / WAITS, credit));
+        let name = path.rsplit('/').next().unwrap_or_default();
+        (cgroup.path, cgroup.name, cgroup.totals.threads) = (path.into(), name.into(), threads);
+        cgroup.totals.voluntary_switches = if cpu_ms + wait_ms >= 1_000 * threads { 0 } else { 40 };
+        let levels = weights.iter().map(|&weight| Level { weight: Some(weight), ..Level::DEFAULT });
+        cgroup.levels = Some(levels.collect());
+        cgroup
+    };
+    let cgroups: Vec<Cgroup> = all.iter().enumerate().map(row).collect();
+    (0..60).map(|seq| interval_of(seq, cgroups.clone())).collect()
+}
+
+/// One that gets less than its share, one that others outweigh, and two that get the same with different weights.
+pub(crate) fn unfair() -> Vec<Interval> {
+    let mut all = minute_of_tree(&[
+        ("/system.slice/sshd.service", &[100.0, 100.0], 70, 930, 1),
+        ("/kubepods.slice/web", &[5_000.0, 400.0], 600, 3_400, 4),
+        ("/kubepods.slice/batch", &[5_000.0, 100.0], 3_300, 4_700, 8),
+    ]);
+    all.truncate(8);
     all
+}
+
+/// What a rule on shares finds, without all others.
+pub(in crate::diagnosis) fn judged_by_shares(
+    judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
+    intervals: &[Interval],
+) -> Vec<Finding> {
+    let (mut observations, thresholds) = (Observations::new(session()), Thresholds::default());
+    intervals.iter().for_each(|interval| observations.add(interval));
+    judge(&observations, &Shares::of(&observations, &thresholds), &thresholds)
+}
+
+/// One that waits mostly behind another, which takes more than its share: four CPUs, two of the usual weight.
+pub(crate) fn bullied(intervals: u64) -> Vec<Interval> {
+    let with = |of: &Of, threads, behind: &[(u64, f64)], itself| {
+        let mut one = cgroup(of);
+        (one.totals.threads, one.levels) = (threads, Some([Level::DEFAULT; 2].into()));
+        blame(&mut one, behind, itself, 0.0);
+        one
+    };
+    let victim = with(&Of(40, "checkout", 400, 3_000, 200, 400, 2_000, 1.0), 1, &[(41, 0.61)], 0.1);
+    let mut bully = with(&Of(41, "etl", 4_000, 3_000, 3_600, 1_000, 4_400, 8.0), 8, &[(40, 0.02)], 0.95);
+    bully.name = "etl/batch".into();
+    // It waits long, too, but behind its own.
+    (0..intervals).map(|seq| interval_of(seq, vec![victim.clone(), bully.clone()])).collect()
 }

@@ -13,12 +13,14 @@ mod sides;
 use std::sync::Arc;
 
 pub(in crate::diagnosis) use fit::MOST_OFF;
-pub use predicted::{Forecast, Predicted};
-pub use sides::Competitors;
+pub use predicted::{Forecast, Predicted, Unpredicted};
+pub use sides::{Competitors, CompetitorsError};
 
 use super::{Observations, asked::Asked, cost_curve::CostCurve};
 use crate::{
-    diagnosis::simulation::{Arrivals, Dynamic, Kernel, Outcome, Policy, Served, Switching, Trace, Weight, run},
+    diagnosis::simulation::{
+        Arrivals, Dynamic, Kernel, Policy, Served, SimulationOutcome, Switching, Trace, Weight, run,
+    },
     model::Nanos,
 };
 
@@ -95,7 +97,7 @@ pub struct Forecaster<'a> {
     kernel: Kernel,
     switching: Switching,
     has_costs: bool,
-    now: Vec<Outcome>,
+    now: Vec<SimulationOutcome>,
 }
 
 impl Observations {
@@ -111,11 +113,11 @@ impl Observations {
     ///
     /// # Errors
     /// Why no change can reach the one without the other.
-    pub fn competitors(&self, is_light: impl Fn(&str) -> bool) -> Result<Competitors, String> {
+    pub fn competitors(&self, is_light: impl Fn(&str) -> bool) -> Result<Competitors, CompetitorsError> {
         let asked = &self.asked;
         let numbers = 0..asked.trace().groups.len();
         let light: Vec<usize> = numbers.filter(|&number| is_light(asked.path(number))).collect();
-        let rows = self.cgroups.iter().filter(|(id, _)| super::observations::is_rated(**id));
+        let rows = self.cgroups.iter().filter(|(id, _)| super::rated::is_rated(**id));
         let rows: Vec<(usize, u64)> =
             rows.filter_map(|(&id, observed)| Some((asked.number(id)?, observed.totals.cpu_ns.0))).collect();
         let is_other = |number: usize| !light.iter().any(|&one| asked.is_inside(number, one));
@@ -172,7 +174,7 @@ impl Forecaster<'_> {
 
     /// With each kind of arrivals in turn, as often with the one as with the other. `None` where more happens than can be
     /// simulated.
-    fn simulate(&self, policy: &Policy) -> Option<Vec<Outcome>> {
+    fn simulate(&self, policy: &Policy) -> Option<Vec<SimulationOutcome>> {
         let once = |trace, seed| run(trace, &self.kernel, &self.switching, policy, seed);
         let all = self.traces.iter().flat_map(|trace| SEEDS.iter().map(move |&seed| (trace, seed)));
         all.map(|(trace, seed)| Some(once(trace, seed)).filter(|outcome| !outcome.wait().is_nan())).collect()

@@ -1,9 +1,12 @@
 //! The host over time, in as many moments as a picture shows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::SocketAddr};
 
-use super::{Sample, observations::Address};
+use super::Sample;
 use crate::model::Interval;
+
+/// Inode number of the network namespace, address and port.
+pub(super) type Address = (u32, SocketAddr);
 
 /// Moments that are kept at most. Beyond, every two become one.
 const MOST: usize = 240;
@@ -119,7 +122,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::fixture;
+    use crate::model::fixture;
 
     #[test]
     fn a_long_recording_is_a_picture_without_a_hole() {

@@ -58,15 +58,12 @@ impl HostCosts {
             |finding: &&super::Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;
         let advised =
             |name: &str| report.findings.iter().find(is_advised).and_then(|_| figure(Rule::LagsCandidates, name));
-        let causes = ["behind_others", "behind_itself", "in_throttled", "behind_unknown"];
-        let waiting: Option<Vec<f64>> =
-            causes.into_iter().map(|cause| figure(Rule::WaitCauses, cause).map(Value::as_f64)).collect();
         let cpus = report.session.cpus_online;
         Self {
             cpus,
             overhead: summary("overhead"),
             cores_lost: summary("overhead").map(|share| Value::Real(share.as_f64() * cpus as f64)),
-            waiting: waiting.map(|parts| Value::Real(parts.iter().sum())),
+            waiting: figure(Rule::WaitCauses, "waiting"),
             cores_freed: advised("cores_freed"),
             light_gain: advised("light_gain"),
         }
@@ -119,8 +116,10 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{Thresholds, diagnose, fixture};
-    use crate::model::{Interval, Session};
+    use crate::{
+        diagnosis::{Thresholds, diagnose, fixture::contended},
+        model::{Interval, Session, fixture},
+    };
 
     fn report(hostname: &str, intervals: &[Interval]) -> Report {
         let session = Session { hostname: hostname.to_owned(), ..fixture::session() };
@@ -129,25 +128,25 @@ mod tests {
 
     #[test]
     fn hosts_are_ranked_by_what_they_lose_and_added_up() {
-        let fleet = Hosts::new(vec![
+        let all = Hosts::new(vec![
             report("idle", &fixture::idle(60)),
             report("blind", &fixture::without_cost(60)),
-            report("full", &fixture::contended(60)),
+            report("full", &contended(60)),
         ]);
-        let names: Vec<&str> = fleet.hosts.iter().map(|host| &*host.report.session.hostname).collect();
-        assert_eq!((names, fleet.unmeasured, fleet.total.cpus), (vec!["full", "idle", "blind"], 1, 12));
-        let lost = |host: usize| fleet.hosts[host].figures.cores_lost.map_or(0.0, Value::as_f64);
-        assert!((fleet.total.cores_lost.unwrap().as_f64() - lost(0) - lost(1)).abs() < 1e-12);
-        assert!((fleet.total.overhead.unwrap().as_f64() - (lost(0) + lost(1)) / 8.0).abs() < 1e-12, "of the measured");
-        assert_eq!(fleet.pays_most().unwrap().report.session.hostname, "full");
-        assert_eq!(fleet.worst(), Severity::Warning);
+        let names: Vec<&str> = all.hosts.iter().map(|host| &*host.report.session.hostname).collect();
+        assert_eq!((names, all.unmeasured, all.total.cpus), (vec!["full", "idle", "blind"], 1, 12));
+        let lost = |host: usize| all.hosts[host].figures.cores_lost.map_or(0.0, Value::as_f64);
+        assert!((all.total.cores_lost.unwrap().as_f64() - lost(0) - lost(1)).abs() < 1e-12);
+        assert!((all.total.overhead.unwrap().as_f64() - (lost(0) + lost(1)) / 8.0).abs() < 1e-12, "of the measured");
+        assert_eq!(all.pays_most().unwrap().report.session.hostname, "full");
+        assert_eq!(all.worst(), Severity::Warning);
     }
 
     #[test]
     fn of_no_hosts_nothing_is_said() {
-        let fleet = Hosts::new(Vec::new());
+        let all = Hosts::new(Vec::new());
         assert_eq!(
-            (fleet.worst(), fleet.pays_most().is_none(), fleet.total.cores_lost),
+            (all.worst(), all.pays_most().is_none(), all.total.cores_lost),
             (Severity::NotEnoughData, true, None)
         );
     }

@@ -207,7 +207,7 @@ impl<'a> Judged<'a> {
         };
         let (Some(gain), false) = (all.forecast.change("light_waiting"), self.is_far_off()) else {
             let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
-            let why = why.unwrap_or("the simulation is too far off");
+            let why = why.map_or_else(|| "the simulation is too far off".to_owned(), |why| why.to_string());
             return (
                 Severity::Info,
                 format!("{found}. What more weight would do is not predicted: {why}. Run a trial to find out."),
@@ -264,6 +264,10 @@ impl<'a> Judged<'a> {
 
     fn has_waits(&self) -> bool {
         self.observations.host.as_ref().is_some_and(|host| host.totals.runq_wait_ns.is_some())
+    }
+
+    fn has_causes(&self) -> bool {
+        self.observations.tasks().is_some_and(|totals| totals.wait_self_ns.is_some())
     }
 
     fn why_not(&self) -> String {

@@ -7,9 +7,10 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    observations::{Observed, is_rated},
+    observations::Observed,
     overcommitted_threads::figures as pools,
     planned::list,
+    rated::is_rated,
     shell, single,
 };
 use crate::{

@@ -1,14 +1,21 @@
 //! What the rules look at: a recording, added up as it goes by.
 
+mod behind;
 mod cgroup;
 mod listener;
 
 use std::collections::BTreeMap;
 
+pub(super) use behind::Culprit;
 pub(super) use cgroup::Observed;
-pub(super) use listener::{Address, ObservedListener};
+pub(super) use listener::ObservedListener;
 
-use super::{Density, Sample, Span, Subject, Thresholds, asked::Asked, history::History};
+use super::{
+    Density, Sample, Span, Subject, Thresholds,
+    asked::Asked,
+    history::{Address, History},
+    rated::{credits, is_rated},
+};
 use crate::{
     model::{CgroupId, Host, Interval, Nanos, Session, Totals},
     units,
@@ -101,7 +108,7 @@ impl Observations {
             self.cpu_numbers = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
         }
         self.rate(interval);
-        self.blame(interval);
+        self.entitle(interval);
         for listener in &interval.listeners {
             self.listeners.entry((listener.netns, listener.address)).or_default().add(listener, interval.duration_ns);
         }
@@ -131,31 +138,14 @@ impl Observations {
         }
     }
 
-    /// Who waited behind whom is not known; but while a cgroup waits on a CPU, somebody runs there: itself with the part
-    /// that it has of the CPU's busy time. That is known of the cgroups that crowd a CPU most. Elsewhere it is behind itself
-    /// for no more than the CPU time that is left of its own, had all of it been on the CPU that was the least busy.
-    fn blame(&mut self, interval: &Interval) {
-        let mut watched: BTreeMap<CgroupId, Watched> = BTreeMap::new();
-        for cpu in &interval.cpus {
-            let busy = cpu.totals.busy_ns.0 as f64;
-            for one in &cpu.crowd {
-                let Some(wait) = one.runq_wait_ns else { continue };
-                let own = (one.cpu_ns.0 as f64 / busy).min(1.0);
-                let watched = watched.entry(one.id).or_default();
-                watched.cpu_ns += one.cpu_ns.0 as f64;
-                watched.wait_ns += wait.0 as f64;
-                watched.behind_itself_ns += if own.is_finite() { wait.0 as f64 * own } else { 0.0 };
+    /// What each cgroup was entitled to in this interval.
+    fn entitle(&mut self, interval: &Interval) {
+        let entitled = interval.entitled_cpu();
+        for (cgroup, entitled) in interval.cgroups.iter().zip(entitled) {
+            if let Some((observed, entitled)) = self.cgroups.get_mut(&cgroup.id).zip(entitled) {
+                observed.entitled_ns += entitled.0 * interval.duration_ns.0 as f64;
+                observed.entitled_cpu_ns += cgroup.totals.cpu_ns.0 as f64;
             }
-        }
-        let least_busy = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns).filter(|&busy| busy > Nanos::ZERO).min();
-        for cgroup in &interval.cgroups {
-            let Some(observed) = self.cgroups.get_mut(&cgroup.id) else { continue };
-            let Watched { cpu_ns, wait_ns, behind_itself_ns } = watched.get(&cgroup.id).copied().unwrap_or_default();
-            let left = |all: Nanos, watched: f64| (all.0 as f64 - watched).max(0.0);
-            let wait = left(cgroup.totals.runq_wait_ns.unwrap_or_default(), wait_ns);
-            let own = least_busy.map_or(1.0, |busy| (left(cgroup.totals.cpu_ns, cpu_ns) / busy.0 as f64).min(1.0));
-            observed.behind_itself_ns += behind_itself_ns;
-            observed.behind_unknown_ns += wait * own;
         }
     }
 
@@ -221,13 +211,13 @@ impl Observations {
                 units::percent(capacity / wall)
             ));
         }
-        let steal = host.steal_ns.unwrap_or_default().0 as f64;
+        let steal = host.times.steal_ns.unwrap_or_default().0 as f64;
         if steal > 0.0 {
             doubts.push(format!(
                 "A hypervisor took {} of the CPU time ({}); what it took in the middle of a switch or a wait counts as \
                  that.",
                 units::percent(steal / capacity.max(1.0)),
-                host.steal_ns.unwrap_or_default()
+                host.times.steal_ns.unwrap_or_default()
             ));
         }
         for (count, what) in [
@@ -266,42 +256,15 @@ impl Observations {
     }
 }
 
-/// What is known of a cgroup on the CPUs that it crowds, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Watched {
-    cpu_ns: f64,
-    wait_ns: f64,
-    behind_itself_ns: f64,
-}
-
-/// The Load Credits of the cgroups that are compared by it, and their mean: the fair share, for equal weights.
-pub(crate) fn credits(interval: &Interval) -> (Vec<(CgroupId, f64)>, f64) {
-    let credits: Vec<(CgroupId, f64)> = interval
-        .cgroups
-        .iter()
-        .filter(|cgroup| is_rated(cgroup.id))
-        .filter_map(|cgroup| Some((cgroup.id, cgroup.load_credit?.0)))
-        .filter(|(_, credit)| credit.is_finite())
-        .collect();
-    let fair = credits.iter().map(|(_, credit)| credit).sum::<f64>() / credits.len() as f64;
-    (credits, fair)
-}
-
 /// Is `path` the cgroup `of`, or inside of it?
 pub(crate) fn is_inside(path: &str, of: &str) -> bool {
     path.strip_prefix(of).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Takes part in the comparison of Load Credits: the row of the cgroups that had none of their own is no cgroup, and the
-/// root's tasks compete each for itself.
-pub(super) const fn is_rated(id: CgroupId) -> bool {
-    id.0 != CgroupId::OTHER.0 && id.0 != CgroupId::ROOT.0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{diagnosis::fixture, model::merge};
+    use crate::model::{fixture, merge};
 
     #[test]
     fn missing_lines_of_a_recording_are_counted() {
@@ -331,7 +294,7 @@ mod tests {
         let mut observations = Observations::new(fixture::session());
         intervals.iter().for_each(|interval| observations.add(interval));
         let host = observations.host.as_ref().unwrap();
-        assert_eq!(host.busy_ns, intervals.iter().map(|i| i.host.busy_ns).sum());
+        assert_eq!(host.times.busy_ns, intervals.iter().map(|i| i.host.times.busy_ns).sum());
         assert_eq!(host.totals.switches, intervals.iter().map(|i| i.host.totals.switches).sum::<u64>());
         let whole = observations.whole();
         assert!((whole.overhead().unwrap() - host.overhead().unwrap()).abs() < 1e-12);

@@ -7,7 +7,8 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    observations::{Observed, is_rated},
+    observations::Observed,
+    rated::is_rated,
     single,
 };
 use crate::{
@@ -23,7 +24,7 @@ figures! {
     overcommit: Factor, "runnable threads per CPU that it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
     active: Count, "threads that can be active" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
     waiting: Tasks, "waiting on average" = "runq_wait_ns / duration_ns", COUNTED;
-    self_inflicted: Share, "wait behind its own threads" = "behind_itself_ns / runq_wait_ns", "an estimate: docs/diagnose.md";
+    self_inflicted: Share, "wait behind its own threads, or for its own quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
     runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
 }
 
@@ -31,16 +32,19 @@ figures! {
 const MOSTLY_ITSELF: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
-    let all = observations.tasks().map_or(0.0, |totals| totals.cpu_ns.0 as f64);
-    let found = observations.cgroups.iter().filter(|(id, _)| is_rated(**id)).filter_map(|(&id, observed)| {
-        let pool = Pool::of(observations, observed, all)?;
+    let found = pools(observations).filter_map(|(id, observed, pool)| {
         let is_bad = observations.too_short(thresholds).is_none()
-            && pool.waits >= thresholds.min_waits
-            && pool.overcommit() >= thresholds.threads_overcommit_warn
-            && pool.self_inflicted >= MOSTLY_ITSELF;
+            && pool.is_overcommitted(thresholds)
+            && pool.self_inflicted.is_some_and(|part| part >= MOSTLY_ITSELF);
         is_bad.then(|| (pool.waiting, finding(observations, thresholds, (id, observed), &pool)))
     });
     single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+fn pools(observations: &Observations) -> impl Iterator<Item = (CgroupId, &Observed, Pool)> {
+    let all = observations.tasks().map_or(0.0, |totals| totals.cpu_ns.0 as f64);
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+    rated.filter_map(move |(&id, observed)| Some((id, observed, Pool::of(observations, observed, all)?)))
 }
 
 /// A cgroup's threads against the CPUs that they get.
@@ -55,7 +59,14 @@ struct Pool {
     /// Share of its periods in which it was used up.
     throttled: Option<f64>,
     threads: u64,
-    self_inflicted: f64,
+    /// The part of its wait that its own threads caused. `None` where that was not measured.
+    self_inflicted: Option<f64>,
+}
+
+/// The part of a cgroup's wait behind its own threads, or because they had used up its quota.
+fn self_inflicted(observed: &Observed) -> Option<f64> {
+    let for_quota = observed.quota_ns.and_then(|_| observed.part_of_wait(observed.totals.wait_throttled_ns));
+    Some((observed.self_inflicted()? + for_quota.unwrap_or(0.0)).min(1.0))
 }
 
 impl Pool {
@@ -74,12 +85,16 @@ impl Pool {
             quota,
             throttled: observed.throttled_share(),
             threads: observed.threads(),
-            self_inflicted: observed.self_inflicted(),
+            self_inflicted: self_inflicted(observed),
         })
     }
 
     fn overcommit(&self) -> f64 {
         self.runnable / self.active as f64
+    }
+
+    fn is_overcommitted(&self, thresholds: &Thresholds) -> bool {
+        self.waits >= thresholds.min_waits && self.overcommit() >= thresholds.threads_overcommit_warn
     }
 }
 
@@ -105,8 +120,7 @@ fn finding(
                 .note("its share of all CPU time × CPUs, and no more than its quota, rounded up"),
             figures::threads.is(pool.threads).note("that run in an interval, on average"),
             figures::waiting.is(pool.waiting),
-            figures::self_inflicted.is(pool.self_inflicted)
-                .note("at least; by its part of the busy time of the CPUs that it waited on"),
+            figures::self_inflicted.measured(pool.self_inflicted, &observations.session.why_not(Measure::Blame)),
             figures::throttled.measured(pool.throttled, "it has no quota of its own"),
             figures::quota.measured(pool.quota, "it has none of its own, or it was not recorded"),
         ],
@@ -138,6 +152,8 @@ fn finding(
 
 fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
+    let is_unknown =
+        || pools(observations).any(|(.., pool)| pool.self_inflicted.is_none() && pool.is_overcommitted(thresholds));
     let (severity, verdict) = match (observations.too_short(thresholds), waits) {
         (Some(too_short), _) => {
             (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: {too_short}."))
@@ -145,6 +161,14 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         (None, None) => {
             let why = observations.session.why_not(Measure::RunqWait);
             (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: run-queue wait is {why}."))
+        }
+        (None, Some(_)) if is_unknown() => {
+            let why = observations.session.why_not(Measure::Blame);
+            let verdict = format!(
+                "Whether threads are too many cannot be said: some cgroups have many more runnable threads than CPUs that they \
+                 get, and whether they wait for each other is {why}."
+            );
+            (Severity::NotEnoughData, verdict)
         }
         (None, Some(_)) => {
             (Severity::Ok, "No cgroup has many more runnable threads than CPUs that it gets.".to_owned())

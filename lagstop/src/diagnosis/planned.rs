@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, cpuset_plan::plan, observations::is_rated,
-    quota_without_cpuset::violations, shell,
+    CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, cpuset_plan::plan,
+    quota_without_cpuset::violations, rated::is_rated, shell,
 };
 use crate::units::{Unit, Value};
 
@@ -29,7 +29,6 @@ pub struct Planned {
 /// A cgroup in a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedCgroup {
-    /// Which.
     #[serde(flatten)]
     pub cgroup: Subject,
     /// Class C1: it must see no more CPUs than it gets.
@@ -109,7 +108,7 @@ pub(super) fn list(cpus: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::fixture;
+    use crate::model::fixture;
 
     fn planned(strictness: Strictness) -> Planned {
         let mut observations = Observations::new(fixture::session());

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, fmt};
 
-use super::{Thresholds, observations::is_rated};
+use super::{Thresholds, rated::is_rated};
 use crate::{
     model::{Cgroup, CgroupId, Interval, Nanos},
     units::ending,

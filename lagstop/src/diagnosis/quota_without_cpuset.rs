@@ -8,8 +8,9 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    observations::{Observed, is_rated},
+    observations::Observed,
     overcommitted_threads::figures as pools,
+    rated::is_rated,
     single,
 };
 use crate::{

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Figure, Finding, Severity, Thresholds};
 use crate::{
-    model::{Host, Lost, Nanos, Session},
+    model::{Host, Lost, Nanos, OwnCost, Session, lost_kind},
     units::Unit,
 };
 
@@ -23,7 +23,7 @@ pub struct Report {
     /// What it was held against.
     pub thresholds: Thresholds,
     /// What measuring cost.
-    pub own_cost: OwnCost,
+    pub own_cost: MeasuringCost,
     /// What could not be measured.
     pub lost: Lost,
     /// Why advice has no commands, and how to get them. `None` where it has all that there are.
@@ -46,12 +46,10 @@ pub struct Span {
 
 /// What measuring cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct OwnCost {
-    /// CPU time of the lagstop process.
-    pub self_cpu_ns: Nanos,
-    /// Time in lagstop's programs in the kernel. `None` is not measured.
-    pub self_probe_ns: Option<Nanos>,
-    /// Both, as CPUs kept busy on average. `None` where one is not measured.
+pub struct MeasuringCost {
+    #[serde(flatten)]
+    pub own: OwnCost,
+    /// Process and programs, as CPUs kept busy on average. `None` where one is not measured.
     pub cores: Option<f64>,
 }
 
@@ -60,14 +58,11 @@ impl Span {
         Self { intervals: 0, duration_ns: Nanos::ZERO, merged_intervals: 0, skipped_intervals: 0 };
 }
 
-impl OwnCost {
+impl MeasuringCost {
     pub(super) fn of(host: &Host, duration: Nanos) -> Self {
-        let all = host.self_probe_ns.map(|probe| Nanos(probe.0.saturating_add(host.self_cpu_ns.0)));
-        Self {
-            self_cpu_ns: host.self_cpu_ns,
-            self_probe_ns: host.self_probe_ns,
-            cores: all.filter(|_| duration > Nanos::ZERO).map(|all| all.cores(duration).0),
-        }
+        let own = host.own_cost;
+        let all = own.self_probe_ns.map(|probe| probe.saturating_add(own.self_cpu_ns));
+        Self { own, cores: all.filter(|_| duration > Nanos::ZERO).map(|all| all.cores(duration).0) }
     }
 }
 
@@ -79,16 +74,16 @@ impl Report {
 
     /// What could not be measured, in a sentence.
     fn what_was_lost(&self) -> String {
-        let kinds = self.lost.kinds().into_iter().filter(|&(_, count)| count > 0);
-        let counted: Vec<String> = kinds.map(|(what, count)| format!("{count} {}", what.replace('_', " "))).collect();
+        let kinds = self.lost.kinds().filter(|&(_, count)| count > 0);
+        let counted: Vec<String> = kinds.map(|(what, count)| lost_kind(what, count)).collect();
         if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) }
     }
 
     /// What measuring cost, what was lost, what was measured by what or was not, and why there are no commands: a sentence each.
     pub fn footer(&self) -> Vec<String> {
-        let own = &self.own_cost;
+        let MeasuringCost { own, cores } = &self.own_cost;
         let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
-        let cores = own.cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
+        let cores = cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
         let mut lines = vec![
             format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),
             self.what_was_lost(),

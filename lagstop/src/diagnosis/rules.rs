@@ -1,25 +1,37 @@
 //! Which rules there are, and how they are applied.
 
+use std::{borrow::Cow, collections::BTreeSet};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
 use super::{
-    Figure, FigureDefinition, Finding, Observations, OwnCost, Report, Rule, Subject, Thresholds, backlog, density,
-    lags_candidates, migrations, overcommitted_threads, quota_without_cpuset, scheduling_overhead, utilisation,
-    wait_causes,
+    Figure, FigureDefinition, Finding, MeasuringCost, Observations, Report, Rule, Subject, Thresholds, backlog,
+    density,
+    figure::{FigureName, figures, sources::COUNTED},
+    lags_candidates, migrations, noisy_neighbour, outweighed, overcommitted_threads, quota_without_cpuset,
+    scheduling_overhead,
+    shares::Shares,
+    starved, utilisation, wait_causes, weights_have_no_effect,
 };
-use crate::{
-    model::{CgroupId, Measure},
-    units::Unit,
-};
+use crate::model::{CgroupId, Measure};
+
+// What the summary has and no rule.
+figures! {
+    cgroups: Count, "cgroups that ran" = "cgroups in which anything was counted", COUNTED;
+}
 
 impl Observations {
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
-        let mut findings = vec![
+        // The first of those that are as bad names who is to blame.
+        let mut findings = noisy_neighbour::judge(self, thresholds);
+        findings.extend([
             scheduling_overhead::judge(self, thresholds),
             utilisation::judge(self, thresholds),
             lags_candidates::judge(self, thresholds),
             wait_causes::judge(self, thresholds),
             density::judge(self, thresholds),
-        ];
+        ]);
         findings.extend(self.of_cgroups(thresholds));
         findings.extend(backlog::judge(self, thresholds));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -30,7 +42,7 @@ impl Observations {
             summary: self.summary(),
             findings,
             thresholds: thresholds.clone(),
-            own_cost: OwnCost::of(&host, self.span.duration_ns),
+            own_cost: MeasuringCost::of(&host, self.span.duration_ns),
             lost: host.lost,
             commands_withheld: None,
         }
@@ -53,7 +65,7 @@ impl Observations {
                 .measured(whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)), &no_cost),
             overcommitted_threads::figures::runnable_per_cpu
                 .measured(whole.wait_ns.map(|_| whole.load_per_cpu()), &no_wait),
-            Figure::new("cgroups", "cgroups that ran", self.cgroups.len() as u64, Unit::Count),
+            figures::cgroups.is(self.cgroups.len() as u64),
         ];
         if let Some(steal) = wait_causes::stolen(self) {
             summary.push(wait_causes::figures::steal.is(steal));
@@ -64,7 +76,10 @@ impl Observations {
     /// Applies the rules that judge cgroups one by one.
     fn of_cgroups(&self, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
         let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
-        rules.into_iter().flat_map(|judge| judge(self, thresholds))
+        let of_shares = [starved::judge, outweighed::judge, weights_have_no_effect::judge];
+        let shares = Shares::of(self, thresholds);
+        let by_itself = rules.into_iter().flat_map(|judge| judge(self, thresholds));
+        by_itself.chain(of_shares.into_iter().flat_map(move |judge| judge(self, &shares, thresholds)))
     }
 
     /// What the rules find about one cgroup.
@@ -73,9 +88,26 @@ impl Observations {
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let about =
             |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
-        let mut findings: Vec<Finding> = self.of_cgroups(&thresholds).filter(about).collect();
+        let mut findings: Vec<Finding> =
+            self.of_cgroups(&thresholds).chain(noisy_neighbour::judge(self, &thresholds)).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
+    }
+}
+
+impl JsonSchema for FigureName {
+    fn schema_name() -> Cow<'static, str> {
+        "FigureName".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let of_rules = Rule::ALL.into_iter().flat_map(Rule::figures);
+        let names: BTreeSet<&str> = of_rules.chain(figures::ALL).map(|definition| definition.name).collect();
+        json_schema!({ "type": "string", "enum": names })
     }
 }
 
@@ -86,12 +118,16 @@ impl Rule {
             Self::SchedulingOverhead => scheduling_overhead::figures::ALL,
             Self::Utilisation => utilisation::figures::ALL,
             Self::LagsCandidates => lags_candidates::figures::ALL,
+            Self::NoisyNeighbour => noisy_neighbour::figures::ALL,
             Self::WaitCauses => wait_causes::figures::ALL,
             Self::Density => density::figures::ALL,
             Self::Migrations => migrations::figures::ALL,
             Self::OvercommittedThreads => overcommitted_threads::figures::ALL,
             Self::QuotaWithoutCpuset => quota_without_cpuset::figures::ALL,
             Self::Backlog => backlog::figures::ALL,
+            Self::Starved => starved::figures::ALL,
+            Self::Outweighed => outweighed::figures::ALL,
+            Self::WeightsHaveNoEffect => weights_have_no_effect::figures::ALL,
         }
     }
 }

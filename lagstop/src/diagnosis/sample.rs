@@ -1,6 +1,7 @@
 //! What an interval says about the host as a whole, small enough to keep for every one of them.
 
-use crate::model::{Host, Nanos};
+use super::rated::is_rated;
+use crate::model::{DistributionSum, Host, Interval, Nanos};
 
 /// One interval of the host, or several summed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -25,8 +26,8 @@ impl From<&Host> for Sample {
         let kept = host.totals.kept_ns.zip(host.idle.kept_ns).map(|(all, idle)| all.saturating_sub(idle));
         let overhead = host.overhead_ns();
         Self {
-            capacity_ns: real(host.busy_ns) + real(host.idle_ns),
-            busy_ns: real(host.busy_ns),
+            capacity_ns: real(host.times.busy_ns) + real(host.times.idle_ns),
+            busy_ns: real(host.times.busy_ns),
             wait_ns: host.totals.runq_wait_ns.map(real),
             switches: host.task_switches(),
             switching_ns: overhead.zip(kept).map(|(overhead, kept)| real(overhead.saturating_sub(kept))),
@@ -85,5 +86,54 @@ impl Sample {
 
     fn per_capacity(&self, value: f64) -> f64 {
         if self.capacity_ns > 0.0 { value / self.capacity_ns } else { 0.0 }
+    }
+}
+
+/// With how many cgroups it ran, in one interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Density {
+    pub active: u64,
+    /// CPU time that was neither idle nor lost to switching, as a share of all there was.
+    pub work: f64,
+    /// Overhead, as a share of all CPU time.
+    pub overhead: f64,
+    /// 99th percentile of all run-queue waits, in nanoseconds. `None` where they were not measured.
+    pub wait_p99: Option<f64>,
+}
+
+impl Density {
+    /// `None` where switch costs were not measured.
+    pub(super) fn of(interval: &Interval) -> Option<Self> {
+        let host = &interval.host;
+        let capacity = host.times.busy_ns.saturating_add(host.times.idle_ns).0 as f64;
+        let overhead = host.overhead()?;
+        let mut waits = DistributionSum::default();
+        let rated = interval.cgroups.iter().filter(|cgroup| is_rated(cgroup.id) && cgroup.totals.cpu_ns > Nanos::ZERO);
+        let active = rated.inspect(|cgroup| cgroup.runq_wait.iter().for_each(|more| waits.add(more))).count() as u64;
+        let point = Self {
+            active,
+            work: host.times.busy_ns.0 as f64 / capacity - overhead,
+            overhead,
+            wait_p99: waits.total().quantile(0.99).map(|wait| wait.0 as f64),
+        };
+        (point.work.is_finite() && active > 0).then_some(point)
+    }
+
+    /// Share of all CPU time that was not idle.
+    pub(super) fn busy(&self) -> f64 {
+        self.work + self.overhead
+    }
+
+    pub(super) fn mean<'a>(points: impl IntoIterator<Item = &'a Self>) -> Self {
+        let points: Vec<&Self> = points.into_iter().collect();
+        let mean =
+            |of: &dyn Fn(&Self) -> f64| points.iter().map(|point| of(point)).sum::<f64>() / points.len().max(1) as f64;
+        let waits: Vec<f64> = points.iter().filter_map(|point| point.wait_p99).collect();
+        Self {
+            active: mean(&|point| point.active as f64).round() as u64,
+            work: mean(&|point| point.work),
+            overhead: mean(&|point| point.overhead),
+            wait_p99: (!waits.is_empty()).then(|| waits.iter().sum::<f64>() / waits.len() as f64),
+        }
     }
 }

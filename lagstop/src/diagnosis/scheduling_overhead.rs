@@ -284,7 +284,7 @@ fn against(
             observations.session.why_not(Measure::RunqWait)
         ));
     }
-    let probe = observations.host.as_ref().and_then(|host| host.self_probe_ns).unwrap_or_default().0 as f64;
+    let probe = observations.host.as_ref().and_then(|host| host.own_cost.self_probe_ns).unwrap_or_default().0 as f64;
     let overhead_ns = whole.switching_ns.zip(whole.kept_ns).map_or(0.0, |(switching, kept)| switching + kept);
     if probe > 0.0 && overhead_ns > 0.0 {
         against.push(format!(
@@ -339,7 +339,7 @@ fn slice_file(release: &str) -> (&'static str, &'static str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{diagnose, fixture};
+    use crate::{diagnosis::diagnose, model::fixture};
 
     fn judged(intervals: &[crate::model::Interval]) -> Finding {
         let report = diagnose(&fixture::session(), intervals, &Thresholds::default());

@@ -1,23 +1,45 @@
 //! Figures as people write them in flags and configuration files.
 
+use std::num::{ParseFloatError, ParseIntError, TryFromIntError};
+
+use thiserror::Error;
+
 use crate::model::Nanos;
 
 /// A figure that people set.
 pub(super) trait Setting: Sized {
     /// Reads it.
-    fn parse(text: &str) -> Result<Self, String>;
+    fn parse(text: &str) -> Result<Self, SettingError>;
     /// Writes it so that it is read back.
     fn write(&self) -> String;
 }
 
+/// What is no such figure.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum SettingError {
+    #[error("{text:?} is neither a number such as 0.05 nor a percentage such as 5%")]
+    Share {
+        text: String,
+        /// `None` of a number that is below 0 or has no end.
+        source: Option<ParseFloatError>,
+    },
+    #[error("{text:?} is no time: {source}; write it as 10us, 5ms or 2s")]
+    Time { text: String, source: humantime::DurationError },
+    #[error("{text:?} is longer than can be counted")]
+    TooLong { text: String, source: TryFromIntError },
+    #[error("{text:?} is no whole number")]
+    Whole { text: String, source: ParseIntError },
+}
+
 impl Setting for f64 {
-    fn parse(text: &str) -> Result<Self, String> {
-        let number = |text: &str| text.trim().parse::<Self>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-        match text.trim().strip_suffix('%') {
-            Some(percent) => number(percent).map(|percent| percent / 100.0),
-            None => number(text),
-        }
-        .ok_or_else(|| format!("{text:?} is neither a number such as 0.05 nor a percentage such as 5%"))
+    fn parse(text: &str) -> Result<Self, SettingError> {
+        let wrong = |source| SettingError::Share { text: text.to_owned(), source };
+        let (number, whole) = match text.trim().strip_suffix('%') {
+            Some(percent) => (percent, 100.0),
+            None => (text, 1.0),
+        };
+        let value: Self = number.trim().parse().map_err(|error| wrong(Some(error)))?;
+        if value.is_finite() && value >= 0.0 { Ok(value / whole) } else { Err(wrong(None)) }
     }
 
     fn write(&self) -> String {
@@ -26,10 +48,11 @@ impl Setting for f64 {
 }
 
 impl Setting for Nanos {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, SettingError> {
         let time = humantime::parse_duration(text.trim())
-            .map_err(|error| format!("{text:?} is no time: {error}; write it as 10us, 5ms or 2s"))?;
-        u64::try_from(time.as_nanos()).map(Self).map_err(|_| format!("{text:?} is longer than can be counted"))
+            .map_err(|source| SettingError::Time { text: text.to_owned(), source })?;
+        let ns = u64::try_from(time.as_nanos());
+        ns.map(Self).map_err(|source| SettingError::TooLong { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {
@@ -38,8 +61,8 @@ impl Setting for Nanos {
 }
 
 impl Setting for u64 {
-    fn parse(text: &str) -> Result<Self, String> {
-        text.trim().parse().map_err(|_| format!("{text:?} is no whole number"))
+    fn parse(text: &str) -> Result<Self, SettingError> {
+        text.trim().parse().map_err(|source| SettingError::Whole { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {
@@ -48,8 +71,8 @@ impl Setting for u64 {
 }
 
 impl Setting for usize {
-    fn parse(text: &str) -> Result<Self, String> {
-        text.trim().parse().map_err(|_| format!("{text:?} is no whole number"))
+    fn parse(text: &str) -> Result<Self, SettingError> {
+        text.trim().parse().map_err(|source| SettingError::Whole { text: text.to_owned(), source })
     }
 
     fn write(&self) -> String {

@@ -24,6 +24,28 @@ pub(super) const fn weight(session: &Session) -> (&'static str, u32) {
     }
 }
 
+/// A weight beside the usual one, as the file has it.
+pub(super) fn written_weight(session: &Session, weight: f64) -> u64 {
+    let (_, usual) = self::weight(session);
+    let (least, most) = if session.cgroup_version == 1 { (2.0, 262_144.0) } else { (1.0, 10_000.0) };
+    (weight * f64::from(usual)).round().clamp(least, most) as u64
+}
+
+/// A command that gives the cgroup a weight beside the usual one. systemd is told where the cgroup is one of its units, or it
+/// would write its own weight again. `None` as of [`write`].
+pub(super) fn give_weight(session: &Session, id: Option<CgroupId>, path: &str, weight: f64) -> Option<String> {
+    let unit = path.rsplit('/').next().unwrap_or_default();
+    let is_unit = [".slice", ".service", ".scope"].iter().any(|ending| unit.ends_with(ending));
+    let is_plain = unit.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && unit.chars().all(|c| c.is_ascii_alphanumeric() || "._-:@".contains(c));
+    if is_unit && is_plain {
+        let weight = (weight * 100.0).round().clamp(1.0, 10_000.0) as u64;
+        return Some(format!("sudo systemctl set-property {unit} CPUWeight={weight}"));
+    }
+    let (file, _) = self::weight(session);
+    write(session, id, path, file, &written_weight(session, weight).to_string())
+}
+
 /// A command that gives the cgroup so many cores in each of its periods, however long these are.
 pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> String {
     let millicores = (cores * 1_000.0).round().clamp(10.0, 1e9) as u64;
@@ -83,6 +105,22 @@ fn directory(session: &Session, path: &str) -> Option<String> {
     (plain(mount) && plain(path) && is_inside).then(|| format!("{mount}{}", path.trim_end_matches('/')))
 }
 
+/// A path as a glob that no shell takes apart, and that matches it alone. `None` where it is not that plain.
+pub(super) fn glob(path: &str) -> Option<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte);
+    (path.starts_with('/') && path.bytes().all(is_plain)).then_some(path)
+}
+
+/// A command that tries more weight for the cgroups with these [`glob`]s, or for those that are found if there are none, and
+/// less for the heavy ones beside them.
+pub(super) fn trial_of_weights(light: &[&str]) -> String {
+    let named: String = match light {
+        [] => " --from-diagnose".to_owned(),
+        _ => light.iter().map(|glob| format!(" --light {glob}")).collect(),
+    };
+    format!("sudo lagstop trial --policy weight{named} --apply")
+}
+
 /// A command that lists the cgroups inside of which the scheduler groups once more.
 pub(super) fn list_levels(session: &Session) -> String {
     let mount = quote(mount(session));
@@ -140,6 +178,19 @@ mod tests {
         assert_eq!(of("/$(reboot)`id`"), "echo 200 | sudo tee '/sys/fs/cgroup/$(reboot)`id`/cpu.weight'");
         for hidden in ["/a\nb", "/a\u{1b}[2J", "/a\u{202e}b", "/\u{3164}", "/../../etc", "relative", ""] {
             assert!(of(hidden).contains("-inum 77") && !of(hidden).contains('\n'), "{hidden:?}");
+        }
+    }
+
+    #[test]
+    fn systemd_is_told_of_the_weight_of_its_units() {
+        let of =
+            |version, path| give_weight(&session("/sys/fs/cgroup", version), Some(CgroupId(77)), path, 2.5).unwrap();
+        assert_eq!(of(2, "/system.slice"), "sudo systemctl set-property system.slice CPUWeight=250");
+        assert_eq!(of(1, "/a.slice/b@1.service"), "sudo systemctl set-property b@1.service CPUWeight=250");
+        assert_eq!(of(2, "/lxc/web"), "echo 250 | sudo tee /sys/fs/cgroup/lxc/web/cpu.weight");
+        assert_eq!(of(1, "/lxc/web"), "echo 2560 | sudo tee /sys/fs/cgroup/lxc/web/cpu.shares");
+        for hostile in ["/$(reboot).slice", "/--now.service", "/a b.slice", "/a\n.slice"] {
+            assert!(!of(2, hostile).contains("systemctl"), "{hostile:?}");
         }
     }
 

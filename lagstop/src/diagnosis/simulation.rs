@@ -11,15 +11,18 @@ mod credit;
 mod demand;
 mod fair;
 mod kernel;
+mod outcome;
 mod policy;
 mod run;
 mod settled;
+mod shared;
 mod switching;
-mod tree;
 
 pub use demand::{Arrivals, Demand, Step, Trace};
 pub use kernel::Kernel;
+pub use outcome::{Served, SimulationOutcome};
 pub use policy::{Dynamic, Policy, Weight};
-pub use run::{Outcome, Served, run};
+pub use run::run;
 pub use switching::Switching;
-pub use tree::Group;
+
+pub use crate::model::Group;

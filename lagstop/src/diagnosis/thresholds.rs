@@ -2,8 +2,12 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
-use super::{Severity, setting::Setting};
+use super::{
+    Severity,
+    setting::{Setting, SettingError},
+};
 use crate::{
     model::Nanos,
     units::{Unit, Value},
@@ -42,10 +46,10 @@ macro_rules! thresholds {
             ///
             /// # Errors
             /// When none is called so, or `value` is no such figure.
-            pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+            pub fn set(&mut self, name: &str, value: &str) -> Result<(), ThresholdError> {
                 match name {
                     $(stringify!($name) => self.$name = Setting::parse(value)?,)+
-                    _ => return Err(Self::unknown(name)),
+                    _ => return Err(ThresholdError::Unknown { name: name.to_owned() }),
                 }
                 Ok(())
             }
@@ -152,9 +156,32 @@ thresholds! {
         "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the \
          latency target of the others is missed";
     /// Run-queue wait per CPU time of any cgroup that is long.
-    wait_per_cpu_warn: f64 = 1.0;
+    wait_per_cpu_warn: f64 = 1.0 => Factor, Warning,
+        "lagstop's own choice: waiting as long as running doubles every response";
     /// The same, critical.
-    wait_per_cpu_critical: f64 = 4.0;
+    wait_per_cpu_critical: f64 = 4.0 => Factor, Critical,
+        "lagstop's own choice: what took a second takes five";
+    /// How many times as long a cgroup's work takes as with the CPU time that it is entitled to, for it to be starved.
+    starved_warn: f64 = 1.5 => Factor, Warning,
+        "lagstop's own choice: three equal tasks on two CPUs differ by 1.33 where the kernel does not move them";
+    /// The same, critical.
+    starved_critical: f64 = 3.0 => Factor, Critical,
+        "lagstop's own choice: it gets a third of what it is entitled to";
+    /// How many times as much CPU time a cgroup would be entitled to if all beside it had the usual weight, for it to be outweighed.
+    outweighed_warn: f64 = 2.0 => Factor, Warning,
+        "lagstop's own choice: with less between them, other weights hardly help";
+    /// The same, critical.
+    outweighed_critical: f64 = 8.0 => Factor, Critical,
+        "lagstop's own choice: what took a second takes eight";
+    /// How many times as much as another a cgroup must weigh for their CPU time to be compared.
+    weights_differ: f64 = 2.0 => Factor, Warning,
+        "lagstop's own choice: with less between them, chance may hide it";
+    /// Part of a cgroup's wait from which one neighbour stands out that causes it.
+    neighbour_wait: f64 = 0.3 => Share, Warning,
+        "lagstop's own choice: without that neighbour a third less would be waited";
+    /// CPU time of a neighbour, beside what it is entitled to, from which it takes more than its share.
+    neighbour_takes: f64 = 1.05 => Factor, Warning,
+        "lagstop's own choice: less is within what CPU time and demand are off in an interval";
     /// Runnable threads of a cgroup for each CPU that it gets that are too many.
     threads_overcommit_warn: f64 = 2.0 => Factor, Warning,
         "lagstop's own choice; the thesis on oversubscribed pools (004) has one active thread for each CPU got";
@@ -209,6 +236,15 @@ thresholds! {
     min_waits: u64 = 100;
 }
 
+/// Why a threshold cannot be set.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum ThresholdError {
+    #[error("no threshold is called {name}; there are {}", Thresholds::names().join(", "))]
+    Unknown { name: String },
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
 /// A threshold as a finding states it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Threshold {
@@ -225,9 +261,8 @@ pub struct Threshold {
 }
 
 impl Thresholds {
-    fn unknown(name: &str) -> String {
-        let names: Vec<&str> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-        format!("no threshold is called {name}; there are {}", names.join(", "))
+    fn names() -> Vec<&'static str> {
+        Self::NAMES.iter().map(|(name, _)| *name).collect()
     }
 
     /// As a finding states it.
@@ -319,7 +354,7 @@ mod tests {
         thresholds.set("overhead_warn", "3%").unwrap();
         thresholds.set("light_wait_p99", "5ms").unwrap();
         assert_eq!((thresholds.overhead_warn, thresholds.light_wait_p99), (0.03, Nanos(5_000_000)));
-        assert!(thresholds.set("overhead", "1").unwrap_err().contains("overhead_warn, "));
+        assert!(thresholds.set("overhead", "1").unwrap_err().to_string().contains("overhead_warn, "));
         for wrong in ["", "-1", "NaN", "inf", "5 %%", "much"] {
             assert!(thresholds.set("overhead_warn", wrong).is_err(), "{wrong}");
         }

@@ -141,7 +141,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diagnosis::{diagnose, fixture};
+    use crate::{diagnosis::diagnose, model::fixture};
 
     fn judged(intervals: &[crate::model::Interval], session: &crate::model::Session) -> Finding {
         let report = diagnose(session, intervals, &Thresholds::default());

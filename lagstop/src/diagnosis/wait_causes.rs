@@ -1,31 +1,54 @@
-//! Rule: whether those that wait are contended, throttled or stolen from, before a neighbour is blamed.
+//! Rule: what those that wait wait for: others, their own threads, their quotas, or a hypervisor.
+
+use std::collections::BTreeMap;
 
 use super::{
     Advice, Figure, FigureDefinition, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    observations::{Observed, is_rated},
+    observations::Observed,
+    rated::is_rated,
     shell,
 };
 use crate::{
-    model::{CgroupId, Measure},
+    model::{CgroupId, Measure, Nanos, Totals},
     units::{self, Unit},
 };
 
 figures! {
-    behind_others: Tasks, "waiting behind other cgroups" = "runq_wait_ns / duration_ns − behind_itself − in_throttled − behind_unknown", COUNTED;
-    behind_unknown: Tasks, "waiting behind whom is not known" = "Σ wait of a cgroup on CPUs that it does not crowd · its CPU time there / least busy time of a CPU / duration_ns", "an estimate: docs/diagnose.md";
-    behind_itself: Tasks, "waiting behind their own" = "Σ wait of a cgroup on a CPU · its CPU time there / busy time there / duration_ns", "an estimate: docs/diagnose.md";
-    in_throttled: Tasks, "waiting in throttled cgroups" = "Σ run-queue wait of throttled cgroups / duration_ns", COUNTED;
+    waiting: Tasks, "tasks waiting" = "runq_wait_ns / duration_ns", COUNTED;
+    behind_others: Share, "of the wait: behind other cgroups" = "wait_behind_ns / runq_wait_ns", COUNTED;
+    behind_worst: Share, "of the wait: behind" = "Σ waits_behind of the cgroup / runq_wait_ns", COUNTED;
+    behind_itself: Share, "of the wait: behind their own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
+    behind_kernel: Share, "of the wait: behind kernel threads" = "wait_kernel_ns / runq_wait_ns", COUNTED;
+    in_throttled: Share, "of the wait: for their quotas" = "wait_throttled_ns / runq_wait_ns", COUNTED;
+    elsewhere: Share, "of the wait: on another CPU before" = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
+    while_idle: Share, "of the wait: while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
+    of_unknown_cause: Share, "of the wait: cause not known" = "wait_unknown_ns / runq_wait_ns", COUNTED;
     steal: Share, "taken by a hypervisor" = "steal_ns / (capacity_ns + steal_ns)", COUNTED;
     throttled: Share, "throttled" = "nr_throttled / nr_periods of the cgroup", COUNTED;
     pressure: Share, "some task waits (PSI some)" = "pressure_some_ns / the time of the intervals in which it was read", COUNTED;
 }
 
-/// Cgroups that are named, of those that were throttled, and of those under pressure.
+/// A cause of waits: its figure, as a verdict says it, and its counter.
+type Cause = (&'static FigureDefinition, &'static str, fn(&Totals) -> Option<Nanos>);
+
+const CAUSES: [Cause; 7] = [
+    (&figures::behind_others, "behind other cgroups", |totals| totals.wait_behind_ns),
+    (&figures::behind_itself, "behind their own threads", |totals| totals.wait_self_ns),
+    (&figures::behind_kernel, "behind kernel threads", |totals| totals.wait_kernel_ns),
+    (&figures::in_throttled, "for their quotas", |totals| totals.wait_throttled_ns),
+    (&figures::elsewhere, "on another CPU before they were moved", |totals| totals.wait_elsewhere_ns),
+    (&figures::while_idle, "while the CPU was idle", |totals| totals.wait_idle_ns),
+    (&figures::of_unknown_cause, "for a cause that is not known", |totals| totals.wait_unknown_ns),
+];
+
+/// Cgroups that are named, of those that others wait behind, that were throttled, and that are under pressure.
 const TOP: usize = 5;
 /// Throttled cgroups that a command is written out for.
 const COMMANDS: usize = 3;
+/// The part of all waits from which a verdict speaks of a cause.
+const SPOKEN_OF: f64 = 0.01;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let causes = Causes::of(observations, thresholds);
@@ -53,14 +76,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
         }
         .confidence(),
-        against: vec![
-            "While a quota is used up tasks wait on a run queue that is stopped: how much of a throttled cgroup's wait that is \
-             cannot be told."
-                .to_owned(),
-            "Who runs while a cgroup waits is estimated: on the CPUs that it crowds by its part of their busy time; elsewhere \
-             it is behind itself for no more than all of its CPU time there could have been, which is what is not known."
-                .to_owned(),
-        ],
+        against: causes.against(observations),
         advice: if severity >= Severity::Warning { causes.advice(observations, thresholds) } else { Vec::new() },
         cgroups: Vec::new(),
     }
@@ -68,27 +84,16 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 
 /// What tasks wait for.
 struct Causes<'a> {
-    /// Tasks waiting on average: behind others, behind their own cgroup's, in cgroups that are throttled, and behind nobody
-    /// knows whom. `None` where waits were not measured.
-    waiting: Option<Waiting>,
+    /// Tasks waiting on average. `None` where waits were not measured.
+    waiting: Option<f64>,
+    /// The part of the waits that each of [`CAUSES`] has. `None` where causes were not measured.
+    shares: Option<[f64; CAUSES.len()]>,
+    /// Those behind whom others wait most, the worst first, with their part of all waits.
+    worst: Vec<(Subject, f64)>,
     /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
     steal: Option<f64>,
     /// Cgroups that used their quota up often, the worst first, with the share of their periods.
     throttled: Vec<(CgroupId, &'a Observed, f64)>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Waiting {
-    others: f64,
-    itself: f64,
-    throttled: f64,
-    unknown: f64,
-}
-
-impl Waiting {
-    fn all(&self) -> f64 {
-        self.others + self.itself + self.throttled + self.unknown
-    }
 }
 
 impl<'a> Causes<'a> {
@@ -105,23 +110,16 @@ impl<'a> Causes<'a> {
             .filter_map(|(&id, observed)| Some((id, observed, is_throttled(observed)?)))
             .collect();
         throttled.sort_by(|a, b| b.2.total_cmp(&a.2).then(a.0.cmp(&b.0)));
-
-        let duration = observations.span.duration_ns.0 as f64;
-        let mut waiting = Waiting::default();
-        for observed in observations.cgroups.values() {
-            let wait = observed.totals.runq_wait_ns.unwrap_or_default().0 as f64 / duration;
-            if is_throttled(observed).is_some() {
-                waiting.throttled += wait;
-            } else {
-                let (itself, unknown) = (wait * observed.self_inflicted(), wait * observed.of_unknown_cause());
-                waiting.itself += itself;
-                waiting.unknown += unknown;
-                waiting.others += (wait - itself - unknown).max(0.0);
-            }
-        }
-        let host = observations.host.as_ref();
+        let tasks = observations.tasks();
+        let wait = tasks.and_then(|totals| totals.runq_wait_ns);
+        let share = |time: Nanos| time.0 as f64 / wait.unwrap_or_default().0.max(1) as f64;
+        let shares: Option<Vec<f64>> =
+            CAUSES.iter().map(|(_, _, counter)| counter(tasks.as_ref()?).map(share)).collect();
+        let shares = shares.and_then(|shares| shares.try_into().ok());
         Self {
-            waiting: host.and_then(|host| host.totals.runq_wait_ns).map(|_| waiting),
+            waiting: wait.map(|wait| wait.cores(observations.span.duration_ns).0),
+            shares,
+            worst: if shares.is_some() { worst(observations, share) } else { Vec::new() },
             steal: stolen(observations),
             throttled,
         }
@@ -146,25 +144,15 @@ impl<'a> Causes<'a> {
             severity = severity.max(step);
             let count = self.throttled.len() as u64;
             parts.push(format!(
-                "{} stopped by {} own quota in up to {} of the periods",
-                if count == 1 { "1 cgroup was".to_owned() } else { format!("{} cgroups were", units::count(count)) },
-                if count == 1 { "its" } else { "their" },
+                "{} {} own quota in up to {} of the periods",
+                units::plural(count, "cgroup"),
+                if count == 1 { "was stopped by its" } else { "were stopped by their" },
                 units::percent(worst),
             ));
         }
-        let per_cpu = waiting.all() / (observations.cpus() as f64).max(1.0);
-        if per_cpu >= thresholds.contended_wait {
+        if waiting / (observations.cpus() as f64).max(1.0) >= thresholds.contended_wait {
             severity = severity.max(Severity::Info);
-            let share = |part: f64| units::percent(part / waiting.all());
-            parts.push(format!(
-                "of {} tasks waiting on average, {} wait behind other cgroups, {} behind their own, {} in throttled ones and \
-                 {} behind whom is not known",
-                units::number(waiting.all()),
-                share(waiting.others),
-                share(waiting.itself),
-                share(waiting.throttled),
-                share(waiting.unknown),
-            ));
+            parts.push(format!("{} tasks wait on average{}", units::number(waiting), self.by_cause(observations)));
         }
         match parts.split_first() {
             None => (Severity::Ok, "Nobody waits for a CPU, is stopped by a quota, or is stolen from.".to_owned()),
@@ -172,17 +160,33 @@ impl<'a> Causes<'a> {
         }
     }
 
+    /// For what, the most first.
+    fn by_cause(&self, observations: &Observations) -> String {
+        let Some(shares) = self.shares else {
+            return format!("; the cause of their waits is {}", observations.session.why_not(Measure::Blame));
+        };
+        let mut causes: Vec<(&str, f64)> = CAUSES.iter().map(|(_, name, _)| *name).zip(shares).collect();
+        causes.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        let spoken: Vec<String> = causes
+            .into_iter()
+            .filter(|(_, share)| *share >= SPOKEN_OF)
+            .map(|(name, share)| format!("{} {name}", units::percent(share)))
+            .collect();
+        if spoken.is_empty() { String::new() } else { format!(": {}", spoken.join(", ")) }
+    }
+
     fn measured(&self, observations: &Observations) -> Vec<Figure> {
         let why = observations.session.why_not(Measure::RunqWait);
-        let waiting =
-            |figure: &FigureDefinition, part: fn(Waiting) -> f64| figure.measured(self.waiting.map(part), &why);
-        let mut figures = vec![
-            waiting(&figures::behind_others, |waiting| waiting.others),
-            waiting(&figures::behind_itself, |waiting| waiting.itself),
-            waiting(&figures::in_throttled, |waiting| waiting.throttled),
-            waiting(&figures::behind_unknown, |waiting| waiting.unknown),
-            figures::steal.measured(self.steal, "the kernel does not say").note("of the time of all CPUs"),
-        ];
+        let mut figures = vec![figures::waiting.measured(self.waiting, &why).note("on average")];
+        let why = observations.session.why_not(Measure::Blame);
+        for (place, (figure, ..)) in CAUSES.iter().enumerate() {
+            figures.push(figure.measured(self.shares.map(|shares| shares[place]), &why));
+            if place == 0 {
+                let worst = self.worst.iter();
+                figures.extend(worst.map(|(whom, share)| figures::behind_worst.is(*share).of(whom.clone())));
+            }
+        }
+        figures.push(figures::steal.measured(self.steal, "the kernel does not say").note("of the time of all CPUs"));
         figures.extend(self.throttled.iter().take(TOP).map(|&(id, observed, share)| {
             let quota = observed.quota_ns.map(|quota| format!(", quota {}", Unit::Cores.show(quota.seconds())));
             figures::throttled.is(share).of(observed.subject(id)).note(format!(
@@ -193,6 +197,18 @@ impl<'a> Causes<'a> {
         }));
         figures.extend(pressed(observations));
         figures
+    }
+
+    fn against(&self, observations: &Observations) -> Vec<String> {
+        let stolen = self.steal.filter(|&steal| steal > 0.0 && self.shares.is_some()).map(|_| {
+            "What a hypervisor or an interrupt took while a task ran counts as time in which that task ran.".to_owned()
+        });
+        let mut against: Vec<String> = stolen.into_iter().collect();
+        if self.waiting.is_some() && self.shares.is_none() {
+            let why = observations.session.why_not(Measure::Blame);
+            against.push(format!("What each wait was caused by is {why}: a neighbour, its own threads or its quota."));
+        }
+        against
     }
 
     fn advice(&self, observations: &Observations, thresholds: &Thresholds) -> Vec<Advice> {
@@ -224,9 +240,22 @@ impl<'a> Causes<'a> {
     }
 }
 
+/// Those behind whom others wait most, the worst first.
+fn worst(observations: &Observations, share: impl Fn(Nanos) -> f64) -> Vec<(Subject, f64)> {
+    let mut behind: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
+    for (id, culprit) in observations.cgroups.values().flat_map(|victim| victim.behind.culprits()) {
+        let sum = behind.entry(id).or_default();
+        *sum = sum.saturating_add(culprit.wait_ns);
+    }
+    let mut worst: Vec<(CgroupId, Nanos)> = behind.into_iter().collect();
+    worst.sort_by_key(|&(id, wait)| (std::cmp::Reverse(wait), id));
+    let named = |(id, wait)| Some((observations.cgroups.get(&id)?.subject(id), share(wait)));
+    worst.into_iter().filter_map(named).take(TOP).collect()
+}
+
 /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
 pub(super) fn stolen(observations: &Observations) -> Option<f64> {
-    let steal = observations.host.as_ref()?.steal_ns?.0 as f64;
+    let steal = observations.host.as_ref()?.times.steal_ns?.0 as f64;
     Some(steal / (observations.whole().capacity_ns + steal).max(1.0))
 }
 

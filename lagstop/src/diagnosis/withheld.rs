@@ -44,7 +44,8 @@ impl Planned {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Hosts, Pictures, Thresholds, diagnose, fixture},
+        diagnosis::{Hosts, Pictures, Thresholds, diagnose},
+        model::fixture,
         report::{hosts, html, json, markdown, text},
     };
 

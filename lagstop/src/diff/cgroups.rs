@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use serde::Serialize;
 
 use super::{
-    Side,
+    DiffSide,
     change::{Change, Comparer, Verdict},
     series::{Amount, Series},
 };
@@ -15,7 +15,6 @@ use super::{
 pub struct CgroupChanges {
     /// What it is called; its path where it has no name. Cgroups of the same name are added up.
     pub name: String,
-    /// Its figures.
     pub changes: Vec<Change>,
     /// CPU time, switch cost and run-queue wait that came or went, a second: what it is sorted by.
     #[serde(skip)]
@@ -81,11 +80,11 @@ impl CgroupChanges {
     }
 }
 
-fn lone(name: &str, series: &OfCgroup, side: &Side) -> Lone {
+fn lone(name: &str, series: &OfCgroup, side: &DiffSide) -> Lone {
     Lone { name: name.to_owned(), cpu_cores: per_time(series, side, Amount::CPU_TIME) }
 }
 
-fn moved(before: (&OfCgroup, &Side), after: (&OfCgroup, &Side)) -> f64 {
+fn moved(before: (&OfCgroup, &DiffSide), after: (&OfCgroup, &DiffSide)) -> f64 {
     let change = |amount| {
         let is_measured = before.0.is_measured(amount) && after.0.is_measured(amount);
         let change = per_time(after.0, after.1, amount) - per_time(before.0, before.1, amount);
@@ -95,7 +94,7 @@ fn moved(before: (&OfCgroup, &Side), after: (&OfCgroup, &Side)) -> f64 {
 }
 
 /// An amount of time, over the time of the recording.
-fn per_time(series: &OfCgroup, side: &Side, amount: Amount) -> f64 {
+fn per_time(series: &OfCgroup, side: &DiffSide, amount: Amount) -> f64 {
     let time = side.host.sums()[Amount::DURATION.place()];
     if time > 0.0 { series.sums()[amount.place()] / time } else { 0.0 }
 }

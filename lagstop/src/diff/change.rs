@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::{
-    Side,
+    DiffSide,
     estimate::{Confidence, Drawn},
-    figure::{Figure, Made, Subject, Way},
+    figure::{ComparedFigure, Made, Subject, Way},
     party::{Party, View},
     series::{Amount, Series},
     side::Ways,
@@ -145,14 +145,14 @@ impl<'a> Comparer<'a> {
         (&self.before, &self.after)
     }
 
-    pub(super) const fn sides(&self) -> (&'a Side, &'a Side) {
+    pub(super) const fn sides(&self) -> (&'a DiffSide, &'a DiffSide) {
         (self.before.side, self.after.side)
     }
 
     /// The host's figures, not judged yet.
     pub(super) fn host(&self) -> Vec<Change> {
         let (before, after) = self.sides();
-        self.changes(Subject::Host, Figure::OF_HOST, &before.host, &after.host)
+        self.changes(Subject::Host, &ComparedFigure::of_host(), &before.host, &after.host)
     }
 
     /// A cgroup's figures, not judged yet.
@@ -161,21 +161,20 @@ impl<'a> Comparer<'a> {
         before: &Series<{ Amount::OF_CGROUP }>,
         after: &Series<{ Amount::OF_CGROUP }>,
     ) -> Vec<Change> {
-        self.changes(Subject::Cgroup, &Figure::of_cgroup(), before, after)
+        self.changes(Subject::Cgroup, &ComparedFigure::of_cgroup(), before, after)
     }
 
     fn changes<const N: usize>(
         &self,
         subject: Subject,
-        figures: &[Figure],
+        figures: &[ComparedFigure],
         before: &Series<N>,
         after: &Series<N>,
     ) -> Vec<Change> {
         let (before, after) = (View::new(&self.before, before), View::new(&self.after, after));
-        let change = |&figure: &Figure| {
+        let change = |&figure: &ComparedFigure| {
             let change = self.change(&figure.made(subject), &before, &after).rounded();
-            // What files count is left out where neither recording has it: most have not.
-            let is_there = change.before.is_some() || change.after.is_some() || !figure.is_of_files();
+            let is_there = change.before.is_some() || change.after.is_some() || !figure.is_left_out();
             is_there.then_some(change)
         };
         figures.iter().filter_map(change).collect()

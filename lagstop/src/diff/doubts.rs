@@ -1,6 +1,6 @@
 //! What makes a comparison doubtful.
 
-use super::{Change, Side};
+use super::{Change, DiffSide};
 use crate::model::{GroupBy, HookState, Session};
 
 /// A share of lost switches from which they may bend the result.
@@ -9,7 +9,7 @@ const LOST_MATTERS: f64 = 0.01;
 const LOAD_MATTERS: f64 = 0.1;
 
 /// Sentences, the gravest first.
-pub(super) fn doubts(before: &Side, after: &Side, host: &[Change]) -> Vec<String> {
+pub(super) fn doubts(before: &DiffSide, after: &DiffSide, host: &[Change]) -> Vec<String> {
     let mut doubts = Vec::new();
     between(&before.session, &after.session, &mut doubts);
     doubts.extend(load(host));
@@ -91,7 +91,7 @@ fn load(host: &[Change]) -> Option<String> {
     })
 }
 
-fn within(side: &Side, which: &str, doubts: &mut Vec<String>) {
+fn within(side: &DiffSide, which: &str, doubts: &mut Vec<String>) {
     if !side.is_whole {
         doubts.push(format!("The {which} recording was cut off, or still goes on."));
     }

@@ -8,7 +8,7 @@ use crate::{
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
+pub(super) enum ComparedFigure {
     Overhead,
     MeanSwitchCost,
     PickFunctionCost,
@@ -20,6 +20,9 @@ pub(super) enum Figure {
     MeanAcceptWait,
     PerceivedUtilisation,
     EffectiveUtilisation,
+    WaitBehind,
+    WaitSelf,
+    WaitThrottled,
     /// The share of time that one of [`FileCounters::compared`] is.
     File {
         counter: &'static Counter,
@@ -59,7 +62,8 @@ pub(super) struct Made {
     pub less_is_better: bool,
 }
 
-impl Figure {
+impl ComparedFigure {
+    /// Those of the host that say how much a recording is worth.
     pub(super) const OF_HOST: &[Self] = &[
         Self::Overhead,
         Self::MeanSwitchCost,
@@ -84,14 +88,23 @@ impl Figure {
         Self::MeanAcceptWait,
     ];
 
+    /// What waits were for: older recordings do not have it.
+    const CAUSES: [Self; 3] = [Self::WaitBehind, Self::WaitSelf, Self::WaitThrottled];
+
+    /// All of the host.
+    pub(super) fn of_host() -> Vec<Self> {
+        Self::OF_HOST.iter().copied().chain(Self::CAUSES).collect()
+    }
+
     /// All of a cgroup.
     pub(super) fn of_cgroup() -> Vec<Self> {
         let files = FileCounters::compared().enumerate().map(|(place, counter)| Self::File { counter, place });
-        Self::OF_CGROUP.iter().copied().chain(files).collect()
+        Self::OF_CGROUP.iter().copied().chain(Self::CAUSES).chain(files).collect()
     }
 
-    pub(super) const fn is_of_files(self) -> bool {
-        matches!(self, Self::File { .. })
+    /// Is it left out where neither recording has it?
+    pub(super) fn is_left_out(self) -> bool {
+        matches!(self, Self::File { .. }) || Self::CAUSES.contains(&self)
     }
 
     pub(super) fn made(self, subject: Subject) -> Made {
@@ -109,6 +122,7 @@ impl Figure {
         };
         let price = Made { less_is_better: true, ..work };
         let cost = Made { comes_from: Some(Measure::SwitchCost), way: Some(Way::SwitchCost), ..price };
+        let cause = Made { unit: Unit::Tasks, whole: Amount::DURATION, comes_from: Some(Measure::Blame), ..price };
         match self {
             Self::Overhead => {
                 let made = Made { name: "overhead", label: "overhead", part: Amount::SWITCH_COST, ..cost };
@@ -189,6 +203,24 @@ impl Figure {
                 whole: Amount::ACCEPTS,
                 comes_from: Some(Measure::Accept),
                 ..price
+            },
+            Self::WaitBehind => Made {
+                name: "waiting_behind_others",
+                label: "waiting behind other cgroups",
+                part: Amount::WAIT_BEHIND,
+                ..cause
+            },
+            Self::WaitSelf => Made {
+                name: "waiting_behind_itself",
+                label: "waiting behind its own threads",
+                part: Amount::WAIT_SELF,
+                ..cause
+            },
+            Self::WaitThrottled => Made {
+                name: "waiting_for_quota",
+                label: "waiting for its quota",
+                part: Amount::WAIT_THROTTLED,
+                ..cause
             },
             Self::File { counter, place } => Made {
                 name: counter.name.trim_end_matches("_ns"),

@@ -1,8 +1,8 @@
 //! Intervals to test with, that vary as real ones do: by chance, and each like the one before.
 
-use super::Side;
+use super::DiffSide;
 use crate::{
-    model::{Cgroup, CgroupId, Hook, HookState, Host, Idle, Interval, Nanos, Session, Totals},
+    model::{Cgroup, CgroupId, Hook, HookState, Host, HostTimes, Idle, Interval, Nanos, Session, Totals},
     random::Random,
 };
 
@@ -52,8 +52,8 @@ pub(crate) fn session(started_at: &str) -> Session {
 }
 
 /// A whole recording of `intervals`.
-pub(crate) fn side(started_at: &str, intervals: &[Interval]) -> Side {
-    let mut side = Side::new(session(started_at), intervals.len(), true);
+pub(crate) fn side(started_at: &str, intervals: &[Interval]) -> DiffSide {
+    let mut side = DiffSide::new(session(started_at), intervals.len(), true);
     intervals.iter().for_each(|interval| side.add(interval));
     side
 }
@@ -128,8 +128,7 @@ fn interval(seq: u64, cgroups: Vec<Cgroup>) -> Interval {
             totals,
             idle: Idle::from(&idle),
             cpus_online: CPUS,
-            busy_ns: Nanos(busy),
-            idle_ns: Nanos(all - busy),
+            times: HostTimes { busy_ns: Nanos(busy), idle_ns: Nanos(all - busy), steal_ns: None },
             ..Host::default()
         },
         cgroups,

@@ -1,9 +1,9 @@
 //! One of the recordings, with its draws, and what it says of a figure.
 
 use super::{
-    Settings, Side,
+    DiffSettings, DiffSide,
     estimate::Drawn,
-    figure::{Figure, Made, Subject},
+    figure::{ComparedFigure, Made, Subject},
     series::{Amount, Series},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 
 /// One of the recordings, with its draws.
 pub(super) struct Party<'a> {
-    pub side: &'a Side,
+    pub side: &'a DiffSide,
     /// Pieces that are drawn as one.
     pub block: usize,
     /// Is it worth enough pieces for at least half of the host's figures? Where it is not, figures that seem to be are those
@@ -33,8 +33,8 @@ pub(super) struct View<'a, const N: usize> {
 }
 
 impl<'a> Party<'a> {
-    pub(super) fn new(side: &'a Side, settings: &Settings, random: Random) -> Self {
-        let of_host = Figure::OF_HOST.iter().filter_map(|figure| {
+    pub(super) fn new(side: &'a DiffSide, settings: &DiffSettings, random: Random) -> Self {
+        let of_host = ComparedFigure::OF_HOST.iter().filter_map(|figure| {
             let residuals = residuals(&figure.made(Subject::Host), side, &side.host)?;
             let found = Autocorrelation::of(&residuals.values);
             Some((found.time, found.effective(residuals.known)))
@@ -55,7 +55,7 @@ impl<'a> Party<'a> {
 }
 
 /// So long as the figure of the host that remembers longest does, and so short that there are enough.
-fn block(side: &Side, times: impl Iterator<Item = f64>) -> usize {
+fn block(side: &DiffSide, times: impl Iterator<Item = f64>) -> usize {
     let longest = times.fold(1.0, f64::max).ceil() as usize;
     longest.min(side.pieces().len() / Drawn::LEAST as usize).max(1)
 }
@@ -100,7 +100,7 @@ struct Residuals {
     known: usize,
 }
 
-fn residuals<const N: usize>(made: &Made, side: &Side, series: &Series<N>) -> Option<Residuals> {
+fn residuals<const N: usize>(made: &Made, side: &DiffSide, series: &Series<N>) -> Option<Residuals> {
     let pieces = side.pieces().len();
     let values = |amount| series.values(amount, pieces).or_else(|| side.host.values(amount, pieces));
     let (parts, wholes) = (values(made.part)?, values(made.whole)?);

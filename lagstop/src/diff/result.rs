@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    CgroupChanges, Change, Lone, Settings, Verdict, cgroups::Cgroups, change::Comparer, doubts::doubts, party::Party,
+    CgroupChanges, Change, DiffSettings, Lone, Verdict, cgroups::Cgroups, change::Comparer, doubts::doubts,
+    party::Party,
 };
 use crate::model::{Lost, Nanos, Session};
 
@@ -11,7 +12,7 @@ use crate::model::{Lost, Nanos, Session};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
     /// How it was compared.
-    pub settings: Settings,
+    pub settings: DiffSettings,
     /// The first recording.
     pub before: Recorded,
     /// The second.
@@ -82,7 +83,7 @@ impl From<&Party<'_>> for Recorded {
 }
 
 impl Diff {
-    pub(super) fn new(comparer: &Comparer<'_>, settings: Settings, host: Vec<Change>, cgroups: Cgroups) -> Self {
+    pub(super) fn new(comparer: &Comparer<'_>, settings: DiffSettings, host: Vec<Change>, cgroups: Cgroups) -> Self {
         let (before, after) = comparer.parties();
         let Cgroups { compared, appeared, gone } = cgroups;
         let with = |verdict| compared.iter().filter(|cgroup| cgroup.has(verdict)).count();

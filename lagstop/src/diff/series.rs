@@ -23,7 +23,10 @@ impl Amount {
     pub(super) const MIGRATIONS: Self = Self(7);
     pub(super) const ACCEPTS: Self = Self(8);
     pub(super) const ACCEPT_WAIT: Self = Self(9);
-    const FILES: usize = 10;
+    pub(super) const WAIT_BEHIND: Self = Self(10);
+    pub(super) const WAIT_SELF: Self = Self(11);
+    pub(super) const WAIT_THROTTLED: Self = Self(12);
+    const FILES: usize = 13;
     /// The counters of files that are compared, and the time in which each was read.
     pub(super) const OF_CGROUP: usize = Self::FILES + 2 * FileCounters::COMPARED;
     pub(super) const DURATION: Self = Self(Self::OF_CGROUP);
@@ -81,8 +84,9 @@ pub(super) fn of_host(interval: &Interval) -> Amounts<{ Amount::OF_HOST }> {
         cost,
         cost.map(|cost| cost.saturating_sub(kept)),
     );
-    let work = cost.map(|cost| host.busy_ns.saturating_sub(cost));
-    let time = [Some(interval.duration_ns), Some(host.capacity()), Some(host.busy_ns), work].map(|time| time.map(real));
+    let work = cost.map(|cost| host.times.busy_ns.saturating_sub(cost));
+    let time =
+        [Some(interval.duration_ns), Some(host.capacity()), Some(host.times.busy_ns), work].map(|time| time.map(real));
     std::array::from_fn(|n| match n.checked_sub(Amount::OF_CGROUP) {
         None => totals[n],
         Some(n) => time[n],
@@ -110,6 +114,9 @@ fn of_totals(
         count(totals.migrations),
         count(totals.accepts),
         totals.accept_wait_ns.map(real),
+        totals.wait_behind_ns.map(real),
+        totals.wait_self_ns.map(real),
+        totals.wait_throttled_ns.map(real),
     ];
     // A file may not have been read in each interval: what it counted is held against the time in which it was.
     let counted = files.compared_figures().map(|figure| Some(figure.unwrap_or_default() as f64));

@@ -15,7 +15,7 @@ use crate::model::{Cgroup, CgroupId, Interval, Lost, Nanos, Session};
 /// One of the two recordings, added up by pieces of it. Takes some ten words for each cgroup and piece in which it ran,
 /// and there are 128 pieces at most.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct DiffSide {
     pub(super) session: Session,
     pieces: Pieces,
     pub(super) intervals: usize,
@@ -44,7 +44,7 @@ struct Observed {
     series: Series<{ Amount::OF_CGROUP }>,
 }
 
-impl Side {
+impl DiffSide {
     /// A recording of so many intervals, `is_whole` where it was ended and not cut off.
     pub fn new(session: Session, intervals: usize, is_whole: bool) -> Self {
         Self {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn cgroups_of_a_name_add_up_and_late_names_count_for_all() {
-        let mut side = Side::new(Session::default(), 3, true);
+        let mut side = DiffSide::new(Session::default(), 3, true);
         for cgroups in [
             vec![cgroup(2, "/web", "/web", 1), cgroup(3, "/pods/x", "", 10)],
             // A container that was named late, one that was started anew, and an id that is used again.
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn missing_intervals_are_counted() {
-        let mut side = Side::new(Session::default(), 3, true);
+        let mut side = DiffSide::new(Session::default(), 3, true);
         for seq in [4, 5, 9, u64::MAX, 0] {
             side.add(&Interval { seq, ..Interval::default() });
         }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::{fixture::*, *};
 use crate::model::{Interval, Lost, Nanos, Totals};
 
-const QUICK: Settings = Settings { confidence: 0.95, resamples: 300, seed: 1 };
+const QUICK: DiffSettings = DiffSettings { confidence: 0.95, resamples: 300, seed: 1 };
 
 fn compared(before: &[Interval], after: &[Interval]) -> Diff {
     compare(&side("2026-01-01T00:00:00Z", before), &side("2026-01-02T00:00:00Z", after), &QUICK)
@@ -37,6 +37,32 @@ fn pressure_is_compared_by_the_time_in_which_it_was_read() {
     assert_eq!(change.verdict, Verdict::Worse, "{change:?}");
     assert!((change.before.unwrap() - 0.1).abs() < 0.002 && (change.after.unwrap() - 0.4).abs() < 0.008, "{change:?}");
     assert!(with.changes.iter().all(|change| change.name != "pressure_full"), "nobody read it");
+}
+
+/// Intervals in whose first cgroup such a part of the wait is behind others, and the rest behind itself.
+fn blamed(behind: f64, seed: u64) -> Vec<Interval> {
+    let mut all = Load::default().intervals(60, seed);
+    for interval in &mut all {
+        for cgroup in &mut interval.cgroups {
+            crate::model::fixture::blame(cgroup, &[(12, behind)], 1.0 - behind, 0.0);
+        }
+    }
+    all
+}
+
+#[test]
+fn waits_are_compared_by_what_they_were_for() {
+    let comparison = compared(&blamed(0.2, 1), &blamed(0.6, 2));
+    let cgroup = comparison.cgroups.iter().find(|cgroup| cgroup.name == "app-0").unwrap();
+    let verdicts = ["waiting_behind_others", "waiting_behind_itself", "waiting_for_quota"]
+        .map(|name| of(&cgroup.changes, name).verdict);
+    assert_eq!(verdicts, [Verdict::Worse, Verdict::Better, Verdict::NoSignificantChange]);
+    let waiting = |name| comparison.host.iter().any(|change| change.name == name);
+    assert!(!waiting("waiting_behind_others"), "the host's own was in neither");
+    let old = compared(&Load::default().intervals(60, 1), &blamed(0.6, 2));
+    let cgroup = old.cgroups.iter().find(|cgroup| cgroup.name == "app-0").unwrap();
+    let missing = of(&cgroup.changes, "waiting_behind_others").missing.as_deref().unwrap();
+    assert!(missing.contains("not measured by the lagstop that made the recording"), "{missing}");
 }
 
 #[test]
@@ -87,8 +113,10 @@ fn figures_are_ratios_of_sums() {
             *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
         }
         sum.idle.switches += host.idle.switches;
-        (sum.busy_ns, sum.idle_ns) =
-            (sum.busy_ns.saturating_add(host.busy_ns), sum.idle_ns.saturating_add(host.idle_ns));
+        (sum.times.busy_ns, sum.times.idle_ns) = (
+            sum.times.busy_ns.saturating_add(host.times.busy_ns),
+            sum.times.idle_ns.saturating_add(host.times.idle_ns),
+        );
     }
     let seconds = 30.0;
     for (name, expected) in [
@@ -326,7 +354,7 @@ fn doubts_are_told() {
     session.interval_ns = Nanos(100_000_000);
     session.group_by = crate::model::GroupBy::Leaf;
     session.hooks[0].way = Some("wakeups".to_owned());
-    let mut after = Side::new(session, now.len(), false);
+    let mut after = DiffSide::new(session, now.len(), false);
     now.iter().for_each(|interval| after.add(interval));
     let doubts = compare(&before, &after, &QUICK).doubts;
     for (doubt, says) in doubts.iter().zip([
@@ -365,7 +393,7 @@ proptest! {
             let interval = &mut intervals[n % 12];
             let (host, cgroup) = (&mut interval.host, &mut interval.cgroups[n % 3].totals);
             match n % 8 {
-                0 => (host.busy_ns, host.idle_ns) = (Nanos(figure), Nanos(0)),
+                0 => (host.times.busy_ns, host.times.idle_ns) = (Nanos(figure), Nanos(0)),
                 1 => (host.totals.switches, host.totals.pick_ns) = (figure, some),
                 2 => (host.idle.kept_ns, host.idle.switches, host.cpus_online) = (some, figure, figure),
                 3 => (interval.duration_ns, interval.seq) = (Nanos(figure), figure),

@@ -23,9 +23,8 @@ pub enum ExportError {
     )]
     #[cfg(not(feature = "parquet"))]
     WithoutParquet,
-    /// The library refuses.
     #[error("the table cannot be made: {0}. This is a fault of lagstop's own: please report it")]
-    Library(String),
+    Library(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl From<io::Error> for ExportError {
@@ -38,7 +37,7 @@ impl From<csv::Error> for ExportError {
     fn from(error: csv::Error) -> Self {
         match error.into_kind() {
             csv::ErrorKind::Io(error) => error.into(),
-            other => Self::Library(format!("{other:?}")),
+            other => Self::Library(format!("{other:?}").into()),
         }
     }
 }
@@ -49,9 +48,9 @@ impl From<ParquetError> for ExportError {
         match error {
             ParquetError::External(error) => match error.downcast::<io::Error>() {
                 Ok(error) => (*error).into(),
-                Err(error) => Self::Library(error.to_string()),
+                Err(error) => Self::Library(error),
             },
-            other => Self::Library(other.to_string()),
+            other => Self::Library(other.into()),
         }
     }
 }

@@ -47,7 +47,7 @@ impl<W: Write + Send> Parquet<W> {
     pub(super) fn begin(output: W, columns: &[Cell], session: &Session) -> Result<Self, ExportError> {
         let fields = columns.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let schema = Type::group_type_builder("lagstop").with_fields(fields).build()?;
-        let session = serde_json::to_string(session).map_err(|error| ExportError::Library(error.to_string()))?;
+        let session = serde_json::to_string(session).map_err(|error| ExportError::Library(error.into()))?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_created_by(concat!("lagstop ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -134,7 +134,7 @@ impl Column {
     /// Writes it as the next column of `group`, and forgets its values.
     fn write<W: Write + Send>(&mut self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ExportError> {
         let Some(mut column) = group.next_column()? else {
-            return Err(ExportError::Library("there are more columns than in the schema".to_owned()));
+            return Err(ExportError::Library("there are more columns than in the schema".into()));
         };
         let levels = Some(self.levels.as_slice());
         match &mut self.values {

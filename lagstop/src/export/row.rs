@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{Distribution, KERNEL_LOAD, Nanos, Tasks};
+use crate::model::{Cores, Distribution, KERNEL_LOAD, Nanos, Tasks};
 
 /// What is in a column in one row. `None` is not measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,12 +77,30 @@ impl Row {
         self.push(name, Value::Real(value.map(load)));
     }
 
+    pub(super) fn cores(&mut self, name: &'static str, value: Option<Cores>) {
+        self.push(name, Value::Real(value.map(|cores| (cores.0 * 1e6).round() / 1e6)));
+    }
+
     pub(super) fn text(&mut self, name: &'static str, value: impl Into<Option<Arc<str>>>) {
         self.push(name, Value::Text(value.into()));
     }
 
     pub(super) fn time(&mut self, name: &'static str, value: Option<Nanos>) {
         self.push(name, Value::Time(value));
+    }
+
+    /// Counters, called as they are declared. `None` where none of them is known.
+    pub(super) fn counters<const N: usize>(
+        &mut self,
+        prefix: &'static str,
+        names: [&'static str; N],
+        figures: Option<[Option<u64>; N]>,
+    ) {
+        self.prefix(prefix);
+        for (name, figure) in names.into_iter().zip(figures.unwrap_or([None; N])) {
+            self.count(name, figure);
+        }
+        self.prefix("");
     }
 
     /// How many durations there are, and their quantiles.

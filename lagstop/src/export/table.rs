@@ -1,12 +1,12 @@
 //! What there are tables of. `docs/recording.md` defines the figures; columns are called as they are there.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::{ExportError, row::Row};
 use crate::{
     model::{
-        Cgroup, Cpu, CpuTotals, FileCounters, Host, Interval, Listener, ListenerTotals, NetworkNamespace, Place,
-        Services, Session, Totals, Workload,
+        Cgroup, CgroupId, Cpu, CpuTotals, FileCounters, Host, HostTimes, Idle, Interval, Listener, ListenerTotals,
+        Lost, NetworkNamespace, OwnCost, Place, Pressure, Services, Session, Totals, WaitBehind, Workload,
     },
     recording::Epoch,
 };
@@ -30,7 +30,7 @@ impl Table {
         let mut row = Row::default();
         interval(&mut row, None, &Interval::default());
         match self {
-            Self::Cgroups => cgroup(&mut row, &Cgroup::default()),
+            Self::Cgroups => cgroup(&mut row, &Cgroup::default(), None),
             Self::Host => host(&mut row, &Host::default()),
             Self::Cpus => cpu(&mut row, &Cpu::default(), None),
             Self::Listeners => listener(&mut row, &Listener::new(0, ([0, 0, 0, 0], 0).into()), None),
@@ -56,7 +56,13 @@ impl Table {
             take(row)
         };
         match self {
-            Self::Cgroups => of.cgroups.iter().try_for_each(|one| each(&|row| cgroup(row, one))),
+            Self::Cgroups => {
+                let paths: HashMap<CgroupId, &Arc<str>> = of.cgroups.iter().map(|one| (one.id, &one.path)).collect();
+                of.cgroups.iter().try_for_each(|one| {
+                    let worst = one.waits_behind.first().and_then(|behind| Some((*behind, *paths.get(&behind.id)?)));
+                    each(&|row| cgroup(row, one, worst))
+                })
+            }
             Self::Host => each(&|row| host(row, &of.host)),
             Self::Cpus => of.cpus.iter().try_for_each(|one| {
                 let place = session.topology.iter().find(|place| place.cpu == one.cpu);
@@ -85,13 +91,8 @@ fn interval(row: &mut Row, epoch: Option<Epoch>, of: &Interval) {
     row.text("pick_function_way", of.pick_function_way.clone());
 }
 
-fn totals(row: &mut Row, of: &Totals) {
-    for (name, figure) in Totals::NAMES.into_iter().zip(of.figures()) {
-        row.count(name, figure);
-    }
-}
-
-fn cgroup(row: &mut Row, of: &Cgroup) {
+/// `worst` is the one that it waits behind most, with its path.
+fn cgroup(row: &mut Row, of: &Cgroup, worst: Option<(WaitBehind, &Arc<str>)>) {
     type Part = fn(&Workload) -> &Option<Arc<str>>;
     const PARTS: [(&str, Part); 3] =
         [("namespace", |all| &all.namespace), ("pod", |all| &all.pod), ("container", |all| &all.container)];
@@ -104,11 +105,11 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
     let levels = of.levels.as_ref().and_then(|levels| serde_json::to_string(levels).ok());
     row.text("levels", levels.map(Arc::from));
     row.text("cpus", of.cpus.clone());
-    totals(row, &of.totals);
-    columns! { row, of; tasks: runnable_load load_credit; }
-    for (name, figure) in FileCounters::NAMES.into_iter().zip(of.files.figures()) {
-        row.count(name, figure);
-    }
+    row.counters("", Totals::NAMES, Some(of.totals.figures()));
+    row.text("waits_behind_worst_path", worst.map(|(_, path)| Arc::clone(path)));
+    row.nanos("waits_behind_worst_ns", worst.map(|(behind, _)| behind.wait_ns));
+    columns! { row, of; tasks: runnable_load load_credit; cores: entitled_cpu; }
+    row.counters("", FileCounters::NAMES, Some(of.files.figures()));
     columns! { row, of; nanos: quota_ns; }
     row.distribution("switch_cost_", of.switch_cost.as_ref());
     row.distribution("runq_wait_", of.runq_wait.as_ref());
@@ -116,17 +117,13 @@ fn cgroup(row: &mut Row, of: &Cgroup) {
 }
 
 fn host(row: &mut Row, of: &Host) {
-    totals(row, &of.totals);
-    row.prefix("idle_");
-    columns! { row, of.idle; count: switches schedule_calls; nanos: pick_ns kept_ns swap_ns; }
-    row.prefix("");
-    columns! { row, of; count: cpus_online; nanos: busy_ns idle_ns steal_ns self_cpu_ns self_probe_ns; }
-    row.nanos("pressure_some_ns", of.pressure.map(|pressure| pressure.some_ns));
-    row.prefix("lost_");
-    for (name, count) in of.lost.kinds() {
-        row.count(name, count);
-    }
-    row.prefix("");
+    row.counters("", Totals::NAMES, Some(of.totals.figures()));
+    row.counters("idle_", Idle::NAMES, Some(of.idle.figures()));
+    columns! { row, of; count: cpus_online; }
+    row.counters("", HostTimes::NAMES, Some(of.times.figures()));
+    row.counters("", OwnCost::NAMES, Some(of.own_cost.figures()));
+    row.counters("pressure_", Pressure::NAMES, of.pressure.map(|pressure| pressure.figures()));
+    row.counters("lost_", Lost::NAMES, Some(of.lost.figures()));
 }
 
 fn cpu(row: &mut Row, of: &Cpu, place: Option<&Place>) {
@@ -134,9 +131,7 @@ fn cpu(row: &mut Row, of: &Cpu, place: Option<&Place>) {
     row.count("cpu", u64::from(of.cpu));
     row.count("llc", place.map(|place| place.llc.into()));
     row.count("numa", place.map(|place| place.numa.into()));
-    for (name, figure) in CpuTotals::NAMES.into_iter().zip(of.totals.figures()) {
-        row.count(name, figure);
-    }
+    row.counters("", CpuTotals::NAMES, Some(of.totals.figures()));
     for (n, prefix) in CROWD.into_iter().enumerate() {
         let one = of.crowd.get(n);
         row.prefix(prefix);
@@ -168,10 +163,7 @@ fn listener(row: &mut Row, of: &Listener, namespace: Option<&NetworkNamespace>) 
     row.text("address", Arc::<str>::from(of.address.to_string()));
     row.count("cgroup", of.cgroup.map(|cgroup| cgroup.0));
     columns! { row, of; count: sockets backlog backlog_capacity drops; }
-    let figures = of.totals.map(|totals| totals.figures());
-    for (n, name) in ListenerTotals::NAMES.into_iter().enumerate() {
-        row.count(name, figures.and_then(|figures| figures[n]));
-    }
+    row.counters("", ListenerTotals::NAMES, of.totals.map(|totals| totals.figures()));
     services(row, of.services.as_ref());
     row.count("listen_overflows", namespace.and_then(|namespace| namespace.listen_overflows));
 }

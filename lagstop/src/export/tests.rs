@@ -11,10 +11,9 @@ use ::parquet::{
 
 use super::*;
 use crate::{
-    diagnosis::fixture,
     model::{
         Cgroup, Cpu, Crowding, Distribution, Host, Interval, Level, Listener, ListenerTotals, Nanos, Pressure,
-        Services, Workload,
+        Services, WaitBehind, Workload, fixture,
     },
     recording::{Line, SCHEMA, Writer},
 };
@@ -29,6 +28,7 @@ fn recorded() -> Reader {
         interval.listeners = vec![Listener::new(7, "[::1]:80".parse().unwrap())];
         let first = &mut interval.cgroups[0];
         (first.name, first.path) = ("=1+1,\"x\"\n".into(), "/a\u{1b}".into());
+        fixture::blame(first, &[(21, 0.5)], 0.5, 0.0);
         first.switch_cost = Some(Distribution::of([(Nanos(100), 90), (Nanos(1_000), 10)]));
         writer.write(&Line::Interval(Box::new(interval))).unwrap();
     }
@@ -77,6 +77,9 @@ fn what_was_not_measured_is_empty_and_times_are_absolute() {
     let quantile = |name: &str| rows[0][name].parse::<f64>().unwrap();
     assert!((quantile("switch_cost_p50_ns") / 100.0 - 1.0).abs() < 0.13);
     assert!((quantile("switch_cost_p99_ns") / 1_000.0 - 1.0).abs() < 0.13);
+    assert_eq!((&*rows[0]["waits_behind_worst_path"], &*rows[1]["waits_behind_worst_path"]), (&*rows[1]["path"], ""));
+    let nanos = |name: &str| rows[0][name].parse::<u64>().unwrap();
+    assert_eq!(nanos("waits_behind_worst_ns"), nanos("wait_behind_ns"));
     assert_eq!(csv(Table::Host).len(), 3);
     assert_eq!(csv(Table::Cpus)[2]["seq"], "2");
     assert_eq!(csv(Table::Listeners)[0]["address"], "[::1]:80");
@@ -140,7 +143,8 @@ fn nothing_is_left_out() {
     };
     let workload = Some(Arc::new(Workload { pod: Some("p".into()), ..Workload::default() }));
     let (levels, cpus) = (Some([Level::DEFAULT].into()), Some("0".into()));
-    let cgroup = Cgroup { workload, levels, cpus, ..Cgroup::default() };
+    let waits_behind = vec![WaitBehind::default()];
+    let cgroup = Cgroup { workload, levels, cpus, waits_behind, ..Cgroup::default() };
     let cpu = Cpu { crowd: vec![Crowding::default()], ..Cpu::default() };
     let json = |value: serde_json::Result<serde_json::Value>| value.unwrap().as_object().unwrap().clone();
     for (table, of) in [
@@ -157,6 +161,7 @@ fn nothing_is_left_out() {
                 ("switch_cost" | "runq_wait" | "accept_wait", _) => {
                     vec![format!("{name}_count"), format!("{name}_p999_ns")]
                 }
+                ("waits_behind", _) => vec!["waits_behind_worst_path".to_owned(), "waits_behind_worst_ns".to_owned()],
                 ("crowd", _) => vec!["crowd_1_id".to_owned(), "crowd_3_runq_wait_ns".to_owned()],
                 _ => leaves(name, value),
             };

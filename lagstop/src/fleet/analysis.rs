@@ -4,11 +4,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Bin, Figure, Gathered, Knee, Packing, Point, Prediction, Table, Window, WorkloadFigures,
-    curve::{bins, bins_of, spread},
+    Bin, Gathered, Knee, NodeMetric, Packing, Point, Prediction, Table, Window, WorkloadFigures,
+    curve::{NoCurve, bins, bins_of, spread},
     draws::Draw,
     fluctuation::memory,
-    packing::Limits,
+    packing::{NoPacking, PackingLimits},
     points::points,
 };
 
@@ -19,7 +19,7 @@ const DRAWN: usize = 1_500;
 
 /// What may be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Settings {
+pub struct FleetSettings {
     /// So long the p99 run-queue wait may get, in seconds. `None` is as long as it is.
     pub wait_limit: Option<f64>,
     /// So full CPUs may get, as a share. `None` is four fifths, or as full as they are.
@@ -32,7 +32,7 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for FleetSettings {
     fn default() -> Self {
         Self { wait_limit: None, utilisation_limit: None, prediction: Prediction::default(), draws: 200, seed: 1 }
     }
@@ -191,20 +191,20 @@ pub struct Densities {
 }
 
 /// Either the one, or the other.
-fn split<T>(result: Result<T, String>) -> (Option<T>, Option<String>) {
+fn split<T>(result: Result<T, impl ToString>) -> (Option<T>, Option<String>) {
     match result {
         Ok(found) => (Some(found), None),
-        Err(why) => (None, Some(why)),
+        Err(why) => (None, Some(why.to_string())),
     }
 }
 
 impl Analysis {
     /// Of what a server said.
-    pub fn new(gathered: &Gathered, settings: &Settings) -> Self {
+    pub fn new(gathered: &Gathered, settings: &FleetSettings) -> Self {
         Self::of(&gathered.table, gathered.workloads.ranked(), settings)
     }
 
-    pub(super) fn of(table: &Table, workloads: Vec<WorkloadFigures>, settings: &Settings) -> Self {
+    pub(super) fn of(table: &Table, workloads: Vec<WorkloadFigures>, settings: &FleetSettings) -> Self {
         let steps: Vec<StepFigures> = (0..table.window().steps).map(|step| step_figures(table, step)).collect();
         let full = samples_of_best(table);
         let mut nodes: Vec<NodeFigures> =
@@ -235,7 +235,7 @@ impl Analysis {
 /// Cores lost on a node in a step; where the server has only the share, by that.
 fn lost(table: &Table, node: usize, step: usize) -> Option<f64> {
     let get = |figure| table.get(node, step, figure);
-    get(Figure::CoresLost).or_else(|| Some(get(Figure::Overhead)? * get(Figure::Cpus)?))
+    get(NodeMetric::CoresLost).or_else(|| Some(get(NodeMetric::Overhead)? * get(NodeMetric::Cpus)?))
 }
 
 fn step_figures(table: &Table, step: usize) -> StepFigures {
@@ -247,20 +247,20 @@ fn step_figures(table: &Table, step: usize) -> StepFigures {
         }
     };
     for node in 0..table.nodes().len() {
-        let Some(cpus) = table.get(node, step, Figure::Cpus) else { continue };
+        let Some(cpus) = table.get(node, step, NodeMetric::Cpus) else { continue };
         figures.nodes += 1;
         figures.cpus += cpus;
         add(&mut figures.cores_lost, lost(table, node, step));
-        add(&mut figures.active, table.get(node, step, Figure::Active));
+        add(&mut figures.active, table.get(node, step, NodeMetric::Active));
     }
     figures
 }
 
 /// Samples of the node that the server has most of, in each step. Where it does not say how many: one.
 fn samples_of_best(table: &Table) -> Vec<f64> {
-    let samples = |node, step| match table.has(Figure::Samples) {
-        true => table.get(node, step, Figure::Samples),
-        false => table.get(node, step, Figure::Cpus).map(|_| 1.0),
+    let samples = |node, step| match table.has(NodeMetric::Samples) {
+        true => table.get(node, step, NodeMetric::Samples),
+        false => table.get(node, step, NodeMetric::Cpus).map(|_| 1.0),
     };
     (0..table.window().steps)
         .map(|step| (0..table.nodes().len()).filter_map(|node| samples(node, step)).fold(0.0, f64::max))
@@ -275,33 +275,33 @@ fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
     let all: f64 = full.iter().sum();
-    let has: f64 = if table.has(Figure::Samples) {
-        table.sum(node, Figure::Samples).unwrap_or(0.0)
+    let has: f64 = if table.has(NodeMetric::Samples) {
+        table.sum(node, NodeMetric::Samples).unwrap_or(0.0)
     } else {
-        (0..steps).filter(|&step| table.get(node, step, Figure::Cpus).is_some()).count() as f64
+        (0..steps).filter(|&step| table.get(node, step, NodeMetric::Cpus).is_some()).count() as f64
     };
     let effective = |step| {
-        let used = table.get(node, step, Figure::Perceived)?;
-        Some((used - table.get(node, step, Figure::Overhead)?).max(0.0))
+        let used = table.get(node, step, NodeMetric::Perceived)?;
+        Some((used - table.get(node, step, NodeMetric::Overhead)?).max(0.0))
     };
-    let (cpus, active) = (mean(Figure::Cpus), mean(Figure::Active));
+    let (cpus, active) = (mean(NodeMetric::Cpus), mean(NodeMetric::Active));
     NodeFigures {
         node: table.nodes()[node].clone(),
         coverage: (all > 0.0).then(|| (has / all).min(1.0)),
         cpus,
         active,
         density: active.zip(cpus).map(|(active, cpus)| active / cpus).filter(|density| density.is_finite()),
-        overhead: mean(Figure::Overhead),
+        overhead: mean(NodeMetric::Overhead),
         cores_lost: means(&|step| lost(table, node, step)),
-        perceived: mean(Figure::Perceived),
+        perceived: mean(NodeMetric::Perceived),
         effective: means(&effective),
-        wait_p99: mean(Figure::WaitP99),
-        switch_cost: mean(Figure::SwitchCost),
-        switches: mean(Figure::Switches),
-        steal: mean(Figure::Steal),
-        light_wait: mean(Figure::LightWait),
-        heavy_wait: mean(Figure::HeavyWait),
-        restarts: table.sum(node, Figure::Restarts).map(|sum| sum.round() as u64),
+        wait_p99: mean(NodeMetric::WaitP99),
+        switch_cost: mean(NodeMetric::SwitchCost),
+        switches: mean(NodeMetric::Switches),
+        steal: mean(NodeMetric::Steal),
+        light_wait: mean(NodeMetric::LightWait),
+        heavy_wait: mean(NodeMetric::HeavyWait),
+        restarts: table.sum(node, NodeMetric::Restarts).map(|sum| sum.round() as u64),
     }
 }
 
@@ -317,15 +317,15 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
     let everywhere =
         || (0..table.nodes().len()).flat_map(|node| (0..table.window().steps).map(move |step| (node, step)));
     // Means over all nodes in all steps, by what goes with each.
-    let mean = |figure: &dyn Fn(usize, usize) -> Option<f64>, by: Figure| {
+    let mean = |figure: &dyn Fn(usize, usize) -> Option<f64>, by: NodeMetric| {
         let known = everywhere().filter_map(|(node, step)| Some((figure(node, step)?, table.get(node, step, by)?)));
         let (sum, all) = known.fold((0.0, 0.0), |(sum, all), (value, by)| (sum + value * by, all + by));
         (all > 0.0).then(|| sum / all)
     };
-    let share = |figure| mean(&|node, step| table.get(node, step, figure), Figure::Cpus);
+    let share = |figure| mean(&|node, step| table.get(node, step, figure), NodeMetric::Cpus);
     let effective = |node, step| {
-        let used = table.get(node, step, Figure::Perceived)?;
-        Some((used - table.get(node, step, Figure::Overhead)?).max(0.0))
+        let used = table.get(node, step, NodeMetric::Perceived)?;
+        Some((used - table.get(node, step, NodeMetric::Overhead)?).max(0.0))
     };
     let sum = |figure| {
         let known: Vec<f64> = everywhere().filter_map(|(node, step)| table.get(node, step, figure)).collect();
@@ -337,13 +337,13 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
         cpus: steps.iter().map(|step| step.cpus).sum::<f64>() / with_data,
         active: each(|step| step.active),
         cores_lost: each(|step| step.cores_lost),
-        overhead: share(Figure::Overhead),
-        perceived: share(Figure::Perceived),
-        effective: mean(&effective, Figure::Cpus),
-        wait_p99: mean(&|node, step| table.get(node, step, Figure::WaitP99), Figure::Active),
-        steal: share(Figure::Steal),
-        own_cores: sum(Figure::OwnCores),
-        lost: sum(Figure::Lost),
+        overhead: share(NodeMetric::Overhead),
+        perceived: share(NodeMetric::Perceived),
+        effective: mean(&effective, NodeMetric::Cpus),
+        wait_p99: mean(&|node, step| table.get(node, step, NodeMetric::WaitP99), NodeMetric::Active),
+        steal: share(NodeMetric::Steal),
+        own_cores: sum(NodeMetric::OwnCores),
+        lost: sum(NodeMetric::Lost),
     }
 }
 
@@ -367,7 +367,7 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
         thin,
         unmeasured,
         restarts: table
-            .has(Figure::Restarts)
+            .has(NodeMetric::Restarts)
             .then(|| nodes.iter().filter_map(|node| node.restarts).fold(0, u64::saturating_add)),
         restarted: restarted.into_iter().map(|(node, _)| node.to_owned()).collect(),
         dropped: table.dropped() as u64,
@@ -378,8 +378,8 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
 fn curves(
     table: &Table,
     points: &[Point],
-    settings: &Settings,
-) -> (Result<Densities, String>, Result<Packing, String>) {
+    settings: &FleetSettings,
+) -> (Result<Densities, NoCurve>, Result<Packing, NoPacking>) {
     let nodes = table.nodes().len();
     let with_points = {
         let mut known = vec![false; nodes];
@@ -391,15 +391,18 @@ fn curves(
     let all = Draw::all(nodes, steps);
     let bins = bins(points, &all, count);
     if let Err(why) = spread(points, &bins, with_points) {
-        return (Err(why.clone()), Err(why));
+        return (Err(why), Err(why.into()));
     }
     let memory = memory(points, nodes, steps);
-    let draws = Draw::many(nodes, steps, memory, settings);
+    let draws = Draw::many(nodes, steps, memory, settings.draws, settings.seed);
     let knee = |figure| split(Knee::find(points, count, &all, &draws, figure));
     let (overhead_knee, overhead_knee_missing) = knee(|bin| Some(bin.overhead));
     let (wait_knee, wait_knee_missing) = knee(|bin| bin.wait_p99);
-    let limits =
-        Limits { wait: settings.wait_limit, utilisation: settings.utilisation_limit, prediction: settings.prediction };
+    let limits = PackingLimits {
+        wait: settings.wait_limit,
+        utilisation: settings.utilisation_limit,
+        prediction: settings.prediction,
+    };
     let packing = Packing::find(points, count, memory, &all, &draws, &limits);
     (Ok(Densities { bins, overhead_knee, overhead_knee_missing, wait_knee, wait_knee_missing }), packing)
 }
@@ -412,7 +415,7 @@ mod tests {
     use crate::fleet::fixture;
 
     fn of(table: &Table) -> Analysis {
-        Analysis::of(table, Vec::new(), &Settings { draws: 100, ..Settings::default() })
+        Analysis::of(table, Vec::new(), &FleetSettings { draws: 100, ..FleetSettings::default() })
     }
 
     #[test]
@@ -479,7 +482,7 @@ mod tests {
         {
             let mut table = fixture::dense(8);
             for (node, step, figure, value) in values {
-                table.set(&format!("node-{node}"), step, Figure::ALL[figure], value);
+                table.set(&format!("node-{node}"), step, NodeMetric::ALL[figure], value);
             }
             let analysis = of(&table);
             prop_assert!(serde_json::to_string(&analysis).is_ok());

@@ -16,7 +16,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use ureq::{Agent, http};
 
-pub use error::{ClientError, Refused};
+pub use error::{CertificateError, ClientError, Refused};
 use headers::{as_headers, is_here, is_secret};
 pub use tls::TlsFiles;
 
@@ -53,7 +53,6 @@ pub struct Connection {
     pub timeout: Duration,
 }
 
-/// A server.
 pub struct Client {
     agent: Agent,
     base: String,
@@ -71,11 +70,12 @@ impl Client {
     /// When the address, a header or a certificate is none.
     pub fn new(connection: &Connection) -> Result<Self, ClientError> {
         let base = connection.url.trim_end_matches('/').to_owned();
-        let uri: http::Uri = base.parse().map_err(|_| ClientError::Url(base.clone()))?;
+        let uri: http::Uri =
+            base.parse().map_err(|source| ClientError::Url { url: base.clone(), source: Some(source) })?;
         let scheme = uri.scheme_str().unwrap_or_default();
         let host = uri.host().unwrap_or_default();
         if !matches!(scheme, "http" | "https") || host.is_empty() || uri.query().is_some() {
-            return Err(ClientError::Url(base));
+            return Err(ClientError::Url { url: base, source: None });
         }
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(ClientError::Userinfo);
@@ -90,7 +90,7 @@ impl Client {
         let mut headers = as_headers(&connection.headers)?;
         if let Some(token) = &connection.token {
             let value = http::HeaderValue::from_str(&format!("Bearer {token}"));
-            let mut value = value.map_err(|_| ClientError::Token)?;
+            let mut value = value.map_err(ClientError::Token)?;
             value.set_sensitive(true);
             headers.push((http::header::AUTHORIZATION, value));
         }
@@ -107,7 +107,6 @@ impl Client {
         Ok(Self { agent, base, headers, timeout: connection.timeout, warnings: Vec::new(), requests: 0, bytes: 0 })
     }
 
-    /// The server's address.
     pub fn url(&self) -> &str {
         &self.base
     }
@@ -181,7 +180,7 @@ impl Client {
     ) -> Result<Option<T>, ClientError> {
         let address = format!("{}/api/v1/{what}", self.base);
         self.requests += 1;
-        let unreachable = |error: ureq::Error| ClientError::of(&error, &self.base, self.timeout);
+        let unreachable = |error: ureq::Error| ClientError::of(error, &self.base, self.timeout);
         // Queries are longer than some proxies take an address to be.
         let answer = if by_form {
             let mut request = self.agent.post(&address);
@@ -211,7 +210,7 @@ impl Client {
         let mut body = Vec::new();
         let read = answer.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
         self.bytes += body.len() as u64;
-        read.map_err(|error| ClientError::of(&ureq::Error::from(error), &self.base, self.timeout))?;
+        read.map_err(|error| ClientError::of(error.into(), &self.base, self.timeout))?;
         if status.is_success() && body.len() as u64 > most {
             return Err(ClientError::TooLong { query: query.to_owned(), most });
         }
@@ -221,7 +220,7 @@ impl Client {
         let parsed: Answer<T> = match serde_json::from_slice(&body) {
             Ok(parsed) => parsed,
             Err(_) if !status.is_success() => return Err(refused(&String::from_utf8_lossy(&body), "")),
-            Err(error) => return Err(ClientError::NoAnswer { url: self.base.clone(), why: error.to_string() }),
+            Err(source) => return Err(ClientError::NoAnswer { url: self.base.clone(), source }),
         };
         if !status.is_success() || !parsed.error.is_empty() || !parsed.error_type.is_empty() {
             return Err(refused(&parsed.error, &parsed.error_type));

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::{Point, draws::Draw};
 
@@ -15,6 +16,23 @@ pub(super) const FEWEST_POINTS: usize = 24;
 pub(super) const FEWEST_NODES: usize = 5;
 /// How much denser the densest must be than the emptiest, as where `diagnose` looks at one host.
 const VARIES: f64 = 1.5;
+
+/// Why there is no curve.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub(super) enum NoCurve {
+    #[error("it takes {FEWEST_NODES} nodes at least, and there {} {nodes}", if *nodes == 1 { "is" } else { "are" })]
+    FewNodes { nodes: usize },
+    #[error(
+        "it takes {FEWEST_POINTS} node-steps with CPUs, active cgroups, overhead and utilisation, and there are {points}"
+    )]
+    FewPoints { points: usize },
+    #[error("nothing ran")]
+    NothingRan,
+    #[error(
+        "not enough spread: from {first:.2} to {last:.2} cgroups per CPU were active, and it takes a factor of {VARIES}"
+    )]
+    Narrow { first: f64, last: f64 },
+}
 
 /// Nodes in steps of about the same density, as one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -97,25 +115,16 @@ pub(super) fn bins(points: &[Point], draw: &Draw, bins: usize) -> Vec<Bin> {
 }
 
 /// Says why there is no curve where there is none: too little, or all of it alike.
-pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(), String> {
+pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(), NoCurve> {
     if nodes < FEWEST_NODES {
-        return Err(format!(
-            "it takes {FEWEST_NODES} nodes at least, and there {} {nodes}",
-            if nodes == 1 { "is" } else { "are" }
-        ));
+        return Err(NoCurve::FewNodes { nodes });
     }
     if points.len() < FEWEST_POINTS {
-        return Err(format!(
-            "it takes {FEWEST_POINTS} node-steps with CPUs, active cgroups, overhead and utilisation, and there are {}",
-            points.len()
-        ));
+        return Err(NoCurve::FewPoints { points: points.len() });
     }
-    let (Some(first), Some(last)) = (bins.first(), bins.last()) else { return Err("nothing ran".to_owned()) };
+    let (Some(first), Some(last)) = (bins.first(), bins.last()) else { return Err(NoCurve::NothingRan) };
     if last.density < VARIES * first.density {
-        return Err(format!(
-            "not enough spread: from {:.2} to {:.2} cgroups per CPU were active, and it takes a factor of {VARIES}",
-            first.density, last.density
-        ));
+        return Err(NoCurve::Narrow { first: first.density, last: last.density });
     }
     Ok(())
 }
@@ -197,7 +206,9 @@ mod tests {
     #[test]
     fn alike_is_not_enough() {
         let alike: Vec<Point> = (0..48).map(|n| point(n % 8, 3.0, 0.1)).collect();
-        let why = |points: &[Point], nodes| spread(points, &bins(points, &Draw::all(8, 1), 6), nodes).unwrap_err();
+        let why = |points: &[Point], nodes| {
+            spread(points, &bins(points, &Draw::all(8, 1), 6), nodes).unwrap_err().to_string()
+        };
         assert!(why(&alike, 8).contains("not enough spread: from 3.00 to 3.00"));
         assert!(why(&alike, 1).contains("5 nodes at least, and there is 1"));
         assert!(why(&alike[..20], 8).contains("24 node-steps"));

@@ -1,6 +1,6 @@
 //! The fleet drawn anew, many times, for intervals: nodes with replacement, and steps in blocks.
 
-use super::{Point, Settings};
+use super::Point;
 use crate::{random::Random, stats::bootstrap};
 
 /// Part of the draws that an interval holds.
@@ -30,15 +30,15 @@ impl Draw {
 
     /// As many nodes and as many steps as there are, so many times. Steps come in blocks, for what a node does resembles what it
     /// did in the step before.
-    pub(super) fn many(nodes: usize, steps: usize, memory: f64, settings: &Settings) -> Vec<Self> {
-        let mut random = Random::new(settings.seed, 0);
+    pub(super) fn many(nodes: usize, steps: usize, memory: f64, count: u32, seed: u64) -> Vec<Self> {
+        let mut random = Random::new(seed, 0);
         let block = block(steps, memory);
         let mut drawn = |count: usize, block: usize| {
             let mut times = vec![0_u16; count];
             bootstrap::draw(&mut times, block, &mut random);
             times
         };
-        (0..settings.draws).map(|_| Self { nodes: drawn(nodes, 1), steps: drawn(steps, block) }).collect()
+        (0..count).map(|_| Self { nodes: drawn(nodes, 1), steps: drawn(steps, block) }).collect()
     }
 }
 
@@ -55,8 +55,7 @@ mod tests {
 
     #[test]
     fn as_many_are_drawn_as_there_are_and_neighbours_come_together() {
-        let settings = Settings { draws: 400, ..Settings::default() };
-        let draws = Draw::many(10, 168, 6.0, &settings);
+        let draws = Draw::many(10, 168, 6.0, 400, 1);
         let sum = |times: &[u16]| times.iter().map(|&times| usize::from(times)).sum::<usize>();
         assert!(draws.iter().all(|draw| sum(&draw.nodes) == 10 && sum(&draw.steps) == 168));
         // A step that was drawn has its neighbour with it but for the end of a block, eleven times in twelve; 1 − 1/e of
@@ -70,7 +69,7 @@ mod tests {
         }
         let share = with_next as f64 / f64::from(drawn);
         assert!((0.93..0.99).contains(&share), "{share}");
-        assert!(Draw::many(0, 0, 1.0, &settings).iter().all(|draw| draw.nodes.is_empty() && draw.steps.is_empty()));
+        assert!(Draw::many(0, 0, 1.0, 400, 1).iter().all(|draw| draw.nodes.is_empty() && draw.steps.is_empty()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Figure, Table, Window};
+use super::{NodeMetric, Table, Window};
 use crate::random::Random;
 
 /// A day.
@@ -11,9 +11,9 @@ pub(crate) fn window() -> Window {
 }
 
 /// Sets what a node has in every step.
-fn fill(table: &mut Table, node: &str, of: &mut dyn FnMut(usize, Figure) -> f64) {
+fn fill(table: &mut Table, node: &str, of: &mut dyn FnMut(usize, NodeMetric) -> f64) {
     for step in 0..table.window().steps {
-        for figure in Figure::ALL {
+        for figure in NodeMetric::ALL {
             let value = of(step, figure);
             table.set(node, step, figure, value);
         }
@@ -21,22 +21,22 @@ fn fill(table: &mut Table, node: &str, of: &mut dyn FnMut(usize, Figure) -> f64)
 }
 
 /// What a node of 8 CPUs has that is so dense: overhead and p99 wait bend upwards at 9 cgroups per CPU.
-fn at(density: f64, figure: Figure, noise: f64) -> f64 {
+fn at(density: f64, figure: NodeMetric, noise: f64) -> f64 {
     let beyond = (density - 9.0).max(0.0);
     let overhead = (0.01 + 0.003 * density + 0.015 * beyond) * noise;
     match figure {
-        Figure::Cpus => 8.0,
-        Figure::Active => 8.0 * density,
-        Figure::Overhead => overhead,
-        Figure::CoresLost => 8.0 * overhead,
-        Figure::Perceived => 0.03 * density + overhead,
-        Figure::WaitP99 => (1.0 + 0.5 * density + 6.0 * beyond) * noise / 1e3,
-        Figure::SwitchCost => 2e-6 + 1e-6 * beyond,
-        Figure::Switches => 10_000.0 * density,
-        Figure::Samples => 12.0,
-        Figure::OwnCores => 0.01,
-        Figure::LightWait | Figure::HeavyWait => density / 10.0,
-        Figure::Steal | Figure::Lost | Figure::Restarts => 0.0,
+        NodeMetric::Cpus => 8.0,
+        NodeMetric::Active => 8.0 * density,
+        NodeMetric::Overhead => overhead,
+        NodeMetric::CoresLost => 8.0 * overhead,
+        NodeMetric::Perceived => 0.03 * density + overhead,
+        NodeMetric::WaitP99 => (1.0 + 0.5 * density + 6.0 * beyond) * noise / 1e3,
+        NodeMetric::SwitchCost => 2e-6 + 1e-6 * beyond,
+        NodeMetric::Switches => 10_000.0 * density,
+        NodeMetric::Samples => 12.0,
+        NodeMetric::OwnCores => 0.01,
+        NodeMetric::LightWait | NodeMetric::HeavyWait => density / 10.0,
+        NodeMetric::Steal | NodeMetric::Lost | NodeMetric::Restarts => 0.0,
     }
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn equal(nodes: usize) -> Table {
     let mut table = Table::new(window());
     for node in 0..nodes {
         fill(&mut table, &format!("node-{node}"), &mut |_, figure| match figure {
-            Figure::Overhead => 0.04,
-            Figure::CoresLost => 0.32,
+            NodeMetric::Overhead => 0.04,
+            NodeMetric::CoresLost => 0.32,
             figure => at(5.0, figure, 1.0),
         });
     }
@@ -75,12 +75,12 @@ pub(crate) fn with_gaps() -> Table {
         fill(&mut table, &format!("node-{node}"), &mut |step, figure| match (node, figure) {
             _ if step == 23 => f64::NAN,
             (3, _) if step < 8 => f64::NAN,
-            (5, Figure::Samples) if step % 2 == 0 => 6.0,
-            (7, Figure::Overhead | Figure::CoresLost) => f64::NAN,
-            (8, Figure::Cpus) => 0.0,
-            (2, Figure::Restarts) => f64::from(u8::from(step < 3)),
-            (_, Figure::Overhead) => 0.04,
-            (_, Figure::CoresLost) => 0.32,
+            (5, NodeMetric::Samples) if step % 2 == 0 => 6.0,
+            (7, NodeMetric::Overhead | NodeMetric::CoresLost) => f64::NAN,
+            (8, NodeMetric::Cpus) => 0.0,
+            (2, NodeMetric::Restarts) => f64::from(u8::from(step < 3)),
+            (_, NodeMetric::Overhead) => 0.04,
+            (_, NodeMetric::CoresLost) => 0.32,
             _ => at(5.0, figure, 1.0),
         });
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    Client, ClientError, Figure, Refused, Selector, Source, Table, Window, Workloads,
+    Client, ClientError, NodeMetric, Refused, Selector, Source, Table, Window, Workloads,
     answer::Series,
     queries::{NAMES, Query, Share},
     table::MOST_PLACES,
@@ -34,7 +34,7 @@ pub struct Gathered {
     /// Workloads, over all steps.
     pub workloads: Workloads,
     /// Where the figures come from that there are.
-    pub sources: Vec<(Figure, Source)>,
+    pub sources: Vec<(NodeMetric, Source)>,
     /// Where those of workloads come from.
     pub workload_source: Option<Source>,
     /// What there is not, and why.
@@ -56,6 +56,12 @@ pub struct Missing {
     pub figure: String,
     /// Why.
     pub why: String,
+}
+
+impl Missing {
+    fn new(figure: &str, why: &impl ToString) -> Self {
+        Self { figure: figure.to_owned(), why: why.to_string() }
+    }
 }
 
 /// Why nothing can be said.
@@ -95,7 +101,7 @@ pub fn gather(
     let names: HashSet<String> = names.filter(|name| !raw || !name.contains(':')).collect();
     let nothing =
         |client: &Client| GatherError::Nothing { url: client.url().to_owned(), is_narrowed: !selector.0.is_empty() };
-    let Ok(cpus) = Figure::Cpus.query(&names, selector, window.step) else { return Err(nothing(client)) };
+    let Ok(cpus) = NodeMetric::Cpus.query(&names, selector, window.step) else { return Err(nothing(client)) };
     let nodes = most_at_once(client, &cpus, window)?;
     if nodes == 0 {
         return Err(nothing(client));
@@ -112,8 +118,8 @@ pub fn gather(
         requests: 0,
         bytes: 0,
     };
-    let questions = Figure::ALL.len() + Share::ALL.len();
-    for (n, figure) in Figure::ALL.into_iter().enumerate() {
+    let questions = NodeMetric::ALL.len() + Share::ALL.len();
+    for (n, figure) in NodeMetric::ALL.into_iter().enumerate() {
         progress(n, questions);
         match figure.query(&names, selector, window.step) {
             Ok(query) => {
@@ -130,12 +136,12 @@ pub fn gather(
                     gathered.sources.push((figure, query.source));
                 }
             }
-            Err(why) => gathered.missing.push(Missing { figure: figure.label().to_owned(), why }),
+            Err(why) => gathered.missing.push(Missing::new(figure.label(), &why)),
         }
     }
     let mut moments = BTreeSet::new();
     for (n, share) in Share::ALL.into_iter().enumerate() {
-        progress(Figure::ALL.len() + n, questions);
+        progress(NodeMetric::ALL.len() + n, questions);
         match share.query(&names, selector, window.step) {
             Ok(query) => {
                 let stride = if query.source == Source::Raw { window.steps.div_ceil(MOMENTS) } else { 1 };
@@ -151,7 +157,7 @@ pub fn gather(
                     gathered.workload_source = Some(query.source);
                 }
             }
-            Err(why) => gathered.missing.push(Missing { figure: share.label().to_owned(), why }),
+            Err(why) => gathered.missing.push(Missing::new(share.label(), &why)),
         }
     }
     gathered.workloads.over(moments.len());
@@ -163,17 +169,16 @@ pub fn gather(
 impl Gathered {
     /// Whether there is an answer. One that was refused is kept for the report; without a server there is none.
     fn take(&mut self, got: Result<(), ClientError>, figure: &str) -> Result<bool, ClientError> {
-        let why = match got {
+        let missing = match got {
             Ok(()) => return Ok(true),
             Err(ClientError::Refused(refused)) => {
-                let why = "the server refuses the query".to_owned();
                 self.refused.push(*refused);
-                why
+                Missing::new(figure, &"the server refuses the query")
             }
-            Err(error @ ClientError::TooLong { .. }) => error.to_string(),
+            Err(error @ ClientError::TooLong { .. }) => Missing::new(figure, &error),
             Err(error) => return Err(error),
         };
-        self.missing.push(Missing { figure: figure.to_owned(), why });
+        self.missing.push(missing);
         Ok(false)
     }
 }
@@ -244,7 +249,7 @@ impl Gathered {
     pub(crate) fn example(table: Table, names: &[&str]) -> Self {
         let mut workloads = Workloads::default();
         for (n, name) in names.iter().enumerate() {
-            for (share, value) in Share::ALL.into_iter().zip([1.0, 8.0, 2.0]) {
+            for (share, value) in Share::ALL.into_iter().zip([1.0, 8.0, 2.0, 12.0]) {
                 workloads.add(["", "shop", name], share, value / (n + 1) as f64);
             }
         }
@@ -252,7 +257,7 @@ impl Gathered {
         Self {
             table,
             workloads,
-            sources: vec![(Figure::Cpus, Source::Recorded), (Figure::WaitP99, Source::Raw)],
+            sources: vec![(NodeMetric::Cpus, Source::Recorded), (NodeMetric::WaitP99, Source::Raw)],
             workload_source: Some(Source::Recorded),
             missing: vec![Missing { figure: "steal".to_owned(), why: "the server has no such series".to_owned() }],
             refused: Vec::new(),

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::{
     Bin, Point,
@@ -51,8 +52,22 @@ struct Bend {
     beyond: f64,
 }
 
-const STRAIGHT: &str = "it grows as evenly as was measured, without a bend";
-const SMOOTH: &str = "it grows ever steeper, and no density is special";
+/// Why there is no knee.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub(super) enum NoKnee {
+    #[error("it was not measured")]
+    NotMeasured,
+    #[error("there are too few densities to see one")]
+    TooFew,
+    #[error("it grows as evenly as was measured, without a bend")]
+    Straight,
+    #[error("it grows ever steeper, and no density is special")]
+    Smooth,
+    #[error(
+        "what looks like a bend at {density:.1} cgroups per CPU is not there in {without} of {draws} draws of nodes and steps"
+    )]
+    Chance { density: f64, without: usize, draws: usize },
+}
 
 impl Knee {
     /// Of a figure of the bins; `all` is everything once, `draws` are for the interval.
@@ -65,24 +80,20 @@ impl Knee {
         all: &Draw,
         draws: &[Draw],
         figure: fn(&Bin) -> Option<f64>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NoKnee> {
         let known = |draw: &Draw| -> Vec<(f64, f64)> {
             bins(points, draw, count).iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect()
         };
         let measured = known(all);
         if measured.is_empty() {
-            return Err("it was not measured".to_owned());
+            return Err(NoKnee::NotMeasured);
         }
         let found = bend(&measured, STRONG)?;
         let mut bends: Vec<f64> =
             draws.iter().filter_map(|draw| bend(&known(draw), BETTER).ok()).map(|bend| bend.density).collect();
         if (bends.len() as f64) < AGREE * draws.len() as f64 {
-            return Err(format!(
-                "what looks like a bend at {:.1} cgroups per CPU is not there in {} of {} draws of nodes and steps",
-                found.density,
-                draws.len() - bends.len(),
-                draws.len()
-            ));
+            let (density, draws) = (found.density, draws.len());
+            return Err(NoKnee::Chance { density, without: draws - bends.len(), draws });
         }
         let (low, high) = bootstrap::ends(&mut bends, 1.0 - HOLDS).unwrap_or((found.density, found.density));
         Ok(Self {
@@ -100,29 +111,29 @@ impl Knee {
 ///
 /// # Errors
 /// Says which of these it is not.
-fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, &'static str> {
+fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, NoKnee> {
     let count = points.len();
     // Four numbers are fitted; and each side takes two points.
     if count < 6 {
-        return Err("there are too few densities to see one");
+        return Err(NoKnee::TooFew);
     }
     let (from, range) = (points[0].0, points[count - 1].0 - points[0].0);
     let points: Vec<(f64, f64)> = points.iter().map(|&(x, y)| ((x - from) / range, y)).collect();
-    let straight = fit(&points, None).ok_or(STRAIGHT)?;
+    let straight = fit(&points, None).ok_or(NoKnee::Straight)?;
     let nothing = ROUNDING * points.iter().map(|(_, y)| y * y).sum::<f64>();
     if straight.left <= nothing {
-        return Err(STRAIGHT);
+        return Err(NoKnee::Straight);
     }
     let between = points[1..count - 1]
         .windows(2)
         .flat_map(|ends| (0..BETWEEN).map(move |n| ends[0].0 + (ends[1].0 - ends[0].0) * n as f64 / BETWEEN as f64));
     let tried = between.filter_map(|at| Some((at, fit(&points, Some(&|x| (x - at).max(0.0)))?)));
-    let (at, best) = tried.min_by(|(_, a), (_, b)| a.left.total_cmp(&b.left)).ok_or(STRAIGHT)?;
+    let (at, best) = tried.min_by(|(_, a), (_, b)| a.left.total_cmp(&b.left)).ok_or(NoKnee::Straight)?;
     let of_one = |left: f64, fitted: usize| left / (count - fitted) as f64;
     let (before, beyond) = (best.slope / range, (best.slope + best.change) / range);
     let is_better = of_one(best.left, 4) < LEAVES * of_one(straight.left, 2);
     if !(is_better && beyond > 0.0 && beyond > STEEPER * before) {
-        return Err(STRAIGHT);
+        return Err(NoKnee::Straight);
     }
     // Bayesian information criterion (Schwarz 1978): the less, the better.
     let n = count as f64;
@@ -134,7 +145,7 @@ fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, &'static str> {
     if bic(&best, 4.0) + margin < smooth.fold(f64::INFINITY, f64::min) {
         Ok(Bend { density: from + at * range, before, beyond })
     } else {
-        Err(SMOOTH)
+        Err(NoKnee::Smooth)
     }
 }
 
@@ -210,12 +221,12 @@ mod tests {
     #[test]
     fn what_is_straight_flat_or_bends_down_has_none() {
         let why = |points: &[(f64, f64)]| bend(points, STRONG).unwrap_err();
-        assert_eq!(why(&line(|x| 0.01 * x)), STRAIGHT);
-        assert_eq!([why(&line(|_| 0.3)), why(&line(|_| 0.0))], [STRAIGHT; 2]);
-        assert_eq!(why(&line(|x| 0.1 * x.min(9.0))), STRAIGHT);
-        assert_eq!(why(&line(f64::sqrt)), STRAIGHT);
-        assert_eq!(why(&[(1.0, 1.0); 12]), STRAIGHT, "one density");
-        assert!(why(&line(|x| 0.01 * x)[..5]).contains("too few"));
+        assert_eq!(why(&line(|x| 0.01 * x)), NoKnee::Straight);
+        assert_eq!([why(&line(|_| 0.3)), why(&line(|_| 0.0))], [NoKnee::Straight; 2]);
+        assert_eq!(why(&line(|x| 0.1 * x.min(9.0))), NoKnee::Straight);
+        assert_eq!(why(&line(f64::sqrt)), NoKnee::Straight);
+        assert_eq!(why(&[(1.0, 1.0); 12]), NoKnee::Straight, "one density");
+        assert_eq!(why(&line(|x| 0.01 * x)[..5]), NoKnee::TooFew);
     }
 
     #[test]
@@ -260,7 +271,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(bend(&line(|x| x * x), STRONG).unwrap_err(), SMOOTH);
+        assert_eq!(bend(&line(|x| x * x), STRONG).unwrap_err(), NoKnee::Smooth);
     }
 
     #[test]

@@ -9,14 +9,30 @@ use std::fmt::Write as _;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::{
     Point,
-    curve::{Curve, bins},
+    curve::{Curve, NoCurve, bins},
     draws::{Draw, HOLDS},
     fluctuation::Fluctuation,
 };
 use crate::{stats::bootstrap, units::Unit};
+
+/// Why nothing can be said of how many nodes it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub(super) enum NoPacking {
+    #[error(transparent)]
+    Curve(#[from] NoCurve),
+    #[error("run-queue waits were not measured: without them nobody knows how dense is too dense")]
+    NoWaits,
+    #[error(
+        "at no density that was measured are waits as short as {} and CPUs no fuller than {}",
+        Unit::Ns.show(wait * 1e9),
+        Unit::Share.show(*utilisation)
+    )]
+    NoDensity { wait: f64, utilisation: f64 },
+}
 
 /// Part of the steps that count as the busiest.
 const BUSIEST: f64 = 0.05;
@@ -154,7 +170,7 @@ pub struct Packing {
 
 /// What may be chosen.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Limits {
+pub(super) struct PackingLimits {
     /// Seconds. Today's where none was given.
     pub wait: Option<f64>,
     /// Share of all CPU time.
@@ -309,16 +325,16 @@ impl Fleet {
         })
     }
 
-    fn wait_limit(&self, limits: &Limits) -> f64 {
+    fn wait_limit(&self, limits: &PackingLimits) -> f64 {
         limits.wait.unwrap_or(self.today.wait_p99)
     }
 
-    fn full(&self, limits: &Limits) -> f64 {
+    fn full(&self, limits: &PackingLimits) -> f64 {
         limits.utilisation.unwrap_or_else(|| FULL.max(self.today.perceived))
     }
 
     /// The same work on as few nodes as may be. `None` where that is on no number of nodes as empty as were measured.
-    fn fewest(&self, limits: &Limits, strength: f64) -> Option<Packed> {
+    fn fewest(&self, limits: &PackingLimits, strength: f64) -> Option<Packed> {
         let (overhead_cut, wait_cut) = (limits.prediction.overhead * strength, limits.prediction.wait * strength);
         let with = |nodes: u64| {
             let outcome = self.with(nodes)?;
@@ -403,20 +419,15 @@ impl Packing {
         memory: f64,
         all: &Draw,
         draws: &[Draw],
-        limits: &Limits,
-    ) -> Result<Self, String> {
-        let fleet = Fleet::of(points, all, count, memory)
-            .ok_or("run-queue waits were not measured: without them nobody knows how dense is too dense")?;
+        limits: &PackingLimits,
+    ) -> Result<Self, NoPacking> {
+        let fleet = Fleet::of(points, all, count, memory).ok_or(NoPacking::NoWaits)?;
         let wait_limit = fleet.wait_limit(limits);
         let utilisation_limit = fleet.full(limits);
         let options_of = |fleet: &Fleet| STRENGTHS.map(|strength| fleet.fewest(limits, strength));
         let mut options: Vec<Packed> = options_of(&fleet).into_iter().flatten().collect();
         if options.is_empty() {
-            return Err(format!(
-                "at no density that was measured are waits as short as {} and CPUs no fuller than {}",
-                Unit::Ns.show(wait_limit * 1e9),
-                Unit::Share.show(utilisation_limit)
-            ));
+            return Err(NoPacking::NoDensity { wait: wait_limit, utilisation: utilisation_limit });
         }
         let drawn = draws.iter().filter_map(|draw| Fleet::of(points, draw, count, memory));
         let drawn: Vec<[Option<Packed>; 3]> = drawn.map(|fleet| options_of(&fleet)).collect();
@@ -458,7 +469,7 @@ impl Packing {
     }
 }
 
-fn assumptions(fleet: &Fleet, limits: &Limits) -> Vec<String> {
+fn assumptions(fleet: &Fleet, limits: &PackingLimits) -> Vec<String> {
     let today = &fleet.today;
     let Prediction { overhead, wait } = limits.prediction;
     let mut todays = format!(

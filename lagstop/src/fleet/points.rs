@@ -1,6 +1,6 @@
 //! Nodes in steps, as points on a curve: density, and what it does.
 
-use super::{Figure, Table};
+use super::{NodeMetric, Table};
 
 /// A node in a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,10 +36,12 @@ pub(super) fn points(table: &Table) -> Vec<Point> {
     for node in 0..table.nodes().len() {
         for step in 0..table.window().steps {
             let get = |figure| table.get(node, step, figure);
-            let Some((cpus, active)) = get(Figure::Cpus).zip(get(Figure::Active)) else { continue };
-            let Some((overhead, perceived)) = get(Figure::Overhead).zip(get(Figure::Perceived)) else { continue };
+            let Some((cpus, active)) = get(NodeMetric::Cpus).zip(get(NodeMetric::Active)) else { continue };
+            let Some((overhead, perceived)) = get(NodeMetric::Overhead).zip(get(NodeMetric::Perceived)) else {
+                continue;
+            };
             if cpus > 0.0 && active > 0.0 && overhead <= 1.0 {
-                points.push(Point { node, step, cpus, active, overhead, perceived, wait: get(Figure::WaitP99) });
+                points.push(Point { node, step, cpus, active, overhead, perceived, wait: get(NodeMetric::WaitP99) });
             }
         }
     }

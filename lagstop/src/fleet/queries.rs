@@ -5,13 +5,14 @@ use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 use super::Selector;
 
 /// A figure of a node in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Figure {
+pub enum NodeMetric {
     /// CPUs.
     Cpus,
     /// Cgroups that ran in an interval of lagstop's.
@@ -54,6 +55,17 @@ pub enum Source {
     Raw,
 }
 
+/// Which series a server has not.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum NoSeries {
+    #[error("the server has no {0}: without the recording rule it takes the series of every cgroup")]
+    OfRule(&'static str),
+    #[error("the server has no {recorded}, and no {}", raw.join(", "))]
+    Either { recorded: &'static str, raw: Vec<&'static str> },
+    #[error("the server has no {}", .0.join(", "))]
+    Raw(Vec<&'static str>),
+}
+
 /// A question for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
@@ -67,8 +79,7 @@ pub(super) const NAMES: &str = "(node:|workload:)?lagstop_.+";
 /// A quantile of waits of all cgroups: more than one wait in a hundred is longer than that.
 const QUANTILE: &str = "0.99";
 
-impl Figure {
-    /// All of them.
+impl NodeMetric {
     pub const ALL: [Self; 15] = [
         Self::Cpus,
         Self::Active,
@@ -154,22 +165,19 @@ impl Figure {
     ///
     /// # Errors
     /// When it has none that the figure could be had from; says which are missing.
-    pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, String> {
+    pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, NoSeries> {
         if let Some(name) = self.recorded().filter(|&name| names.contains(name)) {
             let text = of_gauge(self, &selector.of(name, &[]), step);
             return Ok(Query { source: Source::Recorded, text });
         }
         let needed = self.raw();
         let is_there = |name: &str| names.contains(name) || names.contains(&format!("{name}_bucket"));
-        let missing: Vec<&str> = needed.iter().copied().filter(|&name| !is_there(name)).collect();
-        let recorded = self.recorded().unwrap_or_default();
-        match (needed, &missing[..]) {
-            ([], _) => Err(format!(
-                "the server has no {recorded}: without the recording rule it takes the series of every cgroup"
-            )),
-            (_, []) => Ok(Query { source: Source::Raw, text: self.raw_query(names, selector, step) }),
-            (_, missing) if recorded.is_empty() => Err(format!("the server has no {}", missing.join(", "))),
-            (_, missing) => Err(format!("the server has no {recorded}, and no {}", missing.join(", "))),
+        let missing: Vec<&'static str> = needed.iter().copied().filter(|&name| !is_there(name)).collect();
+        match self.recorded() {
+            Some(recorded) if needed.is_empty() => Err(NoSeries::OfRule(recorded)),
+            _ if missing.is_empty() => Ok(Query { source: Source::Raw, text: self.raw_query(names, selector, step) }),
+            Some(recorded) => Err(NoSeries::Either { recorded, raw: missing }),
+            None => Err(NoSeries::Raw(missing)),
         }
     }
 
@@ -249,10 +257,10 @@ fn either(
 }
 
 /// The mean over a step, or how many samples that is of.
-fn of_gauge(figure: Figure, selector: &str, step: u64) -> String {
+fn of_gauge(figure: NodeMetric, selector: &str, step: u64) -> String {
     // A pair of servers that scrape the same nodes has everything twice.
     match figure {
-        Figure::Samples => format!("max by ({NODE}) (count_over_time({selector}[{step}s]))"),
+        NodeMetric::Samples => format!("max by ({NODE}) (count_over_time({selector}[{step}s]))"),
         _ => format!("avg by ({NODE}) (avg_over_time({selector}[{step}s]))"),
     }
 }
@@ -266,6 +274,8 @@ pub(super) enum Share {
     Cpu,
     /// Its tasks that wait, on average.
     Waiting,
+    /// Tasks of other cgroups that wait while its pods run, on average.
+    WaitCaused,
 }
 
 /// Raw series of every pod are read over so many seconds at a time: those of a whole step are too many.
@@ -283,7 +293,7 @@ const TEMPLATES: [&str; 4] = [
 ];
 
 impl Share {
-    pub(super) const ALL: [Self; 3] = [Self::SwitchCost, Self::Cpu, Self::Waiting];
+    pub(super) const ALL: [Self; 4] = [Self::SwitchCost, Self::Cpu, Self::Waiting, Self::WaitCaused];
 
     /// As people call it.
     pub(super) const fn label(self) -> &'static str {
@@ -291,6 +301,7 @@ impl Share {
             Self::SwitchCost => "switch cost of workloads",
             Self::Cpu => "CPU time of workloads",
             Self::Waiting => "wait of workloads",
+            Self::WaitCaused => "wait caused by workloads",
         }
     }
 
@@ -300,6 +311,7 @@ impl Share {
             Self::SwitchCost => "workload:lagstop_switch_cost:cores5m",
             Self::Cpu => "workload:lagstop_cpu:cores5m",
             Self::Waiting => "workload:lagstop_runqueue_wait:cores5m",
+            Self::WaitCaused => "workload:lagstop_wait_caused:cores5m",
         }
     }
 
@@ -309,11 +321,12 @@ impl Share {
             Self::SwitchCost => "lagstop_cgroup_switch_cost_seconds_total",
             Self::Cpu => "lagstop_cgroup_cpu_seconds_total",
             Self::Waiting => "lagstop_cgroup_runqueue_wait_seconds",
+            Self::WaitCaused => "lagstop_cgroup_wait_caused_seconds_total",
         }
     }
 
-    /// As [`Figure::query`].
-    pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, String> {
+    /// As [`NodeMetric::query`].
+    pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, NoSeries> {
         let (recorded, raw) = (self.recorded(), self.raw());
         let of_rule = |name: &str, how: &str| {
             format!("{how} by ({WORKLOAD}) (avg_over_time({}[{step}s]))", selector.of(name, &[]))
@@ -328,25 +341,32 @@ impl Share {
             return by_rule(format!("{} * on ({WORKLOAD}) {}", of_rule(RATIO, "avg"), of_rule(cpu, "sum")));
         }
         if !names.contains(raw) && !names.contains(&format!("{raw}_sum")) {
-            return Err(format!("the server has no {recorded}, and no {raw}"));
+            return Err(NoSeries::Either { recorded, raw: vec![raw] });
         }
-        const OF_PODS: [&str; 2] = ["namespace!=\"\"", "pod!=\"\""];
+        // Of a pair it is the pod that ran.
+        let (of_pods, namespace, pod) = match self {
+            Self::WaitCaused => (["by_namespace!=\"\"", "by_pod!=\"\""], "by_namespace", "by_pod"),
+            _ => (["namespace!=\"\"", "pod!=\"\""], "namespace", "pod"),
+        };
         let rate =
-            |name: &str, more: &[&str]| format!("rate({}[{LOOK}s])", selector.of(name, &[&OF_PODS[..], more].concat()));
+            |name: &str, more: &[&str]| format!("rate({}[{LOOK}s])", selector.of(name, &[&of_pods[..], more].concat()));
         let rates = match self {
             Self::SwitchCost => {
                 let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""].map(|phase| rate(raw, &[phase]));
                 format!("{pick} + ignoring (phase) {swap}")
             }
-            Self::Cpu => rate(raw, &[]),
+            Self::Cpu | Self::WaitCaused => rate(raw, &[]),
             Self::Waiting => {
                 let native = || format!("histogram_sum({})", rate(raw, &[]));
                 either(names, raw, &native, "_sum", &|| rate(&format!("{raw}_sum"), &[]))
             }
         };
-        let by_pod = format!("sum by (cluster, namespace, pod) ({rates})");
+        let mut by_pod = format!("sum by (cluster, {namespace}, {pod}) ({rates})");
+        if namespace != "namespace" {
+            by_pod = format!("label_replace({by_pod}, \"namespace\", \"$1\", \"{namespace}\", \"(.+)\")");
+        }
         let named = TEMPLATES.iter().fold(by_pod, |inner, template| {
-            format!("label_replace({inner}, \"workload\", \"$1\", \"pod\", \"{template}\")")
+            format!("label_replace({inner}, \"workload\", \"$1\", \"{pod}\", \"{template}\")")
         });
         Ok(Query { source: Source::Raw, text: format!("sum by ({WORKLOAD}) ({named})") })
     }
@@ -363,20 +383,20 @@ mod tests {
         all.iter().map(|&name| name.to_owned()).collect()
     }
 
-    fn ask(figure: Figure, all: &[&str]) -> Result<Query, String> {
+    fn ask(figure: NodeMetric, all: &[&str]) -> Result<Query, NoSeries> {
         figure.query(&names(all), &Selector::default(), 3_600)
     }
 
     #[test]
     fn recorded_series_are_asked_for_where_there_are_any() {
         let both = ["node:lagstop_overhead:ratio5m", "lagstop_host_switch_cost_seconds_total"];
-        let query = ask(Figure::Overhead, &both).unwrap();
+        let query = ask(NodeMetric::Overhead, &both).unwrap();
         assert_eq!(query.source, Source::Recorded);
         assert_eq!(query.text, "avg by (cluster, instance) (avg_over_time(node:lagstop_overhead:ratio5m[3600s]))");
-        let error = ask(Figure::Overhead, &both[1..]).unwrap_err();
+        let error = ask(NodeMetric::Overhead, &both[1..]).unwrap_err().to_string();
         assert!(error.contains("node:lagstop_overhead:ratio5m") && error.contains("lagstop_host_idle_seconds_total"));
-        assert!(ask(Figure::LightWait, &both).unwrap_err().contains("every cgroup"));
-        assert!(ask(Figure::Restarts, &both).unwrap_err().ends_with("no lagstop_intervals_total"));
+        assert!(ask(NodeMetric::LightWait, &both).unwrap_err().to_string().contains("every cgroup"));
+        assert!(ask(NodeMetric::Restarts, &both).unwrap_err().to_string().ends_with("no lagstop_intervals_total"));
     }
 
     #[test]
@@ -387,7 +407,7 @@ mod tests {
             "lagstop_host_idle_seconds_total",
             "lagstop_host_runqueue_wait_seconds",
         ];
-        let query = ask(Figure::Overhead, &host).unwrap();
+        let query = ask(NodeMetric::Overhead, &host).unwrap();
         assert_eq!(query.source, Source::Raw);
         assert_eq!(
             query.text,
@@ -396,25 +416,25 @@ mod tests {
              (sum by (cluster, instance) (rate(lagstop_host_busy_seconds_total[3600s])) + \
              sum by (cluster, instance) (rate(lagstop_host_idle_seconds_total[3600s])))"
         );
-        let native = ask(Figure::WaitP99, &host).unwrap().text;
+        let native = ask(NodeMetric::WaitP99, &host).unwrap().text;
         assert_eq!(
             native,
             "histogram_quantile(0.99, sum by (cluster, instance) (rate(lagstop_host_runqueue_wait_seconds[3600s])))"
         );
-        let classic = ask(Figure::WaitP99, &["lagstop_host_runqueue_wait_seconds_bucket"]).unwrap().text;
+        let classic = ask(NodeMetric::WaitP99, &["lagstop_host_runqueue_wait_seconds_bucket"]).unwrap().text;
         assert!(classic.contains("by (cluster, instance, le)") && classic.contains("_bucket[3600s]"), "{classic}");
         let waits = ["lagstop_host_runqueue_wait_seconds", "lagstop_host_runqueue_wait_seconds_bucket"];
-        assert_eq!(ask(Figure::WaitP99, &waits).unwrap().text, format!("{native} or {classic}"));
+        assert_eq!(ask(NodeMetric::WaitP99, &waits).unwrap().text, format!("{native} or {classic}"));
     }
 
     #[test]
     fn conditions_are_in_every_query() {
         let selector = Selector(vec![super::super::Matcher::parse("cluster=a").unwrap()]);
         let raw: HashSet<String> =
-            Figure::ALL.iter().flat_map(|figure| figure.raw()).map(|&name| name.to_owned()).collect();
+            NodeMetric::ALL.iter().flat_map(|figure| figure.raw()).map(|&name| name.to_owned()).collect();
         let rules: HashSet<String> =
-            Figure::ALL.iter().filter_map(|figure| figure.recorded()).map(str::to_owned).collect();
-        for figure in Figure::ALL {
+            NodeMetric::ALL.iter().filter_map(|figure| figure.recorded()).map(str::to_owned).collect();
+        for figure in NodeMetric::ALL {
             for names in [&raw, &rules] {
                 if let Ok(query) = figure.query(names, &selector, 300) {
                     let selectors = query.text.matches("[300s]").count();
@@ -428,7 +448,11 @@ mod tests {
             let query = share.query(&all, &selector, 3_600).unwrap();
             let selectors = query.text.matches("[300s]").count();
             assert_eq!(query.text.matches("cluster=\"a\"}[300s]").count(), selectors, "{}", query.text);
-            assert!(query.text.contains("{namespace!=\"\",pod!=\"\","), "{}", query.text);
+            let of_pods = match share {
+                Share::WaitCaused => "{by_namespace!=\"\",by_pod!=\"\",",
+                _ => "{namespace!=\"\",pod!=\"\",",
+            };
+            assert!(query.text.contains(of_pods), "{}", query.text);
         }
     }
 

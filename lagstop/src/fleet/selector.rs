@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 /// A condition on a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matcher {
@@ -10,13 +12,18 @@ pub struct Matcher {
     value: String,
 }
 
+/// What is no condition.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("`{0}` is no condition: write LABEL=VALUE or LABEL=~REGEX, as in cluster=prod")]
+pub struct MatcherError(String);
+
 impl Matcher {
     /// `NAME=VALUE`, or `NAME=~REGEX`.
     ///
     /// # Errors
     /// When that is not what it is; says how to write it.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no condition: write LABEL=VALUE or LABEL=~REGEX, as in cluster=prod");
+    pub fn parse(text: &str) -> Result<Self, MatcherError> {
+        let wrong = || MatcherError(text.to_owned());
         let (label, value) = text.split_once('=').ok_or_else(wrong)?;
         let is_name = label.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
             && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -70,7 +77,7 @@ mod tests {
         assert_eq!(written("a=\"} or up{b=\"\\"), r#"a="\"} or up{b=\"\\""#);
         assert_eq!(written("_a1="), r#"_a1="""#);
         for text in ["cluster", "=prod", "1a=b", "a b=c", "a{}=b", ""] {
-            assert!(Matcher::parse(text).unwrap_err().contains("LABEL=VALUE"), "{text}");
+            assert!(Matcher::parse(text).unwrap_err().to_string().contains("LABEL=VALUE"), "{text}");
         }
     }
 

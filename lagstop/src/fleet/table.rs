@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Figure, Window};
+use super::{NodeMetric, Window};
 
 /// Figures of nodes by steps of time. What was not said is a gap: no number.
 #[derive(Clone, Debug)]
@@ -11,7 +11,7 @@ pub struct Table {
     nodes: Vec<String>,
     places: HashMap<String, usize>,
     /// One node after the other, a step after the other, of each figure.
-    values: [Vec<f32>; Figure::ALL.len()],
+    values: [Vec<f32>; NodeMetric::ALL.len()],
     /// Nodes that there was no more room for.
     dropped: usize,
 }
@@ -48,7 +48,7 @@ impl Table {
     }
 
     /// Sets the figure. What is no number, or less than none, is a gap.
-    pub fn set(&mut self, node: &str, step: usize, figure: Figure, value: f64) {
+    pub fn set(&mut self, node: &str, step: usize, figure: NodeMetric, value: f64) {
         let value = value as f32;
         if !value.is_finite() || value < 0.0 || step >= self.window.steps {
             return;
@@ -76,26 +76,26 @@ impl Table {
     }
 
     /// The figure. `None` where there is a gap.
-    pub fn get(&self, node: usize, step: usize, figure: Figure) -> Option<f64> {
+    pub fn get(&self, node: usize, step: usize, figure: NodeMetric) -> Option<f64> {
         let value = f64::from(*self.values[figure as usize].get(node * self.window.steps + step)?);
         (!value.is_nan()).then_some(value)
     }
 
     /// Its mean over the steps that have it. `None` where none has.
-    pub fn mean(&self, node: usize, figure: Figure) -> Option<f64> {
+    pub fn mean(&self, node: usize, figure: NodeMetric) -> Option<f64> {
         let known = (0..self.window.steps).filter_map(|step| self.get(node, step, figure));
         let (sum, count) = known.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
         (count > 0).then(|| sum / f64::from(count))
     }
 
     /// Its sum over the steps that have it. `None` where none has.
-    pub fn sum(&self, node: usize, figure: Figure) -> Option<f64> {
+    pub fn sum(&self, node: usize, figure: NodeMetric) -> Option<f64> {
         let known = (0..self.window.steps).filter_map(|step| self.get(node, step, figure));
         known.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     }
 
     /// Has any node the figure?
-    pub fn has(&self, figure: Figure) -> bool {
+    pub fn has(&self, figure: NodeMetric) -> bool {
         self.values[figure as usize].iter().any(|value| !value.is_nan())
     }
 }
@@ -114,22 +114,22 @@ mod tests {
     fn what_is_no_number_is_a_gap() {
         let mut table = table();
         for (step, value) in [1.0, f64::NAN, f64::INFINITY, -1.0, 3.0].into_iter().enumerate() {
-            table.set("a", step, Figure::Cpus, value);
+            table.set("a", step, NodeMetric::Cpus, value);
         }
-        table.set("a", 5, Figure::Cpus, f64::MAX);
-        table.set("a", 24, Figure::Cpus, 9.0);
-        let got: Vec<Option<f64>> = (0..6).map(|step| table.get(0, step, Figure::Cpus)).collect();
+        table.set("a", 5, NodeMetric::Cpus, f64::MAX);
+        table.set("a", 24, NodeMetric::Cpus, 9.0);
+        let got: Vec<Option<f64>> = (0..6).map(|step| table.get(0, step, NodeMetric::Cpus)).collect();
         assert_eq!(got, [Some(1.0), None, None, None, Some(3.0), None]);
-        assert_eq!((table.mean(0, Figure::Cpus), table.sum(0, Figure::Cpus)), (Some(2.0), Some(4.0)));
-        assert_eq!((table.mean(0, Figure::Active), table.sum(0, Figure::Active)), (None, None));
-        assert!(table.has(Figure::Cpus) && !table.has(Figure::Active));
-        assert_eq!((table.get(1, 0, Figure::Cpus), table.get(0, 99, Figure::Cpus)), (None, None));
+        assert_eq!((table.mean(0, NodeMetric::Cpus), table.sum(0, NodeMetric::Cpus)), (Some(2.0), Some(4.0)));
+        assert_eq!((table.mean(0, NodeMetric::Active), table.sum(0, NodeMetric::Active)), (None, None));
+        assert!(table.has(NodeMetric::Cpus) && !table.has(NodeMetric::Active));
+        assert_eq!((table.get(1, 0, NodeMetric::Cpus), table.get(0, 99, NodeMetric::Cpus)), (None, None));
     }
 
     #[test]
     fn there_is_room_for_so_many_nodes_and_no_more() {
         let mut table = Table::new(Window { end: 1_000_000_000, step: 300, steps: 500_000 });
-        ["a", "b", "c", "d", "e", "a", "e"].into_iter().for_each(|node| table.set(node, 0, Figure::Cpus, 4.0));
+        ["a", "b", "c", "d", "e", "a", "e"].into_iter().for_each(|node| table.set(node, 0, NodeMetric::Cpus, 4.0));
         assert_eq!((table.nodes(), table.dropped()), (&["a", "b", "c", "d"].map(str::to_owned)[..], 2));
     }
 }

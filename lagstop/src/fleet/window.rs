@@ -4,6 +4,7 @@ use std::{ops::Range, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use thiserror::Error;
 
 /// The shortest step: the recorded series are rates over five minutes.
 const SHORTEST: u64 = 300;
@@ -23,26 +24,35 @@ pub struct Window {
     pub steps: usize,
 }
 
+/// Why a time has no steps, with what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum WindowError {
+    #[error("a step of {0} s is shorter than the {SHORTEST} s that rates are of: leave --step out")]
+    ShortStep(u64),
+    #[error("{length} s are no step of {step} s: ask for a longer --window")]
+    NoStep { length: u64, step: u64 },
+    #[error("the window begins before 1970: ask for a shorter --window")]
+    TooLong,
+}
+
 impl Window {
     /// The `length` before `end`, in steps of `step`; by default an hour, or a 24th of less than a day.
     ///
     /// # Errors
     /// When that leaves no step; says how to get one.
-    pub fn new(end: u64, length: Duration, step: Option<Duration>) -> Result<Self, String> {
+    pub fn new(end: u64, length: Duration, step: Option<Duration>) -> Result<Self, WindowError> {
         let length = length.as_secs();
         let step =
             step.map_or_else(|| (length / STEPS).clamp(SHORTEST, LONGEST) / 60 * 60, |step| step.as_secs().max(1));
         if step < SHORTEST {
-            return Err(format!(
-                "a step of {step} s is shorter than the {SHORTEST} s that rates are of: leave --step out"
-            ));
+            return Err(WindowError::ShortStep(step));
         }
         let steps = usize::try_from(length / step).unwrap_or(usize::MAX);
         if steps == 0 {
-            return Err(format!("{length} s are no step of {step} s: ask for a longer --window"));
+            return Err(WindowError::NoStep { length, step });
         }
         if length > end {
-            return Err("the window begins before 1970: ask for a shorter --window".to_owned());
+            return Err(WindowError::TooLong);
         }
         Ok(Self { end, step, steps })
     }
@@ -107,7 +117,7 @@ mod tests {
 
     #[test]
     fn what_is_no_window_is_said() {
-        let error = |length, step| Window::new(1_000_000, length, step).unwrap_err();
+        let error = |length, step| Window::new(1_000_000, length, step).unwrap_err().to_string();
         assert!(error(DAY, Some(Duration::from_secs(60))).contains("--step"));
         assert!(error(Duration::from_secs(60), None).contains("longer --window"));
         assert!(error(365 * DAY, None).contains("shorter --window"));

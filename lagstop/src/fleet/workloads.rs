@@ -9,6 +9,13 @@ use super::queries::Share;
 
 /// Workloads that are kept apart at most.
 const MOST: usize = 100_000;
+/// What the rest is called. No pod has such a name.
+const OTHERS: &str = "(others)";
+
+/// What a workload makes others wait is worth a sentence from this on, in seconds each second over all nodes ...
+const NOTABLE_WAIT: f64 = 1.0;
+/// ... if it is also this part of what all workloads cause: of many that are alike none is to blame.
+const NOTABLE_SHARE: f64 = 0.3;
 
 /// Sums over the steps that were asked for, by cluster, namespace and workload.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +33,7 @@ struct Sums {
     cost: Option<f64>,
     cpu: Option<f64>,
     waiting: Option<f64>,
+    caused: Option<f64>,
 }
 
 /// What pods of one template cost, on average over the time for which the server has any.
@@ -47,6 +55,32 @@ pub struct WorkloadFigures {
     pub wait_per_cpu: Option<f64>,
     /// Its part of the switch cost of all workloads.
     pub share: Option<f64>,
+    /// Tasks of other cgroups that wait while its pods run: seconds of their wait in each second. `None` where that was not
+    /// measured, or is too little to be exported.
+    pub wait_caused: Option<f64>,
+    /// Its part of what all workloads cause.
+    pub wait_caused_share: Option<f64>,
+}
+
+impl WorkloadFigures {
+    /// Those that make others wait, the worst first.
+    pub fn by_wait_caused(all: &[Self]) -> Vec<&Self> {
+        let mut causing: Vec<&Self> = all.iter().filter(|it| it.caused() > 0.0).collect();
+        // Stable: where they cause the same, the one that costs more is first.
+        causing.sort_by(|a, b| b.caused().total_cmp(&a.caused()));
+        causing
+    }
+
+    fn caused(&self) -> f64 {
+        self.wait_caused.unwrap_or(0.0)
+    }
+
+    /// The one that makes others wait most. `None` where that is too little to speak of.
+    pub fn noisiest(all: &[Self]) -> Option<&Self> {
+        let worst = Self::by_wait_caused(all).into_iter().find(|it| it.workload != OTHERS)?;
+        let is_notable = worst.caused() >= NOTABLE_WAIT && worst.wait_caused_share >= Some(NOTABLE_SHARE);
+        is_notable.then_some(worst)
+    }
 }
 
 impl Workloads {
@@ -67,6 +101,7 @@ impl Workloads {
             Share::SwitchCost => &mut sums.cost,
             Share::Cpu => &mut sums.cpu,
             Share::Waiting => &mut sums.waiting,
+            Share::WaitCaused => &mut sums.caused,
         };
         *sum = Some(sum.unwrap_or(0.0) + value);
     }
@@ -89,7 +124,9 @@ impl Workloads {
     /// The ones that cost most first.
     pub fn ranked(&self) -> Vec<WorkloadFigures> {
         let steps = self.steps.max(1) as f64;
-        let total: f64 = self.sums.values().chain([&self.others]).filter_map(|sums| sums.cost).sum();
+        let total =
+            |of: fn(&Sums) -> Option<f64>| -> f64 { self.sums.values().chain([&self.others]).filter_map(of).sum() };
+        let (all_cost, all_caused) = (total(|sums| sums.cost), total(|sums| sums.caused));
         let figures = |[cluster, namespace, workload]: [&str; 3], sums: &Sums| {
             let ratio =
                 |of: Option<f64>, to: Option<f64>| of.zip(to).map(|(a, b)| a / b).filter(|ratio| ratio.is_finite());
@@ -101,13 +138,15 @@ impl Workloads {
                 cpu: sums.cpu.map(|sum| sum / steps),
                 cost_of_cpu: ratio(sums.cost, sums.cpu),
                 wait_per_cpu: ratio(sums.waiting, sums.cpu),
-                share: ratio(sums.cost, Some(total)),
+                share: ratio(sums.cost, Some(all_cost)),
+                wait_caused: sums.caused.map(|sum| sum / steps),
+                wait_caused_share: ratio(sums.caused, Some(all_caused)),
             }
         };
         let mut all: Vec<WorkloadFigures> =
             self.sums.iter().map(|(key, sums)| figures(key.each_ref().map(String::as_str), sums)).collect();
         if self.has_others {
-            all.push(figures(["", "", "(others)"], &self.others));
+            all.push(figures(["", "", OTHERS], &self.others));
         }
         let cost = |it: &WorkloadFigures| it.switch_cost.unwrap_or(f64::NEG_INFINITY);
         let name = |it: &WorkloadFigures| [it.cluster.clone(), it.namespace.clone(), it.workload.clone()];
@@ -128,6 +167,8 @@ mod tests {
             workloads.add(["", "x", name], Share::Cpu, cpu);
         }
         workloads.add(["", "x", "b"], Share::Waiting, 12.0);
+        workloads.add(["", "x", "a"], Share::WaitCaused, 3.0);
+        workloads.add(["", "x", "c"], Share::WaitCaused, 1.0);
         workloads.over(2);
         let ranked = workloads.ranked();
         let names: Vec<&str> = ranked.iter().map(|it| &*it.workload).collect();
@@ -137,7 +178,26 @@ mod tests {
             (Some(1.5), Some(0.5), Some(2.0))
         );
         assert_eq!((ranked[0].share, ranked[1].switch_cost, ranked[1].wait_per_cpu), (Some(0.6), Some(1.0), None));
+        let caused: Vec<_> = ranked.iter().map(|it| (it.wait_caused, it.wait_caused_share)).collect();
+        assert_eq!(caused, [(None, None), (Some(1.5), Some(0.75)), (Some(0.5), Some(0.25))]);
         assert_eq!((ranked[2].switch_cost, ranked[2].share, ranked[2].cpu), (None, None, Some(1.0)));
+    }
+
+    #[test]
+    fn a_workload_is_blamed_for_long_waits_that_are_mostly_its_own() {
+        let noisiest = |caused: &[(&str, f64)]| {
+            let mut workloads = Workloads::default();
+            caused.iter().for_each(|&(name, caused)| workloads.add(["", "x", name], Share::WaitCaused, caused));
+            workloads.over(1);
+            let ranked = workloads.ranked();
+            let order: Vec<String> =
+                WorkloadFigures::by_wait_caused(&ranked).iter().map(|it| it.workload.clone()).collect();
+            (order.concat(), WorkloadFigures::noisiest(&ranked).map(|it| it.workload.clone()))
+        };
+        assert_eq!(noisiest(&[("a", 0.5), ("b", 2.0), ("c", 0.0)]), ("ba".to_owned(), Some("b".to_owned())));
+        assert_eq!(noisiest(&[("a", 0.2), ("b", 0.9)]), ("ba".to_owned(), None), "too little");
+        assert_eq!(noisiest(&[("a", 2.0), ("b", 2.0), ("c", 2.0), ("d", 2.0)]).1, None, "all alike");
+        assert_eq!(noisiest(&[]), (String::new(), None));
     }
 
     #[test]

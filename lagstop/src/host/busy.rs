@@ -6,7 +6,6 @@ use crate::model::Nanos;
 /// A CPU's time since boot, in steps of a clock tick. Time that a hypervisor took is in neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Busy {
-    /// Its number.
     pub cpu: u32,
     /// In tasks and interrupts.
     pub busy_ns: Nanos,

@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{HostError, pressure, read};
-use crate::model::{HostFigures, Lost, Nanos, Pressure};
+use crate::model::{HostFigures, Lost, Nanos, OwnCost, Pressure};
 
 /// Reads them. What the kernel side counts is for the caller to add.
 ///
@@ -13,8 +13,7 @@ pub fn figures(cpus_online: u64) -> Result<HostFigures, HostError> {
     Ok(HostFigures {
         cpus_online,
         steal_ns: steal(&read("/proc/stat")?, clock_tick()),
-        self_cpu_ns: own_cpu_time(),
-        self_probe_ns: None,
+        own_cost: OwnCost { self_cpu_ns: own_cpu_time(), self_probe_ns: None },
         pressure: fs::read_to_string("/proc/pressure/cpu")
             .ok()
             .and_then(|text| pressure::parse(&text).some_ns)

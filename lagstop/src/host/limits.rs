@@ -8,12 +8,12 @@ use std::{
 };
 
 use super::hierarchy::{Hierarchy, Version};
-use crate::model::{Level, Limits, Nanos, Quota};
+use crate::model::{CgroupLimits, Level, Nanos, Quota};
 
 /// The limits of the cgroup with this path in `hierarchy`. What has no file, as all of it in the root, is `None`.
-pub fn limits(hierarchy: &Hierarchy, path: &str) -> Limits {
+pub fn limits(hierarchy: &Hierarchy, path: &str) -> CgroupLimits {
     let cpusets = hierarchy.with_cpusets();
-    Limits {
+    CgroupLimits {
         cpus: cpusets.and_then(|cpusets| cpus(cpusets.version, &cpusets.directory(path)?, &cpusets.mount)),
         ..hierarchy.directory(path).map(|directory| of_directory(hierarchy.version, &directory)).unwrap_or_default()
     }
@@ -27,13 +27,13 @@ const fn default_weight(version: Version) -> u64 {
 }
 
 /// What the `cpu` controller says.
-fn of_directory(version: Version, directory: &Path) -> Limits {
+fn of_directory(version: Version, directory: &Path) -> CgroupLimits {
     let file = |name: &str| whole(&directory.join(name)).ok();
     let weight = match version {
         Version::V1 => file("cpu.shares"),
         Version::V2 => file("cpu.weight"),
     };
-    Limits {
+    CgroupLimits {
         quota: quota(version, directory),
         weight: weight.as_deref().and_then(number),
         default_weight: default_weight(version),
@@ -183,7 +183,7 @@ mod tests {
         let home = home(&[("cpu.max", "20000 100000\n"), ("cpu.weight", "50\n"), ("cpu.idle", "0\n")]);
         let quota = Quota { quota_ns: Some(Nanos(20_000_000)), period_ns: Nanos(100_000_000) };
         let expected =
-            Limits { quota: Some(quota), weight: Some(50), default_weight: 100, idle: Some(false), cpus: None };
+            CgroupLimits { quota: Some(quota), weight: Some(50), default_weight: 100, idle: Some(false), cpus: None };
         assert_eq!(of_directory(Version::V2, home.path()), expected);
         assert_eq!(quota_v2("max 100000\n"), Some(Quota { quota_ns: None, period_ns: Nanos(100_000_000) }));
         assert_eq!(quota_v2("some 100000\n"), None);
@@ -194,7 +194,7 @@ mod tests {
         let home = home(&[("cpu.cfs_quota_us", "50000\n"), ("cpu.cfs_period_us", "20000\n"), ("cpu.shares", "2048\n")]);
         let quota = Quota { quota_ns: Some(Nanos(50_000_000)), period_ns: Nanos(20_000_000) };
         let expected =
-            Limits { quota: Some(quota), weight: Some(2_048), default_weight: 1_024, idle: None, cpus: None };
+            CgroupLimits { quota: Some(quota), weight: Some(2_048), default_weight: 1_024, idle: None, cpus: None };
         assert_eq!(of_directory(Version::V1, home.path()), expected);
         assert_eq!(
             quota_v1("-1\n", "100000\n"),
@@ -207,7 +207,7 @@ mod tests {
     fn what_has_no_file_is_unknown() {
         let home = home(&[]);
         for version in [Version::V1, Version::V2] {
-            let expected = Limits { default_weight: default_weight(version), ..Limits::default() };
+            let expected = CgroupLimits { default_weight: default_weight(version), ..CgroupLimits::default() };
             assert_eq!(of_directory(version, home.path()), expected);
             assert_eq!(cpus(version, home.path(), home.path()), None);
         }

@@ -53,7 +53,6 @@ impl OwnCgroup {
         Self::make(self.directory.join(name), purpose)
     }
 
-    /// Where it is.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

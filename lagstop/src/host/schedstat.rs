@@ -8,7 +8,6 @@ use crate::model::Nanos;
 /// a wait where it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Schedstat {
-    /// CPU time.
     pub cpu_ns: Nanos,
     /// Time it waited on run queues.
     pub runq_wait_ns: Nanos,

@@ -7,7 +7,6 @@ use std::{
 
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with};
 
-/// A listening socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listening {
     pub(super) address: SocketAddr,

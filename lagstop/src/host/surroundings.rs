@@ -1,23 +1,23 @@
 //! What of the host this process can see.
 
-use std::fs;
+use std::{fs, io};
 
-use super::{Hierarchy, Identity, Names, Version, sock_diag};
-use crate::{display::plain, model::GroupBy};
+use super::{Hierarchy, HostError, Identity, Names, Version, sock_diag};
+use crate::model::GroupBy;
 
 /// What of the host this process can see.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Surroundings {
     /// The host's name, where it is told.
     pub hostname: String,
     /// The hierarchy that the scheduler groups by; or why there is none.
-    pub hierarchy: Result<Seen, String>,
+    pub hierarchy: Result<Seen, HostError>,
     /// Whether the kernel tells how long tasks waited for a CPU.
     pub has_pressure: bool,
     /// Whether the kernel lists the sockets that listen; or why not.
-    pub lists_listeners: Result<(), String>,
+    pub lists_listeners: Result<(), io::Error>,
     /// Whether the pods that run here have names. `None` where there are no pods; an error says why there are no names.
-    pub names_pods: Option<Result<(), String>>,
+    pub names_pods: Option<Result<(), io::Error>>,
 }
 
 /// The hierarchy that the scheduler groups by.
@@ -40,10 +40,10 @@ impl Surroundings {
         let has_pods = hierarchy.as_ref().is_ok_and(has_pods);
         Self {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
-            names_pods: has_pods.then(|| Names::read().map(drop).map_err(|error| plain(&error))),
-            hierarchy: hierarchy.map(|found| Seen::from(&found)).map_err(|error| error.to_string()),
+            names_pods: has_pods.then(|| Names::read().map(drop)),
+            hierarchy: hierarchy.map(|found| Seen::from(&found)),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
-            lists_listeners: sock_diag::listening().map(drop).map_err(|error| plain(&error)),
+            lists_listeners: sock_diag::listening().map(drop),
         }
     }
 }

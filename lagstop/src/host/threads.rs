@@ -7,6 +7,8 @@ use std::{
     time::Instant,
 };
 
+use thiserror::Error;
+
 use super::{
     hierarchy::{Hierarchy, Version},
     process::starttime,
@@ -19,6 +21,17 @@ use crate::{
 
 /// Threads that are read at most: more would take too long, and nobody reads them.
 const MOST: usize = 5_000;
+
+/// Why the threads of a cgroup are not listed.
+#[derive(Debug, Error)]
+pub enum ThreadsError {
+    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    Read { path: PathBuf, source: io::Error },
+    #[error("it has more than {0} threads: so many are not read")]
+    TooMany(usize),
+    #[error("its threads are outside of this PID namespace: run lagstop in the host's")]
+    Outside,
+}
 
 /// What was read of a cgroup's threads the last time.
 #[derive(Debug, Default)]
@@ -40,8 +53,12 @@ impl Threads {
     /// how long that is ago. A thread that has begun since has no figures, nor has any in the first call.
     ///
     /// # Errors
-    /// When they cannot be listed or are more than 5,000: a sentence that says why.
-    pub fn read(&mut self, hierarchy: &Hierarchy, directory: &Path) -> Result<(Vec<Thread>, Option<Nanos>), String> {
+    /// When they cannot be listed or are more than 5,000.
+    pub fn read(
+        &mut self,
+        hierarchy: &Hierarchy,
+        directory: &Path,
+    ) -> Result<(Vec<Thread>, Option<Nanos>), ThreadsError> {
         let tids = tids(hierarchy, directory, MOST)?;
         let at = Instant::now();
         // Those that have ended since they were listed are left out.
@@ -92,8 +109,8 @@ pub(super) fn parse(stat: &str) -> Option<(String, u64)> {
 /// that have no group.
 ///
 /// # Errors
-/// When they cannot be listed or are more than `most`: a sentence that says why.
-pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, String> {
+/// When they cannot be listed or are more than `most`.
+pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, ThreadsError> {
     list(hierarchy, of, most, |path| !hierarchy.has_group(path))
 }
 
@@ -101,7 +118,7 @@ pub fn tids(hierarchy: &Hierarchy, of: &Path, most: usize) -> Result<Vec<u32>, S
 ///
 /// # Errors
 /// As above.
-pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, String> {
+pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, ThreadsError> {
     list(hierarchy, of, usize::MAX, |_| true)
 }
 
@@ -126,7 +143,12 @@ const fn file(hierarchy: &Hierarchy) -> &'static str {
     }
 }
 
-fn list(hierarchy: &Hierarchy, of: &Path, most: usize, goes_on: impl Fn(&Path) -> bool) -> Result<Vec<u32>, String> {
+fn list(
+    hierarchy: &Hierarchy,
+    of: &Path,
+    most: usize,
+    goes_on: impl Fn(&Path) -> bool,
+) -> Result<Vec<u32>, ThreadsError> {
     let file = file(hierarchy);
     let mut tids = Vec::new();
     let mut directories = vec![of.to_owned()];
@@ -136,19 +158,19 @@ fn list(hierarchy: &Hierarchy, of: &Path, most: usize, goes_on: impl Fn(&Path) -
             // Nobody can be in a cgroup that is `domain invalid`: Documentation/admin-guide/cgroup-v2.rst.
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
             Err(error) if directory == of => {
-                return Err(format!("{} cannot be read: {}", directory.join(file).display(), plain(&error)));
+                return Err(ThreadsError::Read { path: directory.join(file), source: error });
             }
             // Gone since it was listed.
             Err(_) => {}
         }
         if tids.len() > most {
-            return Err(format!("it has more than {most} threads: so many are not read"));
+            return Err(ThreadsError::TooMany(most));
         }
         directories.extend(inside(&directory).filter(|path| goes_on(path)));
     }
     // What has no id in this PID namespace reads as 0.
     if tids.contains(&0) {
-        return Err("its threads are outside of this PID namespace: run lagstop in the host's".to_owned());
+        return Err(ThreadsError::Outside);
     }
     tids.sort_unstable();
     tids.dedup();
@@ -250,7 +272,7 @@ mod tests {
                 fs::write(home.path().join("tasks"), text).unwrap();
             }
             let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
-            Threads::default().read(&hierarchy, home.path()).unwrap_err()
+            Threads::default().read(&hierarchy, home.path()).unwrap_err().to_string()
         };
         assert!(read(None).ends_with("/tasks cannot be read: No such file or directory"));
         assert!(read(Some("0\n")).contains("PID namespace"));

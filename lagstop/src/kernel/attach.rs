@@ -10,7 +10,7 @@ use aya::{
     },
 };
 use bytemuck::{Zeroable, bytes_of};
-use lagstop_ebpf::{self as abi, CpuState, MAX_SHARDS, MAX_TASKS, ROW_FIRST, ROWS_A_PAGE};
+use lagstop_ebpf::{self as abi, CpuState, MAX_PAIRS, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, ROW_FIRST, ROWS_A_PAGE};
 
 use super::{
     OBJECT,
@@ -23,7 +23,7 @@ use super::{
     loaded::{Maps, possible_copies, program, refused},
     map::Map,
     memlock,
-    options::Options,
+    options::AttachOptions,
     plan::{Plan, Wishes},
     probe_cost::ProbeCost,
     proof,
@@ -37,7 +37,7 @@ use super::{
 ///
 /// # Errors
 /// When the kernel refuses the object or what nothing can be measured without.
-pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &Options) -> Result<Reader, KernelError> {
+pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Result<Reader, KernelError> {
     // Each turn refuses something that is not tried again.
     loop {
         let plan = Plan::from_facts(facts, wishes)?;
@@ -75,7 +75,7 @@ struct Attempt<'a> {
 
 impl<'a> Attempt<'a> {
     /// Loads the object with what the plan tells the programs.
-    fn new(facts: &'a Facts, plan: &'a Plan, options: &Options) -> Result<Self, KernelError> {
+    fn new(facts: &'a Facts, plan: &'a Plan, options: &AttachOptions) -> Result<Self, KernelError> {
         let rows = options.max_cgroups.saturating_add(ROW_FIRST);
         let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
         let shards = MAX_SHARDS.min(possible);
@@ -93,6 +93,8 @@ impl<'a> Attempt<'a> {
             .map_max_entries("DISTRIBUTIONS", rows * shards)
             .map_max_entries("ACCEPTS", rows)
             .map_max_entries("LINEAGES", rows)
+            .map_max_entries("THROTTLES", if settings.sees_throttling != 0 { MAX_THROTTLES } else { 1 })
+            .map_max_entries("PAIRS", if settings.blame != 0 { MAX_PAIRS } else { 1 })
             .map_max_entries("PLACES", possible)
             .map_max_entries("TASKS", most_tasks())
             .load(OBJECT)
@@ -196,6 +198,7 @@ impl<'a> Attempt<'a> {
             lineages: self.map("LINEAGES")?,
             cpu: Array::new(self.map("CPU")?, copies),
             listeners: self.map("LISTENERS")?,
+            pairs: self.map("PAIRS")?,
         })
     }
 
@@ -210,7 +213,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Fills the maps that the programs only read.
-    fn fill(&self, options: &Options, possible: u32) -> Result<(), KernelError> {
+    fn fill(&self, options: &AttachOptions, possible: u32) -> Result<(), KernelError> {
         let free_rows = self.map("FREE_ROWS")?;
         // The last one pushed is the first one taken: low rows first, so that reads can stop early.
         for row in (ROW_FIRST..self.rows).rev() {
@@ -224,6 +227,8 @@ impl<'a> Attempt<'a> {
         let shards = u64::from(self.shards);
         let state = |cpu: usize| CpuState {
             epoch: Reader::FIRST_EPOCH,
+            // Any number but 0, another one for each.
+            random: (cpu as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             shard: (cpu as u64 * shards / u64::from(possible)).min(shards - 1),
             ..CpuState::zeroed()
         };

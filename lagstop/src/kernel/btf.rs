@@ -15,7 +15,6 @@ pub enum BtfError {
     /// The file could not be read.
     #[error("{path} cannot be read: {}", plain(source))]
     Read {
-        /// The file.
         path: String,
         /// What the system said.
         source: io::Error,

@@ -26,7 +26,6 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// All of them.
     pub const ALL: [Self; 7] = [
         Self::Bpf,
         Self::Perfmon,
@@ -75,9 +74,7 @@ impl fmt::Display for Capability {
 pub struct Capabilities(u64);
 
 impl Capabilities {
-    /// Every capability.
     pub const FULL: Self = Self(u64::MAX);
-    /// None.
     pub const NONE: Self = Self(0);
     /// For opening files, and for making some, where only their owners may.
     pub const ANY_FILE: Self = Self(CapabilitySet::DAC_OVERRIDE.bits());
@@ -140,7 +137,6 @@ impl Capabilities {
         Capability::ALL.into_iter().filter(|capability| self.has(*capability)).map(Capability::name).collect()
     }
 
-    /// Is `capability` held?
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & capability.set().bits() != 0
     }

@@ -11,7 +11,6 @@ use super::capabilities::Capability;
 /// Why the kernel side cannot run, or stopped.
 #[derive(Debug, Error)]
 pub enum KernelError {
-    /// Capabilities are missing.
     #[error(
         "loading programs into the kernel needs {}, which this process does not have. Run lagstop as root (in a \
          container: with --privileged and the host's PID namespace), or give the binary the capabilities: \
@@ -49,7 +48,6 @@ pub enum KernelError {
     Lacks {
         /// `uname -r`
         release: String,
-        /// What is missing.
         what: String,
     },
     /// Before Linux 5.11 maps count as locked memory, and there is too little.

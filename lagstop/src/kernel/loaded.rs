@@ -22,6 +22,7 @@ pub(super) struct Maps {
     pub(super) lineages: Map,
     pub(super) cpu: Array<CpuState>,
     pub(super) listeners: Map,
+    pub(super) pairs: Map,
 }
 
 /// Values that a per-CPU map has for a key.

@@ -38,6 +38,11 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         task_files: "task_struct"."files";
         cfs_rq_rq: "cfs_rq"."rq";
         rq_clock: "rq"."clock";
+        // By the clock of waits since 6.6 (677ea015f231), before that by one that leaves out interrupts and stolen time, or runs as
+        // fast as the CPU. Absent without CONFIG_CFS_BANDWIDTH: nobody is throttled then.
+        throttled_time: "cfs_rq"."throttled_clock_self_time"
+            | "cfs_rq"."throttled_clock_pelt_time"
+            | "cfs_rq"."throttled_clock_task_time";
         group_cgroup: "task_group"."css.cgroup";
         css_set_dfl_cgrp: "css_set"."dfl_cgrp";
         cgroup_kn: "cgroup"."kn";

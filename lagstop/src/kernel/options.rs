@@ -6,7 +6,7 @@ use crate::model::{GroupBy, Place};
 
 /// How to measure.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AttachOptions {
     /// What groups tasks.
     pub group_by: GroupBy,
     /// Cgroups that can be told apart at once; the surplus shares one row.
@@ -17,7 +17,7 @@ pub struct Options {
     pub places: Vec<Place>,
 }
 
-impl Options {
+impl AttachOptions {
     /// Cgroups that can be told apart at once, unless asked otherwise.
     pub const DEFAULT_MAX_CGROUPS: u32 = DEFAULT_ROWS - ROW_FIRST;
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lagstop_ebpf::{COST_NONE, COST_WHOLE, Settings, WAITS_NONE};
+use lagstop_ebpf::{COST_NONE, COST_WHOLE, Settings, WAITS_NONE, WAITS_WAKEUPS};
 
 use super::{
     answer::Answer,
     error::KernelError,
     facts::{Facts, Types},
-    options::Options,
+    options::AttachOptions,
     way::{At, Probe, SLEEPING, Way},
 };
 use crate::model::{GroupBy, Hook, HookState, Measure, kernel_version};
@@ -55,6 +55,7 @@ pub struct Plan {
     /// Without the kernel's own types programs read through a helper.
     has_types: bool,
     has_typed_current: bool,
+    sees_throttling: bool,
     accept_result: u64,
 }
 
@@ -102,6 +103,7 @@ impl Plan {
         }
         let mut choices: Vec<Choice> = Measure::ALL.map(|measure| choose(facts, wishes, measure)).into();
         drop_useless(&mut choices);
+        drop_blame_of_waits_by_the_clock(&mut choices);
         if let Some(why) = facts.refused.get(&At::Tracepoint("sched_switch").to_string()) {
             return Err(KernelError::refused("program on sched_switch", why.clone()));
         }
@@ -115,7 +117,13 @@ impl Plan {
         let has_types = facts.types == Types::Kernel;
         let probes = choices.iter().flat_map(|choice| &choice.probes);
         let accept_result = probes.into_iter().find_map(|probe| result_offset(facts, probe.at)).unwrap_or(0);
-        Ok(Self { choices, has_types, has_typed_current: has_types && facts.has_typed_current, accept_result })
+        Ok(Self {
+            choices,
+            has_types,
+            has_typed_current: has_types && facts.has_typed_current,
+            sees_throttling: !facts.lacks("throttled_time"),
+            accept_result,
+        })
     }
 
     /// The way in which `measure` is taken.
@@ -151,7 +159,7 @@ impl Plan {
         probes.into_iter()
     }
 
-    pub(super) fn settings(&self, options: &Options, loaded_at_ns: u64, shards: u32) -> Settings {
+    pub(super) fn settings(&self, options: &AttachOptions, loaded_at_ns: u64, shards: u32) -> Settings {
         let setting = |measure, none| self.way(measure).map_or(none, |way| way.setting);
         let cost = self.way(Measure::SwitchCost);
         Settings {
@@ -164,6 +172,8 @@ impl Plan {
             accept_result: self.accept_result,
             loaded_at_ns,
             shards: shards.into(),
+            blame: self.uses(Measure::Blame).into(),
+            sees_throttling: (self.sees_throttling && self.uses(Measure::Blame)).into(),
             clock_only: options.clock_only.into(),
         }
     }
@@ -233,6 +243,22 @@ fn drop_useless(choices: &mut [Choice]) {
             choice.turned_down.clear();
             choice.turn_down(choice.measure.name(), format!("of no use without {needed}"));
         }
+    }
+}
+
+/// Waits that are taken by the clock do not tell on which CPU they were spent.
+fn drop_blame_of_waits_by_the_clock(choices: &mut [Choice]) {
+    let is_by_the_clock = |choice: &Choice| {
+        choice.measure == Measure::RunqWait && choice.way.is_some_and(|way| way.setting == WAITS_WAKEUPS)
+    };
+    if choices.iter().any(is_by_the_clock)
+        && let Some(blame) = choices.iter_mut().find(|choice| choice.measure == Measure::Blame)
+        && blame.way.take().is_some()
+    {
+        blame.turn_down(
+            "stints",
+            "waits that are taken by the clock do not tell on which CPU they were spent".to_owned(),
+        );
     }
 }
 

@@ -2,11 +2,16 @@
 
 mod cpus;
 mod measured;
+mod pairs;
 mod path;
 mod row;
 mod traffic;
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+};
 
 use aya::{
     Ebpf,
@@ -16,6 +21,7 @@ use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, 
 
 use self::{
     measured::Measured,
+    pairs::Pairs,
     path::path_of,
     row::{Details, Row},
     traffic::{TrafficLog, traffic},
@@ -29,7 +35,7 @@ use super::{
     probe_cost::ProbeCost,
     rows::Owners,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic};
+use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic, WaitBehind};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +56,9 @@ pub struct KernelSnapshot {
     pub probe_ns: Option<Nanos>,
 }
 
+/// Behind whom each cgroup waited.
+type Behind = HashMap<CgroupId, Arc<[WaitBehind]>>;
+
 /// The attached programs and their maps. Dropping it detaches them.
 pub struct Reader {
     ebpf: Ebpf,
@@ -67,12 +76,13 @@ pub struct Reader {
     /// CPUs that were settled the last time.
     settled: Vec<u32>,
     /// Rows that had been given out on them,
-    claims: u32,
+    rows_allocated: u32,
     /// and on all CPUs, those that are offline too.
-    all_claims: u64,
+    rows_allocated_anywhere: u64,
     /// Some of these are to be looked for.
     has_new_rows: bool,
     traffic: TrafficLog,
+    pairs: Pairs,
     cost: ProbeCost,
 }
 
@@ -102,10 +112,11 @@ impl Reader {
             epoch: Self::FIRST_EPOCH,
             attached: true,
             settled: Vec::new(),
-            claims: 0,
-            all_claims: 0,
+            rows_allocated: 0,
+            rows_allocated_anywhere: 0,
             has_new_rows: false,
             traffic: TrafficLog::default(),
+            pairs: Pairs::default(),
             cost,
         })
     }
@@ -169,8 +180,10 @@ impl Reader {
         if std::mem::take(&mut self.has_new_rows) || !self.attached {
             self.note_owners()?;
         }
+        // Before the totals that they are a part of: what is named is never more than that.
+        let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { HashMap::new() };
         let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
-        self.read_rows(&owned)?;
+        self.read_rows(&owned, &behind)?;
 
         let mut snapshot = KernelSnapshot {
             at,
@@ -198,7 +211,7 @@ impl Reader {
         let has_free_rows = self.owners.count() + ROW_FIRST < self.max_rows;
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         let mut settled = Vec::with_capacity(online.len());
-        let mut claims = 0u32;
+        let mut rows_allocated = 0u32;
         for &cpu in online {
             let restart = !self.settled.is_empty() && !self.settled.contains(&cpu);
             let mut args = [0; 12];
@@ -206,7 +219,7 @@ impl Reader {
             match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
                 Ok(result) => {
                     settled.push(cpu);
-                    claims = claims.wrapping_add(result.return_value);
+                    rows_allocated = rows_allocated.wrapping_add(result.return_value);
                 }
                 // Went offline just now: it runs nothing that could be booked.
                 Err(error) if errno(&error) == Some(libc::ENXIO) => {}
@@ -215,8 +228,8 @@ impl Reader {
                 }
             }
         }
-        self.has_new_rows |= claims != self.claims || settled != self.settled;
-        (self.claims, self.settled) = (claims, settled);
+        self.has_new_rows |= rows_allocated != self.rows_allocated || settled != self.settled;
+        (self.rows_allocated, self.settled) = (rows_allocated, settled);
         Ok(())
     }
 
@@ -237,7 +250,7 @@ impl Reader {
 
     /// Reads the rows of `owned`, which ascend. The others keep what was read of them last: a row that a cgroup got a
     /// moment ago, and that is not in `owned` yet, must not lose what it has counted since.
-    fn read_rows(&mut self, owned: &[u32]) -> Result<(), KernelError> {
+    fn read_rows(&mut self, owned: &[u32], behind: &Behind) -> Result<(), KernelError> {
         let Self { maps, rows, measured, .. } = self;
         let end = owned.last().map_or(0, |row| row + 1);
         rows.resize_with(rows.len().max(end as usize), || Row::new(*measured));
@@ -251,14 +264,14 @@ impl Reader {
             }
         })?;
         for run in runs(&due) {
-            self.read_details(run)?;
+            self.read_details(run, behind)?;
         }
         Ok(())
     }
 
     /// Reads what is counted beside the totals in a run of rows.
-    fn read_details(&mut self, run: Range<u32>) -> Result<(), KernelError> {
-        let Self { maps, rows, details, shards, measured, .. } = self;
+    fn read_details(&mut self, run: Range<u32>, behind: &Behind) -> Result<(), KernelError> {
+        let Self { maps, rows, owners, details, shards, measured, .. } = self;
         details.clear();
         details.resize_with(run.len(), Details::zeroed);
         maps.distributions.read(run.start * *shards..run.end * *shards, |index, value| {
@@ -267,8 +280,10 @@ impl Reader {
         if measured.accepts {
             maps.accepts.read(run.clone(), |row, value| details[(row - run.start) as usize].accepts = value[0])?;
         }
-        for (row, details) in rows[run.start as usize..].iter_mut().zip(details) {
-            row.update_details(details, *measured);
+        for ((number, row), details) in (run.start..).zip(&mut rows[run.start as usize..]).zip(details) {
+            let owner = if number == ROW_OTHER { Some(CgroupId::OTHER) } else { owners.of(number) };
+            let behind = owner.and_then(|owner| behind.get(&owner)).cloned().unwrap_or_default();
+            row.update_details(details, behind, *measured);
         }
         Ok(())
     }
@@ -293,7 +308,7 @@ impl Reader {
 
     fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
         let mut booked = Vec::with_capacity(self.settled.len());
-        let mut claims = 0u64;
+        let mut rows_allocated = 0u64;
         let Self { maps, settled, measured, .. } = self;
         maps.cpu.read(0..1, |_, copies| {
             for (cpu, state) in (0u32..).zip(copies) {
@@ -303,12 +318,12 @@ impl Reader {
                 }
                 snapshot.cpus.push(cpus::totals(state, is_online, *measured));
                 snapshot.lost.add(&cpus::lost(state));
-                claims = claims.wrapping_add(state.claims);
+                rows_allocated = rows_allocated.wrapping_add(state.rows_allocated);
             }
         })?;
         // A CPU may have come and gone between two readings.
-        self.has_new_rows |= claims != self.all_claims;
-        self.all_claims = claims;
+        self.has_new_rows |= rows_allocated != self.rows_allocated_anywhere;
+        self.rows_allocated_anywhere = rows_allocated;
         // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.
         if let Some(mean) = Nanos(booked.iter().sum()).mean(booked.len() as u64) {
             snapshot.at = mean;

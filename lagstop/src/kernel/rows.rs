@@ -32,6 +32,11 @@ impl Owners {
         self.by_row.get(row as usize).is_some_and(|owner| owner.as_ref().is_some_and(|owner| owner.id == id))
     }
 
+    /// Whose `row` is.
+    pub(super) fn of(&self, row: u32) -> Option<CgroupId> {
+        Some(self.by_row.get(row as usize)?.as_ref()?.id)
+    }
+
     /// Notes that `row` belongs to `id`, from now on.
     pub(super) fn note(&mut self, row: u32, id: CgroupId, path: Arc<str>) {
         let row = row as usize;

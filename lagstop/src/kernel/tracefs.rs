@@ -2,29 +2,37 @@
 
 use std::{io, path::Path, thread};
 
-use crate::display::plain;
 use rustix::{
     mount::{MountFlags, MountPropagationFlags, mount, mount_change},
     thread::{UnshareFlags, unshare_unsafe},
 };
+use thiserror::Error;
 
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// Where it may be mounted.
 pub(super) const PLACES: [&str; 2] = [TRACEFS, "/sys/kernel/debug/tracing"];
 
+/// Why there is no tracefs to attach by.
+#[derive(Debug, Error)]
+pub(super) enum TracefsError {
+    #[error("tracefs is not mounted and cannot be ({0}): mount -t tracefs tracefs {TRACEFS}")]
+    Mount(#[from] io::Error),
+    /// A fault of lagstop's own, said on standard error.
+    #[error("attaching failed")]
+    Panicked,
+}
+
 /// Runs `task` where tracefs is mounted. Where the host has not mounted it, it is mounted for the thread that runs `task`
 /// alone, in a mount namespace that ends with it: nothing is left on the host.
-pub(super) fn with_tracefs<T: Send>(task: impl FnOnce() -> T + Send) -> Result<T, String> {
+pub(super) fn with_tracefs<T: Send>(task: impl FnOnce() -> T + Send) -> Result<T, TracefsError> {
     if PLACES.iter().any(|path| Path::new(path).join("events").is_dir()) {
         return Ok(task());
     }
     let run = || {
-        mount_privately().map_err(|error| {
-            format!("tracefs is not mounted and cannot be ({}): mount -t tracefs tracefs {TRACEFS}", plain(&error))
-        })?;
+        mount_privately()?;
         Ok(task())
     };
-    thread::scope(|scope| scope.spawn(run).join()).unwrap_or_else(|_| Err("attaching failed".to_owned()))
+    thread::scope(|scope| scope.spawn(run).join()).unwrap_or(Err(TracefsError::Panicked))
 }
 
 fn mount_privately() -> io::Result<()> {

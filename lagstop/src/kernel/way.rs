@@ -227,6 +227,7 @@ pub(super) static WAYS: &[Way] = &[
             &[probe("wakeup", At::Tracepoint("sched_wakeup")), probe("wakeup_new", At::Tracepoint("sched_wakeup_new"))],
         )
     },
+    way(Measure::Blame, "stints", "by a log of who ran on the CPU until when", &[]),
     way(
         Measure::Migrations,
         "sched_migrate_task",

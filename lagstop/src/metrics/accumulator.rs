@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
-use super::{CgroupSeries, HostSeries, Labels, Snapshot, listeners::Listeners, members::Members};
+use super::{
+    CgroupSeries, HostSeries, Labels, MetricsSnapshot, caused::Pairs, labels::Name, listeners::Listeners,
+    members::Members,
+};
 use crate::{
     diagnosis::credits,
     model::{Cgroup, CgroupId, HookState, Interval, Nanos, Session, Workload},
@@ -12,7 +15,7 @@ use crate::{
 const OTHER: &str = "other";
 
 /// Which cgroups have series of their own, and for how long.
-pub struct Settings {
+pub struct MetricsSettings {
     /// Is this one wanted? The others are summed.
     pub is_wanted: Box<dyn Fn(&Cgroup) -> bool + Send>,
     /// So many of them at most: the dearest.
@@ -21,10 +24,10 @@ pub struct Settings {
     pub expiry: Nanos,
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for MetricsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { is_wanted: _, top, expiry } = self;
-        f.debug_struct("Settings").field("top", top).field("expiry", expiry).finish_non_exhaustive()
+        f.debug_struct("MetricsSettings").field("top", top).field("expiry", expiry).finish_non_exhaustive()
     }
 }
 
@@ -36,12 +39,13 @@ impl fmt::Debug for Settings {
 /// Prometheus takes for the restart of a counter.
 #[derive(Debug)]
 pub struct Accumulator {
-    settings: Settings,
+    settings: MetricsSettings,
     credit_time: Nanos,
     now: Nanos,
-    members: Members,
+    members: Members<Arc<str>>,
     own: HashMap<Arc<str>, Own>,
     other: Option<CgroupSeries>,
+    pairs: Pairs,
     host: HostSeries,
     listeners: Listeners,
     intervals: u64,
@@ -59,7 +63,7 @@ struct Own {
 
 impl Accumulator {
     /// Nothing yet of what `session` measures.
-    pub fn new(session: &Session, settings: Settings) -> Self {
+    pub fn new(session: &Session, settings: MetricsSettings) -> Self {
         Self {
             members: Members::new(settings.top),
             settings,
@@ -67,6 +71,7 @@ impl Accumulator {
             now: Nanos::ZERO,
             own: HashMap::new(),
             other: None,
+            pairs: Pairs::new(),
             host: HostSeries::default(),
             listeners: Listeners::default(),
             intervals: 0,
@@ -99,14 +104,27 @@ impl Accumulator {
                 None => self.add_to_other(cgroup),
             }
         }
+        self.add_pairs(interval);
+    }
+
+    /// Names were found out by now, and both of a pair are called as their own series are.
+    fn add_pairs(&mut self, interval: &Interval) {
+        let Self { own, pairs, settings, .. } = self;
+        let name = |cgroup: &Cgroup| {
+            let (path, own) = own.get_key_value(&cgroup.path).filter(|_| cgroup.id != CgroupId::OTHER)?;
+            Some(Name { path: Arc::clone(path), workload: own.workload.clone() })
+        };
+        let other = Name { path: OTHER.into(), workload: None };
+        pairs.add(interval, self.now, settings.expiry, name, &other);
     }
 
     /// Decides who has series of its own in this interval.
     fn change_members(&mut self, interval: &Interval) {
-        let Self { settings, members, own, .. } = self;
+        let Self { settings, members, own, pairs, .. } = self;
         let is_wanted = |cgroup: &&Cgroup| cgroup.id != CgroupId::OTHER && (settings.is_wanted)(cgroup);
         let wanted = interval.cgroups.iter().filter(is_wanted).map(|cgroup| (&cgroup.path, cost(cgroup)));
         let changes = members.advance(self.now, interval.duration_ns, settings.expiry, wanted);
+        pairs.forget(&changes.gone);
         for path in changes.gone {
             own.remove(&path);
         }
@@ -120,7 +138,7 @@ impl Accumulator {
         let new = || CgroupSeries::new(Labels::of_cgroup(&OTHER.into(), None).into());
         let other = self.other.get_or_insert_with(new);
         other.add(cgroup);
-        other.files.add_beside(&other.told(cgroup));
+        other.files.add_beside(&other.served_files(cgroup));
         if let Some(credit) = cgroup.load_credit {
             other.load_credit = Some(other.load_credit.unwrap_or(0.0) + credit.0);
         }
@@ -128,15 +146,16 @@ impl Accumulator {
     }
 
     /// What is known now, but for the time of day.
-    pub fn snapshot(&self) -> Snapshot {
+    pub fn snapshot(&self) -> MetricsSnapshot {
         let mut own: Vec<(&Arc<str>, &Own)> = self.own.iter().collect();
         own.sort_unstable_by_key(|(path, _)| *path);
         let own = own.into_iter().map(|(_, own)| Arc::clone(&own.series));
-        Snapshot {
+        MetricsSnapshot {
             build: Arc::clone(&self.build),
             hooks: Arc::clone(&self.hooks),
             host: self.host.clone(),
             cgroups: self.other.clone().map(Arc::new).into_iter().chain(own).collect(),
+            caused: self.pairs.series(),
             listeners: self.listeners.series(),
             overflows: self.listeners.overflows(),
             intervals: self.intervals,
@@ -157,7 +176,7 @@ impl Own {
             series.labels = Labels::of_cgroup(&cgroup.path, self.workload.as_deref()).into();
         }
         series.add(cgroup);
-        series.files.add_known(&series.told(cgroup));
+        series.files.add_known(&series.served_files(cgroup));
         series.load_credit = cgroup.load_credit.map(|credit| credit.0).or(series.load_credit);
         series.is_light = is_light.or(series.is_light);
         series.quota = cgroup.quota_ns;

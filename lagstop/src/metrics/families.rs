@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::{CgroupSeries, Histogram, Labels, ListenerSeries, Snapshot};
-use crate::model::{Counter, CounterUnit, FileCounters, ListenerTotals, Nanos, Totals};
+use super::{CgroupSeries, Histogram, Labels, ListenerSeries, MetricsSnapshot};
+use crate::model::{
+    Counter, CounterUnit, FileCounters, Host, HostTimes, ListenerTotals, Nanos, OwnCost, Pressure, Totals,
+};
 
 /// A metric, and its samples in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +27,13 @@ pub struct Family {
 /// Where its samples are.
 #[derive(Clone, Copy, Debug)]
 enum Of {
-    Snapshot(for<'s> fn(&'s Snapshot) -> Samples<'s>),
+    MetricsSnapshot(for<'s> fn(&'s MetricsSnapshot) -> Samples<'s>),
+    /// One of [`HostTimes::COUNTERS`].
+    Times(usize),
+    /// One of [`Pressure::COUNTERS`].
+    Pressure(usize),
+    /// One of [`OwnCost::COUNTERS`].
+    OwnCost(usize),
     /// One of [`Totals::COUNTERS`].
     Totals(usize),
     /// One of [`FileCounters::COUNTERS`].
@@ -41,7 +49,6 @@ pub enum Kind {
     Counter,
     /// Goes up and down.
     Gauge,
-    /// Durations.
     Histogram,
     /// 1, and labels that tell something; its name ends in `_info`.
     Info,
@@ -98,9 +105,12 @@ impl Family {
         name.strip_suffix("_seconds").map_or((name, false), |stem| (stem, true))
     }
 
-    pub(super) fn samples<'s>(&self, snapshot: &'s Snapshot) -> Samples<'s> {
+    pub(super) fn samples<'s>(&self, snapshot: &'s MetricsSnapshot) -> Samples<'s> {
         match self.of {
-            Of::Snapshot(samples) => samples(snapshot),
+            Of::MetricsSnapshot(samples) => samples(snapshot),
+            Of::Times(n) => of_host(snapshot, &HostTimes::COUNTERS[n], |sum| sum.times.figures()[n]),
+            Of::Pressure(n) => of_host(snapshot, &Pressure::COUNTERS[n], |sum| sum.pressure?.figures()[n]),
+            Of::OwnCost(n) => of_host(snapshot, &OwnCost::COUNTERS[n], |sum| sum.own_cost.figures()[n]),
             Of::Totals(n) => {
                 let unit = Totals::COUNTERS[n].unit;
                 counted(&snapshot.cgroups, |it| &it.labels, move |it| in_unit(unit, it.totals.as_ref()?.figures()[n]))
@@ -154,7 +164,11 @@ pub fn families_about(about: About) -> Vec<Family> {
             all.extend(Family::of_counters(&FileCounters::COUNTERS, CGROUP, Of::Files));
         }
         About::Listeners => all.extend(Family::of_counters(&ListenerTotals::COUNTERS, LISTENER, Of::Listener)),
-        About::Host | About::Itself => {}
+        About::Host => {
+            all.extend(Family::of_counters(&HostTimes::COUNTERS, &[], Of::Times));
+            all.extend(Family::of_counters(&Pressure::COUNTERS, &[], Of::Pressure));
+        }
+        About::Itself => all.extend(Family::of_counters(&OwnCost::COUNTERS, &[], Of::OwnCost)),
     }
     all
 }
@@ -169,6 +183,8 @@ pub fn families() -> &'static [Family] {
 
 const CGROUP: &[&str] = &["cgroup", "unit", "namespace", "pod", "container"];
 const CGROUP_PHASE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "phase"];
+const CGROUP_CAUSE: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "cause"];
+const PAIR: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "by", "by_namespace", "by_pod"];
 const CGROUP_KIND: &[&str] = &["cgroup", "unit", "namespace", "pod", "container", "kind"];
 const LISTENER: &[&str] = &["netns", "address", "cgroup", "namespace", "pod", "container"];
 const PICK: Part = ("phase", "pick");
@@ -183,7 +199,7 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "CPUs online",
         source: "`/sys/devices/system/cpu/online`, at the end of the interval",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.host.cpus_online)))),
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.sum.as_ref().map(|sum| Value::Count(sum.cpus_online)))),
     },
     Family {
         name: "lagstop_host_cgroups_active",
@@ -191,7 +207,7 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Cgroups that ran in the last interval",
         source: "cgroups in which anything was counted",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.host.active)))),
+        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.host.active)))),
     },
     Family {
         name: "lagstop_host_runnable_tasks_per_cpu",
@@ -199,31 +215,7 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Tasks that ran or waited for a CPU in the last interval, on average, for each CPU",
         source: "(busy time + run-queue wait) / time of all CPUs",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real))),
-    },
-    Family {
-        name: "lagstop_host_busy_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "Time that all CPUs spent in tasks other than idle",
-        source: "Σ CPUs; by the clock, from `sched_switch` to `sched_switch`",
-        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.busy))),
-    },
-    Family {
-        name: "lagstop_host_idle_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "Time that all CPUs spent in idle",
-        source: "Σ CPUs; the same. busy + idle is the time of all online CPUs",
-        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.idle))),
-    },
-    Family {
-        name: "lagstop_host_steal_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "Time that a hypervisor gave to somebody else while a CPU here wanted to run",
-        source: "`/proc/stat`, in clock ticks",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.steal.and_then(seconds))),
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real))),
     },
     Family {
         name: "lagstop_host_switch_cost_seconds_total",
@@ -231,9 +223,11 @@ static HOST: &[Family] = &[
         labels: &["phase"],
         help: "Time that the scheduler took to choose (pick) and to change (swap) tasks, of all tasks but idle",
         source: "Σ cgroups, idle left out, as overhead is [defined](measures.md). pick: entry of `__schedule()` → `sched_switch`, and calls that kept the task; swap: `sched_switch` → exit",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             let host = &snapshot.host;
-            parts(Labels::NONE, [(PICK, host.pick.and_then(seconds)), (SWAP, host.swap.and_then(seconds))])
+            let pick = host.without_idle(|all| all.pick_ns, |idle| idle.pick_ns);
+            let swap = host.without_idle(|all| all.swap_ns, |idle| idle.swap_ns);
+            parts(Labels::NONE, [(PICK, pick.and_then(seconds)), (SWAP, swap.and_then(seconds))])
         }),
     },
     Family {
@@ -242,7 +236,9 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Part of phase pick: scheduler calls that kept the running task",
         source: "Σ cgroups, idle left out; entry → exit of calls without a switch. It is in pick already",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.kept.and_then(seconds))),
+        of: Of::MetricsSnapshot(|snapshot| {
+            host(snapshot.host.without_idle(|all| all.kept_ns, |idle| idle.kept_ns).and_then(seconds))
+        }),
     },
     Family {
         name: "lagstop_host_switches_total",
@@ -250,7 +246,7 @@ static HOST: &[Family] = &[
         labels: &["kind"],
         help: "Switches away from tasks other than idle",
         source: "Σ cgroups, idle left out",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             let count = |count| Some(Value::Count(count));
             let host = &snapshot.host;
             parts(Labels::NONE, [(VOLUNTARY, count(host.voluntary)), (INVOLUNTARY, count(host.involuntary))])
@@ -262,7 +258,9 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Moves of tasks to another CPU",
         source: "`sched_migrate_task` to another CPU",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.migrations.map(Value::Count))),
+        of: Of::MetricsSnapshot(|snapshot| {
+            host(snapshot.host.sum.as_ref().and_then(|sum| sum.totals.migrations).map(Value::Count))
+        }),
     },
     Family {
         name: "lagstop_host_runqueue_wait_seconds",
@@ -270,15 +268,7 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Waits of all tasks on a run queue",
         source: "Σ cgroups; growth of `sched_info.run_delay`",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram))),
-    },
-    Family {
-        name: "lagstop_host_cpu_pressure_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "Time in which at least one task waited for a CPU (PSI some)",
-        source: "`/proc/pressure/cpu`, `some total=`",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.pressure.and_then(seconds))),
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram))),
     },
 ];
 
@@ -289,7 +279,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP_PHASE,
         help: "Time that the scheduler took to choose who runs after it (pick) and to change to it (swap)",
         source: "as for the host; pick is charged to the cgroup switched away from, swap to the one switched to",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let cost = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
                 [(PICK, cost(|totals| totals.pick_ns)), (SWAP, cost(|totals| totals.swap_ns))]
@@ -302,7 +292,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP_KIND,
         help: "Switches away from its tasks",
         source: "voluntary: those that the kernel counted in `nvcsw`; involuntary: all others",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let count = |of: fn(&Totals) -> u64| cgroup.totals.as_ref().map(of).map(Value::Count);
                 [
@@ -318,7 +308,36 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "Waits of its tasks on a run queue",
         source: "growth of `sched_info.run_delay`, where the wait ends",
-        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram))),
+        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram))),
+    },
+    Family {
+        name: "lagstop_cgroup_wait_seconds_total",
+        kind: Kind::Counter,
+        labels: CGROUP_CAUSE,
+        help: "Its run-queue wait by cause: what happened on the CPU meanwhile. All causes together are the whole wait",
+        source: "`behind`: tasks of other cgroups ran; `self`: its own; `kernel`: kernel threads; `idle`: the CPU was idle, on its way to the task; `throttled`: the quota was used up; `elsewhere`: on another CPU, before it was moved; `unknown`",
+        of: Of::MetricsSnapshot(|snapshot| {
+            each(snapshot, |cgroup| {
+                let wait = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
+                [
+                    (("cause", "behind"), wait(|totals| totals.wait_behind_ns)),
+                    (("cause", "self"), wait(|totals| totals.wait_self_ns)),
+                    (("cause", "kernel"), wait(|totals| totals.wait_kernel_ns)),
+                    (("cause", "idle"), wait(|totals| totals.wait_idle_ns)),
+                    (("cause", "throttled"), wait(|totals| totals.wait_throttled_ns)),
+                    (("cause", "elsewhere"), wait(|totals| totals.wait_elsewhere_ns)),
+                    (("cause", "unknown"), wait(|totals| totals.wait_unknown_ns)),
+                ]
+            })
+        }),
+    },
+    Family {
+        name: "lagstop_cgroup_wait_caused_seconds_total",
+        kind: Kind::Counter,
+        labels: PAIR,
+        help: "Its run-queue wait while tasks of the cgroup in label by ran. All of them together are cause behind",
+        source: "the 500 pairs with the longest waits, a moving average over five minutes; the rest of each victim is `by=\"(other)\"`. Steal and interrupts meanwhile are in it",
+        of: Of::MetricsSnapshot(|snapshot| counted(&snapshot.caused, |it| &it.labels, |it| seconds(it.wait))),
     },
     Family {
         name: "lagstop_cgroup_accept_wait_seconds",
@@ -326,7 +345,9 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "Waits of connections to be accepted by it, from the first that it accepts on",
         source: "ESTABLISHED until accepted; booked to the cgroup that accepts",
-        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram))),
+        of: Of::MetricsSnapshot(|snapshot| {
+            cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram))
+        }),
     },
     Family {
         name: "lagstop_cgroup_load_credit_tasks",
@@ -334,7 +355,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "Load Credit: moving average of its runnable tasks over seconds",
         source: "exponential moving average of (CPU time + run-queue wait) / duration, time constant `--load-credit-time`; goes down while it is idle. Of `other`: Σ of those that ran",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real))
         }),
     },
@@ -344,7 +365,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "1 where its Load Credit is below the mean of those that ran in the last interval, else 0",
         source: "CFS-LAGS group-low, for equal weights; absent where it did not run, for the root, and for `other`",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.is_light.map(|light| Value::Count(light.into())))
         }),
     },
@@ -354,7 +375,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "Tasks seen running in the last interval",
         source: "distinct tasks; 0 where it did not run",
-        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads)))),
+        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads)))),
     },
     Family {
         name: "lagstop_cgroup_quota_cores",
@@ -362,7 +383,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "CPUs that its quota allows it",
         source: "`cpu.max`, or `cpu.cfs_quota_us` / `cpu.cfs_period_us`; absent without a quota",
-        of: Of::Snapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))),
+        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))),
     },
 ];
 
@@ -373,7 +394,7 @@ static LISTENER_FAMILIES: &[Family] = &[
         labels: LISTENER,
         help: "Connections and requests for them that it dropped, for whatever reason",
         source: "`sk_drops` of its sockets",
-        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count))),
+        of: Of::MetricsSnapshot(|snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count))),
     },
     Family {
         name: "lagstop_listener_backlog",
@@ -381,7 +402,7 @@ static LISTENER_FAMILIES: &[Family] = &[
         labels: LISTENER,
         help: "Connections in its accept queues",
         source: "`sock_diag`, at the end of the interval",
-        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.backlog.map(Value::Count))),
+        of: Of::MetricsSnapshot(|snapshot| listeners(snapshot, |listener| listener.backlog.map(Value::Count))),
     },
     Family {
         name: "lagstop_listener_backlog_capacity",
@@ -389,7 +410,7 @@ static LISTENER_FAMILIES: &[Family] = &[
         labels: LISTENER,
         help: "Connections that its accept queues take",
         source: "`sock_diag`: the limit, plus one, of each socket",
-        of: Of::Snapshot(|snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count))),
+        of: Of::MetricsSnapshot(|snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count))),
     },
     Family {
         name: "lagstop_netns_listen_overflows_total",
@@ -397,7 +418,7 @@ static LISTENER_FAMILIES: &[Family] = &[
         labels: &["netns"],
         help: "Connections that found the accept queue of some listener of the network namespace full",
         source: "`ListenOverflows` of `/proc/net/netstat`",
-        of: Of::Snapshot(|snapshot| {
+        of: Of::MetricsSnapshot(|snapshot| {
             Box::new(snapshot.overflows.iter().map(|(labels, count)| Sample::of(labels, Value::Count(*count))))
         }),
     },
@@ -410,7 +431,7 @@ static ITSELF: &[Family] = &[
         labels: &["version"],
         help: "The lagstop that measures",
         source: "1",
-        of: Of::Snapshot(|snapshot| one(&snapshot.build, Value::Is)),
+        of: Of::MetricsSnapshot(|snapshot| one(&snapshot.build, Value::Is)),
     },
     Family {
         name: "lagstop_hook_info",
@@ -418,23 +439,7 @@ static ITSELF: &[Family] = &[
         labels: &["hook", "state", "way", "measures", "detail"],
         help: "How each thing is measured here, or why it is not",
         source: "1; what `lagstop check` tells",
-        of: Of::Snapshot(|snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is)))),
-    },
-    Family {
-        name: "lagstop_self_cpu_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "CPU time of lagstop itself",
-        source: "CPU time of the process, serving included, since it measures",
-        of: Of::Snapshot(|snapshot| host(seconds(snapshot.host.self_cpu))),
-    },
-    Family {
-        name: "lagstop_self_probe_seconds_total",
-        kind: Kind::Counter,
-        labels: &[],
-        help: "Time in the programs of lagstop in the kernel",
-        source: "how often the programs ran × what a run was measured to take",
-        of: Of::Snapshot(|snapshot| host(snapshot.host.self_probe.and_then(seconds))),
+        of: Of::MetricsSnapshot(|snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is)))),
     },
     Family {
         name: "lagstop_lost_total",
@@ -442,9 +447,11 @@ static ITSELF: &[Family] = &[
         labels: &["kind"],
         help: "Things that could not be measured; what a kind is, recordings say too",
         source: "0 is what it should be; the kinds are those of `lost` in [recordings](recording.md)",
-        of: Of::Snapshot(|snapshot| {
-            let kinds = snapshot.host.lost.kinds();
-            parts(Labels::NONE, kinds.map(|(kind, count)| (("kind", kind), Some(Value::Count(count)))))
+        of: Of::MetricsSnapshot(|snapshot| {
+            let kinds = snapshot.host.sum.iter().flat_map(|sum| sum.lost.kinds());
+            let sample =
+                |(kind, count)| Sample { labels: Labels::NONE, part: Some(("kind", kind)), value: Value::Count(count) };
+            Box::new(kinds.map(sample))
         }),
     },
     Family {
@@ -453,7 +460,7 @@ static ITSELF: &[Family] = &[
         labels: &[],
         help: "Intervals that were taken in",
         source: "intervals since it was started",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.intervals)))),
+        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.intervals)))),
     },
     Family {
         name: "lagstop_last_interval_timestamp_seconds",
@@ -461,7 +468,7 @@ static ITSELF: &[Family] = &[
         labels: &[],
         help: "When the last interval was taken in, in Unix time; it stands still where measuring is stuck",
         source: "by the clock of the host",
-        of: Of::Snapshot(|snapshot| host(seconds(snapshot.taken_in))),
+        of: Of::MetricsSnapshot(|snapshot| host(seconds(snapshot.taken_in))),
     },
     Family {
         name: "lagstop_cgroups_exported",
@@ -469,7 +476,7 @@ static ITSELF: &[Family] = &[
         labels: &[],
         help: "Cgroups that have series of their own",
         source: "at most `--top`",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.exported)))),
+        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.exported)))),
     },
     Family {
         name: "lagstop_cgroups_in_other",
@@ -477,7 +484,7 @@ static ITSELF: &[Family] = &[
         labels: &[],
         help: "Cgroups that ran in the last interval and have none: they are summed as other",
         source: "",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.in_other)))),
+        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.in_other)))),
     },
     Family {
         name: "lagstop_listeners_left_out",
@@ -485,7 +492,7 @@ static ITSELF: &[Family] = &[
         labels: &[],
         help: "Listeners with traffic that have no series, for there are too many",
         source: "more than 500 have traffic",
-        of: Of::Snapshot(|snapshot| host(Some(Value::Count(snapshot.listeners_left_out)))),
+        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.listeners_left_out)))),
     },
 ];
 
@@ -509,13 +516,22 @@ fn host(value: Option<Value<'_>>) -> Samples<'_> {
     Box::new(value.map(|value| Sample::of(Labels::NONE, value)).into_iter())
 }
 
+/// A counter of the host.
+fn of_host<'s>(
+    snapshot: &'s MetricsSnapshot,
+    counter: &Counter,
+    figure: impl Fn(&'s Host) -> Option<u64>,
+) -> Samples<'s> {
+    host(snapshot.host.sum.as_ref().and_then(|sum| in_unit(counter.unit, figure(sum))))
+}
+
 fn parts<'s, const N: usize>(labels: &'s Labels, values: Parts<'s, N>) -> Samples<'s> {
     let sample =
         move |(part, value): (Part, Option<Value<'s>>)| Some(Sample { labels, part: Some(part), value: value? });
     Box::new(values.into_iter().filter_map(sample))
 }
 
-fn cgroups<'s>(snapshot: &'s Snapshot, value: fn(&'s CgroupSeries) -> Option<Value<'s>>) -> Samples<'s> {
+fn cgroups<'s>(snapshot: &'s MetricsSnapshot, value: fn(&'s CgroupSeries) -> Option<Value<'s>>) -> Samples<'s> {
     let of = move |cgroup: &'s Arc<CgroupSeries>| Some(Sample::of(&cgroup.labels, value(cgroup)?));
     Box::new(snapshot.cgroups.iter().filter_map(of))
 }
@@ -535,12 +551,15 @@ fn in_unit<'s>(unit: CounterUnit, count: Option<u64>) -> Option<Value<'s>> {
     }
 }
 
-fn each<'s, const N: usize>(snapshot: &'s Snapshot, values: fn(&'s CgroupSeries) -> Parts<'s, N>) -> Samples<'s> {
+fn each<'s, const N: usize>(
+    snapshot: &'s MetricsSnapshot,
+    values: fn(&'s CgroupSeries) -> Parts<'s, N>,
+) -> Samples<'s> {
     let of = move |cgroup: &'s Arc<CgroupSeries>| parts(&cgroup.labels, values(cgroup));
     Box::new(snapshot.cgroups.iter().flat_map(of))
 }
 
-fn listeners<'s>(snapshot: &'s Snapshot, value: fn(&'s ListenerSeries) -> Option<Value<'s>>) -> Samples<'s> {
+fn listeners<'s>(snapshot: &'s MetricsSnapshot, value: fn(&'s ListenerSeries) -> Option<Value<'s>>) -> Samples<'s> {
     let of = move |listener: &'s Arc<ListenerSeries>| Some(Sample::of(&listener.labels, value(listener)?));
     Box::new(snapshot.listeners.iter().filter_map(of))
 }

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use super::{Snapshot, protobuf, text};
+use super::{MetricsSnapshot, protobuf, text};
 
 /// What metrics are written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Prometheus, Self::OpenMetrics, Self::Protobuf];
 
     /// As HTTP calls it.
@@ -35,7 +34,7 @@ impl Format {
 ///
 /// # Errors
 /// When they cannot be written; else never but by a fault of lagstop's own.
-pub fn encode(format: Format, snapshot: &Arc<Snapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+pub fn encode(format: Format, snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write) -> io::Result<()> {
     match format {
         Format::OpenMetrics => text::openmetrics(snapshot, to),
         Format::Prometheus => text::prometheus(snapshot, to),

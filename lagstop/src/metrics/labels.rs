@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::protobuf;
+use super::message;
 use crate::{host::last_unit, model::Workload};
 
 /// The labels of a series, ready for each format: they are written for every sample and hardly ever change.
@@ -22,8 +22,14 @@ pub struct Label {
     pub value: Arc<str>,
 }
 
+/// What a cgroup is called in series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub(super) path: Arc<str>,
+    pub(super) workload: Option<Arc<Workload>>,
+}
+
 impl Labels {
-    /// None.
     pub const NONE: &'static Self = &Self { all: Vec::new(), text: String::new(), messages: Vec::new() };
 
     /// These, in this order. Of their values nothing is taken for granted.
@@ -36,7 +42,7 @@ impl Labels {
             }
             text.push_str(last.key);
         }
-        let messages = all.iter().flat_map(|label| protobuf::label(label.key, &label.value)).collect();
+        let messages = all.iter().flat_map(|label| message::label(label.key, &label.value)).collect();
         Self { all, text, messages }
     }
 
@@ -47,18 +53,24 @@ impl Labels {
         Self::new(all.into_iter().chain(of_workload(workload)))
     }
 
+    /// Those of a victim, and of the culprit that it waits behind.
+    pub(super) fn of_pair(victim: &Name, culprit: &Name) -> Self {
+        let Self { all, .. } = Self::of_cgroup(&victim.path, victim.workload.as_deref());
+        let [namespace, pod, _] = of_workload(culprit.workload.as_deref()).map(|(_, value)| value);
+        let by = [("by", Arc::clone(&culprit.path)), ("by_namespace", namespace), ("by_pod", pod)];
+        Self::new(all.into_iter().map(|Label { key, value }| (key, value)).chain(by))
+    }
+
     pub fn of_listener(netns: u32, address: &str, path: Option<&Arc<str>>, workload: Option<&Workload>) -> Self {
         let path = path.map(Arc::clone).unwrap_or_default();
         let all = [("netns", netns.to_string().into()), ("address", address.into()), ("cgroup", path)];
         Self::new(all.into_iter().chain(of_workload(workload)))
     }
 
-    /// Are there none?
     pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Each of them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
         self.all.iter()
     }

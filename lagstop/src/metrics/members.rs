@@ -1,6 +1,6 @@
-//! Which cgroups have series of their own, where not all can.
+//! Which cgroups, or pairs of them, have series of their own, where not all can.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, hash::Hash};
 
 use crate::model::Nanos;
 
@@ -9,16 +9,15 @@ const TIME_CONSTANT: Nanos = Nanos(300_000_000_000);
 /// How much dearer than the cheapest member another one must be to take its place: else two that are alike would change places
 /// all the time, and each change begins series anew.
 const HYSTERESIS: f64 = 1.5;
-/// Cgroups at most of which more is known than that they are not members. Beyond it the cheapest are forgotten.
+/// Outsiders at most of which more is known than that they are not members. Beyond it the cheapest are forgotten.
 const MOST_OUTSIDERS: usize = 20_000;
 
-/// Ranks cgroups, by their paths, and keeps the dearest as members.
-///
-/// The rank is CPU time, run-queue wait and switch cost, as a moving average: who uses, who waits and who pays.
+/// Ranks cgroups by what they cost, as a moving average, and keeps the dearest as members. `K` is what they are known by: the
+/// path, or two paths of a pair.
 #[derive(Debug)]
-pub(super) struct Members {
+pub(super) struct Members<K> {
     room: usize,
-    known: HashMap<Arc<str>, Known>,
+    known: HashMap<K, Known>,
     members: usize,
 }
 
@@ -32,21 +31,16 @@ struct Known {
 }
 
 /// Who became a member, and who is none any more.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub(super) come: Vec<Arc<str>>,
-    pub(super) gone: Vec<Arc<str>>,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Changes<K> {
+    pub(super) come: Vec<K>,
+    pub(super) gone: Vec<K>,
 }
 
-impl Members {
+impl<K: Clone + Eq + Hash + Ord> Members<K> {
     /// None yet; `room` for so many.
     pub(super) fn new(room: usize) -> Self {
         Self { room, known: HashMap::new(), members: 0 }
-    }
-
-    #[cfg(test)]
-    fn has(&self, path: &str) -> bool {
-        self.known.get(path).is_some_and(|known| known.is_member)
     }
 
     /// Lets `duration` pass until `now`, in which these cost so much, in nanoseconds. One that was not seen for longer than
@@ -56,24 +50,27 @@ impl Members {
         now: Nanos,
         duration: Nanos,
         expiry: Nanos,
-        costs: impl Iterator<Item = (&'c Arc<str>, f64)>,
-    ) -> Changes {
-        let mut changes = Changes::default();
+        costs: impl Iterator<Item = (&'c K, f64)>,
+    ) -> Changes<K>
+    where
+        K: 'c,
+    {
+        let mut changes = Changes { come: Vec::new(), gone: Vec::new() };
         let keep = (-duration.seconds() / TIME_CONSTANT.seconds()).exp();
         self.known.values_mut().for_each(|known| known.cost *= keep);
-        for (path, cost) in costs {
-            let known = match self.known.get_mut(path) {
+        for (key, cost) in costs {
+            let known = match self.known.get_mut(key) {
                 Some(known) => known,
-                None => self.known.entry(Arc::clone(path)).or_insert(Known { cost: 0.0, seen: now, is_member: false }),
+                None => self.known.entry(key.clone()).or_insert(Known { cost: 0.0, seen: now, is_member: false }),
             };
             known.seen = now;
             known.cost += cost;
         }
-        self.known.retain(|path, known| {
+        self.known.retain(|key, known| {
             let stays = now.saturating_sub(known.seen) <= expiry;
             if !stays && known.is_member {
                 self.members -= 1;
-                changes.gone.push(Arc::clone(path));
+                changes.gone.push(key.clone());
             }
             stays
         });
@@ -82,24 +79,27 @@ impl Members {
         changes
     }
 
+    /// Forgets those that are gone, members or not.
+    pub(super) fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
+        self.known.retain(|key, _| !is_gone(key));
+        self.members = self.known.values().filter(|known| known.is_member).count();
+    }
+
     /// Takes in those that were seen just now, the dearest first: as long as there is room, then each in the place of the
     /// cheapest member that it costs clearly more than.
-    fn admit(&mut self, now: Nanos, changes: &mut Changes) {
+    fn admit(&mut self, now: Nanos, changes: &mut Changes<K>) {
         let of = |is_member: bool| self.known.iter().filter(move |(_, known)| known.is_member == is_member);
-        let mut outside: Vec<(f64, Arc<str>)> = of(false)
-            .filter(|(_, known)| known.seen == now)
-            .map(|(path, known)| (known.cost, Arc::clone(path)))
-            .collect();
+        let mut outside: Vec<(f64, K)> =
+            of(false).filter(|(_, known)| known.seen == now).map(|(key, known)| (known.cost, key.clone())).collect();
         if outside.is_empty() || self.room == 0 {
             return;
         }
         outside.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
         let mut outside = outside.into_iter();
         let free = self.room - self.members;
-        changes.come.extend(outside.by_ref().take(free).map(|(_, path)| path));
+        changes.come.extend(outside.by_ref().take(free).map(|(_, key)| key));
         if outside.len() > 0 {
-            let mut inside: Vec<(f64, Arc<str>)> =
-                of(true).map(|(path, known)| (known.cost, Arc::clone(path))).collect();
+            let mut inside: Vec<(f64, K)> = of(true).map(|(key, known)| (known.cost, key.clone())).collect();
             inside.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
             for ((outer, comes), (inner, goes)) in outside.zip(inside) {
                 if outer <= HYSTERESIS * inner {
@@ -110,14 +110,14 @@ impl Members {
             }
         }
         let Self { known, members, .. } = self;
-        for path in &changes.come {
-            if let Some(known) = known.get_mut(path) {
+        for key in &changes.come {
+            if let Some(known) = known.get_mut(key) {
                 known.is_member = true;
                 *members += 1;
             }
         }
-        for path in &changes.gone {
-            if let Some(known) = known.get_mut(path).filter(|known| known.is_member) {
+        for key in &changes.gone {
+            if let Some(known) = known.get_mut(key).filter(|known| known.is_member) {
                 known.is_member = false;
                 *members -= 1;
             }
@@ -141,14 +141,20 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     const SECOND: Nanos = Nanos::SECOND;
     const EXPIRY: Nanos = Nanos(600_000_000_000);
 
-    struct Clock(Members, Nanos);
+    struct Clock(Members<Arc<str>>, Nanos);
 
     impl Clock {
+        fn has(&self, path: &str) -> bool {
+            self.0.known.get(path).is_some_and(|known| known.is_member)
+        }
+
         fn new(room: usize) -> Self {
             Self(Members::new(room), Nanos::ZERO)
         }
@@ -171,7 +177,7 @@ mod tests {
     fn the_dearest_have_the_room() {
         let mut clock = Clock::new(2);
         assert_eq!(clock.second(&[("/a", 1), ("/b", 3), ("/c", 2)]), (names(&["/b", "/c"]), names(&[])));
-        assert!(clock.0.has("/b") && !clock.0.has("/a"));
+        assert!(clock.has("/b") && !clock.has("/a"));
         assert_eq!(clock.second(&[("/a", 9)]), (names(&["/a"]), names(&["/c"])));
     }
 
@@ -185,7 +191,7 @@ mod tests {
         }
         let took = (0..1_000).find(|_| !clock.second(&[("/a", 100), ("/b", 300)]).0.is_empty());
         assert!(took.is_some_and(|seconds| seconds > 10), "it takes a while: {took:?}");
-        assert!(clock.0.has("/b") && !clock.0.has("/a"));
+        assert!(clock.has("/b") && !clock.has("/a"));
     }
 
     #[test]
@@ -203,6 +209,14 @@ mod tests {
     fn without_room_there_are_no_members() {
         let mut clock = Clock::new(0);
         assert_eq!(clock.second(&[("/a", 1)]), (names(&[]), names(&[])));
+    }
+
+    #[test]
+    fn what_is_forgotten_makes_room() {
+        let mut clock = Clock::new(1);
+        clock.second(&[("/a", 9), ("/b", 1)]);
+        clock.0.forget(|path| &**path == "/a");
+        assert_eq!(clock.second(&[("/b", 1)]), (names(&["/b"]), names(&[])));
     }
 
     #[test]

@@ -20,6 +20,19 @@ pub(super) fn length(value: usize, to: &mut Vec<u8>) {
     to.push(rest as u8);
 }
 
+/// A label, as a field of a metric.
+pub(super) fn label(name: &str, value: &str) -> Vec<u8> {
+    /// The tags of the labels of a metric, and of what they are made of.
+    const LABEL: u8 = 1;
+    const NAME: u8 = 1;
+    const VALUE: u8 = 2;
+    let (mut pair, mut label) = (Vec::new(), Vec::new());
+    field(NAME, name.as_bytes(), &mut pair);
+    field(VALUE, value.as_bytes(), &mut pair);
+    field(LABEL, &pair, &mut label);
+    label
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -6,10 +6,10 @@ use std::{collections::HashMap, io};
 use prost::Message;
 
 use super::{
-    Family, Histogram, Kind, Snapshot,
+    Family, Histogram, Kind, MetricsSnapshot,
     families::{Part, Value, families},
     histogram::{SCHEMA, ZERO_THRESHOLD},
-    message::{field, length},
+    message::{field, label, length},
 };
 
 #[derive(Clone, PartialEq, Message)]
@@ -80,21 +80,8 @@ pub(super) struct MetricFamily {
 /// The tag of the metrics of a family.
 const METRIC: u8 = 4;
 
-/// A label, as a field of a metric.
-pub(super) fn label(name: &str, value: &str) -> Vec<u8> {
-    /// The tags of the labels of a metric, and of what they are made of.
-    const LABEL: u8 = 1;
-    const NAME: u8 = 1;
-    const VALUE: u8 = 2;
-    let (mut pair, mut label) = (Vec::new(), Vec::new());
-    field(NAME, name.as_bytes(), &mut pair);
-    field(VALUE, value.as_bytes(), &mut pair);
-    field(LABEL, &pair, &mut label);
-    label
-}
-
 /// Writes all metrics.
-pub(super) fn messages(snapshot: &Snapshot, to: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn messages(snapshot: &MetricsSnapshot, to: &mut dyn io::Write) -> io::Result<()> {
     let mut parts = Parts::default();
     let (mut whole, mut one, mut before) = (Vec::new(), Vec::new(), Vec::new());
     for family in families() {

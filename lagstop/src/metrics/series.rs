@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Histogram, Labels};
 use crate::{
     diagnosis::Sample,
-    model::{Cgroup, FileCounters, Host, Interval, Listener, ListenerTotals, Lost, Nanos, Totals},
+    model::{Cgroup, FileCounters, Host, Idle, Interval, Listener, ListenerTotals, Nanos, Totals},
 };
 
 /// A cgroup since it has series of its own, or the sum of those that have none while they had none.
@@ -15,7 +15,6 @@ pub struct CgroupSeries {
     pub labels: Arc<Labels>,
     /// What was counted. `None` before anything was.
     pub totals: Option<Totals>,
-    /// Run-queue waits.
     pub runq_wait: Option<Histogram>,
     /// Accept waits; `None` before the first.
     pub accept_wait: Option<Histogram>,
@@ -56,14 +55,12 @@ impl CgroupSeries {
         self.threads = self.threads.saturating_add(totals.threads);
     }
 
-    /// What is told of what the files of `cgroup` count.
-    pub(super) fn told(&self, cgroup: &Cgroup) -> FileCounters {
-        let mut files = cgroup.files;
-        if self.files.nr_throttled.is_none() && cgroup.quota_ns.is_none() && files.nr_throttled.unwrap_or_default() == 0
-        {
-            (files.nr_periods, files.nr_throttled, files.throttled_ns) = (None, None, None);
-        }
-        files
+    /// What is served of what the files of `cgroup` count. One without a quota of its own has figures of one from its first
+    /// throttled period on.
+    pub(super) fn served_files(&self, cgroup: &Cgroup) -> FileCounters {
+        let files = &cgroup.files;
+        let was_throttled = self.files.nr_throttled.is_some() || files.nr_throttled.unwrap_or_default() > 0;
+        if was_throttled || cgroup.quota_ns.is_some() { *files } else { files.without_quota() }
     }
 
     /// Begins an interval in which it may have been idle.
@@ -77,60 +74,41 @@ impl CgroupSeries {
 /// A Load Credit below this, in tasks, is none.
 const FORGOTTEN: f64 = 1e-6;
 
+/// How long a cgroup waited behind another one, since the pair has a series; or behind all those that have none with it.
+#[derive(Clone, Debug, Default)]
+pub struct CausedSeries {
+    /// What both are told by.
+    pub labels: Arc<Labels>,
+    pub wait: Nanos,
+}
+
 /// The host since lagstop measures.
 #[derive(Clone, Debug, Default)]
 pub struct HostSeries {
-    pub cpus_online: u64,
+    /// What was counted. `None` before anything was.
+    pub sum: Option<Host>,
     /// Cgroups that ran in the last interval.
     pub active: u64,
     /// Runnable tasks per CPU in the last interval.
     pub runnable_per_cpu: Option<f64>,
-    /// Time in tasks other than idle.
-    pub busy: Nanos,
-    /// Time in idle.
-    pub idle: Nanos,
-    /// Time a hypervisor gave to somebody else.
-    pub steal: Option<Nanos>,
-    /// Pick cost of all tasks but idle.
-    pub pick: Option<Nanos>,
-    /// Swap cost of switches to all tasks but idle.
-    pub swap: Option<Nanos>,
-    /// Of the pick cost, in calls that kept the running task.
-    pub kept: Option<Nanos>,
     /// Voluntary switches away from tasks other than idle.
     pub voluntary: u64,
     /// Involuntary ones.
     pub involuntary: u64,
-    /// Moves to another CPU.
-    pub migrations: Option<u64>,
     /// Run-queue waits of all cgroups.
     pub runq_wait: Option<Histogram>,
-    /// Time in which some task waited for a CPU.
-    pub pressure: Option<Nanos>,
-    /// CPU time of lagstop.
-    pub self_cpu: Nanos,
-    /// Time in its programs in the kernel.
-    pub self_probe: Option<Nanos>,
-    /// What could not be measured.
-    pub lost: Lost,
 }
 
 impl HostSeries {
     /// Adds what happened in an interval.
     pub(super) fn add(&mut self, interval: &Interval) {
         let host = &interval.host;
-        let (totals, idle) = (&host.totals, &host.idle);
-        let without_idle =
-            |all: Option<Nanos>, idle: Option<Nanos>| all.zip(idle).map(|(all, idle)| all.saturating_sub(idle));
-        self.cpus_online = host.cpus_online;
+        match &mut self.sum {
+            Some(sum) => sum.add(host),
+            None => self.sum = Some(host.clone()),
+        }
         self.active = interval.cgroups.iter().filter(|cgroup| !cgroup.totals.is_zero()).count() as u64;
         self.runnable_per_cpu = runnable_per_cpu(host);
-        self.busy = self.busy.saturating_add(host.busy_ns);
-        self.idle = self.idle.saturating_add(host.idle_ns);
-        add(&mut self.steal, host.steal_ns);
-        add(&mut self.pick, without_idle(totals.pick_ns, idle.pick_ns));
-        add(&mut self.swap, without_idle(totals.swap_ns, idle.swap_ns));
-        add(&mut self.kept, without_idle(totals.kept_ns, idle.kept_ns));
         for cgroup in &interval.cgroups {
             self.voluntary = self.voluntary.saturating_add(cgroup.totals.voluntary_switches);
             self.involuntary = self.involuntary.saturating_add(cgroup.totals.involuntary_switches);
@@ -138,13 +116,16 @@ impl HostSeries {
                 self.runq_wait.get_or_insert_default().add(waits, time);
             }
         }
-        if let Some(migrations) = totals.migrations {
-            self.migrations = Some(self.migrations.unwrap_or(0).saturating_add(migrations));
-        }
-        add(&mut self.pressure, host.pressure.map(|pressure| pressure.some_ns));
-        self.self_cpu = self.self_cpu.saturating_add(host.self_cpu_ns);
-        add(&mut self.self_probe, host.self_probe_ns);
-        self.lost.add(&host.lost);
+    }
+
+    /// A time that the scheduler took, without idle's part.
+    pub(super) fn without_idle(
+        &self,
+        all: fn(&Totals) -> Option<Nanos>,
+        idle: fn(&Idle) -> Option<Nanos>,
+    ) -> Option<Nanos> {
+        let sum = self.sum.as_ref()?;
+        all(&sum.totals).zip(idle(&sum.idle)).map(|(all, idle)| all.saturating_sub(idle))
     }
 }
 
@@ -154,12 +135,6 @@ fn runnable_per_cpu(host: &Host) -> Option<f64> {
     sample.wait_ns.map(|_| sample.load_per_cpu())
 }
 
-fn add(sum: &mut Option<Nanos>, more: Option<Nanos>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or_default().saturating_add(more));
-    }
-}
-
 /// A listening address since it has series.
 #[derive(Clone, Debug, Default)]
 pub struct ListenerSeries {
@@ -167,7 +142,6 @@ pub struct ListenerSeries {
     pub labels: Arc<Labels>,
     /// What happened on it. `None` where TCP is not watched.
     pub totals: Option<ListenerTotals>,
-    /// Connections dropped.
     pub drops: Option<u64>,
     /// Connections in its accept queues now.
     pub backlog: Option<u64>,

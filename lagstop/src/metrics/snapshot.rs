@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{CgroupSeries, HostSeries, Labels, ListenerSeries};
+use super::{CausedSeries, CgroupSeries, HostSeries, Labels, ListenerSeries};
 use crate::model::Nanos;
 
 /// All that is exposed at one moment, in the order in which it is written.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct MetricsSnapshot {
     /// The version of lagstop.
     pub build: Arc<Labels>,
     /// How each thing is measured, or why it is not.
@@ -15,7 +15,8 @@ pub struct Snapshot {
     pub host: HostSeries,
     /// The sum of the cgroups without series of their own, then those with, by path.
     pub cgroups: Vec<Arc<CgroupSeries>>,
-    /// Listening addresses.
+    /// Who made whom wait, by victim.
+    pub caused: Vec<Arc<CausedSeries>>,
     pub listeners: Vec<Arc<ListenerSeries>>,
     /// Network namespaces, with connections that found a queue full.
     pub overflows: Vec<(Arc<Labels>, u64)>,

@@ -13,14 +13,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, Idle, Interval, Listener, ListenerTotals,
-    Nanos, NetworkNamespace, Pressure, Session, Tasks, Totals, Workload,
+    Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Listener,
+    ListenerTotals, Nanos, NetworkNamespace, OwnCost, Pressure, Session, Tasks, Totals, WaitBehind, Workload,
 };
 
 const HOSTILE: &str = "/a\"} 1\n# TYPE x counter\nx{y=\"\\";
 
-fn settings(top: usize) -> Settings {
-    Settings { is_wanted: Box::new(|_| true), top, expiry: Nanos(60 * Nanos::SECOND.0) }
+fn settings(top: usize) -> MetricsSettings {
+    MetricsSettings { is_wanted: Box::new(|_| true), top, expiry: Nanos(60 * Nanos::SECOND.0) }
 }
 
 fn session() -> Session {
@@ -60,6 +60,13 @@ fn cgroup(id: u64, path: &str, n: u64) -> Cgroup {
             pick_function_ns: Some(Nanos(n * 500)),
             runq_waits: Some(n),
             runq_wait_ns: Some(Nanos(n * 2_100_000)),
+            wait_behind_ns: Some(Nanos(n * 1_500_000)),
+            wait_self_ns: Some(Nanos(n * 400_000)),
+            wait_kernel_ns: Some(Nanos(n * 100_000)),
+            wait_idle_ns: Some(Nanos(n * 50_000)),
+            wait_throttled_ns: Some(Nanos(n * 30_000)),
+            wait_elsewhere_ns: Some(Nanos(n * 15_000)),
+            wait_unknown_ns: Some(Nanos(n * 5_000)),
             migrations: Some(n),
             migrations_cross_llc: Some(0),
             migrations_cross_numa: Some(0),
@@ -81,6 +88,11 @@ fn cgroup(id: u64, path: &str, n: u64) -> Cgroup {
     }
 }
 
+/// It waited so many milliseconds behind another cgroup.
+fn behind(cgroup: Cgroup, id: u64, ms: u64) -> Cgroup {
+    Cgroup { waits_behind: vec![WaitBehind { id: CgroupId(id), wait_ns: Nanos(ms * 1_000_000) }], ..cgroup }
+}
+
 /// An interval of a second in which these ran, beside idle.
 fn interval(cgroups: Vec<Cgroup>) -> Interval {
     let idle = Totals {
@@ -99,11 +111,12 @@ fn interval(cgroups: Vec<Cgroup>) -> Interval {
             totals,
             idle: Idle::from(&idle),
             cpus_online: 2,
-            busy_ns: Nanos(1_500_000_000),
-            idle_ns: Nanos(500_000_000),
-            steal_ns: Some(Nanos(10_000_000)),
-            self_cpu_ns: Nanos(3_000_000),
-            self_probe_ns: Some(Nanos(4_000_000)),
+            times: HostTimes {
+                busy_ns: Nanos(1_500_000_000),
+                idle_ns: Nanos(500_000_000),
+                steal_ns: Some(Nanos(10_000_000)),
+            },
+            own_cost: OwnCost { self_cpu_ns: Nanos(3_000_000), self_probe_ns: Some(Nanos(4_000_000)) },
             pressure: Some(Pressure { some_ns: Nanos(100_000_000) }),
             ..Host::default()
         },
@@ -123,12 +136,12 @@ fn interval(cgroups: Vec<Cgroup>) -> Interval {
 }
 
 /// Everything there is: of three cgroups one has no series of its own.
-fn everything() -> Arc<Snapshot> {
+fn everything() -> Arc<MetricsSnapshot> {
     let mut accumulator = Accumulator::new(&session(), settings(2));
     let mut pod = cgroup(5, "/kubepods.slice/x.scope", 4);
     pod.workload =
         Some(Arc::new(Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None }));
-    accumulator.add(&interval(vec![cgroup(6, HOSTILE, 9), pod, cgroup(7, "/small", 1)]));
+    accumulator.add(&interval(vec![cgroup(6, HOSTILE, 9), behind(pod, 6, 5), cgroup(7, "/small", 1)]));
     accumulator.snapshot().into()
 }
 
@@ -184,17 +197,17 @@ fn parse_labels(mut rest: &str) -> (BTreeMap<String, String>, &str) {
     }
 }
 
-fn bytes(format: Format, snapshot: &Arc<Snapshot>) -> Vec<u8> {
+fn bytes(format: Format, snapshot: &Arc<MetricsSnapshot>) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode(format, snapshot, &mut bytes).unwrap();
     bytes
 }
 
-fn text(format: Format, snapshot: &Arc<Snapshot>) -> String {
+fn text(format: Format, snapshot: &Arc<MetricsSnapshot>) -> String {
     String::from_utf8(bytes(format, snapshot)).unwrap()
 }
 
-fn openmetrics(snapshot: &Arc<Snapshot>) -> BTreeMap<Key, f64> {
+fn openmetrics(snapshot: &Arc<MetricsSnapshot>) -> BTreeMap<Key, f64> {
     parse(&text(Format::OpenMetrics, snapshot)).0
 }
 
@@ -242,6 +255,23 @@ fn every_metric_is_there_where_everything_is_measured() {
     let text = text(Format::OpenMetrics, &everything());
     assert!(text.ends_with("\n# EOF\n"), "{text}");
     assert!(text.contains("\n# UNIT lagstop_cgroup_cpu_seconds seconds\n"));
+}
+
+#[test]
+fn waits_are_told_by_cause_and_by_culprit() {
+    let samples = openmetrics(&everything());
+    let sum = |name: &str, path: &str| {
+        let of = samples.iter().filter(|(key, _)| key.0 == name && key.1["cgroup"] == path);
+        of.map(|(_, value)| value).sum::<f64>()
+    };
+    for (path, n) in [(HOSTILE, 9.0), ("/kubepods.slice/x.scope", 4.0), ("other", 1.0)] {
+        let (causes, behind) =
+            (sum("lagstop_cgroup_wait_seconds_total", path), sum("lagstop_cgroup_wait_caused_seconds_total", path));
+        assert!((causes - n * 0.0021).abs() < 1e-9, "{path:?}: {causes}");
+        assert!((behind - n * 0.0015).abs() < 1e-9, "{path:?}: {behind}");
+    }
+    let caused = |by| value(&samples, "lagstop_cgroup_wait_caused_seconds_total", &[("pod", "web"), ("by", by)]);
+    assert_eq!([HOSTILE, "(other)"].map(caused), [Some(0.005), Some(0.001)]);
 }
 
 #[test]
@@ -372,7 +402,7 @@ fn a_unit_that_is_restarted_goes_on_and_one_that_is_gone_expires() {
 #[test]
 fn pressure_of_the_other_cgroups_is_no_sum() {
     let is_wanted = Box::new(|cgroup: &Cgroup| &*cgroup.path == "/a");
-    let mut accumulator = Accumulator::new(&session(), Settings { is_wanted, ..settings(10) });
+    let mut accumulator = Accumulator::new(&session(), MetricsSettings { is_wanted, ..settings(10) });
     accumulator.add(&interval(vec![cgroup(5, "/a", 1), cgroup(6, "/b", 1), cgroup(7, "/c", 1)]));
     let samples = openmetrics(&accumulator.snapshot().into());
     let of = |name, path| value(&samples, name, &[("cgroup", path)]);
@@ -384,7 +414,7 @@ fn pressure_of_the_other_cgroups_is_no_sum() {
 #[test]
 fn only_wanted_cgroups_have_series() {
     let is_wanted = Box::new(|cgroup: &Cgroup| &*cgroup.path != "/b");
-    let mut accumulator = Accumulator::new(&session(), Settings { is_wanted, ..settings(10) });
+    let mut accumulator = Accumulator::new(&session(), MetricsSettings { is_wanted, ..settings(10) });
     let surplus = Cgroup { id: CgroupId::OTHER, ..cgroup(0, "(other)", 5) };
     accumulator.add(&interval(vec![surplus, cgroup(5, "/a", 1), cgroup(6, "/b", 1)]));
     let samples = openmetrics(&accumulator.snapshot().into());
@@ -423,11 +453,12 @@ proptest! {
         seconds in prop::collection::vec(prop::collection::vec((0u64..6, 0u64..50), 0..6), 1..60),
         top in 0usize..4,
     ) {
-        let mut accumulator = Accumulator::new(&session(), Settings { expiry: Nanos(5_000_000_000), ..settings(top) });
+        let mut accumulator = Accumulator::new(&session(), MetricsSettings { expiry: Nanos(5_000_000_000), ..settings(top) });
         let mut before: BTreeMap<Key, f64> = BTreeMap::new();
         for second in &seconds {
             let ran: BTreeMap<u64, u64> = second.iter().copied().filter(|(_, n)| *n > 0).collect();
-            let cgroups = ran.iter().map(|(id, n)| cgroup(id + 5, &format!("/{id}"), *n)).collect();
+            let cgroups = ran.iter().map(|(id, n)| behind(cgroup(id + 5, &format!("/{id}"), *n), (id + 1) % 6 + 5, *n));
+            let cgroups = cgroups.collect();
             accumulator.add(&interval(cgroups));
             let snapshot = accumulator.snapshot();
             prop_assert!(snapshot.exported <= top as u64);
@@ -449,6 +480,9 @@ proptest! {
                 let (cgroups, host) = (grew(cgroups), grew(host));
                 prop_assert!((cgroups - host).abs() < 1e-9, "{cgroups} is not {host}");
             }
+            let caused = grew("lagstop_cgroup_wait_caused_seconds_total");
+            let behind = ran.values().sum::<u64>() as f64 * 0.0015;
+            prop_assert!((caused - behind).abs() < 1e-9, "{caused} is not {behind}");
             before = now;
         }
     }

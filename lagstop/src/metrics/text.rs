@@ -17,18 +17,18 @@ use prometheus_client::{
 };
 
 use super::{
-    Family, Kind, Labels, Snapshot,
+    Family, Kind, Labels, MetricsSnapshot,
     families::{Part, Sample, Value, families},
 };
 
 /// Writes all metrics as OpenMetrics text.
-pub(super) fn openmetrics(snapshot: &Arc<Snapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn openmetrics(snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write) -> io::Result<()> {
     Lines::hand_on(|lines| to.write_all(lines.as_bytes()), |text| encode(text, &registry(snapshot)))
 }
 
 /// Writes all metrics as text of Prometheus, version 0.0.4. Samples are the same as in OpenMetrics. What is before them is not:
 /// there names have their endings, kinds are fewer, and units are not told.
-pub(super) fn prometheus(snapshot: &Arc<Snapshot>, to: &mut dyn io::Write) -> io::Result<()> {
+pub(super) fn prometheus(snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write) -> io::Result<()> {
     let mut comments = Comments::default();
     let translate = |mut lines: &str| {
         while !lines.is_empty() {
@@ -110,14 +110,14 @@ impl Comments {
     }
 }
 
-fn registry(snapshot: &Arc<Snapshot>) -> Registry {
+fn registry(snapshot: &Arc<MetricsSnapshot>) -> Registry {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Metrics(Arc::clone(snapshot))));
     registry
 }
 
 #[derive(Debug)]
-struct Metrics(Arc<Snapshot>);
+struct Metrics(Arc<MetricsSnapshot>);
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {

@@ -10,8 +10,6 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-use super::{Cgroup, Cpu, Crowding, Hook, Level, Listener, NetworkNamespace, Place};
-
 /// Cgroups in an interval: what `--max-cgroups` takes at most, 100,000, the row `(other)`, and some that left meanwhile.
 pub(crate) const CGROUPS: usize = 100 << 10;
 /// CPUs: `NR_CPUS` of the largest kernels (arch/x86/Kconfig, MAXSMP).
@@ -20,8 +18,10 @@ pub(crate) const CPUS: usize = 8_192;
 pub(crate) const LISTENERS: usize = 1 << 16;
 /// Network namespaces in which anybody listens.
 pub(crate) const NAMESPACES: usize = 1 << 16;
-/// Cgroups that are named for a CPU: lagstop names [`Cpu::CROWD`].
+/// Cgroups that are named for a CPU: lagstop names [`super::Cpu::CROWD`].
 const CROWD: usize = 64;
+/// Cgroups that one waits behind: lagstop names [`super::WaitBehind::NAMED`].
+const BEHIND: usize = 64;
 /// Levels of a cgroup: more directories than a path of `PATH_MAX` has.
 const LEVELS: usize = 2_048;
 /// Levels of all cgroups of an interval together: so many for each, beside some of which nobody asks whose they are. In `{},`
@@ -75,39 +75,46 @@ pub(crate) fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_seq(List { what, most, levels: |_| 0 })
 }
 
-/// The cgroups of an interval.
-pub(crate) fn cgroups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Cgroup>, D::Error> {
-    let levels = |cgroup: &Cgroup| cgroup.levels.as_ref().map_or(0, |levels| levels.len());
+/// The cgroups of an interval, each with so many `levels`.
+pub(crate) fn cgroups<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    levels: fn(&T) -> usize,
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
     deserializer.deserialize_seq(List { what: "cgroups", most: CGROUPS, levels })
 }
 
 /// The CPUs of an interval.
-pub(crate) fn cpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Cpu>, D::Error> {
+pub(crate) fn cpus<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("CPUs", CPUS, deserializer)
 }
 
 /// Where the CPUs of a host sit.
-pub(crate) fn places<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Place>, D::Error> {
+pub(crate) fn places<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("CPUs", CPUS, deserializer)
 }
 
 /// Who crowds a CPU.
-pub(crate) fn crowd<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Crowding>, D::Error> {
+pub(crate) fn crowd<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("cgroups that crowd a CPU", CROWD, deserializer)
 }
 
+/// Behind whom a cgroup waits.
+pub(crate) fn behind<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    list("cgroups that one waits behind", BEHIND, deserializer)
+}
+
 /// The listeners of an interval.
-pub(crate) fn listeners<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Listener>, D::Error> {
+pub(crate) fn listeners<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("listeners", LISTENERS, deserializer)
 }
 
 /// The network namespaces of an interval.
-pub(crate) fn namespaces<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NetworkNamespace>, D::Error> {
+pub(crate) fn namespaces<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("network namespaces", NAMESPACES, deserializer)
 }
 
 /// What a session measures.
-pub(crate) fn hooks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Hook>, D::Error> {
+pub(crate) fn hooks<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     list("hooks", HOOKS, deserializer)
 }
 
@@ -117,20 +124,22 @@ pub(crate) fn files<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<St
 }
 
 /// What a cgroup is entitled to.
-pub(crate) fn levels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Arc<[Level]>>, D::Error> {
-    struct Levels(Vec<Level>);
-    impl<'de> Deserialize<'de> for Levels {
+pub(crate) fn levels<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Arc<[T]>>, D::Error> {
+    struct Levels<T>(Vec<T>);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Levels<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
             list("levels", LEVELS, deserializer).map(Self)
         }
     }
-    Ok(Option::<Levels>::deserialize(deserializer)?.map(|levels| levels.0.into()))
+    Ok(Option::<Levels<T>>::deserialize(deserializer)?.map(|levels| levels.0.into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Interval, Session};
+    use crate::model::{Cgroup, Cpu, Interval, Level, Session};
 
     /// An empty interval or session whose list `field` has `count` times `item`.
     fn with(value: &impl serde::Serialize, field: &str, item: &str, count: usize) -> String {

@@ -7,7 +7,6 @@ use super::Nanos;
 /// What was counted for a cgroup on each CPU, by its number; nothing on those beyond the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ByCpu {
-    /// CPU time.
     pub cpu_ns: Arc<[Nanos]>,
     /// Run-queue wait that ended there. `None` where waits are not measured.
     pub runq_wait_ns: Option<Arc<[Nanos]>>,

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distribution, FileCounters, Level, Nanos, Tasks, Totals, bounded, file_counters::FileCountersRead,
-    flattened::flattened, totals::TotalsRead,
+    CgroupId, Cores, Distribution, FileCounters, Level, Nanos, Tasks, Totals, WaitBehind, bounded,
+    file_counters::FileCountersRead, flattened::flattened, totals::TotalsRead,
 };
 
 /// What groups tasks.
@@ -19,25 +19,6 @@ pub enum GroupBy {
     Scheduler,
     /// The cgroup v2 leaf that the task is in, whether or not the scheduler groups by it.
     Leaf,
-}
-
-/// Identity of a cgroup while it exists: the inode number of its directory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct CgroupId(pub u64);
-
-impl CgroupId {
-    /// The row that cgroups share when the kernel's table was full. No directory has inode number 0.
-    pub const OTHER: Self = Self(0);
-    /// The root of every hierarchy.
-    pub const ROOT: Self = Self(1);
-
-    /// One of the numbers below `of`, by which work for cgroups is spread evenly. Ids are often a fixed step apart: a
-    /// remainder would not do.
-    pub const fn turn(self, of: u64) -> u64 {
-        // Fibonacci hashing: 2^64 divided by the golden ratio.
-        ((self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * of) >> 32
-    }
 }
 
 /// What a cgroup is called.
@@ -91,10 +72,18 @@ pub struct Cgroup {
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub totals: Totals,
+    /// Those whose tasks ran while its own waited on the same CPU: the worst, the worst first. All others are what is missing
+    /// to `wait_behind_ns`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::behind")]
+    pub waits_behind: Vec<WaitBehind>,
     /// Average number of runnable tasks: (CPU time + run-queue wait) / duration.
     pub runnable_load: Option<Tasks>,
     /// Exponential moving average of the runnable load.
     pub load_credit: Option<Tasks>,
+    /// CPU time that weights, quotas and CPU sets entitle it to. In no recording: [`super::Interval::entitle`] computes it. `None`
+    /// where nobody has, where its weights or waits are not known, and of the row that cgroups share.
+    #[serde(skip)]
+    pub entitled_cpu: Option<Cores>,
     /// What its files count.
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
@@ -112,17 +101,3 @@ pub struct Cgroup {
 }
 
 flattened!(Cgroup, (TotalsRead, FileCountersRead), |self, (totals, files)| Self { totals, files, ..self });
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turns_are_even_whatever_the_step_of_the_ids() {
-        for step in 1..=64 {
-            let mut taken = [0; 60];
-            (1..=2_500).for_each(|n| taken[CgroupId(n * step).turn(60) as usize] += 1);
-            assert!(taken.iter().all(|taken| (21..=63).contains(taken)), "{step}: {taken:?}");
-        }
-    }
-}

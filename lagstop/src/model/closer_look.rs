@@ -1,15 +1,17 @@
 //! What only the running host can tell of one cgroup, asked for when somebody looks at it.
 
+use std::{error::Error, sync::Arc};
+
 use super::{CgroupId, Nanos};
 
 /// Limits and threads of one cgroup, read from its files.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct CloserLook {
     pub id: CgroupId,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: CgroupLimits,
     /// Its threads; or why they cannot be listed.
-    pub threads: Result<Vec<Thread>, String>,
+    pub threads: Result<Vec<Thread>, Arc<dyn Error + Send + Sync>>,
     /// Time since the look before, that the threads' figures are of. `None` in the first look, whose threads have no
     /// figures yet.
     pub over_ns: Option<Nanos>,
@@ -17,8 +19,7 @@ pub struct CloserLook {
 
 /// What a cgroup may use, as its files say. `None` where there is no such file or it cannot be read.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Limits {
-    /// Bandwidth control.
+pub struct CgroupLimits {
     pub quota: Option<Quota>,
     /// `cpu.weight`: 1 to 10,000, 100 by default. In v1 `cpu.shares`: 2 to 262,144, 1,024 by default.
     pub weight: Option<u64>,
@@ -50,12 +51,10 @@ impl Quota {
 /// A thread. Its figures are those since the look before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// Its id.
     pub tid: u32,
     /// Its name. May hold anything.
     pub name: String,
     /// CPU time. `None` where it was not there before.
     pub cpu_ns: Option<Nanos>,
-    /// Run-queue wait.
     pub runq_wait_ns: Option<Nanos>,
 }

@@ -20,6 +20,8 @@ pub struct Counter {
     pub adds_up: bool,
     /// Does `lagstop diff` compare its share of the time? Less of it is better then.
     pub is_compared: bool,
+    /// Is it about a quota alone? Of a cgroup without one it is not served.
+    pub is_of_quota: bool,
 }
 
 /// What a counter counts.
@@ -56,6 +58,7 @@ impl Counter {
             column: None,
             adds_up: true,
             is_compared: false,
+            is_of_quota: false,
         }
     }
 
@@ -76,6 +79,10 @@ impl Counter {
 
     pub(super) const fn not_adding_up(self) -> Self {
         Self { adds_up: false, ..self }
+    }
+
+    pub(super) const fn of_quota(self) -> Self {
+        Self { is_of_quota: true, ..self }
     }
 
     pub(super) const fn compared(self) -> Self {
@@ -132,19 +139,19 @@ impl Counted for Nanos {
     }
 }
 
-/// Declares counters once: their fields, what they say, their difference and their sum, and how they are read from among the
-/// fields of another struct.
+/// Declares counters once: their fields, what they say, their difference and their sum, and how they are read where they are
+/// among the fields of another struct.
 ///
 /// What is `always` there is 0 where nothing was counted. What is `if_measured` is `None` where this kernel did not let us.
 macro_rules! counters {
     (
         $(#[$attribute:meta])*
-        pub struct $counters:ident, read by $read:ident;
+        pub struct $counters:ident $(, read by $read:ident)?;
         always { $($(#[doc = $always_doc:literal])+ $always:ident: $always_type:ty => $always_counter:expr;)* }
         if_measured { $($(#[doc = $maybe_doc:literal])+ $maybe:ident: $maybe_type:ty => $maybe_counter:expr;)* }
     ) => {
-        $(#[$attribute])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        $(#[$attribute])*
         pub struct $counters {
             $($(#[doc = $always_doc])+ pub $always: $always_type,)*
             $($(#[doc = $maybe_doc])+ pub $maybe: Option<$maybe_type>,)*
@@ -215,30 +222,61 @@ macro_rules! counters {
             }
         }
 
-        /// The counters as far as they are read.
-        #[derive(Default)]
-        pub(super) struct $read([Option<Option<u64>>; $counters::COUNT]);
+        $(
+            /// The counters as far as they are read.
+            #[derive(Default)]
+            pub(super) struct $read([Option<Option<u64>>; $counters::COUNT]);
 
-        impl<'de> $crate::model::flattened::Part<'de> for $read {
-            type Counters = $counters;
+            impl<'de> $crate::model::flattened::Part<'de> for $read {
+                type Counters = $counters;
 
-            const COUNT: usize = $counters::COUNT;
+                const COUNT: usize = $counters::COUNT;
 
-            fn place(name: &str) -> Option<usize> {
-                $counters::NAMES.iter().position(|known| *known == name)
-            }
+                fn place(name: &str) -> Option<usize> {
+                    $counters::NAMES.iter().position(|known| *known == name)
+                }
 
-            fn read<A: serde::de::MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
-                $crate::model::flattened::once(&mut self.0[field], map.next_value()?, $counters::NAMES[field])
-            }
+                fn read<A: serde::de::MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error> {
+                    $crate::model::flattened::once(&mut self.0[field], map.next_value()?, $counters::NAMES[field])
+                }
 
-            fn counters<E: serde::de::Error>(self) -> Result<$counters, E> {
-                match self.0[..$counters::ALWAYS].iter().position(|read| read.flatten().is_none()) {
-                    Some(missing) => Err(E::missing_field($counters::NAMES[missing])),
-                    None => Ok($counters::from_figures(self.0.map(Option::flatten))),
+                fn counters<E: serde::de::Error>(self) -> Result<$counters, E> {
+                    match self.0[..$counters::ALWAYS].iter().position(|read| read.flatten().is_none()) {
+                        Some(missing) => Err(E::missing_field($counters::NAMES[missing])),
+                        None => Ok($counters::from_figures(self.0.map(Option::flatten))),
+                    }
                 }
             }
-        }
+        )?
     };
 }
 pub(super) use counters;
+
+#[cfg(test)]
+mod tests {
+    use super::Counter;
+    use crate::model::{CpuTotals, FileCounters, HostTimes, Idle, ListenerTotals, Lost, OwnCost, Pressure, Totals};
+
+    /// What nobody would show must not look as if it were shown. `docs/architecture.md` has the same table.
+    #[test]
+    fn only_what_is_used_is_declared() {
+        let all: [(&str, &[Counter], [bool; 3]); 9] = [
+            ("Totals", &Totals::COUNTERS, [true, true, false]),
+            ("FileCounters", &FileCounters::COUNTERS, [true, true, true]),
+            ("ListenerTotals", &ListenerTotals::COUNTERS, [true, false, false]),
+            ("HostTimes", &HostTimes::COUNTERS, [true, false, false]),
+            ("Pressure", &Pressure::COUNTERS, [true, false, false]),
+            ("OwnCost", &OwnCost::COUNTERS, [true, false, false]),
+            ("CpuTotals", &CpuTotals::COUNTERS, [false; 3]),
+            ("Idle", &Idle::COUNTERS, [false; 3]),
+            ("Lost", &Lost::COUNTERS, [false; 3]),
+        ];
+        for (of, counters, [metrics, columns, compared]) in all {
+            for counter in counters {
+                assert!(metrics || counter.metric.is_none(), "{of} are not served one by one: {}", counter.name);
+                assert!(columns || counter.column.is_none(), "{of} have no columns: {}", counter.name);
+                assert!(compared || !counter.is_compared, "{of} are compared otherwise: {}", counter.name);
+            }
+        }
+    }
+}

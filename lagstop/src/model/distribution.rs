@@ -1,18 +1,6 @@
 //! Distributions of durations.
 
-mod untrusted;
-
-use std::borrow::Cow;
-
-use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use hdrhistogram::{
-    Histogram,
-    serialization::{Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer},
-};
 use lagstop_ebpf::{BUCKETS, bucket_middle, bucket_of};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
-use thiserror::Error;
 
 use super::Nanos;
 
@@ -29,23 +17,6 @@ pub struct Distribution {
 
 /// A bucket by its number, below [`BUCKETS`].
 pub type Bucket = u8;
-
-/// A distribution that cannot be read or written.
-#[derive(Debug, Error)]
-pub enum DistributionError {
-    /// The text is not base64.
-    #[error("the distribution is not base64: {0}")]
-    Base64(#[from] base64::DecodeError),
-    /// The bytes are no histogram.
-    #[error("the distribution is no HdrHistogram in the V2 compressed encoding: {0}")]
-    Read(#[from] hdrhistogram::serialization::DeserializeError),
-    /// The histogram could not be encoded.
-    #[error("the distribution cannot be encoded: {0}")]
-    Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
-    /// A duration outside what a histogram here may hold.
-    #[error("the distribution is not one that lagstop keeps: {0}")]
-    Range(String),
-}
 
 /// Adds many distributions up. It takes no room as long as nothing was counted.
 #[derive(Clone, Debug, Default)]
@@ -66,11 +37,6 @@ impl DistributionSum {
 }
 
 impl Distribution {
-    /// Longest duration that is told apart: that of a histogram made here.
-    const HIGHEST: u64 = 1 << 38;
-    /// Significant figures of a histogram made here: its own error, below 1 %, adds next to nothing to the bins'.
-    const FIGURES: u8 = 2;
-
     /// What `durations`, each that many times, come to.
     pub fn of(durations: impl IntoIterator<Item = (Nanos, u32)>) -> Self {
         let mut counts = [0u32; BUCKETS];
@@ -164,48 +130,6 @@ impl Distribution {
             (seen >= rank).then_some(bucket)
         })
     }
-
-    /// As a histogram of the `hdrhistogram` library.
-    ///
-    /// # Errors
-    /// When a duration is out of the histogram's range: not of a distribution measured here.
-    pub fn to_histogram(&self) -> Result<Histogram<u64>, DistributionError> {
-        let range = |error: &dyn std::fmt::Display| DistributionError::Range(error.to_string());
-        let mut histogram = Histogram::new_with_bounds(1, Self::HIGHEST, Self::FIGURES).map_err(|e| range(&e))?;
-        for (value, count) in self.bins() {
-            histogram.record_n(value.0, count.into()).map_err(|e| range(&e))?;
-        }
-        Ok(histogram)
-    }
-
-    /// HdrHistogram's own V2 compressed encoding, in base64: what its standard tools read.
-    ///
-    /// # Errors
-    /// When the histogram cannot be made or encoded.
-    pub fn encode(&self) -> Result<String, DistributionError> {
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new().serialize(&self.to_histogram()?, &mut bytes)?;
-        Ok(BASE64.encode(bytes))
-    }
-
-    /// Reads what [`Self::encode`] wrote, or any other histogram of durations in nanoseconds in that encoding.
-    ///
-    /// # Errors
-    /// When `text` is not base64 of such a histogram.
-    pub fn decode(text: &str) -> Result<Self, DistributionError> {
-        Self::from_bytes(BASE64.decode(text)?)
-    }
-
-    fn from_bytes(bytes: Vec<u8>) -> Result<Self, DistributionError> {
-        let bytes = untrusted::look_over(bytes)?;
-        let histogram: Histogram<u64> = HistogramReader::new().deserialize(&mut bytes.as_slice())?;
-        let durations = histogram.iter_recorded().map(|bin| {
-            let count = u32::try_from(bin.count_since_last_iteration())
-                .map_err(|_| DistributionError::Range("more than 2³² durations in one bin".to_owned()))?;
-            Ok((Nanos(histogram.median_equivalent(bin.value_iterated_to())), count))
-        });
-        Ok(Self::of(durations.collect::<Result<Vec<_>, DistributionError>>()?))
-    }
 }
 
 /// `bins`, which ascend, in no more memory than they take. Thousands are made each second: none grows step by step.
@@ -218,32 +142,6 @@ fn collected(bins: impl Iterator<Item = (Bucket, u32)>) -> Vec<(Bucket, u32)> {
 /// The duration that stands for a bucket.
 fn middle(bucket: Bucket) -> Nanos {
     Nanos(bucket_middle(bucket.into()))
-}
-
-impl JsonSchema for Distribution {
-    fn schema_name() -> Cow<'static, str> {
-        "Distribution".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "contentEncoding": "base64",
-            "description": "Durations in nanoseconds: base64 of HdrHistogram's V2 compressed encoding.",
-        })
-    }
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.encode().map_err(S::Error::custom)?)
-    }
-}
-
-impl<'de> Deserialize<'de> for Distribution {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::decode(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
 }
 
 #[cfg(test)]
@@ -293,11 +191,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn what_is_written_is_read_back(distribution in any()) {
-            prop_assert_eq!(Distribution::decode(&distribution.encode().unwrap()).unwrap(), distribution);
-        }
-
         #[test]
         fn merging_undoes_a_difference(a in any(), b in any()) {
             let mut both = a.clone();

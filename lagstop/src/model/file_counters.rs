@@ -5,7 +5,7 @@ use super::{
     counters::{Counter, counters},
 };
 
-const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup");
+const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup").of_quota();
 const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, in version 2").not_adding_up().compared();
 
 counters! {
@@ -49,6 +49,13 @@ impl FileCounters {
     pub fn compared_figures(&self) -> impl Iterator<Item = Option<u64>> {
         let all = const { &Self::COUNTERS }.iter().zip(self.figures());
         all.filter(|(counter, _)| counter.is_compared).map(|(_, figure)| figure)
+    }
+
+    /// Without what is about a quota.
+    #[must_use]
+    pub fn without_quota(&self) -> Self {
+        let figures = self.figures();
+        Self::from_figures(std::array::from_fn(|n| figures[n].filter(|_| !Self::COUNTERS[n].is_of_quota)))
     }
 
     /// Combines two figures of each counter.

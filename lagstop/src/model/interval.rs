@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, Idle, Listener, LoadCredits, Nanos,
-    NetworkNamespace, Pressure, Snapshot, Totals, bounded, crowd::Crowds,
+    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener, LoadCredits,
+    Nanos, NetworkNamespace, Snapshot, Totals, behind::worst_since, bounded, crowd::Crowds,
 };
 
 /// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener. Compressed recordings
@@ -58,7 +58,7 @@ pub trait Cgroups: Sized {
 
 impl Cgroups for Vec<Cgroup> {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        bounded::cgroups(deserializer)
+        bounded::cgroups(|cgroup: &Cgroup| cgroup.levels.as_ref().map_or(0, |levels| levels.len()), deserializer)
     }
 }
 
@@ -93,6 +93,7 @@ impl Interval {
             .iter()
             .filter_map(|(&id, now)| cgroup(id, before.cgroups.get(&id), now, duration_ns, &mut crowds))
             .collect();
+        name_waits(&mut cgroups, before, after);
         let cpus = crowds.cpus(&before.cpus, &after.cpus);
         credits.advance(duration_ns, cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.runnable_load?))));
         for cgroup in &mut cgroups {
@@ -106,10 +107,10 @@ impl Interval {
             switch_cost_way: after.switch_cost_way.clone(),
             pick_function_way: after.pick_function_way.clone(),
             host: host(before, after, &cgroups, &cpus),
-            listeners: Listener::between(before, after),
+            listeners: after.listeners_since(before),
             cgroups,
             cpus,
-            network_namespaces: NetworkNamespace::between(before, after),
+            network_namespaces: after.namespaces_since(before),
         }
     }
 
@@ -153,14 +154,31 @@ fn cgroup(
         levels: now.files.levels.clone(),
         cpus: now.files.cpus.clone(),
         totals,
+        waits_behind: Vec::new(),
         runnable_load: totals.runnable_load(duration),
         load_credit: None,
+        entitled_cpu: None,
         files,
         quota_ns: now.files.quota_ns,
         switch_cost,
         runq_wait,
         accept_wait,
     })
+}
+
+/// Says behind whom each waited, of those that are there.
+fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
+    // They ascend, as they do in the snapshot.
+    let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
+    for cgroup in cgroups {
+        let most = cgroup.totals.wait_behind_ns.unwrap_or_default();
+        let now = after.cgroups.get(&cgroup.id).map(|now| &now.counters.behind);
+        if let Some(now) = now.filter(|now| most > Nanos::ZERO && !now.is_empty()) {
+            let earlier = before.cgroups.get(&cgroup.id).map(|before| &*before.counters.behind);
+            cgroup.waits_behind =
+                worst_since(now, earlier.unwrap_or_default(), most, |id| ids.binary_search(&id).is_ok());
+        }
+    }
 }
 
 fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -> Host {
@@ -170,20 +188,18 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -
         totals.add(&cgroup.totals);
     }
     let (now, then) = (&after.host, &before.host);
-    let difference =
-        |now: Option<Nanos>, then: Option<Nanos>| now.zip(then).map(|(now, then)| now.saturating_sub(then));
     Host {
         totals,
+        times: HostTimes {
+            busy_ns: cpus.iter().map(|cpu| cpu.totals.busy_ns).sum(),
+            idle_ns: cpus.iter().map(|cpu| cpu.totals.idle_ns).sum(),
+            steal_ns: now.steal_ns.zip(then.steal_ns).map(|(now, then)| now.saturating_sub(then)),
+        },
+        // The programs have run since before the first reading, though what a run takes is known later.
+        own_cost: now.own_cost.since(&then.own_cost),
         idle: Idle::from(&idle),
         cpus_online: now.cpus_online,
-        busy_ns: cpus.iter().map(|cpu| cpu.totals.busy_ns).sum(),
-        idle_ns: cpus.iter().map(|cpu| cpu.totals.idle_ns).sum(),
-        steal_ns: difference(now.steal_ns, then.steal_ns),
-        self_cpu_ns: now.self_cpu_ns.saturating_sub(then.self_cpu_ns),
-        // Not known in the first moments; the programs have run since before the first reading all the same.
-        self_probe_ns: now.self_probe_ns.map(|now| now.saturating_sub(then.self_probe_ns.unwrap_or_default())),
-        pressure: difference(now.pressure.map(|p| p.some_ns), then.pressure.map(|p| p.some_ns))
-            .map(|some_ns| Pressure { some_ns }),
+        pressure: now.pressure.zip(then.pressure).map(|(now, then)| now.since(&then)),
         lost: now.lost.since(&then.lost),
     }
 }

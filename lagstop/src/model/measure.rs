@@ -13,6 +13,8 @@ pub enum Measure {
     Pick,
     /// Time a task was runnable and not running.
     RunqWait,
+    /// What made it wait.
+    Blame,
     /// Moves between CPUs.
     Migrations,
     /// TCP connections that are established and closed.
@@ -23,8 +25,16 @@ pub enum Measure {
 
 impl Measure {
     /// All, in the order in which they are shown.
-    pub const ALL: [Self; 7] =
-        [Self::Switches, Self::SwitchCost, Self::Pick, Self::RunqWait, Self::Migrations, Self::TcpState, Self::Accept];
+    pub const ALL: [Self; 8] = [
+        Self::Switches,
+        Self::SwitchCost,
+        Self::Pick,
+        Self::RunqWait,
+        Self::Blame,
+        Self::Migrations,
+        Self::TcpState,
+        Self::Accept,
+    ];
 
     /// Its name in `--hooks` and JSON.
     pub const fn name(self) -> &'static str {
@@ -33,6 +43,7 @@ impl Measure {
             Self::SwitchCost => "switch-cost",
             Self::Pick => "pick",
             Self::RunqWait => "runq-wait",
+            Self::Blame => "blame",
             Self::Migrations => "migrations",
             Self::TcpState => "tcp-state",
             Self::Accept => "accept",
@@ -46,6 +57,7 @@ impl Measure {
             Self::SwitchCost => "pick cost, swap cost, kept-running cost, switch cost, overhead",
             Self::Pick => "pick function cost",
             Self::RunqWait => "run-queue wait, runnable load, Load Credit",
+            Self::Blame => "what each wait was caused by",
             Self::Migrations => "migrations",
             Self::TcpState => "accept wait, service of listeners, abandoned connections",
             Self::Accept => "accept wait, service of listeners",
@@ -57,6 +69,7 @@ impl Measure {
         match self {
             Self::TcpState => Some(Self::Accept),
             Self::Accept => Some(Self::TcpState),
+            Self::Blame => Some(Self::RunqWait),
             _ => None,
         }
     }

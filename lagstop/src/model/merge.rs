@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use super::{
     Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, FileCounters, Host, Interval, Level, Listener,
-    Nanos, NetworkNamespace, Tasks, Totals, Workload, file_counters::known,
+    Nanos, NetworkNamespace, Tasks, Totals, Workload, behind::BehindSum, file_counters::known,
 };
 
 /// Merges intervals as they come. It takes memory for the cgroups, CPUs and listeners in them, however many intervals there
@@ -195,6 +195,7 @@ struct Merging {
     /// began.
     credit: Option<(f64, Nanos)>,
     id: CgroupId,
+    behind: BehindSum,
     files: FileCounters,
     /// As at its end.
     quota: Option<Nanos>,
@@ -215,6 +216,7 @@ impl Merging {
             load: Some(0.0),
             credit: None,
             id: cgroup.id,
+            behind: BehindSum::default(),
             files: FileCounters::default(),
             quota: None,
             distributions: [&cgroup.switch_cost, &cgroup.runq_wait, &cgroup.accept_wait].map(sum),
@@ -240,6 +242,7 @@ impl Merging {
             }
         }
         self.load = self.load.zip(cgroup.runnable_load).map(|(sum, load)| sum + load.0 * duration.0 as f64);
+        cgroup.waits_behind.iter().for_each(|one| self.behind.add(one.id, one.wait_ns));
         self.files.add_known(&cgroup.files);
         self.quota = cgroup.quota_ns;
         for (sum, of_next) in
@@ -271,8 +274,10 @@ impl Merging {
             levels: self.levels,
             cpus: self.cpus,
             totals,
+            waits_behind: self.behind.worst(totals.wait_behind_ns.unwrap_or_default()),
             runnable_load: load.map(Tasks),
             load_credit: credit.map(|credit| Tasks(credit.max(0.0))),
+            entitled_cpu: None,
             files: self.files,
             quota_ns: self.quota,
             switch_cost,

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Interval, Totals};
+use super::{Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Interval, Totals, behind::BehindSum};
 
 /// Keeps some cgroups apart; the others are summed into the row `(other)`, so that the sums stay what they are.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
     pub fn apply(&mut self, mut interval: Interval) -> Interval {
         let (mut cgroups, others): (Vec<Cgroup>, Vec<Cgroup>) =
             interval.cgroups.into_iter().partition(|cgroup| self.wants(cgroup));
+        for cgroup in &mut cgroups {
+            self.narrow_waits(cgroup);
+        }
         if let Some(mut other) = sum(&others) {
             other.runnable_load = other.totals.runnable_load(interval.duration_ns);
             cgroups.insert(0, other);
@@ -70,6 +73,15 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
 
     fn keeps(&self, id: CgroupId) -> bool {
         self.known.get(&id).is_some_and(|known| known.is_wanted)
+    }
+
+    /// Sums the others behind whom a cgroup waits.
+    fn narrow_waits(&self, cgroup: &mut Cgroup) {
+        let mut sum = BehindSum::default();
+        for one in &cgroup.waits_behind {
+            sum.add(if self.keeps(one.id) { one.id } else { CgroupId::OTHER }, one.wait_ns);
+        }
+        cgroup.waits_behind = sum.worst(cgroup.totals.wait_behind_ns.unwrap_or_default());
     }
 
     /// Sums the others in the crowd of a CPU.
@@ -113,10 +125,7 @@ fn sum(others: &[Cgroup]) -> Option<Cgroup> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        diagnosis::fixture,
-        model::{Listener, Nanos, NetworkNamespace},
-    };
+    use crate::model::{Listener, Nanos, NetworkNamespace, fixture};
 
     fn crowding(id: u64, ns: u64) -> Crowding {
         Crowding { id: CgroupId(id), cpu_ns: Nanos(ns), runq_wait_ns: None }

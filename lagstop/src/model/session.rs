@@ -100,7 +100,9 @@ impl Session {
             .filter(|hook| hook.measure().is_some_and(|of| of == measure || measure.needs() == Some(of)))
             .map(|hook| format!("{} ({})", hook.name, hook.detail))
             .collect();
-        if hooks.is_empty() {
+        if measure == Measure::Blame && !self.hooks.iter().any(|hook| hook.measure() == Some(measure)) {
+            "not measured by the lagstop that made the recording".to_owned()
+        } else if hooks.is_empty() {
             "not in every interval, although no hook is said to be missing".to_owned()
         } else {
             format!("not measured without {}", hooks.join(" and "))

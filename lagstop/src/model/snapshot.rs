@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     ByCpu, CgroupId, CgroupLabel, CpuTotals, Distribution, FileCounters, Level, Listener, Lost, Nanos,
-    NetworkNamespace, Pressure, Totals, Traffic,
+    NetworkNamespace, OwnCost, Pressure, Totals, Traffic, WaitBehind,
 };
 
 /// All totals at one moment. Two of them subtract to an [`super::Interval`].
@@ -22,7 +22,6 @@ pub struct Snapshot {
     pub cgroups: BTreeMap<CgroupId, CgroupState>,
     /// CPUs, by number.
     pub cpus: Vec<CpuReading>,
-    /// Listening addresses.
     pub listening: Vec<Listener>,
     /// The network namespaces whose listening addresses these are.
     pub network_namespaces: Vec<NetworkNamespace>,
@@ -73,6 +72,8 @@ pub struct CgroupCounters {
     pub accept_wait: Option<Distribution>,
     /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
     pub by_cpu: ByCpu,
+    /// Behind whom it waited, by ascending id. Pairs that did not grow for long are left out.
+    pub behind: Arc<[WaitBehind]>,
 }
 
 impl CgroupCounters {
@@ -82,12 +83,12 @@ impl CgroupCounters {
         wait(self).saturating_sub(before.map(|before| wait(&before.counters)).unwrap_or_default())
     }
 
-    /// What came on top of `earlier`.
+    /// What came on top of `earlier`, of whoever had the row before: pairs are known by their ids, and are its own.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let [switch_cost, runq_wait, accept_wait] = self.distributions_since(earlier);
         let (totals, by_cpu) = (self.totals.since(&earlier.totals), self.by_cpu.since(&earlier.by_cpu));
-        Self { totals, switch_cost, runq_wait, accept_wait, by_cpu }
+        Self { totals, switch_cost, runq_wait, accept_wait, by_cpu, behind: Arc::clone(&self.behind) }
     }
 
     /// What came on top of `earlier` in `switch_cost`, `runq_wait` and `accept_wait`.
@@ -103,8 +104,11 @@ impl CgroupCounters {
         })
     }
 
-    /// Adds `other`, of the same cgroup.
+    /// Adds `other`, of the same cgroup. Pairs are of the cgroup, and not of the row.
     pub fn add(&mut self, other: &Self) {
+        if self.behind.len() < other.behind.len() {
+            self.behind = Arc::clone(&other.behind);
+        }
         self.totals.add(&other.totals);
         for (mine, theirs) in [
             (&mut self.switch_cost, &other.switch_cost),
@@ -132,11 +136,7 @@ pub struct HostFigures {
     pub cpus_online: u64,
     /// Steal time of all CPUs.
     pub steal_ns: Option<Nanos>,
-    /// CPU time of this process.
-    pub self_cpu_ns: Nanos,
-    /// Time in the programs in the kernel.
-    pub self_probe_ns: Option<Nanos>,
-    /// CPU pressure.
+    pub own_cost: OwnCost,
     pub pressure: Option<Pressure>,
     /// What could not be measured.
     pub lost: Lost,

@@ -8,6 +8,7 @@ use super::{
 const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
 const COSTS: Counter = Counter::from("entry and exit of `__schedule()`: `switch_cost_way`");
 const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
+const CAUSES: Counter = Counter::from("the log of who ran on each CPU");
 const MOVES: Counter = Counter::from("tracepoint `sched_migrate_task`");
 const CONNECTIONS: Counter = Counter::from("the ways of `accept` and `tcp-state` in `hooks`");
 
@@ -52,6 +53,24 @@ counters! {
         runq_waits: u64 => WAITS;
         /// Their time. A wait is booked whole where it ends.
         runq_wait_ns: Nanos => WAITS;
+        /// Part of `runq_wait_ns`: tasks of other cgroups ran meanwhile. With the six below it is all of it.
+        wait_behind_ns: Nanos => CAUSES.column("behind-others", "behind%", 7,
+            "waits behind other cgroups", "run-queue wait while tasks of other cgroups ran, in % of one CPU");
+        /// Part of `runq_wait_ns`: other tasks of the same cgroup ran meanwhile.
+        wait_self_ns: Nanos => CAUSES.column("behind-self", "self %", 6,
+            "waits behind its own tasks", "run-queue wait while other tasks of the same cgroup ran, in % of one CPU");
+        /// Part of `runq_wait_ns`: kernel threads ran meanwhile.
+        wait_kernel_ns: Nanos => CAUSES;
+        /// Part of `runq_wait_ns`: the CPU was idle, on its way to the task.
+        wait_idle_ns: Nanos => CAUSES;
+        /// Part of `runq_wait_ns`: the cgroup, or one above it, had used up its quota.
+        wait_throttled_ns: Nanos => Counter::from("growth of `cfs_rq.throttled_clock_self_time`, or what older kernels have")
+            .column("wait-throttled", "quota %", 7,
+            "waits for its quota", "run-queue wait while its quota, or that of a cgroup above, was used up, in % of one CPU");
+        /// Part of `runq_wait_ns`: on another CPU, before the task was moved.
+        wait_elsewhere_ns: Nanos => CAUSES;
+        /// Part of `runq_wait_ns` of which the cause is not known.
+        wait_unknown_ns: Nanos => CAUSES;
         /// Moves of its tasks to another CPU.
         migrations: u64 => MOVES.metric("lagstop_cgroup_migrations_total")
             .column("migrations", "migr/s", 6, "migrations", "moves to another CPU, a second");

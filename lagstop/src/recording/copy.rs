@@ -37,7 +37,6 @@ pub enum CopyError {
     Different {
         /// The one that does not fit.
         file: PathBuf,
-        /// In what.
         differs: &'static str,
         /// The first.
         other: PathBuf,

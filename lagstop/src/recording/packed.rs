@@ -1,5 +1,6 @@
 //! Intervals in columns: what compressed recordings hold. It says the same as an `interval` line in a fifth of the bytes.
 
+mod behind;
 mod column;
 mod columns;
 mod shape;
@@ -90,7 +91,6 @@ impl Names {
         Self::within(u64::MAX)
     }
 
-    /// Takes in names.
     pub(super) fn learn(&mut self, names: impl IntoIterator<Item = Named>) -> Result<(), TooManyNames> {
         for named in names {
             self.weight = self.weight.saturating_add(named.weight());
@@ -112,7 +112,6 @@ impl Names {
         new
     }
 
-    /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.weight = 0;
@@ -139,6 +138,8 @@ pub(super) enum UnpackError {
     Length { column: &'static str, found: usize, expected: usize },
     #[error("the distribution {0:?} is none")]
     Shape(String),
+    #[error("{0:?} does not say behind whom a cgroup waited")]
+    Behind(String),
     #[error("cgroup {} has no name", .0.0)]
     NoName(CgroupId),
 }

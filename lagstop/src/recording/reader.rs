@@ -117,7 +117,6 @@ impl Reader {
         &self.session
     }
 
-    /// Number of intervals.
     pub fn len(&self) -> usize {
         match &self.store {
             Store::Plain(plain) => plain.len(),
@@ -125,7 +124,6 @@ impl Reader {
         }
     }
 
-    /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -52,7 +52,6 @@ pub struct Contents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// Lines of JSON.
     Plain,
     /// The same packed and compressed.
     Compressed,

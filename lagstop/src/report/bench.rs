@@ -214,11 +214,11 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::bench::{Host, Latencies, Settings, Side, Workload};
+    use crate::bench::{BenchHost, BenchSettings, BenchSide, Latencies, Workload};
 
     /// Made-up runs at densities of 1 and 9, the second without costs, on a host with a hostile name.
     pub(in crate::report) fn example() -> Bench {
-        let settings = Settings {
+        let settings = BenchSettings {
             workload: Workload::Azure,
             densities: vec![1, 9],
             policies: Vec::new(),
@@ -233,7 +233,7 @@ pub(super) mod tests {
             seed: 7,
             traces: Vec::new(),
         };
-        let host = Host {
+        let host = BenchHost {
             hostname: "<script>alert(1)</script>\u{1b}[2J".to_owned(),
             kernel: "6.12".to_owned(),
             cpus: 2,
@@ -245,7 +245,7 @@ pub(super) mod tests {
             (1..=100).for_each(|n| latencies.add(Nanos(n * u64::from(density) * 10_000_000)));
             let cost = |ns: f64| is_measured.then_some(ns);
             let latency = Latency::from(&latencies);
-            let side = Side { functions: density, offered: 50, latency, cpu: 0.5, waiting: cost(1.5) };
+            let side = BenchSide { functions: density, offered: 50, latency, cpu: 0.5, waiting: cost(1.5) };
             bench.points.push(Point {
                 density,
                 functions: 2 * density,

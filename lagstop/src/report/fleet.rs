@@ -8,9 +8,10 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
+    display::utc,
     fleet::{
-        Analysis, Figure, FleetTotals, Gathered, Knee, NodeFigures, Packed, Packing, Refused, Settings, Source,
-        WorkloadFigures,
+        Analysis, FleetSettings, FleetTotals, Gathered, Knee, NodeFigures, NodeMetric, Packed, Packing, Refused,
+        Source, WorkloadFigures,
     },
     units::{Unit, ending},
 };
@@ -24,14 +25,13 @@ const NAMED: usize = 8;
 /// What is written.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetReport<'a> {
-    /// The server's address.
     pub server: &'a str,
     /// What it said.
     pub gathered: &'a Gathered,
     /// What follows.
     pub analysis: &'a Analysis,
     /// What was chosen.
-    pub settings: &'a Settings,
+    pub settings: &'a FleetSettings,
 }
 
 fn shown(value: Option<f64>, unit: Unit) -> String {
@@ -44,14 +44,6 @@ fn time(seconds: Option<f64>) -> String {
 
 fn number(value: Option<f64>) -> String {
     shown(value, Unit::Factor).trim_start_matches("× ").to_owned()
-}
-
-/// A moment, in UTC.
-fn at(seconds: u64) -> String {
-    humantime::format_rfc3339_seconds(
-        std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(253_402_300_799)),
-    )
-    .to_string()
 }
 
 /// Some names, and how many more.
@@ -113,6 +105,14 @@ pub(super) fn verdict(report: &FleetReport<'_>) -> String {
     } else if let Some(why) = &report.analysis.packing_missing {
         verdict += &format!(" How many nodes the work would take cannot be said: {why}.");
     }
+    if let Some(noisiest) = WorkloadFigures::noisiest(&report.analysis.workloads) {
+        verdict += &format!(
+            " {} makes its neighbours wait {} each second, {} of what all workloads cause.",
+            name(noisiest),
+            shown(noisiest.wait_caused, Unit::Seconds),
+            shown(noisiest.wait_caused_share, Unit::Share)
+        );
+    }
     verdict
 }
 
@@ -166,15 +166,33 @@ fn total_cells(totals: &FleetTotals) -> Vec<String> {
 const WORKLOAD_HEADINGS: [&str; 6] =
     ["workload", "switch cost", "of all", "CPU time", "of its CPU time", "wait per CPU time"];
 
-fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
+/// Cluster, namespace and workload, as far as there are any.
+fn name(workload: &WorkloadFigures) -> String {
     let parts = [&workload.cluster, &workload.namespace, &workload.workload];
-    let name: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    parts.join("/")
+}
+
+fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
     vec![
-        name.join("/"),
+        name(workload),
         shown(workload.switch_cost, Unit::Cores),
         shown(workload.share, Unit::Share),
         shown(workload.cpu, Unit::Cores),
         shown(workload.cost_of_cpu, Unit::Share),
+        shown(workload.wait_per_cpu, Unit::Factor),
+    ]
+}
+
+const NEIGHBOUR_HEADINGS: [&str; 5] =
+    ["workload", "wait caused each second", "of all", "CPU time", "wait per CPU time"];
+
+fn neighbour_cells(workload: &WorkloadFigures) -> Vec<String> {
+    vec![
+        name(workload),
+        shown(workload.wait_caused, Unit::Seconds),
+        shown(workload.wait_caused_share, Unit::Share),
+        shown(workload.cpu, Unit::Cores),
         shown(workload.wait_per_cpu, Unit::Factor),
     ]
 }
@@ -216,12 +234,15 @@ fn packed_cells(packed: &Packed) -> Vec<String> {
 pub(super) struct Tables {
     pub nodes: Vec<Vec<String>>,
     pub workloads: Vec<Vec<String>>,
+    /// Workloads that make others wait.
+    pub neighbours: Vec<Vec<String>>,
     pub bins: Vec<Vec<String>>,
     pub packed: Vec<Vec<String>>,
 }
 
 /// The headings of tables, in their order.
-pub(super) const HEADINGS: [&[&str]; 4] = [&NODE_HEADINGS, &WORKLOAD_HEADINGS, &BIN_HEADINGS, &PACKED_HEADINGS];
+pub(super) const HEADINGS: [&[&str]; 5] =
+    [&NODE_HEADINGS, &WORKLOAD_HEADINGS, &NEIGHBOUR_HEADINGS, &BIN_HEADINGS, &PACKED_HEADINGS];
 
 pub(super) fn tables(report: &FleetReport<'_>, rows: usize) -> Tables {
     let analysis = report.analysis;
@@ -239,6 +260,11 @@ pub(super) fn tables(report: &FleetReport<'_>, rows: usize) -> Tables {
     Tables {
         nodes,
         workloads: analysis.workloads.iter().take(rows).map(workload_cells).collect(),
+        neighbours: WorkloadFigures::by_wait_caused(&analysis.workloads)
+            .into_iter()
+            .take(rows)
+            .map(neighbour_cells)
+            .collect(),
         bins: bins.collect(),
         packed: analysis.packing.iter().flat_map(|packing| &packing.options).map(packed_cells).collect(),
     }
@@ -251,8 +277,8 @@ pub(super) fn headline(report: &FleetReport<'_>) -> String {
     format!(
         "{}, {} to {} in {} steps of {}; {} nodes at a time.",
         report.server,
-        at(window.start()),
-        at(window.end),
+        utc(window.start()),
+        utc(window.end),
         window.steps,
         Unit::Seconds.show(window.step as f64),
         number(Some(totals.nodes_at_a_time))
@@ -369,7 +395,7 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
         .gathered
         .sources
         .iter()
-        .filter(|(figure, source)| *source == Source::Raw && *figure != Figure::Restarts)
+        .filter(|(figure, source)| *source == Source::Raw && *figure != NodeMetric::Restarts)
         .map(|(figure, _)| figure.label())
         .collect();
     if !raw.is_empty() {
@@ -412,6 +438,10 @@ pub fn text(report: &FleetReport<'_>, rows: usize, options: Options) -> String {
         page.table(&WORKLOAD_HEADINGS, &tables.workloads);
         rest(&mut page, analysis.workloads.len(), rows, "workloads");
     }
+    if !tables.neighbours.is_empty() {
+        page.blank();
+        page.table(&NEIGHBOUR_HEADINGS, &tables.neighbours);
+    }
     page.blank();
     knees(report).iter().for_each(|knee| page.text("", Colour::None, knee));
     if !tables.bins.is_empty() {
@@ -445,7 +475,7 @@ fn rest(page: &mut Page, all: usize, rows: usize, what: &str) {
 #[derive(Serialize, JsonSchema)]
 struct Origin {
     /// Which.
-    figure: Figure,
+    figure: NodeMetric,
     /// Recording rules, or the exporter's series.
     source: Source,
 }
@@ -460,7 +490,7 @@ struct Document<'a> {
     /// The server's address.
     server: &'a str,
     /// What was chosen.
-    settings: &'a Settings,
+    settings: &'a FleetSettings,
     #[serde(flatten)]
     analysis: &'a Analysis,
     /// Where the figures come from that there are.
@@ -520,7 +550,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::report) fn with<T>(gathered: &Gathered, then: impl FnOnce(&FleetReport<'_>) -> T) -> T {
-        let settings = Settings { draws: 100, ..Settings::default() };
+        let settings = FleetSettings { draws: 100, ..FleetSettings::default() };
         let analysis = Analysis::new(gathered, &settings);
         then(&FleetReport { server: "http://prometheus:9090", gathered, analysis: &analysis, settings: &settings })
     }
@@ -553,7 +583,7 @@ pub(super) mod tests {
     #[test]
     fn names_are_nothing_but_text() {
         let mut table = fixture::equal(3);
-        table.set("node\u{1b}[2J", 0, Figure::Cpus, 8.0);
+        table.set("node\u{1b}[2J", 0, NodeMetric::Cpus, 8.0);
         let mut gathered = gathered(table);
         gathered.warnings.push("a store is down\u{1b}[31m".to_owned());
         let written = with(&gathered, |report| json(report).unwrap() + &text(report, 99, Options::default()));

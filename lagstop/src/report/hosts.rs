@@ -20,22 +20,21 @@ pub const SCHEMA: &str = "lagstop.hosts/1";
 const HEADINGS: [&str; 7] = ["host", "CPUs", "overhead", "cores lost", "waiting", "light spared", "cores freed"];
 
 /// In one sentence.
-fn verdict(fleet: &Hosts) -> String {
-    let hosts = fleet.hosts.len();
-    let lost = shown(fleet.total.cores_lost, Unit::Cores);
-    let mut verdict =
-        format!("{hosts} hosts lose {lost} of {} to scheduling", Unit::Cores.show(fleet.total.cpus as f64));
-    if fleet.unmeasured > 0 {
-        let _ = write!(verdict, " ({} of them not measured)", fleet.unmeasured);
+fn verdict(all: &Hosts) -> String {
+    let hosts = all.hosts.len();
+    let lost = shown(all.total.cores_lost, Unit::Cores);
+    let mut verdict = format!("{hosts} hosts lose {lost} of {} to scheduling", Unit::Cores.show(all.total.cpus as f64));
+    if all.unmeasured > 0 {
+        let _ = write!(verdict, " ({} of them not measured)", all.unmeasured);
     }
-    match fleet.pays_most() {
+    match all.pays_most() {
         Some(host) => {
             let name = &host.report.session.hostname;
             let freed = shown(host.figures.cores_freed, Unit::Cores);
             let _ = write!(
                 verdict,
                 "; lightest first would free {} of them, most on {name}: {freed}.",
-                shown(fleet.total.cores_freed, Unit::Cores)
+                shown(all.total.cores_freed, Unit::Cores)
             );
         }
         None => verdict.push('.'),
@@ -60,10 +59,10 @@ fn cells(name: &str, figures: &HostCosts) -> [String; 7] {
     ]
 }
 
-fn rows(fleet: &Hosts) -> Vec<[String; 7]> {
+fn rows(all: &Hosts) -> Vec<[String; 7]> {
     let mut rows: Vec<[String; 7]> =
-        fleet.hosts.iter().map(|host| cells(&host.report.session.hostname, &host.figures)).collect();
-    rows.push(cells("all", &fleet.total));
+        all.hosts.iter().map(|host| cells(&host.report.session.hostname, &host.figures)).collect();
+    rows.push(cells("all", &all.total));
     rows
 }
 
@@ -73,12 +72,12 @@ fn problems(host: &DiagnosedHost) -> impl Iterator<Item = &crate::diagnosis::Fin
 }
 
 /// For a terminal.
-pub fn text(fleet: &Hosts, options: Options) -> String {
+pub fn text(all: &Hosts, options: Options) -> String {
     let mut page = Page::new(options);
-    page.text("", Colour::Bold, &verdict(fleet));
+    page.text("", Colour::Bold, &verdict(all));
     page.blank();
-    page.table(&HEADINGS, &rows(fleet).into_iter().map(Vec::from).collect::<Vec<_>>());
-    for host in &fleet.hosts {
+    page.table(&HEADINGS, &rows(all).into_iter().map(Vec::from).collect::<Vec<_>>());
+    for host in &all.hosts {
         page.blank();
         page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict()));
         for finding in problems(host) {
@@ -91,13 +90,13 @@ pub fn text(fleet: &Hosts, options: Options) -> String {
 }
 
 /// For a ticket: the ranking, then the report on each host.
-pub fn markdown(fleet: &Hosts) -> String {
-    let mut page = format!("# {}\n\n", markdown::text(&verdict(fleet)));
+pub fn markdown(all: &Hosts) -> String {
+    let mut page = format!("# {}\n\n", markdown::text(&verdict(all)));
     let line = |row: &[String; 7]| format!("| {} |\n", row.clone().map(|cell| markdown::text(&cell)).join(" | "));
     page += &line(&HEADINGS.map(str::to_owned));
     page += "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n";
-    rows(fleet).iter().for_each(|row| page += &line(row));
-    for host in &fleet.hosts {
+    rows(all).iter().for_each(|row| page += &line(row));
+    for host in &all.hosts {
         page.push('\n');
         page += &markdown::render(&host.report);
     }
@@ -114,7 +113,7 @@ struct Document<'a> {
     /// How bad the worst finding of all hosts is.
     severity: Severity,
     #[serde(flatten)]
-    fleet: &'a Hosts,
+    all: &'a Hosts,
 }
 
 /// The JSON Schema of that. Published as `docs/hosts.schema.json`.
@@ -126,26 +125,26 @@ pub fn schema() -> serde_json::Value {
 ///
 /// # Errors
 /// When a figure cannot be written as JSON.
-pub fn json(fleet: &Hosts) -> Result<String, serde_json::Error> {
-    json::document(&Document { schema: SCHEMA, verdict: verdict(fleet), severity: fleet.worst(), fleet })
+pub fn json(all: &Hosts) -> Result<String, serde_json::Error> {
+    json::document(&Document { schema: SCHEMA, verdict: verdict(all), severity: all.worst(), all })
 }
 
 /// The ranking as a table for the page.
-pub(super) fn table(fleet: &Hosts) -> (String, Vec<[String; 7]>) {
-    let mut all = vec![HEADINGS.map(str::to_owned)];
-    all.extend(rows(fleet));
-    (verdict(fleet), all)
+pub(super) fn table(all: &Hosts) -> (String, Vec<[String; 7]>) {
+    let mut table = vec![HEADINGS.map(str::to_owned)];
+    table.extend(rows(all));
+    (verdict(all), table)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Thresholds, diagnose, fixture},
-        model::Session,
+        diagnosis::{Thresholds, diagnose},
+        model::{Session, fixture},
     };
 
-    fn fleet() -> Hosts {
+    fn all() -> Hosts {
         let report = |hostname: &str, intervals| {
             let session = Session { hostname: hostname.to_owned(), ..fixture::session() };
             diagnose(&session, intervals, &Thresholds::default())
@@ -158,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_reads_like_this() {
-        insta::assert_snapshot!(text(&fleet(), Options::default()), @"
+    fn several_hosts_read_like_this() {
+        insta::assert_snapshot!(text(&all(), Options::default()), @"
         3 hosts lose 0.42 cores of 12.0 cores to scheduling (1 of them not measured).
 
         host           CPUs  overhead     cores lost      waiting  light spared  cores freed
@@ -168,16 +167,16 @@ mod tests {
         blind�[2J|<b>     4       n/a            n/a   12.3 tasks             –            –
         all              12     5.3 %     0.42 cores   24.6 tasks             –            –
 
-        busy: 1 critical finding, 1 warning, 2 things worth knowing.
+        busy: 1 critical finding, 1 warning, 2 things worth knowing, 5 questions without enough data.
             CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
                         cores), in its busy times 45.1 times what it takes when quiet, because there were
                         more switches (59.6 % of the growth) and each got dearer (40.4 %).
             WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
                         CPUs look 60.0 % used, and 49.4 % without switching.
 
-        quiet: 1 question without enough data.
+        quiet: 5 questions without enough data.
 
-        blind�[2J|<b>: 2 things worth knowing, 3 questions without enough data.
+        blind�[2J|<b>: 2 things worth knowing, 8 questions without enough data.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");
@@ -185,15 +184,15 @@ mod tests {
 
     #[test]
     fn what_is_written_fits_the_schema() {
-        let written: serde_json::Value = serde_json::from_str(&json(&fleet()).unwrap()).unwrap();
+        let written: serde_json::Value = serde_json::from_str(&json(&all()).unwrap()).unwrap();
         let error = jsonschema::validate(&schema(), &written).err().map(|error| error.to_string());
         assert_eq!(error, None);
     }
 
     #[test]
     fn names_are_nothing_but_text() {
-        let written = markdown(&fleet()) + &text(&fleet(), Options::default()) + &json(&fleet()).unwrap();
+        let written = markdown(&all()) + &text(&all(), Options::default()) + &json(&all()).unwrap();
         assert!(!written.contains('\u{1b}'));
-        assert!(markdown(&fleet()).contains("| blind\u{fffd}\\[2J\\|&lt;b&gt; |"));
+        assert!(markdown(&all()).contains("| blind\u{fffd}\\[2J\\|&lt;b&gt; |"));
     }
 }

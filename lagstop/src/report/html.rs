@@ -25,14 +25,14 @@ pub fn render(report: &Report, pictures: &Pictures) -> String {
     page.end()
 }
 
-/// The page on several hosts: the ranking, and each of them with its pictures, in the fleet's order.
-pub fn render_hosts(fleet: &Hosts, pictures: &[Pictures]) -> String {
+/// The page on several hosts: the ranking, and each of them with its pictures, in their order.
+pub fn render_hosts(all: &Hosts, pictures: &[Pictures]) -> String {
     let mut page = Page(String::new());
-    let (verdict, rows) = super::hosts::table(fleet);
+    let (verdict, rows) = super::hosts::table(all);
     page.begin(&verdict);
     page.element("h1", "", &verdict);
     page.table(rows.iter().map(<[String; 7]>::as_slice));
-    for (host, pictures) in fleet.hosts.iter().zip(pictures) {
+    for (host, pictures) in all.hosts.iter().zip(pictures) {
         page.host(&host.report, pictures);
     }
     page.end()

@@ -10,6 +10,7 @@ use crate::{
     display::{display_name, fit},
     model::{Cores, GroupBy, Nanos, Session},
     recording::{CgroupSum, Contents, Form},
+    units::percent,
 };
 
 /// Columns of a cgroup's name: what is longer is left out in its middle.
@@ -112,7 +113,7 @@ fn extent(page: &mut Page, contents: &Contents) {
             ),
         );
     }
-    let counted = contents.lost.kinds().into_iter().filter(|&(_, count)| count > 0);
+    let counted = contents.lost.kinds().filter(|&(_, count)| count > 0);
     let lost: Vec<String> = counted.map(|(what, count)| format!("{count} {}", what.replace('_', " "))).collect();
     page.labelled("lost", if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }.as_str());
     if summed_intervals != intervals {
@@ -170,10 +171,6 @@ fn measures(page: &mut Page, session: &Session) {
 
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "(unknown)" } else { text }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// A time as long as a recording.

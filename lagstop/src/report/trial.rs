@@ -9,8 +9,11 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
-    trial::{Change, Figure, Group, Outcome, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, Tried, name},
-    units::Unit,
+    trial::{
+        Change, Group, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
+        name,
+    },
+    units::{Unit, plural, signed_percent},
 };
 
 /// Cgroups and changes of a kind that are shown to people.
@@ -59,17 +62,18 @@ fn predicted(page: &mut Page, prediction: &Prediction) {
     {
         let text = match (prediction.change(figure), prediction.why_not(figure)) {
             (Some(it), _) => {
-                format!("predicted to change by {} ({} to {})", percent(it.change), percent(it.low), percent(it.high))
+                format!(
+                    "predicted to change by {} ({} to {})",
+                    signed_percent(it.change),
+                    signed_percent(it.low),
+                    signed_percent(it.high)
+                )
             }
             (None, Some(why)) => format!("not predicted: {why}"),
             (None, None) => "not predicted".to_owned(),
         };
         page.text("", Colour::None, &format!("{label}: {text}."));
     }
-}
-
-fn plural(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn side(page: &mut Page, what: &str, groups: &[Group]) {
@@ -87,16 +91,16 @@ struct Plan<'a> {
     light: Vec<&'a str>,
     heavy: Vec<&'a str>,
     /// By the name of the figure.
-    predicted: BTreeMap<&'static str, PlannedFigure<'a>>,
+    predicted: BTreeMap<&'static str, PlannedFigure>,
     changes: &'a [Change],
 }
 
 /// What is predicted of a figure: a change and its interval, or why there is none.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum PlannedFigure<'a> {
+enum PlannedFigure {
     Predicted { change: f64, low: f64, high: f64 },
-    Not { why_not: &'a str },
+    Not { why_not: String },
 }
 
 /// The same for programs.
@@ -117,7 +121,7 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
             .map(|(name, figure)| {
                 let figure = match figure {
                     Ok(Predicted { change, low, high }) => PlannedFigure::Predicted { change, low, high },
-                    Err(why_not) => PlannedFigure::Not { why_not },
+                    Err(why) => PlannedFigure::Not { why_not: why.to_string() },
                 };
                 (name, figure)
             })
@@ -130,16 +134,16 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
 pub fn text(tried: &Tried, options: Options) -> String {
     let mut page = Page::new(options);
     let outcome = &tried.outcome;
-    let Outcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
+    let TrialOutcome { policy, pairs, light, heavy, block_seconds, .. } = outcome;
     page.text("", Colour::Bold, &format!("{} on {}, Linux {}.", name(*policy), outcome.hostname, outcome.kernel));
     page.text(
         "",
         Colour::None,
         &format!(
             "{} to go first (light), {} to pay (heavy); {} of {block_seconds} s with the policy, each between two without.",
-            plural(light.len(), "cgroup"),
+            plural(light.len() as u64, "cgroup"),
             heavy.len(),
-            plural(*pairs, "block")
+            plural(*pairs as u64, "block")
         ),
     );
     if let Some(why) = &outcome.ended {
@@ -199,25 +203,25 @@ fn undone(page: &mut Page, tried: &Tried) {
     notes.iter().for_each(|note| page.text("", Colour::Yellow, &format!("Note: {note}.")));
 }
 
-fn cells(figure: &Figure) -> Vec<String> {
+fn cells(figure: &TriedFigure) -> Vec<String> {
     let or = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "n/a".to_owned(), show);
     let shown = |value| match figure.unit {
         Unit::Seconds => or(value, &|seconds| Unit::Ns.show(seconds * 1e9)),
         unit => or(value, &|value| unit.show(value)),
     };
     let from_to = |low: Option<f64>, high: Option<f64>| {
-        low.zip(high).map(|(low, high)| format!("{} to {}", percent(low), percent(high)))
+        low.zip(high).map(|(low, high)| format!("{} to {}", signed_percent(low), signed_percent(high)))
     };
     let interval = from_to(figure.low, figure.high).unwrap_or_else(|| "n/a".to_owned());
     let predicted = match (figure.predicted, from_to(figure.predicted_low, figure.predicted_high)) {
-        (Some(change), Some(interval)) => format!("{} ({interval})", percent(change)),
+        (Some(change), Some(interval)) => format!("{} ({interval})", signed_percent(change)),
         _ => "n/a".to_owned(),
     };
     vec![
         figure.label.to_owned(),
         shown(figure.without),
         shown(figure.with),
-        or(figure.change, &percent),
+        or(figure.change, &signed_percent),
         interval,
         yes_or_no(figure.changed),
         predicted,
@@ -225,17 +229,13 @@ fn cells(figure: &Figure) -> Vec<String> {
     ]
 }
 
-fn percent(change: f64) -> String {
-    format!("{:+.1} %", change * 100.0)
-}
-
 fn yes_or_no(is: Option<bool>) -> String {
     is.map_or("n/a", |is| if is { "yes" } else { "no" }).to_owned()
 }
 
 /// What the figures are of.
-fn how_measured(page: &mut Page, outcome: &Outcome) {
-    let Outcome { blocks, block_seconds, .. } = outcome;
+fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
+    let TrialOutcome { blocks, block_seconds, .. } = outcome;
     if blocks.is_empty() {
         return;
     }
@@ -294,15 +294,15 @@ pub fn json(tried: &Tried) -> Result<String, serde_json::Error> {
 
 /// What [`json()`] writes, as a JSON Schema.
 pub fn schema() -> serde_json::Value {
-    json::schema_of::<Tried>(Outcome::SCHEMA)
+    json::schema_of::<Tried>(TrialOutcome::SCHEMA)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> Figure {
-        Figure {
+    fn figure(name: &'static str, label: &'static str, change: Option<f64>, predicted: Option<f64>) -> TriedFigure {
+        TriedFigure {
             name,
             label,
             unit: Unit::Tasks,
@@ -335,8 +335,8 @@ mod tests {
     }
 
     fn example() -> Tried {
-        let outcome = Outcome {
-            schema: Outcome::SCHEMA,
+        let outcome = TrialOutcome {
+            schema: TrialOutcome::SCHEMA,
             policy: Some(Policy::Weight),
             hostname: "host".to_owned(),
             kernel: "6.12".to_owned(),
@@ -391,7 +391,7 @@ mod tests {
         let changes = [change("/web", "100", "800"), change("/api", "100", "400"), change("/batch", "100", "50")];
         let prediction = Prediction::with([
             ("light_waiting", Ok(Predicted { change: -0.514, low: -0.62, high: -0.38 })),
-            ("heavy_time", Err("the heavy ones hardly wait".to_owned())),
+            ("heavy_time", Err(crate::trial::Unpredicted::NoRatio)),
         ]);
         let options = Options { width: 100, colour: false };
         insta::assert_snapshot!(plan_of(Some(Policy::Weight), &sides, &changes, &prediction, options));

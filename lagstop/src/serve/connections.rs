@@ -26,7 +26,7 @@ use super::{
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// At once. Where one more comes, the oldest of whoever has most makes room.
     pub connections: usize,
     /// Until a TLS handshake has begun, and then until it is done.
@@ -37,7 +37,7 @@ pub struct Limits {
     pub whole: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             connections: 128,
@@ -66,7 +66,7 @@ pub(super) async fn run(
     listener: TcpListener,
     mut security: Security,
     site: Arc<Site>,
-    limits: Limits,
+    limits: ConnectionLimits,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let mut connections = JoinSet::new();
@@ -132,7 +132,7 @@ struct Visit {
     doors: Arc<Doors>,
     site: Arc<Site>,
     handshakes: Arc<Pace>,
-    limits: Limits,
+    limits: ConnectionLimits,
 }
 
 impl Visit {

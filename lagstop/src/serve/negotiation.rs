@@ -66,7 +66,6 @@ fn choices(header: &str) -> impl Iterator<Item = Choice<'_>> {
 }
 
 impl Coding {
-    /// All of them.
     pub(super) const ALL: [Self; 2] = [Self::Identity, Self::Gzip];
 }
 

@@ -18,11 +18,11 @@ use tokio::sync::watch;
 
 use super::{
     Published,
-    bodies::Bodies,
     chunks::Chunks,
     negotiation::{Coding, negotiate},
     passwords::{Passwords, Verdict},
     peer::Peer,
+    response_cache::Bodies,
 };
 
 const TEXT: &str = "text/plain; charset=utf-8";

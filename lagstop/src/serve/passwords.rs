@@ -13,6 +13,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use hyper::header::HeaderValue;
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 use tokio::{sync::Mutex as Turn, task::spawn_blocking, time::sleep_until};
 
 use super::peer::Peer;
@@ -34,6 +35,11 @@ pub(super) enum Verdict {
     /// It was not tried: too many others wait to be.
     TooMany,
 }
+
+/// Without them nobody's password is kept.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("the system has no random numbers yet, which keeping passwords takes: try again")]
+pub struct NoRandomNumbers;
 
 /// What stands for a user and password: nobody who does not know the key can make two that begin alike.
 type Token = [u8; 32];
@@ -85,11 +91,11 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Passwords {
     /// Of these users, with their hashes.
-    pub(super) fn new(hashes: HashMap<String, String>) -> Result<Self, String> {
+    pub(super) fn new(hashes: HashMap<String, String>) -> Result<Self, NoRandomNumbers> {
         let mut key = [0; 32];
         let read = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty());
         if read != Ok(key.len()) {
-            return Err("the system has no random numbers yet, which keeping passwords takes: try again".to_owned());
+            return Err(NoRandomNumbers);
         }
         Ok(Self { hashes, key, known: Mutex::default(), waiting: Mutex::default(), turn: Arc::default() })
     }

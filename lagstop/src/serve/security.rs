@@ -9,7 +9,7 @@ use std::{
 };
 
 use tokio_rustls::rustls::{
-    RootCertStore, ServerConfig, SupportedProtocolVersion,
+    self, RootCertStore, ServerConfig, SupportedProtocolVersion,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
 
 use super::{
     passwords::Passwords,
-    web_config::{Clients, TlsConfig, WebConfig, WebConfigError},
+    web_config::{Clients, Mistake, TlsConfig, WebConfig, WebConfigError},
 };
 use crate::kernel::{Capabilities, Capability};
 
@@ -217,10 +217,7 @@ impl Security {
     fn not_lowered(&self, doors: Doors, file: &Path) -> Result<Doors, WebConfigError> {
         match self.doors.protection.lost_in(doors.protection) {
             None => Ok(doors),
-            Some(what) => Err(WebConfigError::Wrong {
-                path: file.to_owned(),
-                why: format!("it lowers protection ({what}), which only a restart of lagstop can do"),
-            }),
+            Some(what) => Err(WebConfigError::wrong(file, Mistake::Lowered(what))),
         }
     }
 }
@@ -247,11 +244,10 @@ fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Doors, 
 fn doors(config: WebConfig, file: &Path, before: Option<&Arc<Passwords>>) -> Result<Doors, WebConfigError> {
     let protection = Protection::of(&config);
     let WebConfig { tls, users } = config;
-    let wrong = |why| WebConfigError::Wrong { path: file.to_owned(), why };
     let passwords = match before {
         _ if users.is_empty() => None,
         Some(before) => Some(before.renewed(users)),
-        None => Some(Arc::new(Passwords::new(users).map_err(wrong)?)),
+        None => Some(Arc::new(Passwords::new(users).map_err(|error| WebConfigError::wrong(file, error))?)),
     };
     Ok(Doors { tls: tls.as_ref().map(server).transpose()?, protection, passwords })
 }
@@ -268,10 +264,10 @@ fn server(config: &TlsConfig) -> Result<Tls, WebConfigError> {
         (true, false) => &[&TLS12],
         (false, false) => &[&TLS13, &TLS12],
     };
-    let of_certificate = |error: &dyn fmt::Display| wrong(&config.cert_file, error);
+    let of_certificate = |error: rustls::Error| WebConfigError::wrong(&config.cert_file, error);
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
-        .map_err(|error| of_certificate(&error))?;
+        .map_err(of_certificate)?;
     let builder = match &config.clients {
         Clients::Any => builder.with_no_client_auth(),
         Clients::Verify(file) => builder.with_client_cert_verifier(verifier(file, provider, true)?),
@@ -279,8 +275,8 @@ fn server(config: &TlsConfig) -> Result<Tls, WebConfigError> {
     };
     let certificates = certificates(&config.cert_file)?;
     let key = PrivateKeyDer::from_pem_slice(&read(&config.key_file)?)
-        .map_err(|error| wrong(&config.key_file, &format!("there is no private key in it: {error}")))?;
-    let mut server = builder.with_single_cert(certificates, key).map_err(|error| of_certificate(&error))?;
+        .map_err(|error| WebConfigError::wrong(&config.key_file, Mistake::Key(error)))?;
+    let mut server = builder.with_single_cert(certificates, key).map_err(of_certificate)?;
     server.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Tls(Arc::new(server)))
 }
@@ -292,25 +288,21 @@ fn verifier(
 ) -> Result<Arc<dyn ClientCertVerifier>, WebConfigError> {
     let mut authorities = RootCertStore::empty();
     for certificate in certificates(file)? {
-        authorities.add(certificate).map_err(|error| wrong(file, &error))?;
+        authorities.add(certificate).map_err(|error| WebConfigError::wrong(file, error))?;
     }
     let builder = WebPkiClientVerifier::builder_with_provider(authorities.into(), provider);
     let builder = if is_required { builder } else { builder.allow_unauthenticated() };
-    builder.build().map_err(|error| wrong(file, &error))
+    builder.build().map_err(|error| WebConfigError::wrong(file, error))
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, WebConfigError> {
     let pem = read(file)?;
     let all: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(file, &format!("there is no certificate in it: {error}")))?;
-    if all.is_empty() { Err(wrong(file, &"there is no certificate in it")) } else { Ok(all) }
+        .map_err(|error| WebConfigError::wrong(file, Mistake::Certificate(error)))?;
+    if all.is_empty() { Err(WebConfigError::wrong(file, Mistake::NoCertificate)) } else { Ok(all) }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, WebConfigError> {
     fs::read(path).map_err(|source: io::Error| WebConfigError::Read { path: path.to_owned(), source })
-}
-
-fn wrong(path: &Path, why: &dyn fmt::Display) -> WebConfigError {
-    WebConfigError::Wrong { path: path.to_owned(), why: why.to_string() }
 }

@@ -19,7 +19,7 @@ use super::*;
 use crate::{metrics::Accumulator, model::Session};
 
 /// Long enough for a slow machine, short enough to wait for.
-const LIMITS: Limits = Limits {
+const LIMITS: ConnectionLimits = ConnectionLimits {
     connections: 256,
     handshake: Duration::from_millis(700),
     head: Duration::from_millis(700),
@@ -33,10 +33,11 @@ struct Served {
 }
 
 impl Served {
-    fn start(security: Security, limits: Limits) -> Self {
+    fn start(security: Security, limits: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (publisher, published) = watch::channel(None);
-        let options = Options { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
+        let options =
+            ServeOptions { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
         let server = Server::start(listener, security, published, options).unwrap();
         Self { server, publisher }
     }
@@ -71,7 +72,7 @@ impl Served {
     }
 }
 
-fn snapshot(intervals: u64, hooks: usize) -> Arc<Snapshot> {
+fn snapshot(intervals: u64, hooks: usize) -> Arc<MetricsSnapshot> {
     let hook = |n| crate::model::Hook {
         name: format!("hook-{n}"),
         state: crate::model::HookState::On,
@@ -81,9 +82,9 @@ fn snapshot(intervals: u64, hooks: usize) -> Arc<Snapshot> {
     };
     let session = Session { hooks: (0..hooks).map(hook).collect(), ..Session::default() };
     let settings =
-        crate::metrics::Settings { is_wanted: Box::new(|_| true), top: 1, expiry: crate::model::Nanos::SECOND };
+        crate::metrics::MetricsSettings { is_wanted: Box::new(|_| true), top: 1, expiry: crate::model::Nanos::SECOND };
     let snapshot = Accumulator::new(&session, settings).snapshot();
-    Arc::new(Snapshot { intervals, ..snapshot })
+    Arc::new(MetricsSnapshot { intervals, ..snapshot })
 }
 
 fn get(path: &str) -> String {
@@ -162,7 +163,7 @@ fn it_is_not_healthy_where_reading_hangs() {
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (_publisher, published) = watch::channel(None);
-    let options = Options { limits: LIMITS, fresh_for: Duration::ZERO, hangs_after: Duration::from_millis(300) };
+    let options = ServeOptions { limits: LIMITS, fresh_for: Duration::ZERO, hangs_after: Duration::from_millis(300) };
     let server = Server::start(listener, Security::none(), published, options).unwrap();
     thread::sleep(Duration::from_millis(400));
     let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -258,7 +259,7 @@ fn two_hundred_stuck_connections_are_no_matter() {
 
 #[test]
 fn the_oldest_makes_room() {
-    let served = Served::start(Security::none(), Limits { connections: 5, ..LIMITS });
+    let served = Served::start(Security::none(), ConnectionLimits { connections: 5, ..LIMITS });
     served.publish(1, 1);
     let stuck: Vec<TcpStream> = (0..50).map(|_| served.connect()).collect();
     assert_eq!(status(&served.get("/metrics")), 200);

@@ -1,40 +1,20 @@
 //! The file that says who may scrape: the one that exporters of Prometheus share (github.com/prometheus/exporter-toolkit,
 //! docs/web-configuration.md). What of it lagstop cannot do is an error and no silence: it is about security.
 
+mod error;
+
 use std::{
     collections::HashMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
-use thiserror::Error;
 
-use crate::display::plain;
+pub use error::{Mistake, WebConfigError};
 
 /// Trying a password of this cost takes a second, after a wrong one nothing is tried for nineteen, and each step doubles that.
 const MOST_COST: u32 = 14;
-
-/// What is wrong with the file.
-#[derive(Debug, Error)]
-pub enum WebConfigError {
-    /// A file cannot be read.
-    #[error("{}: {}", .path.display(), plain(.source))]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It is not as it should be.
-    #[error("{}: {why}", .path.display())]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-}
 
 /// What the file says, with paths that can be opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,30 +91,29 @@ impl WebConfig {
     pub(super) fn read(path: &Path) -> Result<Self, WebConfigError> {
         let text = fs::read_to_string(path).map_err(|source| WebConfigError::Read { path: path.into(), source })?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        Self::parse(&text, directory).map_err(|why| WebConfigError::Wrong { path: path.into(), why })
+        Self::parse(&text, directory).map_err(|source| WebConfigError::wrong(path, source))
     }
 
-    fn parse(text: &str, directory: &Path) -> Result<Self, String> {
+    fn parse(text: &str, directory: &Path) -> Result<Self, Mistake> {
         // Without the lines around a mistake: hashes may be among them.
         let options = serde_saphyr::options! { with_snippet: false };
         if is_empty(text) {
-            return Err("it is empty. To serve without TLS and passwords, leave --web-config out".to_owned());
+            return Err(Mistake::Empty);
         }
         let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } =
-            serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
+            serde_saphyr::from_str_with_options(text, options).map_err(|error| Mistake::Yaml(error.into()))?;
         refuse([
             ("http_server_config", http_server_config.is_some(), "lagstop speaks HTTP/1.1 alone: leave it out"),
             ("rate_limit", rate_limit.is_some(), "a scrape is encoded once for each interval as it is: leave it out"),
         ])?;
         // A key without a value is what a file that is cut off ends with.
-        let nothing = |key: &str| format!("{key} is empty: fill it, or leave it out");
         let users = match basic_auth_users {
             None => HashMap::new(),
-            Some(users) => users.filter(|users| !users.is_empty()).ok_or_else(|| nothing("basic_auth_users"))?,
+            Some(users) => users.filter(|users| !users.is_empty()).ok_or(Mistake::NoValue("basic_auth_users"))?,
         };
-        let tls = tls_server_config.map(|tls| tls.ok_or_else(|| nothing("tls_server_config"))).transpose()?;
+        let tls = tls_server_config.map(|tls| tls.ok_or(Mistake::NoValue("tls_server_config"))).transpose()?;
         if tls.is_none() && users.is_empty() {
-            return Err("it has neither TLS nor passwords. If that is meant, leave --web-config out".to_owned());
+            return Err(Mistake::Open);
         }
         users.iter().try_for_each(|(user, hash)| check_hash(user, hash))?;
         Ok(Self { tls: tls.map(|tls| tls.check(directory)).transpose()?, users })
@@ -142,7 +121,7 @@ impl WebConfig {
 }
 
 impl Tls {
-    fn check(self, directory: &Path) -> Result<TlsConfig, String> {
+    fn check(self, directory: &Path) -> Result<TlsConfig, Mistake> {
         refuse([
             ("tls_server_config.cert", self.cert.is_some(), "put it into a file and name that as cert_file"),
             ("tls_server_config.key", self.key.is_some(), "put it into a file and name that as key_file"),
@@ -168,36 +147,25 @@ impl Tls {
                 "there are only safe ones: leave it out",
             ),
         ])?;
-        let file = |name: &str, file: Option<PathBuf>| {
-            let file = file.ok_or_else(|| format!("tls_server_config needs {name}"))?;
-            Ok::<_, String>(directory.join(file))
-        };
+        let file = |name, file: Option<PathBuf>| file.map(|file| directory.join(file)).ok_or(Mistake::Needs(name));
         let clients = match (self.client_auth_type.as_deref().unwrap_or("NoClientCert"), self.client_ca_file) {
             ("NoClientCert", None) => Clients::Any,
             ("NoClientCert", Some(_)) => {
-                return Err("client_ca_file means nothing with client_auth_type NoClientCert: \
-                            set RequireAndVerifyClientCert, or leave it out"
-                    .to_owned());
+                return Err(Mistake::UnusedAuthorities);
             }
             ("RequireAndVerifyClientCert", authorities) => Clients::Verify(file("client_ca_file", authorities)?),
             ("VerifyClientCertIfGiven", authorities) => Clients::VerifyIfGiven(file("client_ca_file", authorities)?),
             (unsafe_one @ ("RequestClientCert" | "RequireAnyClientCert"), _) => {
-                return Err(format!(
-                    "client_auth_type {unsafe_one} lets everybody in, because it verifies nothing: \
-                     set RequireAndVerifyClientCert"
-                ));
+                return Err(Mistake::UnsafeClientAuth(unsafe_one.to_owned()));
             }
             (other, _) => {
-                return Err(format!(
-                    "there is no client_auth_type {other}: set NoClientCert, VerifyClientCertIfGiven or \
-                     RequireAndVerifyClientCert"
-                ));
+                return Err(Mistake::NoClientAuth(other.to_owned()));
             }
         };
         let (least, most) = (version("min_version", self.min_version)?, version("max_version", self.max_version)?);
         let (only_tls13, only_tls12) = (least == Some(13), most == Some(12));
         if only_tls13 && only_tls12 {
-            return Err("min_version is above max_version".to_owned());
+            return Err(Mistake::NoVersionLeft);
         }
         Ok(TlsConfig {
             cert_file: file("cert_file", self.cert_file)?,
@@ -211,7 +179,7 @@ impl Tls {
 
 /// Is the text a web configuration? For whoever makes some up.
 #[doc(hidden)]
-pub fn check_web_config(text: &str) -> Result<(), String> {
+pub fn check_web_config(text: &str) -> Result<(), Mistake> {
     WebConfig::parse(text, Path::new("/")).map(drop)
 }
 
@@ -225,36 +193,27 @@ fn is_empty(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
-fn refuse<const N: usize>(keys: [(&str, bool, &str); N]) -> Result<(), String> {
+fn refuse<const N: usize>(keys: [(&'static str, bool, &'static str); N]) -> Result<(), Mistake> {
     match keys.into_iter().find(|(_, is_set, _)| *is_set) {
-        Some((key, _, instead)) => Err(format!("lagstop does not support {key}: {instead}")),
+        Some((key, _, instead)) => Err(Mistake::Unsupported { key, instead }),
         None => Ok(()),
     }
 }
 
-fn version(key: &str, value: Option<String>) -> Result<Option<u8>, String> {
+fn version(key: &'static str, value: Option<String>) -> Result<Option<u8>, Mistake> {
     match value.as_deref() {
         None => Ok(None),
         Some("TLS12") => Ok(Some(12)),
         Some("TLS13") => Ok(Some(13)),
-        Some(old @ ("TLS10" | "TLS11")) => Err(format!(
-            "{key} {old} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13"
-        )),
-        Some(other) => Err(format!("there is no {key} {other}: set TLS12 or TLS13")),
+        Some(old @ ("TLS10" | "TLS11")) => Err(Mistake::OldVersion { key, version: old.to_owned() }),
+        Some(other) => Err(Mistake::NoVersion { key, version: other.to_owned() }),
     }
 }
 
-fn check_hash(user: &str, hash: &str) -> Result<(), String> {
-    let parts: bcrypt::HashParts = hash.parse().map_err(|_| {
-        format!("the password of {user:?} is not a bcrypt hash: make one with `htpasswd -nBC 10 {user}`")
-    })?;
-    let cost = parts.get_cost();
-    if !(4..=MOST_COST).contains(&cost) {
-        return Err(format!(
-            "the bcrypt hash of {user:?} has cost {cost}, which takes too long to check: use a cost of 10 to {MOST_COST}"
-        ));
-    }
-    Ok(())
+fn check_hash(user: &str, hash: &str) -> Result<(), Mistake> {
+    let parts = hash.parse::<bcrypt::HashParts>();
+    let cost = parts.map_err(|source| Mistake::NoHash { user: user.to_owned(), source })?.get_cost();
+    if (4..=MOST_COST).contains(&cost) { Ok(()) } else { Err(Mistake::Cost { user: user.to_owned(), cost }) }
 }
 
 #[cfg(test)]
@@ -263,12 +222,12 @@ mod tests {
 
     const HASH: &str = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG";
 
-    fn parse(text: &str) -> Result<WebConfig, String> {
+    fn parse(text: &str) -> Result<WebConfig, Mistake> {
         WebConfig::parse(text, Path::new("/etc/lagstop"))
     }
 
     fn refused(text: &str) -> String {
-        parse(text).unwrap_err()
+        parse(text).unwrap_err().to_string()
     }
 
     #[test]
@@ -327,7 +286,9 @@ mod tests {
             parse(&format!("basic_auth_users:\n  alice: {hash}\n"))
         };
         assert!(with_cost(MOST_COST).is_ok());
-        assert!(with_cost(MOST_COST + 1).is_err_and(|why| why.contains("cost 15") && why.contains("10 to 14")));
+        assert!(with_cost(MOST_COST + 1).is_err_and(|why| {
+            why.to_string().contains("cost 15, which takes too long to check: use a cost of 10 to 14")
+        }));
         let broken = refused(&format!("basic_auth_users:\n  alice: {HASH}\n  bob: [\n"));
         assert!(!broken.contains("X0h1gDsPszWURQ"), "{broken}");
     }

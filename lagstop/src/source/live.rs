@@ -1,6 +1,13 @@
 //! Intervals of the running kernel.
 
-use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use tokio::sync::mpsc;
 
@@ -13,8 +20,9 @@ use super::{
 };
 use crate::{
     host::{CgroupFiles, Cpus, Hierarchy, Listeners, Owners, figures},
-    kernel::{Capabilities, Facts, KernelError, KernelSnapshot, Options, Reader, Wishes, attach},
+    kernel::{AttachOptions, Capabilities, Facts, KernelError, KernelSnapshot, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Measure, Place, Snapshot},
+    units::Moment,
 };
 
 /// How to measure.
@@ -34,13 +42,13 @@ pub struct LiveOptions {
     pub wishes: Wishes,
     /// Where the kernel's types are, where the kernel's own are not to be used.
     pub btf: Option<PathBuf>,
-    /// See [`Options::clock_only`].
+    /// See [`AttachOptions::clock_only`].
     pub clock_only: bool,
 }
 
 impl LiveOptions {
     /// Cgroups that can be told apart at once, unless asked otherwise.
-    pub const DEFAULT_MAX_CGROUPS: u32 = Options::DEFAULT_MAX_CGROUPS;
+    pub const DEFAULT_MAX_CGROUPS: u32 = AttachOptions::DEFAULT_MAX_CGROUPS;
 }
 
 /// Readings between two looks for new names of containers.
@@ -57,6 +65,14 @@ type Leave = fn(Capabilities) -> io::Result<()>;
 /// # Errors
 /// When this kernel or this process cannot.
 pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
+    start(options, Capabilities::keep_only).map(|(stream, _)| stream)
+}
+
+/// The same for who holds intervals against what else happens here: with the time that they count from.
+///
+/// # Errors
+/// When this kernel or this process cannot.
+pub(crate) fn live_since(options: LiveOptions) -> Result<(Stream, Instant), SourceError> {
     start(options, Capabilities::keep_only)
 }
 
@@ -65,11 +81,13 @@ pub fn live(options: LiveOptions) -> Result<Stream, SourceError> {
 /// # Errors
 /// When this kernel or this process cannot.
 pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
-    start(options, Capabilities::keep_as_nobody)
+    start(options, Capabilities::keep_as_nobody).map(|(stream, _)| stream)
 }
 
-fn start(options: LiveOptions, leave: Leave) -> Result<Stream, SourceError> {
+fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), SourceError> {
     let collector = Collector::start(&options)?;
+    // No process began after that.
+    let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
     let Collector { hierarchy, topology, reader, .. } = &collector;
     let session = session(
         options.interval,
@@ -96,7 +114,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<Stream, SourceError> {
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     keep(needed.beside_reading())?;
-    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
+    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) }, began))
 }
 
 struct Collector {
@@ -120,7 +138,7 @@ impl Collector {
         let reader = attach(
             &mut facts,
             &options.wishes,
-            &Options {
+            &AttachOptions {
                 group_by: options.group_by,
                 max_cgroups: options.max_cgroups,
                 clock_only: options.clock_only,
@@ -160,7 +178,7 @@ impl Collector {
         let (listening, network_namespaces) = self.listeners.read(&traffic);
         let mut host = figures(cpus.online.len() as u64)?;
         host.lost = lost;
-        host.self_probe_ns = probe_ns;
+        host.own_cost.self_probe_ns = probe_ns;
         Ok(Snapshot {
             at,
             switch_cost_way: self.reader.way(Measure::SwitchCost).map(Arc::from),

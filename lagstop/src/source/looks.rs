@@ -4,19 +4,20 @@
 
 use std::{
     fs,
-    io::ErrorKind,
+    io::{self, ErrorKind},
     os::unix::fs::MetadataExt,
     path::PathBuf,
     sync::{Arc, mpsc as blocking},
     thread,
 };
 
+use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::{
     display::plain,
-    host::{Hierarchy, Threads, limits},
-    model::{CgroupId, CloserLook, Limits},
+    host::{Hierarchy, Threads, ThreadsError, limits},
+    model::{CgroupId, CgroupLimits, CloserLook},
 };
 
 /// Asks for closer looks, and gets them. Dropping it ends its thread.
@@ -66,33 +67,41 @@ fn run(hierarchy: &Hierarchy, asks: &blocking::Receiver<Ask>, answer: &mpsc::Sen
     }
 }
 
+/// Why a cgroup cannot be looked at.
+#[derive(Debug, Error)]
+enum LookError {
+    #[error("this is what had no room in the table of cgroups, and no cgroup")]
+    NoCgroup,
+    #[error("its files are outside of what is mounted at {}: mount the host's there", .0.display())]
+    Outside(PathBuf),
+    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    Read { path: PathBuf, source: io::Error },
+    #[error("it is gone")]
+    Gone,
+    #[error(transparent)]
+    Threads(#[from] ThreadsError),
+}
+
 fn look(hierarchy: &Hierarchy, id: CgroupId, path: &str, threads: &mut Threads) -> CloserLook {
-    let read = directory(hierarchy, id, path).map(|directory| {
-        let limits = limits(hierarchy, path);
-        (limits, threads.read(hierarchy, &directory))
-    });
-    match read {
-        Ok((limits, Ok((threads, over_ns)))) => CloserLook { id, limits, threads: Ok(threads), over_ns },
-        Ok((limits, Err(why))) => CloserLook { id, limits, threads: Err(why), over_ns: None },
-        Err(why) => CloserLook { id, limits: Limits::default(), threads: Err(why), over_ns: None },
+    let directory = directory(hierarchy, id, path);
+    let limits = directory.as_ref().map_or_else(|_| CgroupLimits::default(), |_| limits(hierarchy, path));
+    match directory.and_then(|directory| Ok(threads.read(hierarchy, &directory)?)) {
+        Ok((threads, over_ns)) => CloserLook { id, limits, threads: Ok(threads), over_ns },
+        Err(why) => CloserLook { id, limits, threads: Err(Arc::new(why)), over_ns: None },
     }
 }
 
 /// The directory of the cgroup, which is still its own; or why there is none.
-fn directory(hierarchy: &Hierarchy, id: CgroupId, path: &str) -> Result<PathBuf, String> {
+fn directory(hierarchy: &Hierarchy, id: CgroupId, path: &str) -> Result<PathBuf, LookError> {
     if id == CgroupId::OTHER {
-        return Err("this is what had no room in the table of cgroups, and no cgroup".to_owned());
+        return Err(LookError::NoCgroup);
     }
-    let mount = hierarchy.mount.display();
-    let directory = hierarchy
-        .directory(path)
-        .ok_or_else(|| format!("its files are outside of what is mounted at {mount}: mount the host's there"))?;
+    let outside = || LookError::Outside(hierarchy.mount.clone());
+    let directory = hierarchy.directory(path).ok_or_else(outside)?;
     match fs::metadata(&directory) {
         Ok(found) if found.ino() == id.0 => Ok(directory),
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(format!("{} cannot be read: {}", directory.display(), plain(&error)))
-        }
-        Ok(_) | Err(_) => Err("it is gone".to_owned()),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LookError::Read { path: directory, source: error }),
+        Ok(_) | Err(_) => Err(LookError::Gone),
     }
 }
 
@@ -118,8 +127,8 @@ mod tests {
             [(0, "(other)", "no cgroup"), (77, "/lagstop-is-not-there", "gone"), (u64::MAX, "/", "gone")]
         {
             let look = ask(&mut looks, id, path).await;
-            assert_eq!((look.id, look.over_ns, &look.limits), (CgroupId(id), None, &Limits::default()));
-            assert!(look.threads.as_ref().unwrap_err().contains(why), "{look:?}");
+            assert_eq!((look.id, look.over_ns, &look.limits), (CgroupId(id), None, &CgroupLimits::default()));
+            assert!(look.threads.as_ref().unwrap_err().to_string().contains(why), "{look:?}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The screen without a terminal: a state, what was seen, and who fetches the one from the other.
 
-use std::{io, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use ratatui::Frame as Canvas;
 
@@ -8,10 +8,10 @@ use super::{
     error::TopError,
     frame::Frame,
     keymap::Key,
-    settings::Settings,
+    settings::TopSettings,
     state::{Action, Mode, State},
     theme::Theme,
-    timeline::{Limits, Timeline},
+    timeline::{HistoryLimits, Timeline},
     view::{self, Look},
 };
 use crate::{
@@ -46,20 +46,18 @@ pub struct App {
 
 /// What is to be done after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum KeyOutcome {
     /// Nothing: the key means nothing here.
     Ignored,
-    /// Draw.
     Redraw,
     /// Go into the background.
     Suspend,
-    /// End.
     Quit,
 }
 
 impl App {
     /// For intervals that come one by one.
-    pub fn live(session: &Session, settings: &Settings) -> Self {
+    pub fn live(session: &Session, settings: &TopSettings) -> Self {
         Self::new(session, settings, Mode::Live)
     }
 
@@ -67,7 +65,7 @@ impl App {
     ///
     /// # Errors
     /// When that cannot be read.
-    pub fn replay(recording: Reader, settings: &Settings) -> Result<Self, TopError> {
+    pub fn replay(recording: Reader, settings: &TopSettings) -> Result<Self, TopError> {
         let mut app = Self::new(recording.session(), settings, Mode::Replay);
         app.state.on_recording(recording.len() as u64);
         app.recording = Some(recording);
@@ -77,11 +75,11 @@ impl App {
         Ok(app)
     }
 
-    fn new(session: &Session, settings: &Settings, mode: Mode) -> Self {
-        let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
+    fn new(session: &Session, settings: &TopSettings, mode: Mode) -> Self {
+        let settings = &settings.of_session(session);
         let history = match mode {
             Mode::Live => settings.history,
-            Mode::Replay => Limits { bytes: settings.history.bytes.min(KEPT_OF_RECORDING), ..settings.history },
+            Mode::Replay => HistoryLimits { bytes: settings.history.bytes.min(KEPT_OF_RECORDING), ..settings.history },
         };
         Self {
             state: State::new(session.clone(), mode, settings),
@@ -123,15 +121,15 @@ impl App {
     ///
     /// # Errors
     /// When an interval that is to be shown cannot be read.
-    pub fn on_key(&mut self, key: Key) -> Result<Outcome, TopError> {
+    pub fn on_key(&mut self, key: Key) -> Result<KeyOutcome, TopError> {
         let outcome = match self.state.on_key(key) {
-            Action::Ignore => Outcome::Ignored,
-            Action::Redraw => Outcome::Redraw,
-            Action::Suspend => Outcome::Suspend,
-            Action::Quit => Outcome::Quit,
+            Action::Ignore => KeyOutcome::Ignored,
+            Action::Redraw => KeyOutcome::Redraw,
+            Action::Suspend => KeyOutcome::Suspend,
+            Action::Quit => KeyOutcome::Quit,
             Action::Show(n) => {
                 self.show_or_complain(n)?;
-                Outcome::Redraw
+                KeyOutcome::Redraw
             }
         };
         self.tell()?;
@@ -304,11 +302,6 @@ fn warm_up_from(n: u64, mut start_of: impl FnMut(u64) -> Option<Nanos>) -> u64 {
         (first, before) = (earlier, end.saturating_sub(start));
     }
     first
-}
-
-/// A fault of lagstop's own: what it kept cannot be read back.
-pub(super) fn timeline_error(error: &io::Error) -> String {
-    format!("what was seen cannot be kept or read back ({error}): a fault of lagstop's own. Please report it")
 }
 
 #[cfg(test)]

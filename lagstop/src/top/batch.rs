@@ -8,20 +8,21 @@ use std::{
 use super::{
     column::Column,
     error::TopError,
-    figure::{Cell, Figure},
     filter::Filter,
     frame::Frame,
+    quantity::{Cell, Quantity},
     rows::{Arrangement, Row, RowKey},
-    settings::Settings,
+    settings::TopSettings,
     text::clock_time,
     theme::{role_mark, severity_mark},
-    timeline::{Limits, Timeline},
+    timeline::{HistoryLimits, Timeline},
 };
 use crate::{
     display::{display_name, fit, width},
-    model::{Host, Interval, Nanos, Session},
+    model::{Host, Interval, Nanos, Session, lost_kind},
     signals::Endings,
     source::Stream,
+    units::plural,
 };
 
 /// Names are no longer than this.
@@ -40,12 +41,17 @@ pub struct Batch {
 ///
 /// # Errors
 /// When the stream ends with an error, or the output cannot be written. That nobody reads it any more is no error.
-pub async fn print(stream: Stream, settings: &Settings, batch: Batch, output: &mut impl Write) -> Result<(), TopError> {
+pub async fn print(
+    stream: Stream,
+    settings: &TopSettings,
+    batch: Batch,
+    output: &mut impl Write,
+) -> Result<(), TopError> {
     let Stream { session, mut intervals, stop: _stop, .. } = stream;
     let mut endings = Endings::listen().map_err(TopError::Signals)?;
-    let settings = &if session.restricted.is_some() { settings.restricted() } else { settings.clone() };
+    let settings = &settings.of_session(&session);
     // Nobody steps back.
-    let nothing = Limits { time: Nanos::ZERO, bytes: 0 };
+    let nothing = HistoryLimits { time: Nanos::ZERO, bytes: 0 };
     let mut timeline = Timeline::new(&session, &settings.thresholds, nothing);
     let mut printed = 0;
     while batch.count.is_none_or(|count| printed < count) {
@@ -67,7 +73,7 @@ pub async fn print(stream: Stream, settings: &Settings, batch: Batch, output: &m
 }
 
 /// The host in some lines, then a line for each cgroup.
-pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells: Option<usize>) -> String {
+pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, cells: Option<usize>) -> String {
     let interval = &frame.interval;
     let mut text = heading(session, frame);
     let arrangement = Arrangement {
@@ -101,7 +107,10 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &Settings, cells
     for (row, name) in rows.iter().zip(&names) {
         let cell = |column: &Column| match row.cell(*column, interval) {
             Cell::Nothing => "-".to_owned(),
-            cell => cell.to_string().replace(' ', ""),
+            cell => {
+                let culprit = row.culprit(*column, interval).map_or_else(String::new, |name| name + ":");
+                format!("{culprit}{cell}").replace(' ', "")
+            }
         };
         let cells = &mut settings.columns.iter().map(|column| (cell(column), usize::from(column.width())));
         text.push_str(&line(name, cells));
@@ -124,31 +133,31 @@ fn heading(session: &Session, frame: &Frame) -> String {
     let interval = &frame.interval;
     let Host { totals, .. } = &interval.host;
     let host = &interval.host;
-    let of_time = |time: Nanos| Figure::Amount(time.cores(interval.duration_ns).0);
+    let of_time = |time: Nanos| Quantity::Amount(time.cores(interval.duration_ns).0);
     let share = |share: Option<f64>| match share {
-        Some(share) => format!("{} %", Figure::Share(share)),
+        Some(share) => format!("{} %", Quantity::Share(share)),
         None => "n/a".to_owned(),
     };
     let time = clock_time(session, frame.end()).map_or_else(String::new, |time| format!("  {time}"));
     let mut text = format!(
-        "lagstop top  {}{time}  {} CPUs  interval {}  {} active cgroups\n",
+        "lagstop top  {}{time}  {}  interval {}  {}\n",
         display_name(&session.hostname),
-        host.cpus_online,
+        plural(host.cpus_online, "CPU"),
         interval.duration_ns,
-        interval.cgroups.len(),
+        plural(interval.cgroups.len() as u64, "active cgroup"),
     );
     if let Some(why) = &session.restricted {
         text.push_str(&format!("only /proc and cgroup files are read: {}\n", display_name(why)));
     }
-    let mean: Cell = host.mean_switch_cost().map(Figure::Time).into();
+    let mean: Cell = host.mean_switch_cost().map(Quantity::Time).into();
     let waiting: Cell = totals.runq_wait_ns.map(of_time).into();
     text.push_str(&format!(
         "overhead {}  mean switch {mean}  switches/s {}  perceived {}  effective {}  waiting {waiting}  steal {}\n",
         share(host.overhead()),
-        Figure::Rate(interval.per_second(host.task_switches())),
+        Quantity::Rate(interval.per_second(host.task_switches())),
         share(Some(host.perceived_utilisation())),
         share(host.effective_utilisation()),
-        share(host.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
+        share(host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
     ));
     text.push_str(&lost(interval));
     text.push('\n');
@@ -156,8 +165,8 @@ fn heading(session: &Session, frame: &Frame) -> String {
 }
 
 fn lost(interval: &Interval) -> String {
-    let lost = interval.host.lost.kinds().into_iter().filter(|(_, count)| *count > 0);
-    let lost: Vec<String> = lost.map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
+    let lost = interval.host.lost.kinds().filter(|(_, count)| *count > 0);
+    let lost: Vec<String> = lost.map(|(name, count)| lost_kind(name, count)).collect();
     if lost.is_empty() { String::new() } else { format!("lost: {}\n", lost.join(", ")) }
 }
 
@@ -177,7 +186,7 @@ mod tests {
     };
 
     /// The lines of the cgroups with these names, each of which waits longer than it should.
-    fn lines(names: &[&str], settings: &Settings) -> Vec<String> {
+    fn lines(names: &[&str], settings: &TopSettings) -> Vec<String> {
         let cgroup = |(id, name): (u64, &&str)| Cgroup {
             id: CgroupId(id),
             path: format!("/{id}").into(),
@@ -203,8 +212,8 @@ mod tests {
         table.lines().skip_while(|line| !line.contains("cgroup ")).skip(1).map(str::to_owned).collect()
     }
 
-    fn settings(ascii: bool) -> Settings {
-        let mut settings = Settings::default();
+    fn settings(ascii: bool) -> TopSettings {
+        let mut settings = TopSettings::default();
         settings.set_sort("name").unwrap();
         settings.set_columns(["switches"]).unwrap();
         settings.set_ascii(ascii);

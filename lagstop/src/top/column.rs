@@ -1,6 +1,9 @@
 //! The columns of figures: what each is called, how wide it is, and what it says of a cgroup.
 
-use super::figure::{Cell, Figure};
+use super::{
+    quantity::{Cell, Quantity},
+    waits,
+};
 use crate::{
     diagnosis::AlertKind,
     model::{Cgroup, Counter, CounterColumn, CounterUnit, Distribution, FileCounters, Interval, Nanos, Totals},
@@ -57,6 +60,8 @@ columns! {
     CrossCgroup: "cross-cgroup" "cross%" 6 "share of switches to other cgroups"
         "switches to a task of another cgroup, in % of all",
     Cpu: "cpu" "CPU" 5 "CPU time" "CPU time as the kernel books it, in CPUs",
+    Entitled: "entitled" "entitled" 8 "CPU time that it is entitled to"
+        "CPU time that weights, quotas and CPU sets entitle it to at this load, in CPUs",
     Load: "load" "load" 5 "runnable load" "runnable load: tasks that ran or waited, on average",
     Credit: "load-credit" "credit" 6 "Load Credit" "Load Credit: moving average of the load over seconds",
     WaitPerCpu: "wait-per-cpu" "wait/run" 8 "run-queue wait per CPU time"
@@ -64,6 +69,8 @@ columns! {
     RunqWait: "runq-wait" "wait" 8 "mean run-queue wait" "run-queue wait: mean time from runnable to running",
     RunqWaitP99: "runq-wait-p99" "p99 wait" 8 "99th percentile of run-queue wait"
         "run-queue wait that 99 % of the waits do not exceed",
+    Behind: "behind" "culprit %" 21 "share of waits behind the worst culprit"
+        "the cgroup that it waits behind most, and which share of its run-queue wait that is, in %",
     AcceptWait: "accept-wait" "accept" 8 "mean accept wait"
         "accept wait: mean time that a connection waited to be accepted",
     Throttled: "throttled" "thrtl%" 6 "share of periods throttled"
@@ -86,7 +93,7 @@ impl Column {
     pub(super) const CROSS_NUMA: Self = Self::total("migrations_cross_numa");
 
     /// Those that are shown unless others are chosen, the most telling first: narrow terminals lose them from the end.
-    pub(super) const DEFAULT: [Self; 14] = [
+    pub(super) const DEFAULT: [Self; 15] = [
         Self::SwitchCost,
         Self::MeanSwitch,
         Self::SWITCHES,
@@ -97,6 +104,7 @@ impl Column {
         Self::Credit,
         Self::WaitPerCpu,
         Self::RunqWait,
+        Self::Behind,
         Self::RunqWaitP99,
         Self::MIGRATIONS,
         Self::AcceptWait,
@@ -190,35 +198,47 @@ impl Column {
         }
     }
 
+    /// What [`Self::Behind`] says of cgroups that have `totals` together.
+    pub(super) fn behind<'a>(totals: &Totals, members: impl Iterator<Item = &'a Cgroup>) -> Cell {
+        match totals.wait_behind_ns {
+            Some(_) => waits::culprit(members).map_or(Cell::Nothing, |it| Cell::Quantity(Quantity::Share(it.share))),
+            None => Cell::NotMeasured,
+        }
+    }
+
     /// What it says of `cgroup`, which is one of `interval`'s or a sum of them.
     pub(super) fn cell(self, cgroup: &Cgroup, interval: &Interval) -> Cell {
         let totals = &cgroup.totals;
-        let share_of_time = |time: Nanos| Figure::Share(time.cores(interval.duration_ns).0);
+        let share_of_time = |time: Nanos| Quantity::Share(time.cores(interval.duration_ns).0);
         match self {
             Self::SwitchCost => totals.switch_cost().map(share_of_time).into(),
             Self::MeanSwitch => match totals.switch_cost() {
-                Some(_) => totals.mean_switch_cost().map_or(Cell::Nothing, |mean| Cell::Figure(Figure::Time(mean))),
+                Some(_) => totals.mean_switch_cost().map_or(Cell::Nothing, |mean| Cell::Quantity(Quantity::Time(mean))),
                 None => Cell::NotMeasured,
             },
             Self::Involuntary => Cell::share(Some(totals.involuntary_switches), Some(totals.switches)),
             Self::CrossCgroup => Cell::share(totals.cross_cgroup_switches, Some(totals.switches)),
-            Self::Cpu => Cell::Figure(Figure::Amount(totals.cpu_ns.cores(interval.duration_ns).0)),
-            Self::Load => cgroup.runnable_load.map(|load| Figure::Amount(load.0)).into(),
-            Self::Credit => cgroup.load_credit.map(|credit| Figure::Amount(credit.0)).into(),
+            Self::Cpu => Cell::Quantity(Quantity::Amount(totals.cpu_ns.cores(interval.duration_ns).0)),
+            Self::Entitled => cgroup.entitled_cpu.map(|cpu| Quantity::Amount(cpu.0)).into(),
+            Self::Load => cgroup.runnable_load.map(|load| Quantity::Amount(load.0)).into(),
+            Self::Credit => cgroup.load_credit.map(|credit| Quantity::Amount(credit.0)).into(),
             Self::WaitPerCpu => match totals.runq_wait_ns {
                 Some(_) if totals.cpu_ns == Nanos::ZERO => Cell::Nothing,
-                wait => wait.map(|wait| Figure::Amount(wait.0 as f64 / totals.cpu_ns.0 as f64)).into(),
+                wait => wait.map(|wait| Quantity::Amount(wait.0 as f64 / totals.cpu_ns.0 as f64)).into(),
             },
             Self::RunqWait => Cell::mean(totals.runq_wait_ns, totals.runq_waits),
+            Self::Behind => Self::behind(totals, std::iter::once(cgroup)),
             Self::AcceptWait => Cell::mean(totals.accept_wait_ns, totals.accepts),
             Self::Throttled => Cell::share(cgroup.files.nr_throttled, cgroup.files.nr_periods),
             Self::CostOfCpu => Cell::share(totals.switch_cost().map(|cost| cost.0), Some(totals.cpu_ns.0)),
             Self::SwitchP50 | Self::SwitchP99 | Self::RunqWaitP50 | Self::RunqWaitP99 => {
                 self.quantile().map_or(Cell::Nothing, |(durations, share)| Cell::quantile(durations.of(cgroup), share))
             }
-            Self::Waiting => totals.runq_wait_ns.map(|wait| Figure::Amount(wait.cores(interval.duration_ns).0)).into(),
-            Self::Threads => Cell::Figure(Figure::Count(totals.threads)),
-            Self::ThrottledTime => cgroup.files.throttled_ns.map(Figure::Time).into(),
+            Self::Waiting => {
+                totals.runq_wait_ns.map(|wait| Quantity::Amount(wait.cores(interval.duration_ns).0)).into()
+            }
+            Self::Threads => Cell::Quantity(Quantity::Count(totals.threads)),
+            Self::ThrottledTime => cgroup.files.throttled_ns.map(Quantity::Time).into(),
             Self::Total(n) => counted(totals.figures()[n], Totals::COUNTERS[n].unit, interval),
             Self::File(n) => counted(cgroup.files.figures()[n], FileCounters::COUNTERS[n].unit, interval),
         }
@@ -228,8 +248,8 @@ impl Column {
 /// A count each second, a time as a share of the time that passed.
 fn counted(count: Option<u64>, unit: CounterUnit, interval: &Interval) -> Cell {
     let figure = |count| match unit {
-        CounterUnit::Count => Figure::Rate(interval.per_second(count)),
-        CounterUnit::Nanos => Figure::Share(Nanos(count).cores(interval.duration_ns).0),
+        CounterUnit::Count => Quantity::Rate(interval.per_second(count)),
+        CounterUnit::Nanos => Quantity::Share(Nanos(count).cores(interval.duration_ns).0),
     };
     count.map(figure).into()
 }

@@ -23,7 +23,7 @@ pub enum TopError {
     #[error("a part of lagstop panicked, and the screen was given up so that its message above can be read")]
     Panicked,
     /// What was seen cannot be kept or read back.
-    #[error("{}", super::app::timeline_error(.0))]
+    #[error("what was seen cannot be kept or read back ({0}): a fault of lagstop's own. Please report it")]
     Timeline(#[source] io::Error),
     /// The output takes no more text.
     #[error("the output cannot be written: {}", plain(.0))]

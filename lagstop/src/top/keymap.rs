@@ -5,17 +5,12 @@ use std::fmt;
 /// A key, as far as the screen tells keys apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// A character.
     Char(char),
     /// A character with the control key.
     Ctrl(char),
-    /// An arrow.
     Up,
-    /// An arrow.
     Down,
-    /// An arrow.
     Left,
-    /// An arrow.
     Right,
     PageUp,
     PageDown,
@@ -24,7 +19,6 @@ pub enum Key {
     Enter,
     Tab,
     Backspace,
-    /// Escape.
     Esc,
 }
 
@@ -128,6 +122,29 @@ pub(super) enum View {
     Cpus,
     Listeners,
     Alerts,
+    Waits,
+}
+
+impl View {
+    /// All, in the order of their keys.
+    pub(super) const ALL: [Self; 5] = [Self::Cgroups, Self::Cpus, Self::Listeners, Self::Alerts, Self::Waits];
+
+    /// As flags and the configuration call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Cgroups => "cgroups",
+            Self::Cpus => "cpus",
+            Self::Listeners => "listeners",
+            Self::Alerts => "alerts",
+            Self::Waits => "waits",
+        }
+    }
+
+    /// The one behind it; the first behind the last.
+    pub(super) fn next(self) -> Self {
+        let here = Self::ALL.iter().position(|view| *view == self).unwrap_or_default();
+        Self::ALL[(here + 1) % Self::ALL.len()]
+    }
 }
 
 /// Keys that do the same.
@@ -196,6 +213,7 @@ pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('2')], Command::View(View::Cpus), None, "CPUs, and which cgroups crowd them"),
     binding(&[Key::Char('3')], Command::View(View::Listeners), None, "listeners and their backlogs"),
     binding(&[Key::Char('4')], Command::View(View::Alerts), None, "all alerts, and whose they are"),
+    binding(&[Key::Char('5')], Command::View(View::Waits), None, "waits: which cgroup makes which other one wait"),
     binding(&[Key::Char('m')], Command::Hooks, Some("measures"), "how everything is measured, what is not, and why"),
     binding(&[Key::PageUp], Command::Move(Move::PageUp), None, "one page up"),
     binding(&[Key::PageDown], Command::Move(Move::PageDown), None, "one page down"),

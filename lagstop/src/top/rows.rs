@@ -1,24 +1,28 @@
 //! The rows of the table of cgroups: each cgroup by itself, or the tree of them.
 
+mod forest;
 mod label;
 mod sum;
 mod tree;
 
 use std::{collections::HashSet, sync::Arc};
 
+pub(super) use forest::Forest;
 use label::Label;
 use sum::Sum;
-pub(super) use tree::Forest;
 
 use super::{
     column::Column,
-    figure::Cell,
     filter::Filter,
     frame::Frame,
+    quantity::Cell,
     sort::{By, Rank, Sort},
-    text,
+    text, waits,
 };
-use crate::model::{Cgroup, CgroupId, Interval};
+use crate::{
+    display::display_name,
+    model::{Cgroup, CgroupId, Interval},
+};
 
 /// What a row stands for, from frame to frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +92,7 @@ impl Arrangement {
     fn figure(&self, cell: impl Fn(Column) -> Cell) -> Option<f64> {
         match self.sort.by {
             By::Name => None,
-            By::Figure(column) => cell(column).figure().map(super::figure::Figure::order),
+            By::Column(column) => cell(column).figure().map(super::quantity::Quantity::order),
         }
     }
 }
@@ -105,6 +109,13 @@ impl Row {
             What::One(n) => interval.cgroups.get(*n).map_or(Cell::Nothing, |cgroup| column.cell(cgroup, interval)),
             What::Sum(sum) => sum.cell(column, interval),
         }
+    }
+
+    /// What the culprit is called whose share `column` shows; harmless.
+    pub(super) fn culprit(&self, column: Column, interval: &Interval) -> Option<String> {
+        let has_one = column == Column::Behind && self.cell(column, interval).figure().is_some();
+        let culprit = has_one.then(|| waits::culprit(self.members(interval))).flatten();
+        culprit.map(|culprit| display_name(&text::name_of(culprit.id, interval)).into_owned())
     }
 
     /// Is it one cgroup, and not a sum?

@@ -8,13 +8,17 @@ use super::{
     keymap::View,
     sort::{By, Sort},
     theme::Palette,
-    timeline::Limits,
+    timeline::HistoryLimits,
+    waits,
 };
-use crate::{diagnosis::Thresholds, model::Nanos};
+use crate::{
+    diagnosis::Thresholds,
+    model::{Nanos, Session},
+};
 
 /// What the user chose before the screen comes up.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TopSettings {
     pub(super) columns: Vec<Column>,
     pub(super) sort: Sort,
     pub(super) tree: bool,
@@ -23,12 +27,12 @@ pub struct Settings {
     pub(super) alerts: bool,
     pub(super) palette: Palette,
     pub(super) ascii: bool,
-    pub(super) history: Limits,
+    pub(super) history: HistoryLimits,
     pub(super) thresholds: Thresholds,
     pub(super) rows: usize,
 }
 
-impl Default for Settings {
+impl Default for TopSettings {
     fn default() -> Self {
         Self {
             columns: Column::DEFAULT.to_vec(),
@@ -39,22 +43,28 @@ impl Default for Settings {
             alerts: false,
             palette: Palette::default(),
             ascii: false,
-            history: Limits { time: Nanos(15 * 60 * Nanos::SECOND.0), bytes: 48 << 20 },
+            history: HistoryLimits { time: Nanos(15 * 60 * Nanos::SECOND.0), bytes: 48 << 20 },
             thresholds: Thresholds::default(),
             rows: usize::MAX,
         }
     }
 }
 
-impl Settings {
-    /// Where only files are read: what they give comes first, unless something else was chosen.
-    pub(super) fn restricted(&self) -> Self {
+impl TopSettings {
+    /// What `session` measures comes first, unless something else was chosen.
+    pub(super) fn of_session(&self, session: &Session) -> Self {
         let mut settings = self.clone();
+        let is_restricted = session.restricted.is_some();
         if settings.columns == Column::DEFAULT {
-            settings.columns = Column::OF_FILES.to_vec();
+            match is_restricted {
+                true => settings.columns = Column::OF_FILES.to_vec(),
+                false if waits::are_measured(session) => {}
+                // It is wide, and would be `n/a` all over.
+                false => settings.columns.retain(|column| *column != Column::Behind),
+            }
         }
-        if settings.sort == Sort::default() {
-            settings.sort.by = By::Figure(Column::Load);
+        if is_restricted && settings.sort == Sort::default() {
+            settings.sort.by = By::Column(Column::Load);
         }
         settings
     }
@@ -63,7 +73,7 @@ impl Settings {
 /// Sorting by name, where flags and the configuration name a column.
 const NAME: &str = "name";
 
-impl Settings {
+impl TopSettings {
     /// Names of columns, as flags and the configuration take them, with what each says.
     pub fn column_names() -> impl Iterator<Item = (&'static str, &'static str)> {
         Column::all().map(|column| (column.key(), column.meaning()))
@@ -100,7 +110,7 @@ impl Settings {
     /// When there is no such column.
     pub fn set_sort(&mut self, name: &str) -> Result<(), String> {
         let (name, reversed) = name.strip_prefix('-').map_or((name, false), |name| (name, true));
-        let by = if name == NAME { By::Name } else { By::Figure(column(name)?) };
+        let by = if name == NAME { By::Name } else { By::Column(column(name)?) };
         self.sort = Sort { by, reversed };
         Ok(())
     }
@@ -120,18 +130,16 @@ impl Settings {
         Ok(())
     }
 
-    /// Starts with this view: `cgroups`, `cpus`, `listeners` or `alerts`.
+    /// Starts with this view.
     ///
     /// # Errors
     /// When there is no such view.
     pub fn set_view(&mut self, name: &str) -> Result<(), String> {
-        self.view = match name {
-            "cgroups" => View::Cgroups,
-            "cpus" => View::Cpus,
-            "listeners" => View::Listeners,
-            "alerts" => View::Alerts,
-            _ => return Err(format!("there is no view {name}; there are cgroups, cpus, listeners and alerts")),
-        };
+        let all = View::ALL.map(View::name);
+        self.view = View::ALL.into_iter().find(|view| view.name() == name).ok_or_else(|| {
+            let (last, others) = all.split_last().unwrap_or((&"", &[]));
+            format!("there is no view {name}; there are {} and {last}", others.join(", "))
+        })?;
         Ok(())
     }
 
@@ -184,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
-        let mut settings = Settings::default();
+        let mut settings = TopSettings::default();
         assert!(settings.set_columns(["cpu", "cost"]).unwrap_err().contains("there are switch-cost, mean-switch-cost"));
         assert_eq!(settings.set_columns(["cpu", "cpu"]).unwrap_err(), "the column cpu is named twice");
         assert!(settings.set_columns([]).is_err() && settings.set_view("disks").is_err());
@@ -192,7 +200,7 @@ mod tests {
         assert!(settings.set_filter("/(").is_err() && settings.set_sort("-nothing").is_err());
         assert_eq!(settings.columns, Column::DEFAULT, "as before");
         settings.set_sort("-runq-wait-p99").unwrap();
-        assert_eq!(settings.sort, Sort { by: By::Figure(Column::RunqWaitP99), reversed: true });
+        assert_eq!(settings.sort, Sort { by: By::Column(Column::RunqWaitP99), reversed: true });
         settings.set_sort("name").unwrap();
         assert_eq!(settings.sort.by, By::Name);
     }

@@ -8,7 +8,7 @@ use super::column::Column;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Name,
-    Figure(Column),
+    Column(Column),
 }
 
 impl By {
@@ -16,7 +16,7 @@ impl By {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",
-            Self::Figure(column) => column.name(),
+            Self::Column(column) => column.name(),
         }
     }
 }
@@ -31,7 +31,7 @@ pub(super) struct Sort {
 
 impl Default for Sort {
     fn default() -> Self {
-        Self { by: By::Figure(Column::SwitchCost), reversed: false }
+        Self { by: By::Column(Column::SwitchCost), reversed: false }
     }
 }
 
@@ -55,7 +55,7 @@ impl Sort {
     }
 
     fn step(self, columns: &[Column], by: usize) -> Self {
-        let all: Vec<By> = std::iter::once(By::Name).chain(columns.iter().copied().map(By::Figure)).collect();
+        let all: Vec<By> = std::iter::once(By::Name).chain(columns.iter().copied().map(By::Column)).collect();
         // A column that is not shown is before the first.
         let at = all.iter().position(|by| *by == self.by).unwrap_or(0);
         Self { by: all[(at + by) % all.len()], reversed: false }

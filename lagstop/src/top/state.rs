@@ -6,6 +6,7 @@ mod picker;
 mod prompt;
 mod scroll;
 mod table;
+mod waits;
 
 pub(super) use detail::Detail;
 pub(super) use list::List;
@@ -13,6 +14,7 @@ pub(super) use picker::Picker;
 pub(super) use prompt::Prompt;
 pub(super) use scroll::Scroll;
 pub(super) use table::Table;
+pub(super) use waits::Waits;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -20,7 +22,7 @@ use super::{
     frame::{ActiveAlert, Frame},
     keymap::{self, Command, Context, Key, Move, Step, View},
     rows::RowKey,
-    settings::Settings,
+    settings::TopSettings,
     timeline::TrendPoint,
 };
 use crate::{
@@ -84,6 +86,7 @@ pub(super) struct State {
     pub(super) cpus: Scroll,
     pub(super) listeners: List<(u32, SocketAddr)>,
     pub(super) alerts: List<(AlertSubject, AlertKind)>,
+    pub(super) waits: Waits,
     detail: Option<Detail>,
     /// Whether whoever reads limits and threads is gone.
     looks_ended: bool,
@@ -98,7 +101,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(session: Session, mode: Mode, settings: &Settings) -> Self {
+    pub(super) fn new(session: Session, mode: Mode, settings: &TopSettings) -> Self {
         Self {
             session,
             mode,
@@ -112,6 +115,7 @@ impl State {
             cpus: Scroll::default(),
             listeners: List::default(),
             alerts: List::default(),
+            waits: Waits::default(),
             detail: None,
             looks_ended: false,
             alerts_below: settings.alerts,
@@ -142,20 +146,29 @@ impl State {
         self.ended = intervals == 0;
     }
 
-    /// Shows `frame`.
     pub(super) fn show(&mut self, frame: Frame) {
         if self.mode == Mode::Replay {
             self.newest_end = self.newest_end.max(frame.end());
             self.ended = self.span.is_some_and(|(_, last)| frame.n == last);
             self.running &= !self.ended;
         }
-        self.table.arrange(&frame);
         if let Some(detail) = &mut self.detail {
             detail.see(&frame);
         }
         self.listeners.follow(super::listeners::sorted(&frame).into_iter().map(listener_key));
         self.alerts.follow(frame.alerts().iter().map(alert_key));
         self.frame = Some(frame);
+        self.arrange();
+    }
+
+    /// Brings the rows into order that the filter chooses.
+    fn arrange(&mut self) {
+        let Some(frame) = &self.frame else { return };
+        self.table.arrange(frame);
+        // On a dense host there are very many.
+        if self.view == View::Waits {
+            self.waits.arrange(&frame.interval, self.table.filter());
+        }
     }
 
     /// What was asked for cannot be shown.
@@ -266,12 +279,7 @@ impl State {
             Command::Open => self.open(),
             Command::Sideways(side) => self.table.sideways(side),
             Command::View(view) => self.turn_to(view),
-            Command::NextView => self.turn_to(match self.view {
-                View::Cgroups => View::Cpus,
-                View::Cpus => View::Listeners,
-                View::Listeners => View::Alerts,
-                View::Alerts => View::Cgroups,
-            }),
+            Command::NextView => self.turn_to(self.view.next()),
             Command::NextSort => self.table.sort_by(|sort, columns| sort.next(columns)),
             Command::PreviousSort => self.table.sort_by(|sort, columns| sort.previous(columns)),
             Command::Reverse => {
@@ -307,8 +315,8 @@ impl State {
             }
         }
         self.table.set_columns(self.picker.chosen());
-        if let Some(frame) = self.frame.as_ref().filter(|_| !matches!(command, Command::Move(_))) {
-            self.table.arrange(frame);
+        if !matches!(command, Command::Move(_)) {
+            self.arrange();
         }
         Action::Redraw
     }
@@ -321,9 +329,7 @@ impl State {
             return Action::Quit;
         }
         self.table.set_filter("");
-        if let Some(frame) = &self.frame {
-            self.table.arrange(frame);
-        }
+        self.arrange();
         Action::Redraw
     }
 
@@ -370,6 +376,7 @@ impl State {
             (None, None, View::Alerts) => {
                 self.alerts.go(to, frame.map(Frame::alerts).unwrap_or_default().iter().map(alert_key));
             }
+            (None, None, View::Waits) => self.waits.go(to),
         }
     }
 
@@ -394,6 +401,7 @@ impl State {
                 selected.map(|it| AlertSubject::Listener(it.netns, it.address))
             }
             View::Alerts => frame.alerts().get(self.alerts.scroll.selected).map(|active| active.alert.subject),
+            View::Waits => self.waits.selected().map(|wait| AlertSubject::Cgroup(wait.victim)),
         };
         match subject.map(|subject| (subject, frame.owner(subject))) {
             Some((_, Some(id))) => self.detail = Some(Detail::new(id, frame)),
@@ -421,9 +429,7 @@ impl State {
         if let Some(prompt) = &mut self.prompt {
             prompt.error = self.table.set_filter(prompt.text());
         }
-        if let Some(frame) = &self.frame {
-            self.table.arrange(frame);
-        }
+        self.arrange();
     }
 
     /// Learns how much room there is, and keeps what is selected in sight.
@@ -435,6 +441,7 @@ impl State {
             (None, View::Cpus) => self.cpus.fit_lines(seen, lines),
             (None, View::Listeners) => self.listeners.scroll.fit_rows(seen, lines),
             (None, View::Alerts) => self.alerts.scroll.fit_rows(seen, lines),
+            (None, View::Waits) => self.waits.fit(seen),
         }
         let (seen, lines) = room.overlay;
         match self.overlay {

@@ -8,11 +8,11 @@ use std::{path::Path, sync::Arc};
 
 use ratatui::{Terminal, backend::TestBackend};
 
-use super::{App, Key, Settings};
+use super::{App, Key, TopSettings};
 use crate::{
     model::{
-        Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, Idle, Interval, Lost, Nanos, Session,
-        Tasks, Totals,
+        Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Lost, Nanos,
+        OwnCost, Session, Tasks, Totals, WaitBehind,
     },
     recording::Reader,
 };
@@ -25,7 +25,7 @@ fn recording() -> Reader {
 }
 
 /// That recording at its last interval but one.
-fn replay(settings: &Settings) -> App {
+fn replay(settings: &TopSettings) -> App {
     let mut app = App::replay(recording(), settings).unwrap();
     for _ in 0..8 {
         app.on_key(Key::Char(']')).unwrap();
@@ -128,11 +128,8 @@ fn interval() -> Interval {
             totals,
             idle,
             cpus_online: 8,
-            busy_ns: Nanos(7_400_000_000),
-            idle_ns: Nanos(600_000_000),
-            steal_ns: None,
-            self_cpu_ns: Nanos(4_000_000),
-            self_probe_ns: Some(Nanos(9_000_000)),
+            times: HostTimes { busy_ns: Nanos(7_400_000_000), idle_ns: Nanos(600_000_000), steal_ns: None },
+            own_cost: OwnCost { self_cpu_ns: Nanos(4_000_000), self_probe_ns: Some(Nanos(9_000_000)) },
             lost: Lost { switches: 3, connections: 12, ..Lost::default() },
             ..Host::default()
         },
@@ -141,9 +138,42 @@ fn interval() -> Interval {
     }
 }
 
+/// The same, with what each wait was caused by.
+fn with_causes(mut interval: Interval) -> Interval {
+    let ids: Vec<CgroupId> = interval.cgroups.iter().map(|cgroup| cgroup.id).collect();
+    for (n, cgroup) in interval.cgroups.iter_mut().enumerate() {
+        let Totals { runq_wait_ns: Some(Nanos(wait)), .. } = cgroup.totals else { continue };
+        let part = |percent: u64| Some(Nanos(wait / 100 * percent));
+        let behind = if n == 1 { 40 } else { 74 };
+        let totals = &mut cgroup.totals;
+        (totals.wait_behind_ns, totals.wait_self_ns, totals.wait_kernel_ns) = (part(behind), part(10), part(5));
+        (totals.wait_idle_ns, totals.wait_throttled_ns) = (part(4), part(80 - behind));
+        (totals.wait_elsewhere_ns, totals.wait_unknown_ns) = (part(1), part(0));
+        let culprit = |nth: usize| ids[(n + nth) % ids.len()];
+        cgroup.waits_behind = [(3, 64), (1, 24), (2, 4)]
+            .map(|(nth, share)| WaitBehind { id: culprit(nth), wait_ns: Nanos(wait / 100 * behind / 100 * share) })
+            .to_vec();
+    }
+    interval
+}
+
+/// A live screen that shows `interval`, where causes of waits are measured.
+fn showing_causes(interval: Interval) -> App {
+    let blame = Hook {
+        name: "blame".to_owned(),
+        state: HookState::On,
+        way: Some("stints".to_owned()),
+        detail: "by a log of who ran on the CPU until when".to_owned(),
+        measures: "what each wait was caused by".to_owned(),
+    };
+    let mut app = App::live(&Session { hooks: vec![blame], ..session() }, &TopSettings::default());
+    app.on_interval(with_causes(interval)).unwrap();
+    app
+}
+
 /// A live screen that shows `interval`.
 fn showing(interval: Interval) -> App {
-    let mut app = App::live(&session(), &Settings::default());
+    let mut app = App::live(&session(), &TopSettings::default());
     app.on_interval(interval).unwrap();
     app
 }

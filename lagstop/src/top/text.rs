@@ -1,14 +1,15 @@
 //! What cgroups are called on the screen, and the time of day.
 
 use std::{
+    borrow::Cow,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
 
-use crate::model::{Cgroup, CgroupId, Nanos, Session};
-
-/// The end of the year 9999, since 1970.
-const LAST_MOMENT: Duration = Duration::from_secs(253_402_300_799);
+use crate::{
+    display::utc,
+    model::{Cgroup, CgroupId, Interval, Nanos, Session},
+};
 
 /// What `cgroup` is called on the screen; not yet harmless.
 pub(super) fn name(cgroup: &Cgroup) -> &str {
@@ -25,6 +26,12 @@ pub(super) fn called<'a>(id: CgroupId, name: &'a str, path: &'a str) -> &'a str 
     }
 }
 
+/// The same, of the cgroup `id`, which may be idle in `interval`.
+pub(super) fn name_of(id: CgroupId, interval: &Interval) -> Cow<'_, str> {
+    let cgroup = interval.cgroups.iter().find(|cgroup| cgroup.id == id);
+    cgroup.map_or_else(|| format!("cgroup {}", id.0).into(), |cgroup| name(cgroup).into())
+}
+
 /// [`name`], without a copy where there is one already.
 pub(super) fn shared_name(cgroup: &Cgroup) -> Arc<str> {
     match name(cgroup) {
@@ -38,7 +45,6 @@ pub(super) fn shared_name(cgroup: &Cgroup) -> Arc<str> {
 pub(super) fn clock_time(session: &Session, at: Nanos) -> Option<String> {
     let started = humantime::parse_rfc3339_weak(&session.started_at).ok()?;
     let moment = started.checked_add(Duration::from_nanos(at.0))?;
-    // A time that four digits cannot write is of no recording made here.
-    let text = humantime::format_rfc3339_seconds(moment.min(UNIX_EPOCH + LAST_MOMENT)).to_string();
-    text.get(11..).map(str::to_owned)
+    let seconds = moment.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    utc(seconds).get(11..).map(str::to_owned)
 }

@@ -28,7 +28,6 @@ impl Palette {
     }
 }
 
-/// The styles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theme {
     palette: Palette,

@@ -14,7 +14,7 @@ use std::{collections::HashMap, io, sync::Arc};
 use labels::Label;
 pub(super) use pack::TrendPoint;
 use pack::Unpacked;
-pub(super) use ring::Limits;
+pub(super) use ring::HistoryLimits;
 use ring::Ring;
 
 use super::{frame::Frame, text, watch::Watch};
@@ -34,7 +34,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn new(session: &Session, thresholds: &Thresholds, limits: Limits) -> Self {
+    pub(super) fn new(session: &Session, thresholds: &Thresholds, limits: HistoryLimits) -> Self {
         Self {
             session: session.clone(),
             thresholds: thresholds.clone(),

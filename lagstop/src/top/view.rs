@@ -10,6 +10,7 @@ mod host;
 mod listeners;
 mod overlay;
 mod table;
+mod waits;
 
 use ratatui::{
     Frame,
@@ -79,6 +80,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         (None, View::Cpus) => (cpus::rows(body), cpus.as_ref().map_or(0, cpus::Content::len)),
         (None, View::Listeners) => (listeners::rows(body), listeners::len(state)),
         (None, View::Alerts) => (body.height.into(), alerts::len(state)),
+        (None, View::Waits) => (waits::rows(body), 0),
     };
     state.fit(Room { view, overlay: over.as_ref().map_or((0, 0), |over| (over.in_sight(), over.len())) });
 
@@ -96,6 +98,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         }
         (Some(now), None, View::Listeners) => listeners::draw(frame, body, state, now, theme),
         (Some(now), None, View::Alerts) => alerts::draw_all(frame, body, state, now, theme),
+        (Some(now), None, View::Waits) => waits::draw(frame, body, state, now, theme),
     }
     if alerts_height > 0 {
         alerts::draw(frame, pane, state, theme);
@@ -177,6 +180,7 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
         (None, View::Cpus) => " CPUs ".to_owned(),
         (None, View::Listeners) => listeners::title(state),
         (None, View::Alerts) => alerts::title(state),
+        (None, View::Waits) => waits::title(state),
     };
     frame.render_widget(rule_line(&title, area.width, theme), area);
 }

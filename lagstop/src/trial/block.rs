@@ -1,13 +1,17 @@
 //! What happened in a block: a time without or with the policy.
 
-use std::{ops::Range, time::Instant};
+use std::{collections::HashSet, ops::Range, time::Instant};
 
 use super::{Group, Sides, in_progress::Both};
-use crate::{diagnosis::Sample, model::Interval, stats::student};
+use crate::{
+    diagnosis::Sample,
+    model::{Cgroup, CgroupId, Interval},
+    stats::student,
+};
 
 /// CPU time and run-queue waits, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Side {
+pub(super) struct SideTimes {
     pub cpu: f64,
     pub wait: f64,
 }
@@ -18,10 +22,12 @@ pub(super) struct Slice {
     pub times: Range<Instant>,
     /// How long, in seconds.
     pub duration: f64,
-    pub light: Side,
-    pub heavy: Side,
+    pub light: SideTimes,
+    pub heavy: SideTimes,
     /// All that is neither.
-    pub others: Side,
+    pub others: SideTimes,
+    /// How long light ones waited behind heavy ones, in seconds. `None` where causes were not measured.
+    pub behind_heavy: Option<f64>,
     pub host: Sample,
     /// Waits were not measured in all of it.
     pub is_unmeasured: bool,
@@ -36,18 +42,25 @@ impl Slice {
         let mut slice = Self {
             times,
             duration: interval.duration_ns.seconds(),
-            light: Side::default(),
-            heavy: Side::default(),
-            others: Side::default(),
+            light: SideTimes::default(),
+            heavy: SideTimes::default(),
+            others: SideTimes::default(),
+            behind_heavy: Some(0.0),
             host: Sample::from(&interval.host),
             is_unmeasured: false,
             moved: None,
         };
+        let holds = |groups: &[Group], cgroup: &Cgroup| groups.iter().any(|group| group.holds(&cgroup.path));
+        let heavy: HashSet<CgroupId> =
+            interval.cgroups.iter().filter(|cgroup| holds(&sides.heavy, cgroup)).map(|cgroup| cgroup.id).collect();
         for cgroup in &interval.cgroups {
-            let holds = |groups: &[Group]| groups.iter().any(|group| group.holds(&cgroup.path));
-            let side = if holds(&sides.light) {
+            let side = if holds(&sides.light, cgroup) {
+                let culprits = cgroup.waits_behind.iter().filter(|one| heavy.contains(&one.id));
+                let behind = culprits.map(|one| one.wait_ns.seconds()).sum::<f64>();
+                let is_known = cgroup.totals.wait_behind_ns.is_some();
+                slice.behind_heavy = slice.behind_heavy.filter(|_| is_known).map(|sum| sum + behind);
                 &mut slice.light
-            } else if holds(&sides.heavy) {
+            } else if heavy.contains(&cgroup.id) {
                 &mut slice.heavy
             } else {
                 &mut slice.others
@@ -76,11 +89,14 @@ impl Slice {
 
     /// Both together. `other` came later.
     fn with(mut self, other: &Self) -> Self {
-        let add = |one: &mut Side, other: Side| *one = Side { cpu: one.cpu + other.cpu, wait: one.wait + other.wait };
+        let add = |one: &mut SideTimes, other: SideTimes| {
+            *one = SideTimes { cpu: one.cpu + other.cpu, wait: one.wait + other.wait }
+        };
         add(&mut self.light, other.light);
         add(&mut self.heavy, other.heavy);
         add(&mut self.others, other.others);
         self.times.end = other.times.end;
+        self.behind_heavy = self.behind_heavy.zip(other.behind_heavy).map(|(one, other)| one + other);
         self.duration += other.duration;
         self.host = Sample::sum(&[self.host, other.host]);
         self.is_unmeasured |= other.is_unmeasured;
@@ -149,16 +165,17 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{Cgroup, CgroupId, Nanos, Totals};
+    use crate::model::{Nanos, Totals, fixture};
 
     /// A second in which the light ones waited so long.
     pub(crate) fn second(began: Instant, n: u64, wait: f64) -> Slice {
         Slice {
             times: began + Duration::from_secs(n)..began + Duration::from_secs(n + 1),
             duration: 1.0,
-            light: Side { cpu: 0.1, wait },
-            heavy: Side::default(),
-            others: Side::default(),
+            light: SideTimes { cpu: 0.1, wait },
+            heavy: SideTimes::default(),
+            others: SideTimes::default(),
+            behind_heavy: None,
             host: Sample::default(),
             is_unmeasured: false,
             moved: Some([0.0; 2]),
@@ -216,14 +233,18 @@ pub(super) mod tests {
         // Of the heavy ones' wait, half was spent before; and light ones have waited for half a second that is not booked.
         let until = |at| Some(if at == began { [0.0, 2.0] } else { [0.5, 0.0] });
         let first = Slice::new(times(0), &interval, &sides).spent(until);
-        assert_eq!((first.light, first.heavy), (Side { cpu: 1.0, wait: 2.5 }, Side { cpu: 3.0, wait: 2.0 }));
+        assert_eq!((first.light, first.heavy), (SideTimes { cpu: 1.0, wait: 2.5 }, SideTimes { cpu: 3.0, wait: 2.0 }));
         assert_eq!((first.host.wait_ns, first.moved, first.is_unmeasured), (Some(13.5e9), Some([0.5, -2.0]), false));
         let booked = Slice::new(times(1), &interval, &sides).spent(|at| (at > times(1).start).then_some([1.0; 2]));
         assert_eq!((booked.light.wait, booked.heavy.wait, booked.moved), (2.0, 4.0, None));
         let sum = first.with(&booked);
         assert_eq!((sum.times.clone(), sum.duration, sum.moved), (began..times(1).end, 2.0, None));
-        assert_eq!((sum.light, sum.heavy), (Side { cpu: 2.0, wait: 4.5 }, Side { cpu: 6.0, wait: 6.0 }));
-        assert_eq!(sum.others, Side { cpu: 18.0, wait: 18.0 });
+        assert_eq!((sum.light, sum.heavy), (SideTimes { cpu: 2.0, wait: 4.5 }, SideTimes { cpu: 6.0, wait: 6.0 }));
+        assert_eq!(sum.others, SideTimes { cpu: 18.0, wait: 18.0 });
+        assert_eq!(sum.behind_heavy, None, "causes were not measured");
+        fixture::blame(&mut interval.cgroups[0], &[(2, 0.5), (3, 0.25)], 0.25, 0.0);
+        let blamed = Slice::new(times(2), &interval, &sides);
+        assert_eq!((blamed.behind_heavy, blamed.clone().with(&blamed).behind_heavy), (Some(1.0), Some(2.0)));
         interval.cgroups = vec![cgroup(2, 1, None)];
         assert!(sum.with(&Slice::new(times(2), &interval, &sides)).is_unmeasured);
     }

@@ -1,7 +1,7 @@
 //! Files of a cgroup, read and written without following a link.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io::{self, Read, Write},
     os::fd::OwnedFd,
     path::Path,
@@ -12,54 +12,27 @@ use rustix::{
     io::Errno,
 };
 
-use super::{Attr, Change};
-use crate::display::plain;
-
+/// The files that a trial may write, and nothing else: what a journal names otherwise is not undone.
+pub(super) const FILES: [&str; 5] = [WEIGHT, SHARES, IDLE, BUDGET, LATENCY_AWARENESS];
+/// What a cgroup of version 2 is entitled to.
+pub(super) const WEIGHT: &str = "cpu.weight";
+/// The same in version 1.
+pub(super) const SHARES: &str = "cpu.shares";
+/// The switch of a kernel with CFS-LAGS.
+pub(super) const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 /// Whether a cgroup is idle: its weight is lost while it is, and cannot be written (`sched_group_set_idle`, kernel/sched/fair.c).
 pub(super) const IDLE: &str = "cpu.idle";
 /// What real-time threads of a cgroup may run in a period, where those are grouped (`CONFIG_RT_GROUP_SCHED`).
 pub(super) const BUDGET: &str = "cpu.rt_runtime_us";
-/// What a trial may have changed. A journal that names anything else is not believed.
-const NAMES: [&str; 5] = ["cpu.weight", "cpu.shares", IDLE, BUDGET, "cpu.latency_awareness"];
 /// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC`, include/uapi/linux/magic.h.
 const CGROUP_FILE_SYSTEMS: [u32; 2] = [0x27_e0eb, 0x6367_7270];
 
 /// The weight that the kernel gives a cgroup that stops being idle, `None` where `file` is no weight.
 pub(super) fn usual_weight(file: &str) -> Option<&'static str> {
     match file {
-        "cpu.weight" => Some("100"),
-        "cpu.shares" => Some("1024"),
+        WEIGHT => Some("100"),
+        SHARES => Some("1024"),
         _ => None,
-    }
-}
-
-/// Is what a journal says something that a trial can have changed? It is undone by root: nothing else is to be written to.
-///
-/// # Errors
-/// Why it is not believed.
-pub(super) fn believe(change: &Change) -> Result<(), String> {
-    let (directory, inode, file, says) = match change {
-        Change::Thread { before, .. } if before.policy == Attr::OTHER => return Ok(()),
-        Change::Thread { .. } => return Err("a trial never changes a thread that was real-time before".to_owned()),
-        Change::File { directory, inode, file, before, .. } => (directory, *inode, file, before),
-    };
-    if !NAMES.contains(&file.as_str()) {
-        return Err("a trial never changes a file of that name".to_owned());
-    }
-    if !says.chars().all(|one| one.is_ascii_digit() || one == '-') {
-        return Err("its original value is not a number".to_owned());
-    }
-    match fs::canonicalize(directory) {
-        Ok(real) if real == *directory => {}
-        Ok(_) => return Err("its path contains a symbolic link".to_owned()),
-        // What is gone is nothing to undo.
-        Err(error) if is_gone(&error) => return Ok(()),
-        Err(error) => return Err(plain(&error)),
-    }
-    match Directory::open(directory, inode).and_then(|open| open.map(|open| open.is_of_cgroups()).transpose()) {
-        Ok(None | Some(true)) => Ok(()),
-        Ok(Some(false)) => Err("it is not in a cgroup file system".to_owned()),
-        Err(error) => Err(plain(&error)),
     }
 }
 
@@ -79,7 +52,7 @@ impl Directory {
     }
 
     /// Is it in a cgroup file system?
-    fn is_of_cgroups(&self) -> io::Result<bool> {
+    pub(super) fn is_of_cgroups(&self) -> io::Result<bool> {
         Ok(CGROUP_FILE_SYSTEMS.contains(&(fstatfs(&self.0)?.f_type as u32)))
     }
 
@@ -121,34 +94,12 @@ pub(super) fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, symlink};
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, symlink},
+    };
 
     use super::*;
-
-    #[test]
-    fn only_what_a_trial_changes_is_believed() {
-        let home = tempfile::tempdir().unwrap();
-        let real = home.path().canonicalize().unwrap();
-        fs::write(real.join("cpu.weight"), "200").unwrap();
-        fs::write(real.join("passwd"), "root").unwrap();
-        symlink(&real, real.join("link")).unwrap();
-        let why = |directory: &Path, file: &str, before: &str| {
-            let inode = fs::metadata(&real).unwrap().ino();
-            let (directory, file) = (directory.to_owned(), file.to_owned());
-            believe(&Change::File { directory, inode, file, before: before.to_owned(), after: "200".to_owned() })
-        };
-        assert_eq!(why(&real, "cpu.weight", "100").unwrap_err(), "it is not in a cgroup file system");
-        assert!(why(&real, "passwd", "100").unwrap_err().contains("name"));
-        assert!(why(&real, "../passwd", "100").unwrap_err().contains("name"));
-        assert!(why(&real, "cpu.weight", "x; reboot").unwrap_err().contains("not a number"));
-        assert!(why(&real.join("link"), "cpu.weight", "100").unwrap_err().contains("link"));
-        assert_eq!(why(&real.join("gone"), "cpu.weight", "100"), Ok(()), "nothing to undo");
-        let thread = |policy| {
-            let before = Attr { policy, ..Attr::default() };
-            believe(&Change::Thread { tid: 1, started: 1, before, after: before })
-        };
-        assert!(thread(Attr::OTHER).is_ok() && thread(Attr::FIFO).is_err());
-    }
 
     #[test]
     fn no_link_is_followed() {

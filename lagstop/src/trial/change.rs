@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Attr,
-    cgroup_file::{Directory, gone_is_fine, is_gone},
+    cgroup_file::{Directory, FILES, gone_is_fine, is_gone},
 };
 use crate::host::{Hierarchy, started, tids_inside};
 
@@ -33,7 +33,6 @@ pub enum Change {
     },
     /// A thread is scheduled otherwise.
     Thread {
-        /// Its number.
         tid: u32,
         /// When it started: the number is used again.
         started: u64,
@@ -45,15 +44,17 @@ pub enum Change {
 }
 
 impl Change {
-    /// A file of a cgroup is to say `after`. `None` where it has no such file.
+    /// One of `FILES` of a cgroup is to say `after`. `None` where it has no such file, and of any other, which could not be
+    /// undone.
     pub fn file(directory: &Path, file: &str, after: impl ToString) -> Option<Self> {
+        FILES.contains(&file).then_some(())?;
         let before = fs::read_to_string(directory.join(file)).ok()?.trim().to_owned();
         let (file, after) = (file.to_owned(), after.to_string());
         Some(Self::File { directory: directory.to_owned(), inode: inode(directory).ok()?, file, before, after })
     }
 
-    /// All threads in a cgroup and inside of it are to be scheduled as `change` says of what they are now; `None` of one leaves it alone. What
-    /// they make is scheduled as usual, a nice value below 0 included.
+    /// All threads in a cgroup and inside of it are to be scheduled as `change` says of what they are now; `None` of one leaves
+    /// it alone. What they make is scheduled as usual, a nice value below 0 included.
     pub fn threads(hierarchy: &Hierarchy, directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
         let thread = |tid: u32| {
             let (started, mut before) = (started(tid)?, Attr::of(tid).ok()?);
@@ -194,6 +195,8 @@ mod tests {
         assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"));
         assert_eq!((change.make().unwrap(), says().as_str()), (Made::Yes, "250"), "it says it already");
         assert_eq!(Change::file(home.path(), "cpu.idle", 1), None, "no such file");
+        fs::write(home.path().join("cpu.max"), "max").unwrap();
+        assert_eq!(Change::file(home.path(), "cpu.max", "1000"), None, "a journal that names it is not believed");
         let shown = change.to_string();
         assert!(shown.ends_with("cpu.weight: 250 instead of 100"), "{shown}");
     }

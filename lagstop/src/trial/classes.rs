@@ -6,12 +6,11 @@ use globset::GlobSet;
 
 use super::own::Own;
 use crate::{
-    diagnosis::{self, CandidateClass, Finding, Observations, Subject},
+    diagnosis::{self, CandidateClass, CompetitorsError, Finding, Observations, Subject},
     host::Hierarchy,
     model::CgroupId,
 };
 
-/// A cgroup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     pub id: CgroupId,
@@ -68,7 +67,11 @@ impl Sides {
     ///
     /// # Errors
     /// Why no change can reach the one side without the other.
-    pub fn named(observations: &Observations, light: &GlobSet, hierarchy: &Hierarchy) -> Result<Self, String> {
+    pub fn named(
+        observations: &Observations,
+        light: &GlobSet,
+        hierarchy: &Hierarchy,
+    ) -> Result<Self, CompetitorsError> {
         let competitors = observations.competitors(|path| light.is_match(path))?;
         let own = Own::find(hierarchy);
         let groups = |paths: &[Arc<str>]| {
@@ -92,7 +95,6 @@ impl Sides {
         Self { light: present(&self.light), heavy: present(&self.heavy) }
     }
 
-    /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Group> {
         self.light.iter().chain(&self.heavy)
     }

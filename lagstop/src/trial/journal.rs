@@ -15,7 +15,11 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Change, Made, Policy, Restored, cgroup_file::believe, undo::undo};
+use super::{
+    Change, Made, Policy, Restored,
+    journal_checks::{Disbelief, believe},
+    undo::undo,
+};
 use crate::{
     display::plain,
     host::{Identity, started},
@@ -49,19 +53,34 @@ pub enum JournalError {
          root did not create",
         path.display()
     )]
-    NotBelieved {
-        /// Where it is.
-        path: PathBuf,
-        why: String,
-    },
+    NotBelieved { path: PathBuf, why: Distrust },
     /// It cannot be read or written.
     #[error("the journal {} cannot be read or written: {}{}", path.display(), plain(source), as_root(source))]
     File {
-        /// Where it is.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
+}
+
+/// Why somebody else may have written a journal.
+#[derive(Debug, Error)]
+pub enum Distrust {
+    #[error("it is a symbolic link")]
+    Link,
+    #[error("it is a directory")]
+    Directory,
+    #[error("{what} belongs to user {owner}, not to user {own}")]
+    Owner {
+        /// It, or its directory.
+        what: &'static str,
+        owner: u32,
+        own: u32,
+    },
+    #[error("group or others may write to {0}")]
+    Writable(&'static str),
+    #[error("it is not a regular file")]
+    NoFile,
 }
 
 /// What to do about an error.
@@ -183,11 +202,11 @@ impl Journal {
 
     /// That of a trial that is gone, and what is in it.
     fn lock(path: &Path) -> Result<(File, Vec<u8>), JournalError> {
-        let not_believed = |why: &str| JournalError::NotBelieved { path: path.to_owned(), why: why.to_owned() };
+        let not_believed = |why| JournalError::NotBelieved { path: path.to_owned(), why };
         let cannot = |source: io::Error| match source.raw_os_error() {
             Some(libc::ENOENT) => JournalError::Nothing(path.to_owned()),
-            Some(libc::ELOOP) => not_believed("it is a symbolic link"),
-            Some(libc::EISDIR) => not_believed("it is a directory"),
+            Some(libc::ELOOP) => not_believed(Distrust::Link),
+            Some(libc::EISDIR) => not_believed(Distrust::Directory),
             _ => JournalError::File { path: path.to_owned(), source },
         };
         let mut options = File::options();
@@ -230,7 +249,6 @@ impl Journal {
         if is_old { 0 } else { said.changes.iter().filter(|(_, change)| believe(change).is_ok()).count() }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -290,7 +308,7 @@ impl Journal {
 
     fn restore_what(
         path: &Path,
-        believe: &dyn Fn(&Change) -> Result<(), String>,
+        believe: &dyn Fn(&Change) -> Result<(), Disbelief>,
         forget: bool,
     ) -> Result<Restored, JournalError> {
         let (mut file, text) = Self::lock(path)?;
@@ -341,11 +359,11 @@ fn believe_owner(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> 
     let what = if found.is_dir() { "its directory" } else { "it" };
     let own = rustix::process::geteuid().as_raw();
     let why = if found.uid() != own {
-        format!("{what} belongs to user {}, not to user {own}", found.uid())
+        Distrust::Owner { what, owner: found.uid(), own }
     } else if found.mode() & 0o022 != 0 {
-        format!("group or others may write to {what}")
+        Distrust::Writable(what)
     } else if !found.is_dir() && !found.is_file() {
-        "it is not a regular file".to_owned()
+        Distrust::NoFile
     } else {
         return Ok(());
     };
@@ -485,7 +503,7 @@ mod tests {
         journal.file.write_all(b"{\"kind\":\"fi").unwrap();
         drop(journal);
         let before = fs::read_to_string(&path).unwrap();
-        let no_b = |change: &Change| if change.what().contains("/b/") { Err("a test".to_owned()) } else { Ok(()) };
+        let no_b = |change: &Change| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
         let restored = Journal::restore_what(&path, &no_b, false).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
         let whole = &before[..=before.rfind('\n').unwrap()];
@@ -594,7 +612,7 @@ mod tests {
         }
         assert!(matches!(Journal::forget(&path), Err(JournalError::Running(_))));
         drop(journal);
-        let no_b = |change: &Change| if change.what().contains("/b/") { Err("a test".to_owned()) } else { Ok(()) };
+        let no_b = |change: &Change| if change.what().contains("/b/") { Err(Disbelief::Name) } else { Ok(()) };
         let restored = Journal::restore_what(&path, &no_b, true).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
         assert!(!path.exists() && weight(&home, "a") == "100" && weight(&home, "b") == "200");

@@ -5,19 +5,19 @@ use serde::Serialize;
 
 use super::{
     Policy, Prediction,
-    block::{Block, Side, Slice},
+    block::{Block, SideTimes, Slice},
     effect::{CONFIDENCE, Effect},
 };
 use crate::{diff::discoveries, units::Unit};
 
-impl Outcome {
+impl TrialOutcome {
     /// The version of this form.
     pub const SCHEMA: &'static str = "lagstop.trial/1";
 }
 
 /// What came of a trial.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Outcome {
+pub struct TrialOutcome {
     /// Version of this form.
     pub schema: &'static str,
     /// What was tried. `None`: nothing, to see what chance does.
@@ -39,7 +39,7 @@ pub struct Outcome {
     /// How far the looks at waiting threads were apart, in seconds. `None`: waits are booked where they ended.
     pub looked_every_seconds: Option<f64>,
     /// What changed.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<TriedFigure>,
     /// Why it ended before its time. `None`: it did not.
     pub ended: Option<String>,
     /// Changes that were undone.
@@ -76,7 +76,7 @@ impl TimeOfBlock {
 
 /// What became of one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct Figure {
+pub struct TriedFigure {
     /// Its name, for programs.
     pub name: &'static str,
     /// Its name, for people.
@@ -113,7 +113,7 @@ pub struct Figure {
     pub why_not: Option<String>,
 }
 
-impl Figure {
+impl TriedFigure {
     /// Is the measured change inside of the predicted interval?
     pub const fn is_inside(&self) -> Option<bool> {
         self.inside
@@ -130,8 +130,11 @@ struct Kind {
     of: fn(&Slice) -> Option<f64>,
 }
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
+    of_waits("light_behind_heavy", "light: tasks waiting behind heavy", Unit::Tasks, |slice| {
+        Some(slice.behind_heavy? / slice.duration)
+    }),
     of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
     of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| slice.heavy.time_for_work()),
     of_waits("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
@@ -156,7 +159,7 @@ const fn of_others(name: &'static str, label: &'static str, unit: Unit, of: fn(&
     Kind { name, label, unit, is_of_waits: false, of }
 }
 
-impl Side {
+impl SideTimes {
     /// From wanting to run until it has run, for a second's work.
     fn time_for_work(self) -> Option<f64> {
         (self.cpu > 0.0).then(|| (self.cpu + self.wait.max(0.0)) / self.cpu)
@@ -165,14 +168,14 @@ impl Side {
 
 impl Slice {
     /// Tasks that waited, on average. What was moved is an estimate, and nothing is less than nobody.
-    fn waiting(&self, side: Side) -> f64 {
+    fn waiting(&self, side: SideTimes) -> f64 {
         (side.wait / self.duration).max(0.0)
     }
 }
 
 /// What changed: `blocks` are without, with, without, and so on.
-pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect();
+pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<TriedFigure> {
+    let mut figures: Vec<TriedFigure> = KINDS.iter().map(|kind| figure(kind, blocks, predicted)).collect();
     let ps: Vec<f64> = figures.iter().filter_map(|figure| figure.p).collect();
     let of = ps.len();
     let largest = discoveries::largest(ps, of, CONFIDENCE);
@@ -182,7 +185,7 @@ pub(super) fn figures(blocks: &[Block], predicted: &Prediction) -> Vec<Figure> {
     figures
 }
 
-fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> Figure {
+fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure {
     let value = |block: &Block| {
         let is_known = |slice: &Slice| !(kind.is_of_waits && slice.is_unmeasured);
         block.value(|slice| is_known(slice).then(|| (kind.of)(slice)).flatten())
@@ -200,9 +203,9 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> Figure {
         Err(why) => Some(why),
         Ok(_) => interval.is_none().then_some("one block has no spread to tell chance by"),
     };
-    let predicted_why_not = predicted.why_not(kind.name).map(str::to_owned);
+    let predicted_why_not = predicted.why_not(kind.name).map(|why| why.to_string());
     let predicted = predicted.change(kind.name);
-    Figure {
+    TriedFigure {
         name: kind.name,
         label: kind.label,
         unit: kind.unit,
@@ -234,7 +237,7 @@ mod tests {
         Block { sum: Some(second(Instant::now(), 0, wait)), is_steady: Some(true) }
     }
 
-    fn of(name: &str, blocks: &[Block]) -> Figure {
+    fn of(name: &str, blocks: &[Block]) -> TriedFigure {
         figures(blocks, &Prediction::default()).into_iter().find(|figure| figure.name == name).unwrap()
     }
 
@@ -304,8 +307,8 @@ mod tests {
                     let mut next = wander.iter_mut().map(Wandering::next);
                     let mut next = || next.next().unwrap();
                     let slice = Slice {
-                        light: Side { cpu: next(), wait: next() },
-                        heavy: Side { cpu: next(), wait: next() },
+                        light: SideTimes { cpu: next(), wait: next() },
+                        heavy: SideTimes { cpu: next(), wait: next() },
                         host: Sample {
                             capacity_ns: 1e9,
                             busy_ns: next() * 1e8,

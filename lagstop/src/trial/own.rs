@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::cgroup_file::{SHARES, WEIGHT};
 use crate::{host::Hierarchy, model::CgroupId};
 
 /// The cgroup that this process is in.
@@ -33,7 +34,7 @@ impl Own {
         let Some(directory) = directory else { return Self::default() };
         let id = |directory: &Path| directory.metadata().ok().map(|found| CgroupId(found.ino()));
         let up = || directory.ancestors().take_while(|above| above.starts_with(&hierarchy.mount));
-        let has_group = |above: &&Path| ["cpu.weight", "cpu.shares"].iter().any(|file| above.join(file).exists());
+        let has_group = |above: &&Path| [WEIGHT, SHARES].iter().any(|file| above.join(file).exists());
         Self { all: up().filter_map(id).collect(), group: up().find(has_group).and_then(id) }
     }
 

@@ -6,36 +6,44 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use thiserror::Error;
+
 use crate::display::plain;
 
+const OWN_PIDS: &str = "/proc/self/ns/pid";
 /// `PROC_PID_INIT_INO`, include/linux/proc_ns.h: the host's PID namespace.
 const HOSTS_PIDS: &str = "pid:[4026531836]";
 /// What process 1 sees. It is the host's where the PID namespace is.
 const HOSTS_ROOT: &str = "/proc/1/root";
 
 /// Where this process runs, as far as it matters to who puts things back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Place {
     /// Is it in the host's PID namespace? When the first process of another one ends, all in it are killed.
-    pids: Result<bool, String>,
+    pids: Result<bool, Unseen>,
     /// Is the directory of the journal the host's? What is in a container's own is gone with it.
-    journals: Result<bool, String>,
+    journals: Result<bool, Unseen>,
     /// That directory, or the nearest above it that is there.
     directory: PathBuf,
+}
+
+/// What may not be looked at.
+#[derive(Debug, Error)]
+#[error("{path}: {}", plain(source))]
+struct Unseen {
+    path: &'static str,
+    source: io::Error,
 }
 
 impl Place {
     /// Looks around; the journal would be at `journal`.
     pub fn look(journal: &Path) -> Self {
-        let pids = fs::read_link("/proc/self/ns/pid").map(|namespace| namespace == Path::new(HOSTS_PIDS));
+        let unseen = |path| move |source| Unseen { path, source };
+        let pids = fs::read_link(OWN_PIDS).map(|namespace| namespace == Path::new(HOSTS_PIDS));
         let directory = journal.ancestors().skip(1).find_map(|above| above.canonicalize().ok());
         let directory = directory.unwrap_or_else(|| PathBuf::from("/"));
         let journals = is_same(&directory, Path::new(HOSTS_ROOT));
-        Self {
-            pids: pids.map_err(|error| format!("/proc/self/ns/pid: {}", plain(&error))),
-            journals: journals.map_err(|error| format!("{HOSTS_ROOT}: {}", plain(&error))),
-            directory,
-        }
+        Self { pids: pids.map_err(unseen(OWN_PIDS)), journals: journals.map_err(unseen(HOSTS_ROOT)), directory }
     }
 
     /// A container, for tests.
@@ -92,22 +100,19 @@ mod tests {
 
     #[test]
     fn outside_of_the_hosts_processes_or_files_nothing_is_changed() {
-        let place = |pids: Result<bool, &str>, journals: Result<bool, &str>| Place {
-            pids: pids.map_err(str::to_owned),
-            journals: journals.map_err(str::to_owned),
-            directory: "/run".into(),
-        };
+        let place = |pids, journals| Place { pids, journals, directory: "/run".into() };
+        let unseen = || Err(Unseen { path: "/proc", source: io::Error::from_raw_os_error(libc::EACCES) });
         assert_eq!(place(Ok(true), Ok(true)).refusal(), None);
         for (refused, why) in [
             (place(Ok(false), Ok(true)), "not the host's PID namespace"),
-            (place(Err("no proc"), Ok(true)), "no proc"),
+            (place(unseen(), Ok(true)), "(/proc: Permission denied)"),
             (place(Ok(true), Ok(false)), "/run is not the host's"),
         ] {
             let refusal = refused.refusal().unwrap();
             assert!([why, "--force", "not guaranteed"].iter().all(|said| refusal.contains(said)), "{refusal}");
         }
         // As where process 1 may not be looked at.
-        let unknown = place(Ok(true), Err("Permission denied"));
+        let unknown = place(Ok(true), unseen());
         assert_eq!((unknown.refusal(), place(Ok(true), Ok(true)).doubt()), (None, None));
         assert!(unknown.doubt().unwrap().contains("Permission denied"));
     }

@@ -12,7 +12,7 @@ use std::{
 
 use super::{
     Prediction,
-    block::{Block, Side, Slice},
+    block::{Block, SideTimes, Slice},
     outcome::figures,
 };
 use crate::diagnosis::Sample;
@@ -28,7 +28,7 @@ const LIGHT: [&[usize]; 4] = [&[0], &[0, 1], &[1, 2], &[3]];
 struct Row {
     duration: f64,
     host: Sample,
-    cgroups: [Side; 4],
+    cgroups: [SideTimes; 4],
 }
 
 fn recordings() -> Vec<(String, Vec<Row>)> {
@@ -47,7 +47,7 @@ fn recordings() -> Vec<(String, Vec<Row>)> {
 fn row(line: &str) -> Row {
     let values: Vec<f64> = line.split(',').map(|value| value.parse::<f64>().unwrap() * 1e3).collect();
     let [duration, capacity_ns, busy_ns, wait, switches, cost, cgroups @ ..] = &*values else { panic!("{line}") };
-    let side = |number: usize| Side { cpu: cgroups[2 * number] / 1e9, wait: cgroups[2 * number + 1] / 1e9 };
+    let side = |number: usize| SideTimes { cpu: cgroups[2 * number] / 1e9, wait: cgroups[2 * number + 1] / 1e9 };
     Row {
         duration: duration / 1e9,
         host: Sample {
@@ -68,14 +68,15 @@ impl Row {
             let members = (0..self.cgroups.len()).filter(|number| light.contains(number) == is_light);
             members
                 .map(|number| self.cgroups[number])
-                .fold(Side::default(), |sum, it| Side { cpu: sum.cpu + it.cpu, wait: sum.wait + it.wait })
+                .fold(SideTimes::default(), |sum, it| SideTimes { cpu: sum.cpu + it.cpu, wait: sum.wait + it.wait })
         };
         Slice {
             times: from..from + Duration::from_secs_f64(self.duration),
             duration: self.duration,
             light: side(true),
             heavy: side(false),
-            others: Side::default(),
+            others: SideTimes::default(),
+            behind_heavy: None,
             host: self.host,
             is_unmeasured: false,
             moved: Some([0.0; 2]),

@@ -1,6 +1,7 @@
 //! What can be tried.
 
 mod dynamic;
+mod error;
 mod static_priority;
 
 use std::fmt;
@@ -10,8 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use dynamic::Dynamic;
+pub use error::PolicyError;
 
-use super::{Attr, Change, Group, Sides};
+use super::{
+    Attr, Change, Group, Sides,
+    cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
+};
 use crate::{
     diagnosis::weight_factor,
     host::{Hierarchy, Version},
@@ -46,6 +51,9 @@ pub struct Kernel {
     has_throttle: bool,
 }
 
+/// The real-time throttle; -1 turns it off. From Linux 6.12 on it is there only with `CONFIG_RT_GROUP_SCHED` (kernel/sched/rt.c;
+/// commit 5f6bd380c7bd, "sched/rt: Remove default bandwidth control").
+const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// Slices of the light and of the heavy, in nanoseconds: the shortest and the longest that the kernel takes are 0.1 and 100 ms.
 pub(super) const SHORT: u64 = 500_000;
 pub(super) const LONG: u64 = 20_000_000;
@@ -53,10 +61,6 @@ pub(super) const LONG: u64 = 20_000_000;
 const PART: f64 = 0.5;
 
 impl Policy {
-    /// Why nothing can be tried.
-    pub(super) const NOT_BOTH: &str = "it takes light cgroups that wait long and heavy ones beside them, and there are not \
-                                       both: --light names the light ones";
-
     /// As on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,9 +77,9 @@ impl Policy {
     ///
     /// # Errors
     /// Why this kernel, or these cgroups, are not for it.
-    pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+    pub fn changes(self, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
         if sides.light.is_empty() || sides.heavy.is_empty() {
-            return Err(Self::NOT_BOTH.to_owned());
+            return Err(PolicyError::NotBoth);
         }
         match self {
             Self::LagsStatic => static_priority::changes(sides, kernel),
@@ -87,17 +91,10 @@ impl Policy {
                     left -= group.cores;
                     is_one
                 });
-                heaviest.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>().map(|all| all.concat())
+                all_idle(heaviest, kernel)
             }
-            Self::LagsDynamic => sides
-                .heavy
-                .iter()
-                .map(|group| idle(group, kernel))
-                .collect::<Result<Vec<_>, _>>()
-                .map(|all| all.concat()),
-            Self::Slice if !kernel.has_slices => {
-                Err("this kernel has no slices of tasks: they came with Linux 6.12".to_owned())
-            }
+            Self::LagsDynamic => all_idle(sides.heavy.iter(), kernel),
+            Self::Slice if !kernel.has_slices => Err(PolicyError::NoSlices),
             Self::Slice => {
                 let of = |group: &Group, runtime: u64| {
                     Change::threads(&kernel.hierarchy, &group.directory, |_, attr| Some(Attr { runtime, ..attr }))
@@ -107,9 +104,7 @@ impl Policy {
             }
             Self::KernelLags => {
                 let file = |group: &Group| {
-                    Change::file(&group.directory, "cpu.latency_awareness", 1).ok_or_else(|| {
-                        "this kernel has no cpu.latency_awareness: it takes the patch of the CFS-LAGS paper".to_owned()
-                    })
+                    Change::file(&group.directory, LATENCY_AWARENESS, 1).ok_or(PolicyError::NoLatencyAwareness)
                 };
                 sides.all().map(file).collect()
             }
@@ -155,8 +150,8 @@ impl Kernel {
     /// The file with a cgroup's weight, and the least and the most that it takes.
     const fn weight(&self) -> (&'static str, (f64, f64)) {
         match self.hierarchy.version {
-            Version::V1 => ("cpu.shares", (2.0, 262_144.0)),
-            Version::V2 => ("cpu.weight", (1.0, 10_000.0)),
+            Version::V1 => (SHARES, (2.0, 262_144.0)),
+            Version::V2 => (WEIGHT, (1.0, 10_000.0)),
         }
     }
 
@@ -166,15 +161,18 @@ impl Kernel {
     }
 }
 
-fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
     let change = |group: &Group| {
         let factor = weight_factor(fair, group.cores);
         let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
-            return Err(format!("{} has no {file}", group.path));
+            return Err(PolicyError::NoWeight { path: group.path.clone(), file });
         };
-        let now: f64 = before.parse().map_err(|_| format!("{} of {} is {before}", file, group.path))?;
+        let now = match before.parse::<f64>() {
+            Ok(now) => now,
+            Err(source) => return Err(PolicyError::Weight { path: group.path.clone(), file, says: before, source }),
+        };
         let after = (now * factor).round().clamp(least, most).to_string();
         Ok(Change::File { directory, inode, file, before, after })
     };
@@ -182,8 +180,13 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
     sides.all().filter(|group| !group.is_idle()).map(change).collect()
 }
 
+/// What makes all of them idle.
+fn all_idle<'g>(groups: impl Iterator<Item = &'g Group>, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+    Ok(groups.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>()?.concat())
+}
+
 /// What makes a cgroup idle. Its weight is lost by that: it is put back behind it.
-fn idle(group: &Group, kernel: &Kernel) -> Result<Vec<Change>, String> {
+fn idle(group: &Group, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let (file, _) = kernel.weight();
     let weight = Change::file(&group.directory, file, "").map(|change| match change {
         Change::File { directory, inode, file, before, .. } => {
@@ -191,11 +194,8 @@ fn idle(group: &Group, kernel: &Kernel) -> Result<Vec<Change>, String> {
         }
         other => other,
     });
-    let idle = Change::file(&group.directory, "cpu.idle", 1);
-    weight
-        .zip(idle)
-        .map(|(weight, idle)| vec![weight, idle])
-        .ok_or_else(|| format!("{} has no cpu.idle: it came with Linux 5.15", group.path))
+    let idle = Change::file(&group.directory, IDLE, 1);
+    weight.zip(idle).map(|(weight, idle)| vec![weight, idle]).ok_or_else(|| PolicyError::NoIdle(group.path.clone()))
 }
 
 #[cfg(test)]

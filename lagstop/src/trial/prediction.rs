@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Change, Dynamic, Group, Policy, Sides, policy};
+use super::{
+    Change, Dynamic, Group, Policy, Sides,
+    cgroup_file::{SHARES, WEIGHT},
+    policy,
+};
 use crate::{
     diagnosis::{Competitors, Forecast, Intervention, Observations},
     host::Hierarchy,
@@ -10,7 +14,7 @@ use crate::{
     recorder::Recorder,
 };
 
-pub use crate::diagnosis::Predicted;
+pub use crate::diagnosis::{Predicted, Unpredicted};
 
 /// What is predicted of a trial.
 #[derive(Clone, Debug, Default)]
@@ -38,17 +42,17 @@ impl Prediction {
     }
 
     /// All figures that something could be predicted of: what is, or why nothing is.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, &str>)> {
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, Unpredicted>)> {
         self.0.iter().flat_map(Forecast::figures)
     }
 
     #[cfg(test)]
-    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, String>)>) -> Self {
+    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, Unpredicted>)>) -> Self {
         Self(Some(Forecast::with(figures)))
     }
 
     /// Why nothing is predicted of the figure with this name. `None` where something is, or nothing ever is.
-    pub fn why_not(&self, name: &str) -> Option<&str> {
+    pub fn why_not(&self, name: &str) -> Option<Unpredicted> {
         self.0.as_ref()?.why_not(name)
     }
 }
@@ -97,8 +101,8 @@ fn weights(changes: &[Change], hierarchy: &Hierarchy) -> Vec<(Arc<str>, f64)> {
     let weight = |(path, file, after): (Arc<str>, &str, &str)| {
         let after: f64 = after.parse().ok()?;
         match file {
-            "cpu.weight" => Some((path, after)),
-            "cpu.shares" => Some((path, after * 100.0 / 1_024.0)),
+            WEIGHT => Some((path, after)),
+            SHARES => Some((path, after * 100.0 / 1_024.0)),
             _ => None,
         }
     };

@@ -9,28 +9,29 @@ use std::{
 };
 
 use globset::GlobSet;
-use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 use super::{
-    Attr, Change, Dynamic, Guard, Journal, JournalError, Kernel, Made, Outcome, Policy, Prediction, Restored, Sides,
-    Starves, TimeOfBlock, Tried,
+    Attr, Change, Dynamic, Guard, Journal, JournalError, Kernel, Made, Policy, PolicyError, Prediction, Restored,
+    Sides, Starves, TimeOfBlock, TrialOutcome, Tried,
     block::{Block, Slice},
+    ended::Ended,
     guard,
     in_progress::InProgress,
     outcome::figures,
     watchdog::Watchdog,
 };
 use crate::{
-    diagnosis::{Finding, Observations, Rule, Thresholds},
+    diagnosis::{CompetitorsError, Finding, Observations, Rule, Thresholds},
     display::plain,
     model::{Interval, Session},
-    recorder::Recorder,
+    recorder::{Recorder, RecorderError},
+    units::Moment,
 };
 
 /// How to try it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct TrialSettings {
     /// What. `None`: nothing, to see what chance does.
     pub policy: Option<Policy>,
     /// How long it is measured, with and without.
@@ -68,14 +69,14 @@ pub struct Prepared {
 #[derive(Debug, Error)]
 pub enum TrialError {
     /// The host cannot be measured.
-    #[error("the host cannot be measured: {}", plain(.0))]
-    Recorder(io::Error),
+    #[error("the host cannot be measured: {0}")]
+    Recorder(#[source] RecorderError),
     /// There is nobody to try it with.
-    #[error("{} cannot be tried: {why}", super::name(*.policy))]
+    #[error("{} cannot be tried: {source}", super::name(*.policy))]
     Policy {
         /// What was to be tried.
         policy: Option<Policy>,
-        why: String,
+        source: Untried,
     },
     /// The journal is not to be had.
     #[error(transparent)]
@@ -86,6 +87,20 @@ pub enum TrialError {
     /// It was asked to stop.
     #[error("stopped: nothing was changed")]
     Stopped,
+}
+
+/// Why something cannot be tried.
+#[derive(Debug, Error)]
+pub enum Untried {
+    #[error("diagnose found nothing on light and heavy cgroups")]
+    NoFinding,
+    #[error(transparent)]
+    Competitors(#[from] CompetitorsError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// One of the sides is empty, and `diagnose` may say why.
+    #[error("{source}. In the {before:?} before: {verdict}")]
+    NoSides { source: PolicyError, before: Duration, verdict: String },
 }
 
 /// How far it is.
@@ -110,8 +125,7 @@ const CGROUPS: u32 = 5_000;
 const SETTLES: f64 = 0.2;
 /// Part of a block that does not count at most, where waiting still rises or falls.
 const SETTLES_AT_MOST: f64 = 0.5;
-const ASKED: &str = "it was asked to";
-/// The recorder writes twice a second; where it is silent for so long, something is wrong.
+/// There are two intervals a second; where it is silent for so long, something is wrong.
 const SILENCE: Duration = Duration::from_secs(10);
 /// With a policy nobody would see meanwhile who starves: it is silent for no longer than one may starve, or this.
 const SHORT_SILENCE: Duration = Duration::from_secs(2);
@@ -125,12 +139,12 @@ const LATE: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`TrialError`].
 pub fn prepare(
-    settings: &Settings,
+    settings: &TrialSettings,
     kernel: &Kernel,
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Prepared, TrialError> {
-    let mut recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
+    let recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
     let session = recorder.session().clone();
     let mut observations = Observations::new(session.clone());
@@ -140,25 +154,27 @@ pub fn prepare(
             return Err(TrialError::Stopped);
         }
         tell(Event::Before { left: ends.saturating_duration_since(Instant::now()) });
-        let Some((_, interval)) = recorder.next(SILENCE) else {
-            return Err(TrialError::Recorder(recorder.why_silent()));
-        };
+        let next = recorder.next(SILENCE).and_then(|next| next.ok_or(RecorderError::Silent));
+        let (_, interval) = next.map_err(TrialError::Recorder)?;
         observations.add(&interval);
         guard.see(&interval, kernel.hierarchy());
     }
     let report = observations.diagnose(&Thresholds::default());
-    let cannot = |why: String| TrialError::Policy { policy: settings.policy, why };
+    let cannot = |source: Untried| TrialError::Policy { policy: settings.policy, source };
     let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates);
-    let finding = finding.ok_or_else(|| cannot("diagnose found nothing on light and heavy cgroups".to_owned()))?;
+    let finding = finding.ok_or_else(|| cannot(Untried::NoFinding))?;
     let sides = match &settings.light {
-        Some(light) => Sides::named(&observations, light, kernel.hierarchy()).map_err(cannot)?,
+        Some(light) => {
+            let named = Sides::named(&observations, light, kernel.hierarchy());
+            named.map_err(|source| cannot(source.into()))?
+        }
         None => Sides::of(&finding, kernel.hierarchy()),
     };
-    let changes = changes(settings.policy, &sides, kernel).map_err(|why| {
+    let changes = changes(settings.policy, &sides, kernel).map_err(|source| {
         cannot(if sides.light.is_empty() || sides.heavy.is_empty() {
-            format!("{why}. In the {:?} before: {}", settings.before, finding.verdict)
+            Untried::NoSides { source, before: settings.before, verdict: finding.verdict.clone() }
         } else {
-            why
+            source.into()
         })
     })?;
     // Of a change that is none, nothing is predicted.
@@ -170,10 +186,10 @@ pub fn prepare(
 }
 
 /// What a policy changes at first. One that changes nothing takes both sides too: it is there to be held against the others.
-fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     match policy {
         Some(policy) => policy.changes(sides, kernel),
-        None if sides.light.is_empty() || sides.heavy.is_empty() => Err(Policy::NOT_BOTH.to_owned()),
+        None if sides.light.is_empty() || sides.heavy.is_empty() => Err(PolicyError::NotBoth),
         None => Ok(Vec::new()),
     }
 }
@@ -184,7 +200,7 @@ fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec
 /// # Errors
 /// See [`TrialError`]: nothing was changed then.
 pub fn run(
-    settings: &Settings,
+    settings: &TrialSettings,
     kernel: &Kernel,
     prepared: Prepared,
     tell: &mut dyn FnMut(Event),
@@ -224,7 +240,7 @@ pub fn run(
     for number in 0..=2 * pairs {
         let left = settings.block.saturating_mul(u32::try_from(2 * pairs + 1 - number).unwrap_or(u32::MAX));
         if let Err(why) = trial.block(number % 2 == 1, left, tell, stop) {
-            ended = Some(why);
+            ended = Some(why.to_string());
             // It is not whole.
             trial.windows.truncate(number);
             break;
@@ -251,8 +267,8 @@ pub fn run(
     let whole = blocks.len().saturating_sub(1) / 2 * 2 + usize::from(!blocks.is_empty());
     blocks.truncate(whole);
     let paths = |groups: &[super::Group]| groups.iter().map(|group| group.path.clone()).collect();
-    let outcome = Outcome {
-        schema: Outcome::SCHEMA,
+    let outcome = TrialOutcome {
+        schema: TrialOutcome::SCHEMA,
         policy: settings.policy,
         hostname: session.hostname.clone(),
         kernel: session.kernel.clone(),
@@ -291,9 +307,7 @@ impl Drop for First {
 
 /// When each block counted, on the clock that other processes have too.
 fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
-    let (now, clock) = (Instant::now(), clock_gettime(ClockId::Monotonic));
-    let clock = Duration::new(clock.tv_sec.unsigned_abs(), clock.tv_nsec as u32);
-    let ns = |at: Instant| u64::try_from(clock.saturating_sub(now - at).as_nanos()).unwrap_or(u64::MAX);
+    let ns = |at: Instant| Moment::of(at).0.0;
     let time = |(number, block): (usize, &Block)| {
         let sum = block.sum.as_ref()?;
         Some(TimeOfBlock {
@@ -309,7 +323,7 @@ fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
 }
 
 /// Blocks with the policy; at least two, else there is no spread to tell chance by.
-fn pairs(settings: &Settings) -> usize {
+fn pairs(settings: &TrialSettings) -> usize {
     let blocks = settings.duration.as_secs_f64() / settings.block.as_secs_f64();
     (((blocks - 1.0) / 2.0) as usize).max(2)
 }
@@ -324,7 +338,7 @@ struct Window {
 
 /// One that goes on.
 struct Trial<'a> {
-    settings: &'a Settings,
+    settings: &'a TrialSettings,
     kernel: &'a Kernel,
     sides: &'a Sides,
     recorder: Recorder,
@@ -349,7 +363,7 @@ impl Trial<'_> {
         left: Duration,
         tell: &mut dyn FnMut(Event),
         stop: &AtomicBool,
-    ) -> Result<(), String> {
+    ) -> Result<(), Ended> {
         let mut dynamic = None;
         if is_with {
             // What there is now, before it is changed.
@@ -367,13 +381,13 @@ impl Trial<'_> {
             self.watchdog.beat();
             self.in_progress.look_in_time();
             if stop.load(Ordering::Relaxed) {
-                return Err(ASKED.to_owned());
+                return Err(Ended::Asked);
             }
             if !self.watchdog.is_there() {
-                return Err("its watchdog was killed or stopped".to_owned());
+                return Err(Ended::Unwatched);
             }
-            let Some((times, interval)) = self.recorder.next(STEP.min(ends.saturating_duration_since(Instant::now())))
-            else {
+            let step = STEP.min(ends.saturating_duration_since(Instant::now()));
+            let Some((times, interval)) = self.recorder.next(step)? else {
                 self.refuse_silence(is_with)?;
                 continue;
             };
@@ -394,7 +408,7 @@ impl Trial<'_> {
         if is_with {
             self.restored.add(self.journal.undo(&mut || self.watchdog.beat()));
             if let Some(why) = self.restored.failed.first() {
-                return Err(why.clone());
+                return Err(Ended::NotUndone(why.clone()));
             }
         }
         Ok(())
@@ -413,7 +427,7 @@ impl Trial<'_> {
     fn hear_the_last(&mut self) {
         let Some(ends) = self.windows.last().map(|window| window.counts.end) else { return };
         let until = Instant::now() + LATE;
-        while let Some((times, interval)) = self.recorder.next(until.saturating_duration_since(Instant::now())) {
+        while let Ok(Some((times, interval))) = self.recorder.next(until.saturating_duration_since(Instant::now())) {
             self.count(&times, &interval);
             if times.end >= ends {
                 break;
@@ -421,42 +435,39 @@ impl Trial<'_> {
         }
     }
 
-    fn refuse_silence(&mut self, is_with: bool) -> Result<(), String> {
+    fn refuse_silence(&self, is_with: bool) -> Result<(), RecorderError> {
         let most = if is_with { SHORT_SILENCE.max(self.guard.patience()).min(SILENCE) } else { SILENCE };
-        if self.heard.elapsed() < most {
-            return Ok(());
-        }
-        Err(plain(&self.recorder.why_silent()))
+        if self.heard.elapsed() < most { Ok(()) } else { Err(RecorderError::Silent) }
     }
 
-    fn refuse_starving(&mut self, interval: &Interval) -> Result<(), String> {
+    fn refuse_starving(&mut self, interval: &Interval) -> Result<(), Ended> {
         let hierarchy = self.kernel.hierarchy();
         let wants = |directory: &Path| guard::wants(hierarchy, directory);
         let Some(Starves { path, is_throttled }) = self.guard.look(interval, wants) else { return Ok(()) };
-        let why = if is_throttled { ": its real-time budget, cpu.rt_runtime_us, was used up" } else { "" };
-        let Settings { floor, patience, .. } = self.settings;
-        Err(format!("{path} wanted to run and got less than {floor} cores for {patience:?}{why}"))
+        let &TrialSettings { floor, patience, .. } = self.settings;
+        Err(Ended::Starved { path, floor, patience, is_throttled })
     }
 
     /// Makes changes, but for those to what somebody else has changed since they were planned; of a cgroup all that belong
     /// together, as its weight and whether it is idle.
-    fn make(&mut self, changes: Vec<Change>, stop: &AtomicBool) -> Result<(), String> {
+    fn make(&mut self, changes: Vec<Change>, stop: &AtomicBool) -> Result<(), Ended> {
         let mut theirs: Vec<PathBuf> = Vec::new();
         for change in changes {
             if stop.load(Ordering::Relaxed) {
-                return Err(ASKED.to_owned());
+                return Err(Ended::Asked);
             }
             self.watchdog.beat();
             let directory = change.directory().map(Path::to_owned);
             if directory.as_ref().is_some_and(|directory| theirs.contains(directory)) {
                 continue;
             }
-            let (what, shown) = (change.what(), change.to_string());
-            match self.journal.make(change).map_err(|error| format!("{shown}: {}", plain(&error)))? {
+            let made = self.journal.make(change.clone());
+            match made.map_err(|source| Ended::Change { change: Box::new(change.clone()), source })? {
                 Made::Yes => {}
                 Made::No(now) => {
                     theirs.extend(directory);
-                    let left = format!("{what}: changed by somebody else to {now}: the policy leaves it as it is");
+                    let left =
+                        format!("{}: changed by somebody else to {now}: the policy leaves it as it is", change.what());
                     if !self.restored.left.contains(&left) {
                         self.restored.left.push(left);
                     }

@@ -21,6 +21,17 @@ pub fn percent(share: f64) -> String {
     format!("{percent:.decimals$} %")
 }
 
+/// A change of something by a share of it, with its sign; as a factor where it is many times as much.
+pub fn signed_percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent.abs() {
+        p if p < 0.05 => "0 %".to_owned(),
+        p if p < 9.95 => format!("{percent:+.1} %"),
+        p if p < 999.5 => format!("{percent:+.0} %"),
+        _ => format!("× {:.0}", share + 1.0),
+    }
+}
+
 /// A difference of two shares, with its sign.
 pub fn points(difference: f64) -> String {
     format!("{:+.2} points", difference * 100.0)

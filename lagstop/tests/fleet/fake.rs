@@ -10,7 +10,8 @@ use std::{
 
 use super::{done, fleet, refused};
 
-pub(super) const TESTS: [(&str, fn()); 12] = [
+pub(super) const TESTS: [(&str, fn()); 13] = [
+    ("a_workload_that_makes_others_wait_is_named", a_noisy_neighbour),
     ("a_query_that_is_refused_is_said", a_query_that_is_refused_is_said),
     ("one_refusal_is_no_end", one_refusal_is_no_end),
     ("a_busy_server_is_asked_again", a_busy_server_is_asked_again),
@@ -143,7 +144,7 @@ pub(super) fn read(stream: &mut impl Read) -> Option<Request> {
 /// The series that the rules write.
 const NAMES: &str = r#"["node:lagstop_cpus_online:avg5m","node:lagstop_cgroups_active:avg5m","node:lagstop_overhead:ratio5m",
     "node:lagstop_perceived_utilisation:ratio5m","node:lagstop_runqueue_wait:p99_5m","workload:lagstop_switch_cost:cores5m",
-    "workload:lagstop_cpu:cores5m"]"#;
+    "workload:lagstop_cpu:cores5m","workload:lagstop_wait_caused:cores5m"]"#;
 
 /// Eight nodes with 2 to 9 cgroups per CPU, in each of the steps asked for.
 pub(super) fn fleet_of_eight(request: &Request) -> Answer {
@@ -172,7 +173,8 @@ pub(super) fn fleet_of_eight(request: &Request) -> Answer {
     let result = if query.starts_with("count(") {
         vec![series(String::new(), 8.0)]
     } else if query.contains("workload:") {
-        vec![series(r#""namespace":"shop","workload":"web""#.to_owned(), 0.5)]
+        let value = if query.contains("wait_caused") { 3.5 } else { 0.5 };
+        vec![series(r#""namespace":"shop","workload":"web""#.to_owned(), value)]
     } else {
         (0..8).filter_map(|node| Some(series(format!(r#""instance":"node-{node}""#), of(node)?))).collect()
     };
@@ -181,6 +183,19 @@ pub(super) fn fleet_of_eight(request: &Request) -> Answer {
 
 fn json(url: &str, more: &[&str]) -> serde_json::Value {
     serde_json::from_str(&done(&fleet(url, &[&AT[..], &["--format", "json"], more].concat()))).unwrap()
+}
+
+fn a_noisy_neighbour() {
+    let server = Server::start(|request, _| fleet_of_eight(request));
+    let report = json(&server.url(), &[]);
+    assert_eq!(
+        (&report["workloads"][0]["wait_caused"], &report["workloads"][0]["workload"]),
+        (&3.5.into(), &"web".into())
+    );
+    let said = "shop/web makes its neighbours wait 3.50 s each second, 100 % of what all workloads cause.";
+    assert!(report["verdict"].as_str().unwrap().ends_with(said), "{}", report["verdict"]);
+    let text = done(&fleet(&server.url(), &AT));
+    assert!(text.contains("wait caused each second"), "{text}");
 }
 
 fn a_query_that_is_refused_is_said() {

@@ -120,6 +120,12 @@ fn metrics(with_rules: bool) -> String {
                 }
                 add(&format!("lagstop_cgroup_cpu_seconds_total{{{pod}}}"), 0.1 * since);
                 add(&format!("lagstop_cgroup_runqueue_wait_seconds_sum{{{pod}}}"), 0.3 * since);
+                if pod.contains("db") {
+                    let by = "by=\"/web\",by_namespace=\"shop\",by_pod=\"web-7d9c5b7f4d-x2x9p\"";
+                    add(&format!("lagstop_cgroup_wait_caused_seconds_total{{{pod},{by}}}"), 0.2 * since);
+                    let rest = "by=\"(other)\",by_namespace=\"\",by_pod=\"\"";
+                    add(&format!("lagstop_cgroup_wait_caused_seconds_total{{{pod},{rest}}}"), 0.1 * since);
+                }
             }
         }
         if with_rules {
@@ -130,6 +136,7 @@ fn metrics(with_rules: bool) -> String {
                 add(&format!("workload:lagstop_cpu:cores5m{{{workload}}}"), 0.1 * nodes);
                 add(&format!("workload:lagstop_runqueue_wait:ratio5m{{{workload}}}"), 3.0);
             }
+            add("workload:lagstop_wait_caused:cores5m{namespace=\"shop\",workload=\"web\"}", 0.2 * nodes);
         }
     }
     text + "# EOF\n"
@@ -252,6 +259,10 @@ fn workloads(report: &Value, part: f64) {
         is_about(&workload["wait_per_cpu"], 3.0, part);
         assert_eq!(workload["namespace"], "shop");
     }
+    is_about(&all[0]["wait_caused"], 0.2 * nodes, part);
+    assert_eq!((&all[0]["wait_caused_share"], &all[1]["wait_caused"]), (&1.0.into(), &Value::Null));
+    let verdict = report["verdict"].as_str().unwrap();
+    assert!(verdict.contains(" shop/web makes its neighbours wait "), "{verdict}");
 }
 
 fn recorded_series_give_the_figures_that_went_in() {

@@ -9,7 +9,7 @@ use lagstop::{
 
 use crate::{
     Test,
-    fixture::{Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance, with_stream},
+    fixture::{Probes, Setup, TestCgroup, assert_within, eventually, own_cgroups, tolerance, with_stream_every},
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -167,7 +167,8 @@ fn levels() {
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(|load| load.go());
     let ids = [&one, &other, &service].map(TestCgroup::id);
-    let (first, changed) = with_stream(GroupBy::Scheduler, async |stream| {
+    // What counts is how often it was looked, and not how long.
+    let (first, changed) = with_stream_every(Duration::from_millis(20), GroupBy::Scheduler, async |stream| {
         let first = next_with(stream, ids).await;
         // By now it is read but once in a long while.
         for _ in 0..100 {

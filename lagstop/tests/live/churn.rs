@@ -23,9 +23,10 @@ use crate::{
 
 pub(crate) const TESTS: &[Test] = &[("ten_thousand_cgroups_that_come_and_go_have_a_row_each", come_and_go)];
 
-/// How many there are, and how many come in a second at most.
+/// How many there are, how many come in a second at most, and how many are made at a time.
 const CGROUPS: u32 = 10_000;
 const A_SECOND: u32 = 350;
+const AT_A_TIME: u32 = 2;
 /// Says that it is there, waits until it is told to go on, and works a little.
 const WORK: &str = "echo; read line; n=0; while [ $n -lt 500 ]; do n=$((n + 1)); done";
 
@@ -35,14 +36,19 @@ fn come_and_go() {
     let path = home.path().join("host.jsonl.zst");
     let mut recorder = Recorder::start(&["--output", path.to_str().unwrap()]);
     let (count, start) = (if is_slow() { CGROUPS / 25 } else { CGROUPS }, Instant::now());
-    let mut used: BTreeMap<CgroupId, u64> = BTreeMap::new();
-    for n in 0..count {
+    let moment = &|n: u32| {
         let cgroup = TestCgroup::new(&format!("moment{n}"));
         work_in(&cgroup);
-        used.insert(cgroup.id(), cgroup.cpu_ns());
+        let used = (cgroup.id(), cgroup.cpu_ns());
         drop(cgroup);
         thread::sleep((Duration::from_secs(1) / A_SECOND * (n + 1)).saturating_sub(start.elapsed()));
-    }
+        used
+    };
+    let used: BTreeMap<CgroupId, u64> = thread::scope(|scope| {
+        let makers = (0..AT_A_TIME).map(|maker| (maker..count).step_by(AT_A_TIME as usize));
+        let makers: Vec<_> = makers.map(|all| scope.spawn(move || all.map(moment).collect::<Vec<_>>())).collect();
+        makers.into_iter().flat_map(|maker| maker.join().unwrap()).collect()
+    });
     let rate = f64::from(count) / start.elapsed().as_secs_f64();
     // The last ones are in an interval, too.
     thread::sleep(Duration::from_millis(1_500));

@@ -26,15 +26,18 @@ use crate::{
 
 pub(crate) const TESTS: &[Test] = &[
     ("record_names_200_busy_cgroups_and_their_costs_add_up", two_hundred),
-    ("record_ends_whole_on_sigint_and_sigterm", signals),
-    ("record_ends_in_silence_when_its_reader_goes", reader_goes),
-    ("a_recording_that_was_killed_is_whole_lines", killed),
     ("throttling_agrees_with_cpu_stat", throttling),
     ("pressure_agrees_with_cpu_pressure", pressure),
     ("cgroups_come_and_go_in_a_table_that_is_smaller_than_their_number", churn),
-    ("top_leaves_the_terminal_as_it_was", top),
     ("diagnose_reports_on_the_running_host", diagnosis),
     ("a_refused_recording_leaves_files_as_they_were", refused),
+];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[
+    ("record_ends_whole_on_sigint_and_sigterm", signals),
+    ("record_ends_in_silence_when_its_reader_goes", reader_goes),
+    ("a_recording_that_was_killed_is_whole_lines", killed),
+    ("top_leaves_the_terminal_as_it_was", top),
     ("a_standard_error_that_nobody_reads_is_no_matter", deaf),
 ];
 

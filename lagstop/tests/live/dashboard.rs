@@ -210,8 +210,8 @@ impl Drop for KubeletLinks {
     }
 }
 
-/// Cgroups of every kind that the dashboard shows, busy until they are killed: a pod, a throttled one, a pool, a server with its clients, and
-/// one that listens and accepts nothing.
+/// Cgroups of every kind that the dashboard shows, busy until they are killed: a pod, one that waits behind it on the same CPU, a throttled
+/// one, a pool, a server with its clients, and one that listens and accepts nothing.
 struct Crowd {
     _loads: Vec<Load>,
     overflow: Load,
@@ -226,12 +226,16 @@ impl Crowd {
         let kubepods = kubelet.child("kubepods");
         let pod = kubepods.child(&format!("pod{}", KubeletLinks::POD));
         let container = pod.child(KubeletLinks::CONTAINER);
-        let [throttled, pool, server, clients] =
-            ["throttled", "pool", "server", "clients"].map(|name| parent.child(name));
+        let [victim, throttled, pool, server, clients] =
+            ["victim", "throttled", "pool", "server", "clients"].map(|name| parent.child(name));
         throttled.limit_to_half_a_cpu();
+        // Or it would not get as much, among so many.
+        throttled.triple_its_weight();
         let port = free_port();
         let mut loads = vec![
             container.start("nap 3600000"),
+            container.start("crowd 0 1 3600000"),
+            victim.start("crowd 0 1 3600000"),
             throttled.start("spin 3600000"),
             pool.start("threads 4 3600000"),
             server.start(&format!("serve-busily {port} 5 3600000")),
@@ -246,7 +250,7 @@ impl Crowd {
         Self {
             _loads: loads,
             overflow,
-            _cgroups: vec![container, pod, kubepods, kubelet, throttled, pool, server, clients, parent],
+            _cgroups: vec![container, pod, kubepods, kubelet, victim, throttled, pool, server, clients, parent],
         }
     }
 }
@@ -268,6 +272,10 @@ fn every_query() {
     if !Path::new("/proc/pressure/cpu").exists() {
         println!("this kernel tells nothing of pressure");
         asked.retain(|(_, query)| !query.contains("pressure"));
+    }
+    if get(port, "/metrics").is_some_and(|metrics| metrics.contains(r#"hook="blame",state="off""#)) {
+        println!("this kernel does not tell what waits are caused by");
+        asked.retain(|(_, query)| !["_wait_caused", "_cgroup_wait_seconds"].iter().any(|part| query.contains(part)));
     }
     assert!(asked.len() > 100, "{} queries", asked.len());
     for prometheus in &servers {
@@ -328,6 +336,13 @@ fn is_true(prometheus: &Prometheus) {
         r#"sum(rate(lagstop_cgroup_throttled_periods_total{cgroup=~".*/throttled"}[1m]) / rate(lagstop_cgroup_periods_total{cgroup=~".*/throttled"}[1m]))"#,
     );
     assert!((0.5..=1.0).contains(&throttled), "{throttled}");
+    // One waits behind the pod, on the same CPU and for as long as the pod runs.
+    if !prometheus.ask("lagstop_cgroup_wait_caused_seconds_total").unwrap().is_empty() {
+        let behind = prometheus.figure(
+            r#"sum(rate(lagstop_cgroup_wait_caused_seconds_total{cgroup=~".*/victim", by_pod=~"cart-.*"}[1m]))"#,
+        );
+        assert!((0.01..=1.0).contains(&behind), "{behind}");
+    }
     let cpus = thread::available_parallelism().unwrap().get() as f64;
     assert!((prometheus.figure("sum(node:lagstop_cpus_online:avg5m)") - cpus).abs() < 0.5);
     for share in ["overhead:ratio5m", "perceived_utilisation:ratio5m", "effective_utilisation:ratio5m", "steal:ratio5m"]

@@ -19,11 +19,10 @@ use crate::{
     terminal::Terminal,
 };
 
-pub(crate) const TESTS: &[Test] = &[
-    ("what_files_tell_a_user_agrees_with_proc", scheduler),
-    ("what_files_tell_of_leaves_agrees_with_proc", leaf),
-    ("top_shows_a_user_what_files_tell", top),
-];
+pub(crate) const TESTS: &[Test] =
+    &[("what_files_tell_a_user_agrees_with_proc", scheduler), ("what_files_tell_of_leaves_agrees_with_proc", leaf)];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[("top_shows_a_user_what_files_tell", top)];
 
 fn scheduler() {
     agrees("scheduler", TestCgroup::id);
@@ -133,7 +132,7 @@ fn agrees(group_by: &str, id: fn(&TestCgroup) -> CgroupId) {
     assert!(watched.contains(&duration.0), "{duration}, and {watched:?}");
     // By the clock ticks. What is stolen from an idle CPU is in its idle time too.
     let capacity: Nanos = intervals.iter().map(|interval| interval.host.capacity()).sum();
-    let steal: Nanos = intervals.iter().filter_map(|interval| interval.host.steal_ns).sum();
+    let steal: Nanos = intervals.iter().filter_map(|interval| interval.host.times.steal_ns).sum();
     let all = duration.0 * session.cpus_online;
     println!("time of the CPUs: {capacity} and {steal} stolen; {} of them for {duration}", session.cpus_online);
     assert_within("at most", capacity.0.max(all), all, tolerance(10.0));

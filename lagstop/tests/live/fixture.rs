@@ -14,7 +14,7 @@ use std::{
 
 use lagstop::{
     host::Cpus,
-    kernel::{Btf, Facts, KernelSnapshot, Options, Plan, Reader, Wish, Wishes, attach},
+    kernel::{AttachOptions, Btf, Facts, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy, Level, Measure},
     source::{LiveOptions, Stream, live},
 };
@@ -366,9 +366,9 @@ impl Probes {
     pub(crate) fn with(setup: &Setup) -> Self {
         let mut facts = if setup.by_file { Facts::probe(Some(Path::new(Btf::VMLINUX))) } else { facts().clone() };
         let cpus = Cpus::read().unwrap();
-        let options = Options {
+        let options = AttachOptions {
             group_by: setup.group_by,
-            max_cgroups: setup.max_cgroups.unwrap_or(Options::DEFAULT_MAX_CGROUPS),
+            max_cgroups: setup.max_cgroups.unwrap_or(AttachOptions::DEFAULT_MAX_CGROUPS),
             clock_only: false,
             places: cpus.places(),
         };
@@ -400,12 +400,21 @@ impl Probes {
     }
 }
 
-/// Measures as the commands do, on a thread of its own: it gives up capabilities that the next test needs.
+/// Measures as the commands do, ten times a second, on a thread of its own: it gives up capabilities that the next test needs.
 pub(crate) fn with_stream<T: Send>(group_by: GroupBy, look: impl AsyncFnOnce(&mut Stream) -> T + Send) -> T {
+    with_stream_every(Duration::from_millis(100), group_by, look)
+}
+
+/// The same every `interval`.
+pub(crate) fn with_stream_every<T: Send>(
+    interval: Duration,
+    group_by: GroupBy,
+    look: impl AsyncFnOnce(&mut Stream) -> T + Send,
+) -> T {
     let run = || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let mut stream = live(LiveOptions {
-            interval: Duration::from_millis(100),
+            interval,
             duration: None,
             group_by,
             max_cgroups: LiveOptions::DEFAULT_MAX_CGROUPS,

@@ -47,6 +47,11 @@ pub(crate) fn run(what: &str) -> ExitCode {
         // Runs a little, sleeps a little.
         ["nap"] => nap(WORK),
         ["nap", ms] => nap(Duration::from_millis(ms.parse().unwrap())),
+        // The same, on one CPU.
+        ["nap-on", cpu, ms] => {
+            pin(cpu.parse().unwrap());
+            nap(Duration::from_millis(ms.parse().unwrap()));
+        }
         // Changes CPUs all the time.
         ["wander"] => wander(WORK),
         ["wander", ms] => wander(Duration::from_millis(ms.parse().unwrap())),

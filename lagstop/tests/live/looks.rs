@@ -122,8 +122,8 @@ fn gone() {
     let next = TestCgroup::new("gone");
     let why = with_stream(GroupBy::Scheduler, async |stream| {
         let looks = stream.looks.as_mut().unwrap();
-        assert_eq!(look(looks, next.id(), &path).await.threads, Ok(Vec::new()));
-        look(looks, id, &path).await.threads.unwrap_err()
+        assert_eq!(look(looks, next.id(), &path).await.threads.unwrap(), []);
+        look(looks, id, &path).await.threads.unwrap_err().to_string()
     });
     assert_eq!(why, "it is gone");
 }

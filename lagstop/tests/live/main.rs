@@ -6,6 +6,7 @@
 mod accounting;
 mod attached;
 mod benchmark;
+mod blame;
 mod cgroups;
 mod churn;
 mod command;
@@ -27,15 +28,24 @@ mod screen;
 mod serving;
 mod sockets;
 mod terminal;
+mod trace;
 mod trying;
 mod ways;
 
-use std::process::ExitCode;
+use std::{
+    process::ExitCode,
+    sync::{PoisonError, RwLock},
+};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
 /// A test: fails by panicking.
 type Test = (&'static str, fn());
+
+/// Tests that run side by side: those of words, files and processes, which compare no figures and load no CPUs.
+const AT_A_TIME: usize = 4;
+/// Theirs together, or that of one of all the others alone: those measure, or change what is not their own.
+static HOST: RwLock<()> = RwLock::new(());
 
 fn main() -> ExitCode {
     // The same binary is the load: processes that the tests start.
@@ -43,8 +53,7 @@ fn main() -> ExitCode {
         return if load == load::PANICS { screen::panics() } else { load::run(&load) };
     }
     let mut arguments = Arguments::from_args();
-    // They measure: one at a time.
-    arguments.test_threads = Some(1);
+    arguments.test_threads.get_or_insert(AT_A_TIME);
     let why_not = fixture::why_not();
     if let (Some(why), false) = (&why_not, arguments.list) {
         eprintln!("\n*** LIVE TESTS SKIPPED: {why}. Nothing below says that lagstop measures right. ***\n");
@@ -56,10 +65,28 @@ fn main() -> ExitCode {
         why_not.is_some()
             || !disruption::may_disrupt() && disruption::TESTS.iter().any(|(disruptive, _)| *disruptive == test)
     };
-    let trials = [
-        accounting::TESTS,
+    let trial = |name: &'static str, test: fn(), turn: fn(fn())| {
+        let run = move || {
+            turn(test);
+            Ok::<(), Failed>(())
+        };
+        Trial::test(name, run).with_ignored_flag(is_ignored(name))
+    };
+    let beside = [
         attached::TESTS,
+        command::BESIDE,
+        files::BESIDE,
+        outputs::BESIDE,
+        privileges::TESTS,
+        rotation::BESIDE,
+        screen::BESIDE,
+        serving::BESIDE,
+    ]
+    .concat();
+    let alone = [
+        accounting::TESTS,
         benchmark::TESTS,
+        blame::TESTS,
         cgroups::TESTS,
         churn::TESTS,
         command::TESTS,
@@ -71,7 +98,6 @@ fn main() -> ExitCode {
         looks::TESTS,
         outputs::TESTS,
         pods::TESTS,
-        privileges::TESTS,
         rotation::TESTS,
         screen::TESTS,
         serving::TESTS,
@@ -79,14 +105,20 @@ fn main() -> ExitCode {
         trying::TESTS,
         ways::TESTS,
     ]
-    .concat()
-    .into_iter()
-    .map(|(name, test): Test| {
-        let run = move || {
-            test();
-            Ok::<(), Failed>(())
-        };
-        Trial::test(name, run).with_ignored_flag(is_ignored(name))
-    });
-    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+    .concat();
+    // In this order: who waits for the host to be its own would keep others waiting.
+    let beside = beside.into_iter().map(|(name, test): Test| trial(name, test, side_by_side));
+    let alone = alone.into_iter().map(|(name, test): Test| trial(name, test, by_itself));
+    let trials = beside.chain(alone).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn side_by_side(test: fn()) {
+    let _host = HOST.read().unwrap_or_else(PoisonError::into_inner);
+    test();
+}
+
+fn by_itself(test: fn()) {
+    let _host = HOST.write().unwrap_or_else(PoisonError::into_inner);
+    test();
 }

@@ -24,13 +24,14 @@ use crate::{
     terminal::Terminal,
 };
 
-pub(crate) const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[("a_recorder_that_is_stopped_misses_nothing", stalled)];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[
     ("a_full_disk_ends_a_recording_that_stays_readable", full),
     ("a_disk_that_is_full_from_the_start_gets_no_recording", full_from_the_start),
     ("a_full_disk_ends_a_rotation_whose_files_stay_readable", full_rotation),
     ("a_ring_outlives_a_full_disk", full_ring),
     ("a_recording_that_is_removed_ends", removed),
-    ("a_recorder_that_is_stopped_misses_nothing", stalled),
     ("progress_is_for_terminals", progress),
 ];
 

@@ -128,6 +128,11 @@ fn changed() {
     let figures = outcome["figures"].as_array().unwrap();
     let waiting = figures.iter().find(|figure| figure["name"] == "light_waiting").unwrap();
     println!("{waiting}");
-    assert!(waiting["predicted"].as_f64().unwrap() < -0.2 && waiting["change"].as_f64().unwrap() < -0.2, "{waiting}");
+    assert!(waiting["change"].as_f64().unwrap() < -0.2, "{waiting}");
+    // On a host where others run as well, four seconds may be simulated too badly for a prediction. Then that is said.
+    match waiting["predicted"].as_f64() {
+        Some(predicted) => assert!(predicted < -0.2, "{waiting}"),
+        None => assert!(waiting["predicted_why_not"].as_str().unwrap().contains("off the measured"), "{waiting}"),
+    }
     assert_eq!((weights(&pods.pods), weights(&pods.containers)), before);
 }

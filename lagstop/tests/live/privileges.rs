@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    net::TcpListener,
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -86,7 +86,9 @@ fn record(command: &mut Command, options: &[&str]) -> (Vec<u64>, usize) {
 pub(crate) fn copy(program: &Path, home: &tempfile::TempDir) -> PathBuf {
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = home.path().join("program");
-    fs::copy(program, &copy).unwrap();
+    // By another process: what this one has open for writing, children of other tests may hold for a moment, and nobody can
+    // start it meanwhile.
+    assert!(Command::new("cp").args([program, &copy]).status().unwrap().success());
     copy
 }
 
@@ -162,6 +164,12 @@ fn serving() {
     serve.args(["serve", "--listen", "127.0.0.1:0", "--interval", "200ms"]);
     let serve = Recorder::run(&mut serve);
     eventually("a server", || serve.says("/metrics (Ctrl-C ends)"));
+    // It listens before; who is answered, is so by one that has given up what it does not need.
+    let said = serve.said();
+    let address = said.split("serving http://").nth(1).unwrap().split('/').next().unwrap();
+    let mut stranger = TcpStream::connect(address).unwrap();
+    stranger.write_all(b"GET /-/healthy HTTP/1.0\r\n\r\n").unwrap();
+    stranger.read_exact(&mut [0]).unwrap();
     let threads = threads(serve.pid());
     println!("{threads:x?}");
     if in_bounding_set(CAP_SETUID) && in_bounding_set(CAP_SETGID) {

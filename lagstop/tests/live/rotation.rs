@@ -17,11 +17,12 @@ use crate::{
     recorder::{Recorder, Recording},
 };
 
-pub(crate) const TESTS: &[Test] = &[
+pub(crate) const TESTS: &[Test] = &[("a_ring_is_written_when_a_threshold_is_crossed", on_threshold)];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[
     ("a_recording_rotates_by_time_and_keeps_the_last_files", by_time),
     ("a_recording_rotates_by_size_and_nothing_is_missing", by_size),
     ("a_ring_is_written_on_sigusr1", on_signal),
-    ("a_ring_is_written_when_a_threshold_is_crossed", on_threshold),
 ];
 
 /// The files in `directory`, in the order of their names, which is that of time.

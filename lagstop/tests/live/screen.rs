@@ -11,7 +11,7 @@ use std::{
 use lagstop::{
     model::{Interval, Nanos, Session},
     source::{Stop, Stream},
-    top::{self, Settings},
+    top::{self, TopSettings},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -23,9 +23,10 @@ use crate::{
     terminal::Terminal,
 };
 
-pub(crate) const TESTS: &[Test] = &[
-    ("top_is_driven_by_keys_in_tmux", driven),
-    ("top_hears_a_key_that_comes_with_a_resize", resized),
+pub(crate) const TESTS: &[Test] =
+    &[("top_is_driven_by_keys_in_tmux", driven), ("top_hears_a_key_that_comes_with_a_resize", resized)];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[
     ("top_stops_and_continues_with_its_terminal", stopped),
     ("top_gives_the_terminal_back_when_something_panics", panicked),
     ("top_prints_tables_for_scripts", printed),
@@ -95,7 +96,7 @@ fn driven() {
     tmux.press(&["Enter", "t"]);
     tmux.shows(&["tree", "▾ "]);
     tmux.press(&["t", "Enter"]);
-    tmux.shows(&["This interval", "Load Credit", "Run-queue wait: p50"]);
+    tmux.shows(&["Why it waited", "This interval", "Load Credit"]);
     tmux.press(&["End"]);
     tmux.shows(&["Limits", "1 thread, by run-queue wait"]);
     tmux.press(&["Escape", "2"]);
@@ -186,7 +187,7 @@ pub(crate) fn panics() -> ExitCode {
         while sender.blocking_send(Ok(Interval::default())).is_ok() {}
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    match runtime.block_on(top::run(stream, &Settings::default())) {
+    match runtime.block_on(top::run(stream, &TopSettings::default())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

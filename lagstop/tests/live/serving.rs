@@ -20,8 +20,9 @@ use crate::{
     recorder::Recorder,
 };
 
-pub(crate) const TESTS: &[Test] = &[
-    ("what_is_served_agrees_with_the_kernel", agreement),
+pub(crate) const TESTS: &[Test] = &[("what_is_served_agrees_with_the_kernel", agreement)];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[
     ("serve_ends_on_sigterm_and_gives_its_port_back", ending),
     ("serve_lets_nobody_in_whose_file_was_emptied", failing_closed),
 ];

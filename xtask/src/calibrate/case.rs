@@ -13,7 +13,7 @@ use super::{
     error::Error,
     load::{LIGHT, Load},
     oracle::{Oracle, Seen, Totals, run_time},
-    result::{Estimate, Figure, Measured, Outcome},
+    result::{CalibratedFigure, Estimate, Measured, Outcome},
     trial::{self, Ended, Trial},
 };
 use crate::interrupt::Interrupt;
@@ -79,13 +79,13 @@ fn busiest<'a>(before: &HashMap<PathBuf, f64>, after: &'a HashMap<PathBuf, f64>)
 }
 
 /// A cgroup that was tried and is not in `top`.
-fn stranger<'a>(trial: &'a trial::Outcome, hierarchy: &Hierarchy, top: &Path) -> Option<&'a str> {
+fn stranger<'a>(trial: &'a trial::TrialReport, hierarchy: &Hierarchy, top: &Path) -> Option<&'a str> {
     let is_ours = |path: &str| hierarchy.directory(path).is_some_and(|directory| directory.starts_with(top));
     trial.light.iter().chain(&trial.heavy).map(String::as_str).find(|path| !is_ours(path))
 }
 
 /// What was predicted, measured, and seen.
-fn compare(trial: &trial::Outcome, seen: &Seen, hierarchy: &Hierarchy) -> Measured {
+fn compare(trial: &trial::TrialReport, seen: &Seen, hierarchy: &Hierarchy) -> Measured {
     let sides = Sides {
         seen,
         light: trial.light.iter().filter_map(|path| hierarchy.directory(path)).collect(),
@@ -97,7 +97,7 @@ fn compare(trial: &trial::Outcome, seen: &Seen, hierarchy: &Hierarchy) -> Measur
             None => Err("this lagstop does not say when its blocks were"),
             Some(blocks) => sides.change(name, blocks),
         };
-        Figure {
+        CalibratedFigure {
             name: name.to_owned(),
             predicted: of.map_or_else(Estimate::default, |of| Estimate {
                 change: of.predicted,

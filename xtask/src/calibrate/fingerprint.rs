@@ -48,7 +48,9 @@ fn figures(forecaster: &Forecaster<'_>, sides: &Competitors, what: &str, interve
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
     let figure = |figure| match forecast.change(figure) {
         Some(it) => format!("{what}: {figure} {} [{}, {}]", percent(it.change), percent(it.low), percent(it.high)),
-        None => format!("{what}: {figure} n/a: {}", forecast.why_not(figure).unwrap_or_default()),
+        None => {
+            format!("{what}: {figure} n/a: {}", forecast.why_not(figure).map(|why| why.to_string()).unwrap_or_default())
+        }
     };
     FIGURES.map(figure).into()
 }
@@ -171,8 +173,8 @@ fn observed(cpus: u64, rows: impl Fn(u64) -> Vec<Row>, place: impl Fn(&mut Cgrou
         let host = &mut interval.host;
         host.totals = totals.unwrap_or_default();
         host.cpus_online = cpus;
-        host.busy_ns = host.totals.cpu_ns;
-        host.idle_ns = Nanos((cpus * Nanos::SECOND.0).saturating_sub(host.busy_ns.0));
+        host.times.busy_ns = host.totals.cpu_ns;
+        host.times.idle_ns = Nanos((cpus * Nanos::SECOND.0).saturating_sub(host.times.busy_ns.0));
         let none = Some(Nanos(0));
         (host.idle.schedule_calls, host.idle.pick_ns, host.idle.kept_ns, host.idle.swap_ns) =
             (Some(0), none, none, none);

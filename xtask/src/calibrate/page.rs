@@ -12,7 +12,7 @@ use super::{
     case::FIGURES,
     error::Error,
     load::Class,
-    result::{Calibration, Case, Estimate, Figure, Measured, Outcome, Setup},
+    result::{CalibratedFigure, Calibration, Case, Estimate, Measured, Outcome, Setup},
     tally::{Part, Tally, median},
 };
 use crate::workspace::Workspace;
@@ -41,7 +41,7 @@ pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<
 /// drawn, and not figures.
 fn of_loads(cases: &[Case]) -> String {
     const DRAWS: usize = 2_000;
-    let mut loads: BTreeMap<&str, Vec<&Figure>> = BTreeMap::new();
+    let mut loads: BTreeMap<&str, Vec<&CalibratedFigure>> = BTreeMap::new();
     for case in cases {
         loads.entry(&case.load).or_default().extend(case.measured().into_iter().flat_map(|measured| &measured.figures));
     }
@@ -64,7 +64,7 @@ fn of_loads(cases: &[Case]) -> String {
 /// How often predictions of each policy held, figure by figure, as the source that lagstop is built from.
 fn held(calibration: &Calibration) -> String {
     let calibration = &calibration.stated_now();
-    let mut rows: BTreeMap<(&str, &str), Vec<&Figure>> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, &str), Vec<&CalibratedFigure>> = BTreeMap::new();
     // Of another forecast they say nothing.
     let cases = if calibration.setup.is_of_this_forecast() { &*calibration.cases } else { &[] };
     for case in cases {
@@ -198,7 +198,7 @@ fn answer(measured: &Calibration) -> String {
 pub(super) fn line(case: &Case) -> String {
     let what = match &case.outcome {
         Outcome::Measured(Measured { figures, ended, .. }) => {
-            let changes = |Figure { name, predicted, measured, oracle }: &Figure| {
+            let changes = |CalibratedFigure { name, predicted, measured, oracle }: &CalibratedFigure| {
                 format!("{name} {} / {} / {}", shown(predicted), shown(measured), shown(oracle))
             };
             let mut all: Vec<String> = figures.iter().map(changes).collect();
@@ -241,7 +241,7 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
              are the measured changes.\n"
         );
     }
-    let measured: Vec<(&Case, &Figure)> = cases
+    let measured: Vec<(&Case, &CalibratedFigure)> = cases
         .iter()
         .filter_map(|case| Some((case, case.measured()?)))
         .flat_map(|(case, measured)| measured.figures.iter().map(move |figure| (case, figure)))
@@ -259,9 +259,9 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
 fn tallies<'a>(
     text: &mut String,
     by: &str,
-    measured: &[(&'a Case, &'a Figure)],
+    measured: &[(&'a Case, &'a CalibratedFigure)],
     names: impl IntoIterator<Item = &'static str>,
-    name_of: impl Fn(&'a Case, &'a Figure) -> &'a str,
+    name_of: impl Fn(&'a Case, &'a CalibratedFigure) -> &'a str,
 ) {
     let mut rows = Vec::new();
     for name in names {
@@ -360,7 +360,7 @@ fn details(Calibration { cases, .. }: &Calibration) -> String {
     for name in FIGURES {
         let rows = cases.iter().filter_map(|case| {
             let measured = case.measured()?;
-            let Figure { predicted, measured, oracle, .. } =
+            let CalibratedFigure { predicted, measured, oracle, .. } =
                 measured.figures.iter().find(|figure| figure.name == name)?;
             let inside = match predicted.holds(measured.change) {
                 Some(true) => "yes",

@@ -78,13 +78,13 @@ pub(super) struct Measured {
     pub(super) longest_gap_ms: f64,
     /// CPUs' worth of time that everything but the load took meanwhile, lagstop itself included, by the oracle.
     pub(super) others_cores: Option<f64>,
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<CalibratedFigure>,
 }
 
 /// One figure's change with the policy, as shares of what it was without: predicted, measured by the trial, and summed by the
 /// oracle over the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Figure {
+pub(super) struct CalibratedFigure {
     pub(super) name: String,
     pub(super) predicted: Estimate,
     pub(super) measured: Estimate,
@@ -119,7 +119,7 @@ impl Calibration {
             {
                 let (Some(at), Some(from), Some(to)) = (*change, *low, *high) else { continue };
                 if let Some(why) = (Predicted { change: at, low: from, high: to }).why_too_wide() {
-                    (*change, *low, *high, *why_not) = (None, None, None, Some(why));
+                    (*change, *low, *high, *why_not) = (None, None, None, Some(why.to_string()));
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! How often predictions hold, and how far they are off.
 
-use super::result::{Estimate, Figure};
+use super::result::{CalibratedFigure, Estimate};
 
 /// Of some predicted figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,15 +48,15 @@ impl Part {
 
 impl Tally {
     /// Of these figures. One that was not measured counts for nothing.
-    pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a Figure>) -> Self {
-        let (known, unpredicted): (Vec<&Figure>, Vec<&Figure>) =
+    pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a CalibratedFigure>) -> Self {
+        let (known, unpredicted): (Vec<&CalibratedFigure>, Vec<&CalibratedFigure>) =
             figures.into_iter().filter(|figure| is_known(figure)).partition(|figure| figure.predicted.change.is_some());
-        let apart = |one: fn(&Figure) -> &Estimate, other: fn(&Figure) -> &Estimate| {
+        let apart = |one: fn(&CalibratedFigure) -> &Estimate, other: fn(&CalibratedFigure) -> &Estimate| {
             median(
                 known.iter().filter_map(|figure| Some((one(figure).change? - other(figure).change?).abs())).collect(),
             )
         };
-        let said = |of: fn(&Figure) -> Option<bool>| Part::of(known.iter().map(|figure| of(figure)));
+        let said = |of: fn(&CalibratedFigure) -> Option<bool>| Part::of(known.iter().map(|figure| of(figure)));
         Self {
             predicted: known.iter().filter(|figure| figure.measured.change.is_some()).count(),
             unpredicted: unpredicted.len(),
@@ -89,7 +89,7 @@ impl Tally {
 }
 
 /// Was it measured, by whomever?
-const fn is_known(figure: &Figure) -> bool {
+const fn is_known(figure: &CalibratedFigure) -> bool {
     figure.measured.change.is_some() || figure.oracle.change.is_some()
 }
 
@@ -110,9 +110,9 @@ mod tests {
         Estimate { change: Some(of.0), low: Some(of.1), high: Some(of.2), why_not: None }
     }
 
-    fn figure(predicted: (f64, f64, f64), measured: (f64, f64, f64), oracle: f64) -> Figure {
+    fn figure(predicted: (f64, f64, f64), measured: (f64, f64, f64), oracle: f64) -> CalibratedFigure {
         let oracle = Estimate { change: Some(oracle), ..Estimate::default() };
-        Figure {
+        CalibratedFigure {
             name: "light_waiting".to_owned(),
             predicted: estimate(predicted),
             measured: estimate(measured),
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_not_known_does_not_count() {
-        let without = |of: fn(&mut Figure) -> &mut Estimate| {
+        let without = |of: fn(&mut CalibratedFigure) -> &mut Estimate| {
             let mut figure = figure((-0.5, -0.6, -0.4), (-0.45, -0.7, -0.2), -0.55);
             *of(&mut figure) = Estimate::default();
             Tally::of(&[figure])

@@ -25,11 +25,11 @@ pub(super) struct Trial {
 
 /// What a trial's JSON says, as far as it is needed: docs/trial.schema.json.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct TrialReport {
     pub(super) light: Vec<String>,
     pub(super) heavy: Vec<String>,
     pub(super) pairs: usize,
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<TrialFigure>,
     pub(super) ended: Option<String>,
     pub(super) not_undone: Vec<String>,
     pub(super) blocks: Option<Vec<Block>>,
@@ -37,7 +37,7 @@ pub(super) struct Outcome {
 
 /// One of its figures.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Figure {
+pub(super) struct TrialFigure {
     pub(super) name: String,
     pub(super) change: Option<f64>,
     pub(super) low: Option<f64>,
@@ -52,7 +52,7 @@ pub(super) struct Figure {
 /// How it ended.
 pub(super) enum Ended {
     /// With figures.
-    Outcome(Box<Outcome>),
+    Outcome(Box<TrialReport>),
     /// It did not begin: the policy is not for this kernel or these cgroups.
     Refused(String),
     /// Otherwise than it should.
@@ -91,7 +91,7 @@ impl Trial {
             self.restore();
             return Ok(Ended::Failed(format!("it did not end in time, and was ended. {said}")));
         };
-        match serde_json::from_str::<Outcome>(&stdout) {
+        match serde_json::from_str::<TrialReport>(&stdout) {
             Ok(outcome) if !outcome.not_undone.is_empty() => {
                 self.restore();
                 Ok(Ended::Failed(format!("not everything was undone: {}", outcome.not_undone.join("; "))))

@@ -25,8 +25,8 @@ impl Done {
     }
 }
 
-/// Runs it with its output shown.
-pub(super) fn run(command: &mut Command) -> Result<Done, CommandError> {
+/// Runs it with its output shown, each line behind its `name`: others run beside it.
+pub(super) fn run(name: &str, command: &mut Command) -> Result<Done, CommandError> {
     let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|source| not_started(command, source))?;
     let mut done = Done::default();
@@ -34,7 +34,7 @@ pub(super) fn run(command: &mut Command) -> Result<Done, CommandError> {
     for said in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
         let Ok(said) = said else { break };
         let said = String::from_utf8_lossy(&said);
-        eprintln!("{said}");
+        eprintln!("{name}: {said}");
         done.hear(&said);
     }
     let status = child.wait().map_err(|source| not_started(command, source))?;
@@ -55,7 +55,7 @@ mod tests {
         said.into_iter().for_each(|said| done.hear(said));
         assert_eq!(done, Done { executions: 1_234, peak_mib: 56 });
         let script = "echo 'stat::number_of_executed_units: 7' >&2; printf '\\377\\n' >&2; exit $0";
-        let of = |status: &str| run(Command::new("sh").args(["-c", script, status]));
+        let of = |status: &str| run("sh", Command::new("sh").args(["-c", script, status]));
         assert_eq!(of("0").unwrap().executions, 7);
         assert!(matches!(of("3"), Err(CommandError::Failed { .. })));
     }

@@ -16,6 +16,7 @@ const BUDGET: u64 = 64 << 20;
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PERCPU_ARRAY: u32 = 6;
+const LRU_HASH: u32 = 9;
 const STACK: u32 = 23;
 
 /// `struct htab_elem` without key and value, and `struct bucket` (kernel/bpf/hashtab.c).
@@ -56,6 +57,11 @@ fn bytes(kind: u32, key: u64, value: u64, entries: u64) -> u64 {
         HASH => {
             let element = HASH_ELEMENT + key.next_multiple_of(8) + value_slot;
             entries.next_power_of_two() * HASH_BUCKET + (entries + CPUS) * element
+        }
+        // Its spare elements are among those that there are.
+        LRU_HASH => {
+            let element = HASH_ELEMENT + key.next_multiple_of(8) + value_slot;
+            entries.next_power_of_two() * HASH_BUCKET + entries * element
         }
         PERCPU_ARRAY => entries * (POINTER + CPUS * value_slot),
         // One slot tells a full stack from an empty one.
@@ -105,6 +111,7 @@ mod tests {
         assert_eq!(bytes(ARRAY, 4, 12, 10), 160);
         assert_eq!(bytes(PERCPU_ARRAY, 4, 12, 10), 10 * (8 + 112 * 16));
         assert_eq!(bytes(STACK, 0, 4, 10), 44);
+        assert_eq!(bytes(LRU_HASH, 8, 4, 10), 16 * 16 + 10 * (48 + 8 + 8));
         assert_eq!(bytes(HASH, 8, 4, 10), 16 * 16 + (10 + 112) * (48 + 8 + 8));
     }
 }

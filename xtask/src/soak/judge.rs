@@ -53,13 +53,13 @@ pub(super) fn growth(looks: &[Look]) -> Option<Vec<Growth>> {
     let third = settled.len() / 3;
     let (middle, last) = (&settled[third..2 * third], &settled[2 * third..]);
     let figures = [
-        Figure { what: "memory in KiB", of: |look| look.memory_kib, may: |was| part(was) + MEMORY_KIB },
-        Figure { what: "descriptors", of: |look| look.descriptors, may: |_| DESCRIPTORS },
-        Figure { what: "sockets", of: |look| look.sockets, may: |_| SOCKETS },
-        Figure { what: "threads", of: |look| look.threads, may: |_| 0 },
-        Figure { what: "BPF maps in KiB", of: |look| look.maps_kib, may: part },
+        Growing { what: "memory in KiB", of: |look| look.memory_kib, may: |was| part(was) + MEMORY_KIB },
+        Growing { what: "descriptors", of: |look| look.descriptors, may: |_| DESCRIPTORS },
+        Growing { what: "sockets", of: |look| look.sockets, may: |_| SOCKETS },
+        Growing { what: "threads", of: |look| look.threads, may: |_| 0 },
+        Growing { what: "BPF maps in KiB", of: |look| look.maps_kib, may: part },
     ];
-    let grown = |figure: Figure| {
+    let grown = |figure: Growing| {
         let (middle, last) = (median(middle, figure.of), median(last, figure.of));
         (last > middle + (figure.may)(middle)).then_some(Growth { what: figure.what, middle, last })
     };
@@ -67,7 +67,7 @@ pub(super) fn growth(looks: &[Look]) -> Option<Vec<Growth>> {
 }
 
 /// A figure that is watched, and what it may grow by, from what it was.
-struct Figure {
+struct Growing {
     what: &'static str,
     of: fn(&Look) -> u64,
     may: fn(u64) -> u64,

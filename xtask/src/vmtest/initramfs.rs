@@ -5,7 +5,7 @@ use super::{cpio::Cpio, guest_binaries::GuestBinaries, matrix::Layout};
 const INIT: &str = include_str!("init.sh");
 
 /// What differs between guests.
-pub(super) struct Settings<'a> {
+pub(super) struct GuestSettings<'a> {
     pub(super) layout: Layout,
     /// The results' port.
     pub(super) port: &'a str,
@@ -21,7 +21,12 @@ pub(super) struct Settings<'a> {
 pub(super) const MODULES: [&str; 2] = ["inet_diag", "tcp_diag"];
 
 /// Packs it, with [`MODULES`] in their order. The kernel takes it as it is; to compress it would be slower than to load it.
-pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, modules: &[Vec<u8>], settings: &Settings<'_>) -> Vec<u8> {
+pub(super) fn pack(
+    busybox: &[u8],
+    binaries: &GuestBinaries,
+    modules: &[Vec<u8>],
+    settings: &GuestSettings<'_>,
+) -> Vec<u8> {
     let mut cpio = Cpio::default();
     for directory in ["bin", "dev", "etc", "lib"] {
         cpio.directory(directory);
@@ -41,8 +46,8 @@ pub(super) fn pack(busybox: &[u8], binaries: &GuestBinaries, modules: &[Vec<u8>]
 }
 
 /// For the shell, in quotes.
-fn variables(settings: &Settings<'_>) -> String {
-    let Settings { layout, port, filter, left_out, test_timeout_seconds } = settings;
+fn variables(settings: &GuestSettings<'_>) -> String {
+    let GuestSettings { layout, port, filter, left_out, test_timeout_seconds } = settings;
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     [
         ("CGROUP", layout.name().to_owned()),
@@ -63,7 +68,7 @@ mod tests {
 
     #[test]
     fn settings_are_variables_of_the_shell() {
-        let settings = Settings {
+        let settings = GuestSettings {
             layout: Layout::Hybrid,
             port: "/dev/ttyS1",
             filter: "it's $HOME",

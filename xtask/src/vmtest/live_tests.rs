@@ -1,8 +1,8 @@
 //! The live tests: what of lagstop's figures each compares with figures that lagstop did not make.
 
 /// What lagstop measures, by the names in `lagstop check`, in the order in which it shows them.
-pub(super) const MEASURES: [&str; 7] =
-    ["switches", "switch-cost", "pick", "runq-wait", "migrations", "tcp-state", "accept"];
+pub(super) const MEASURES: [&str; 8] =
+    ["switches", "switch-cost", "pick", "runq-wait", "blame", "migrations", "tcp-state", "accept"];
 
 /// A live test.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("cgroups_and_idle_add_up_to_the_cpus_exactly", &["switches", "switch-cost", "runq-wait"]),
     truth("switches_of_all_cpus_agree_with_proc_stat", &["switches"]),
     long_truth("runnable_load_and_load_credit_agree_with_tg_load_avg", &["runq-wait"]),
+    truth("who_makes_whom_wait_agrees_with_a_trace", &["blame"]),
+    truth("who_makes_those_wait_that_sleep_agrees_with_a_trace", &["blame"]),
+    truth("long_waits_are_charged_to_all_who_ran", &["blame"]),
+    truth("a_cgroup_that_waits_behind_its_own_threads_blames_nobody", &["blame"]),
+    truth("a_cgroup_that_waits_for_its_quota_blames_nobody", &["blame"]),
+    truth("waits_of_who_is_moved_are_whole", &["blame"]),
+    truth("causes_add_up_to_the_wait_in_every_interval", &["blame"]),
+    long_truth("no_blame_falls_on_who_did_not_run", &["blame"]),
     truth("threads_are_counted_once", &["switches"]),
     truth("a_cpu_is_crowded_by_who_runs_and_waits_there", &["switches", "runq-wait"]),
     truth("each_cpu_adds_up_to_the_cgroups_on_it", &["switches", "runq-wait"]),
@@ -196,7 +204,7 @@ mod tests {
         let mut names = BTreeSet::new();
         for file in fs::read_dir(&dir).unwrap() {
             let text = fs::read_to_string(file.unwrap().path()).unwrap();
-            for list in text.split("const TESTS: &[Test] =").skip(1) {
+            for list in text.split(": &[Test] =").skip(1) {
                 let list = list.split("];").next().unwrap();
                 names.extend(list.split('"').skip(1).step_by(2).map(str::to_owned));
             }

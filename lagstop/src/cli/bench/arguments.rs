@@ -6,8 +6,8 @@ use clap::Args as ClapArgs;
 
 use super::Render;
 use crate::{
-    bench::{Settings, Trace, Workload},
-    cli::{Failure, measure::positive, output::WholeFile, policy::PolicyOrNone},
+    bench::{BenchSettings, Trace, Workload},
+    cli::{Failure, output::WholeFile, policy::PolicyOrNone, values::positive},
     report::{bench, html},
     trial::Policy,
 };
@@ -105,7 +105,7 @@ impl Args {
     }
 
     /// What is to be run.
-    pub(super) fn settings(&self) -> Result<Settings, Failure> {
+    pub(super) fn settings(&self) -> Result<BenchSettings, Failure> {
         if !self.trace.is_empty() && self.workload != Workload::Azure {
             return Err("--trace is for --workload azure, which follows it".into());
         }
@@ -117,7 +117,7 @@ impl Args {
                     .into(),
             );
         }
-        Ok(Settings {
+        Ok(BenchSettings {
             policies,
             workload: self.workload,
             densities: self.sweep.clone(),

@@ -3,7 +3,7 @@
 use std::{fs, path::Path, thread, time::Duration};
 
 use crate::{
-    bench::{Settings, at_once, requests},
+    bench::{BenchSettings, at_once, requests},
     cli::Failure,
     host::{Busy, busy},
     model::Nanos,
@@ -18,10 +18,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const FUNCTION_KIB: u64 = 4 << 10;
 
 /// Refuses what this host is not for.
-pub(super) fn check(settings: &Settings, cpus: u32, force: bool) -> Result<(), Failure> {
+pub(super) fn check(settings: &BenchSettings, cpus: u32, force: bool) -> Result<(), Failure> {
     let functions = settings.densities.iter().max().map_or(0, |most| most.saturating_mul(cpus));
-    if functions > Settings::MOST_FUNCTIONS {
-        let most = Settings::MOST_FUNCTIONS;
+    if functions > BenchSettings::MOST_FUNCTIONS {
+        let most = BenchSettings::MOST_FUNCTIONS;
         return Err(format!("{functions} functions are too many: {most} at most. Give --sweep lower densities").into());
     }
     if let Some(available) = available_kib()
@@ -83,12 +83,12 @@ fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
     .into())
 }
 
-fn refuse_too_many_requests(settings: &Settings, functions: u32) -> Result<(), Failure> {
+fn refuse_too_many_requests(settings: &BenchSettings, functions: u32) -> Result<(), Failure> {
     let requests = requests(settings, functions).unwrap_or_default();
-    if requests <= Settings::MOST_REQUESTS {
+    if requests <= BenchSettings::MOST_REQUESTS {
         return Ok(());
     }
-    let (millions, most) = (requests / 1e6, Settings::MOST_REQUESTS / 1e6);
+    let (millions, most) = (requests / 1e6, BenchSettings::MOST_REQUESTS / 1e6);
     Err(format!(
         "{millions:.0} million requests in a run are too many, as all may have to wait: {most} million at most. Give a shorter \
          --duration, a lower --demand or a longer --work"
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn more_requests_than_memory_could_hold_are_refused() {
-        let settings = |workload, work| Settings {
+        let settings = |workload, work| BenchSettings {
             workload,
             densities: vec![19],
             policies: Vec::new(),

@@ -6,10 +6,7 @@
 use std::{
     ffi::OsString,
     io::{self, Read, Write},
-    os::{
-        fd::AsRawFd,
-        unix::{net::UnixStream, process::ExitStatusExt},
-    },
+    os::{fd::AsRawFd, unix::net::UnixStream},
     process::{Child, Command as Process, ExitCode, ExitStatus},
     thread,
 };
@@ -18,9 +15,9 @@ use clap::ValueEnum;
 use rustix::io::{FdFlags, fcntl_setfd};
 use tokio::sync::oneshot;
 
-use super::keeper::KEEP;
+use super::keeper::{KEEP, exit_code};
 use crate::{
-    cli::{Failure, measure::Grouping},
+    cli::{Failure, values::Grouping},
     display::plain,
 };
 
@@ -102,10 +99,4 @@ pub(super) async fn ended(running: &mut Option<Running>) {
     if let Some(running) = running {
         (running.ended, running.status) = (None, status);
     }
-}
-
-/// As a shell would give it.
-pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().or(status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }

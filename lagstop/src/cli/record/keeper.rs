@@ -9,9 +9,9 @@ use std::{
     io::{Read, Write},
     os::{
         fd::{FromRawFd, RawFd},
-        unix::net::UnixStream,
+        unix::{net::UnixStream, process::ExitStatusExt},
     },
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, ExitStatus},
     thread,
 };
 
@@ -22,9 +22,8 @@ use rustix::{
 };
 use tokio::sync::oneshot;
 
-use super::command::exit_code;
 use crate::{
-    cli::{Failure, block_on, listen, measure::Grouping, say},
+    cli::{Failure, block_on, listen, say, values::Grouping},
     display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::GroupBy,
@@ -78,6 +77,12 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     })
+}
+
+/// As a shell would give it.
+pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// The socket with this number, kept from the command.

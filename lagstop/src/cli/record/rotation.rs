@@ -6,7 +6,7 @@ use std::{path::Path, str::FromStr, time::Duration};
 
 pub(super) use self::files::{Files, Made};
 use crate::{
-    cli::{Failure, measure::positive},
+    cli::{Failure, values::positive},
     model::{Interval, Nanos, Session},
     recording::{Footer, Gap, Line, SCHEMA, WriteError, Writer, now},
 };

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, minute_of, problems_of},
-    model::{Interval, Listener, ListenerTotals, Services, Times},
+    diagnosis::fixture::{findings_of, problems_of},
+    model::{Interval, Listener, ListenerTotals, Services, Times, fixture::minute_of},
     units::Value,
 };
 

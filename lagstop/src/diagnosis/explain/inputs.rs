@@ -87,18 +87,31 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
         input("busy_ns", ns(whole.busy_ns), Unit::Ns, CLOCK),
         known("switching_ns", whole.switching_ns.map(ns), Unit::Ns, COSTS),
         known("kept_ns", whole.kept_ns.map(ns), Unit::Ns, COSTS),
-        known("steal_ns", observations.host.as_ref().and_then(|host| host.steal_ns), Unit::Ns, "/proc/stat: steal_ns"),
+        known(
+            "steal_ns",
+            observations.host.as_ref().and_then(|host| host.times.steal_ns),
+            Unit::Ns,
+            "/proc/stat: steal_ns",
+        ),
     ]);
+    inputs.push(waits_behind(observations.cgroups.values()));
     inputs.extend(totals(&observations.tasks().unwrap_or_default()));
+}
+
+/// What was waited behind those that are named.
+fn waits_behind<'o>(of: impl IntoIterator<Item = &'o Observed>) -> Input {
+    let culprits = of.into_iter().flat_map(|observed| observed.behind.culprits());
+    let sum: Nanos = culprits.map(|(_, culprit)| culprit.wait_ns).sum();
+    input("waits_behind", sum, Unit::Ns, "the log of who ran on each CPU: waits behind those that are named, together")
 }
 
 fn cgroup(observed: &Observed) -> Vec<Input> {
     let mut inputs = totals(&observed.totals);
     inputs.extend(counted(&FileCounters::COUNTERS, &observed.files.figures()));
     inputs.extend([
+        waits_behind([observed]),
         known("quota_ns", observed.quota_ns, Unit::Ns, "`cpu.max` of the cgroup"),
         input("threads", observed.threads(), Unit::Count, "tasks seen running in an interval, on average: threads"),
-        input("behind_itself_ns", observed.behind_itself_ns as u64, Unit::Ns, "cpus.crowd, cpus.busy_ns"),
     ]);
     inputs
 }

@@ -1,11 +1,13 @@
 //! How far the simulation of what was measured is off, and which of its kinds can be gone by.
 
+use thiserror::Error;
+
 use super::{Forecaster, SEEDS, sum};
-use crate::diagnosis::simulation::{Outcome, Served};
+use crate::diagnosis::simulation::{Served, SimulationOutcome};
 
 /// Whose waits a figure rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub enum SimulatedSide {
     Light,
     Heavy,
     Others,
@@ -29,12 +31,26 @@ pub(super) struct Fit {
 }
 
 /// Why nothing is predicted of a side.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Misfit {
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum Misfit {
     /// It hardly waits: there is no ratio to speak of.
-    HardlyWaits,
+    #[error("{} hardly wait", .0.name())]
+    HardlyWaits(SimulatedSide),
     /// No simulation reproduces it; waits are off by so much in the nearest.
-    Off { error: f64, why: String },
+    #[error(
+        "simulating the host as it is puts {what} of {} {:+.0} % off the measured; the limit is {:.0} %",
+        side.name(),
+        100.0 * off,
+        100.0 * most
+    )]
+    Off {
+        side: SimulatedSide,
+        error: f64,
+        /// What is off, by how much, and by how much it may be.
+        what: &'static str,
+        off: f64,
+        most: f64,
+    },
 }
 
 /// A side of which the simulation is off by more, as a share of what was measured, is not predicted.
@@ -44,7 +60,7 @@ const MOST_CPU_OFF: f64 = 0.25;
 /// Waits, in tasks waiting, below which there is no ratio to speak of.
 pub(super) const HARDLY: f64 = 0.001;
 
-impl Side {
+impl SimulatedSide {
     const fn name(self) -> &'static str {
         match self {
             Self::Light => "those that go first",
@@ -56,33 +72,33 @@ impl Side {
 }
 
 impl Sides {
-    pub(super) fn has(&self, side: Side, number: usize) -> bool {
+    pub(super) fn has(&self, side: SimulatedSide, number: usize) -> bool {
         match side {
-            Side::Light => self.light[number],
-            Side::Heavy => self.heavy[number],
-            Side::Others => !self.light[number] && !self.heavy[number],
-            Side::All => true,
+            SimulatedSide::Light => self.light[number],
+            SimulatedSide::Heavy => self.heavy[number],
+            SimulatedSide::Others => !self.light[number] && !self.heavy[number],
+            SimulatedSide::All => true,
         }
     }
 
     /// What became of a side.
-    pub(super) fn of(&self, side: Side, groups: &[Served]) -> Served {
+    pub(super) fn of(&self, side: SimulatedSide, groups: &[Served]) -> Served {
         sum(groups, |number| self.has(side, number))
     }
 }
 
 impl Fit {
-    pub(super) fn of(from: &Forecaster<'_>, sides: &Sides, side: Side) -> Result<Self, Misfit> {
+    pub(super) fn of(from: &Forecaster<'_>, sides: &Sides, side: SimulatedSide) -> Result<Self, Misfit> {
         let measured = from.measured(|number| sides.has(side, number));
         if measured.wait / from.trace().duration() < HARDLY {
-            return Err(Misfit::HardlyWaits);
+            return Err(Misfit::HardlyWaits(side));
         }
         let kinds: Vec<Served> = kinds(&from.now).map(|runs| mean(runs, sides, side)).collect();
         Self::among(&kinds, measured, side)
     }
 
     /// Those of `simulated`, one for each kind of arrivals, that are near what was measured.
-    fn among(simulated: &[Served], measured: Served, side: Side) -> Result<Self, Misfit> {
+    fn among(simulated: &[Served], measured: Served, side: SimulatedSide) -> Result<Self, Misfit> {
         let off = |it: &Served| (it.wait / measured.wait - 1.0, it.work / measured.work - 1.0);
         let is_near = |&(wait, cpu): &(f64, f64)| wait.abs() <= MOST_OFF && cpu.abs() <= MOST_CPU_OFF;
         let offs: Vec<(f64, f64)> = simulated.iter().map(off).collect();
@@ -98,13 +114,7 @@ impl Fit {
             true => ("CPU time", cpu, MOST_CPU_OFF),
             false => ("waits", error, MOST_OFF),
         };
-        let why = format!(
-            "simulating the host as it is puts {what} of {} {:+.0} % off the measured; the limit is {:.0} %",
-            side.name(),
-            100.0 * off,
-            100.0 * most
-        );
-        Err(Misfit::Off { error, why })
+        Err(Misfit::Off { side, error, what, off, most })
     }
 
     /// The error, or that of the nearest simulation. `None` of a side that hardly waits.
@@ -112,7 +122,7 @@ impl Fit {
         match of {
             Ok(fit) => Some(fit.error),
             Err(Misfit::Off { error, .. }) => Some(*error),
-            Err(Misfit::HardlyWaits) => None,
+            Err(Misfit::HardlyWaits(_)) => None,
         }
     }
 
@@ -122,21 +132,12 @@ impl Fit {
     }
 }
 
-impl Misfit {
-    pub(super) fn sentence(&self, side: Side) -> String {
-        match self {
-            Self::HardlyWaits => format!("{} hardly wait", side.name()),
-            Self::Off { why, .. } => why.clone(),
-        }
-    }
-}
-
 /// The simulations of each kind of arrivals.
-pub(super) fn kinds(all: &[Outcome]) -> impl Iterator<Item = &[Outcome]> {
+pub(super) fn kinds(all: &[SimulationOutcome]) -> impl Iterator<Item = &[SimulationOutcome]> {
     all.chunks(SEEDS.len())
 }
 
-fn mean(runs: &[Outcome], sides: &Sides, side: Side) -> Served {
+fn mean(runs: &[SimulationOutcome], sides: &Sides, side: SimulatedSide) -> Served {
     let count = runs.len() as f64;
     let sum = runs.iter().map(|run| sides.of(side, &run.groups)).fold(Served::default(), |sum, it| Served {
         cpu: sum.cpu + it.cpu,
@@ -159,15 +160,16 @@ mod tests {
     #[test]
     fn two_that_are_off_either_way_are_not_near_together() {
         let both = [served(10.0, 1.6), served(10.0, 6.4)];
-        let Err(Misfit::Off { error, why }) = Fit::among(&both, MEASURED, Side::Light) else { panic!("on average") };
-        assert!((error - 0.6).abs() < 1e-9 && why.contains("waits of those that go first +60 % off"), "{why}");
+        let misfit = Fit::among(&both, MEASURED, SimulatedSide::Light).unwrap_err();
+        assert!(matches!(misfit, Misfit::Off { error, .. } if (error - 0.6).abs() < 1e-9), "{misfit:?}");
+        assert!(misfit.to_string().contains("waits of those that go first +60 % off"), "{misfit}");
     }
 
     #[test]
     fn the_kind_that_reproduces_what_was_measured_is_gone_by() {
         let open_only = [served(10.0, 5.0), served(10.0, 9.0)];
-        assert_eq!(Fit::among(&open_only, MEASURED, Side::All), Ok(Fit { kinds: vec![0], error: 0.25 }));
-        let both = Fit::among(&[served(10.0, 4.4), served(9.0, 3.2)], MEASURED, Side::All).unwrap();
+        assert_eq!(Fit::among(&open_only, MEASURED, SimulatedSide::All), Ok(Fit { kinds: vec![0], error: 0.25 }));
+        let both = Fit::among(&[served(10.0, 4.4), served(9.0, 3.2)], MEASURED, SimulatedSide::All).unwrap();
         assert_eq!(both.kinds, [0, 1]);
         assert!((both.error + 0.2).abs() < 1e-9, "that of the one further off: {both:?}");
     }
@@ -175,9 +177,9 @@ mod tests {
     /// Who is backlogged would take all there is.
     #[test]
     fn one_that_takes_more_cpu_time_than_it_had_is_off() {
-        let Err(misfit) = Fit::among(&[served(30.0, 4.0)], MEASURED, Side::Heavy) else {
+        let Err(misfit) = Fit::among(&[served(30.0, 4.0)], MEASURED, SimulatedSide::Heavy) else {
             panic!("three times as much")
         };
-        assert!(misfit.sentence(Side::Heavy).contains("CPU time of the heavy ones +200 % off"), "{misfit:?}");
+        assert!(misfit.to_string().contains("CPU time of the heavy ones +200 % off"), "{misfit:?}");
     }
 }

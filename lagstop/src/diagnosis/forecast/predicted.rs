@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use thiserror::Error;
+
 use super::{
     Competitors, Forecaster,
-    fit::{Fit, HARDLY, Side, Sides, kinds},
+    fit::{Fit, HARDLY, Misfit, Sides, SimulatedSide, kinds},
 };
 use crate::{
-    diagnosis::simulation::{Group, Outcome, Served},
+    diagnosis::simulation::{Group, Served, SimulationOutcome},
     stats::student,
 };
 
@@ -22,10 +24,30 @@ pub struct Predicted {
     pub high: f64,
 }
 
+/// Why nothing is predicted of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum Unpredicted {
+    #[error("more happens than can be simulated")]
+    TooMuch,
+    #[error(
+        "threads that never slept used more than a tenth of the CPU time of those that go first: how much more they would do \
+         is not known"
+    )]
+    NeverSleeps,
+    #[error("switch costs were not measured in enough intervals")]
+    NoCosts,
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    #[error("there is no ratio: it is 0 in a simulation")]
+    NoRatio,
+    #[error("it may be anything from {:+.0} % to {:+.0} %", 100.0 * .0.low, 100.0 * .0.high)]
+    TooWide(Predicted),
+}
+
 /// What an intervention does, by the names of a trial's figures.
 #[derive(Clone, Debug, Default)]
 pub struct Forecast {
-    figures: BTreeMap<&'static str, Result<Predicted, String>>,
+    figures: BTreeMap<&'static str, Result<Predicted, Unpredicted>>,
     /// How far the simulation of what was measured is off: of the waits of the light, of the heavy, and of all others.
     pub(in crate::diagnosis) errors: Errors,
     /// Waits by side, in tasks waiting: measured, simulated as it is, and simulated with the intervention.
@@ -85,10 +107,8 @@ impl Predicted {
     }
 
     /// Why it is no prediction. `None`: it is one.
-    pub fn why_too_wide(&self) -> Option<String> {
-        let percent = |share: f64| format!("{:+.0} %", 100.0 * share);
-        (self.high - self.low > WIDEST)
-            .then(|| format!("it may be anything from {} to {}", percent(self.low), percent(self.high)))
+    pub fn why_too_wide(&self) -> Option<Unpredicted> {
+        (self.high - self.low > WIDEST).then_some(Unpredicted::TooWide(*self))
     }
 
     /// Is it sure to rise, or to fall?
@@ -108,8 +128,8 @@ impl Errors {
 /// logarithm: what was seen in an earlier calibration where the simulation itself is right.
 struct Kind {
     name: &'static str,
-    of: fn(&Outcome, &Sides) -> f64,
-    rests_on: Side,
+    of: fn(&SimulationOutcome, &Sides) -> f64,
+    rests_on: SimulatedSide,
     least_off: f64,
 }
 
@@ -118,59 +138,70 @@ fn time_for_work(served: Served) -> f64 {
 }
 
 const KINDS: [Kind; 7] = [
-    kind("light_waiting", Side::Light, 0.2, |outcome, sides| sides.of(Side::Light, &outcome.groups).wait),
-    kind("heavy_waiting", Side::Heavy, 0.08, |outcome, sides| sides.of(Side::Heavy, &outcome.groups).wait),
-    kind("heavy_time", Side::Heavy, 0.07, |outcome, sides| time_for_work(sides.of(Side::Heavy, &outcome.groups))),
-    kind("others_time", Side::Others, 0.1, |outcome, sides| time_for_work(sides.of(Side::Others, &outcome.groups))),
-    kind("waiting", Side::All, 0.07, |outcome, _| outcome.wait()),
-    kind("switches", Side::All, 0.15, |outcome, _| outcome.switches),
-    kind("overhead", Side::All, 0.3, |outcome, _| outcome.switching),
+    kind("light_waiting", SimulatedSide::Light, 0.2, |outcome, sides| {
+        sides.of(SimulatedSide::Light, &outcome.groups).wait
+    }),
+    kind("heavy_waiting", SimulatedSide::Heavy, 0.08, |outcome, sides| {
+        sides.of(SimulatedSide::Heavy, &outcome.groups).wait
+    }),
+    kind("heavy_time", SimulatedSide::Heavy, 0.07, |outcome, sides| {
+        time_for_work(sides.of(SimulatedSide::Heavy, &outcome.groups))
+    }),
+    kind("others_time", SimulatedSide::Others, 0.1, |outcome, sides| {
+        time_for_work(sides.of(SimulatedSide::Others, &outcome.groups))
+    }),
+    kind("waiting", SimulatedSide::All, 0.07, |outcome, _| outcome.wait()),
+    kind("switches", SimulatedSide::All, 0.15, |outcome, _| outcome.switches),
+    kind("overhead", SimulatedSide::All, 0.3, |outcome, _| outcome.switching),
 ];
 
-const fn kind(name: &'static str, rests_on: Side, least_off: f64, of: fn(&Outcome, &Sides) -> f64) -> Kind {
+const fn kind(
+    name: &'static str,
+    rests_on: SimulatedSide,
+    least_off: f64,
+    of: fn(&SimulationOutcome, &Sides) -> f64,
+) -> Kind {
     Kind { name, of, rests_on, least_off }
 }
 
 impl Forecast {
     /// Where more happens than can be simulated.
     pub(super) fn none() -> Self {
-        let why = || Err("more happens than can be simulated".to_owned());
-        Self { figures: KINDS.iter().map(|kind| (kind.name, why())).collect(), is_near: false, ..Self::default() }
+        let figures = KINDS.iter().map(|kind| (kind.name, Err(Unpredicted::TooMuch))).collect();
+        Self { figures, is_near: false, ..Self::default() }
     }
 
-    pub(super) fn of(from: &Forecaster<'_>, competitors: &Competitors, then: &[Outcome]) -> Self {
+    pub(super) fn of(from: &Forecaster<'_>, competitors: &Competitors, then: &[SimulationOutcome]) -> Self {
         let sides = Sides {
             light: from.all_inside(competitors.light.iter().map(|path| &**path)),
             heavy: from.all_inside(competitors.heavy.iter().map(|path| &**path)),
         };
         let fit = |side| Fit::of(from, &sides, side);
-        let (light, heavy, others, all) = (fit(Side::Light), fit(Side::Heavy), fit(Side::Others), fit(Side::All));
+        let (light, heavy, others, all) =
+            (fit(SimulatedSide::Light), fit(SimulatedSide::Heavy), fit(SimulatedSide::Others), fit(SimulatedSide::All));
         let is_endless = from.never_sleeps(&sides.light) > MOST_ENDLESS;
         let figure = |kind: &Kind| {
             if is_endless {
-                return Err(
-                    "threads that never slept used more than a tenth of the CPU time of those that go first: how much \
-                            more they would do is not known"
-                        .to_owned(),
-                );
+                return Err(Unpredicted::NeverSleeps);
             }
             if kind.name == "overhead" && !from.has_costs {
-                return Err("switch costs were not measured in enough intervals".to_owned());
+                return Err(Unpredicted::NoCosts);
             }
             let fit = match kind.rests_on {
-                Side::Light => &light,
-                Side::Heavy => &heavy,
-                Side::Others => &others,
-                Side::All => &all,
+                SimulatedSide::Light => &light,
+                SimulatedSide::Heavy => &heavy,
+                SimulatedSide::Others => &others,
+                SimulatedSide::All => &all,
             };
-            let fit = fit.as_ref().map_err(|misfit| misfit.sentence(kind.rests_on))?;
-            let ratio = |(now, then): (&Outcome, &Outcome)| ((kind.of)(then, &sides) / (kind.of)(now, &sides)).ln();
+            let fit = fit.as_ref().map_err(|misfit| *misfit)?;
+            let ratio = |(now, then): (&SimulationOutcome, &SimulationOutcome)| {
+                ((kind.of)(then, &sides) / (kind.of)(now, &sides)).ln()
+            };
             let ratios: Vec<Vec<f64>> = pairs(&from.now, then, &fit.kinds)
                 .map(|(now, then)| now.iter().zip(then).map(ratio).collect())
                 .collect();
             let off = (ERROR_LEFT * fit.error.ln_1p()).hypot(kind.least_off);
-            let it =
-                Predicted::of(&ratios, off).ok_or_else(|| "there is no ratio: it is 0 in a simulation".to_owned())?;
+            let it = Predicted::of(&ratios, off).ok_or(Unpredicted::NoRatio)?;
             it.why_too_wide().map_or(Ok(it), Err)
         };
         // What is said of the light ones is of the simulations that reproduce them.
@@ -178,15 +209,15 @@ impl Forecast {
         let runs = || pairs(&from.now, then, &kinds).flat_map(|(now, then)| now.iter().zip(then));
         let count = runs().count().max(1) as f64;
         let seconds = from.trace().duration();
-        let waiting = |of: &dyn Fn(Side) -> f64| Waiting {
-            light: of(Side::Light) / seconds,
-            heavy: of(Side::Heavy) / seconds,
-            all: of(Side::All) / seconds,
+        let waiting = |of: &dyn Fn(SimulatedSide) -> f64| Waiting {
+            light: of(SimulatedSide::Light) / seconds,
+            heavy: of(SimulatedSide::Heavy) / seconds,
+            all: of(SimulatedSide::All) / seconds,
         };
-        let wait = |outcome: &Outcome, side| sides.of(side, &outcome.groups).wait;
-        let gain = |(now, then): (&Outcome, &Outcome)| {
-            let half = |outcome: &Outcome| sides.of(Side::Light, &outcome.half).wait;
-            let whole = |outcome: &Outcome| wait(outcome, Side::Light);
+        let wait = |outcome: &SimulationOutcome, side| sides.of(side, &outcome.groups).wait;
+        let gain = |(now, then): (&SimulationOutcome, &SimulationOutcome)| {
+            let half = |outcome: &SimulationOutcome| sides.of(SimulatedSide::Light, &outcome.half).wait;
+            let whole = |outcome: &SimulationOutcome| wait(outcome, SimulatedSide::Light);
             let (first, second) = (half(then) / half(now), (whole(then) - half(then)) / (whole(now) - half(now)));
             [1.0 - first, 1.0 - second]
         };
@@ -205,13 +236,13 @@ impl Forecast {
     }
 
     #[cfg(test)]
-    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, String>)>) -> Self {
+    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, Unpredicted>)>) -> Self {
         Self { figures: figures.into_iter().collect(), ..Self::default() }
     }
 
     /// All of them: what is predicted, or why nothing is.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, &str>)> {
-        self.figures.iter().map(|(name, figure)| (*name, figure.as_ref().copied().map_err(String::as_str)))
+    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, Unpredicted>)> {
+        self.figures.iter().map(|(name, figure)| (*name, *figure))
     }
 
     /// Of the figure with this name. `None` where nothing is predicted of it.
@@ -220,8 +251,8 @@ impl Forecast {
     }
 
     /// Why nothing is predicted of the figure with this name. `None` where something is, or it is no such figure.
-    pub fn why_not(&self, name: &str) -> Option<&str> {
-        self.figures.get(name)?.as_ref().err().map(String::as_str)
+    pub fn why_not(&self, name: &str) -> Option<Unpredicted> {
+        self.figures.get(name)?.err()
     }
 
     /// What is left of the wait of a cgroup and all inside of it: 1 is no change. `None` where it hardly waits, or where the
@@ -246,16 +277,20 @@ impl Forecast {
 
 /// Simulations as it is and with the intervention, for each of these kinds of arrivals.
 fn pairs<'o>(
-    now: &'o [Outcome],
-    then: &'o [Outcome],
+    now: &'o [SimulationOutcome],
+    then: &'o [SimulationOutcome],
     wanted: &[usize],
-) -> impl Iterator<Item = (&'o [Outcome], &'o [Outcome])> {
+) -> impl Iterator<Item = (&'o [SimulationOutcome], &'o [SimulationOutcome])> {
     let all = kinds(now).zip(kinds(then)).enumerate();
     all.filter(|(kind, _)| wanted.contains(kind)).map(|(_, pair)| pair)
 }
 
 /// Waits of each cgroup and all inside of it, as it is and with the intervention, over all `runs`, by `time`.
-fn inside<'o>(groups: &[Group], runs: impl Iterator<Item = (&'o Outcome, &'o Outcome)>, time: f64) -> Vec<(f64, f64)> {
+fn inside<'o>(
+    groups: &[Group],
+    runs: impl Iterator<Item = (&'o SimulationOutcome, &'o SimulationOutcome)>,
+    time: f64,
+) -> Vec<(f64, f64)> {
     let mut sums = vec![(0.0, 0.0); groups.len()];
     for (now, then) in runs {
         for (number, (now, then)) in now.groups.iter().zip(&then.groups).enumerate() {
@@ -291,7 +326,7 @@ mod tests {
     fn what_hardly_anything_could_refute_is_no_prediction() {
         let between = |low, high| Predicted { change: 0.0, low, high };
         assert_eq!(between(-0.5, 0.5).why_too_wide(), None);
-        assert_eq!(between(-0.16, 1.65).why_too_wide().unwrap(), "it may be anything from -16 % to +165 %");
+        assert_eq!(between(-0.16, 1.65).why_too_wide().unwrap().to_string(), "it may be anything from -16 % to +165 %");
     }
 
     #[test]
@@ -299,7 +334,7 @@ mod tests {
         let none = Forecast::none();
         assert!(!none.is_near() && none.left(0).is_none() && none.agreeing(0.1) == (0, 0));
         assert_eq!(none.figures().count(), KINDS.len());
-        assert!(none.figures().all(|(_, figure)| figure.unwrap_err().contains("more happens than can be simulated")));
+        assert!(none.figures().all(|(_, figure)| figure == Err(Unpredicted::TooMuch)));
     }
 
     #[test]
@@ -318,9 +353,9 @@ mod tests {
     #[test]
     fn what_is_inside_counts_for_all_above() {
         let group = |parent| Group { parent, ..Group::default() };
-        let wait = |waits: [f64; 3]| Outcome {
+        let wait = |waits: [f64; 3]| SimulationOutcome {
             groups: waits.map(|wait| Served { wait, ..Served::default() }).into(),
-            ..Outcome::default()
+            ..SimulationOutcome::default()
         };
         let (now, then) = (wait([1.0, 2.0, 4.0]), wait([1.0, 1.0, 1.0]));
         let found = inside(&[group(None), group(Some(0)), group(Some(1))], [(&now, &then)].into_iter(), 2.0);

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use thiserror::Error;
+
 use super::super::asked::Asked;
 
 /// The two sides of an intervention, by the paths of cgroups: all inside of one belongs to its side.
@@ -11,6 +13,17 @@ pub struct Competitors {
     pub light: Vec<Arc<str>>,
     /// Who pays.
     pub heavy: Vec<Arc<str>>,
+}
+
+/// Why no change can reach one side without the other.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CompetitorsError {
+    #[error("one of {light} and {heavy} is inside of the other: a change would reach both")]
+    Inside { light: Arc<str>, heavy: Arc<str> },
+    #[error(
+        "{heavy} competes for some and against others of those that are to go first: {light} is on the other side of it"
+    )]
+    BothSides { light: Arc<str>, heavy: Arc<str> },
 }
 
 /// The cgroups, by number, at which `one` and `other` compete: the children of the lowest cgroup that both are inside of.
@@ -35,7 +48,12 @@ impl Competitors {
     ///
     /// # Errors
     /// Why no change can reach the one without the other.
-    pub(in crate::diagnosis) fn lifted(asked: &Asked, light: &[usize], heavy: &[usize]) -> Result<Self, String> {
+    pub(in crate::diagnosis) fn lifted(
+        asked: &Asked,
+        light: &[usize],
+        heavy: &[usize],
+    ) -> Result<Self, CompetitorsError> {
+        let path = |number: usize| Arc::clone(asked.path(number));
         let (mut first, mut pays) = (BTreeSet::new(), BTreeSet::new());
         for &one in light {
             for &other in heavy {
@@ -45,11 +63,7 @@ impl Competitors {
                         pays.insert(b);
                     }
                     None => {
-                        return Err(format!(
-                            "one of {} and {} is inside of the other: a change would reach both",
-                            asked.path(one),
-                            asked.path(other)
-                        ));
+                        return Err(CompetitorsError::Inside { light: path(one), heavy: path(other) });
                     }
                 }
             }
@@ -59,27 +73,23 @@ impl Competitors {
             .flat_map(|&a| pays.iter().map(move |&b| (a, b)))
             .find(|&(a, b)| asked.is_inside(a, b) || asked.is_inside(b, a))
         {
-            return Err(format!(
-                "{} competes for some and against others of those that are to go first: {} is on the other side of it",
-                asked.path(b),
-                asked.path(a)
-            ));
+            return Err(CompetitorsError::BothSides { light: path(a), heavy: path(b) });
         }
-        let paths =
-            |numbers: BTreeSet<usize>| numbers.into_iter().map(|number| Arc::clone(asked.path(number))).collect();
+        let paths = |numbers: BTreeSet<usize>| numbers.into_iter().map(path).collect();
         Ok(Self { light: paths(first), heavy: paths(pays) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::CompetitorsError;
     use crate::{
-        diagnosis::{Observations, fixture},
-        model::{Cgroup, CgroupId, Level, Nanos, Totals},
+        diagnosis::Observations,
+        model::{Cgroup, CgroupId, Level, Nanos, Totals, fixture},
     };
 
     /// Cgroups by path, each with so many milliseconds of CPU time in a second.
-    fn competitors(rows: &[(&str, u64)], light: &[&str]) -> Result<[Vec<String>; 2], String> {
+    fn competitors(rows: &[(&str, u64)], light: &[&str]) -> Result<[Vec<String>; 2], CompetitorsError> {
         let row = |(id, &(path, ms)): (u64, &(&str, u64))| Cgroup {
             id: CgroupId(id),
             path: path.into(),
@@ -118,10 +128,10 @@ mod tests {
 
     #[test]
     fn a_change_that_would_reach_both_sides_is_refused() {
-        let why = competitors(&[("/a", 900), ("/a/inner", 10)], &["/a/inner"]).unwrap_err();
+        let why = competitors(&[("/a", 900), ("/a/inner", 10)], &["/a/inner"]).unwrap_err().to_string();
         assert!(why.contains("is inside of the other: a change would reach both"), "{why}");
         let rows = [("/pods/a/web", 50), ("/pods/b/batch", 900), ("/system/agent", 60)];
-        let why = competitors(&rows, &["/pods/a/web", "/system/agent"]).unwrap_err();
+        let why = competitors(&rows, &["/pods/a/web", "/system/agent"]).unwrap_err().to_string();
         assert!(why.contains("competes for some and against others"), "{why}");
     }
 }

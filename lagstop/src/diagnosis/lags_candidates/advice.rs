@@ -3,6 +3,7 @@
 use super::{Judged, arena::Sibling};
 use crate::{
     diagnosis::{Advice, shell},
+    model::Measure,
     units,
 };
 
@@ -17,23 +18,19 @@ pub(super) fn trial() -> Advice {
         "Try it first. The trial measures anew who is light and who is heavy, takes turns with and without the new weights, \
          shows what changed beside what is predicted, and undoes all of it.",
     )
-    .command("sudo lagstop trial --policy weight --from-diagnose --apply")
+    .command(shell::trial_of_weights(&[]))
 }
 
 /// The same, of just those that can go first without the others taking longer than they should, where these are not all.
 pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     let only = judged.advised();
-    let can_be_named =
-        |one: &&Sibling<'_>| one.path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte));
-    if only.len() == judged.waiting || only.is_empty() || !only.iter().all(can_be_named) {
-        return trial();
-    }
-    let named: String = only.iter().map(|one| format!(" --light {}", one.path)).collect();
+    let named: Option<Vec<&str>> = only.iter().map(|one| shell::glob(&one.path)).collect();
+    let Some(named) = named.filter(|_| only.len() != judged.waiting && !only.is_empty()) else { return trial() };
     Advice::new(
         "Try it first, with those that can go first. The trial takes turns with and without the new weights, shows what changed \
          beside what is predicted, and undoes all of it.",
     )
-    .command(&*format!("sudo lagstop trial --policy weight{named} --apply"))
+    .command(shell::trial_of_weights(&named))
 }
 
 /// The most promising first, of what this kernel offers.
@@ -107,9 +104,13 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
 
 /// What speaks against the finding.
 pub(super) fn doubts(judged: &Judged<'_>) -> Vec<String> {
-    let mut doubts = vec![
-        "Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is circumstantial.".to_owned(),
-    ];
+    let mut doubts = Vec::new();
+    if judged.has_waits() && !judged.has_causes() {
+        doubts.push(format!(
+            "What each wait was caused by is {}: light cgroups that wait for their own threads are not left out.",
+            judged.observations.session.why_not(Measure::Blame)
+        ));
+    }
     if !judged.observations.asked.has_weights() {
         doubts.push(
             "Weights were not recorded: all are taken to have the usual one. Where they differ, so does the outcome."

@@ -6,11 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
-    diagnosis::{
-        Observations, Subject, Thresholds,
-        asked::Asked,
-        observations::{Observed, is_rated},
-    },
+    diagnosis::{Observations, Subject, Thresholds, asked::Asked, observations::Observed, rated::is_rated},
     model::{CgroupId, Distribution, Nanos},
 };
 
@@ -92,10 +88,10 @@ impl<'a> Sibling<'a> {
         self.cpu / self.weight
     }
 
-    /// The part of its wait that was behind its own tasks, at least.
-    fn self_inflicted(&self) -> f64 {
-        let behind: f64 = self.members.iter().map(|it| it.behind_itself_ns).sum();
-        if self.wait > 0.0 { (behind / self.wait).min(1.0) } else { 0.0 }
+    /// Was at least half of its wait behind its own tasks? Not as far as is known, where causes were not measured.
+    fn is_self_inflicted(&self) -> bool {
+        let behind: f64 = self.members.iter().filter_map(|it| it.totals.wait_self_ns).map(|wait| wait.0 as f64).sum();
+        self.wait > 0.0 && behind >= 0.5 * self.wait
     }
 
     /// The largest share of its periods in which the quota of one inside of it was used up. `None` without a quota.
@@ -171,7 +167,7 @@ impl<'a> Arena<'a> {
             && unit.waits >= thresholds.min_waits
             && unit.wait >= thresholds.light_wait_per_cpu * unit.cpu
             && unit.p99.is_some_and(|tail| tail >= thresholds.light_wait_p99)
-            && unit.self_inflicted() < 0.5
+            && !unit.is_self_inflicted()
             && unit.throttled_share().is_none_or(|share| share < thresholds.throttled_warn)
     }
 }

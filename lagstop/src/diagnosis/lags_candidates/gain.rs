@@ -2,7 +2,10 @@
 
 use super::{Judged, figures, plan::Plan};
 use crate::{
-    diagnosis::{Figure, FigureDefinition, forecast::Predicted},
+    diagnosis::{
+        Figure, FigureDefinition,
+        forecast::{Forecast, Predicted},
+    },
     units::{self, Unit},
 };
 
@@ -19,8 +22,8 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     };
     let change = |figure: &FigureDefinition, of: &str| {
         let predicted = forecast.change(of);
-        let why_not = forecast.why_not(of).unwrap_or("it is not simulated");
-        figure.measured(predicted.map(|it| it.change), why_not).note(predicted.as_ref().map(range).unwrap_or_default())
+        let why_not = why_not(forecast, of, "it is not simulated");
+        figure.measured(predicted.map(|it| it.change), &why_not).note(predicted.as_ref().map(range).unwrap_or_default())
     };
     let whole = judged.observations.whole();
     let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
@@ -47,7 +50,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             Unit::Seconds.show(seconds)
         )),
         figures::light_gain
-            .measured(plan.median, forecast.why_not("light_waiting").unwrap_or("they hardly wait in the simulation"))
+            .measured(plan.median, &why_not(forecast, "light_waiting", "they hardly wait in the simulation"))
             .note("the median of those that go first"),
         change(&figures::heavy_time, "heavy_time"),
         change(&figures::others_time, "others_time"),
@@ -62,6 +65,11 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             "overhead is not predicted",
         ),
     ]
+}
+
+/// Why nothing is predicted of a figure; `else_why` where nothing speaks against it.
+fn why_not(forecast: &Forecast, figure: &str, else_why: &str) -> String {
+    forecast.why_not(figure).map_or_else(|| else_why.to_owned(), |why| why.to_string())
 }
 
 /// From where to where.

@@ -1,7 +1,13 @@
 use super::*;
 use crate::{
-    diagnosis::{diagnose, fixture},
-    model::{Cpu, CpuTotals, Crowding, Interval},
+    diagnosis::{
+        diagnose,
+        fixture::{competing, contended},
+    },
+    model::{
+        Interval,
+        fixture::{self, blame},
+    },
 };
 
 fn judged(intervals: &[Interval], thresholds: &Thresholds) -> Finding {
@@ -22,7 +28,7 @@ fn names(finding: &Finding, is: impl Fn(&Candidate) -> bool) -> Vec<String> {
 
 #[test]
 fn each_light_and_heavy_cgroup_is_listed_and_those_that_wait_are_told_apart() {
-    let finding = found(&fixture::contended(40));
+    let finding = found(&contended(40));
     assert_eq!(finding.severity, Severity::Warning, "{}", finding.verdict);
     let heavy = names(&finding, |one| one.class == CandidateClass::Heavy);
     assert!(heavy.contains(&"batch".to_owned()) && heavy.contains(&"etl-9".to_owned()), "{heavy:?}");
@@ -36,7 +42,7 @@ fn the_advice_is_for_what_the_kernel_offers() {
         let mut session = fixture::session();
         session.cpu_files = files.iter().map(|&file| file.to_owned()).collect();
         session.sched_ext = sched_ext.map(str::to_owned);
-        let report = diagnose(&session, &fixture::contended(40), &Thresholds::default());
+        let report = diagnose(&session, &contended(40), &Thresholds::default());
         let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates).unwrap();
         finding.advice.into_iter().filter_map(|advice| advice.command).collect::<Vec<_>>()
     };
@@ -62,7 +68,7 @@ fn on_an_idle_host_nobody_waits() {
 
 #[test]
 fn where_all_are_as_heavy_nobody_is_put_first() {
-    let all = fixture::competing(40, &["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 2, 0, 0.0)));
+    let all = competing(40, &["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| (name, 2, 0, 0.0)));
     let finding = found(&all);
     assert_eq!((finding.severity, finding.advice.len()), (Severity::Info, 0), "{}", finding.verdict);
 }
@@ -72,7 +78,7 @@ fn what_is_light_is_a_matter_of_thresholds() {
     let with = |change: fn(&mut Thresholds)| {
         let mut thresholds = Thresholds::default();
         change(&mut thresholds);
-        let finding = judged(&fixture::contended(40), &thresholds);
+        let finding = judged(&contended(40), &thresholds);
         (finding.severity, names(&finding, |one| one.waits_long))
     };
     assert_eq!(with(|_| ()).1.len(), 2);
@@ -89,7 +95,7 @@ fn what_is_light_is_a_matter_of_thresholds() {
 /// Each threshold at what was measured, and a little above.
 #[test]
 fn from_the_threshold_on_it_counts() {
-    let finding = found(&fixture::contended(40));
+    let finding = found(&contended(40));
     let figure =
         |name: &str| finding.measured.iter().find(|figure| figure.name == name).unwrap().value.unwrap().as_f64();
     let of = |who: &str| finding.cgroups.iter().find(|one| one.cgroup.to_string() == who).unwrap().clone();
@@ -101,7 +107,7 @@ fn from_the_threshold_on_it_counts() {
     let with = |change: &dyn Fn(&mut Thresholds)| {
         let mut thresholds = Thresholds::default();
         change(&mut thresholds);
-        let finding = judged(&fixture::contended(40), &thresholds);
+        let finding = judged(&contended(40), &thresholds);
         (finding.severity, names(&finding, |one| one.waits_long).contains(&"web".to_owned()))
     };
     for (factor, is_bad) in [(1.0 - 1e-6, true), (1.0 + 1e-6, false)] {
@@ -119,7 +125,7 @@ fn from_the_threshold_on_it_counts() {
 
 #[test]
 fn the_light_ones_come_by_what_they_would_gain() {
-    let finding = found(&fixture::contended(40));
+    let finding = found(&contended(40));
     let light: Vec<&Candidate> = finding.cgroups.iter().filter(|one| one.class == CandidateClass::Light).collect();
     let gain = |one: &Candidate| {
         let [cpu, wait, left] = [Some(one.cpu), one.wait_per_cpu, one.wait_left].map(|value| value.unwrap().as_f64());
@@ -141,7 +147,7 @@ fn what_the_others_do_not_bear_is_not_advised() {
     // The heavy ones sleep at times, too: what the light ones get first, those get later.
     let groups = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| (name, 2, 4, 90.0));
     let light = [("l1", 1, 5, 8.0), ("l2", 1, 5, 16.0), ("l3", 1, 5, 24.0), ("l4", 1, 5, 30.0)];
-    let all = fixture::competing(40, &[&light[..], &groups[..]].concat());
+    let all = competing(40, &[&light[..], &groups[..]].concat());
     let with = |heavy_tolerance: f64, light_gain: f64| {
         let limits = Thresholds { heavy_tolerance, light_gain, light_wait_per_cpu: 0.1, ..Thresholds::default() };
         let finding = judged(&all, &limits);
@@ -167,7 +173,7 @@ fn what_the_others_do_not_bear_is_not_advised() {
 #[test]
 fn who_is_favoured_and_who_pays_are_siblings() {
     // As in Kubernetes: each container in a pod of its own, whose weight is its request's.
-    let mut all = fixture::contended(40);
+    let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
         let pod = format!("/kubepods.slice/pod-{}", cgroup.id.0);
         cgroup.path = format!("{pod}/{}", cgroup.name).into();
@@ -184,7 +190,7 @@ fn who_is_favoured_and_who_pays_are_siblings() {
 
 #[test]
 fn who_has_little_weight_and_uses_more_than_it_is_not_light() {
-    let mut all = fixture::contended(40);
+    let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web") {
         let usual = crate::model::Level::DEFAULT;
         cgroup.levels = Some([usual, crate::model::Level { weight: Some(10.0), ..usual }].into());
@@ -195,7 +201,7 @@ fn who_has_little_weight_and_uses_more_than_it_is_not_light() {
 #[test]
 fn one_that_starves_is_not_taken_for_a_heavy_one() {
     // Its tasks wait all the time, so that its Load Credit is that of those which never sleep.
-    let mut all = fixture::contended(40);
+    let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web") {
         cgroup.totals.runq_wait_ns = Some(Nanos(3_800_000_000));
         cgroup.load_credit = Some(crate::model::Tasks(3.9));
@@ -207,7 +213,7 @@ fn one_that_starves_is_not_taken_for_a_heavy_one() {
 #[test]
 fn a_light_one_that_its_quota_stops_is_not_put_first() {
     let stopped = |throttled: u64| {
-        let mut all = fixture::contended(40);
+        let mut all = contended(40);
         for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web")
         {
             (cgroup.files.nr_periods, cgroup.files.nr_throttled) = (Some(100), Some(throttled));
@@ -222,15 +228,10 @@ fn a_light_one_that_its_quota_stops_is_not_put_first() {
 
 #[test]
 fn who_waits_for_itself_is_not_put_first() {
-    let mut all = fixture::contended(40);
+    let mut all = contended(40);
     for interval in &mut all {
-        let web = interval.cgroups.iter().find(|cgroup| &*cgroup.name == "web").unwrap();
-        let crowd = vec![Crowding { id: web.id, cpu_ns: web.totals.cpu_ns, runq_wait_ns: web.totals.runq_wait_ns }];
-        interval.cpus = vec![Cpu {
-            totals: CpuTotals { busy_ns: web.totals.cpu_ns, ..CpuTotals::default() },
-            crowd,
-            ..Cpu::default()
-        }];
+        let web = interval.cgroups.iter_mut().find(|cgroup| &*cgroup.name == "web").unwrap();
+        blame(web, &[], 0.6, 0.0);
     }
     assert_eq!(names(&found(&all), |one| one.waits_long), ["api\u{1b}[2J"]);
 }
@@ -264,7 +265,7 @@ fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_sai
     }
     assert!(held_against(sure, -0.4).why.ends_with("waits are -40 % off"));
     // Waits that no run queue explains.
-    let mut all = fixture::contended(40);
+    let mut all = contended(40);
     let is_light = |cgroup: &&mut crate::model::Cgroup| [20, 21].contains(&cgroup.id.0);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(is_light) {
         cgroup.totals.runq_wait_ns = cgroup.totals.runq_wait_ns.map(|wait| Nanos(wait.0 * 4));

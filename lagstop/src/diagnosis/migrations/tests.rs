@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, minute_of, problems_of},
-    model::Nanos,
+    diagnosis::fixture::{findings_of, problems_of},
+    model::{Nanos, fixture::minute_of},
 };
 
 /// So many migrations in each second, of which a half is to another cache, by a pool with a second of CPU time.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::behind::Behind;
 use crate::{
     diagnosis::{Observations, Subject},
     model::{Cgroup, CgroupId, Distribution, FileCounters, Level, Nanos, Totals},
@@ -31,10 +32,12 @@ pub(in crate::diagnosis) struct Observed {
     pub cpus: Option<Arc<str>>,
     /// Its tasks that were seen running in an interval: their sum over all intervals in which any was, and how many these are.
     threads: (u64, u64),
-    /// Run-queue wait, in nanoseconds, behind its own tasks: the least that it can have been.
-    pub behind_itself_ns: f64,
-    /// Run-queue wait, in nanoseconds, that may have been behind its own tasks or behind others.
-    pub behind_unknown_ns: f64,
+    /// Behind whom it waited.
+    pub behind: Behind,
+    /// CPU time that weights, quotas and CPU sets entitled it to, in nanoseconds, and what it got, in the intervals in which
+    /// that is known.
+    pub entitled_ns: f64,
+    pub entitled_cpu_ns: f64,
 }
 
 impl Observed {
@@ -53,8 +56,9 @@ impl Observed {
             levels: None,
             cpus: None,
             threads: (0, 0),
-            behind_itself_ns: 0.0,
-            behind_unknown_ns: 0.0,
+            behind: Behind::default(),
+            entitled_ns: 0.0,
+            entitled_cpu_ns: 0.0,
         }
     }
 
@@ -75,19 +79,21 @@ impl Observed {
         Some((share(some), self.files.pressure_full_ns.map(share)))
     }
 
-    /// The part of its wait that was behind its own tasks, at least. 0 where it did not wait.
-    pub(in crate::diagnosis) fn self_inflicted(&self) -> f64 {
-        self.part_of_wait(self.behind_itself_ns)
+    /// The part of its wait that was behind its own tasks: 0 where it did not wait. `None` where causes were not measured.
+    pub(in crate::diagnosis) fn self_inflicted(&self) -> Option<f64> {
+        self.part_of_wait(self.totals.wait_self_ns)
     }
 
-    /// The part of its wait of which is not known behind whom it was. 0 where it did not wait.
-    pub(in crate::diagnosis) fn of_unknown_cause(&self) -> f64 {
-        self.part_of_wait(self.behind_unknown_ns)
+    /// The part of its wait that is of one cause.
+    pub(in crate::diagnosis) fn part_of_wait(&self, cause: Option<Nanos>) -> Option<f64> {
+        let wait = self.totals.runq_wait_ns?.0 as f64;
+        let cause = cause?.0 as f64;
+        Some(if wait > 0.0 { (cause / wait).min(1.0) } else { 0.0 })
     }
 
-    fn part_of_wait(&self, ns: f64) -> f64 {
-        let wait = self.totals.runq_wait_ns.unwrap_or_default().0 as f64;
-        if wait > 0.0 { (ns / wait).min(1.0) } else { 0.0 }
+    /// CPU time that it got, beside what it was entitled to: 1 is as much. `None` where weights were not recorded.
+    pub(in crate::diagnosis) fn got_of_entitled(&self) -> Option<f64> {
+        Some(self.entitled_cpu_ns / self.entitled_ns).filter(|factor| factor.is_finite())
     }
 
     /// Adds the next interval that it is in.
@@ -105,7 +111,7 @@ impl Observed {
         }
     }
 
-    /// What its files told in an interval.
+    /// What its files told in an interval, and behind whom it waited.
     pub(super) fn limit(&mut self, cgroup: &Cgroup, duration: Nanos) {
         self.files.add_known(&cgroup.files);
         if cgroup.files.pressure_some_ns.is_some() {
@@ -114,6 +120,7 @@ impl Observed {
         self.quota_ns = cgroup.quota_ns;
         self.levels = cgroup.levels.clone().or_else(|| self.levels.take());
         self.cpus = cgroup.cpus.clone().or_else(|| self.cpus.take());
+        self.behind.add(cgroup);
         let (sum, intervals) = self.threads;
         let ran = cgroup.totals.threads;
         self.threads = (sum.saturating_add(ran), intervals + u64::from(ran > 0));

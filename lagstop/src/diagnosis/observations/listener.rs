@@ -1,11 +1,6 @@
 //! A listening address over a recording.
 
-use std::net::SocketAddr;
-
 use crate::model::{CgroupId, Listener, ListenerTotals, Nanos, Services};
-
-/// Inode number of the network namespace, address and port.
-pub(in crate::diagnosis) type Address = (u32, SocketAddr);
 
 /// A listening address, added up.
 #[derive(Clone, Debug, Default)]

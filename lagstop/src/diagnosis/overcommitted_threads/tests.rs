@@ -1,23 +1,20 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, interval_of, minute_of, problems_of},
-    model::{Cgroup, Cpu, CpuTotals, Crowding, Interval, Nanos},
+    diagnosis::fixture::{findings_of, problems_of},
+    model::{
+        Cgroup, Interval, Nanos,
+        fixture::{blame, interval_of, minute_of},
+    },
 };
 
-/// A pool that keeps so many threads runnable on four CPUs for itself, or has a part of them.
+/// A pool that keeps so many threads runnable on four CPUs, and waits for itself for a part of the time.
 fn pool(runnable: u64, millicores: u64, own: f64) -> Vec<Interval> {
-    let mut all = minute_of(|pool| {
+    minute_of(|pool| {
         pool.totals.cpu_ns = Nanos(millicores * 1_000_000);
         pool.totals.runq_wait_ns = Some(Nanos((runnable * 1_000 - millicores) * 1_000_000));
         pool.totals.threads = runnable + 2;
-    });
-    for interval in &mut all {
-        let (id, wait) = (interval.cgroups[0].id, interval.cgroups[0].totals.runq_wait_ns);
-        let busy_ns = Nanos((millicores as f64 * 1e6 / own) as u64);
-        let crowd = vec![Crowding { id, cpu_ns: Nanos(millicores * 1_000_000), runq_wait_ns: wait }];
-        interval.cpus = vec![Cpu { totals: CpuTotals { busy_ns, ..CpuTotals::default() }, crowd, ..Cpu::default() }];
-    }
-    all
+        blame(pool, &[], own, 0.0);
+    })
 }
 
 fn names(intervals: &[Interval]) -> Vec<String> {
@@ -39,6 +36,28 @@ fn who_waits_behind_others_is_not_blamed() {
 }
 
 #[test]
+fn who_waits_for_its_own_quota_waits_for_itself() {
+    let mut all = pool(12, 4_000, 0.1);
+    for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+        blame(cgroup, &[], 0.1, 0.6);
+    }
+    assert_eq!(names(&all), [""; 0], "the quota of one above it");
+    all.iter_mut().for_each(|interval| interval.cgroups[0].quota_ns = Some(Nanos(4_000_000_000)));
+    assert_eq!(names(&all), ["pool"]);
+}
+
+#[test]
+fn behind_whom_it_waits_has_to_be_known() {
+    let old = |runnable| {
+        let mut all = pool(runnable, 4_000, 1.0);
+        all.iter_mut().for_each(|interval| interval.cgroups[0].totals.wait_self_ns = None);
+        findings_of(Rule::OvercommittedThreads, &all).remove(0)
+    };
+    assert_eq!((old(12).severity, old(7).severity), (Severity::NotEnoughData, Severity::Ok));
+    assert!(old(12).verdict.contains("whether they wait for each other is not measured"), "{}", old(12).verdict);
+}
+
+#[test]
 fn a_quota_is_all_that_a_pool_gets() {
     let mut all = pool(4, 1_500, 1.0);
     assert_eq!(names(&all), [""; 0], "it is alone, so it could have all four");
@@ -57,7 +76,7 @@ fn a_share_of_the_host_is_all_that_a_pool_gets() {
             let mut other = other.clone();
             (other.totals.cpu_ns, other.totals.runq_wait_ns) = (Nanos(3_000_000_000), Some(Nanos::ZERO));
             let pool = interval.cgroups.remove(0);
-            Interval { cpus: interval.cpus, ..interval_of(interval.seq, vec![pool, other]) }
+            interval_of(interval.seq, vec![pool, other])
         })
         .collect();
     assert_eq!(names(&shared), ["pool"], "two threads on the one CPU that it gets");

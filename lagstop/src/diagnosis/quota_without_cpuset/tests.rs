@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, minute_of, problems_of},
-    model::{Interval, Nanos},
+    diagnosis::fixture::{findings_of, problems_of},
+    model::{Interval, Nanos, fixture::minute_of},
 };
 
 /// A quota in thousandths of a core, so many of ten periods in a second throttled, and threads.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{
     fair::{Entity, Queue, Rest, Who},
-    run::Shared,
+    shared::Shared,
 };
 
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! Load Credit as it comes of the simulation, and waits.
 
-use super::{Group, run::Served};
+use super::{Group, Served};
 
 /// Time constant of Load Credit, in seconds.
 const TIME: f64 = 2.0;

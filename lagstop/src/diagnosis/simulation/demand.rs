@@ -34,6 +34,8 @@ pub enum Arrivals {
 pub struct Step {
     /// How long it is, in seconds.
     pub duration: f64,
+    /// CPUs that tasks could have, without what interrupts and a hypervisor took.
+    pub cpus: f64,
     /// Who asked, by ascending number, and for what.
     pub demands: Vec<(usize, Demand)>,
 }
@@ -59,6 +61,11 @@ pub struct Demand {
     pub pause: f64,
     /// What its tasks were measured to wait, in seconds in all.
     pub waited: f64,
+    /// What they were measured to have of the CPUs, in seconds in all.
+    pub ran: f64,
+    /// Tasks that were runnable on average, and how many ran.
+    pub load: f64,
+    pub threads: f64,
 }
 
 impl Trace {
@@ -107,6 +114,7 @@ impl Trace {
         let part = (most_bursts as f64 / bursts.max(1) as f64).min(most_seconds / seconds.max(1e-9)).min(1.0);
         let shorten = |step: &Step| Step {
             duration: step.duration * part,
+            cpus: step.cpus,
             demands: step.demands.iter().map(|&(group, demand)| (group, demand.part(part))).collect(),
         };
         let (steps, groups) = (steps.into_iter().map(shorten).collect(), self.groups.clone());
@@ -159,7 +167,20 @@ impl Demand {
         let pause = (f64::from(tasks) - left).max(0.0) * time / f64::from(bursts.max(1));
         let spun = if spinners > 0.0 { (cpu * (1.0 - part)).max(0.0) } else { 0.0 };
         let sleeps = fell_asleep.min(f64::from(u32::MAX)) as u32;
-        Some(Self { credit, spinners: spinners as u32, spun, tasks, bursts, sleeps, service, pause, waited: wait })
+        Some(Self {
+            credit,
+            spinners: spinners as u32,
+            spun,
+            tasks,
+            bursts,
+            sleeps,
+            service,
+            pause,
+            waited: wait,
+            ran: cpu,
+            load,
+            threads,
+        })
     }
 
     /// CPU time that its bursts take, in seconds.
@@ -170,7 +191,7 @@ impl Demand {
     /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
     fn part(self, part: f64) -> Self {
         let sleeps = (f64::from(self.sleeps) * part).round() as u32;
-        let shorter = Self { spun: self.spun * part, sleeps, waited: self.waited * part, ..self };
+        let shorter = Self { spun: self.spun * part, sleeps, waited: self.waited * part, ran: self.ran * part, ..self };
         if self.bursts == 0 {
             return shorter;
         }
@@ -217,6 +238,9 @@ mod tests {
             service: 0.002,
             pause: found.pause,
             waited: 0.1,
+            ran: 0.2,
+            load: found.load,
+            threads: 4.0,
             ..Demand::default()
         };
         assert_eq!(found, expected);
@@ -241,7 +265,7 @@ mod tests {
     #[test]
     fn a_shortened_trace_asks_for_as_much_in_a_shorter_time() {
         let demands = [of(500, 0, 1_000, 8), of(30, 10, 2, 1), of(900, 1_050, 0, 2)];
-        let step = Step { duration: 1.0, demands: demands.into_iter().enumerate().collect() };
+        let step = Step { duration: 1.0, demands: demands.into_iter().enumerate().collect(), ..Step::default() };
         let trace =
             Trace { cpus: 2, groups: vec![Group::default(); 3], steps: vec![step.clone(), step], ..Trace::default() };
         assert_eq!((trace.bursts(), trace.shortened(u64::MAX, 1e9)), (2_004, trace.clone()));
@@ -261,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_many_steps_some_go_before_any_is_cut() {
-        let step = Step { duration: 1.0, demands: vec![(0, of(500, 0, 100, 8))] };
+        let step = Step { duration: 1.0, demands: vec![(0, of(500, 0, 100, 8))], ..Step::default() };
         let trace = Trace { cpus: 1, groups: vec![Group::default()], steps: vec![step; 64], ..Trace::default() };
         let short = trace.shortened(3_200, 1e9);
         assert_eq!((short.steps.len(), short.bursts(), short.duration()), (32, 3_200, 32.0));
@@ -274,7 +298,7 @@ mod tests {
     #[test]
     fn what_no_host_asks_for_is_not_simulated() {
         let asks = |cpus, demand| {
-            let step = Step { duration: 1.0, demands: vec![(0, demand)] };
+            let step = Step { duration: 1.0, demands: vec![(0, demand)], ..Step::default() };
             Trace { cpus, groups: vec![Group::default()], steps: vec![step], ..Trace::default() }.is_sound()
         };
         assert!(asks(2, of(900, 1_050, 0, 2)));

@@ -3,60 +3,24 @@
 mod asking;
 mod changes;
 mod place;
-mod shared;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BinaryHeap;
 
-pub(super) use shared::Shared;
-
 use self::{
     asking::{Source, Wakeup},
     place::Busy,
-    shared::State,
 };
-use super::{Arrivals, Kernel, Policy, Step, Switching, Trace, cpu::Cpu};
+use super::{
+    Arrivals, Kernel, Policy, SimulationOutcome, Step, Switching, Trace,
+    cpu::Cpu,
+    shared::{Shared, State},
+};
 use crate::random::Random;
 
-/// What became of the cgroups.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// By their number.
-    pub groups: Vec<Served>,
-    /// Switches away from a task.
-    pub switches: f64,
-    /// What they took, in seconds.
-    pub switching: f64,
-    /// What had become of the cgroups by half of the time.
-    pub half: Vec<Served>,
-}
-
-/// What became of one, in seconds of all its tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Served {
-    /// CPU time that it got.
-    pub cpu: f64,
-    /// Of that, what was not taken by switches.
-    pub work: f64,
-    /// Time that its tasks were runnable without it.
-    pub wait: f64,
-}
-
-impl Outcome {
-    /// All waits, in seconds.
-    pub fn wait(&self) -> f64 {
-        self.groups.iter().map(|group| group.wait).sum()
-    }
-
-    /// All CPU time, in seconds.
-    pub fn cpu(&self) -> f64 {
-        self.groups.iter().map(|group| group.cpu).sum()
-    }
-}
-
 /// Simulates what `trace` asks for.
-pub fn run(trace: &Trace, kernel: &Kernel, switching: &Switching, policy: &Policy, seed: u64) -> Outcome {
+pub fn run(trace: &Trace, kernel: &Kernel, switching: &Switching, policy: &Policy, seed: u64) -> SimulationOutcome {
     let mut host = Host::new(trace, kernel, switching, policy, seed);
     for (number, step) in trace.steps.iter().enumerate() {
         if number == trace.steps.len() / 2 {

@@ -94,7 +94,7 @@ mod tests {
     use crate::diagnosis::simulation::{Group, Step};
 
     fn settled(demands: &[Demand]) -> Vec<Demand> {
-        let step = |&demand: &Demand| Step { duration: 0.5, demands: vec![(0, demand)] };
+        let step = |&demand: &Demand| Step { duration: 0.5, demands: vec![(0, demand)], ..Step::default() };
         let steps = demands.iter().map(step).collect();
         let trace = Trace { cpus: 1, groups: vec![Group::default()], steps, ..Trace::default() };
         trace.settled().steps.iter().map(|step| step.demands[0].1).collect()

@@ -1,21 +1,29 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, idle, minute_of, problems_of},
-    model::{Cpu, CpuTotals, Crowding, Interval, Nanos},
+    diagnosis::fixture::{bullied, findings_of, problems_of},
+    model::{
+        Interval, Nanos,
+        fixture::{blame, idle, minute_of},
+    },
 };
 
 fn throttled(periods: u64) -> Vec<Interval> {
     minute_of(|pool| {
         pool.quota_ns = Some(Nanos(500_000_000));
         (pool.files.nr_periods, pool.files.nr_throttled) = (Some(100), Some(periods));
+        blame(pool, &[], 0.2, 0.75);
     })
+}
+
+fn shown(finding: &Finding, name: &str) -> String {
+    finding.measured.iter().find(|figure| figure.name == name).unwrap().shown()
 }
 
 fn stolen(share: f64) -> Vec<Interval> {
     let mut all = idle(60);
     for interval in &mut all {
         // Beside what its CPUs have.
-        interval.host.steal_ns = Some(Nanos((4e9 * share / (1.0 - share)).ceil() as u64));
+        interval.host.times.steal_ns = Some(Nanos((4e9 * share / (1.0 - share)).ceil() as u64));
     }
     all
 }
@@ -38,8 +46,8 @@ fn a_quota_is_no_neighbour() {
     );
     let command = finding.advice[0].command.as_deref().unwrap();
     assert!(command.ends_with("/cpu.max\"' sh /sys/fs/cgroup/apps.slice/pool 1000"), "{command}");
-    let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();
-    assert_eq!(waiting, ["0 tasks", "0 tasks", "1.00 tasks", "0 tasks"]);
+    let shares = ["waiting", "behind_others", "behind_itself", "in_throttled"].map(|name| shown(finding, name));
+    assert_eq!(shares, ["1.00 tasks", "0 %", "20.0 %", "75.0 %"]);
 }
 
 #[test]
@@ -49,44 +57,45 @@ fn a_hypervisor_is_no_neighbour() {
         [Severity::Ok, Severity::Warning, Severity::Warning, Severity::Critical]
     );
     let mut unknown = stolen(0.5);
-    unknown.iter_mut().for_each(|interval| interval.host.steal_ns = None);
+    unknown.iter_mut().for_each(|interval| interval.host.times.steal_ns = None);
     let finding = &findings_of(Rule::WaitCauses, &unknown)[0];
-    assert_eq!((finding.severity, finding.measured[4].value), (Severity::Ok, None));
+    assert_eq!((finding.severity, &*shown(finding, "steal")), (Severity::Ok, "n/a"));
 }
 
 #[test]
 fn who_waits_for_itself_waits_for_no_neighbour() {
-    let mut all = minute_of(|_| ());
-    for interval in &mut all {
-        let one = &interval.cgroups[0];
-        let crowd = vec![Crowding { id: one.id, cpu_ns: one.totals.cpu_ns, runq_wait_ns: one.totals.runq_wait_ns }];
-        interval.cpus = vec![Cpu {
-            totals: CpuTotals { busy_ns: one.totals.cpu_ns.saturating_add(one.totals.cpu_ns), ..CpuTotals::default() },
-            crowd,
-            ..Cpu::default()
-        }];
-    }
+    let all = minute_of(|pool| blame(pool, &[], 0.5, 0.0));
     let finding = &findings_of(Rule::WaitCauses, &all)[0];
-    let waiting: Vec<String> = finding.measured[..4].iter().map(Figure::shown).collect();
     assert_eq!(
-        waiting,
-        ["0.50 tasks", "0.50 tasks", "0 tasks", "0 tasks"],
-        "half of the time that its CPU was busy it ran itself"
+        ["behind_others", "behind_itself", "elsewhere"].map(|name| shown(finding, name)),
+        ["0 %", "50.0 %", "50.0 %"]
     );
     assert_eq!((finding.severity, problems_of(Rule::WaitCauses, &all)), (Severity::Info, vec![]));
 }
 
-/// One that runs for a tenth of the time that its CPU is busy, and is none of those that crowd it.
 #[test]
-fn who_is_not_watched_waits_behind_others_for_all_that_it_cannot_have_run_itself() {
-    let mut all = minute_of(|pool| pool.totals.cpu_ns = Nanos(100_000_000));
-    let behind = |all: &[Interval]| -> Vec<String> {
-        findings_of(Rule::WaitCauses, all)[0].measured[..4].iter().map(Figure::shown).collect()
-    };
-    assert_eq!(behind(&all), ["0 tasks", "0 tasks", "0 tasks", "1.00 tasks"], "no CPU was watched");
-    for interval in &mut all {
-        interval.cpus =
-            vec![Cpu { totals: CpuTotals { busy_ns: Nanos::SECOND, ..CpuTotals::default() }, ..Cpu::default() }];
-    }
-    assert_eq!(behind(&all), ["0.90 tasks", "0 tasks", "0 tasks", "0.10 tasks"]);
+fn all_causes_are_told_and_the_worst_neighbours_by_name() {
+    let finding = &findings_of(Rule::WaitCauses, &bullied(60))[0];
+    assert_eq!(
+        finding.verdict,
+        "5.20 tasks wait on average: 81.9 % behind their own threads, 11.1 % behind other cgroups, 7.0 % on another CPU before \
+         they were moved."
+    );
+    let worst: Vec<String> = finding
+        .measured
+        .iter()
+        .filter(|figure| figure.name == "behind_worst")
+        .map(|figure| format!("{} {}", figure.of.as_ref().unwrap(), figure.shown()))
+        .collect();
+    assert_eq!(worst, ["etl/batch 9.4 %", "checkout 1.7 %"]);
+    assert_eq!(finding.against, [""; 0]);
+}
+
+#[test]
+fn causes_that_were_not_measured_are_not_guessed() {
+    let finding = &findings_of(Rule::WaitCauses, &minute_of(|_| ()))[0];
+    let why = "not measured by the lagstop that made the recording";
+    assert_eq!(finding.verdict, format!("1.00 tasks wait on average; the cause of their waits is {why}."));
+    assert_eq!((shown(finding, "waiting"), shown(finding, "behind_others")), ("1.00 tasks".into(), "n/a".into()));
+    assert!(finding.against[0].contains(why), "{:?}", finding.against);
 }

@@ -2,8 +2,10 @@
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
+use rustls::pki_types::pem;
 use schemars::JsonSchema;
 use serde::Serialize;
+use ureq::http::{self, header::InvalidHeaderValue, uri::InvalidUri};
 
 use crate::display::plain;
 
@@ -14,8 +16,12 @@ const SHOWN: usize = 400;
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address is none.
-    #[error("`{0}` is no address of a server: write it as http://HOST:9090 or https://HOST/PREFIX")]
-    Url(String),
+    #[error("`{url}` is no address of a server: write it as http://HOST:9090 or https://HOST/PREFIX")]
+    Url {
+        url: String,
+        /// `None` of an address of something else.
+        source: Option<InvalidUri>,
+    },
     /// The address has a password in it.
     #[error(
         "everybody on this host can read a password in the URL: write a token to a file, and name that with --token-file"
@@ -30,11 +36,11 @@ pub enum ClientError {
         host: String,
     },
     /// A header is none.
-    #[error("{0:?} with its value is no HTTP header: write it as NAME:VALUE, as in X-Scope-OrgID:team")]
-    Header(String),
+    #[error("{name:?} with its value is no HTTP header: write it as NAME:VALUE, as in X-Scope-OrgID:team")]
+    Header { name: String, source: http::Error },
     /// The token cannot be sent.
     #[error("the token has characters that no HTTP header may have: is it the right file?")]
-    Token,
+    Token(#[source] InvalidHeaderValue),
     /// A file cannot be read.
     #[error("{} cannot be read: {}", path.display(), plain(source))]
     File {
@@ -44,22 +50,19 @@ pub enum ClientError {
         source: io::Error,
     },
     /// A file has not what it should have.
-    #[error("{}: {why}", path.display())]
+    #[error("{}: {source}", path.display())]
     Certificate {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
-        why: String,
+        source: CertificateError,
     },
     /// Nobody answers there.
-    #[error("{url} cannot be asked: {why}")]
+    #[error("{url} cannot be asked: {}", why(source, url))]
     Unreachable {
         /// The server.
         url: String,
-        /// What happened, and what to do.
-        why: String,
-        /// It may be otherwise in a moment.
-        is_passing: bool,
+        source: Box<ureq::Error>,
     },
     /// It takes too long.
     #[error("{url} did not answer within {} s: ask for a shorter --window, or wait longer with --timeout", within.as_secs())]
@@ -89,17 +92,30 @@ pub enum ClientError {
     },
     /// It answers something else.
     #[error(
-        "{url} answers, but not as Prometheus does ({why}): is it the right address? It goes up to what comes before /api/v1"
+        "{url} answers, but not as Prometheus does ({source}): is it the right address? It goes up to what comes before /api/v1"
     )]
     NoAnswer {
         /// The server.
         url: String,
         /// What is wrong with the answer.
-        why: String,
+        source: serde_json::Error,
     },
     /// It does not answer this.
     #[error("{0}")]
     Refused(Box<Refused>),
+}
+
+/// What is wrong with certificates or keys in a file.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    #[error("this is no PEM: {0}")]
+    Pem(#[source] Box<ureq::Error>),
+    #[error("there is no certificate in it")]
+    NoCertificate,
+    #[error("there is no private key in it")]
+    NoKey(#[source] Option<pem::Error>),
+    #[error("the certificate cannot be used with the key in {}: {source}", key.display())]
+    Pair { key: PathBuf, source: rustls::Error },
 }
 
 /// A question that the server does not answer.
@@ -154,36 +170,21 @@ impl fmt::Display for Refused {
 
 impl ClientError {
     /// Of what happened on the way to `url`.
-    pub(super) fn of(error: &ureq::Error, url: &str, within: Duration) -> Self {
-        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut, UnexpectedEof};
+    pub(super) fn of(error: ureq::Error, url: &str, within: Duration) -> Self {
+        use ureq::Timeout::{Connect, Resolve};
         let url = url.to_owned();
-        let (why, is_passing) = match error {
-            ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => {
-                ("nobody is there. Is the address right, and may this host reach it?".to_owned(), true)
-            }
-            ureq::Error::Timeout(_) => return Self::Slow { url, within },
-            ureq::Error::HostNotFound => ("no host has that name. Is the address right?".to_owned(), false),
-            ureq::Error::Io(error) if error.kind() == TimedOut => return Self::Slow { url, within },
-            ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-                Some(error) => (of_tls(error), false),
-                None => {
-                    let is_passing =
-                        matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof);
-                    let spoken = if url.starts_with("https") { "https" } else { "http" };
-                    let why = format!("{}. Is the server running there, and does it speak {spoken}?", plain(error));
-                    (why, is_passing)
-                }
-            },
-            ureq::Error::Rustls(error) => (of_tls(error), false),
-            other => (other.to_string(), false),
+        let is_slow = match &error {
+            ureq::Error::Timeout(timeout) => !matches!(timeout, Connect | Resolve),
+            ureq::Error::Io(error) => error.kind() == io::ErrorKind::TimedOut,
+            _ => false,
         };
-        Self::Unreachable { url, why, is_passing }
+        if is_slow { Self::Slow { url, within } } else { Self::Unreachable { url, source: Box::new(error) } }
     }
 
     /// May it be otherwise in a moment?
     pub(super) fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { is_passing, .. } => *is_passing,
+            Self::Unreachable { source, .. } => may_pass(source),
             // A server that ran out of time says 503, too.
             Self::Refused(refused) => matches!(refused.status, 429 | 502 | 503 | 504) && !self.is_too_much(),
             _ => false,
@@ -213,6 +214,41 @@ impl ClientError {
             _ => None,
         }
     }
+}
+
+/// What happened on the way to a server, and what to do.
+fn why(error: &ureq::Error, url: &str) -> String {
+    match error {
+        ureq::Error::Timeout(_) => "nobody is there. Is the address right, and may this host reach it?".to_owned(),
+        ureq::Error::HostNotFound => "no host has that name. Is the address right?".to_owned(),
+        ureq::Error::Io(error) => match tls(error) {
+            Some(error) => of_tls(error),
+            None => {
+                let spoken = if url.starts_with("https") { "https" } else { "http" };
+                format!("{}. Is the server running there, and does it speak {spoken}?", plain(error))
+            }
+        },
+        ureq::Error::Rustls(error) => of_tls(error),
+        other => other.to_string(),
+    }
+}
+
+/// May it be otherwise in a moment?
+fn may_pass(error: &ureq::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof};
+    match error {
+        ureq::Error::Timeout(_) => true,
+        ureq::Error::Io(error) => {
+            tls(error).is_none()
+                && matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof)
+        }
+        _ => false,
+    }
+}
+
+/// What TLS is not content with, in what the system said.
+fn tls(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
 /// What TLS is not content with, and what to do.
@@ -251,7 +287,7 @@ mod tests {
     fn what_tls_is_not_content_with_has_a_remedy() {
         let wrapped = |error: rustls::Error| {
             let error = ureq::Error::Io(io::Error::new(io::ErrorKind::InvalidData, error));
-            ClientError::of(&error, "https://prometheus", Duration::from_secs(1)).to_string()
+            ClientError::of(error, "https://prometheus", Duration::from_secs(1)).to_string()
         };
         let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         assert!(wrapped(unknown).ends_with("--insecure trusts anybody"));

@@ -27,9 +27,9 @@ pub(super) fn is_here(host: &str) -> bool {
 /// When one cannot be a header.
 pub(super) fn as_headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
     let header = |(name, value): &(String, String)| {
-        let wrong = || ClientError::Header(name.clone());
-        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+        let wrong = |source| ClientError::Header { name: name.clone(), source };
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|error| wrong(error.into()))?;
+        let mut value = HeaderValue::from_str(value).map_err(|error| wrong(error.into()))?;
         value.set_sensitive(true);
         Ok::<_, ClientError>((header, value))
     };

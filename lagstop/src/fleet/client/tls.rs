@@ -9,7 +9,7 @@ use std::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::ClientError;
+use super::{CertificateError, ClientError};
 
 /// Where distributions keep whom this host trusts.
 const BUNDLES: [&str; 4] = [
@@ -51,12 +51,13 @@ fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
     fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })
 }
 
+fn wrong(path: &Path, source: CertificateError) -> ClientError {
+    ClientError::Certificate { path: path.to_owned(), source }
+}
+
 fn items(path: &Path, pem: &[u8]) -> Result<Vec<PemItem<'static>>, ClientError> {
-    let wrong = |error: ureq::Error| ClientError::Certificate {
-        path: path.to_owned(),
-        why: format!("this is no PEM: {error}"),
-    };
-    parse_pem(pem).collect::<Result<_, _>>().map_err(wrong)
+    let items = parse_pem(pem).collect::<Result<_, _>>();
+    items.map_err(|error| wrong(path, CertificateError::Pem(Box::new(error))))
 }
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
@@ -67,27 +68,20 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
             _ => None,
         })
         .collect();
-    if found.is_empty() {
-        return Err(ClientError::Certificate {
-            path: path.to_owned(),
-            why: "there is no certificate in it".to_owned(),
-        });
-    }
-    Ok(found)
+    if found.is_empty() { Err(wrong(path, CertificateError::NoCertificate)) } else { Ok(found) }
 }
 
 /// The client's own. `ureq` takes it for granted that key and certificate go together, so that is tried here.
 fn client(certificate: &Path, key: &Path) -> Result<ClientCert, ClientError> {
-    let wrong = |path: &Path, why: String| ClientError::Certificate { path: path.to_owned(), why };
     let chain = certificates(certificate)?;
     let pem = read(key)?;
     let found = items(key, &pem)?.into_iter().find_map(|item| match item {
         PemItem::PrivateKey(key) => Some(key),
         _ => None,
     });
-    let none = || wrong(key, "there is no private key in it".to_owned());
-    let private: PrivateKey<'static> = found.ok_or_else(none)?;
-    let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| none())?;
+    let none = |source| wrong(key, CertificateError::NoKey(source));
+    let private: PrivateKey<'static> = found.ok_or_else(|| none(None))?;
+    let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| none(Some(error)))?;
     let chain_der = chain.iter().map(|certificate| CertificateDer::from(certificate.der()).into_owned()).collect();
     let tried = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -97,10 +91,7 @@ fn client(certificate: &Path, key: &Path) -> Result<ClientCert, ClientError> {
         });
     match tried {
         Ok(_) => Ok(ClientCert::new_with_certs(&chain, private)),
-        Err(error) => Err(wrong(
-            certificate,
-            format!("the certificate cannot be used with the key in {}: {error}", key.display()),
-        )),
+        Err(source) => Err(wrong(certificate, CertificateError::Pair { key: key.to_owned(), source })),
     }
 }
 

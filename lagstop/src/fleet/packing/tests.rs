@@ -1,5 +1,5 @@
 use super::*;
-use crate::{fleet::Settings, random::Random};
+use crate::random::Random;
 
 /// 40 nodes of 8 CPUs with 2 to 12 cgroups per CPU; waits are so many ms as there are cgroups per CPU, and more beyond 8.
 fn fleet(steps: usize) -> Vec<Point> {
@@ -24,20 +24,25 @@ fn fleet(steps: usize) -> Vec<Point> {
     points
 }
 
-fn find(points: &[Point], limits: &Limits) -> Result<Packing, String> {
+fn find(points: &[Point], limits: &PackingLimits) -> Result<Packing, NoPacking> {
     found(points, 40, 8, 12, limits)
 }
 
-fn found(points: &[Point], nodes: usize, steps: usize, count: usize, limits: &Limits) -> Result<Packing, String> {
+fn found(
+    points: &[Point],
+    nodes: usize,
+    steps: usize,
+    count: usize,
+    limits: &PackingLimits,
+) -> Result<Packing, NoPacking> {
     let memory = crate::fleet::fluctuation::memory(points, nodes, steps);
-    let settings = Settings { draws: 100, ..Settings::default() };
-    let draws = Draw::many(nodes, steps, memory, &settings);
+    let draws = Draw::many(nodes, steps, memory, 100, 1);
     Packing::find(points, count, memory, &Draw::all(nodes, steps), &draws, limits)
 }
 
 #[test]
 fn the_fewest_that_keep_todays_wait_are_found() {
-    let packing = find(&fleet(8), &Limits::default()).unwrap();
+    let packing = find(&fleet(8), &PackingLimits::default()).unwrap();
     let today = packing.today;
     assert_eq!((today.nodes, today.cpus, today.steps), (40, 320.0, 1));
     assert!((today.density - 7.0).abs() < 1e-9 && packing.curve_error.abs() < 0.02, "{packing:?}");
@@ -56,15 +61,15 @@ fn the_fewest_that_keep_todays_wait_are_found() {
 
 #[test]
 fn a_shorter_wait_takes_more_nodes_and_one_that_nobody_has_is_said() {
-    let limits = |wait: f64| Limits { wait: Some(wait), ..Limits::default() };
+    let limits = |wait: f64| PackingLimits { wait: Some(wait), ..PackingLimits::default() };
     let packing = find(&fleet(8), &limits(0.004)).unwrap();
     assert!(packing.measured().unwrap().fewer < 0 && !packing.wait_limit_is_todays, "{packing:?}");
-    assert!(find(&fleet(8), &limits(1e-6)).unwrap_err().contains("at no density"));
+    assert!(find(&fleet(8), &limits(1e-6)).unwrap_err().to_string().contains("at no density"));
 }
 
 #[test]
 fn full_cpus_are_a_bound_as_well() {
-    let limits = Limits { utilisation: Some(0.25), wait: Some(1.0), ..Limits::default() };
+    let limits = PackingLimits { utilisation: Some(0.25), wait: Some(1.0), ..PackingLimits::default() };
     let packing = find(&fleet(8), &limits).unwrap();
     let [measured, _, full] = packing.options[..] else { panic!() };
     assert_eq!((measured.bound_by, full.bound_by), (Bound::Utilisation, Bound::Utilisation));
@@ -76,14 +81,14 @@ fn full_cpus_are_a_bound_as_well() {
 fn without_waits_nothing_is_said() {
     let mut points = fleet(8);
     points.iter_mut().for_each(|point| point.wait = None);
-    assert!(find(&points, &Limits::default()).unwrap_err().contains("not measured"));
+    assert!(find(&points, &PackingLimits::default()).unwrap_err().to_string().contains("not measured"));
 }
 
 #[test]
 fn waits_that_do_not_grow_are_said() {
     let mut points = fleet(8);
     let says = |points: &[Point]| {
-        let packing = find(points, &Limits::default()).unwrap();
+        let packing = find(points, &PackingLimits::default()).unwrap();
         packing.assumptions.iter().any(|it| it.contains("not longer on denser nodes"))
     };
     assert!(!says(&points));
@@ -100,7 +105,7 @@ fn an_even_fleet_needs_the_nodes_it_has() {
         (point.active, point.wait) = (8.0 * density, Some(density / 1e3));
     }
     points.sort_by(|a, b| a.density().total_cmp(&b.density()));
-    let packing = find(&points, &Limits::default()).unwrap();
+    let packing = find(&points, &PackingLimits::default()).unwrap();
     let measured = packing.measured().unwrap();
     assert_eq!((measured.nodes, measured.fewer, measured.bound_by), (40, 0, Bound::Today));
 }
@@ -166,7 +171,7 @@ impl Truth<'_> {
 
 fn says(truth: &Truth<'_>, seed: u64) -> Packed {
     let points = truth.points(168, seed);
-    *found(&points, truth.means.len(), 168, 24, &Limits::default()).unwrap().measured().unwrap()
+    *found(&points, truth.means.len(), 168, 24, &PackingLimits::default()).unwrap().measured().unwrap()
 }
 
 #[test]

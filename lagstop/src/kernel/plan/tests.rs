@@ -154,7 +154,7 @@ fn wishes_are_kept() {
     let light = Plan::from_facts(&facts, &Wishes::light()).unwrap();
     let used: Vec<At> = light.probes().map(|probe| probe.at).collect();
     assert_eq!(used, [At::Tracepoint("sched_process_free"), At::Tracepoint("sched_switch")]);
-    assert!(light.uses(Measure::RunqWait));
+    assert!(light.uses(Measure::RunqWait) && !light.uses(Measure::Blame));
 }
 
 #[test]
@@ -162,6 +162,7 @@ fn waits_are_taken_by_the_clock_where_the_kernel_does_not_keep_them() {
     let mut facts = facts("6.18.0");
     facts.missing_fields = vec!["task_run_delay".to_owned(), "task_last_queued".to_owned()];
     assert_eq!(way(&facts, Measure::RunqWait), Some("wakeups"));
+    assert_eq!(way(&facts, Measure::Blame), None, "there is no CPU to look at");
 }
 
 #[test]

@@ -35,6 +35,7 @@ pub(super) fn lost(state: &CpuState) -> Lost {
         listener_overflows: of(abi::Lost::Listeners),
         acceptors: of(abi::Lost::Acceptors),
         wakeups: of(abi::Lost::Wakeups),
+        pairs: of(abi::Lost::Pairs),
         // Not counted by a CPU but by each program.
         missed_runs: 0,
     }

@@ -10,6 +10,7 @@ pub(super) struct Measured {
     pub(super) kept: bool,
     pub(super) pick_function: bool,
     pub(super) waits: bool,
+    pub(super) blame: bool,
     pub(super) migrations: bool,
     pub(super) accepts: bool,
 }
@@ -22,6 +23,7 @@ impl Measured {
             kept: plan.way(Measure::SwitchCost).is_some_and(|way| way.sees_kept),
             pick_function: plan.uses(Measure::Pick),
             waits: plan.uses(Measure::RunqWait),
+            blame: plan.uses(Measure::Blame),
             migrations: plan.uses(Measure::Migrations),
             accepts: plan.uses(Measure::Accept),
         }
@@ -34,6 +36,7 @@ impl Measured {
         kept: false,
         pick_function: false,
         waits: false,
+        blame: false,
         migrations: false,
         accepts: false,
     };

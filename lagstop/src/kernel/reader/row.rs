@@ -3,22 +3,28 @@
 use std::sync::Arc;
 
 use bytemuck::Zeroable;
-use lagstop_ebpf::{AcceptTotals, BUCKETS, Distributions, RowTotals, TotalsPage};
+use lagstop_ebpf::{AcceptTotals, BUCKETS, CAUSES, Cause, Distributions, RowTotals, TotalsPage};
 
 use super::measured::Measured;
-use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals};
+use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals, WaitBehind};
 
 /// What is counted in a row beside its totals; its copies added up.
 #[derive(Clone)]
 pub(super) struct Details {
     switch_cost: [u32; BUCKETS],
     runq_wait: [u32; BUCKETS],
+    causes_ns: [u64; CAUSES],
     pub(super) accepts: AcceptTotals,
 }
 
 impl Details {
     pub(super) fn zeroed() -> Self {
-        Self { switch_cost: [0; BUCKETS], runq_wait: [0; BUCKETS], accepts: AcceptTotals::zeroed() }
+        Self {
+            switch_cost: [0; BUCKETS],
+            runq_wait: [0; BUCKETS],
+            causes_ns: [0; CAUSES],
+            accepts: AcceptTotals::zeroed(),
+        }
     }
 
     /// Takes in one of the copies of the distributions.
@@ -28,6 +34,34 @@ impl Details {
                 *sum = sum.wrapping_add(*count);
             }
         }
+        for (sum, ns) in self.causes_ns.iter_mut().zip(&copy.causes_ns) {
+            *sum = sum.wrapping_add(*ns);
+        }
+    }
+}
+
+/// Waits that ended, by cause: no more than there were, though the causes are read after the waits.
+#[derive(Clone, Copy, Default)]
+struct Causes {
+    ns: [u64; CAUSES],
+    behind_ns: u64,
+}
+
+impl Causes {
+    /// `waits_ns` have ended by now; what their causes are counted as runs ahead of that. What is left are waits behind others.
+    fn update(&mut self, causes_ns: &[u64; CAUSES], waits_ns: u64) {
+        let known: u64 = self.ns.iter().sum::<u64>() + self.behind_ns;
+        let mut room = waits_ns.saturating_sub(known);
+        for (known, counted) in self.ns.iter_mut().zip(causes_ns) {
+            let growth = counted.saturating_sub(*known).min(room);
+            *known += growth;
+            room -= growth;
+        }
+        self.behind_ns += room;
+    }
+
+    fn of(&self, cause: Cause) -> Nanos {
+        Nanos(self.ns[cause as usize])
     }
 }
 
@@ -38,6 +72,7 @@ pub(super) struct Row {
     by_cpu: ByCpu,
     /// Whether its details have to be read once more: they are counted at other moments than the totals.
     is_behind: bool,
+    causes: Causes,
     /// What they lacked when that was done: it will not come any more.
     lost: u64,
     /// All that has ever been counted in it.
@@ -54,8 +89,10 @@ impl Row {
     pub(super) fn new(measured: Measured) -> Self {
         let totals = RowTotals::zeroed();
         let by_cpu = by_cpu(&[], 0, measured);
-        let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), measured));
-        Self { totals, by_cpu, is_behind: false, lost: 0, counters: Arc::clone(&all), all, base: None, changed: false }
+        let causes = Causes::default();
+        let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), causes, Arc::default(), measured));
+        let counters = Arc::clone(&all);
+        Self { totals, by_cpu, is_behind: false, causes, lost: 0, counters, all, base: None, changed: false }
     }
 
     /// Takes in the copies of its totals, one a CPU: those at `slot` of `pages`. Gives whether its details have to be read
@@ -72,9 +109,10 @@ impl Row {
         std::mem::replace(&mut self.is_behind, grows) || grows
     }
 
-    /// Takes in its details, read after its totals.
-    pub(super) fn update_details(&mut self, details: &Details, measured: Measured) {
-        let all = counters(&self.totals, self.by_cpu.clone(), details, measured);
+    /// Takes in its details, read after its totals, and behind whom its owner waits, read before.
+    pub(super) fn update_details(&mut self, details: &Details, behind: Arc<[WaitBehind]>, measured: Measured) {
+        self.causes.update(&details.causes_ns, self.totals.runq_wait_ns);
+        let all = counters(&self.totals, self.by_cpu.clone(), details, self.causes, behind, measured);
         match missing(&all) {
             missing if self.is_behind => self.is_behind = missing > self.lost,
             missing => self.lost = missing,
@@ -120,8 +158,16 @@ fn missing(counters: &CgroupCounters) -> u64 {
 }
 
 /// What was counted, with `None` for what is not measured.
-fn counters(totals: &RowTotals, by_cpu: ByCpu, details: &Details, measured: Measured) -> CgroupCounters {
-    let Measured { pick, swap, kept, pick_function, waits, migrations, accepts } = measured;
+fn counters(
+    totals: &RowTotals,
+    by_cpu: ByCpu,
+    details: &Details,
+    causes: Causes,
+    behind: Arc<[WaitBehind]>,
+    measured: Measured,
+) -> CgroupCounters {
+    let Measured { pick, swap, kept, pick_function, waits, blame, migrations, accepts } = measured;
+    let cause = |cause| blame.then(|| causes.of(cause));
     let switches = totals.voluntary_switches + totals.involuntary_switches;
     CgroupCounters {
         totals: Totals {
@@ -138,6 +184,13 @@ fn counters(totals: &RowTotals, by_cpu: ByCpu, details: &Details, measured: Meas
             pick_function_ns: pick_function.then_some(Nanos(totals.pick_function_ns)),
             runq_waits: waits.then_some(totals.runq_waits),
             runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
+            wait_behind_ns: blame.then_some(Nanos(causes.behind_ns)),
+            wait_self_ns: cause(Cause::Own),
+            wait_kernel_ns: cause(Cause::Kernel),
+            wait_idle_ns: cause(Cause::Idle),
+            wait_throttled_ns: cause(Cause::Throttled),
+            wait_elsewhere_ns: cause(Cause::Elsewhere),
+            wait_unknown_ns: cause(Cause::Unknown),
             migrations: migrations.then_some(totals.migrations),
             migrations_cross_llc: migrations.then_some(totals.migrations_cross_llc),
             migrations_cross_numa: migrations.then_some(totals.migrations_cross_numa),
@@ -148,6 +201,7 @@ fn counters(totals: &RowTotals, by_cpu: ByCpu, details: &Details, measured: Meas
         runq_wait: waits.then(|| Distribution::from_counts(&details.runq_wait)),
         accept_wait: accepts.then(|| Distribution::from_counts(&details.accepts.accept_wait)),
         by_cpu,
+        behind,
     }
 }
 
@@ -175,7 +229,7 @@ mod tests {
         details.runq_wait[7] = waits;
         let due = row.update_totals(&pages, SLOT, ALL);
         if due {
-            row.update_details(&details, ALL);
+            row.update_details(&details, Arc::default(), ALL);
         }
         due
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::fixture,
+    model::fixture,
     recording::{Contents, Line, SCHEMA},
 };
 

@@ -1,7 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::fixture,
-    model::merge,
+    model::{fixture, merge},
     recording::{Footer, Line, SCHEMA},
 };
 

@@ -9,7 +9,7 @@ use serde::{
     ser::SerializeMap,
 };
 
-use super::{Named, UnpackError, column::Column, shape};
+use super::{Named, UnpackError, behind, column::Column, shape};
 use crate::model::{Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, bounded};
 
 const IDS: &str = "id";
@@ -37,6 +37,8 @@ pub struct Columns {
     quota: Column<u64>,
     /// The words of all cgroups. `None` where none was measured.
     shapes: [Option<String>; 3],
+    /// The same of those that they wait behind. `None` where there are none.
+    behind: Option<String>,
 }
 
 impl Columns {
@@ -70,6 +72,7 @@ impl Columns {
                 shapes(|cgroup| cgroup.runq_wait.as_ref()),
                 shapes(|cgroup| cgroup.accept_wait.as_ref()),
             ],
+            behind: behind::words(cgroups),
         }
     }
 
@@ -84,6 +87,8 @@ impl Columns {
         for (column, words) in SHAPES.into_iter().zip(&self.shapes) {
             shapes.push(self.distributions(column, words.as_deref())?);
         }
+        let behind = |words: &String| behind::read(words, &self.ids);
+        let mut behind = self.behind.as_ref().map(behind).transpose()?;
         let mut cgroups = Vec::with_capacity(self.ids.len());
         for (n, &id) in self.ids.iter().enumerate() {
             let Named { path, name, workload, levels, cpus, .. } = name(id)?;
@@ -101,8 +106,10 @@ impl Columns {
                 levels: levels.clone(),
                 cpus: cpus.clone(),
                 totals,
+                waits_behind: behind.as_mut().map(|all| std::mem::take(&mut all[n])).unwrap_or_default(),
                 runnable_load: load,
                 load_credit: self.credit.at(n),
+                entitled_cpu: None,
                 files: FileCounters::from_figures(std::array::from_fn(|figure| self.files[figure].at(n))),
                 quota_ns: self.quota.at(n).map(Nanos),
                 switch_cost: shape(0),
@@ -190,6 +197,12 @@ impl JsonSchema for Columns {
         for name in SHAPES {
             properties.insert(name.to_owned(), words.clone().into());
         }
+        let words_behind = json_schema!({
+            "type": "string",
+            "pattern": "^([0-9]+:[0-9]+|[, ])*$",
+            "description": "For each cgroup the worst of those that it waited behind: place in the interval, and microseconds.",
+        });
+        properties.insert(behind::COLUMN.to_owned(), words_behind.into());
         json_schema!({ "type": "object", "properties": properties, "required": [IDS] })
     }
 }
@@ -214,6 +227,9 @@ impl Serialize for Columns {
         map.serialize_entry(QUOTA, &self.quota)?;
         for (name, words) in SHAPES.into_iter().zip(&self.shapes) {
             map.serialize_entry(name, words)?;
+        }
+        if let Some(words) = &self.behind {
+            map.serialize_entry(behind::COLUMN, words)?;
         }
         map.end()
     }
@@ -243,6 +259,7 @@ impl<'de> Visitor<'de> for ColumnsVisitor {
                 LOAD => columns.load = Some(map.next_value()?),
                 CREDIT => columns.credit = map.next_value()?,
                 QUOTA => columns.quota = map.next_value()?,
+                behind::COLUMN => columns.behind = map.next_value()?,
                 key => {
                     if let Some(place) = place(&Totals::NAMES, key) {
                         columns.totals[place] = map.next_value()?;

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
-use super::error::Problem;
 use crate::model::Nanos;
 
 /// What is looked at to skim a line: longer than its fields up to `start_ns`.
@@ -70,13 +69,12 @@ pub(super) fn parse(line: &[u8]) -> Result<Head, serde_json::Error> {
 }
 
 /// The version of the format that a header tells.
-pub(super) fn schema(header: &[u8]) -> Result<u64, Problem> {
+pub(super) fn schema(header: &[u8]) -> Result<u64, serde_json::Error> {
     #[derive(Deserialize)]
     struct Fields {
         schema: u64,
     }
-    let Fields { schema } = serde_json::from_slice(header).map_err(|error| Problem::wrong("header", &error))?;
-    Ok(schema)
+    serde_json::from_slice(header).map(|Fields { schema }| schema)
 }
 
 /// The version of lagstop that a header tells.

@@ -100,7 +100,7 @@ impl Outline {
 
 /// What a header tells, where it is of a format that is known.
 fn header(line: &[u8]) -> Result<Session, Problem> {
-    let schema = head::schema(line)?;
+    let schema = head::schema(line).map_err(|error| Problem::wrong("header", &error))?;
     if (u64::from(OLDEST_SCHEMA)..=u64::from(SCHEMA)).contains(&schema) {
         serde_json::from_slice(line).map_err(|error| Problem::wrong("header", &error))
     } else {

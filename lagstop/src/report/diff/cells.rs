@@ -1,6 +1,9 @@
 //! A change as the cells of a row.
 
-use crate::{diff::Change, units::Unit};
+use crate::{
+    diff::Change,
+    units::{self, Unit},
+};
 
 /// What people are shown of a change, but for the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +27,7 @@ impl From<&Change> for Cells {
             },
             before: shown(change.before),
             after: shown(change.after),
-            share: change.change_share.map(percent).unwrap_or_default(),
+            share: change.change_share.map(units::signed_percent).unwrap_or_default(),
             change: moved(change).unwrap_or_default(),
         }
     }
@@ -35,17 +38,6 @@ fn show(unit: Unit, value: f64) -> String {
         // The unit is with the label: there would be no room for it in every cell.
         Unit::Cores => Unit::Count.show(value),
         unit => unit.show(value),
-    }
-}
-
-/// With its sign; as a factor where it is many times as much.
-fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    match percent.abs() {
-        p if p < 0.05 => "0 %".to_owned(),
-        p if p < 9.95 => format!("{percent:+.1} %"),
-        p if p < 999.5 => format!("{percent:+.0} %"),
-        _ => format!("× {:.0}", share + 1.0),
     }
 }
 
@@ -92,7 +84,7 @@ mod tests {
 
     #[test]
     fn shares_are_short() {
-        let shown = [0.0, 0.0004, 0.0123, -0.345, 2.5, 19.1, 1e6].map(percent);
+        let shown = [0.0, 0.0004, 0.0123, -0.345, 2.5, 19.1, 1e6].map(units::signed_percent);
         assert_eq!(shown, ["0 %", "0 %", "+1.2 %", "-34 %", "+250 %", "× 20", "× 1000001"]);
     }
 

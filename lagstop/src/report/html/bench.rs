@@ -20,7 +20,6 @@ const DISTRIBUTIONS: usize = SERIES.len();
 /// A name, and points.
 type Line = (String, Vec<(f64, f64)>);
 
-/// The page.
 pub fn render_bench(bench: &Bench) -> String {
     let mut page = Page(String::new());
     let verdict = verdict(bench);

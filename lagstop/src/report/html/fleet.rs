@@ -17,7 +17,6 @@ const ROWS: usize = 50;
 /// A picture of some height, what it is, and what it says.
 type Candidate<'a> = (bool, &'static str, &'static str, &'a dyn Fn(&Area<'_>) -> Drawn);
 
-/// The page.
 pub fn render_fleet(report: &FleetReport<'_>) -> String {
     let mut page = Page(String::new());
     let analysis = report.analysis;
@@ -94,10 +93,11 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
     let tables = tables(report, ROWS);
     page.section("Nodes, those that lose most first", HEADINGS[0], &tables.nodes);
     page.section("Workloads, those that cost most first", HEADINGS[1], &tables.workloads);
+    page.section("Workloads, those that make others wait most first", HEADINGS[2], &tables.neighbours);
     knees(report).iter().for_each(|knee| page.element("p", "", knee));
-    page.section("Density", HEADINGS[2], &tables.bins);
+    page.section("Density", HEADINGS[3], &tables.bins);
     if let Some(packing) = &analysis.packing {
-        page.section("The same work on fewer nodes", HEADINGS[3], &tables.packed);
+        page.section("The same work on fewer nodes", HEADINGS[4], &tables.packed);
         page.element("p", "", &limits(packing));
         page.list("What that takes for granted", packing.assumptions.iter().cloned());
     }
@@ -215,7 +215,7 @@ fn packed(area: &Area<'_>, bins: &[Bin], packing: &Packing) -> Drawn {
 mod tests {
     use super::*;
     use crate::{
-        fleet::{Figure, Table, fixture},
+        fleet::{NodeMetric, Table, fixture},
         report::fleet::tests::{gathered, with},
     };
 
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn a_fleet_has_all_pictures_and_a_hostile_name_is_nothing_but_text() {
         let mut table = fixture::dense(40);
-        table.set("<img src=x onerror=alert(1)>", 0, Figure::CoresLost, 1e6);
-        table.set("<img src=x onerror=alert(1)>", 0, Figure::Cpus, 8.0);
+        table.set("<img src=x onerror=alert(1)>", 0, NodeMetric::CoresLost, 1e6);
+        table.set("<img src=x onerror=alert(1)>", 0, NodeMetric::Cpus, 8.0);
         let page = page(table);
         assert_eq!(page.matches("<svg").count(), 5);
         assert!(!page.contains("<script") && page.contains("&lt;script"));

@@ -1,7 +1,8 @@
 use super::*;
 use crate::{
-    diagnosis::{Observations, Thresholds, fixture},
+    diagnosis::{Observations, Thresholds, fixture::contended},
     model::Interval,
+    model::fixture,
 };
 
 fn page(intervals: &[Interval]) -> String {
@@ -33,10 +34,7 @@ fn a_full_report_has_all_pictures() {
     for heading in headings {
         assert!(page.contains(heading), "{heading}");
     }
-    assert!(
-        self::page(&fixture::contended(40)).contains("Run-queue waits"),
-        "where it is predicted what is left of them"
-    );
+    assert!(self::page(&contended(40)).contains("Run-queue waits"), "where it is predicted what is left of them");
     assert!(page.contains("currentColor") && !page.contains("#010203"));
     is_harmless(&page);
 }

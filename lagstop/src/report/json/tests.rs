@@ -1,5 +1,8 @@
 use super::*;
-use crate::diagnosis::{Thresholds, diagnose, fixture};
+use crate::{
+    diagnosis::{Thresholds, diagnose},
+    model::fixture,
+};
 
 #[test]
 fn what_is_hostile_is_escaped_and_means_the_same() {
@@ -105,45 +108,35 @@ fn a_report_reads_like_this() {
       ],
       "findings": [
         {
-          "rule": "density",
+          "rule": "noisy_neighbour",
           "severity": "not_enough_data",
           "subject": {
             "kind": "host"
           },
-          "verdict": "Cannot tell how many cgroups this host can take: it takes 24 intervals at least, and there are 6.",
-          "measured": [],
+          "verdict": "Whether a neighbour makes others wait cannot be said: what caused each wait is not measured by the lagstop that made the recording.",
+          "measured": [
+            {
+              "name": "waiting_long",
+              "label": "cgroups that wait long",
+              "value": null,
+              "unit": "count",
+              "missing": "it cannot be said"
+            }
+          ],
           "threshold": [
             {
-              "name": "density_spread",
-              "value": 1.5,
-              "unit": "factor",
-              "severity": "info",
-              "source": "default; lagstop's own choice: with less between them, one density looks like another"
-            },
-            {
-              "name": "density_full",
-              "value": 0.8,
-              "unit": "share",
-              "severity": "info",
-              "source": "default; lagstop's own choice: below, it is the work that ends, not the host"
-            },
-            {
-              "name": "density_loss",
-              "value": 0.02,
+              "name": "neighbour_wait",
+              "value": 0.3,
               "unit": "share",
               "severity": "warning",
-              "source": "default; lagstop's own choice: with full CPUs any further cgroup costs some thousandths"
+              "source": "default; lagstop's own choice: without that neighbour a third less would be waited"
             }
           ],
           "confidence": {
             "level": "low",
-            "why": "6 intervals, 1200 switches"
+            "why": "6 intervals, 900 waits"
           },
-          "against": [
-            "It is CPU time that was not lost to switching, and not requests served: those may suffer earlier.",
-            "That more or less was to do at the time shows as work, too: the peak is of this load, not of the host alone.",
-            "Cgroups count alike, however much they ask for."
-          ],
+          "against": [],
           "advice": []
         }
       ],
@@ -164,6 +157,13 @@ fn a_report_reads_like_this() {
         "heavy_tolerance": 0.1,
         "wait_per_cpu_warn": 1.0,
         "wait_per_cpu_critical": 4.0,
+        "starved_warn": 1.5,
+        "starved_critical": 3.0,
+        "outweighed_warn": 2.0,
+        "outweighed_critical": 8.0,
+        "weights_differ": 2.0,
+        "neighbour_wait": 0.3,
+        "neighbour_takes": 1.05,
         "threads_overcommit_warn": 2.0,
         "quota_gap": 0.25,
         "steal_warn": 0.05,
@@ -200,6 +200,7 @@ fn a_report_reads_like_this() {
         "listener_overflows": 0,
         "acceptors": 0,
         "wakeups": 0,
+        "pairs": 0,
         "missed_runs": 0
       }
     }

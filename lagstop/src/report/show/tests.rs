@@ -1,7 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::fixture,
-    model::{HookState, Interval},
+    model::{HookState, Interval, fixture},
     recording::{Footer, Gap, Line, Reader, SCHEMA, Writer},
 };
 

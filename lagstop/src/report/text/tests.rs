@@ -1,5 +1,8 @@
 use super::*;
-use crate::diagnosis::{Thresholds, diagnose, fixture};
+use crate::{
+    diagnosis::{Thresholds, diagnose},
+    model::fixture,
+};
 
 fn overloaded() -> Report {
     diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default())
@@ -7,8 +10,8 @@ fn overloaded() -> Report {
 
 #[test]
 fn an_overloaded_host_reads_like_this() {
-    insta::assert_snapshot!(render(&overloaded(), Options::default()), @r#"
-    1 critical finding, 1 warning, 2 things worth knowing.
+    insta::assert_snapshot!(render(&overloaded(), Options::default()), @"
+    1 critical finding, 1 warning, 2 things worth knowing, 5 questions without enough data.
     node-7, Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z
 
       scheduling overhead         10.6 %  of the time of all CPUs
@@ -146,8 +149,8 @@ fn an_overloaded_host_reads_like_this() {
                     missed
         confidence  low: 40 intervals, 422 k waits; simulated as it is, waits are -80 % off; too far off
                     to predict from
-        against     Behind whom a cgroup waited is not measured: that heavier ones ran meanwhile is
-                    circumstantial.
+        against     What each wait was caused by is not measured by the lagstop that made the recording:
+                    light cgroups that wait for their own threads are not left out.
         against     Weights were not recorded: all are taken to have the usual one. Where they differ,
                     so does the outcome.
         against     The simulation knows how much was asked for, not when: when tasks wake up and for
@@ -159,34 +162,54 @@ fn an_overloaded_host_reads_like_this() {
                     undoes all of it.
                     $ sudo lagstop trial --policy weight --from-diagnose --apply
 
-    [INFO] Of 12.3 tasks waiting on average, 0 % wait behind other cgroups, 0 % behind their own, 0 % in
-    throttled ones and 100 % behind whom is not known.
+    [INFO] 12.3 tasks wait on average; the cause of their waits is not measured by the lagstop that made
+    the recording.
       wait_causes, host
-        waiting behind other cgroups         0 tasks
-        waiting behind their own             0 tasks
-        waiting in throttled cgroups         0 tasks
-        waiting behind whom is not known  12.3 tasks
-        taken by a hypervisor                    0 %  of the time of all CPUs
+        tasks waiting                       12.3 tasks  on average
+        of the wait: behind other cgroups          n/a  not measured by the lagstop that made the
+                                                        recording
+        of the wait: behi…heir own threads         n/a  for the same reason
+        of the wait: behind kernel threads         n/a  for the same reason
+        of the wait: for their quotas              n/a  for the same reason
+        of the wait: on another CPU before         n/a  for the same reason
+        of the wait: whil…the CPU was idle         n/a  for the same reason
+        of the wait: cause not known               n/a  for the same reason
+        taken by a hypervisor                      0 %  of the time of all CPUs
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
         threshold   throttled_warn 5.0 %: default; lagstop's own choice: one period in twenty
         threshold   throttled_critical 25.0 %: default; lagstop's own choice: one period in four
         threshold   steal_warn 5.0 %: default; lagstop's own choice: one CPU in twenty
         threshold   steal_critical 20.0 %: default; lagstop's own choice: one CPU in five
         confidence  high: 40 intervals, 422 k waits
-        against     While a quota is used up tasks wait on a run queue that is stopped: how much of a
-                    throttled cgroup's wait that is cannot be told.
-        against     Who runs while a cgroup waits is estimated: on the CPUs that it crowds by its part
-                    of their busy time; elsewhere it is behind itself for no more than all of its CPU
-                    time there could have been, which is what is not known.
+        against     What each wait was caused by is not measured by the lagstop that made the recording:
+                    a neighbour, its own threads or its quota.
+
+    [NOT ENOUGH DATA] Whether a neighbour makes others wait cannot be said: what caused each wait is not
+    measured by the lagstop that made the recording.
+      noisy_neighbour, host
+
+    [NOT ENOUGH DATA] Whether threads are too many cannot be said: some cgroups have many more runnable
+    threads than CPUs that they get, and whether they wait for each other is not measured by the lagstop
+    that made the recording.
+      overcommitted_threads, host
+
+    [NOT ENOUGH DATA] Whether a cgroup gets less CPU time than its share cannot be said: the weights of
+    cgroups that used 100 % of the CPU time were not recorded.
+      starved, host
+
+    [NOT ENOUGH DATA] Whether weights make a cgroup wait cannot be said: the weights of cgroups that
+    used 100 % of the CPU time were not recorded.
+      outweighed, host
+
+    [NOT ENOUGH DATA] Whether weights have an effect cannot be said: the weights of cgroups that used
+    100 % of the CPU time were not recorded.
+      weights_have_no_effect, host
 
     [OK] No peak found: the tasks got most CPU time at or near the most active cgroups there were, 4.
       density, host
 
     [OK] No cgroup's tasks are moved from CPU to CPU too often.
       migrations, host
-
-    [OK] No cgroup has many more runnable threads than CPUs that it gets.
-      overcommitted_threads, host
 
     [OK] No cgroup with a quota of its own ran.
       quota_without_cpuset, host
@@ -197,7 +220,7 @@ fn an_overloaded_host_reads_like_this() {
     Measuring took 80.0 ms of CPU time and 360 ms in the kernel, 0.011 cores in all.
     Nothing was lost.
     Measured: switches by switches.
-    "#);
+    ");
 }
 
 #[test]
@@ -205,7 +228,7 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     let thresholds = Thresholds::default();
     let report = diagnose(&fixture::session_without_cost(), &fixture::without_cost(4), &thresholds);
     insta::assert_snapshot!(render(&report, Options { width: 80, colour: false }), @"
-    9 questions without enough data.
+    13 questions without enough data.
     node-7, Linux 6.12.1, 4 CPUs; 4 intervals, 4.00 s from 2026-08-03T10:00:00Z
 
       scheduling overhead            n/a  not measured without switch-cost (kernel
@@ -217,6 +240,10 @@ fn a_kernel_without_the_hooks_reads_like_this() {
       runnable tasks per CPU  3.68 tasks
       cgroups that ran                 4
       taken by a hypervisor          0 %
+
+    [NOT ENOUGH DATA] Whether a neighbour makes others wait cannot be said: it takes
+    5 intervals at least, and there are 4.
+      noisy_neighbour, host
 
     [NOT ENOUGH DATA] What scheduling costs cannot be said: switch cost is not
     measured without switch-cost (kernel 6.8.0 has no such tracepoint).
@@ -249,6 +276,18 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     [NOT ENOUGH DATA] Whether quotas are too small cannot be said: it takes 5
     intervals at least, and there are 4.
       quota_without_cpuset, host
+
+    [NOT ENOUGH DATA] Whether a cgroup gets less CPU time than its share cannot be
+    said: it takes 5 intervals at least, and there are 4.
+      starved, host
+
+    [NOT ENOUGH DATA] Whether weights make a cgroup wait cannot be said: it takes 5
+    intervals at least, and there are 4.
+      outweighed, host
+
+    [NOT ENOUGH DATA] Whether weights have an effect cannot be said: it takes 5
+    intervals at least, and there are 4.
+      weights_have_no_effect, host
 
     [NOT ENOUGH DATA] Whether connections wait cannot be said: it takes 5 intervals
     at least, and there are 4.

@@ -2,12 +2,12 @@
 
 use std::{cell::OnceCell, sync::Arc};
 
-use super::tree::Forest;
+use super::forest::Forest;
 use crate::{
-    model::{Cgroup, Distribution, Interval, Tasks},
+    model::{Cgroup, Cores, Distribution, Interval, Tasks},
     top::{
         column::{Column, Durations},
-        figure::Cell,
+        quantity::Cell,
     },
 };
 
@@ -31,6 +31,7 @@ impl Sum {
             totals: first.totals,
             runnable_load: first.runnable_load,
             load_credit: first.load_credit,
+            entitled_cpu: first.entitled_cpu,
             files: first.files,
             ..Cgroup::default()
         };
@@ -43,14 +44,16 @@ impl Sum {
         sum.totals.add(&more.totals);
         sum.runnable_load = tasks(sum.runnable_load, more.runnable_load);
         sum.load_credit = tasks(sum.load_credit, more.load_credit);
+        sum.entitled_cpu = sum.entitled_cpu.zip(more.entitled_cpu).map(|(a, b)| Cores(a.0 + b.0));
         sum.files.add_beside(&more.files);
     }
 
     /// What `column` says of it.
     pub(super) fn cell(&self, column: Column, interval: &Interval) -> Cell {
-        match column.quantile() {
-            Some((durations, share)) => Cell::quantile(self.merged(durations, interval), share),
-            None => column.cell(&self.figures, interval),
+        match (column, column.quantile()) {
+            (_, Some((durations, share))) => Cell::quantile(self.merged(durations, interval), share),
+            (Column::Behind, None) => Column::behind(&self.figures.totals, self.members(interval)),
+            (_, None) => column.cell(&self.figures, interval),
         }
     }
 

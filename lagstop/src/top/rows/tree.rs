@@ -1,18 +1,17 @@
 //! The tree of cgroups: each with what runs in it and below it.
 
-mod forest;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-pub(in crate::top) use forest::Forest;
-use forest::Node;
-
-use super::{Arrangement, Label, Row, RowKey, Sum, What};
+use super::{
+    Arrangement, Label, Row, RowKey, Sum, What,
+    forest::{Forest, Node},
+};
 use crate::{
     model::{Cgroup, Interval},
-    top::{figure::Cell, sort::Rank, text},
+    top::{quantity::Cell, sort::Rank, text},
 };
 
 /// The rows for the cgroups at `positions` and all that is above them. `forest` is that of the frame before, and becomes

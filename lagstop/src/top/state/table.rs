@@ -9,7 +9,7 @@ use crate::top::{
     frame::Frame,
     keymap::{Move, Side},
     rows::{Arrangement, Forest, Row, RowKey},
-    settings::Settings,
+    settings::TopSettings,
     sort::Sort,
 };
 
@@ -43,7 +43,7 @@ pub(in crate::top) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &TopSettings) -> Self {
         Self {
             arrangement: Arrangement {
                 sort: settings.sort,
@@ -154,6 +154,10 @@ impl Table {
 
     pub(in crate::top) const fn is_tree(&self) -> bool {
         self.arrangement.tree
+    }
+
+    pub(super) const fn filter(&self) -> Option<&Filter> {
+        self.arrangement.filter.as_ref()
     }
 
     pub(in crate::top) fn filter_text(&self) -> &str {

@@ -8,7 +8,7 @@ use super::*;
 const SIZES: [(u16, u16); 3] = [(60, 15), (80, 24), (160, 45)];
 
 /// Draws what `prepare` leaves on the screen, at each size.
-fn frames(name: &str, settings: &Settings, prepare: impl Fn(&mut App)) {
+fn frames(name: &str, settings: &TopSettings, prepare: impl Fn(&mut App)) {
     for (width, height) in SIZES {
         let mut app = replay(settings);
         // Moves depend on how much is seen.
@@ -24,17 +24,17 @@ fn keys(keys: &'static str) -> impl Fn(&mut App) {
 
 #[test]
 fn the_cgroups() {
-    frames("cgroups", &Settings::default(), |_| {});
+    frames("cgroups", &TopSettings::default(), |_| {});
 }
 
 #[test]
 fn the_tree() {
-    frames("tree", &Settings::default(), keys("t"));
+    frames("tree", &TopSettings::default(), keys("t"));
 }
 
 #[test]
 fn a_folded_tree_further_right() {
-    frames("folded", &Settings::default(), |app| {
+    frames("folded", &TopSettings::default(), |app| {
         press(app, "tjx");
         for _ in 0..4 {
             app.on_key(Key::Right).unwrap();
@@ -44,14 +44,14 @@ fn a_folded_tree_further_right() {
 
 #[test]
 fn one_cgroup() {
-    frames("detail", &Settings::default(), |app| {
+    frames("detail", &TopSettings::default(), |app| {
         app.on_key(Key::Enter).unwrap();
     });
 }
 
 #[test]
 fn one_cgroup_with_a_listener_at_its_end() {
-    frames("detail_end", &Settings::default(), |app| {
+    frames("detail_end", &TopSettings::default(), |app| {
         press(app, "fgateway");
         app.on_key(Key::Enter).unwrap();
         app.on_key(Key::Enter).unwrap();
@@ -62,50 +62,91 @@ fn one_cgroup_with_a_listener_at_its_end() {
 
 #[test]
 fn the_cpus() {
-    frames("cpus", &Settings::default(), keys("2"));
+    frames("cpus", &TopSettings::default(), keys("2"));
 }
 
 #[test]
 fn the_listeners() {
-    frames("listeners", &Settings::default(), keys("3"));
+    frames("listeners", &TopSettings::default(), keys("3"));
 }
 
 #[test]
 fn the_alerts() {
-    frames("alerts", &Settings::default(), keys("a"));
-    frames("all_alerts", &Settings::default(), keys("4j"));
+    frames("alerts", &TopSettings::default(), keys("a"));
+    frames("all_alerts", &TopSettings::default(), keys("4j"));
+}
+
+/// Draws what `prepare` leaves of a screen with causes of waits, at each size and at one that is common.
+fn frames_with_causes(name: &str, prepare: impl Fn(&mut App)) {
+    for (width, height) in SIZES.into_iter().chain([(120, 40)]) {
+        let mut app = showing_causes(interval());
+        drawn(&mut app, width, height);
+        prepare(&mut app);
+        assert_snapshot!(format!("{name}_{width}x{height}"), drawn(&mut app, width, height));
+    }
+}
+
+#[test]
+fn who_makes_whom_wait() {
+    frames_with_causes("waits", keys("5j"));
+    frames_with_causes("waits_filter", |app| {
+        press(app, "5fssh");
+        app.on_key(Key::Enter).unwrap();
+    });
+    frames_with_causes("waits_detail", |app| {
+        press(app, "5");
+        app.on_key(Key::Enter).unwrap();
+    });
+    frames_with_causes("waits_column", keys("a"));
+    frames_with_causes("waits_tree", keys("t"));
+    frames("waits_not_measured", &TopSettings::default(), keys("5"));
 }
 
 #[test]
 fn a_filter_that_is_typed() {
-    frames("filter", &Settings::default(), keys("fshop"));
-    frames("filter_wrong", &Settings::default(), keys("/shop("));
+    frames("filter", &TopSettings::default(), keys("fshop"));
+    frames("filter_wrong", &TopSettings::default(), keys("/shop("));
 }
 
 #[test]
 fn the_help() {
-    frames("help", &Settings::default(), keys("?"));
+    frames("help", &TopSettings::default(), keys("?"));
 }
 
 #[test]
 fn the_hooks() {
-    frames("hooks", &Settings::default(), keys("m"));
+    frames("hooks", &TopSettings::default(), keys("m"));
 }
 
 #[test]
 fn the_choice_of_columns() {
-    frames("columns", &Settings::default(), keys("cj j "));
+    frames("columns", &TopSettings::default(), keys("cj j "));
 }
 
 #[test]
 fn ascii_alone() {
-    let mut settings = Settings::default();
+    let mut settings = TopSettings::default();
     settings.set_ascii(true);
     for (name, key) in [("ascii_cgroups", "a"), ("ascii_cpus", "2"), ("ascii_help", "?")] {
         frames(name, &settings, keys(key));
         let mut app = replay(&settings);
         press(&mut app, key);
         assert!(drawn(&mut app, 160, 45).is_ascii());
+    }
+}
+
+#[test]
+fn waits_in_ascii_alone() {
+    let mut settings = TopSettings::default();
+    settings.set_ascii(true);
+    let mut app = App::live(&session(), &settings);
+    app.on_interval(with_causes(interval())).unwrap();
+    for keys in ["5", "a", "1"] {
+        press(&mut app, keys);
+        assert!(drawn(&mut app, 120, 40).is_ascii());
+        app.on_key(Key::Enter).unwrap();
+        assert!(drawn(&mut app, 120, 40).is_ascii());
+        app.on_key(Key::Esc).unwrap();
     }
 }
 
@@ -135,7 +176,7 @@ fn styles(backend: &TestBackend) -> String {
 #[test]
 fn themes() {
     for theme in ["dark", "light", "none"] {
-        let mut settings = Settings::default();
+        let mut settings = TopSettings::default();
         settings.set_theme(theme).unwrap();
         let mut app = replay(&settings);
         assert_snapshot!(format!("theme_{theme}"), styles(&draw(&mut app, 80, 24)));
@@ -149,7 +190,7 @@ fn a_smaller_terminal_says_what_it_needs() {
 
 #[test]
 fn before_the_first_interval_it_says_when_that_comes() {
-    assert_snapshot!("measuring", drawn(&mut App::live(&session(), &Settings::default()), 60, 15));
+    assert_snapshot!("measuring", drawn(&mut App::live(&session(), &TopSettings::default()), 60, 15));
 }
 
 #[test]
@@ -171,7 +212,7 @@ fn without_ebpf_a_banner_says_why() {
     for totals in interval.cgroups.iter_mut().map(|it| &mut it.totals).chain([&mut interval.host.totals]) {
         (totals.pick_ns, totals.swap_ns, totals.kept_ns, totals.migrations) = (None, None, None, None);
     }
-    let mut app = App::live(&session, &Settings::default());
+    let mut app = App::live(&session, &TopSettings::default());
     app.on_interval(interval).unwrap();
     for (width, height) in SIZES {
         assert_snapshot!(format!("restricted_{width}x{height}"), drawn(&mut app, width, height));

@@ -3,7 +3,7 @@
 use ratatui::style::Modifier;
 
 use super::*;
-use crate::top::{Outcome, keymap::KEYS, rows::RowKey, sort::By};
+use crate::top::{KeyOutcome, keymap::KEYS, rows::RowKey, sort::By};
 
 fn name_of_selection(app: &App) -> Option<String> {
     let table = &app.state().table;
@@ -17,10 +17,10 @@ fn many() -> Interval {
 
 #[test]
 fn no_colours_means_none_and_the_selection_is_still_seen() {
-    let mut settings = Settings::default();
+    let mut settings = TopSettings::default();
     settings.set_theme("none").unwrap();
     let mut app = replay(&settings);
-    for keys in ["", "m", "m?", "?a", "t", "c", "c2", "3"] {
+    for keys in ["", "m", "m?", "?a", "t", "c", "c2", "3", "5"] {
         press(&mut app, keys);
         for cell in &draw(&mut app, 120, 30).buffer().content {
             assert_eq!((cell.fg, cell.bg), Default::default());
@@ -55,6 +55,37 @@ fn the_selection_follows_its_cgroup() {
     app.on_interval(busy).unwrap();
     drawn(&mut app, 80, 24);
     assert_eq!((row(&app), name_of_selection(&app)), (Some(4), selected));
+}
+
+#[test]
+fn the_selected_wait_stays_selected_and_opens_its_victim() {
+    let mut app = showing_causes(interval());
+    press(&mut app, "5");
+    drawn(&mut app, 80, 24);
+    app.on_key(Key::Down).unwrap();
+    let selected = |app: &App| app.state().waits.rows()[app.state().waits.scroll().selected];
+    let (before, place) = (selected(&app), app.state().waits.scroll().selected);
+    // It waits less and comes later.
+    let mut next = interval();
+    next.cgroups.iter_mut().filter(|it| it.id == before.victim).for_each(|it| {
+        it.totals.runq_wait_ns = Some(Nanos(90_000_000));
+    });
+    app.on_interval(with_causes(next)).unwrap();
+    drawn(&mut app, 80, 24);
+    assert_eq!(selected(&app).key(), before.key());
+    assert!(app.state().waits.scroll().selected > place);
+    app.on_key(Key::Enter).unwrap();
+    assert_eq!(app.state().detail().map(|detail| detail.id), Some(before.victim));
+}
+
+#[test]
+fn an_alert_about_waits_names_the_culprit() {
+    let mut app = showing_causes(interval());
+    press(&mut app, "4");
+    let screen = drawn(&mut app, 120, 40);
+    assert!(screen.contains("times as long as it runs, 47 % behind "), "{screen}");
+    let by_many = screen.lines().find(|line| line.contains("! shop/checkout")).unwrap();
+    assert!(!by_many.contains(" behind "), "{by_many}");
 }
 
 #[test]
@@ -107,7 +138,7 @@ fn a_held_view_goes_on_to_the_newest_when_it_is_let_go() {
 
 #[test]
 fn a_recording_is_stepped_through_and_played() {
-    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    let mut app = App::replay(recording(), &TopSettings::default()).unwrap();
     assert!(drawn(&mut app, 80, 24).contains("REPLAY 1/10"));
     assert_eq!(app.stays(), None, "until somebody plays it");
     press(&mut app, "}");
@@ -134,9 +165,9 @@ fn catch_up(app: &mut App) {
 
 #[test]
 fn a_jump_shows_at_once_and_learns_afterwards_what_led_to_it() {
-    let mut stepped = App::replay(recording(), &Settings::default()).unwrap();
+    let mut stepped = App::replay(recording(), &TopSettings::default()).unwrap();
     press(&mut stepped, "]]]]]]]]]");
-    let mut jumped = App::replay(recording(), &Settings::default()).unwrap();
+    let mut jumped = App::replay(recording(), &TopSettings::default()).unwrap();
     press(&mut jumped, "}");
     assert!(jumped.is_behind() && drawn(&mut jumped, 160, 45).contains("END 10/10"));
     // One cgroup's past is not told before it is known.
@@ -154,7 +185,7 @@ fn a_jump_shows_at_once_and_learns_afterwards_what_led_to_it() {
 
 #[test]
 fn who_goes_on_before_all_is_read_gets_there_too() {
-    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    let mut app = App::replay(recording(), &TopSettings::default()).unwrap();
     press(&mut app, "}");
     app.catch_up().unwrap();
     press(&mut app, "[[");
@@ -163,7 +194,7 @@ fn who_goes_on_before_all_is_read_gets_there_too() {
     assert!(!app.is_behind(), "what was read is kept");
     press(&mut app, "}[");
     catch_up(&mut app);
-    let mut stepped = App::replay(recording(), &Settings::default()).unwrap();
+    let mut stepped = App::replay(recording(), &TopSettings::default()).unwrap();
     press(&mut stepped, "]]]]]]]]");
     assert_eq!(drawn(&mut app, 160, 45), drawn(&mut stepped, 160, 45));
 }
@@ -175,7 +206,7 @@ fn a_damaged_interval_on_the_way_is_told_and_passed_over() {
     lines[5] = lines[5].replacen(r#""host":{"#, r#""host":{"switches":"many","#, 1);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines.join("\n")).unwrap();
-    let mut app = App::replay(Reader::open(file.path()).unwrap(), &Settings::default()).unwrap();
+    let mut app = App::replay(Reader::open(file.path()).unwrap(), &TopSettings::default()).unwrap();
     press(&mut app, "}");
     catch_up(&mut app);
     let screen = drawn(&mut app, 160, 45);
@@ -186,7 +217,7 @@ fn a_damaged_interval_on_the_way_is_told_and_passed_over() {
 
 #[test]
 fn what_is_stepped_back_to_is_what_was_shown() {
-    let mut app = App::replay(recording(), &Settings::default()).unwrap();
+    let mut app = App::replay(recording(), &TopSettings::default()).unwrap();
     let mut seen = Vec::new();
     for _ in 0..10 {
         seen.push(drawn(&mut app, 160, 45));
@@ -247,7 +278,7 @@ fn columns_are_chosen_and_moved() {
 
 #[test]
 fn a_filter_is_kept_given_up_and_taken_away() {
-    let mut app = replay(&Settings::default());
+    let mut app = replay(&TopSettings::default());
     let rows = |app: &App| app.state().table.rows().len();
     let all = rows(&app);
     press(&mut app, "fns:shop");
@@ -264,9 +295,9 @@ fn a_filter_is_kept_given_up_and_taken_away() {
     app.on_key(Key::Backspace).unwrap();
     app.on_key(Key::Esc).unwrap();
     assert_eq!(rows(&app), 12, "as before");
-    assert_eq!(app.on_key(Key::Esc).unwrap(), Outcome::Redraw);
+    assert_eq!(app.on_key(Key::Esc).unwrap(), KeyOutcome::Redraw);
     assert_eq!(rows(&app), all);
-    assert_eq!(app.on_key(Key::Esc).unwrap(), Outcome::Quit);
+    assert_eq!(app.on_key(Key::Esc).unwrap(), KeyOutcome::Quit);
 }
 
 #[test]
@@ -284,10 +315,10 @@ fn every_key_is_in_the_help_and_means_something() {
         for &key in binding.keys {
             let mut app = showing(many());
             drawn(&mut app, 80, 24);
-            assert_ne!(app.on_key(key).unwrap(), Outcome::Ignored, "{key} does nothing");
+            assert_ne!(app.on_key(key).unwrap(), KeyOutcome::Ignored, "{key} does nothing");
         }
     }
-    assert_eq!(app.on_key(Key::Char('Z')).unwrap(), Outcome::Ignored);
+    assert_eq!(app.on_key(Key::Char('Z')).unwrap(), KeyOutcome::Ignored);
 }
 
 #[test]
@@ -316,7 +347,7 @@ fn a_cgroup_is_opened_and_its_limits_come_later() {
     };
     app.on_look(crate::model::CloserLook {
         id,
-        limits: crate::model::Limits {
+        limits: crate::model::CgroupLimits {
             quota: Some(crate::model::Quota { quota_ns: Some(Nanos(50_000_000)), period_ns: Nanos(100_000_000) }),
             weight: Some(300),
             default_weight: 100,

@@ -21,6 +21,11 @@ enum Happening {
 fn any_interval() -> impl Strategy<Value = Interval> {
     let cgroup = (0u64..40, any::<String>(), any::<String>(), 0u64..200_000)
         .prop_map(|(id, name, path, n)| Cgroup { path: path.into(), ..cgroup(id, &name, n) });
+    let cgroup = (cgroup, any::<Option<u64>>(), any::<u64>(), 0u64..40).prop_map(|(mut cgroup, behind, wait, id)| {
+        (cgroup.totals.wait_behind_ns, cgroup.totals.wait_self_ns) = (behind.map(Nanos), behind.map(Nanos));
+        cgroup.waits_behind = vec![WaitBehind { id: CgroupId(id), wait_ns: Nanos(wait) }];
+        cgroup
+    });
     let cpu = (0u32..9, any::<u64>(), 0u64..40).prop_map(|(cpu, ns, id)| Cpu {
         cpu,
         totals: CpuTotals { busy_ns: Nanos(ns), ..CpuTotals::default() },
@@ -86,12 +91,12 @@ proptest! {
 
     #[test]
     fn nothing_that_happens_breaks_it(happenings in happenings()) {
-        prop_assert_eq!(after(App::live(&session(), &Settings::default()), happenings), None);
+        prop_assert_eq!(after(App::live(&session(), &TopSettings::default()), happenings), None);
     }
 
     #[test]
     fn nothing_that_happens_breaks_a_replay(happenings in happenings()) {
         let keys = happenings.into_iter().filter(|it| matches!(it, Happening::Key(_) | Happening::CatchUp | Happening::Size(..))).collect();
-        prop_assert_eq!(after(replay(&Settings::default()), keys), None);
+        prop_assert_eq!(after(replay(&TopSettings::default()), keys), None);
     }
 }

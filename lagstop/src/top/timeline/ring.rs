@@ -20,12 +20,12 @@ pub(super) struct Ring {
     packer: Packer,
     kept: VecDeque<Kept>,
     bytes: usize,
-    limits: Limits,
+    limits: HistoryLimits,
 }
 
 /// How much is kept: what is longer ago goes, and what is more, whatever comes first.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::top) struct Limits {
+pub(in crate::top) struct HistoryLimits {
     pub(in crate::top) time: Nanos,
     pub(in crate::top) bytes: usize,
 }
@@ -40,7 +40,7 @@ struct Kept {
 }
 
 impl Ring {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: HistoryLimits) -> Self {
         Self { packer: Packer::default(), kept: VecDeque::new(), bytes: 0, limits }
     }
 

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{Cgroup, Distribution, Nanos, Tasks, Totals};
 
-const LIMITS: Limits = Limits { time: Nanos(600_000_000_000), bytes: 48 << 20 };
+const LIMITS: HistoryLimits = HistoryLimits { time: Nanos(600_000_000_000), bytes: 48 << 20 };
 
-fn timeline(limits: Limits) -> Timeline {
+fn timeline(limits: HistoryLimits) -> Timeline {
     Timeline::new(&Session::default(), &Thresholds::default(), limits)
 }
 
@@ -79,8 +79,8 @@ fn of_what_is_long_ago_the_quantiles_are_kept() {
 
 #[test]
 fn the_oldest_go_first_by_time_and_by_size() {
-    let mut by_time = timeline(Limits { time: Nanos(10 * Nanos::SECOND.0), ..LIMITS });
-    let mut by_size = timeline(Limits { bytes: 4_000, ..LIMITS });
+    let mut by_time = timeline(HistoryLimits { time: Nanos(10 * Nanos::SECOND.0), ..LIMITS });
+    let mut by_size = timeline(HistoryLimits { bytes: 4_000, ..LIMITS });
     for seq in 0..100 {
         by_time.push(interval(seq, vec![cgroup(seq, seq)])).unwrap();
         by_size.push(interval(seq, vec![cgroup(seq, seq)])).unwrap();

@@ -7,23 +7,28 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::rule_line;
+use super::{rule_line, waits::cgroup_name};
 use crate::{
     diagnosis::{Alert, AlertKind, AlertSubject},
-    display::{self, display_name, fit},
+    display::{self, fit},
     model::Nanos,
     top::{
-        figure::Figure,
         frame::{self, ActiveAlert},
         keymap::{Command, View, key_of},
+        quantity::Quantity,
         state::State,
-        text::{self, clock_time},
+        text::clock_time,
         theme::{Theme, severity_mark},
+        waits::{self, Culprit},
     },
 };
 
 /// From this width on there is room for how long an alert has lasted, beside since when.
 const WIDE: usize = 100;
+/// A culprit is named from this share of the wait on.
+const MUCH: f64 = 0.3;
+/// With less than this a culprit's name says nothing.
+const NARROWEST_CULPRIT: usize = 8;
 /// Names are cut down to this before it is left out since when an alert has been one.
 const NARROWEST_NAME: usize = 12;
 
@@ -68,7 +73,6 @@ fn counted(all: usize, (first, end): (usize, usize)) -> String {
     }
 }
 
-/// All of them.
 pub(super) fn draw_all(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame::Frame, theme: &Theme) {
     if now.alerts().is_empty() {
         frame.render_widget(Line::from("No threshold is crossed.").centered(), Rect { height: 1, ..area });
@@ -93,7 +97,7 @@ fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, t
     };
     let name = subject_name(subject, now);
     let needed = display::width(&name).min(NARROWEST_NAME);
-    let what = described(&active.alert);
+    let what = described(&active.alert, now, cells.saturating_sub(5 + needed));
     // Whose it is matters more than since when.
     let long = format!("{what}  {when}");
     let what = if 5 + needed + display::width(&long) <= cells { long } else { what };
@@ -109,23 +113,39 @@ fn line(active: &ActiveAlert, now: &frame::Frame, state: &State, cells: usize, t
 fn subject_name(subject: AlertSubject, now: &frame::Frame) -> String {
     match subject {
         AlertSubject::Host => "host".to_owned(),
-        AlertSubject::Cgroup(id) => now
-            .cgroup(id)
-            .map_or_else(|| format!("cgroup {}", id.0), |cgroup| display_name(text::name(cgroup)).into_owned()),
+        AlertSubject::Cgroup(id) => cgroup_name(id, now),
         AlertSubject::Listener(_, address) => address.to_string(),
     }
 }
 
-pub(super) fn described(alert: &Alert) -> String {
+/// What `alert` says, in at most `cells` where the culprit can be shortened or left out for that.
+pub(super) fn described(alert: &Alert, now: &frame::Frame, cells: usize) -> String {
+    let what = figure(alert);
+    let Some(culprit) = culprit(alert, now) else { return what };
+    let behind = format!(", {:.0} % behind ", culprit.share * 100.0);
+    let room = cells.saturating_sub(display::width(&what) + display::width(&behind));
+    if room < NARROWEST_CULPRIT {
+        return what;
+    }
+    what + &behind + &display::shorten(&cgroup_name(culprit.id, now), room)
+}
+
+/// Behind whom a cgroup waits that waits too long, where that is much of it.
+fn culprit(alert: &Alert, now: &frame::Frame) -> Option<Culprit> {
+    let (AlertKind::WaitPerCpu, AlertSubject::Cgroup(id)) = (alert.kind, alert.subject) else { return None };
+    waits::culprit(now.cgroup(id).into_iter()).filter(|culprit| culprit.share >= MUCH)
+}
+
+fn figure(alert: &Alert) -> String {
     let value = alert.value;
-    let share = Figure::Share(value);
+    let share = Quantity::Share(value);
     match (alert.kind, alert.subject) {
         (AlertKind::Overhead, AlertSubject::Host) => format!("overhead {share} % of all CPU time"),
         (AlertKind::Overhead, _) => format!("switch cost {share} % of its CPU time"),
         (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),
         (AlertKind::WaitPerCpu, _) if value.is_infinite() => "waits and does not run".to_owned(),
-        (AlertKind::WaitPerCpu, _) => format!("waits {} times as long as it runs", Figure::Amount(value)),
-        (AlertKind::Migrations, _) => format!("{} migrations for each second of CPU time", Figure::Rate(value)),
+        (AlertKind::WaitPerCpu, _) => format!("waits {} times as long as it runs", Quantity::Amount(value)),
+        (AlertKind::Migrations, _) => format!("{} migrations for each second of CPU time", Quantity::Rate(value)),
         (AlertKind::Backlog, _) => format!("backlog {share} % full"),
         (AlertKind::Throttled, _) => format!("throttled in {share} % of its periods"),
     }

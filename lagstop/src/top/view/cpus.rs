@@ -7,15 +7,14 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::chart;
+use super::{chart, waits::cgroup_name};
 use crate::{
-    display::{self, display_name, fit},
+    display::{self, fit},
     model::{Cpu, Crowding, Nanos, Place},
     top::{
-        figure::{Cell, Figure},
         frame,
+        quantity::{Cell, Quantity},
         state::State,
-        text,
         theme::Theme,
     },
     units::ending,
@@ -36,7 +35,7 @@ const COLUMNS: [Column; 5] = [
         title: "switch/s",
         cells: 10,
         from_width: 70,
-        cell: |cpu, now| cpu.totals.switches.map(|switches| Figure::Rate(now.interval.per_second(switches))).into(),
+        cell: |cpu, now| cpu.totals.switches.map(|switches| Quantity::Rate(now.interval.per_second(switches))).into(),
     },
     Column { title: "cost %", cells: 8, from_width: 0, cell: |cpu, now| share(cpu.switch_cost(), now) },
     Column {
@@ -55,11 +54,11 @@ const COLUMNS: [Column; 5] = [
 ];
 
 fn share(time: Option<Nanos>, now: &frame::Frame) -> Cell {
-    time.map(|time| Figure::Share(time.cores(now.interval.duration_ns).0)).into()
+    time.map(|time| Quantity::Share(time.cores(now.interval.duration_ns).0)).into()
 }
 
 fn tasks(time: Option<Nanos>, now: &frame::Frame) -> Cell {
-    time.map(|time| Figure::Amount(time.cores(now.interval.duration_ns).0)).into()
+    time.map(|time| Quantity::Amount(time.cores(now.interval.duration_ns).0)).into()
 }
 
 /// Those that there is room for.
@@ -135,7 +134,7 @@ fn line(cpu: &Cpu, now: &frame::Frame, width: usize, theme: &Theme) -> Line<'sta
     let mut spans = vec![
         Span::styled(format!("{:>NUMBER$} ", cpu.cpu), theme.strong()),
         Span::styled(chart::bar(busy, BAR), theme.bar()),
-        Span::raw(format!("{:>BUSY$}", Figure::Share(busy).to_string())),
+        Span::raw(format!("{:>BUSY$}", Quantity::Share(busy).to_string())),
     ];
     for column in columns(width) {
         let cell = (column.cell)(cpu, now);
@@ -162,12 +161,10 @@ fn crowd(cpu: &Cpu, now: &frame::Frame, room: usize) -> String {
 }
 
 fn crowder(crowding: &Crowding, now: &frame::Frame, cells: usize) -> String {
-    let cores = |time: Nanos| Figure::Amount(time.cores(now.interval.duration_ns).0);
+    let cores = |time: Nanos| Quantity::Amount(time.cores(now.interval.duration_ns).0);
     let wait = crowding.runq_wait_ns.map_or_else(String::new, |wait| format!("+{}", cores(wait)));
     let figures = format!(" {}{wait}", cores(crowding.cpu_ns));
-    let name =
-        now.cgroup(crowding.id).map_or_else(|| format!("cgroup {}", crowding.id.0), |it| text::name(it).to_owned());
-    let name = display_name(&name);
+    let name = cgroup_name(crowding.id, now);
     let room = cells.saturating_sub(display::width(&figures));
     fit(&name, display::width(&name).min(room)) + &figures
 }

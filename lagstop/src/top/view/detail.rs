@@ -1,5 +1,7 @@
 //! Everything about one cgroup.
 
+mod waits;
+
 use ratatui::{
     Frame,
     layout::Rect,
@@ -11,11 +13,11 @@ use super::chart;
 use crate::{
     diagnosis::{AlertSubject, Severity},
     display::{self, display_name, fit, wrap},
-    model::{Cgroup, CloserLook, Distribution, Limits, Listener, Nanos, Quota, Thread},
+    model::{Cgroup, CgroupLimits, CloserLook, Distribution, Listener, Nanos, Quota, Thread},
     top::{
         column::Column,
-        figure::{Cell, Figure},
         frame,
+        quantity::{Cell, Quantity},
         state::{Detail, Mode, State},
         theme::{Theme, role_mark, severity_mark},
     },
@@ -43,7 +45,10 @@ impl Content {
         let mut page = Page { width: width.into(), theme: *theme, lines: Vec::new() };
         page.identity(detail, now);
         match now.cgroup(detail.id) {
-            Some(cgroup) => page.figures(detail, cgroup, now),
+            Some(cgroup) => {
+                page.waits(cgroup, now, state);
+                page.figures(detail, cgroup, now);
+            }
             None => {
                 page.plain("It was idle in this interval: nothing of it ran or waited.");
                 page.history(detail);
@@ -104,7 +109,8 @@ impl Page {
             .map(|active| {
                 let lasted = now.end().saturating_sub(active.since);
                 let least = if active.is_longer { "at least " } else { "" };
-                (active.alert.severity, format!("{} for {least}{lasted}", super::alerts::described(&active.alert)))
+                let what = super::alerts::described(&active.alert, now, usize::MAX);
+                (active.alert.severity, format!("{what} for {least}{lasted}"))
             })
             .collect();
         for (severity, text) in alerts {
@@ -183,6 +189,11 @@ impl Page {
         }
     }
 
+    /// Cells of a block that stands beside another one where there is room.
+    const fn block_cells(&self) -> usize {
+        if self.width >= WIDE { self.width / 2 - 2 } else { self.width }
+    }
+
     /// Labels with figures, side by side where there is room.
     fn pairs(&mut self, items: &[(&str, Cell, &str)]) {
         let columns = (self.width / HALF).clamp(1, 3);
@@ -192,7 +203,7 @@ impl Page {
                 let (text, unit) = match cell {
                     Cell::Nothing => ("–".to_owned(), ""),
                     Cell::NotMeasured => (cell.to_string(), ""),
-                    Cell::Figure(_) => (cell.to_string(), *unit),
+                    Cell::Quantity(_) => (cell.to_string(), *unit),
                 };
                 spans.push(Span::styled(fit(label, 18), self.theme.label()));
                 spans.push(Span::styled(format!("{text:>9}"), self.theme.strong()));
@@ -208,7 +219,7 @@ impl Page {
         let cells = self.width.saturating_sub(30).min(40);
         for (label, part) in parts {
             let share = part.map(|part| if whole > 0 { part as f64 / whole as f64 } else { 0.0 });
-            let figure: Cell = share.map(Figure::Share).into();
+            let figure: Cell = share.map(Quantity::Share).into();
             let unit = if share.is_some() { " %" } else { "" };
             self.lines.push(Line::from(vec![
                 Span::styled(fit(label, 20), self.theme.label()),
@@ -219,7 +230,7 @@ impl Page {
     }
 
     fn distribution(&self, title: &str, of: Option<&Distribution>, has_shape: bool) -> Vec<Line<'static>> {
-        let cells = if self.width >= WIDE { self.width / 2 - 2 } else { self.width };
+        let cells = self.block_cells();
         let heading = |text: &str| Line::styled(fit(text, display::width(text).min(cells)), self.theme.title());
         let Some(of) = of else { return vec![heading(&format!("{title}: n/a"))] };
         let quantiles: Vec<String> =
@@ -252,11 +263,11 @@ impl Page {
         self.heading("Lately");
         for (label, values) in [("Load Credit", credit), ("tasks waiting", waiting)] {
             let most = values.iter().flatten().copied().fold(0.0, f64::max);
-            let last: Cell = values.last().copied().flatten().map(Figure::Amount).into();
+            let last: Cell = values.last().copied().flatten().map(Quantity::Amount).into();
             self.lines.push(Line::from(vec![
                 Span::styled(fit(label, 14), self.theme.label()),
                 Span::styled(format!("{last:>5}"), self.theme.strong()),
-                Span::raw(fit(&format!(" of at most ~{} ", Figure::Amount(most)), 20)),
+                Span::raw(fit(&format!(" of at most ~{} ", Quantity::Amount(most)), 20)),
                 Span::styled(chart::sparkline(&values, cells, 0.0), self.theme.bar()),
             ]));
         }
@@ -295,7 +306,7 @@ impl Page {
             Ok(threads) => threads,
             Err(why) => {
                 self.heading("Threads");
-                return self.plain(&format!("n/a: {}", display_name(why)));
+                return self.plain(&format!("n/a: {}", display_name(&why.to_string())));
             }
         };
         let mut threads: Vec<&Thread> = threads.iter().collect();
@@ -305,7 +316,7 @@ impl Page {
         self.heading(&format!("{} thread{}, by run-queue wait{over}", threads.len(), ending(threads.len())));
         for thread in threads.iter().take(MOST_THREADS) {
             let share = |time: Option<Nanos>| -> Cell {
-                time.zip(look.over_ns).map(|(time, over)| Figure::Share(time.cores(over).0)).into()
+                time.zip(look.over_ns).map(|(time, over)| Quantity::Share(time.cores(over).0)).into()
             };
             self.lines.push(Line::from(vec![
                 Span::styled(format!("{:>9} ", thread.tid), self.theme.label()),
@@ -372,11 +383,11 @@ fn octaves(of: &Distribution) -> Vec<(u64, u64)> {
     (first..=last).map(|octave| (1 << octave, count(octave))).collect()
 }
 
-fn described_limits(limits: &Limits) -> Vec<(&'static str, String)> {
+fn described_limits(limits: &CgroupLimits) -> Vec<(&'static str, String)> {
     let not_read = || "n/a".to_owned();
     let quota = match limits.quota {
         Some(Quota { quota_ns: Some(quota), period_ns }) => {
-            format!("{} CPUs: {quota} each {period_ns}", Figure::Amount(quota.cores(period_ns).0))
+            format!("{} CPUs: {quota} each {period_ns}", Quantity::Amount(quota.cores(period_ns).0))
         }
         Some(Quota { quota_ns: None, .. }) => "unlimited".to_owned(),
         None => not_read(),

@@ -12,8 +12,8 @@ use crate::{
     display::{self, display_name},
     model::{Host, Interval},
     top::{
-        figure::Figure,
         keymap::{self, Command},
+        quantity::Quantity,
         state::State,
         theme::Theme,
     },
@@ -76,9 +76,9 @@ pub(super) fn draw_hints(frame: &mut Frame<'_>, area: Rect, state: &State, theme
 /// User space and the programs in the kernel together, as far as they are known.
 fn own_cost(interval: &Interval, theme: &Theme) -> Span<'static> {
     let host = &interval.host;
-    let cost = host.self_cpu_ns.saturating_add(host.self_probe_ns.unwrap_or_default());
-    let cost = Figure::Share(cost.cores(interval.duration_ns).0);
-    let part = if host.self_probe_ns.is_some() { "" } else { ", its hooks n/a" };
+    let cost = host.own_cost.self_cpu_ns.saturating_add(host.own_cost.self_probe_ns.unwrap_or_default());
+    let cost = Quantity::Share(cost.cores(interval.duration_ns).0);
+    let part = if host.own_cost.self_probe_ns.is_some() { "" } else { ", its hooks n/a" };
     Span::styled(format!("lagstop {cost} % CPU{part}"), theme.label())
 }
 
@@ -96,14 +96,14 @@ fn lost(host: &Host, theme: &Theme) -> Vec<Span<'static>> {
         ("wakeups", host.lost.wakeups, waits, "waits"),
     ];
     let is_share = |name: &str| shares.iter().any(|(known, ..)| *known == name);
-    let counted = host.lost.kinds().into_iter().filter(|(name, count)| *count > 0 && !is_share(name));
+    let counted = host.lost.kinds().filter(|(name, count)| *count > 0 && !is_share(name));
     let mut said: Vec<_> = counted
         .map(|(name, count)| Span::styled(format!("LOST {count} {}", name.replace('_', " ")), theme.alarm()))
         .collect();
     for (_, lost, all, what) in shares.into_iter().filter(|(_, lost, ..)| *lost > 0) {
         let share = lost as f64 / all.max(lost) as f64;
         let style = if share < MANY_SWITCHES { theme.warning() } else { theme.alarm() };
-        let percent = if share < 1e-4 { "<0.01".to_owned() } else { Figure::Share(share).to_string() };
+        let percent = if share < 1e-4 { "<0.01".to_owned() } else { Quantity::Share(share).to_string() };
         said.push(Span::styled(format!("lost {percent} % of {what}"), style));
     }
     said

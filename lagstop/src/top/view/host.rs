@@ -13,8 +13,8 @@ use crate::{
     display::{display_name, fit, width},
     model::{Interval, Nanos},
     top::{
-        figure::{Cell, Figure},
         frame,
+        quantity::{Cell, Quantity},
         state::{Mode, State},
         text::clock_time,
         theme::Theme,
@@ -110,25 +110,25 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
     let host = &interval.host;
     let totals = &host.totals;
     let per_duration = |time: Nanos| time.cores(interval.duration_ns).0;
-    let rate = |count| Figure::Rate(interval.per_second(count));
+    let rate = |count| Quantity::Rate(interval.per_second(count));
     // Steal is summed over CPUs, like the capacity it is a share of.
-    let steal = host.steal_ns.map(|steal| Figure::Share(steal.cores(host.capacity()).0));
-    let mean_switch = host.mean_switch_cost().map(Figure::Time);
-    let pressure = host.pressure.map(|pressure| Figure::Share(per_duration(pressure.some_ns)));
+    let steal = host.times.steal_ns.map(|steal| Quantity::Share(steal.cores(host.capacity()).0));
+    let mean_switch = host.mean_switch_cost().map(Quantity::Time);
+    let pressure = host.pressure.map(|pressure| Quantity::Share(per_duration(pressure.some_ns)));
     [
         vec![
             Item {
                 alert: Some(AlertKind::Overhead),
-                ..item("overhead", host.overhead().map(Figure::Share).into(), "%")
+                ..item("overhead", host.overhead().map(Quantity::Share).into(), "%")
             },
             Item { alert: Some(AlertKind::MeanSwitchCost), ..item("mean switch", mean_switch.into(), "") },
-            item("switches/s", Cell::Figure(rate(host.task_switches())), ""),
+            item("switches/s", Cell::Quantity(rate(host.task_switches())), ""),
             item("migrations/s", totals.migrations.map(rate).into(), ""),
         ],
         vec![
-            item("perceived", Cell::Figure(Figure::Share(host.perceived_utilisation())), "%"),
-            item("effective", host.effective_utilisation().map(Figure::Share).into(), "%"),
-            item("waiting", totals.runq_wait_ns.map(|wait| Figure::Amount(per_duration(wait))).into(), ""),
+            item("perceived", Cell::Quantity(Quantity::Share(host.perceived_utilisation())), "%"),
+            item("effective", host.effective_utilisation().map(Quantity::Share).into(), "%"),
+            item("waiting", totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(), ""),
             item("steal", steal.into(), "%"),
         ],
         vec![

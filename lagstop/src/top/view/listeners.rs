@@ -7,17 +7,16 @@ use ratatui::{
     text::{Line, Span},
 };
 
-use super::chart;
+use super::{chart, waits::cgroup_name};
 use crate::{
     diagnosis::{AlertKind, AlertSubject},
-    display::{self, display_name, fit},
+    display::{self, fit},
     model::Listener,
     top::{
-        figure::{Cell, Figure},
         frame,
         listeners::{fullness, sorted},
+        quantity::{Cell, Quantity},
         state::State,
-        text,
         theme::{Theme, severity_mark},
     },
     units::ending,
@@ -83,9 +82,7 @@ fn shown(width: usize) -> &'static [(&'static str, usize)] {
 fn line(listener: &Listener, now: &frame::Frame, shown: &[(&str, usize)], left: usize, theme: &Theme) -> Line<'static> {
     let severity = now.severity(AlertSubject::Listener(listener.netns, listener.address), AlertKind::Backlog);
     let owner = match listener.cgroup {
-        Some(id) => {
-            now.cgroup(id).map_or_else(|| format!("cgroup {}", id.0), |it| display_name(text::name(it)).into_owned())
-        }
+        Some(id) => cgroup_name(id, now),
         None => "n/a".to_owned(),
     };
     let mut spans = vec![
@@ -93,7 +90,7 @@ fn line(listener: &Listener, now: &frame::Frame, shown: &[(&str, usize)], left: 
         Span::raw(format!(" {} ", fit(&listener.address.to_string(), (left / 2).saturating_sub(4)))),
         Span::raw(fit(&owner, left - left / 2)),
     ];
-    let rate = |count: u64| Figure::Rate(now.interval.per_second(count));
+    let rate = |count: u64| Quantity::Rate(now.interval.per_second(count));
     let totals = listener.totals;
     let cells: [Cell; 5] = [
         Cell::mean(totals.map(|it| it.accept_wait_ns), totals.map(|it| it.accepts)),

@@ -12,8 +12,8 @@ use crate::{
     display::{self, display_name, fit},
     top::{
         column::Column,
-        figure::Cell,
         frame,
+        quantity::Cell,
         rows::{Row, RowKey},
         sort::{By, Sort},
         state::State,
@@ -102,7 +102,7 @@ fn visible(state: &State, width: u16) -> Vec<Column> {
 /// Those of `chosen` that fit, of which the first ones are kept longest. The one that the rows are sorted by is always
 /// there if it was not scrolled away: an order that cannot be seen looks like none.
 fn columns(chosen: &[Column], width: u16, by: By) -> Vec<Column> {
-    let needed = |column: Column| by == By::Figure(column);
+    let needed = |column: Column| by == By::Column(column);
     let mut left = width.saturating_sub(NARROWEST_NAME);
     left = left.saturating_sub(chosen.iter().copied().filter(|&column| needed(column)).map(taken).sum());
     let mut full = false;
@@ -110,7 +110,11 @@ fn columns(chosen: &[Column], width: u16, by: By) -> Vec<Column> {
         if needed(*column) {
             return true;
         }
-        full |= taken(*column) > left;
+        if taken(*column) > left {
+            // One that has a name in it is so wide that others find room where it does not.
+            full |= *column != Column::Behind;
+            return false;
+        }
         if !full {
             left -= taken(*column);
         }
@@ -122,12 +126,12 @@ fn columns(chosen: &[Column], width: u16, by: By) -> Vec<Column> {
 fn titles(name_width: usize, columns: &[Column], sort: Sort, theme: &Theme) -> Line<'static> {
     let name = match sort.by {
         By::Name => format!("cgroup {}", arrow(sort)),
-        By::Figure(_) => "cgroup".to_owned(),
+        By::Column(_) => "cgroup".to_owned(),
     };
     let name = format!("{}{}", " ".repeat(MARKS), fit(&name, name_width.saturating_sub(MARKS)));
     let mut spans = vec![Span::styled(name, theme.title())];
     for &column in columns {
-        let mark = if sort.by == By::Figure(column) { arrow(sort).to_string() } else { String::new() };
+        let mark = if sort.by == By::Column(column) { arrow(sort).to_string() } else { String::new() };
         let title = format!("{mark}{}", column.title());
         spans.push(Span::styled(format!("{title:>width$}", width = taken(column).into()), theme.title()));
     }
@@ -157,11 +161,20 @@ fn line(row: &Row, now: &frame::Frame, name_width: usize, columns: &[Column], th
             (_, Some(severity)) => theme.severity(severity),
             _ => Style::new(),
         };
-        let text = cell.to_string();
+        let text = match row.culprit(column, &now.interval) {
+            Some(culprit) => culprit_cell(&culprit, cell, column.width().into()),
+            None => cell.to_string(),
+        };
         spans.push(Span::raw(" ".repeat(usize::from(taken(column)).saturating_sub(display::width(&text)))));
         spans.push(Span::styled(text, style));
     }
     Line::from(spans)
+}
+
+/// The name is shortened and the share is not.
+fn culprit_cell(culprit: &str, share: Cell, cells: usize) -> String {
+    let share = format!(" {share:>4}");
+    display::shorten(culprit, cells.saturating_sub(display::width(&share))).into_owned() + &share
 }
 
 /// Who would gain or pay, and whether a threshold is crossed; of a folded part of the tree by anybody in it.
@@ -210,7 +223,10 @@ mod tests {
         assert_eq!(columns(all, 60, By::Name), all[..4]);
         let mut kept = all[..3].to_vec();
         kept.push(Column::Throttled);
-        assert_eq!(columns(all, 60, By::Figure(Column::Throttled)), kept);
+        assert_eq!(columns(all, 60, By::Column(Column::Throttled)), kept);
         assert_eq!(columns(all, 0, By::Name), []);
+        assert_eq!(columns(all, 80, By::Name), all[..8]);
+        assert_eq!(columns(all, 120, By::Name).last(), Some(&Column::Behind));
+        assert_eq!(columns(all, 119, By::Name).last(), Some(&Column::MIGRATIONS), "others find room");
     }
 }

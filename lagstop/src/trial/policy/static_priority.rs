@@ -6,27 +6,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Attr, Change, Group, Kernel, Sides};
-use crate::{host::populated, model::kernel_version};
+use super::{Attr, Change, Group, Kernel, PolicyError, Sides, THROTTLE};
+use crate::{host::populated, model::kernel_version, trial::cgroup_file::BUDGET};
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
 /// what is real-time already keeps something, too.
 const PART: f64 = 0.9;
-/// The real-time throttle; -1 turns it off. From Linux 6.12 on it is there only with `CONFIG_RT_GROUP_SCHED` (kernel/sched/rt.c;
-/// commit 5f6bd380c7bd, "sched/rt: Remove default bandwidth control").
-const THROTTLE: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// What took its place, for each CPU: the fair server (kernel/sched/deadline.c), a deadline reservation for tasks that are not
 /// real-time, 50 ms in each second by default.
 const FAIR_SERVER: &str = "/sys/kernel/debug/sched/fair_server";
 const FAIR_SERVER_SINCE: (u32, u32) = (6, 12);
-const BUDGET: &str = "cpu.rt_runtime_us";
 
-pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, String> {
+pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     if !kernel.has_throttle && !kernel.has_fair_server {
-        return Err(format!(
-            "a real-time task that loops would keep its CPU for good: {THROTTLE} is -1 or has no effect on this kernel, \
-             and no fair server is known to be on"
-        ));
+        return Err(PolicyError::NoThrottle);
     }
     let mut changes = budgets(&sides.light, kernel)?;
     // One that the kernel kills when it is real-time for too long stays as it is.
@@ -81,15 +74,18 @@ fn may_be_real_time(tid: u32) -> bool {
 
 /// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget has none: all with threads get as much
 /// as any other, and those that they are in as much as all of them together.
-fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, String> {
+fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let hierarchy = kernel.hierarchy();
     let mount = &hierarchy.mount;
     let Ok(root) = fs::read_to_string(mount.join(BUDGET)) else { return Ok(Vec::new()) };
-    let root: f64 = root.trim().parse().map_err(|_| format!("{BUDGET} of the root is {root}"))?;
+    let root: f64 = match root.trim().parse() {
+        Ok(root) => root,
+        Err(source) => return Err(PolicyError::RootBudget { says: root, source }),
+    };
     let with_threads: Vec<PathBuf> = groups.iter().flat_map(|group| populated(hierarchy, &group.directory)).collect();
     let each = (root * PART / with_threads.len().max(1) as f64).floor();
     if each < 1.0 {
-        return Err(format!("the root has no real-time budget to give away: its {BUDGET} is {root}"));
+        return Err(PolicyError::BudgetUsedUp(root));
     }
     // Those above come first in order: their paths are shorter.
     let mut needed: BTreeMap<PathBuf, f64> = BTreeMap::new();
@@ -100,7 +96,7 @@ fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, String> {
     }
     let change = |(directory, needed): (PathBuf, f64)| {
         let has = fs::read_to_string(directory.join(BUDGET)).ok().and_then(|text| text.trim().parse::<f64>().ok());
-        let has = has.ok_or_else(|| format!("{} has no {BUDGET}", directory.display()))?;
+        let has = has.ok_or_else(|| PolicyError::NoBudget(directory.clone()))?;
         Ok(if has >= needed { None } else { Change::file(&directory, BUDGET, needed) })
     };
     needed.into_iter().filter_map(|it| change(it).transpose()).collect()
@@ -152,7 +148,7 @@ mod tests {
         assert_eq!(throttles("", "strange"), [false, false]);
         let hierarchy = Hierarchy::at(Version::V2, "/nowhere".as_ref(), GroupBy::Scheduler);
         let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: false };
-        assert!(changes(&Sides::default(), &kernel).unwrap_err().contains("fair server"));
+        assert!(changes(&Sides::default(), &kernel).unwrap_err().to_string().contains("fair server"));
     }
 
     #[test]

@@ -78,11 +78,11 @@ fn what_somebody_has_made_idle_gets_no_weight() {
 #[test]
 fn what_the_kernel_has_not_is_said() {
     let (home, kernel, sides) = host(MIX);
-    assert!(Policy::KernelLags.changes(&sides, &kernel).unwrap_err().contains("cpu.latency_awareness"));
+    assert!(Policy::KernelLags.changes(&sides, &kernel).unwrap_err().to_string().contains("cpu.latency_awareness"));
     let without = Kernel { has_slices: false, ..kernel.clone() };
-    assert!(Policy::Slice.changes(&sides, &without).unwrap_err().contains("6.12"));
+    assert!(Policy::Slice.changes(&sides, &without).unwrap_err().to_string().contains("6.12"));
     fs::remove_file(home.path().join("train/cpu.idle")).unwrap();
-    assert!(Policy::LagsDynamic.changes(&sides, &kernel).unwrap_err().contains("/train has no cpu.idle"));
+    assert!(Policy::LagsDynamic.changes(&sides, &kernel).unwrap_err().to_string().contains("/train has no cpu.idle"));
     for (name, _) in MIX {
         fs::write(home.path().join(name).join("cpu.latency_awareness"), "0").unwrap();
     }
@@ -94,7 +94,10 @@ fn it_takes_both_light_and_heavy() {
     let (_home, kernel, sides) = host(MIX);
     for sides in [Sides { light: vec![], ..sides.clone() }, Sides { heavy: vec![], ..sides }] {
         for policy in Policy::value_variants() {
-            assert!(policy.changes(&sides, &kernel).unwrap_err().contains("there are not both"), "{policy}");
+            assert!(
+                policy.changes(&sides, &kernel).unwrap_err().to_string().contains("there are not both"),
+                "{policy}"
+            );
         }
     }
 }
@@ -112,7 +115,7 @@ fn real_time_budgets_are_given_from_above() {
     let budgets = ["web", "api", "batch"].map(|name| says(home.path(), name, "cpu.rt_runtime_us"));
     assert_eq!(budgets, ["427500", "427500", "0"], "nine tenths of what the root has");
     fs::write(home.path().join("cpu.rt_runtime_us"), "0\n").unwrap();
-    assert!(Policy::LagsStatic.changes(&sides, &kernel).unwrap_err().contains("no real-time budget"));
+    assert!(Policy::LagsStatic.changes(&sides, &kernel).unwrap_err().to_string().contains("no real-time budget"));
 }
 
 #[test]

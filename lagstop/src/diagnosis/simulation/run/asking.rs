@@ -2,12 +2,13 @@
 
 use std::{cmp::Ordering, collections::VecDeque};
 
-use super::{
-    Host,
-    shared::{State, Task},
-};
+use super::Host;
 use crate::{
-    diagnosis::simulation::{Arrivals, Demand, fair::Rest},
+    diagnosis::simulation::{
+        Arrivals, Demand,
+        fair::Rest,
+        shared::{State, Task},
+    },
     random::Random,
 };
 

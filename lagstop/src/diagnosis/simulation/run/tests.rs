@@ -28,12 +28,12 @@ fn spins(spinners: u32) -> Demand {
 
 /// Each in a cgroup of its own, right below the root.
 fn trace(cpus: usize, seconds: usize, demands: &[Demand]) -> Trace {
-    let step = Step { duration: 1.0, demands: demands.iter().copied().enumerate().collect() };
+    let step = Step { duration: 1.0, demands: demands.iter().copied().enumerate().collect(), ..Step::default() };
     Trace { cpus, groups: vec![Group::default(); demands.len()], steps: vec![step; seconds], ..Trace::default() }
 }
 
 /// Where switches cost nothing.
-fn run_free(trace: &Trace, kernel: &Kernel, policy: &Policy) -> Outcome {
+fn run_free(trace: &Trace, kernel: &Kernel, policy: &Policy) -> SimulationOutcome {
     run(trace, kernel, &Switching::default(), policy, 1)
 }
 
@@ -345,5 +345,5 @@ fn a_crowd_that_hardly_runs_is_as_many_tasks_as_bursts() {
 #[test]
 fn nothing_asked_for_is_nothing_served() {
     let empty = Trace { cpus: 1, steps: vec![Step::default()], ..Trace::default() };
-    assert_eq!(run_free(&empty, &usual(1), &Policy::none()), Outcome::default());
+    assert_eq!(run_free(&empty, &usual(1), &Policy::none()), SimulationOutcome::default());
 }

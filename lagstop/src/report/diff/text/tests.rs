@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diff::{
-        Settings, compare,
+        DiffSettings, compare,
         fixture::{Load, side},
     },
     display::is_hostile,
@@ -18,7 +18,7 @@ fn comparison() -> Diff {
     compare(
         &side("2026-08-03T10:00:00Z", &then),
         &side("2026-08-03T11:00:00Z", &now),
-        &Settings { resamples: 500, ..Settings::default() },
+        &DiffSettings { resamples: 500, ..DiffSettings::default() },
     )
 }
 
@@ -82,7 +82,7 @@ fn nothing_hostile_gets_through() {
 
 #[test]
 fn an_empty_comparison_says_so() {
-    let comparison = compare(&side("", &[]), &side("", &[]), &Settings::default());
+    let comparison = compare(&side("", &[]), &side("", &[]), &DiffSettings::default());
     let text = render(&comparison, Options::default());
     assert!(text.starts_with("Of the host not enough intervals to say. No cgroup is in both."), "{text}");
     assert!(!text.contains("NaN") && json::render(&comparison).is_ok(), "{text}");

@@ -89,7 +89,7 @@ fn distributions_are_merged_when_somebody_looks() {
 #[test]
 fn sums_are_sorted_by_their_own_quantiles() {
     let frame = frame(&[("/a", 10), ("/a/b", 3_000), ("/c", 20), ("/c/d", 30)]);
-    let sort = Sort { by: By::Figure(Column::RunqWaitP99), reversed: false };
+    let sort = Sort { by: By::Column(Column::RunqWaitP99), reversed: false };
     let arrangement = Arrangement { tree: true, sort, ..Arrangement::default() };
     let rows = arrangement.rows(&frame, &mut Arc::default());
     assert_eq!(rows.iter().map(|row| &*row.path).collect::<Vec<_>>(), ["/", "/a", "/a/b", "/c", "/c/d"]);

@@ -4,44 +4,45 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment on the clock that all processes of a host share (`CLOCK_MONOTONIC`), in nanoseconds.
+use super::Nanos;
+
+/// A moment on the clock that all processes of a host share, and its kernel (`CLOCK_MONOTONIC`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment(u64);
+pub(crate) struct Moment(pub(crate) Nanos);
 
 impl Moment {
     fn now() -> (Instant, Self) {
         let now = clock_gettime(ClockId::Monotonic);
-        let now = Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0));
-        (Instant::now(), Self(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)))
+        (Instant::now(), Self(Nanos(now.tv_sec.unsigned_abs() * Nanos::SECOND.0 + now.tv_nsec.unsigned_abs())))
     }
 
     /// It, from what this process calls it.
-    pub(super) fn of(when: Instant) -> Self {
-        let (now, Self(ns)) = Self::now();
-        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    pub(crate) fn of(when: Instant) -> Self {
+        let (now, Self(at)) = Self::now();
+        let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let later = nanos(when.saturating_duration_since(now));
         let earlier = nanos(now.saturating_duration_since(when));
-        Self(ns.saturating_add(later).saturating_sub(earlier))
+        Self(at.saturating_add(later).saturating_sub(earlier))
     }
 
     /// What this process calls it. `None` where that is out of reach.
-    pub(super) fn instant(self) -> Option<Instant> {
-        let (now, Self(ns)) = Self::now();
-        if self.0 >= ns {
-            now.checked_add(Duration::from_nanos(self.0 - ns))
+    pub(crate) fn instant(self) -> Option<Instant> {
+        let (now, Self(at)) = Self::now();
+        if self.0 >= at {
+            now.checked_add(Duration::from_nanos(self.0.saturating_sub(at).0))
         } else {
-            now.checked_sub(Duration::from_nanos(ns - self.0))
+            now.checked_sub(Duration::from_nanos(at.saturating_sub(self.0).0))
         }
     }
 
     /// As a line.
-    pub(super) fn write(self) -> String {
-        self.0.to_string()
+    pub(crate) fn write(self) -> String {
+        self.0.0.to_string()
     }
 
     /// From a line. `None` where it is none.
-    pub(super) fn read(line: &str) -> Option<Self> {
-        line.trim().parse().ok().map(Self)
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        line.trim().parse().ok().map(|ns| Self(Nanos(ns)))
     }
 }
 
@@ -58,6 +59,6 @@ mod tests {
             assert!(apart < Duration::from_millis(5), "{apart:?}: what passes between two looks at the clock");
         }
         assert_eq!((Moment::read("go"), Moment::read("")), (None, None));
-        assert!(Moment(u64::MAX).instant().is_none_or(|when| when > now));
+        assert!(Moment(Nanos(u64::MAX)).instant().is_none_or(|when| when > now));
     }
 }

@@ -6,7 +6,7 @@ use crate::model::{Distribution, Nanos};
 
 /// A figure, with what says how to write it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Figure {
+pub(super) enum Quantity {
     /// A part of a whole, 1 being all of it. Written in percent, without the sign.
     Share(f64),
     /// A length of time.
@@ -15,11 +15,10 @@ pub(super) enum Figure {
     Rate(f64),
     /// CPUs or tasks, on average.
     Amount(f64),
-    /// How many.
     Count(u64),
 }
 
-impl Figure {
+impl Quantity {
     /// What it is sorted by.
     pub(super) const fn order(self) -> f64 {
         match self {
@@ -29,7 +28,7 @@ impl Figure {
     }
 }
 
-impl fmt::Display for Figure {
+impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Share(share) => f.pad(&three(share * 100.0)),
@@ -59,7 +58,7 @@ fn three(value: f64) -> String {
 /// What stands in a place for a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Cell {
-    Figure(Figure),
+    Quantity(Quantity),
     /// Measured, but there was nothing that it could be the mean or the share of. Left blank.
     Nothing,
     /// This kernel does not let us measure it.
@@ -71,7 +70,7 @@ impl Cell {
     pub(super) fn share(part: Option<u64>, whole: Option<u64>) -> Self {
         match part.zip(whole) {
             Some((_, 0)) => Self::Nothing,
-            Some((part, whole)) => Self::Figure(Figure::Share(part as f64 / whole as f64)),
+            Some((part, whole)) => Self::Quantity(Quantity::Share(part as f64 / whole as f64)),
             None => Self::NotMeasured,
         }
     }
@@ -79,7 +78,9 @@ impl Cell {
     /// The mean of what was counted, if both were measured.
     pub(super) fn mean(total: Option<Nanos>, count: Option<u64>) -> Self {
         match total.zip(count) {
-            Some((total, count)) => total.mean(count).map_or(Self::Nothing, |mean| Self::Figure(Figure::Time(mean))),
+            Some((total, count)) => {
+                total.mean(count).map_or(Self::Nothing, |mean| Self::Quantity(Quantity::Time(mean)))
+            }
             None => Self::NotMeasured,
         }
     }
@@ -87,30 +88,30 @@ impl Cell {
     /// The duration that a share of the durations does not exceed, if they were measured.
     pub(super) fn quantile(of: Option<&Distribution>, share: f64) -> Self {
         match of {
-            Some(of) => of.quantile(share).map_or(Self::Nothing, |time| Self::Figure(Figure::Time(time))),
+            Some(of) => of.quantile(share).map_or(Self::Nothing, |time| Self::Quantity(Quantity::Time(time))),
             None => Self::NotMeasured,
         }
     }
 
     /// The figure, if there is one.
-    pub(super) const fn figure(self) -> Option<Figure> {
+    pub(super) const fn figure(self) -> Option<Quantity> {
         match self {
-            Self::Figure(figure) => Some(figure),
+            Self::Quantity(figure) => Some(figure),
             Self::Nothing | Self::NotMeasured => None,
         }
     }
 }
 
-impl From<Option<Figure>> for Cell {
-    fn from(figure: Option<Figure>) -> Self {
-        figure.map_or(Self::NotMeasured, Self::Figure)
+impl From<Option<Quantity>> for Cell {
+    fn from(figure: Option<Quantity>) -> Self {
+        figure.map_or(Self::NotMeasured, Self::Quantity)
     }
 }
 
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Figure(figure) => figure.fmt(f),
+            Self::Quantity(figure) => figure.fmt(f),
             Self::Nothing => f.pad(""),
             Self::NotMeasured => f.pad("n/a"),
         }
@@ -123,9 +124,9 @@ mod tests {
 
     #[test]
     fn figures_stay_short_at_any_size() {
-        let rates = [0.0, 0.04, 9.96, 99_999.4, 123_456.0, 12_345_678.0].map(|rate| Figure::Rate(rate).to_string());
+        let rates = [0.0, 0.04, 9.96, 99_999.4, 123_456.0, 12_345_678.0].map(|rate| Quantity::Rate(rate).to_string());
         assert_eq!(rates, ["0", "0.0", "10", "99999", "123k", "12M"]);
-        let shares = [0.0, 0.000_51, 0.099_96, 0.474, 1.0].map(|share| Figure::Share(share).to_string());
+        let shares = [0.0, 0.000_51, 0.099_96, 0.474, 1.0].map(|share| Quantity::Share(share).to_string());
         assert_eq!(shares, ["0.00", "0.05", "10.0", "47.4", "100"]);
     }
 

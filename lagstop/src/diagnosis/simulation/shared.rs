@@ -1,19 +1,18 @@
 //! What all CPUs know: the tree of cgroups, its tasks, and what became of them.
 
-use super::{Outcome, Served};
-use crate::diagnosis::simulation::{
-    Group, Kernel, Policy, Trace,
+use super::{
+    Group, Kernel, Policy, Served, SimulationOutcome, Trace,
     credit::Credits,
     fair::{Entity, Rest, Who},
 };
 
 /// What all CPUs know.
 #[derive(Debug)]
-pub(in crate::diagnosis::simulation) struct Shared<'a> {
-    pub(in crate::diagnosis::simulation) kernel: &'a Kernel,
-    pub(in crate::diagnosis::simulation) tree: Vec<Group>,
+pub(super) struct Shared<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) tree: Vec<Group>,
     /// The load of each cgroup on all CPUs, as they told of it last (`tg->load_avg`).
-    pub(in crate::diagnosis::simulation) loads: Vec<f64>,
+    pub(super) loads: Vec<f64>,
     /// The cgroup in whose queue the tasks of each compete.
     pub(super) places: Vec<Option<usize>>,
     /// From the root down to each cgroup, all that have a queue.
@@ -24,8 +23,8 @@ pub(in crate::diagnosis::simulation) struct Shared<'a> {
     pub(super) real_time: Vec<bool>,
     pub(super) lightest_first: Vec<bool>,
     pub(super) slices: Vec<f64>,
-    pub(in crate::diagnosis::simulation) credits: Credits,
-    pub(super) outcome: Outcome,
+    pub(super) credits: Credits,
+    pub(super) outcome: SimulationOutcome,
     /// Cgroups whose quota was used up just now, and those that wait for the next period.
     pub(super) used_up: Vec<usize>,
     pub(super) throttled: Vec<usize>,
@@ -97,19 +96,19 @@ impl<'a> Shared<'a> {
             slices,
             credits: Credits::new(&tree),
             tree,
-            outcome: Outcome { groups: vec![Served::default(); groups], ..Outcome::default() },
+            outcome: SimulationOutcome { groups: vec![Served::default(); groups], ..SimulationOutcome::default() },
             used_up: Vec::new(),
             throttled: Vec::new(),
         }
     }
 
     /// The cgroup in whose queue a task competes; `None` is the root's.
-    pub(in crate::diagnosis::simulation) fn place(&self, task: usize) -> Option<usize> {
+    pub(super) fn place(&self, task: usize) -> Option<usize> {
         self.places[self.tasks[task].group]
     }
 
     /// The cgroup in whose queue one competes; `None` is the root's.
-    pub(in crate::diagnosis::simulation) fn parent(&self, who: Who) -> Option<usize> {
+    pub(super) fn parent(&self, who: Who) -> Option<usize> {
         match who {
             Who::Task(task) => self.place(task),
             Who::Group(number) => self.tree[number].parent,
@@ -117,26 +116,26 @@ impl<'a> Shared<'a> {
     }
 
     /// All that a task is inside of, from the top, and itself.
-    pub(in crate::diagnosis::simulation) fn line(&self, task: usize) -> Vec<Who> {
+    pub(super) fn line(&self, task: usize) -> Vec<Who> {
         let above: &[Who] = self.place(task).map_or(&[], |group| &self.lines[group]);
         above.iter().copied().chain([Who::Task(task)]).collect()
     }
 
     /// The slice of a task, and what is kept of it.
-    pub(in crate::diagnosis::simulation) fn entity(&self, task: usize) -> (f64, Rest) {
+    pub(super) fn entity(&self, task: usize) -> (f64, Rest) {
         (self.slices[self.tasks[task].group], self.tasks[task].rest)
     }
 
-    pub(in crate::diagnosis::simulation) fn set_rest(&mut self, task: usize, rest: Rest) {
+    pub(super) fn set_rest(&mut self, task: usize, rest: Rest) {
         self.tasks[task].rest = rest;
     }
 
-    pub(in crate::diagnosis::simulation) fn is_real_time(&self, task: usize) -> bool {
+    pub(super) fn is_real_time(&self, task: usize) -> bool {
         self.real_time[self.tasks[task].group]
     }
 
     /// Is it inside of an idle cgroup?
-    pub(in crate::diagnosis::simulation) fn is_idle(&self, task: usize) -> bool {
+    pub(super) fn is_idle(&self, task: usize) -> bool {
         let mut group = self.place(task);
         while let Some(number) = group {
             if self.tree[number].is_idle {
@@ -148,17 +147,17 @@ impl<'a> Shared<'a> {
     }
 
     /// What a cgroup weighs on a CPU that has `part` of its load, and had told of `told`.
-    pub(in crate::diagnosis::simulation) fn weight(&self, number: usize, part: f64, told: f64) -> f64 {
+    pub(super) fn weight(&self, number: usize, part: f64, told: f64) -> f64 {
         let all = self.loads[number] - told + part;
         self.tree[number].share(if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 1.0 })
     }
 
-    pub(in crate::diagnosis::simulation) fn is_throttled(&self, number: usize) -> bool {
+    pub(super) fn is_throttled(&self, number: usize) -> bool {
         self.quotas[number].is_throttled
     }
 
     /// Books the time that a task ran.
-    pub(in crate::diagnosis::simulation) fn worked(&mut self, task: usize, time: f64) {
+    pub(super) fn worked(&mut self, task: usize, time: f64) {
         let task = &mut self.tasks[task];
         task.left -= time;
         let switched = task.switching.min(time);
@@ -169,7 +168,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Takes the time off a cgroup's quota. Was that the last of it?
-    pub(in crate::diagnosis::simulation) fn use_up(&mut self, number: usize, time: f64, now: f64) -> bool {
+    pub(super) fn use_up(&mut self, number: usize, time: f64, now: f64) -> bool {
         let Some((most, period)) = self.tree[number].quota else { return false };
         let quota = &mut self.quotas[number];
         if now >= quota.renews {
@@ -208,7 +207,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Where the lightest goes first: whether `mine` goes before `theirs`.
-    pub(in crate::diagnosis::simulation) fn goes_first(&self, mine: Who, theirs: Who, now: f64) -> Option<bool> {
+    pub(super) fn goes_first(&self, mine: Who, theirs: Who, now: f64) -> Option<bool> {
         let (mine, theirs) = (self.ranked(mine)?, self.ranked(theirs)?);
         Some(self.credits.at(mine, now) < self.credits.at(theirs, now))
     }
@@ -222,7 +221,7 @@ impl<'a> Shared<'a> {
     }
 
     /// Where the lightest goes first: the lightest of those that compete, unless it is another's turn.
-    pub(in crate::diagnosis::simulation) fn lightest(&self, picked: Who, all: &[Entity], now: f64) -> Who {
+    pub(super) fn lightest(&self, picked: Who, all: &[Entity], now: f64) -> Who {
         if self.ranked(picked).is_none() {
             return picked;
         }

@@ -7,14 +7,28 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 use hyper::body::Bytes;
-use tokio::{sync::Mutex, task::spawn_blocking};
+use thiserror::Error;
+use tokio::{
+    sync::Mutex,
+    task::{JoinError, spawn_blocking},
+};
 
 use super::negotiation::{Coding, Representation};
-use crate::metrics::{Format, Snapshot, encode};
+use crate::metrics::{Format, MetricsSnapshot, encode};
 
 /// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody
 /// gets the last one again until they have gone: memory does not grow with them, and nobody is turned away.
 const MOST_EARLIER: usize = 2;
+
+/// Why there is no body.
+#[derive(Debug, Error)]
+pub(super) enum EncodeError {
+    #[error("the metrics cannot be encoded: {0}")]
+    Write(#[from] io::Error),
+    /// It panicked, or lagstop ends.
+    #[error("the metrics cannot be encoded: {0}")]
+    Died(#[from] JoinError),
+}
 
 /// The last body in each representation.
 #[derive(Debug, Default)]
@@ -45,7 +59,11 @@ impl AsRef<[u8]> for Shared {
 impl Bodies {
     /// All metrics of `snapshot`, or of an earlier one where slow readers hold too many. Encoding happens once for each,
     /// somewhere else, and goes on when whoever asked for it has gone: it cannot be made to happen more often.
-    pub(super) async fn get(&self, wanted: Representation, snapshot: Arc<Snapshot>) -> Result<Bytes, String> {
+    pub(super) async fn get(
+        &self,
+        wanted: Representation,
+        snapshot: Arc<MetricsSnapshot>,
+    ) -> Result<Bytes, EncodeError> {
         let slot = &self.0[wanted.format as usize][wanted.coding as usize];
         let mut slot = Arc::clone(slot).lock_owned().await;
         if let Some(body) = slot.fitting(snapshot.intervals) {
@@ -55,21 +73,17 @@ impl Bodies {
             let interval = snapshot.intervals;
             let expected = slot.last.as_ref().map_or(64 << 10, |last| last.body.len() / 16 * 17);
             let encoded = spawn_blocking(move || wanted.of(&snapshot, expected)).await;
-            let body = Arc::new(encoded.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?);
+            let body = Arc::new(encoded??);
             slot.store(interval, Arc::clone(&body));
             Ok(Bytes::from_owner(Shared(body)))
         });
-        encoding.await.unwrap_or_else(|error| Err(failed(&error)))
+        encoding.await?
     }
-}
-
-fn failed(error: &dyn std::fmt::Display) -> String {
-    format!("the metrics cannot be encoded: {error}")
 }
 
 impl Representation {
     /// All metrics of `snapshot`, in about `expected` bytes.
-    fn of(self, snapshot: &Arc<Snapshot>, expected: usize) -> io::Result<Vec<u8>> {
+    fn of(self, snapshot: &Arc<MetricsSnapshot>, expected: usize) -> io::Result<Vec<u8>> {
         let mut body = Vec::with_capacity(expected);
         match self.coding {
             Coding::Identity => encode(self.format, snapshot, &mut body)?,
@@ -103,8 +117,8 @@ impl Slot {
 mod tests {
     use super::*;
 
-    fn snapshot(intervals: u64) -> Arc<Snapshot> {
-        Arc::new(Snapshot { intervals, ..Snapshot::default() })
+    fn snapshot(intervals: u64) -> Arc<MetricsSnapshot> {
+        Arc::new(MetricsSnapshot { intervals, ..MetricsSnapshot::default() })
     }
 
     async fn get(bodies: &Bodies, intervals: u64) -> Bytes {

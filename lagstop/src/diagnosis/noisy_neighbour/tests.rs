@@ -1,0 +1,133 @@
+use super::*;
+use crate::{
+    diagnosis::{
+        Level as Sure,
+        fixture::{bullied, findings_of, problems_of},
+    },
+    model::{
+        Interval,
+        fixture::{blame, minute_of},
+    },
+};
+
+fn found(intervals: &[Interval]) -> Finding {
+    findings_of(Rule::NoisyNeighbour, intervals).remove(0)
+}
+
+fn change(mut all: Vec<Interval>, change: impl Fn(&mut Interval)) -> Vec<Interval> {
+    all.iter_mut().for_each(change);
+    all
+}
+
+fn weight(weight: f64) -> Level {
+    Level { weight: Some(weight), ..Level::DEFAULT }
+}
+
+#[test]
+fn who_takes_more_than_its_share_is_named_first() {
+    let all = bullied(60);
+    let report = crate::diagnosis::diagnose(&crate::model::fixture::session(), &all, &Thresholds::default());
+    assert_eq!(report.findings[0].rule, Rule::NoisyNeighbour);
+    let finding = found(&all);
+    assert_eq!(
+        finding.verdict,
+        "checkout waits 80.0 % of its time, mostly behind etl/batch (61.0 %), which takes 1.20 times its share."
+    );
+    assert_eq!((finding.severity, finding.confidence.level), (Severity::Critical, Sure::High));
+    assert!(finding.confidence.why.contains("60 of 60 intervals"), "{}", finding.confidence.why);
+    let commands: Vec<_> = finding.advice.iter().filter_map(|advice| advice.command.as_deref()).collect();
+    assert_eq!(commands[0], "sudo lagstop trial --policy weight --light /apps.slice/checkout --apply");
+    assert!(commands[1].ends_with("sh /sys/fs/cgroup/apps.slice/etl 3000"), "{}", commands[1]);
+    let shorter = change(bullied(60), |interval| interval.cgroups[0].totals.cpu_ns = Nanos(201_000_000));
+    assert_eq!(found(&shorter).severity, Severity::Warning, "it waits less than four times as long as it runs");
+}
+
+#[test]
+fn of_two_that_cause_as_much_the_one_that_takes_too_much_is_named() {
+    let equal = |other: u64| {
+        change(bullied(60), move |interval| {
+            let mut twin = interval.cgroups[1].clone();
+            (twin.id, twin.name, twin.path) = (CgroupId(other), "twin".into(), "/apps.slice/twin".into());
+            // What the two have together is what the one had, and only one is entitled to it.
+            for one in [&mut twin, &mut interval.cgroups[1]] {
+                one.totals.cpu_ns = Nanos(one.totals.cpu_ns.0 / 2);
+            }
+            twin.levels = Some([Level::DEFAULT, weight(400.0)].into());
+            interval.cgroups.push(twin);
+            let turn =
+                if interval.seq.is_multiple_of(2) { [(other, 0.4), (41, 0.4)] } else { [(41, 0.4), (other, 0.4)] };
+            blame(&mut interval.cgroups[0], &turn, 0.0, 0.0);
+        })
+    };
+    for other in [39, 43] {
+        let finding = found(&equal(other));
+        assert!(finding.verdict.contains("to a large part behind etl/batch (40.0 %)"), "{}", finding.verdict);
+        assert_eq!(finding.confidence.level, Sure::Medium, "it is the worst in half of the intervals");
+        assert!(finding.confidence.why.contains("30 of 60 intervals"), "{}", finding.confidence.why);
+    }
+}
+
+#[test]
+fn who_waits_for_its_quota_has_no_noisy_neighbour() {
+    let all = change(bullied(60), |interval| blame(&mut interval.cgroups[0], &[(41, 0.31)], 0.0, 0.6));
+    let finding = found(&all);
+    assert_eq!((finding.severity, &finding.subject), (Severity::Info, &Subject::Host));
+    assert!(finding.verdict.contains("1 for its own quota"), "{}", finding.verdict);
+    assert_eq!(problems_of(Rule::NoisyNeighbour, &all), []);
+}
+
+#[test]
+fn who_is_entitled_to_what_it_takes_is_not_to_blame() {
+    let all = change(bullied(60), |interval| {
+        interval.cgroups[0].totals.threads = 4;
+        interval.cgroups[1].levels = Some([Level::DEFAULT, weight(2_000.0)].into());
+    });
+    let finding = found(&all);
+    assert_eq!((finding.severity, finding.subject.to_string()), (Severity::Info, "checkout".to_owned()));
+    assert!(
+        finding.verdict.contains(
+            "which is entitled to what it takes by its weight (2000; 100 is usual): more weight for checkout"
+        ),
+        "{}",
+        finding.verdict
+    );
+    assert!(finding.advice.iter().all(|advice| !advice.text.contains("quota")));
+    let unknown = change(bullied(60), |interval| interval.cgroups.iter_mut().for_each(|one| one.levels = None));
+    let finding = found(&unknown);
+    assert_eq!(finding.severity, Severity::Info);
+    assert!(finding.verdict.ends_with("its weights were not recorded."), "{}", finding.verdict);
+}
+
+#[test]
+fn where_nobody_stands_out_there_is_too_little_cpu() {
+    let all = change(bullied(60), |interval| {
+        blame(&mut interval.cgroups[0], &[(41, 0.29), (CgroupId::OTHER.0, 0.6)], 0.1, 0.0);
+    });
+    let finding = found(&all);
+    assert_eq!((finding.severity, &finding.subject), (Severity::Info, &Subject::Host));
+    assert!(finding.verdict.ends_with("all share the host fairly, and there is too little CPU for them."));
+}
+
+#[test]
+fn of_too_few_waits_or_short_ones_nothing_is_said() {
+    let few = change(bullied(60), |interval| {
+        for one in &mut interval.cgroups {
+            one.totals.runq_waits = Some(1);
+        }
+    });
+    let finding = found(&few);
+    assert_eq!((finding.severity, &*finding.verdict), (Severity::Ok, "No cgroup waits long for others."));
+    assert_eq!(found(&bullied(4)).severity, Severity::NotEnoughData);
+}
+
+#[test]
+fn an_old_recording_does_not_say_who_it_was() {
+    let finding = found(&minute_of(|pool| pool.totals.runq_wait_ns = Some(Nanos(9_000_000_000))));
+    assert_eq!(finding.severity, Severity::NotEnoughData);
+    assert!(
+        finding.verdict.ends_with("is not measured by the lagstop that made the recording."),
+        "{}",
+        finding.verdict
+    );
+    assert_eq!(finding.measured[0].value, None);
+}

@@ -1,0 +1,179 @@
+//! Rule: cgroups that get what they are entitled to, and wait long because those beside them weigh more.
+//!
+//! Weights are compared among siblings only: what counts for a service is often not its own weight but that of the slice that
+//! it is in, as of `system.slice` beside a `kubepods.slice` whose weight grows with the CPUs of the host.
+
+use super::{
+    Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
+    confidence::Basis,
+    figure::{figures, sources::COUNTED},
+    shares::{Shares, Waits, Whole},
+    shell, single, starved,
+};
+use crate::units::{self, Unit};
+
+figures! {
+    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu, starved::figures::wait_per_cpu]
+    gain: Factor, "how many times as much CPU time with equal weights" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
+    equal_cpu: Cores, "CPU time that it would be entitled to" = "entitled_cpu, if all cgroups beside it had the usual weight", "docs/measures.md";
+    weight: Factor, "weight, beside the usual one" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+    competitor_weight: Factor, "weight of one that it competes with" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+}
+
+/// Those that it competes with, as far as they are named.
+const TOP: usize = 3;
+
+pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
+    if let Some(why_not) = shares.why_not(observations, thresholds) {
+        let verdict = format!("Whether weights make a cgroup wait cannot be said: {why_not}.");
+        return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
+    }
+    let found = shares.whole.iter().enumerate().filter_map(|(number, whole)| {
+        let is_candidate = is_outweighed(observations, number, whole, thresholds);
+        let rivals = if is_candidate { rivals(observations, shares, number) } else { Vec::new() };
+        let waits = (!rivals.is_empty()).then(|| Waits::of(observations, number))?;
+        let is_bad = waits.matter(thresholds);
+        is_bad.then(|| (gain(whole), finding(observations, shares, thresholds, (number, whole), (&rivals, waits))))
+    });
+    let found: Vec<(f64, Finding)> = found.collect();
+    single::worst(found, thresholds, || {
+        let verdict = "No cgroup waits long because others weigh more.".to_owned();
+        healthy(observations, shares, thresholds, (Severity::Ok, verdict))
+    })
+}
+
+/// How many times as much it could have with equal weights.
+fn gain(whole: &Whole) -> f64 {
+    whole.equal / whole.entitled.max(whole.got)
+}
+
+fn is_outweighed(observations: &Observations, number: usize, whole: &Whole, thresholds: &Thresholds) -> bool {
+    // Whoever set `cpu.idle` wanted this.
+    whole.got > 0.0
+        && !observations.asked.trace().groups[number].is_idle
+        && whole.intervals >= thresholds.min_intervals
+        && gain(whole) >= thresholds.outweighed_warn
+        && whole.entitled <= thresholds.starved_warn * whole.got
+        && whole.wait_per_cpu() >= thresholds.light_wait_per_cpu
+}
+
+/// Those in its queue that weigh more and got the most, by their numbers.
+fn rivals(observations: &Observations, shares: &Shares, number: usize) -> Vec<usize> {
+    let asked = &observations.asked;
+    let groups = &asked.trace().groups;
+    let above = asked.queue_above(number);
+    let mut rivals: Vec<usize> = (0..groups.len())
+        .filter(|&other| {
+            other != number
+                && shares.whole[other].got > 0.0
+                && groups[other].whole_weight() > groups[number].whole_weight()
+                && asked.queue_above(other) == above
+        })
+        .collect();
+    rivals.sort_by(|&a, &b| shares.whole[b].got.total_cmp(&shares.whole[a].got));
+    rivals
+}
+
+fn finding(
+    observations: &Observations,
+    shares: &Shares,
+    thresholds: &Thresholds,
+    (number, whole): (usize, &Whole),
+    (rivals, waits): (&[usize], Waits),
+) -> Finding {
+    let asked = &observations.asked;
+    let groups = &asked.trace().groups;
+    let subject = observations.subject_of(number);
+    let rate = |cpu: f64| Unit::Cores.show(cpu / whole.seconds);
+    let weight = |number: usize| shell::written_weight(&observations.session, groups[number].whole_weight());
+    let (file, _) = shell::weight(&observations.session);
+    // Somebody gave it less than is usual: it may be meant so.
+    let severity = if groups[number].weight < 1.0 {
+        Severity::Info
+    } else if gain(whole) >= thresholds.outweighed_critical {
+        Severity::Critical
+    } else {
+        Severity::Warning
+    };
+    let place = match asked.queue_above(number) {
+        Some(above) => format!("inside of {}", units::quoted(asked.path(above))),
+        None => "at the top of the tree".to_owned(),
+    };
+    let mut measured = vec![
+        figures::gain.is(gain(whole)),
+        starved::figures::cpu.is(whole.got / whole.seconds),
+        starved::figures::entitled_cpu.is(whole.entitled / whole.seconds),
+        figures::equal_cpu.is(whole.equal / whole.seconds),
+        starved::figures::wait_per_cpu.is(whole.wait_per_cpu()),
+        figures::weight.is(groups[number].whole_weight()).note(format!("{file} {}", weight(number))),
+    ];
+    measured.extend(rivals.iter().take(TOP).map(|&rival| {
+        let got = rate(shares.whole[rival].got);
+        figures::competitor_weight
+            .is(groups[rival].whole_weight())
+            .of(observations.subject_of(rival))
+            .note(format!("{file} {}; it got {got}", weight(rival)))
+    }));
+    let mut against = shares.doubts();
+    if severity == Severity::Info {
+        against.insert(0, "Its weight is below the usual one: somebody may have wanted it to wait.".to_owned());
+    }
+    Finding {
+        rule: Rule::Outweighed,
+        severity,
+        verdict: format!(
+            "{subject} waits {} as long as it runs because its weight is small: {place} it has {file} {} beside {} with {}, which \
+             entitles it to {}; with equal weights it would be {}.",
+            units::times(whole.wait_per_cpu()),
+            weight(number),
+            observations.subject_of(rivals[0]),
+            weight(rivals[0]),
+            rate(whole.entitled),
+            rate(whole.equal),
+        ),
+        measured,
+        threshold: [Limit::outweighed_warn, Limit::outweighed_critical].map(|limit| thresholds.state(limit)).into(),
+        confidence: Basis {
+            intervals: whole.intervals,
+            samples: waits.count,
+            samples_are: "waits",
+            agreeing: None,
+            lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
+        }
+        .confidence(),
+        against,
+        advice: advice(observations, number, whole, &subject),
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn advice(observations: &Observations, number: usize, whole: &Whole, subject: &Subject) -> Vec<Advice> {
+    let (session, path) = (&observations.session, observations.asked.path(number));
+    if path.starts_with("/kubepods") {
+        return vec![Advice::new(format!(
+            "Raise the CPU request of {subject}, if it is to get more: the kubelet makes the weights of pods from their requests, \
+             and writes them again when they are changed by hand."
+        ))];
+    }
+    let weight = observations.asked.trace().groups[number].whole_weight() * gain(whole);
+    let text = format!(
+        "Give {subject} more weight, if it is to get more. Those beside it then get less while it wants to run, and nothing \
+         changes while it does not."
+    );
+    let command = shell::give_weight(session, observations.asked.id(number), path, weight);
+    vec![Advice::new(text).command_if(command)]
+}
+
+fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds, said: (Severity, String)) -> Finding {
+    single::healthy(
+        Rule::Outweighed,
+        said,
+        vec![starved::figures::compared.is(shares.compared())],
+        thresholds.state(Limit::outweighed_warn),
+        starved::basis(observations).confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,227 @@
+//! What cgroups got of the CPUs, beside what weights, quotas and CPU sets of the tree entitle them to.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{Observations, Subject, Thresholds, observations::Observed, rated::is_rated, simulation::Demand};
+use crate::{
+    model::{Asking, Distribution, Entitled, Entitlement, Measure, Nanos},
+    units,
+};
+
+/// From this part of the CPU time on that went to cgroups whose place in the tree is not known, nothing can be said.
+const MOST_UNKNOWN: f64 = 0.2;
+
+/// All of them, by their numbers in the trace.
+#[derive(Debug)]
+pub(super) struct Shares {
+    /// Each by the tasks that are directly in it.
+    pub own: Vec<Own>,
+    /// Each with all that is inside of it.
+    pub whole: Vec<Whole>,
+    /// Part of the CPU time that went to cgroups whose place in the tree is not known.
+    unknown: f64,
+}
+
+/// A cgroup by its own tasks, in CPU-seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Own {
+    /// What it was entitled to, if it had asked all the time for what it asked for on average.
+    pub entitled: f64,
+    /// What it was entitled to at least, however its tasks came and went.
+    pub least: f64,
+    pub got: f64,
+    pub waited: f64,
+    /// Time of the intervals in which it ran.
+    pub seconds: f64,
+    /// These intervals, and those in which it got clearly less than it was entitled to.
+    pub intervals: u64,
+    pub short: u64,
+}
+
+/// A cgroup with all that is inside of it, in CPU-seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Whole {
+    pub entitled: f64,
+    /// What it would be entitled to if each cgroup in its queue had the usual weight.
+    pub equal: f64,
+    pub got: f64,
+    pub waited: f64,
+    /// Time of the intervals in which any of it ran.
+    pub seconds: f64,
+    /// These intervals, and those in which one of its tasks never slept.
+    pub intervals: u64,
+    pub always: u64,
+}
+
+impl Own {
+    fn add(&mut self, demand: &Demand, cpu: f64, duration: f64, thresholds: &Thresholds) {
+        // Tasks that never sleep are entitled to it all the time. Where they do sleep, it may be that all of them want to run at
+        // the same time, and seldom; and a short wait after each sleep is a matter of who goes first, not of shares.
+        let patience = thresholds.light_wait_p99.seconds() * f64::from(demand.bursts);
+        let awake = (demand.ran + (demand.waited - patience).max(0.0)) / duration;
+        let at_once = cpu * (awake / demand.threads).min(1.0);
+        let least = at_once.max(cpu.min(f64::from(demand.spinners))) * duration;
+        self.entitled += cpu * duration;
+        self.least += least;
+        self.got += demand.ran;
+        self.waited += demand.waited;
+        self.seconds += duration;
+        self.intervals += 1;
+        self.short += u64::from(least >= thresholds.starved_warn * demand.ran);
+    }
+
+    /// How many times as long its work takes as it would with what it is entitled to.
+    pub(super) fn slowdown(&self) -> f64 {
+        self.least / self.got
+    }
+}
+
+impl Whole {
+    fn add(&mut self, entitled: &Entitled, always: bool, duration: f64) {
+        self.entitled += entitled.cpu * duration;
+        self.equal += entitled.with_equal_weights * duration;
+        self.seconds += duration;
+        self.intervals += 1;
+        self.always += u64::from(always);
+    }
+
+    pub(super) fn wait_per_cpu(&self) -> f64 {
+        self.waited / self.got
+    }
+
+    /// Did one of its tasks want to run all the time, in nearly all of the intervals?
+    pub(super) fn always_wants_to_run(&self) -> bool {
+        self.always as f64 >= 0.8 * self.intervals as f64
+    }
+}
+
+impl Shares {
+    /// Of all that asked.
+    pub(super) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
+        let asked = &observations.asked;
+        let trace = asked.trace();
+        let mut own = vec![Own::default(); trace.groups.len()];
+        let mut whole = vec![Whole::default(); trace.groups.len()];
+        let (mut unknown, mut all) = (0.0, 0.0);
+        for step in trace.steps.iter().filter(|step| step.duration > 0.0) {
+            let mut cpus = step.cpus;
+            let mut asking = Vec::with_capacity(step.demands.len());
+            let mut known = Vec::with_capacity(step.demands.len());
+            for (group, demand) in &step.demands {
+                all += demand.ran;
+                if asked.is_placed(*group) {
+                    asking.push(Asking { group: *group, tasks: demand.load });
+                    known.push(demand);
+                } else {
+                    // It got what it got: the others share the rest.
+                    unknown += demand.ran;
+                    cpus -= demand.ran / step.duration;
+                }
+            }
+            let shared = Entitlement::of(&trace.groups, &asking, cpus);
+            // Those in which anything wanted to run, and whether one of their tasks never slept.
+            let mut ran: BTreeMap<usize, bool> = BTreeMap::new();
+            for ((one, demand), cpu) in asking.iter().zip(known).zip(shared.asking) {
+                own[one.group].add(demand, cpu, step.duration, thresholds);
+                for number in asked.queues(one.group) {
+                    *ran.entry(number).or_default() |= demand.spinners > 0;
+                    whole[number].got += demand.ran;
+                    whole[number].waited += demand.waited;
+                }
+            }
+            for (number, always) in ran {
+                whole[number].add(&shared.groups[number], always, step.duration);
+            }
+        }
+        Self { own, whole, unknown: if all > 0.0 { unknown / all } else { 0.0 } }
+    }
+
+    /// Why nothing can be said of them. `None` where it can.
+    pub(super) fn why_not(&self, observations: &Observations, thresholds: &Thresholds) -> Option<String> {
+        let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
+        let too_short = observations.too_short(thresholds);
+        too_short
+            .or_else(|| {
+                waits
+                    .is_none()
+                    .then(|| format!("run-queue wait is {}", observations.session.why_not(Measure::RunqWait)))
+            })
+            .or_else(|| {
+                (self.unknown > MOST_UNKNOWN).then(|| {
+                    format!(
+                        "the weights of cgroups that used {} of the CPU time were not recorded",
+                        units::percent(self.unknown)
+                    )
+                })
+            })
+    }
+
+    /// How many cgroups were compared.
+    pub(super) fn compared(&self) -> u64 {
+        self.own.iter().filter(|own| own.intervals > 0).count() as u64
+    }
+
+    /// Doubts about all that is said of entitlements.
+    pub(super) fn doubts(&self) -> Vec<String> {
+        let mut doubts = vec![
+            "Affinities (taskset), nice values and real-time tasks are not known: who is pinned to a crowded CPU gets less than \
+             its weight entitles it to."
+                .to_owned(),
+        ];
+        if self.unknown > 0.0 {
+            doubts.push(format!(
+                "The weights of cgroups that used {} of the CPU time are not known; the rest is shared among the others.",
+                units::percent(self.unknown)
+            ));
+        }
+        doubts
+    }
+}
+
+/// What is known of the waits of a cgroup and all inside of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    pub count: u64,
+    pub p99: Option<Nanos>,
+    /// The largest share of its periods in which the quota of one of them was used up.
+    throttled: f64,
+}
+
+impl Waits {
+    pub(super) fn of(observations: &Observations, number: usize) -> Self {
+        let asked = &observations.asked;
+        let is_inside = |id| asked.number(id).is_some_and(|one| asked.is_inside(one, number));
+        let members: Vec<&Observed> = observations
+            .cgroups
+            .iter()
+            .filter(|&(&id, _)| is_rated(id) && is_inside(id))
+            .map(|(_, observed)| observed)
+            .collect();
+        let tail = Distribution::sum(members.iter().filter_map(|it| it.runq_wait.as_ref())).quantile(0.99);
+        let means = || members.iter().filter_map(|it| it.totals.mean_runq_wait()).max();
+        Self {
+            count: members.iter().filter_map(|it| it.totals.runq_waits).fold(0, u64::saturating_add),
+            p99: tail.or_else(means),
+            throttled: members.iter().filter_map(|it| it.throttled_share()).fold(0.0, f64::max),
+        }
+    }
+
+    /// Are there many, of which some are long, and not for a quota?
+    pub(super) fn matter(&self, thresholds: &Thresholds) -> bool {
+        self.count >= thresholds.min_waits
+            && self.p99.is_some_and(|tail| tail >= thresholds.light_wait_p99)
+            && self.throttled < thresholds.throttled_warn
+    }
+}
+
+impl Observations {
+    /// As a finding names the cgroup with this number in the trace.
+    pub(super) fn subject_of(&self, number: usize) -> Subject {
+        let own = self.asked.id(number).and_then(|id| Some((id, self.cgroups.get(&id)?)));
+        let path = self.asked.path(number);
+        match own {
+            Some((id, observed)) => observed.subject(id),
+            None => Subject::Cgroup { id: None, path: Arc::clone(path), name: Arc::clone(path) },
+        }
+    }
+}

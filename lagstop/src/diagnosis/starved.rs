@@ -1,0 +1,151 @@
+//! Rule: cgroups that get clearly less CPU time than weights, quotas and CPU sets entitle them to.
+//!
+//! Sharing can be fair and waits long all the same: one that sleeps at times is entitled to its share while it wants to run,
+//! not to the time in which it slept. So each is held against the least that it was entitled to, over all intervals.
+
+use super::{
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    confidence::Basis,
+    figure::{figures, sources::COUNTED},
+    rated::is_rated,
+    shares::{Own, Shares, Waits},
+    single,
+};
+use crate::units::{self, Unit};
+
+figures! {
+    slowdown: Factor, "how many times as long its work takes" = "least_cpu / cpu", "docs/diagnose.md";
+    cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
+    entitled_cpu: Cores, "CPU time that it is entitled to" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
+    least_cpu: Cores, "of that, however its tasks came and went" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
+    wait_per_cpu: Factor, "run-queue wait per CPU time" = "run-queue wait / CPU time", COUNTED;
+    above: Cores, "CPU time above what it is entitled to" = "cpu − entitled_cpu", "docs/measures.md";
+    compared: Count, "cgroups that were compared" = "cgroups that ran and whose weights are known", COUNTED;
+}
+
+/// What must be missing of its CPU time, in cores.
+const LEAST_MISSING: f64 = 0.01;
+/// Those that got more, as far as they are named.
+const TOP: usize = 3;
+
+pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
+    if let Some(why_not) = shares.why_not(observations, thresholds) {
+        let verdict = format!("Whether a cgroup gets less CPU time than its share cannot be said: {why_not}.");
+        return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
+    }
+    let found = shares.own.iter().enumerate().filter(|(number, own)| is_short(observations, *number, own, thresholds));
+    let found = found.filter_map(|(number, own)| {
+        let waits = Waits::of(observations, number);
+        let is_bad = waits.matter(thresholds);
+        is_bad.then(|| (own.slowdown(), finding(observations, shares, thresholds, (number, own), waits)))
+    });
+    let found: Vec<(f64, Finding)> = found.collect();
+    single::worst(found, thresholds, || {
+        let verdict = "Every cgroup gets the CPU time that its weight, quota and CPUs entitle it to.".to_owned();
+        healthy(observations, shares, thresholds, (Severity::Ok, verdict))
+    })
+}
+
+/// Did the tasks in this cgroup get clearly less than they were entitled to?
+pub(super) fn is_short(observations: &Observations, number: usize, own: &Own, thresholds: &Thresholds) -> bool {
+    own.got > 0.0
+        && own.slowdown() >= thresholds.starved_warn
+        && own.least - own.got >= LEAST_MISSING * own.seconds
+        && own.intervals >= thresholds.min_intervals
+        && 2 * own.short >= own.intervals
+        && observations.asked.id(number).is_some_and(is_rated)
+}
+
+fn finding(
+    observations: &Observations,
+    shares: &Shares,
+    thresholds: &Thresholds,
+    (number, own): (usize, &Own),
+    waits: Waits,
+) -> Finding {
+    let subject = observations.subject_of(number);
+    let rate = |cpu: f64| cpu / own.seconds;
+    let severity = if own.slowdown() >= thresholds.starved_critical { Severity::Critical } else { Severity::Warning };
+    let mut measured = vec![
+        figures::slowdown.is(own.slowdown()),
+        figures::cpu.is(rate(own.got)),
+        figures::entitled_cpu.is(rate(own.entitled)),
+        figures::least_cpu.is(rate(own.least)),
+        figures::wait_per_cpu.is(own.waited / own.got),
+    ];
+    let mut above: Vec<(usize, f64)> = shares
+        .own
+        .iter()
+        .map(|it| (it.got - it.entitled) / own.seconds)
+        .enumerate()
+        .filter(|it| it.1 >= LEAST_MISSING)
+        .collect();
+    above.sort_by(|a, b| b.1.total_cmp(&a.1));
+    measured.extend(
+        above.into_iter().take(TOP).map(|(other, more)| figures::above.is(more).of(observations.subject_of(other))),
+    );
+    let mut against = shares.doubts();
+    against.push("The share is computed for the host as a whole; the kernel balances CPUs only roughly.".to_owned());
+    Finding {
+        rule: Rule::Starved,
+        severity,
+        verdict: format!(
+            "{subject} gets {} and is entitled to at least {}: its work takes {} as long as it should.",
+            Unit::Cores.show(rate(own.got)),
+            Unit::Cores.show(rate(own.least)),
+            units::times(own.slowdown()),
+        ),
+        measured,
+        threshold: [Limit::starved_warn, Limit::starved_critical].map(|limit| thresholds.state(limit)).into(),
+        confidence: Basis {
+            intervals: own.intervals,
+            samples: waits.count,
+            samples_are: "waits",
+            agreeing: Some((own.short, own.intervals)),
+            lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
+        }
+        .confidence(),
+        against,
+        advice: vec![
+            Advice::new(
+                "More weight does not help a cgroup that does not get the share it already has. Look for tasks that are pinned to \
+                 a crowded CPU first: compare the CPUs that its threads may use with those of the cgroup.",
+            ),
+            scheduler(),
+        ],
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+/// How to see who decides what weights mean.
+pub(super) fn scheduler() -> Advice {
+    Advice::new(
+        "See whether a sched_ext scheduler is loaded: it decides by itself what weights mean. This shows its name:",
+    )
+    .command("cat /sys/kernel/sched_ext/root/ops")
+}
+
+fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds, said: (Severity, String)) -> Finding {
+    single::healthy(
+        Rule::Starved,
+        said,
+        vec![figures::compared.is(shares.compared())],
+        thresholds.state(Limit::starved_warn),
+        basis(observations).confidence(),
+    )
+}
+
+/// What a finding on all cgroups rests on.
+pub(super) fn basis(observations: &Observations) -> Basis {
+    Basis {
+        intervals: observations.span.intervals,
+        samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
+        samples_are: "waits",
+        agreeing: None,
+        lost: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

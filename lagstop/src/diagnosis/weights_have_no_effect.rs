@@ -1,0 +1,159 @@
+//! Rule: siblings that always want to run and get the same, though one weighs much more than the other.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    figure::{figures, sources::COUNTED},
+    shares::{Shares, Waits, Whole},
+    shell, single, starved,
+};
+use crate::units::{self, Unit};
+
+figures! {
+    [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
+    weight_ratio: Factor, "how many times as much it weighs" = "its weight / the weight of the lighter one", COUNTED;
+    cpu_ratio: Factor, "how many times as much CPU time it gets" = "cpu / lighter_cpu", COUNTED;
+    lighter_cpu: Cores, "CPU time of the lighter one" = "its CPU time / the time of the intervals in which it ran", COUNTED;
+    lighter_entitled: Cores, "CPU time that the lighter one is entitled to" = "as entitled_cpu", "docs/measures.md";
+}
+
+/// Up to this many times as much CPU time the heavier one gets the same.
+const SAME: f64 = 1.2;
+/// Run-queue wait for each second of CPU time from which on one wants more than it gets.
+const WANTS_MORE: f64 = 0.3;
+/// Siblings that are compared, those with the most CPU time first.
+const MOST_SIBLINGS: usize = 100;
+
+pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
+    if let Some(why_not) = shares.why_not(observations, thresholds) {
+        let verdict = format!("Whether weights have an effect cannot be said: {why_not}.");
+        return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
+    }
+    let found = families(observations, shares, thresholds).into_iter().filter_map(|family| {
+        let pair = worst(observations, shares, thresholds, &family)?;
+        Some((pair.weights(observations), finding(observations, shares, thresholds, &pair)))
+    });
+    let found: Vec<(f64, Finding)> = found.collect();
+    single::worst(found, thresholds, || {
+        let verdict =
+            "Cgroups that weigh more than those beside them get more CPU time, as far as any compete.".to_owned();
+        healthy(observations, shares, thresholds, (Severity::Ok, verdict))
+    })
+}
+
+/// Two in one queue.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    heavier: usize,
+    lighter: usize,
+}
+
+impl Pair {
+    /// How many times as much the heavier one weighs.
+    fn weights(self, observations: &Observations) -> f64 {
+        let groups = &observations.asked.trace().groups;
+        groups[self.heavier].whole_weight() / groups[self.lighter].whole_weight()
+    }
+}
+
+/// Siblings that always want to run and do not get all that they want, by their numbers.
+fn families(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Vec<usize>> {
+    let asked = &observations.asked;
+    let competes = |&(number, whole): &(usize, &Whole)| {
+        whole.got > 0.0
+            && whole.intervals >= thresholds.min_intervals
+            && whole.always_wants_to_run()
+            && whole.wait_per_cpu() >= WANTS_MORE
+            && !asked.trace().groups[number].is_idle
+    };
+    let mut families: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
+    for (number, _) in shares.whole.iter().enumerate().filter(competes) {
+        families.entry(asked.queue_above(number)).or_default().push(number);
+    }
+    let mut families: Vec<Vec<usize>> = families.into_values().filter(|family| family.len() > 1).collect();
+    for family in &mut families {
+        family.sort_by(|&a, &b| shares.whole[b].got.total_cmp(&shares.whole[a].got));
+        family.truncate(MOST_SIBLINGS);
+    }
+    families
+}
+
+/// The pair whose weights differ most, of those whose CPU time does not.
+fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, family: &[usize]) -> Option<Pair> {
+    let groups = &observations.asked.trace().groups;
+    let rate = |number: usize, of: fn(&Whole) -> f64| of(&shares.whole[number]) / shares.whole[number].seconds;
+    let is_wrong = |pair: &Pair| {
+        let Pair { heavier, lighter } = *pair;
+        let got = |number| rate(number, |whole| whole.got);
+        let entitled = |number| rate(number, |whole| whole.entitled);
+        pair.weights(observations) >= thresholds.weights_differ
+            && got(heavier) <= SAME * got(lighter)
+            // Neither CPU sets, nor quotas, nor a lack of tasks make it so.
+            && entitled(heavier) >= 0.9 * thresholds.weights_differ * entitled(lighter)
+            && entitled(heavier) >= SAME * got(heavier)
+            && groups[heavier].cpus == groups[lighter].cpus
+            && [heavier, lighter].iter().all(|&number| Waits::of(observations, number).matter(thresholds))
+    };
+    let pairs = family.iter().flat_map(|&heavier| family.iter().map(move |&lighter| Pair { heavier, lighter }));
+    let order = |a: &Pair, b: &Pair| a.weights(observations).total_cmp(&b.weights(observations));
+    pairs.filter(is_wrong).max_by(order)
+}
+
+fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds, pair: &Pair) -> Finding {
+    let Pair { heavier, lighter } = *pair;
+    let groups = &observations.asked.trace().groups;
+    let rate = |number: usize, of: fn(&Whole) -> f64| of(&shares.whole[number]) / shares.whole[number].seconds;
+    let (got, got_lighter) = (rate(heavier, |whole| whole.got), rate(lighter, |whole| whole.got));
+    let weight = |number: usize| shell::written_weight(&observations.session, groups[number].whole_weight());
+    let (file, _) = shell::weight(&observations.session);
+    let (subject, other) = (observations.subject_of(heavier), observations.subject_of(lighter));
+    let mut against = shares.doubts();
+    against.push("The kernel keeps shares only roughly where a cgroup has fewer tasks than there are CPUs.".to_owned());
+    Finding {
+        rule: Rule::WeightsHaveNoEffect,
+        severity: Severity::Warning,
+        verdict: format!(
+            "{subject} weighs {} as much as {other} ({file} {} and {}) and both always want to run, yet it gets {} and the other \
+             {}: the scheduler seems to ignore weights.",
+            units::times(pair.weights(observations)),
+            weight(heavier),
+            weight(lighter),
+            Unit::Cores.show(got),
+            Unit::Cores.show(got_lighter),
+        ),
+        measured: vec![
+            figures::weight_ratio.is(pair.weights(observations)),
+            figures::cpu_ratio.is(got / got_lighter),
+            starved::figures::cpu.is(got),
+            starved::figures::entitled_cpu.is(rate(heavier, |whole| whole.entitled)),
+            figures::lighter_cpu.is(got_lighter).of(other.clone()),
+            figures::lighter_entitled.is(rate(lighter, |whole| whole.entitled)).of(other),
+        ],
+        threshold: vec![thresholds.state(Limit::weights_differ)],
+        confidence: starved::basis(observations).confidence(),
+        against,
+        advice: vec![
+            starved::scheduler(),
+            Advice::new(
+                "If none is loaded, this looks like a bug of the kernel: look whether a newer version of it is known to \
+                 fix group weights, and report it with this recording.",
+            ),
+        ],
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds, said: (Severity, String)) -> Finding {
+    single::healthy(
+        Rule::WeightsHaveNoEffect,
+        said,
+        vec![starved::figures::compared.is(shares.compared())],
+        thresholds.state(Limit::weights_differ),
+        starved::basis(observations).confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

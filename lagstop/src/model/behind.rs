@@ -1,0 +1,105 @@
+//! Behind whom a cgroup waits.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CgroupId, Nanos};
+
+/// Time that tasks of a cgroup waited while those of another one ran on their CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WaitBehind {
+    /// Who ran: a cgroup of the same interval.
+    pub id: CgroupId,
+    /// For how long, in whole microseconds.
+    pub wait_ns: Nanos,
+}
+
+impl WaitBehind {
+    /// As many are named of those that a cgroup waits behind.
+    pub const NAMED: usize = 6;
+}
+
+/// The worst of what came on top of `earlier` in `now`, which both ascend by id; the worst first. None is named that `is_there`
+/// does not know, and all of them together are no more than `most`: what is read of pairs and of totals is not read at once.
+pub(super) fn worst_since(
+    now: &[WaitBehind],
+    earlier: &[WaitBehind],
+    most: Nanos,
+    is_there: impl Fn(CgroupId) -> bool,
+) -> Vec<WaitBehind> {
+    let before = |id: CgroupId| {
+        earlier.binary_search_by_key(&id, |one| one.id).map_or(Nanos::ZERO, |place| earlier[place].wait_ns)
+    };
+    let growth = |one: &WaitBehind| {
+        let before = before(one.id);
+        // A pair that was taken out of the table and came again began at 0.
+        let wait_ns = if one.wait_ns < before { one.wait_ns } else { one.wait_ns.saturating_sub(before) };
+        WaitBehind { wait_ns, ..*one }
+    };
+    worst(now.iter().filter(|one| is_there(one.id)).map(growth).collect(), most)
+}
+
+/// The worst of `all`, the worst first, and no more than `most` together.
+pub(super) fn worst(mut all: Vec<WaitBehind>, most: Nanos) -> Vec<WaitBehind> {
+    all.sort_unstable_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
+    all.truncate(WaitBehind::NAMED);
+    let mut left = most;
+    for one in &mut all {
+        one.wait_ns = Nanos(one.wait_ns.min(left).0 / 1_000 * 1_000);
+        left = left.saturating_sub(one.wait_ns);
+    }
+    all.retain(|one| one.wait_ns > Nanos::ZERO);
+    all
+}
+
+/// The sum of those of several intervals, or of several cgroups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BehindSum(BTreeMap<CgroupId, Nanos>);
+
+impl BehindSum {
+    pub(super) fn add(&mut self, id: CgroupId, wait_ns: Nanos) {
+        let sum = self.0.entry(id).or_default();
+        *sum = sum.saturating_add(wait_ns);
+    }
+
+    /// The worst of them, and no more than `most` together.
+    pub(super) fn worst(self, most: Nanos) -> Vec<WaitBehind> {
+        worst(self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect(), most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn behind(all: &[(u64, u64)]) -> Vec<WaitBehind> {
+        all.iter().map(|&(id, us)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(us * 1_000) }).collect()
+    }
+
+    #[test]
+    fn the_worst_are_named_first_and_those_that_are_gone_are_not() {
+        let now = behind(&[(2, 10), (3, 500), (4, 90), (9, 70)]);
+        let earlier = behind(&[(3, 480), (4, 100)]);
+        let worst = worst_since(&now, &earlier, Nanos::SECOND, |id| id != CgroupId(9));
+        assert_eq!(worst, behind(&[(4, 90), (3, 20), (2, 10)]), "what was taken out meanwhile began at 0");
+    }
+
+    proptest! {
+        #[test]
+        fn no_more_is_named_than_was_waited(
+            waits in prop::collection::btree_map(2u64..40, 0u64..2_000_000_000, 0..20),
+            most in 0u64..3_000_000_000,
+        ) {
+            let now: Vec<WaitBehind> =
+                waits.iter().map(|(&id, &ns)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ns) }).collect();
+            let named = worst_since(&now, &[], Nanos(most), |_| true);
+            prop_assert!(named.len() <= WaitBehind::NAMED);
+            prop_assert!(named.iter().map(|one| one.wait_ns).sum::<Nanos>() <= Nanos(most));
+            prop_assert!(named.iter().all(|one| one.wait_ns.0 % 1_000 == 0 && one.wait_ns <= Nanos(waits[&one.id.0])));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Sharing CPU time from the top of the tree down.
+
+use super::{Asking, Entitled, Entitlement};
+use crate::model::Group;
+
+/// CPU sets that are looked at together, the smallest first: hosts have a few.
+const MOST_SETS: usize = 64;
+/// What rounding may make of a CPU.
+const ROUNDING: f64 = 1e-9;
+
+/// Those that ask, in their queues.
+pub(super) struct Tree<'a> {
+    groups: &'a [Group],
+    asking: &'a [Asking],
+    /// One for each cgroup, and the root last.
+    queues: Vec<Queue>,
+    /// Those in which anything is asked for: each behind the one that it is inside of.
+    order: Vec<usize>,
+}
+
+/// The queue of a cgroup.
+#[derive(Clone, Default)]
+struct Queue {
+    /// Cgroups in it.
+    groups: Vec<usize>,
+    /// Of those that ask, the ones whose tasks are in it.
+    tasks: Vec<usize>,
+}
+
+/// One that competes in a queue.
+#[derive(Clone, Copy)]
+struct Claim {
+    weight: f64,
+    demand: f64,
+}
+
+/// What comes of it when CPUs are filled once.
+struct Filled {
+    /// By those that ask.
+    asking: Vec<f64>,
+    /// By queues.
+    demand: Vec<f64>,
+    cpu: Vec<f64>,
+}
+
+impl<'a> Tree<'a> {
+    pub(super) fn new(groups: &'a [Group], asking: &'a [Asking]) -> Self {
+        let root = groups.len();
+        let mut queues = vec![Queue::default(); root + 1];
+        let mut is_in = vec![false; root + 1];
+        is_in[root] = true;
+        let next = |from: Option<usize>| {
+            let above = std::iter::successors(from, |&number| groups.get(number)?.parent).take(Group::MOST_LEVELS + 1);
+            above.into_iter().find(|&number| groups.get(number).is_some_and(|group| group.has_queue)).unwrap_or(root)
+        };
+        for (n, one) in asking.iter().enumerate() {
+            let mut at = next(Some(one.group));
+            queues[at].tasks.push(n);
+            while !std::mem::replace(&mut is_in[at], true) {
+                let above = next(groups[at].parent);
+                queues[above].groups.push(at);
+                at = above;
+            }
+        }
+        let mut order = vec![root];
+        let mut n = 0;
+        while let Some(&at) = order.get(n) {
+            order.extend(&queues[at].groups);
+            n += 1;
+        }
+        Self { groups, asking, queues, order }
+    }
+
+    pub(super) fn share(&self, cpus: f64) -> Entitlement {
+        let online = self.asking.iter().map(|one| self.set(one).len()).max().unwrap_or(0);
+        let cpus = if cpus.is_finite() { cpus.max(0.0) } else { 0.0 };
+        let each = if online > 0 { cpus / online as f64 } else { 0.0 };
+        let size = |set: &[bool]| set.iter().filter(|&&has| has).count() as f64 * each;
+        let mut most: Vec<f64> = self
+            .asking
+            .iter()
+            .map(|one| {
+                let set = self.set(one);
+                let tasks = if one.tasks.is_finite() { one.tasks.max(0.0) } else { 0.0 };
+                if set.is_empty() { tasks } else { tasks.min(size(set)) }
+            })
+            .collect();
+        let mut filled = self.fill(&most, cpus);
+        // Together those with a small set of CPUs may ask for more than it has: they share it among themselves. What they leave
+        // to others may then be too much for another set.
+        let sets: Vec<(f64, Vec<bool>)> = self.sets().into_iter().map(|set| (size(set), self.inside(set))).collect();
+        let overfull = |got: &[f64]| sets.iter().find(|(size, inside)| sum(got, inside) > size + ROUNDING);
+        for _ in 0..sets.len() {
+            let Some((size, inside)) = overfull(&filled.asking) else { break };
+            let alone: Vec<f64> = most.iter().zip(inside).map(|(&it, &inside)| if inside { it } else { 0.0 }).collect();
+            let shared = self.fill(&alone, *size).asking;
+            for ((most, shared), _) in most.iter_mut().zip(shared).zip(inside).filter(|(_, inside)| **inside) {
+                *most = shared;
+            }
+            filled = self.fill(&most, cpus);
+        }
+        self.told(&most, filled)
+    }
+
+    /// The CPUs that one may run on. Empty: all.
+    fn set(&self, one: &Asking) -> &'a [bool] {
+        self.groups.get(one.group).map_or(&[], |group| &group.cpus)
+    }
+
+    /// Those that may run on CPUs of `set` alone.
+    fn inside(&self, set: &[bool]) -> Vec<bool> {
+        let is_inside = |one: &Asking| {
+            let own = self.set(one);
+            !own.is_empty() && own.iter().zip(set).all(|(&own, &has)| has || !own)
+        };
+        self.asking.iter().map(is_inside).collect()
+    }
+
+    /// CPU sets that are not all CPUs, the smallest first.
+    fn sets(&self) -> Vec<&'a [bool]> {
+        let mut sets: Vec<(usize, &[bool])> = self
+            .asking
+            .iter()
+            .map(|one| self.set(one))
+            .filter(|set| !set.is_empty())
+            .map(|set| (set.iter().filter(|&&has| has).count(), set))
+            .collect();
+        sets.sort_unstable();
+        sets.dedup();
+        sets.into_iter().map(|(_, set)| set).take(MOST_SETS).collect()
+    }
+
+    /// Shares `cpus` where each that asks is to get no more than its part of `most`.
+    fn fill(&self, most: &[f64], cpus: f64) -> Filled {
+        let mut demand = vec![0.0; self.queues.len()];
+        for &at in self.order.iter().rev() {
+            let queue = &self.queues[at];
+            let tasks: f64 = queue.tasks.iter().map(|&n| most[n]).sum();
+            let all = tasks + queue.groups.iter().map(|&number| demand[number]).sum::<f64>();
+            let quota = self.groups.get(at).and_then(Group::quota_cpus);
+            demand[at] = all.min(quota.unwrap_or(f64::INFINITY));
+        }
+        let mut filled = Filled { asking: vec![0.0; most.len()], cpu: vec![0.0; demand.len()], demand };
+        filled.cpu[self.groups.len()] = cpus;
+        for &at in &self.order {
+            let queue = &self.queues[at];
+            let claims = self.claims(queue, most, &filled.demand);
+            let got = by_weight(filled.cpu[at], &claims);
+            for (&number, &got) in queue.groups.iter().zip(&got) {
+                filled.cpu[number] = got;
+            }
+            for (&n, &got) in queue.tasks.iter().zip(&got[queue.groups.len()..]) {
+                filled.asking[n] = got;
+            }
+        }
+        filled
+    }
+
+    /// Who competes in a queue: the cgroups, and then the tasks. Each task has the usual weight.
+    fn claims(&self, queue: &Queue, most: &[f64], demand: &[f64]) -> Vec<Claim> {
+        let group = |&number: &usize| Claim { weight: self.groups[number].whole_weight(), demand: demand[number] };
+        let tasks = |&n: &usize| Claim { weight: self.asking[n].tasks.ceil().max(1.0), demand: most[n] };
+        queue.groups.iter().map(group).chain(queue.tasks.iter().map(tasks)).collect()
+    }
+
+    fn told(&self, most: &[f64], filled: Filled) -> Entitlement {
+        let mut groups = vec![Entitled::default(); self.groups.len()];
+        for &at in &self.order {
+            let queue = &self.queues[at];
+            let mut claims = self.claims(queue, most, &filled.demand);
+            claims[..queue.groups.len()].iter_mut().for_each(|claim| claim.weight = 1.0);
+            let equal = by_weight(filled.cpu[at], &claims);
+            for (&number, &with_equal_weights) in queue.groups.iter().zip(&equal) {
+                groups[number] =
+                    Entitled { demand: filled.demand[number], cpu: filled.cpu[number], with_equal_weights };
+            }
+        }
+        Entitlement { asking: filled.asking, groups }
+    }
+}
+
+fn sum(all: &[f64], of: &[bool]) -> f64 {
+    all.iter().zip(of).filter(|(_, of)| **of).map(|(it, _)| it).sum()
+}
+
+/// Shares `cpu` by weight, where none gets more than it asks for.
+fn by_weight(cpu: f64, claims: &[Claim]) -> Vec<f64> {
+    let weight = |claim: &Claim| if claim.weight > 0.0 { claim.weight } else { f64::MIN_POSITIVE };
+    let mut order: Vec<usize> = (0..claims.len()).collect();
+    let level = |n: usize| claims[n].demand / weight(&claims[n]);
+    order.sort_unstable_by(|&a, &b| level(a).total_cmp(&level(b)));
+    // What all from here on weigh: summed up from the end, for differences of large and small weights are not exact.
+    let mut weights = vec![0.0; claims.len()];
+    let mut all = 0.0;
+    for &n in order.iter().rev() {
+        all += weight(&claims[n]);
+        weights[n] = all;
+    }
+    let mut left = cpu;
+    let mut got = vec![0.0; claims.len()];
+    for n in order {
+        got[n] = claims[n].demand.min(left * weight(&claims[n]) / weights[n]).max(0.0);
+        left = (left - got[n]).max(0.0);
+    }
+    got
+}

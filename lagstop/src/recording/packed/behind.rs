@@ -1,0 +1,45 @@
+//! Behind whom cgroups waited, as short words.
+//!
+//! A word names those that a cgroup waited behind, the worst first: its place among the cgroups of the interval, counted from 0, then
+//! the microseconds: `3:1200,0:77`. It is empty where there are none. The words of several cgroups are separated by spaces.
+
+use super::UnpackError;
+use crate::model::{Cgroup, CgroupId, Nanos, WaitBehind};
+
+/// What the words of an interval are called.
+pub(super) const COLUMN: &str = "waits_behind";
+
+/// The words of all cgroups, whose ids ascend; `None` where none waited behind another.
+pub(super) fn words(cgroups: &[Cgroup]) -> Option<String> {
+    let word = |cgroup: &Cgroup| {
+        let one = |one: &WaitBehind| {
+            let place = cgroups.binary_search_by_key(&one.id, |cgroup| cgroup.id).ok()?;
+            Some(format!("{place}:{}", one.wait_ns.0 / 1_000))
+        };
+        cgroup.waits_behind.iter().filter_map(one).collect::<Vec<_>>().join(",")
+    };
+    let any = cgroups.iter().any(|cgroup| !cgroup.waits_behind.is_empty());
+    any.then(|| cgroups.iter().map(word).collect::<Vec<_>>().join(" "))
+}
+
+/// Reads the words of the cgroups with these ids.
+pub(super) fn read(words: &str, ids: &[CgroupId]) -> Result<Vec<Vec<WaitBehind>>, UnpackError> {
+    let found = if ids.is_empty() { 0 } else { words.split(' ').count() };
+    if found != ids.len() {
+        return Err(UnpackError::Length { column: COLUMN, found, expected: ids.len() });
+    }
+    let wrong = |word: &str| UnpackError::Behind(word.chars().take(40).collect());
+    let one = |text: &str| {
+        let (place, us) = text.split_once(':')?;
+        let wait_ns = Nanos(us.parse::<u64>().ok()?.checked_mul(1_000)?);
+        Some(WaitBehind { id: *ids.get(place.parse::<usize>().ok()?)?, wait_ns })
+    };
+    let word = |word: &str| {
+        if word.is_empty() {
+            return Ok(Vec::new());
+        }
+        // As many as there are in a recording without columns, at most.
+        word.split(',').take(WaitBehind::NAMED).map(one).collect::<Option<Vec<_>>>().ok_or_else(|| wrong(word))
+    };
+    words.split(' ').take(ids.len()).map(word).collect()
+}

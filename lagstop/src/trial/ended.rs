@@ -1,0 +1,37 @@
+//! Why a trial ended before its time.
+
+use std::{io, sync::Arc, time::Duration};
+
+use thiserror::Error;
+
+use super::{Change, PolicyError};
+use crate::{display::plain, recorder::RecorderError};
+
+#[derive(Debug, Error)]
+pub(super) enum Ended {
+    #[error("it was asked to")]
+    Asked,
+    #[error("its watchdog was killed or stopped")]
+    Unwatched,
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    #[error("{path} wanted to run and got less than {floor} cores for {patience:?}{}", by_budget(*is_throttled))]
+    Starved {
+        path: Arc<str>,
+        floor: f64,
+        patience: Duration,
+        /// Its own real-time budget was used up.
+        is_throttled: bool,
+    },
+    #[error("{change}: {}", plain(source))]
+    Change { change: Box<Change>, source: io::Error },
+    /// Something could not be undone, for the reason that the outcome has.
+    #[error("{0}")]
+    NotUndone(String),
+}
+
+const fn by_budget(is_throttled: bool) -> &'static str {
+    if is_throttled { ": its real-time budget, cpu.rt_runtime_us, was used up" } else { "" }
+}

@@ -1,0 +1,295 @@
+//! Who makes whom wait: held against a trace of the kernel's own tracepoints, of the same seconds.
+
+use std::{
+    collections::BTreeSet,
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use lagstop::model::{CgroupCounters, CgroupId, GroupBy, Nanos, Totals, WaitBehind};
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_setaffinity},
+};
+
+use crate::{
+    Test,
+    fixture::{Load, Probes, TestCgroup, assert_within, is_slow, tolerance, with_stream},
+    trace::{Trace, Traced},
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("who_makes_whom_wait_agrees_with_a_trace", bully),
+    ("who_makes_those_wait_that_sleep_agrees_with_a_trace", nappers),
+    ("long_waits_are_charged_to_all_who_ran", long_waits),
+    ("a_cgroup_that_waits_behind_its_own_threads_blames_nobody", own_threads),
+    ("a_cgroup_that_waits_for_its_quota_blames_nobody", throttled),
+    ("waits_of_who_is_moved_are_whole", moved),
+    ("causes_add_up_to_the_wait_in_every_interval", whole),
+    ("no_blame_falls_on_who_did_not_run", churn),
+];
+
+/// All of it happens here.
+const CPU: usize = 1;
+/// How far a part of a wait may be off, in percentage points.
+const POINTS: f64 = 2.0;
+/// How long the loads work.
+const TIME: Duration = Duration::from_millis(3_000);
+
+/// A cgroup that works on [`CPU`].
+struct Party {
+    // It goes first, or its cgroup could not.
+    load: Load,
+    cgroup: TestCgroup,
+    /// Its threads, while it works.
+    threads: BTreeSet<u32>,
+}
+
+/// What lagstop measured of each, and what the trace tells.
+struct Seen {
+    parties: Vec<Party>,
+    counters: Vec<CgroupCounters>,
+    traced: Traced,
+}
+
+/// Has each do what it is called for.
+fn watch(work: &[(&str, String)]) -> Seen {
+    let mut probes = Probes::attach();
+    let mut parties: Vec<Party> = work
+        .iter()
+        .map(|(name, what)| {
+            let cgroup = TestCgroup::new(name);
+            let mut load = cgroup.start(what);
+            load.line();
+            Party { cgroup, load, threads: BTreeSet::new() }
+        })
+        .collect();
+    let mut before = |party: &Party| probes.counters(party.cgroup.id());
+    let before: Vec<_> = parties.iter().map(&mut before).collect();
+    let trace = Trace::start(CPU);
+    parties.iter_mut().for_each(|party| party.load.go());
+    // Some begin late where all of them crowd a CPU.
+    let end = Instant::now() + TIME;
+    while Instant::now() < end {
+        thread::sleep(Duration::from_millis(100));
+        for Party { load, threads, .. } in &mut parties {
+            let tasks = fs::read_dir(format!("/proc/{}/task", load.pid())).unwrap();
+            threads.extend(tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok()));
+        }
+    }
+    parties.iter_mut().for_each(|party| drop(party.load.line()));
+    thread::sleep(Duration::from_millis(50));
+    let traced = trace.finish();
+    let mut since = |(party, before): (&Party, &std::sync::Arc<CgroupCounters>)| {
+        let now = probes.counters(party.cgroup.id());
+        CgroupCounters { totals: now.totals.since(&before.totals), ..(*now).clone() }
+    };
+    let counters = parties.iter().zip(&before).map(&mut since).collect();
+    let lost = probes.snapshot().lost;
+    assert_eq!(lost.pairs, 0, "{lost:?}");
+    Seen { parties, counters, traced }
+}
+
+impl Seen {
+    /// Asserts that each party's wait is behind each other's, and behind its own, as much as the trace has it, but for `points` of
+    /// a hundred.
+    fn agrees(&self, points: f64) {
+        for (victim, counters) in self.parties.iter().zip(&self.counters) {
+            let wait = counters.totals.runq_wait_ns.unwrap();
+            assert_eq!(sum(&counters.totals), wait, "{:?}", counters.totals);
+            let of_trace = |culprit: &Party| -> f64 {
+                let pairs = self.traced.waits.iter();
+                pairs
+                    .filter(|((who, ran), _)| victim.threads.contains(who) && culprit.threads.contains(ran))
+                    .map(|(_, time)| time)
+                    .sum()
+            };
+            let all: f64 = self
+                .traced
+                .waits
+                .iter()
+                .filter(|((who, _), _)| victim.threads.contains(who))
+                .map(|(_, time)| time)
+                .sum();
+            let waits: u64 = victim.threads.iter().filter_map(|thread| self.traced.count.get(thread)).sum();
+            println!("{}: {wait:?} in {waits} waits, by the trace {all:.3} s", victim.cgroup.path);
+            assert!(all > 0.3, "the load was to wait");
+            for culprit in &self.parties {
+                let id = culprit.cgroup.id();
+                let measured =
+                    if id == victim.cgroup.id() { counters.totals.wait_self_ns.unwrap() } else { behind(counters, id) };
+                let measured = 100.0 * measured.0 as f64 / wait.0 as f64;
+                let expected = 100.0 * of_trace(culprit) / all;
+                println!("  behind {}: {measured:.2} %, by the trace {expected:.2} %", culprit.cgroup.path);
+                assert!((measured - expected).abs() <= points, "more than {points} points apart");
+            }
+        }
+    }
+}
+
+fn behind(counters: &CgroupCounters, culprit: CgroupId) -> Nanos {
+    counters.behind.iter().find(|one| one.id == culprit).map_or(Nanos(0), |one| one.wait_ns)
+}
+
+/// All causes of the wait.
+fn sum(totals: &Totals) -> Nanos {
+    let causes = [
+        totals.wait_behind_ns,
+        totals.wait_self_ns,
+        totals.wait_kernel_ns,
+        totals.wait_idle_ns,
+        totals.wait_throttled_ns,
+        totals.wait_elsewhere_ns,
+        totals.wait_unknown_ns,
+    ];
+    causes.into_iter().map(Option::unwrap).sum()
+}
+
+fn share(part: Option<Nanos>, totals: &Totals) -> f64 {
+    part.unwrap().0 as f64 / totals.runq_wait_ns.unwrap().0 as f64
+}
+
+fn crowd(threads: usize) -> String {
+    format!("crowd {CPU} {threads} {}", TIME.as_millis())
+}
+
+/// A bully, a victim, and somebody beside.
+fn bully() {
+    watch(&[("bully", crowd(3)), ("victim", crowd(1)), ("beside", crowd(1))]).agrees(POINTS);
+}
+
+/// Two victims that sleep and wake up. Many of the bully's waits hold more stints than are looked at one by one.
+fn nappers() {
+    let nap = format!("nap-on {CPU} {}", TIME.as_millis());
+    watch(&[("bully", crowd(2)), ("napper", nap.clone()), ("other", nap)]).agrees(2.0 * POINTS);
+}
+
+/// With so many tasks that who ran is drawn, and not all of it looked at.
+fn long_waits() {
+    // The fewer waits, the more is left to chance: a second of a guest has few.
+    watch(&[("many", crowd(24)), ("some", crowd(12)), ("few", crowd(4))]).agrees(if is_slow() {
+        4.0 * POINTS
+    } else {
+        2.0 * POINTS
+    });
+}
+
+fn own_threads() {
+    let seen = watch(&[("own", crowd(3))]);
+    seen.agrees(POINTS);
+    let totals = &seen.counters[0].totals;
+    assert!(share(totals.wait_self_ns, totals) > 0.9, "{totals:?}");
+    assert!(share(totals.wait_throttled_ns, totals) == 0.0, "{totals:?}");
+}
+
+fn throttled() {
+    let mut probes = Probes::attach();
+    let cgroup = TestCgroup::new("throttled");
+    cgroup.limit_to_half_a_cpu();
+    let mut load = cgroup.start(&format!("crowd {CPU} 1 {}", 2 * TIME.as_millis()));
+    load.line();
+    load.go();
+    // What was throttled before it was looked at is not known.
+    thread::sleep(Duration::from_millis(300));
+    let (before, then) = (probes.counters(cgroup.id()), cgroup.throttling());
+    thread::sleep(TIME);
+    let (now, after) = (probes.counters(cgroup.id()), cgroup.throttling());
+    let totals = now.totals.since(&before.totals);
+    println!("{totals:?}");
+    assert_eq!(sum(&totals), totals.runq_wait_ns.unwrap());
+    assert_within("time throttled", totals.wait_throttled_ns.unwrap().0, after.2 - then.2, tolerance(1.0));
+    let others: u64 = now.behind.iter().map(|one: &WaitBehind| one.wait_ns.0).sum();
+    let before: u64 = before.behind.iter().map(|one| one.wait_ns.0).sum();
+    let wait = totals.runq_wait_ns.unwrap().0;
+    let part = |ns: u64| ns as f64 / wait as f64;
+    // What else runs here may have the CPU when the quota is there again: the kernel says how much that can be.
+    let (others, most) = (part(others - before), part(wait.saturating_sub(after.2 - then.2)));
+    println!("behind others: {:.2} % of the wait, {:.2} % was not throttled", 100.0 * others, 100.0 * most);
+    assert!(others < most + if is_slow() { 0.05 } else { 0.01 }, "{:?}", now.behind);
+}
+
+/// One that others move from CPU to CPU while it waits.
+fn moved() {
+    let mut probes = Probes::attach();
+    let bullies: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("bully{n}"))).collect();
+    let victim = TestCgroup::new("moved");
+    let mut loads: Vec<Load> =
+        (0..2).map(|cpu| bullies[cpu].start(&format!("crowd {cpu} 2 {}", TIME.as_millis()))).collect();
+    loads.push(victim.start(&format!("spin {}", TIME.as_millis())));
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let before = probes.counters(victim.id());
+    loads.iter_mut().for_each(Load::go);
+    let pid = Pid::from_raw(loads[2].pid().cast_signed());
+    for turn in 0..(TIME.as_millis() / 7) as usize {
+        let mut set = CpuSet::new();
+        set.set(turn % 2);
+        sched_setaffinity(pid, &set).unwrap();
+        thread::sleep(Duration::from_millis(7));
+    }
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    let now = probes.counters(victim.id());
+    let totals = now.totals.since(&before.totals);
+    println!("{totals:?}");
+    assert_eq!(sum(&totals), totals.runq_wait_ns.unwrap());
+    let [elsewhere, unknown] = [totals.wait_elsewhere_ns, totals.wait_unknown_ns].map(|part| share(part, &totals));
+    assert!(elsewhere > 0.05 && unknown < 0.02, "{elsewhere} and {unknown}");
+    let both = bullies.iter().map(|bully| behind(&now, bully.id())).filter(|wait| *wait > Nanos(0)).count();
+    assert_eq!(both, 2, "it waited behind either: {:?}", now.behind);
+}
+
+fn whole() {
+    let cgroups: Vec<TestCgroup> = (0..4).map(|n| TestCgroup::new(&format!("whole{n}"))).collect();
+    cgroups[3].limit_to_half_a_cpu();
+    let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("threads 2 6000")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(Load::go);
+    let intervals = with_stream(GroupBy::Scheduler, async |stream| {
+        let mut intervals = Vec::new();
+        while intervals.len() < 20 {
+            intervals.push(stream.intervals.recv().await.unwrap().unwrap());
+        }
+        intervals
+    });
+    let mut named = 0;
+    for interval in &intervals {
+        for cgroup in &interval.cgroups {
+            let totals = &cgroup.totals;
+            assert_eq!(sum(totals), totals.runq_wait_ns.unwrap(), "{} in {}", cgroup.path, interval.seq);
+            let behind: Nanos = cgroup.waits_behind.iter().map(|one| one.wait_ns).sum();
+            assert!(behind <= totals.wait_behind_ns.unwrap(), "{} in {}", cgroup.path, interval.seq);
+            assert!(cgroup.waits_behind.iter().all(|one| interval.cgroups.iter().any(|other| other.id == one.id)));
+            named += cgroup.waits_behind.len();
+        }
+        assert_eq!(sum(&interval.host.totals), interval.host.totals.runq_wait_ns.unwrap());
+    }
+    assert!(named > if is_slow() { 0 } else { 20 }, "{named} were named");
+}
+
+/// Cgroups come and go on the other CPU, in a table that has rows for few: each has a row that was another's.
+fn churn() {
+    let mut probes = Probes::with(&crate::fixture::Setup { max_cgroups: Some(24), ..Default::default() });
+    let (victim, bully) = (TestCgroup::new("churn-victim"), TestCgroup::new("churn-bully"));
+    let mut loads = [victim.start(&format!("crowd {CPU} 1 8000")), bully.start(&format!("crowd {CPU} 1 8000"))];
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(Load::go);
+    let mut others = BTreeSet::new();
+    for n in 0..if is_slow() { 20 } else { 120 } {
+        let cgroup = TestCgroup::new(&format!("churn{n}"));
+        let mut load = cgroup.start("crowd 0 1 20");
+        load.line();
+        load.go();
+        load.line();
+        others.insert(cgroup.id());
+        drop(load);
+        let id = cgroup.id();
+        drop(cgroup);
+        probes.reader.retire([id]).unwrap();
+        probes.snapshot();
+    }
+    let counters = probes.counters(victim.id());
+    println!("{:?}", counters.behind);
+    assert!(behind(&counters, bully.id()) > Nanos(500_000_000));
+    // They join their cgroups on whichever CPU they begin, before they are told to stay on the other.
+    let blamed: Nanos = counters.behind.iter().filter(|one| others.contains(&one.id)).map(|one| one.wait_ns).sum();
+    assert!(blamed.0 * 100 < counters.totals.runq_wait_ns.unwrap().0, "{blamed:?}");
+}

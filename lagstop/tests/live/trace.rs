@@ -1,0 +1,115 @@
+//! Who waited for a CPU, and who ran meanwhile, from the kernel's own tracepoints as text: nothing of lagstop is in it.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A trace of the switches on one CPU. It stops, and is gone, when this is dropped.
+pub(crate) struct Trace {
+    instance: PathBuf,
+    cpu: usize,
+}
+
+/// What happened on the CPU, by process ids of threads.
+#[derive(Debug, Default)]
+pub(crate) struct Traced {
+    /// Time that a thread waited while another ran there, of waits that ended: by who waited and who ran. 0 is idle.
+    pub(crate) waits: HashMap<(u32, u32), f64>,
+    /// Waits of each that ended.
+    pub(crate) count: HashMap<u32, u64>,
+}
+
+impl Trace {
+    /// Begins.
+    pub(crate) fn start(cpu: usize) -> Self {
+        let instances = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"].map(Path::new);
+        let instances = instances.into_iter().find(|path| path.is_dir()).expect("there is no tracefs");
+        let instance = instances.join(format!("lagstop-test-{}", std::process::id()));
+        fs::create_dir(&instance).unwrap();
+        let trace = Self { instance, cpu };
+        trace.write("tracing_on", "0");
+        trace.write("buffer_size_kb", "16384");
+        trace.write("trace_clock", "mono");
+        for event in ["sched_switch", "sched_wakeup", "sched_wakeup_new"] {
+            trace.write(&format!("events/sched/{event}/enable"), "1");
+        }
+        trace.write("tracing_on", "1");
+        trace
+    }
+
+    fn write(&self, file: &str, value: &str) {
+        fs::write(self.instance.join(file), value).unwrap_or_else(|error| panic!("{file} of the trace: {error}"));
+    }
+
+    /// Ends, and tells.
+    pub(crate) fn finish(self) -> Traced {
+        self.write("tracing_on", "0");
+        let buffer = self.instance.join(format!("per_cpu/cpu{}", self.cpu));
+        let stats = fs::read_to_string(buffer.join("stats")).unwrap();
+        assert!(stats.lines().any(|line| line.trim() == "overrun: 0"), "the trace is not whole: {stats}");
+        // A comm may hold any bytes.
+        let text = fs::read(buffer.join("trace")).unwrap();
+        traced(&String::from_utf8_lossy(&text), self.cpu)
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let _ = fs::write(self.instance.join("tracing_on"), "0");
+        let _ = fs::remove_dir(&self.instance);
+    }
+}
+
+/// Wake-ups are told by the CPU of whoever woke up: those of tasks for another CPU are not of this one.
+fn traced(text: &str, cpu: usize) -> Traced {
+    let mut traced = Traced::default();
+    // Since when who has been running, and all that has run since a wait began.
+    let mut running: Option<(u32, f64)> = None;
+    let mut waiting: HashMap<u32, HashMap<u32, f64>> = HashMap::new();
+    let mut last = 0.0;
+    for line in text.lines() {
+        let Some((at, rest)) = event(line) else { continue };
+        if let Some((who, since)) = running {
+            let ran = at - f64::max(since, last);
+            for wait in waiting.values_mut() {
+                *wait.entry(who).or_default() += ran;
+            }
+        }
+        last = at;
+        if let Some(switch) = rest.strip_prefix("sched_switch: ") {
+            let number = |name: &str| field(switch, name).and_then(|text| text.parse::<u32>().ok());
+            let (Some(prev), Some(next)) = (number("prev_pid="), number("next_pid=")) else { continue };
+            if let Some(wait) = waiting.remove(&next) {
+                *traced.count.entry(next).or_default() += 1;
+                for (who, time) in wait {
+                    *traced.waits.entry((next, who)).or_default() += time;
+                }
+            }
+            if prev != 0 && field(switch, "prev_state=").is_some_and(|state| state.starts_with('R')) {
+                waiting.insert(prev, HashMap::new());
+            }
+            running = Some((next, at));
+        } else if rest.starts_with("sched_wakeup")
+            && let Some(pid) = field(rest, " pid=").and_then(|text| text.parse::<u32>().ok())
+            && field(rest, "target_cpu=").and_then(|text| text.parse().ok()) == Some(cpu)
+            && running.is_none_or(|(who, _)| who != pid)
+        {
+            waiting.entry(pid).or_default();
+        }
+    }
+    traced
+}
+
+/// When an event was, and what: `comm-pid [cpu] flags seconds: name: fields`.
+fn event(line: &str) -> Option<(f64, &str)> {
+    let name = line.find(": sched_")?;
+    let at = line[..name].rsplit(' ').next()?.parse().ok()?;
+    Some((at, &line[name + 2..]))
+}
+
+/// What stands behind `name`, of which the last counts: a comm may be called anything.
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.rsplit_once(name)?.1.split_whitespace().next()
+}
