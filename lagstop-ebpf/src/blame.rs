@@ -1,8 +1,12 @@
 //! What each wait was caused by. Every nanosecond of it has one cause.
 //!
-//! Each CPU logs its stints: who ran until when. A wait on this CPU is a part of that log. A short one is charged to all who ran
-//! in it. Of a long one, as on a host with many tasks to a CPU, instants are drawn at random, and whoever ran then is charged with
-//! the part of the wait that the instant stands for: the sum stays exact, nobody is favoured, and the work has an end.
+//! Each CPU logs its stints: who ran until when. A wait on this CPU is a part of that log. One that overlaps few stints is charged
+//! to all who ran in it. Of one that overlaps many, as on a host with many tasks to a CPU, instants are drawn at random, and
+//! whoever ran then is charged with the part of the wait that the instant stands for: the sum stays exact, nobody is favoured, and
+//! the work has an end.
+//!
+//! Where there are so many waits that this would be dear, they are sampled: laid end to end, each task's waits are charged at one
+//! instant a step, the first of them at random. The step is such that a CPU charges some thousand times a second at most.
 //!
 //! Behind the log stands one of blocks of stints. Of a block it is known who ran at an instant drawn at random, and no more.
 //!
@@ -13,7 +17,7 @@
 
 use lagstop_ebpf::{
     Cause, CpuState, GroupQueue, Lost, Pair, RAN_IDLE, RAN_KERNEL, RAN_OTHER, RAN_UNKNOWN, ROW_OTHER, STINTS, StintLog,
-    Throttle,
+    TaskState, Throttle,
 };
 
 use crate::{
@@ -26,6 +30,10 @@ use crate::{
 
 /// A wait that overlaps at most as many stints is charged to all of them.
 const SHORT: u64 = 16;
+/// Charges of a CPU are this far from each other or further, as far as the step can see to it.
+const CHARGE_EVERY_NS: u64 = 250_000;
+/// The longest step is two seconds: no CPU has so many waits that are longer. All bits of it are set.
+const MAX_STEP_BITS: u64 = 31;
 /// Stints that make a block, when they took as long as [`BLOCK_NS`].
 const BLOCK: u64 = 64;
 const BLOCK_NS: u64 = 8_000_000;
@@ -96,6 +104,7 @@ pub(crate) extern "C" fn lagstop_tend_block(ran: u64, clock: u64) -> u64 {
     if passed >= BLOCK_NS {
         if stints.wrapping_sub(field!(cpu.block_first).get()) >= BLOCK || passed >= LONG_BLOCK_NS {
             push(BLOCKS, clock, field!(cpu.block_cgroup).get());
+            adapt_step(cpu, passed);
             field!(cpu.block_since_ns).set(clock);
             field!(cpu.block_first).set(stints);
             field!(cpu.block_draw_ns).set(0);
@@ -104,6 +113,19 @@ pub(crate) extern "C" fn lagstop_tend_block(ran: u64, clock: u64) -> u64 {
     }
     field!(cpu.block_due_ns).set(due.min(field!(cpu.block_draw_ns).get()));
     0
+}
+
+/// Makes the step longer or shorter, at the end of a block that took `passed`.
+#[inline(always)]
+fn adapt_step(cpu: Shared<CpuState>, passed: u64) {
+    let charged_ns = field!(cpu.block_charges).get() * CHARGE_EVERY_NS;
+    let bits = field!(cpu.step_bits).get();
+    if charged_ns > passed && bits < MAX_STEP_BITS {
+        field!(cpu.step_bits).set(bits + 1);
+    } else if charged_ns * 2 < passed && bits > 0 {
+        field!(cpu.step_bits).set(bits - 1);
+    }
+    field!(cpu.block_charges).set(0);
 }
 
 /// Adds a stint to a log.
@@ -145,6 +167,12 @@ fn random(cpu: Shared<CpuState>) -> u64 {
     state >> 32
 }
 
+/// 32 bits that look random.
+#[inline(always)]
+pub(crate) fn scatter(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
 /// A wait that ended.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
@@ -154,10 +182,17 @@ pub(crate) struct Wait {
     pub(crate) here_ns: u64,
 }
 
-/// Charges the wait of `next`, which gets the CPU after the last stint in the log. Where `is_whole` is false it is not known how the
-/// wait came about.
+/// Charges the wait of `next`, which gets the CPU after the last stint in the log, and has `state`. Where `is_whole` is false it is
+/// not known how the wait came about.
 #[inline(always)]
-pub(crate) fn charge(cpu: Shared<CpuState>, next: Task, of: Membership, wait: Wait, is_whole: bool) {
+pub(crate) fn charge(
+    cpu: Shared<CpuState>,
+    next: Task,
+    state: Option<Shared<TaskState>>,
+    of: Membership,
+    wait: Wait,
+    is_whole: bool,
+) {
     if !is_whole {
         count(cpu, of.row, Cause::Unknown, wait.ns);
         return;
@@ -168,7 +203,24 @@ pub(crate) fn charge(cpu: Shared<CpuState>, next: Task, of: Membership, wait: Wa
         field!(cpu.cfs_rq).set(cfs_rq);
         throttled_ns = ns;
     }
+    // Of tasks that nothing can be kept of each CPU lays the waits end to end.
+    if let Some(state) = state {
+        let before = field!(state.sampled).get();
+        let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
+        if throttled_ns == 0 && wait.here_ns >= wait.ns && wait.ns >> step == 0 {
+            let after = advance(before, wait.ns, step);
+            // Most waits end here where there are many.
+            if after < STEP {
+                field!(state.sampled).set(after);
+                return;
+            }
+        }
+        field!(cpu.sampled).set(before);
+    }
     lagstop_charge_wait(u64::from(of.row), cgroup_of(of), wait.ns, wait.here_ns, throttled_ns);
+    if let Some(state) = state {
+        field!(state.sampled).set(field!(cpu.sampled).get());
+    }
 }
 
 /// Charges a wait of `ns`, of which `here_ns` were spent on this CPU, of `cgroup`, which has `row`. The run queue of `cgroup` was
@@ -182,10 +234,6 @@ pub(crate) extern "C" fn lagstop_charge_wait(row: u64, cgroup: u64, ns: u64, her
     let clock = field!(cpu.stint_end_ns).get();
     let from = clock.wrapping_sub(here_ns);
     match throttled(cpu, cgroup, throttled_ns, from, clock) {
-        // Mostly one has run.
-        Throttled::No if from >= field!(cpu.stint_begin_ns).get() => {
-            charge_to(cpu, row as u32, cgroup, field!(cpu.stint_cgroup).get(), here_ns);
-        }
         Throttled::No => drop(lagstop_attribute(row, cgroup, from, clock)),
         Throttled::Unknown => count(cpu, row as u32, Cause::Unknown, here_ns),
         Throttled::During(began, ended) => {
@@ -246,15 +294,24 @@ fn throttled(cpu: Shared<CpuState>, cgroup: u64, throttled_ns: u64, from: u64, c
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_attribute(row: u64, cgroup: u64, from: u64, to: u64) -> u64 {
-    let Some(log) = STINT_LOGS.shared(RECENT) else { return 0 };
+    let (Some(cpu), Some(log)) = (this_cpu(), STINT_LOGS.shared(RECENT)) else { return 0 };
     if from >= to {
         return 0;
     }
+    let length = to - from;
+    let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
+    if length >> step == 0 {
+        return lagstop_sample(row, cgroup, from, length, step);
+    }
+    // Mostly one has run.
+    if from >= field!(cpu.stint_begin_ns).get() {
+        return lagstop_charge(row, cgroup, field!(cpu.stint_cgroup).get(), length);
+    }
     let mut number = field!(log.logged).get().wrapping_sub(1);
     if end_of(log, number.wrapping_sub(SHORT)).get() > from {
-        let half = (to - from) / 2;
+        let half = length / 2;
         lagstop_draw(row, cgroup, from, half);
-        lagstop_draw(row, cgroup, from + half, to - from - half);
+        lagstop_draw(row, cgroup, from + half, length - half);
         return 0;
     }
     for _ in 0..SHORT {
@@ -262,6 +319,32 @@ pub(crate) extern "C" fn lagstop_attribute(row: u64, cgroup: u64, from: u64, to:
             break;
         }
         number = number.wrapping_sub(1);
+    }
+    0
+}
+
+/// A whole step of [`TaskState::sampled`].
+const STEP: u64 = 1 << 32;
+
+/// How far sampled waits are after another one of `length`, which is shorter than a step of 2 to the power of `step`.
+#[inline(always)]
+fn advance(before: u64, length: u64, step: u64) -> u64 {
+    (before & (STEP - 1)) + ((length << 32) >> step)
+}
+
+/// Charges a whole step, of 2 to the power of `step`, to whoever ran at the next instant of the task's waits at which that is to
+/// happen, if this wait, which is shorter, goes so far.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn lagstop_sample(row: u64, cgroup: u64, from: u64, length: u64, step: u64) -> u64 {
+    let Some(cpu) = this_cpu() else { return 0 };
+    let step = step & MAX_STEP_BITS;
+    let before = field!(cpu.sampled).get() & (STEP - 1);
+    let after = advance(before, length, step);
+    field!(cpu.sampled).set(after & (STEP - 1));
+    if after >= STEP {
+        let instant = from + (((STEP - before) << step) >> 32);
+        lagstop_charge(row, cgroup, ran_at(cpu, instant), 1 << step);
     }
     0
 }
@@ -333,6 +416,7 @@ pub(crate) extern "C" fn lagstop_find(log: u64, instant: u64) -> u64 {
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_charge(row: u64, victim: u64, ran: u64, ns: u64) -> u64 {
     if let Some(cpu) = this_cpu() {
+        field!(cpu.block_charges).add_nonatomic(1);
         charge_to(cpu, row as u32, victim, ran, ns);
     }
     0

@@ -286,6 +286,12 @@ pub struct CpuState {
     pub block_cgroup: u64,
     /// and when another one is to be drawn.
     pub block_draw_ns: u64,
+    /// Parts of waits that were charged since the block began.
+    pub block_charges: u64,
+    /// Waits that are shorter than 2 to the power of this, in nanoseconds, are sampled.
+    pub step_bits: u64,
+    /// [`TaskState::sampled`] of the task that gets the CPU.
+    pub sampled: u64,
     /// What the next random number is made of; never 0.
     pub random: u64,
     /// What happened on this CPU since the programs were attached.
@@ -493,6 +499,9 @@ pub struct TaskState {
     pub row: u64,
     /// The epoch in which that was.
     pub group_epoch: u64,
+    /// How far its sampled waits are from the instant that was charged last to the next one, in 2 to the power of −32 of the
+    /// step between them.
+    pub sampled: u64,
 }
 
 impl TaskState {

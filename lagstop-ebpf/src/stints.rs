@@ -88,7 +88,7 @@ pub(crate) fn sched_in(cpu: Shared<CpuState>, next: Task, arrival: Arrival, now:
             if let Some(wait) = wait {
                 waits::book(cpu, totals, of.row, wait.ns);
                 if constant!(SETTINGS.blame) != 0 {
-                    blame::charge(cpu, next, of, wait, is_logged);
+                    blame::charge(cpu, next, state, of, wait, is_logged);
                 }
             }
         }

@@ -7,12 +7,13 @@ use bytemuck::Zeroable;
 use lagstop_ebpf::{CpuState, Lost, TaskState};
 
 use crate::{
+    blame,
     kernel::Task,
     maps::TASKS,
     shared::{Lookup, Shared, field},
 };
 
-/// The state of `task`, zeroed at first but for its birth. `None` when the table is full, which is counted.
+/// The state of `task`, new at first. `None` when the table is full, which is counted.
 ///
 /// Written by whoever switches to or from the task, or wakes it, under the lock of its run queue.
 #[inline(always)]
@@ -23,7 +24,7 @@ pub(crate) fn state_of(cpu: Shared<CpuState>, task: Task) -> Option<Shared<TaskS
     let known_ns = field!(state.born_ns).get();
     if born_ns > known_ns {
         // Its end was not seen, and another task has got its address.
-        state.replace(TaskState { born_ns, ..TaskState::zeroed() });
+        state.replace(new(born_ns));
     } else if born_ns < known_ns {
         // A thread that calls execve() takes over the start time of its process' first thread (`de_thread`, fs/exec.c).
         field!(state.born_ns).set(born_ns);
@@ -37,8 +38,7 @@ pub(crate) fn state_of(cpu: Shared<CpuState>, task: Task) -> Option<Shared<TaskS
 fn add(cpu: Shared<CpuState>, address: u64, born_ns: u64) -> Option<Shared<TaskState>> {
     const E2BIG: i32 = 7;
     if field!(cpu.tasks_full).get() == 0 {
-        let new = TaskState { born_ns, ..TaskState::zeroed() };
-        if TASKS.insert(address, new, 0) == Err(-E2BIG) {
+        if TASKS.insert(address, new(born_ns), 0) == Err(-E2BIG) {
             field!(cpu.tasks_full).set(1);
         } else if let Some(state) = TASKS.shared(address) {
             return Some(state);
@@ -47,6 +47,12 @@ fn add(cpu: Shared<CpuState>, address: u64, born_ns: u64) -> Option<Shared<TaskS
     // A wake-up in an interrupt may count one at the same time.
     field!(cpu.totals.lost[Lost::Tasks as usize]).add(1);
     None
+}
+
+/// The state of a task that nothing is known of yet. Its first sample is anywhere in the first step.
+#[inline(always)]
+fn new(born_ns: u64) -> TaskState {
+    TaskState { born_ns, sampled: blame::scatter(born_ns), ..TaskState::zeroed() }
 }
 
 /// Forgets `task`.

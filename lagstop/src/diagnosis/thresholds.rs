@@ -180,7 +180,7 @@ thresholds! {
     neighbour_wait: f64 = 0.3 => Share, Warning,
         "lagstop's own choice: without that neighbour a third less would be waited";
     /// CPU time of a neighbour, beside what it is entitled to, from which it takes more than its share.
-    neighbour_takes: f64 = 1.05 => Factor, Warning,
+    neighbour_takes: f64 = 1.1 => Factor, Warning,
         "lagstop's own choice: less is within what CPU time and demand are off in an interval";
     /// Runnable threads of a cgroup for each CPU that it gets that are too many.
     threads_overcommit_warn: f64 = 2.0 => Factor, Warning,

@@ -124,11 +124,12 @@ fn starved_server() {
         client.start(&format!("connect {port} {MS}")),
         crowd.start(&format!("threads 2 {MS}")),
     ];
-    // It is a light cgroup behind a heavy one, too.
+    // It is a light cgroup behind a heavy one, too, which may take more than its share.
     let found = verdicts(&mut loads);
     let verdict = found.get(&("backlog".to_owned(), server.path.clone()));
     assert!(verdict.is_some_and(|verdict| verdict.ends_with("waits for a CPU.")), "{found:?}");
-    assert!(found.keys().all(|(rule, _)| ["backlog", "lags_candidates"].contains(&&**rule)), "{found:?}");
+    let expected = ["backlog", "lags_candidates", "noisy_neighbour"];
+    assert!(found.keys().all(|(rule, _)| expected.contains(&&**rule)), "{found:?}");
 }
 
 fn skewed() {

@@ -69,6 +69,13 @@ pub(crate) fn run(what: &str) -> ExitCode {
             pin(cpu.parse().unwrap());
             threads(count.parse().unwrap(), Duration::from_millis(ms.parse().unwrap()));
         }
+        // Threads that run for some microseconds and let the others run, all on one CPU.
+        ["yield-on", cpu, count, us, ms] => {
+            pin(cpu.parse().unwrap());
+            let [slice, time] =
+                [Duration::from_micros(us.parse().unwrap()), Duration::from_millis(ms.parse().unwrap())];
+            yields(count.parse().unwrap(), slice, time);
+        }
         // Threads that begin and end all the time.
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
         // Executes a program from a thread that is not the first.
@@ -173,6 +180,20 @@ fn threads(count: usize, time: Duration) {
     thread::scope(|scope| {
         for _ in 0..count {
             scope.spawn(|| spin(time));
+        }
+    });
+}
+
+fn yields(count: usize, slice: Duration, time: Duration) {
+    thread::scope(|scope| {
+        for _ in 0..count {
+            scope.spawn(|| {
+                let start = Instant::now();
+                while start.elapsed() < time {
+                    spin(slice);
+                    thread::yield_now();
+                }
+            });
         }
     });
 }

@@ -133,8 +133,10 @@ mod tests {
         let all = LIVE_TESTS.len();
         let row = |start: &str| page.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
         assert!(
-            row("| 6.1.")
-                .ends_with(&format!("| {all} of {all} | `way` | `way` | `fentry` |{}", " `way` |".repeat(MEASURES.len() - 3))),
+            row("| 6.1.").ends_with(&format!(
+                "| {all} of {all} | `way` | `way` | `fentry` |{}",
+                " `way` |".repeat(MEASURES.len() - 3)
+            )),
             "{page}"
         );
         assert!(row("| 6.12.").contains("| n/a (1) |"), "{page}");

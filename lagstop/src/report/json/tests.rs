@@ -163,7 +163,7 @@ fn a_report_reads_like_this() {
         "outweighed_critical": 8.0,
         "weights_differ": 2.0,
         "neighbour_wait": 0.3,
-        "neighbour_takes": 1.05,
+        "neighbour_takes": 1.1,
         "threads_overcommit_warn": 2.0,
         "quota_gap": 0.25,
         "steal_warn": 0.05,
