@@ -93,11 +93,12 @@ fn measured() {
         assert_eq!(point["functions"].as_u64().unwrap(), density * cpus);
         assert!(number("offered") > 0.0 && number("unfinished") == 0.0, "{point}");
         // A request is 5 ms of CPU time: latencies are no less, and the functions' CPU time is what they asked for; but for
-        // how fast the CPU was when that was found out, which is half as much with a busy sibling.
+        // how fast the CPU was when that was found out, which is half as much with a busy sibling, and less with cold caches:
+        // 2.27 times was seen on a quiet host.
         assert!(point["latency"]["p50_ns"].as_f64().unwrap() >= 2.4e6, "{point}");
         let cpu: f64 = ["light", "heavy"].iter().map(|side| point[side]["cpu"].as_f64().unwrap()).sum();
         let asked = number("offered") * 0.005 / number("seconds");
-        assert!(cpu > 0.45 * asked && cpu < 2.2 * asked, "{cpu} cores, and {asked} were asked for");
+        assert!(cpu > 0.45 * asked && cpu < 3.0 * asked, "{cpu} cores, and {asked} were asked for");
         assert!(number("switches_per_second") > 0.0 && number("perceived_utilisation") > 0.0);
     }
 }
