@@ -1,9 +1,11 @@
 //! Sharing CPU time from the top of the tree down.
 
+use std::collections::{BTreeSet, VecDeque};
+
 use super::{Asking, Entitled, Entitlement};
 use crate::model::Group;
 
-/// CPU sets that are looked at together, the smallest first: hosts have a few.
+/// CPU sets that are looked at: hosts have a few.
 const MOST_SETS: usize = 64;
 /// What rounding may make of a CPU.
 const ROUNDING: f64 = 1e-9;
@@ -88,7 +90,7 @@ impl<'a> Tree<'a> {
         let mut filled = self.fill(&most, cpus);
         // Together those with a small set of CPUs may ask for more than it has: they share it among themselves. What they leave
         // to others may then be too much for another set.
-        let sets: Vec<(f64, Vec<bool>)> = self.sets().into_iter().map(|set| (size(set), self.inside(set))).collect();
+        let sets: Vec<(f64, Vec<bool>)> = self.sets().iter().map(|set| (size(set), self.inside(set))).collect();
         let overfull = |got: &[f64]| sets.iter().find(|(size, inside)| sum(got, inside) > size + ROUNDING);
         for _ in 0..sets.len() {
             let Some((size, inside)) = overfull(&filled.asking) else { break };
@@ -116,18 +118,20 @@ impl<'a> Tree<'a> {
         self.asking.iter().map(is_inside).collect()
     }
 
-    /// CPU sets that are not all CPUs, the smallest first.
-    fn sets(&self) -> Vec<&'a [bool]> {
-        let mut sets: Vec<(usize, &[bool])> = self
-            .asking
-            .iter()
-            .map(|one| self.set(one))
-            .filter(|set| !set.is_empty())
-            .map(|set| (set.iter().filter(|&&has| has).count(), set))
-            .collect();
-        sets.sort_unstable();
-        sets.dedup();
-        sets.into_iter().map(|(_, set)| set).take(MOST_SETS).collect()
+    /// CPU sets that are not all CPUs, and what those that overlap make together, the smallest first.
+    fn sets(&self) -> Vec<Vec<bool>> {
+        let mut sets: BTreeSet<(usize, Vec<bool>)> = BTreeSet::new();
+        let size = |set: &[bool]| set.iter().filter(|&&has| has).count();
+        let own = self.asking.iter().map(|one| self.set(one)).filter(|set| !set.is_empty());
+        let mut next: VecDeque<Vec<bool>> = own.map(<[bool]>::to_vec).collect();
+        while let Some(set) = next.pop_front() {
+            if sets.len() == MOST_SETS || !sets.insert((size(&set), set.clone())) {
+                continue;
+            }
+            let overlapping = sets.iter().filter(|(_, other)| set.iter().zip(other).any(|(&a, &b)| a && b));
+            next.extend(overlapping.map(|(_, other)| set.iter().zip(other).map(|(&a, &b)| a || b).collect()));
+        }
+        sets.into_iter().map(|(_, set)| set).collect()
     }
 
     /// Shares `cpus` where each that asks is to get no more than its part of `most`.

@@ -94,6 +94,17 @@ fn a_set_of_cpus_is_shared_by_those_in_it() {
 }
 
 #[test]
+fn sets_that_overlap_hold_no_more_together_than_their_cpus() {
+    // Each of three CPUs is in two of the sets.
+    let around = |groups: &mut [Group]| {
+        for (n, group) in groups.iter_mut().enumerate() {
+            group.cpus = (0..8).map(|cpu| cpu < 3 && cpu != n).collect();
+        }
+    };
+    assert_eq!(changed(8.0, &[(None, 1.0, 6.0); 3], around), [1.0, 1.0, 1.0]);
+}
+
+#[test]
 fn an_idle_cgroup_has_next_to_no_weight() {
     let idle = |groups: &mut [Group]| groups[0].is_idle = true;
     let all = [(None, 1.0, 1.0), (None, 1.0, 1.0)];
