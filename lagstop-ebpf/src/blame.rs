@@ -50,12 +50,10 @@ fn cgroup_of(of: Membership) -> u64 {
     if of.row == ROW_OTHER { RAN_OTHER } else { of.cgroup }
 }
 
-/// Who is known to have run, when `task` of `of` leaves the CPU.
+/// Who runs: `task` of `of`.
 #[inline(always)]
-pub(crate) fn who_ran(task: Task, of: Membership, is_resynced: bool) -> u64 {
-    if is_resynced {
-        RAN_UNKNOWN
-    } else if task.is_idle() {
+pub(crate) fn who_runs(task: Task, of: Membership) -> u64 {
+    if task.is_idle() {
         RAN_IDLE
     } else if task.is_kernel_thread() {
         RAN_KERNEL
@@ -74,8 +72,9 @@ pub(crate) fn clock(prev: Task, next: Task) -> u64 {
 #[inline(always)]
 pub(crate) fn log(cpu: Shared<CpuState>, ran: u64, clock: u64) {
     let since = field!(cpu.stint_end_ns).get();
-    // Who ran before the first switch that was seen is not known.
-    let ran = if since == 0 { RAN_UNKNOWN } else { ran };
+    // Nor is it known who ran before the first switch that was seen.
+    let ran = if since == 0 || field!(cpu.is_stint_mixed).get() != 0 { RAN_UNKNOWN } else { ran };
+    field!(cpu.is_stint_mixed).set(0);
     field!(cpu.stint_begin_ns).set(since);
     field!(cpu.stint_end_ns).set(clock);
     field!(cpu.stint_cgroup).set(ran);
@@ -204,23 +203,22 @@ pub(crate) fn charge(
         throttled_ns = ns;
     }
     // Of tasks that nothing can be kept of each CPU lays the waits end to end.
-    if let Some(state) = state {
-        let before = field!(state.sampled).get();
-        let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
-        if throttled_ns == 0 && wait.here_ns >= wait.ns && wait.ns >> step == 0 {
-            let after = advance(before, wait.ns, step);
-            // Most waits end here where there are many.
-            if after < STEP {
-                field!(state.sampled).set(after);
-                return;
-            }
+    let sampled = match state {
+        Some(state) => field!(state.sampled),
+        None => field!(cpu.stateless_sampled),
+    };
+    let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
+    if throttled_ns == 0 && wait.here_ns >= wait.ns && wait.ns >> step == 0 {
+        let after = advance(sampled.get(), wait.ns, step);
+        // Most waits end here where there are many.
+        if after < STEP {
+            sampled.set(after);
+            return;
         }
-        field!(cpu.sampled).set(before);
     }
+    field!(cpu.sampled).set(sampled.get());
     lagstop_charge_wait(u64::from(of.row), cgroup_of(of), wait.ns, wait.here_ns, throttled_ns);
-    if let Some(state) = state {
-        field!(state.sampled).set(field!(cpu.sampled).get());
-    }
+    sampled.set(field!(cpu.sampled).get());
 }
 
 /// Charges a wait of `ns`, of which `here_ns` were spent on this CPU, of `cgroup`, which has `row`. The run queue of `cgroup` was
@@ -280,14 +278,34 @@ fn throttled(cpu: Shared<CpuState>, cgroup: u64, throttled_ns: u64, from: u64, c
     };
     let seen_ns = field!(last.seen_ns).get();
     if throttled_ns > seen_ns {
-        // Mostly a task is throttled as it runs, and waits from then on; or it wakes up when its cgroup already is.
+        // A cgroup is throttled as it runs, or when it wakes up: not before the last of its tasks left this CPU.
         let length_ns = throttled_ns - seen_ns;
-        last.replace(Throttle { seen_ns: throttled_ns, end_ns: (from + length_ns).min(clock), length_ns });
+        let began = lagstop_left(cgroup, from);
+        last.replace(Throttle { seen_ns: throttled_ns, end_ns: (began + length_ns).min(clock), length_ns });
     }
     let end = field!(last.end_ns).get();
     let began = end.saturating_sub(field!(last.length_ns).get()).max(from);
     let ended = end.min(clock);
     if began < ended { Throttled::During(began, ended) } else { Throttled::No }
+}
+
+/// When the last task of `cgroup` left this CPU after `from`, as far as a look at the last stints tells; or else `from`.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub(crate) extern "C" fn lagstop_left(cgroup: u64, from: u64) -> u64 {
+    let Some(log) = STINT_LOGS.shared(RECENT) else { return from };
+    let newest = field!(log.logged).get().wrapping_sub(1);
+    for back in 0..SHORT {
+        let number = newest.wrapping_sub(back);
+        let end_ns = end_of(log, number).get();
+        if end_ns <= from {
+            break;
+        }
+        if cgroup_in(log, number).get() == cgroup {
+            return end_ns;
+        }
+    }
+    from
 }
 
 /// Charges a wait of `cgroup`, which has `row`, from one time to another, to those who ran on this CPU.
@@ -376,7 +394,7 @@ pub(crate) extern "C" fn lagstop_draw(row: u64, cgroup: u64, from: u64, length: 
 #[inline(always)]
 fn ran_at(cpu: Shared<CpuState>, instant: u64) -> u64 {
     let recent = lagstop_find(u64::from(RECENT), instant);
-    if recent != RAN_UNKNOWN {
+    if recent != NOT_LOGGED {
         return recent;
     }
     // Not long ago, but so much has run since: of the block that is not closed.
@@ -386,11 +404,14 @@ fn ran_at(cpu: Shared<CpuState>, instant: u64) -> u64 {
     lagstop_find(u64::from(BLOCKS), instant)
 }
 
-/// Whose stint or block in a log has `instant` in it. [`RAN_UNKNOWN`] when that is not in it any more.
+/// In place of who ran: the instant is not in the log any more.
+const NOT_LOGGED: u64 = RAN_UNKNOWN - 1;
+
+/// Whose stint or block in a log has `instant` in it. [`NOT_LOGGED`] when that is not in it any more.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_find(log: u64, instant: u64) -> u64 {
-    let Some(log) = STINT_LOGS.shared(log as u32) else { return RAN_UNKNOWN };
+    let Some(log) = STINT_LOGS.shared(log as u32) else { return NOT_LOGGED };
     let next = field!(log.logged).get();
     // Back from the newest: on a crowded host every look is at cold memory.
     let mut width = 2 * SHORT;
@@ -408,7 +429,7 @@ pub(crate) extern "C" fn lagstop_find(log: u64, instant: u64) -> u64 {
         step /= 2;
     }
     // When the oldest began is not known.
-    if first == oldest { RAN_UNKNOWN } else { cgroup_in(log, first).get() }
+    if first == oldest { NOT_LOGGED } else { cgroup_in(log, first).get() }
 }
 
 /// Charges `ns` of a wait of `victim`, which has `row`, to who `ran`.
@@ -427,10 +448,13 @@ fn charge_to(cpu: Shared<CpuState>, row: u32, victim: u64, ran: u64, ns: u64) {
     match ran {
         RAN_IDLE => count(cpu, row, Cause::Idle, ns),
         RAN_KERNEL => count(cpu, row, Cause::Kernel, ns),
-        RAN_UNKNOWN => count(cpu, row, Cause::Unknown, ns),
-        ran if ran == victim => count(cpu, row, Cause::Own, ns),
-        // No cause in the row: what is missing there is behind others.
-        ran => charge_pair(cpu, Pair { victim, culprit: ran }, ns),
+        RAN_UNKNOWN | NOT_LOGGED => count(cpu, row, Cause::Unknown, ns),
+        // Many cgroups are others.
+        ran if ran == victim && ran != RAN_OTHER => count(cpu, row, Cause::Own, ns),
+        ran => {
+            count(cpu, row, Cause::Behind, ns);
+            charge_pair(cpu, Pair { victim, culprit: ran }, ns);
+        }
     }
 }
 

@@ -274,6 +274,8 @@ pub struct CpuState {
     pub stint_end_ns: u64,
     /// Who ran in it.
     pub stint_cgroup: u64,
+    /// 1: the kernel did not show a switch in the stint that has begun since: who ran in it is not known.
+    pub is_stint_mixed: u64,
     /// Address of the `cfs_rq` of the task that gets the CPU.
     pub cfs_rq: u64,
     /// From when on something is to be done for the block that is not closed yet.
@@ -290,8 +292,10 @@ pub struct CpuState {
     pub block_charges: u64,
     /// Waits that are shorter than 2 to the power of this, in nanoseconds, are sampled.
     pub step_bits: u64,
-    /// [`TaskState::sampled`] of the task that gets the CPU.
+    /// [`TaskState::sampled`] of the task that gets the CPU,
     pub sampled: u64,
+    /// and of all those of which nothing can be kept.
+    pub stateless_sampled: u64,
     /// What the next random number is made of; never 0.
     pub random: u64,
     /// What happened on this CPU since the programs were attached.
@@ -377,14 +381,14 @@ pub struct Distributions {
     pub switch_cost: [u32; BUCKETS],
     /// Each wait on the run queue.
     pub runq_wait: [u32; BUCKETS],
-    /// Time of those waits by cause, in the order of [`Cause`]. What is missing was spent behind other cgroups.
+    /// Time of those waits by cause, in the order of [`Cause`].
     pub causes_ns: [u64; CAUSES],
 }
 
 /// Number of [`Cause`]s.
-pub const CAUSES: usize = 6;
+pub const CAUSES: usize = 7;
 
-/// What a wait is caused by, but for other cgroups.
+/// What a wait is caused by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Cause {
@@ -398,8 +402,10 @@ pub enum Cause {
     Throttled = 3,
     /// It waited on another CPU before it was moved to the one where it ran.
     Elsewhere = 4,
+    /// A task of another cgroup ran.
+    Behind = 5,
     /// Nobody knows.
-    Unknown = 5,
+    Unknown = 6,
 }
 
 /// A cgroup that waits, and one that runs meanwhile: their ids.

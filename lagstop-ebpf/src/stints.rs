@@ -132,6 +132,7 @@ pub(crate) fn resync_at_exit(cpu: Shared<CpuState>, current: Task, now: u64) {
     // Interrupts are on, and `settle` comes in one: it leaves a CPU alone that is in between. Nothing else that could come
     // writes to what is added to here, so that no addition needs to be atomic.
     field!(cpu.task).set(CpuState::IN_BETWEEN);
+    field!(cpu.is_stint_mixed).set(1);
     if before != 0 {
         field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
         let row = field!(cpu.row).get() as u32;
@@ -146,6 +147,7 @@ pub(crate) fn resync_at_exit(cpu: Shared<CpuState>, current: Task, now: u64) {
 /// between them nor its end was shown. Of the time since, only the CPU's own is known.
 #[inline(never)]
 pub(crate) fn resync_at_switch(cpu: Shared<CpuState>, prev: Task, now: u64) {
+    field!(cpu.is_stint_mixed).set(1);
     if field!(cpu.task).get() != 0 {
         field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
         let elapsed = now.wrapping_sub(field!(cpu.booked_ns).get());

@@ -27,8 +27,7 @@ fn switched(context: Context) {
     let prev = context.task(1);
     let next = context.task(2);
 
-    let is_resynced = field!(cpu.task).get() != prev.address();
-    if is_resynced {
+    if field!(cpu.task).get() != prev.address() {
         stints::resync_at_switch(cpu, prev, now);
     }
     let left = Membership::of_running(cpu, prev);
@@ -42,7 +41,7 @@ fn switched(context: Context) {
         waits::depart(cpu, prev, departure, now);
         field!(totals.pick_ns).add_nonatomic(field!(cpu.pick_ns).get());
         if constant!(SETTINGS.blame) != 0 {
-            blame::log(cpu, blame::who_ran(prev, left, is_resynced), blame::clock(prev, next));
+            blame::log(cpu, blame::who_runs(prev, left), blame::clock(prev, next));
         }
         let taken = stints::sched_in(cpu, next, Arrival::Coming, now, true);
         // A switch to or from idle is not cross-cgroup.

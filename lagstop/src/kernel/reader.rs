@@ -1,5 +1,6 @@
 //! Reads all totals at one moment.
 
+mod causes;
 mod cpus;
 mod measured;
 mod pairs;
@@ -56,8 +57,8 @@ pub struct KernelSnapshot {
     pub probe_ns: Option<Nanos>,
 }
 
-/// Behind whom each cgroup waited.
-type Behind = HashMap<CgroupId, Arc<[WaitBehind]>>;
+/// Behind whom each cgroup has waited since the last reading.
+type Behind = HashMap<CgroupId, Vec<WaitBehind>>;
 
 /// The attached programs and their maps. Dropping it detaches them.
 pub struct Reader {
@@ -282,7 +283,7 @@ impl Reader {
         }
         for ((number, row), details) in (run.start..).zip(&mut rows[run.start as usize..]).zip(details) {
             let owner = if number == ROW_OTHER { Some(CgroupId::OTHER) } else { owners.of(number) };
-            let behind = owner.and_then(|owner| behind.get(&owner)).cloned().unwrap_or_default();
+            let behind = owner.and_then(|owner| behind.get(&owner)).map_or(&[][..], Vec::as_slice);
             row.update_details(details, behind, *measured);
         }
         Ok(())

@@ -72,7 +72,7 @@ pub struct CgroupCounters {
     pub accept_wait: Option<Distribution>,
     /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
     pub by_cpu: ByCpu,
-    /// Behind whom it waited, by ascending id. Pairs that did not grow for long are left out.
+    /// Behind whom it waited, by ascending id. Those behind which it did not wait for long are left out.
     pub behind: Arc<[WaitBehind]>,
 }
 
@@ -104,11 +104,14 @@ impl CgroupCounters {
         })
     }
 
-    /// Adds `other`, of the same cgroup. Pairs are of the cgroup, and not of the row.
+    /// Adds `other`, of the same cgroup.
     pub fn add(&mut self, other: &Self) {
-        if self.behind.len() < other.behind.len() {
-            self.behind = Arc::clone(&other.behind);
+        let mut behind: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
+        for one in self.behind.iter().chain(other.behind.iter()) {
+            let sum = behind.entry(one.id).or_default();
+            *sum = sum.saturating_add(one.wait_ns);
         }
+        self.behind = behind.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect();
         self.totals.add(&other.totals);
         for (mine, theirs) in [
             (&mut self.switch_cost, &other.switch_cost),

@@ -116,6 +116,16 @@ impl Seen {
         for (victim, counters) in self.parties.iter().zip(&self.counters) {
             let wait = counters.totals.runq_wait_ns.unwrap();
             assert_eq!(sum(&counters.totals), wait, "{:?}", counters.totals);
+            // What was charged to nobody would be of an unknown cause, and behind others without a name.
+            let unknown = share(counters.totals.wait_unknown_ns, &counters.totals);
+            assert!(unknown < 0.01, "{:.2} % of the wait is of an unknown cause", 100.0 * unknown);
+            // Names are since the programs were attached, a moment before the rest.
+            let named: Nanos = counters.behind.iter().map(|one| one.wait_ns).sum();
+            let not_named = counters.totals.wait_behind_ns.unwrap().saturating_sub(named);
+            assert!(
+                not_named.0 as f64 <= 0.01 * wait.0 as f64,
+                "{not_named:?} of {wait:?} are behind others without a name"
+            );
             let of_trace = |culprit: &Party| -> f64 {
                 let pairs = self.traced.waits.iter();
                 pairs
@@ -289,6 +299,11 @@ fn whole() {
         assert_eq!(sum(&interval.host.totals), interval.host.totals.runq_wait_ns.unwrap());
     }
     assert!(named > if is_slow() { 0 } else { 20 }, "{named} were named");
+    // Some waits began before the programs were attached.
+    let mut later = intervals[5].host.totals;
+    intervals[6..].iter().for_each(|interval| later.add(&interval.host.totals));
+    let unknown = share(later.wait_unknown_ns, &later);
+    assert!(unknown < 0.02, "{:.2} % of all waits are of an unknown cause", 100.0 * unknown);
 }
 
 /// Cgroups come and go on the other CPU, in a table that has rows for few: each has a row that was another's.

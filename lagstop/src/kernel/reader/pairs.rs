@@ -30,22 +30,20 @@ struct Known {
 pub(super) struct Pairs(HashMap<Pair, Known>);
 
 impl Pairs {
-    /// Reads the table, and takes out what does not grow any more. Gives behind whom each cgroup has waited, by ascending ids.
+    /// Reads the table, and takes out what does not grow any more. Gives behind whom each cgroup has waited since the last reading.
     pub(super) fn read(&mut self, map: &Map) -> Result<Behind, KernelError> {
         let pairs = map.read_hash::<Pair, u64>(MAX_PAIRS)?;
-        for pair in self.update(&pairs) {
-            map.remove(&pair)?;
-        }
-        let mut behind: HashMap<CgroupId, Vec<WaitBehind>> = HashMap::new();
-        for (pair, wait_ns) in pairs {
-            let one = WaitBehind { id: CgroupId(pair.culprit), wait_ns: Nanos(wait_ns) };
+        let out = self.update(&pairs);
+        let mut behind = Behind::new();
+        for (pair, known) in self.0.iter().filter(|(_, known)| known.growth_ns > 0) {
+            let one = WaitBehind { id: CgroupId(pair.culprit), wait_ns: Nanos(known.growth_ns) };
             behind.entry(CgroupId(pair.victim)).or_default().push(one);
         }
-        let sorted = |(victim, mut all): (CgroupId, Vec<WaitBehind>)| {
-            all.sort_unstable_by_key(|one| one.id);
-            (victim, all.into())
-        };
-        Ok(behind.into_iter().map(sorted).collect())
+        for pair in out {
+            map.remove(&pair)?;
+            self.0.remove(&pair);
+        }
+        Ok(behind)
     }
 
     /// Takes in what was read, and gives what is to be taken out.

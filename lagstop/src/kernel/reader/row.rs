@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytemuck::Zeroable;
 use lagstop_ebpf::{AcceptTotals, BUCKETS, CAUSES, Cause, Distributions, RowTotals, TotalsPage};
 
-use super::measured::Measured;
+use super::{causes::Causes, measured::Measured};
 use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals, WaitBehind};
 
 /// What is counted in a row beside its totals; its copies added up.
@@ -40,31 +40,6 @@ impl Details {
     }
 }
 
-/// Waits that ended, by cause: no more than there were, though the causes are read after the waits.
-#[derive(Clone, Copy, Default)]
-struct Causes {
-    ns: [u64; CAUSES],
-    behind_ns: u64,
-}
-
-impl Causes {
-    /// `waits_ns` have ended by now; what their causes are counted as runs ahead of that. What is left are waits behind others.
-    fn update(&mut self, causes_ns: &[u64; CAUSES], waits_ns: u64) {
-        let known: u64 = self.ns.iter().sum::<u64>() + self.behind_ns;
-        let mut room = waits_ns.saturating_sub(known);
-        for (known, counted) in self.ns.iter_mut().zip(causes_ns) {
-            let growth = counted.saturating_sub(*known).min(room);
-            *known += growth;
-            room -= growth;
-        }
-        self.behind_ns += room;
-    }
-
-    fn of(&self, cause: Cause) -> Nanos {
-        Nanos(self.ns[cause as usize])
-    }
-}
-
 /// What is kept about a row from read to read.
 pub(super) struct Row {
     /// Its totals when they were last read, and what they were on each CPU.
@@ -90,7 +65,7 @@ impl Row {
         let totals = RowTotals::zeroed();
         let by_cpu = by_cpu(&[], 0, measured);
         let causes = Causes::default();
-        let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), causes, Arc::default(), measured));
+        let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), &causes, measured));
         let counters = Arc::clone(&all);
         Self { totals, by_cpu, is_behind: false, causes, lost: 0, counters, all, base: None, changed: false }
     }
@@ -109,10 +84,12 @@ impl Row {
         std::mem::replace(&mut self.is_behind, grows) || grows
     }
 
-    /// Takes in its details, read after its totals, and behind whom its owner waits, read before.
-    pub(super) fn update_details(&mut self, details: &Details, behind: Arc<[WaitBehind]>, measured: Measured) {
-        self.causes.update(&details.causes_ns, self.totals.runq_wait_ns);
-        let all = counters(&self.totals, self.by_cpu.clone(), details, self.causes, behind, measured);
+    /// Takes in its details, read after its totals, and behind whom its owner has waited since, read before.
+    pub(super) fn update_details(&mut self, details: &Details, behind: &[WaitBehind], measured: Measured) {
+        if measured.blame {
+            self.causes.update(&details.causes_ns, self.totals.runq_wait_ns, behind);
+        }
+        let all = counters(&self.totals, self.by_cpu.clone(), details, &self.causes, measured);
         match missing(&all) {
             missing if self.is_behind => self.is_behind = missing > self.lost,
             missing => self.lost = missing,
@@ -129,7 +106,8 @@ impl Row {
 
     /// Has a new owner from now on. It is quiet since the last one went: what it holds now is none of the new one's.
     pub(super) fn pass_on(&mut self) {
-        self.counters = Arc::new(self.all.since(&self.all));
+        self.causes.pass_on();
+        self.counters = Arc::new(CgroupCounters { behind: Arc::default(), ..self.all.since(&self.all) });
         self.base = Some(Arc::clone(&self.all));
     }
 }
@@ -162,8 +140,7 @@ fn counters(
     totals: &RowTotals,
     by_cpu: ByCpu,
     details: &Details,
-    causes: Causes,
-    behind: Arc<[WaitBehind]>,
+    causes: &Causes,
     measured: Measured,
 ) -> CgroupCounters {
     let Measured { pick, swap, kept, pick_function, waits, blame, migrations, accepts } = measured;
@@ -184,7 +161,7 @@ fn counters(
             pick_function_ns: pick_function.then_some(Nanos(totals.pick_function_ns)),
             runq_waits: waits.then_some(totals.runq_waits),
             runq_wait_ns: waits.then_some(Nanos(totals.runq_wait_ns)),
-            wait_behind_ns: blame.then_some(Nanos(causes.behind_ns)),
+            wait_behind_ns: cause(Cause::Behind),
             wait_self_ns: cause(Cause::Own),
             wait_kernel_ns: cause(Cause::Kernel),
             wait_idle_ns: cause(Cause::Idle),
@@ -201,7 +178,7 @@ fn counters(
         runq_wait: waits.then(|| Distribution::from_counts(&details.runq_wait)),
         accept_wait: accepts.then(|| Distribution::from_counts(&details.accepts.accept_wait)),
         by_cpu,
-        behind,
+        behind: causes.culprits(),
     }
 }
 
@@ -229,7 +206,7 @@ mod tests {
         details.runq_wait[7] = waits;
         let due = row.update_totals(&pages, SLOT, ALL);
         if due {
-            row.update_details(&details, Arc::default(), ALL);
+            row.update_details(&details, &[], ALL);
         }
         due
     }
