@@ -113,8 +113,7 @@ const OWN: &[(&str, &[f64])] = &[
     // What must be waiting, or running, for a ratio to mean anything: as in `lagstop top`.
     ("LagstopCgroupsWait", &[0.01]),
     ("LagstopMigrations", &[0.01]),
-    // And the part of a wait that makes a culprit of one.
-    ("LagstopNoisyNeighbour", &[0.01, 0.3]),
+    ("LagstopNoisyNeighbour", &[0.01]),
     // Periods that a share of them needs: as in `lagstop top`.
     ("LagstopThrottled", &[5.0]),
     // There is a backlog, there are drops.

@@ -10,11 +10,11 @@ use crate::{
 };
 
 const LONG_HELP: &str = "\
-Choose how something is measured, or switch it off: MEASURE=WAY, MEASURE=off, with commas between. \
-Without a value: list what there is, and what would be used here. What is not named is measured in the best way that this \
-kernel has.
+Choose how each measure is taken, or switch it off: MEASURE=WAY or MEASURE=off, with commas between. Without a value: list all \
+measures and ways, and what would be used here. A measure that is not named is taken in the best way that this kernel has.
 
   --hooks pick=off                     Leave out the extra hooks on the pick path
+  --hooks blame=off                    Do not measure what each wait was caused by
   --hooks accept=syscalls,migrations=off";
 
 /// What is measured, and how.
@@ -24,7 +24,7 @@ pub(super) struct HookArgs {
     #[arg(long, value_name = "MEASURE=WAY", num_args = 0..=1, default_missing_value = LIST, long_help = LONG_HELP, value_parser = choices)]
     hooks: Option<Choices>,
 
-    /// Attach to the switch alone: switches, waits and CPU time, without the cost of switches, migrations and accept waits
+    /// Measure switches, waits and CPU time only: no switch cost, no causes of waits, no migrations, no accept waits
     #[arg(long, conflicts_with = "hooks")]
     light: bool,
 

@@ -17,7 +17,11 @@ pub(crate) fn findings_of(rule: Rule, intervals: &[Interval]) -> Vec<Finding> {
 
 /// What `rule` finds worth acting on: whom it is about, and how bad it is.
 pub(crate) fn problems_of(rule: Rule, intervals: &[Interval]) -> Vec<(String, Severity)> {
-    let bad = findings_of(rule, intervals).into_iter().filter(|finding| finding.severity >= Severity::Warning);
+    problems(findings_of(rule, intervals))
+}
+
+fn problems(findings: Vec<Finding>) -> Vec<(String, Severity)> {
+    let bad = findings.into_iter().filter(|finding| finding.severity >= Severity::Warning);
     bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
 }
 
@@ -100,6 +104,14 @@ pub(in crate::diagnosis) fn judged_by_shares(
     judge(&observations, &Shares::of(&observations, &thresholds), &thresholds)
 }
 
+/// The same, as far as it is worth acting on: whom it is about, and how bad it is.
+pub(in crate::diagnosis) fn problems_by_shares(
+    judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
+    intervals: &[Interval],
+) -> Vec<(String, Severity)> {
+    problems(judged_by_shares(judge, intervals))
+}
+
 /// One that waits mostly behind another, which takes more than its share: four CPUs, two of the usual weight.
 pub(crate) fn bullied(intervals: u64) -> Vec<Interval> {
     let with = |of: &Of, threads, behind: &[(u64, f64)], itself| {
@@ -108,9 +120,11 @@ pub(crate) fn bullied(intervals: u64) -> Vec<Interval> {
         blame(&mut one, behind, itself, 0.0);
         one
     };
-    let victim = with(&Of(40, "checkout", 400, 3_000, 200, 400, 2_000, 1.0), 1, &[(41, 0.61)], 0.1);
+    let mut victim = with(&Of(40, "checkout", 400, 3_000, 200, 400, 2_000, 1.0), 1, &[(41, 0.61)], 0.1);
     let mut bully = with(&Of(41, "etl", 4_000, 3_000, 3_600, 1_000, 4_400, 8.0), 8, &[(40, 0.02)], 0.95);
     bully.name = "etl/batch".into();
+    // Always wants to run.
+    victim.totals.voluntary_switches = 0;
     // It waits long, too, but behind its own.
     (0..intervals).map(|seq| interval_of(seq, vec![victim.clone(), bully.clone()])).collect()
 }

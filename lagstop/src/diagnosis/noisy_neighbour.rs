@@ -2,7 +2,8 @@
 //!
 //! Whoever runs while others wait is not to blame for it: where all want more CPU than there is, somebody has to wait. So a
 //! neighbour is called noisy only for a victim whose waits matter, that does not wait for its own quota, where this one
-//! neighbour causes a large part of the wait, and takes more than weights, quotas and CPU sets grant it.
+//! neighbour causes a large part of the wait, and takes more than weights, quotas and CPU sets grant it, while the victim gets
+//! less. One that sleeps and waits for its turn whenever it wakes up is not short of CPU time: what it leaves is there for others.
 
 use super::{
     Advice, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
@@ -10,10 +11,11 @@ use super::{
     figure::{figures, sources::COUNTED},
     observations::{Culprit, Observed},
     rated::is_rated,
+    shares::Shares,
     shell, single,
 };
 use crate::{
-    model::{CgroupId, Level, Measure, Nanos},
+    model::{CgroupId, Measure, Nanos},
     units,
 };
 
@@ -21,10 +23,10 @@ figures! {
     waits: Share, "waiting, of the time in which it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 of its waits" = "99th percentile of its run-queue waits", COUNTED;
-    behind: Share, "of the wait: behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
-    behind_itself: Share, "of the wait: behind its own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
-    in_throttled: Share, "of the wait: for its quota" = "wait_throttled_ns / runq_wait_ns", COUNTED;
-    takes: Factor, "CPU time beside what it is entitled to" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
+    behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
+    behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
+    in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
+    takes: Factor, "CPU time / its share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
     waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
 }
@@ -36,9 +38,10 @@ const MOST: f64 = 0.5;
 /// Waits of a victim from which its shares are sure.
 const MANY_WAITS: u64 = 1_000;
 
-pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     let is_enough = observations.too_short(thresholds).is_none();
-    let victims: Vec<Victim<'_>> = if is_enough { Victim::all(observations, thresholds).collect() } else { Vec::new() };
+    let victims: Vec<Victim<'_>> =
+        if is_enough { Victim::all(observations, shares, thresholds).collect() } else { Vec::new() };
     let found = victims.iter().filter_map(|victim| {
         let Cause::Neighbour(neighbour) = &victim.cause else { return None };
         Some((victim.observed.totals.runq_wait_ns?.0 as f64, finding(observations, thresholds, victim, neighbour)))
@@ -53,6 +56,8 @@ struct Victim<'a> {
     /// In nanoseconds.
     wait: f64,
     p99: Option<Nanos>,
+    /// Does it get less CPU time than it is entitled to at least, however its tasks came and went?
+    is_short: bool,
     cause: Cause<'a>,
 }
 
@@ -72,12 +77,12 @@ struct Neighbour<'a> {
     /// Its part of the victim's wait.
     part: f64,
     worst_in: u64,
-    /// CPU time that it gets beside what it is entitled to. `None` where that is not known.
+    /// CPU time that it gets / what it is entitled to. `None` where that is not known.
     takes: Option<f64>,
 }
 
 impl<'a> Victim<'a> {
-    fn all(observations: &'a Observations, thresholds: &Thresholds) -> impl Iterator<Item = Self> {
+    fn all(observations: &'a Observations, shares: &Shares, thresholds: &Thresholds) -> impl Iterator<Item = Self> {
         let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
         rated.filter_map(|(&id, observed)| {
             let wait = observed.totals.runq_wait_ns?.0 as f64;
@@ -85,8 +90,10 @@ impl<'a> Victim<'a> {
             let is_long = wait >= thresholds.wait_per_cpu_warn * observed.totals.cpu_ns.0 as f64
                 || p99.is_some_and(|p99| p99 >= thresholds.light_wait_p99);
             let matters = wait > 0.0 && is_long && observed.totals.runq_waits? >= thresholds.min_waits;
-            let cause = matters.then(|| Cause::of(observations, observed, thresholds))??;
-            Some(Self { id, observed, wait, p99, cause })
+            let own = observations.asked.number(id).map(|number| &shares.own[number]);
+            let is_short = own.is_some_and(|own| own.got > 0.0 && own.slowdown() >= thresholds.neighbour_takes);
+            let cause = matters.then(|| Cause::of(observations, observed, is_short, thresholds))??;
+            Some(Self { id, observed, wait, p99, is_short, cause })
         })
     }
 
@@ -106,12 +113,12 @@ impl<'a> Victim<'a> {
 
 impl<'a> Cause<'a> {
     /// `None` where causes were not measured.
-    fn of(observations: &'a Observations, victim: &Observed, thresholds: &Thresholds) -> Option<Self> {
+    fn of(observations: &'a Observations, victim: &Observed, is_short: bool, thresholds: &Thresholds) -> Option<Self> {
         let quota = victim.part_of_wait(victim.totals.wait_throttled_ns)?;
         let itself = victim.self_inflicted()?;
         let mut neighbours = neighbours(observations, victim);
         neighbours.retain(|one| one.part >= thresholds.neighbour_wait && one.part >= quota);
-        let noisy = neighbours.iter().position(|one| one.is_noisy(thresholds)).unwrap_or(0);
+        let noisy = neighbours.iter().position(|one| is_short && one.takes_too_much(thresholds)).unwrap_or(0);
         Some(if noisy < neighbours.len() {
             Self::Neighbour(neighbours.swap_remove(noisy))
         } else if quota >= thresholds.neighbour_wait {
@@ -139,17 +146,12 @@ fn neighbours<'a>(observations: &'a Observations, victim: &Observed) -> Vec<Neig
 }
 
 impl Neighbour<'_> {
-    fn is_noisy(&self, thresholds: &Thresholds) -> bool {
+    fn takes_too_much(&self, thresholds: &Thresholds) -> bool {
         self.takes.is_some_and(|takes| takes >= thresholds.neighbour_takes)
     }
 
     fn subject(&self) -> Subject {
         self.observed.subject(self.id)
-    }
-
-    /// Its weight, where it has one of its own.
-    fn weight(&self) -> Option<f64> {
-        self.observed.levels.as_deref().and_then(<[Level]>::last).and_then(|level| level.weight)
     }
 }
 
@@ -184,26 +186,32 @@ fn finding(
 
 fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'_>) -> (Severity, String) {
     let (whom, who) = (victim.subject(), neighbour.subject());
-    let mostly = if neighbour.part >= MOST { "mostly" } else { "to a large part" };
+    let mostly = if neighbour.part >= MOST { "mostly" } else { "in large part" };
     let (waits, part) = (units::percent(victim.waits()), units::percent(neighbour.part));
-    let found = format!("{whom} waits {waits} of its time, {mostly} behind {who} ({part})");
+    let found = format!(
+        "{whom} waits for a CPU {waits} of the time that it wants to run, {mostly} behind {who} ({part} of the wait)"
+    );
     match neighbour.takes {
         None => (
             Severity::Info,
-            format!("{found}. Whether that takes more than its share is not known: its weights were not recorded."),
+            format!("{found}. Whether {who} takes more than its share is not known: weights were not recorded."),
         ),
-        Some(takes) if neighbour.is_noisy(thresholds) => {
+        Some(takes) if victim.is_short && neighbour.takes_too_much(thresholds) => {
             let is_critical = victim.wait_per_cpu() >= thresholds.wait_per_cpu_critical;
             let severity = if is_critical { Severity::Critical } else { Severity::Warning };
-            (severity, format!("{found}, which takes {} times its share.", units::number(takes)))
+            (severity, format!("{found}. {who} takes {} times its share.", units::number(takes)))
+        }
+        Some(_) if neighbour.takes_too_much(thresholds) => {
+            let verdict = format!(
+                "{found}. {whom} gets the CPU time that it is entitled to all the same: it waits for its turn. More weight for it \
+                 where the two compete may shorten that."
+            );
+            (Severity::Info, verdict)
         }
         Some(_) => {
-            let weight = neighbour.weight().map_or_else(String::new, |weight| {
-                format!(" by its weight ({}; {} is usual)", units::number(weight), units::number(Level::DEFAULT_WEIGHT))
-            });
             let verdict = format!(
-                "{found}, which is entitled to what it takes{weight}: more weight for {whom}, less for {who}, or more CPUs would \
-                 change that."
+                "{found}. {who} takes no more than its share. To shorten the wait, give {whom} more weight where the two compete, \
+                 or add CPUs."
             );
             (Severity::Info, verdict)
         }
@@ -248,8 +256,8 @@ fn confidence(observations: &Observations, victim: &Victim<'_>, neighbour: &Neig
 
 fn against(neighbour: &Neighbour<'_>) -> Vec<String> {
     let mut against = vec![
-        "What a hypervisor or an interrupt took while the neighbour ran counts as its time.".to_owned(),
-        "A wait is booked where it ends: of a task that still waits at the end nothing is known yet.".to_owned(),
+        "Steal and interrupts while the neighbour ran are charged to the neighbour.".to_owned(),
+        "A wait is counted when it ends: waits that still go on at the end are not in it.".to_owned(),
     ];
     if neighbour.takes.is_some() {
         against.push(
@@ -270,16 +278,18 @@ fn advice(
     let (whom, who) = (victim.subject(), neighbour.subject());
     let light: Vec<&str> = shell::glob(&victim.observed.path).into_iter().collect();
     let trial = Advice::new(format!(
-        "Try it first, with more weight for {whom} and less for those beside it that use most. The trial takes turns with and \
-         without the new weights, shows what changed, and undoes all of it."
+        "Try weights first. The trial gives {whom} more weight and its heaviest siblings less, takes turns with and without, shows \
+         what changed, and restores the old weights."
     ));
     let mut advice = vec![trial.command(shell::trial_of_weights(&light))];
-    if neighbour.is_noisy(thresholds) && is_rated(neighbour.id) {
-        let duration = observations.span.duration_ns.0 as f64;
-        let cores = neighbour.observed.entitled_ns / duration;
+    if let Some(cores) = neighbour.observed.entitled_cores()
+        && victim.is_short
+        && neighbour.takes_too_much(thresholds)
+        && is_rated(neighbour.id)
+    {
         advice.push(
             Advice::new(format!(
-                "Or limit {who} to its share, {} cores, by a quota: it then leaves CPUs idle that nobody else wants.",
+                "Or cap {who} at its share, {} cores, with a quota. The cap also holds while CPUs are idle.",
                 units::number(cores)
             ))
             .command(shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores)),
@@ -301,7 +311,7 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
         None
     };
     let verdict = match cannot_be_said {
-        Some(why) => (Severity::NotEnoughData, format!("Whether a neighbour makes others wait cannot be said: {why}.")),
+        Some(why) => (Severity::NotEnoughData, format!("Cannot tell whether a neighbour makes others wait: {why}.")),
         None if victims.is_empty() => (Severity::Ok, "No cgroup waits long for others.".to_owned()),
         None => (Severity::Info, shared(victims)),
     };
@@ -325,20 +335,16 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
 /// What those wait for of whom nobody waits for one neighbour.
 fn shared(victims: &[Victim<'_>]) -> String {
     let count = |is: fn(&Cause<'_>) -> bool| victims.iter().filter(|victim| is(&victim.cause)).count() as u64;
-    let behind_many = count(|cause| matches!(cause, Cause::Many));
+    let of_many_causes = count(|cause| matches!(cause, Cause::Many));
     let parts = [
-        (count(|cause| matches!(cause, Cause::Quota)), ["for its own quota", "for their own quotas"]),
+        (count(|cause| matches!(cause, Cause::Quota)), ["throttled by its own quota", "throttled by their own quotas"]),
         (count(|cause| matches!(cause, Cause::Itself)), ["behind its own threads", "behind their own threads"]),
-        (behind_many, ["behind many others"; 2]),
+        (of_many_causes, ["without a single main cause"; 2]),
     ];
     let some = parts.iter().filter(|(count, _)| *count > 0);
     let spoken: Vec<String> =
         some.map(|(count, [one, several])| format!("{count} {}", if *count == 1 { one } else { several })).collect();
-    let end = if behind_many > 0 {
-        ". Of these others nobody stands out: all share the host fairly, and there is too little CPU for them."
-    } else {
-        "."
-    };
+    let end = if of_many_causes > 0 { ". The finding wait_causes shows what all waits consist of." } else { "." };
     let (all, wait) = (victims.len() as u64, if victims.len() == 1 { "waits" } else { "wait" });
     format!("{} {wait} long: {}{end}", units::plural(all, "cgroup"), spoken.join(", "))
 }

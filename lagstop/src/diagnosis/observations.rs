@@ -145,6 +145,7 @@ impl Observations {
             if let Some((observed, entitled)) = self.cgroups.get_mut(&cgroup.id).zip(entitled) {
                 observed.entitled_ns += entitled.0 * interval.duration_ns.0 as f64;
                 observed.entitled_cpu_ns += cgroup.totals.cpu_ns.0 as f64;
+                observed.entitled_during_ns += interval.duration_ns.0 as f64;
             }
         }
     }

@@ -15,8 +15,8 @@ use crate::units::{self, Unit};
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu, starved::figures::wait_per_cpu]
     gain: Factor, "how many times as much CPU time with equal weights" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
-    equal_cpu: Cores, "CPU time that it would be entitled to" = "entitled_cpu, if all cgroups beside it had the usual weight", "docs/measures.md";
-    weight: Factor, "weight, beside the usual one" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+    equal_cpu: Cores, "CPU time that it would be entitled to" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
+    weight: Factor, "weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
     competitor_weight: Factor, "weight of one that it competes with" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
 }
 
@@ -25,7 +25,7 @@ const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Whether weights make a cgroup wait cannot be said: {why_not}.");
+        let verdict = format!("Cannot tell whether weights make a cgroup wait: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = shares.whole.iter().enumerate().filter_map(|(number, whole)| {
@@ -37,7 +37,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict = "No cgroup waits long because others weigh more.".to_owned();
+        let verdict = "Weights make no cgroup wait long.".to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })
 }
@@ -116,17 +116,17 @@ fn finding(
     }));
     let mut against = shares.doubts();
     if severity == Severity::Info {
-        against.insert(0, "Its weight is below the usual one: somebody may have wanted it to wait.".to_owned());
+        against.insert(0, "Its weight is below the default: somebody may have wanted it to wait.".to_owned());
     }
     Finding {
         rule: Rule::Outweighed,
         severity,
         verdict: format!(
-            "{subject} waits {} as long as it runs because its weight is small: {place} it has {file} {} beside {} with {}, which \
-             entitles it to {}; with equal weights it would be {}.",
+            "{subject} waits {} as long as it runs because {} outweighs it: {place}, {file} {} against {}. {subject} is entitled to \
+             {}; with equal weights to {}.",
             units::times(whole.wait_per_cpu()),
-            weight(number),
             observations.subject_of(rivals[0]),
+            weight(number),
             weight(rivals[0]),
             rate(whole.entitled),
             rate(whole.equal),

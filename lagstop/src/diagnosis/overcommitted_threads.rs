@@ -109,7 +109,7 @@ fn finding(
         rule: Rule::OvercommittedThreads,
         severity: Severity::Warning,
         verdict: format!(
-            "{subject} keeps {} threads runnable on the {} that it gets: they wait for each other.",
+            "{subject} keeps {} threads runnable on the {} that it gets: they queue behind one another.",
             units::number(pool.runnable),
             units::plural(pool.active, "CPU"),
         ),
@@ -135,15 +135,14 @@ fn finding(
         .confidence(),
         against: vec![
             "Threads that do different work are no pool: fewer of them may not be possible.".to_owned(),
-            "What it gets now is not what it would get with fewer threads where others compete: their number is no weight, \
-             though, where each cgroup has its own group."
+            "With fewer threads it may get another part of the CPU time where others compete. Where each cgroup has a group of its \
+             own, the number of threads adds no weight."
                 .to_owned(),
         ],
         advice: vec![Advice::new(format!(
-            "Let its pool have about {} threads: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, worker_processes or \
-             whatever its runtime has for it. Others do not gain by it unless they share its CPUs; it does, by every switch it \
-             spares.",
-            pool.active
+            "Size its thread pool to about {}: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, worker_processes, or the \
+             setting of its runtime. It saves context switches. Other cgroups gain only where they share its CPUs.",
+            units::plural(pool.active, "thread")
         ))],
         subject,
         cgroups: Vec::new(),
@@ -156,22 +155,25 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         || pools(observations).any(|(.., pool)| pool.self_inflicted.is_none() && pool.is_overcommitted(thresholds));
     let (severity, verdict) = match (observations.too_short(thresholds), waits) {
         (Some(too_short), _) => {
-            (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: {too_short}."))
+            (Severity::NotEnoughData, format!("Cannot tell whether a cgroup has too many threads: {too_short}."))
         }
         (None, None) => {
             let why = observations.session.why_not(Measure::RunqWait);
-            (Severity::NotEnoughData, format!("Whether threads are too many cannot be said: run-queue wait is {why}."))
+            (
+                Severity::NotEnoughData,
+                format!("Cannot tell whether a cgroup has too many threads: run-queue wait is {why}."),
+            )
         }
         (None, Some(_)) if is_unknown() => {
             let why = observations.session.why_not(Measure::Blame);
             let verdict = format!(
-                "Whether threads are too many cannot be said: some cgroups have many more runnable threads than CPUs that they \
-                 get, and whether they wait for each other is {why}."
+                "Cannot tell whether a cgroup has too many threads: some have many more runnable ones than CPUs that they get, and \
+                 whether these queue behind one another is {why}."
             );
             (Severity::NotEnoughData, verdict)
         }
         (None, Some(_)) => {
-            (Severity::Ok, "No cgroup has many more runnable threads than CPUs that it gets.".to_owned())
+            (Severity::Ok, "No cgroup with many more runnable threads than CPUs waits mostly for itself.".to_owned())
         }
     };
     let whole = observations.whole();

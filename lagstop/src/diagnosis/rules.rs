@@ -24,7 +24,8 @@ impl Observations {
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
         // The first of those that are as bad names who is to blame.
-        let mut findings = noisy_neighbour::judge(self, thresholds);
+        let shares = Shares::of(self, thresholds);
+        let mut findings = noisy_neighbour::judge(self, &shares, thresholds);
         findings.extend([
             scheduling_overhead::judge(self, thresholds),
             utilisation::judge(self, thresholds),
@@ -32,7 +33,7 @@ impl Observations {
             wait_causes::judge(self, thresholds),
             density::judge(self, thresholds),
         ]);
-        findings.extend(self.of_cgroups(thresholds));
+        findings.extend(self.of_cgroups(&shares, thresholds));
         findings.extend(backlog::judge(self, thresholds));
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         let host = self.host.clone().unwrap_or_default();
@@ -74,12 +75,11 @@ impl Observations {
     }
 
     /// Applies the rules that judge cgroups one by one.
-    fn of_cgroups(&self, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
+    fn of_cgroups(&self, shares: &Shares, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
         let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
         let of_shares = [starved::judge, outweighed::judge, weights_have_no_effect::judge];
-        let shares = Shares::of(self, thresholds);
         let by_itself = rules.into_iter().flat_map(|judge| judge(self, thresholds));
-        by_itself.chain(of_shares.into_iter().flat_map(move |judge| judge(self, &shares, thresholds)))
+        by_itself.chain(of_shares.into_iter().flat_map(|judge| judge(self, shares, thresholds)))
     }
 
     /// What the rules find about one cgroup.
@@ -88,8 +88,10 @@ impl Observations {
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let about =
             |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
+        let shares = Shares::of(self, &thresholds);
+        let of_neighbours = noisy_neighbour::judge(self, &shares, &thresholds);
         let mut findings: Vec<Finding> =
-            self.of_cgroups(&thresholds).chain(noisy_neighbour::judge(self, &thresholds)).filter(about).collect();
+            self.of_cgroups(&shares, &thresholds).chain(of_neighbours).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{Observations, Subject, Thresholds, observations::Observed, rated::is_rated, simulation::Demand};
 use crate::{
-    model::{Asking, Distribution, Entitled, Entitlement, Measure, Nanos},
+    model::{Asking, Distribution, Entitled, Entitlement, Measure, Nanos, Totals},
     units,
 };
 
@@ -183,7 +183,8 @@ impl Shares {
 pub(super) struct Waits {
     pub count: u64,
     pub p99: Option<Nanos>,
-    /// The largest share of its periods in which the quota of one of them was used up.
+    /// The largest share of its periods in which the quota of one of them, or of one above, was used up; or the part of the waits
+    /// for a quota, where that is more.
     throttled: f64,
 }
 
@@ -199,10 +200,14 @@ impl Waits {
             .collect();
         let tail = Distribution::sum(members.iter().filter_map(|it| it.runq_wait.as_ref())).quantile(0.99);
         let means = || members.iter().filter_map(|it| it.totals.mean_runq_wait()).max();
+        let sum = |of: fn(&Totals) -> Option<Nanos>| members.iter().filter_map(|it| of(&it.totals)).sum::<Nanos>();
+        let (wait, for_quotas) = (sum(|totals| totals.runq_wait_ns), sum(|totals| totals.wait_throttled_ns));
+        let above = asked.queues(number).filter_map(|above| observations.cgroups.get(&asked.id(above)?));
+        let periods = members.iter().copied().chain(above).filter_map(Observed::throttled_share);
         Self {
             count: members.iter().filter_map(|it| it.totals.runq_waits).fold(0, u64::saturating_add),
             p99: tail.or_else(means),
-            throttled: members.iter().filter_map(|it| it.throttled_share()).fold(0.0, f64::max),
+            throttled: periods.fold(for_quotas.0 as f64 / wait.0.max(1) as f64, f64::max),
         }
     }
 

@@ -14,10 +14,10 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    slowdown: Factor, "how many times as long its work takes" = "least_cpu / cpu", "docs/diagnose.md";
+    slowdown: Factor, "time that its work takes / should take" = "least_cpu / cpu", "docs/diagnose.md";
     cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
-    entitled_cpu: Cores, "CPU time that it is entitled to" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
-    least_cpu: Cores, "of that, however its tasks came and went" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
+    entitled_cpu: Cores, "CPU time it is entitled to, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
+    least_cpu: Cores, "CPU time it is entitled to, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
     wait_per_cpu: Factor, "run-queue wait per CPU time" = "run-queue wait / CPU time", COUNTED;
     above: Cores, "CPU time above what it is entitled to" = "cpu − entitled_cpu", "docs/measures.md";
     compared: Count, "cgroups that were compared" = "cgroups that ran and whose weights are known", COUNTED;
@@ -30,7 +30,7 @@ const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Whether a cgroup gets less CPU time than its share cannot be said: {why_not}.");
+        let verdict = format!("Cannot tell whether a cgroup gets less CPU time than its share: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = shares.own.iter().enumerate().filter(|(number, own)| is_short(observations, *number, own, thresholds));
@@ -41,7 +41,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict = "Every cgroup gets the CPU time that its weight, quota and CPUs entitle it to.".to_owned();
+        let verdict = "No cgroup gets clearly less CPU time than it is entitled to.".to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })
 }
@@ -108,8 +108,8 @@ fn finding(
         against,
         advice: vec![
             Advice::new(
-                "More weight does not help a cgroup that does not get the share it already has. Look for tasks that are pinned to \
-                 a crowded CPU first: compare the CPUs that its threads may use with those of the cgroup.",
+                "Look first for threads that are pinned to a crowded CPU: compare the CPUs that its threads may use with those of \
+                 the cgroup. More weight alone may not help: it does not get the share that its present weight grants.",
             ),
             scheduler(),
         ],
@@ -121,7 +121,7 @@ fn finding(
 /// How to see who decides what weights mean.
 pub(super) fn scheduler() -> Advice {
     Advice::new(
-        "See whether a sched_ext scheduler is loaded: it decides by itself what weights mean. This shows its name:",
+        "Check whether a sched_ext scheduler is loaded: it may ignore weights. This prints its name, or fails if there is none:",
     )
     .command("cat /sys/kernel/sched_ext/root/ops")
 }

@@ -136,7 +136,7 @@ thresholds! {
     /// Perceived utilisation from which a host looks full, so that the gap matters.
     full_utilisation: f64 = 0.45 => Share, Warning,
         "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %";
-    /// Tasks waiting per CPU, on average, below which nobody waits.
+    /// Tasks waiting per CPU, on average, from which a host counts as contended.
     contended_wait: f64 = 0.05 => Tasks, Info,
         "lagstop's own choice: one task in twenty CPUs";
     /// CPU time by weight of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
@@ -179,7 +179,7 @@ thresholds! {
     /// Part of a cgroup's wait from which one neighbour stands out that causes it.
     neighbour_wait: f64 = 0.3 => Share, Warning,
         "lagstop's own choice: without that neighbour a third less would be waited";
-    /// CPU time of a neighbour, beside what it is entitled to, from which it takes more than its share.
+    /// Ratio of a neighbour's CPU time to its share from which it counts as noisy.
     neighbour_takes: f64 = 1.1 => Factor, Warning,
         "lagstop's own choice: less is within what CPU time and demand are off in an interval";
     /// Runnable threads of a cgroup for each CPU that it gets that are too many.

@@ -17,14 +17,14 @@ use crate::{
 
 figures! {
     waiting: Tasks, "tasks waiting" = "runq_wait_ns / duration_ns", COUNTED;
-    behind_others: Share, "of the wait: behind other cgroups" = "wait_behind_ns / runq_wait_ns", COUNTED;
-    behind_worst: Share, "of the wait: behind" = "Σ waits_behind of the cgroup / runq_wait_ns", COUNTED;
-    behind_itself: Share, "of the wait: behind their own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
-    behind_kernel: Share, "of the wait: behind kernel threads" = "wait_kernel_ns / runq_wait_ns", COUNTED;
-    in_throttled: Share, "of the wait: for their quotas" = "wait_throttled_ns / runq_wait_ns", COUNTED;
-    elsewhere: Share, "of the wait: on another CPU before" = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
-    while_idle: Share, "of the wait: while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
-    of_unknown_cause: Share, "of the wait: cause not known" = "wait_unknown_ns / runq_wait_ns", COUNTED;
+    behind_others: Share, "wait behind other cgroups" = "wait_behind_ns / runq_wait_ns", COUNTED;
+    behind_worst: Share, "wait behind" = "Σ waits_behind of the cgroup / runq_wait_ns", COUNTED;
+    behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
+    behind_kernel: Share, "wait behind kernel threads" = "wait_kernel_ns / runq_wait_ns", COUNTED;
+    in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
+    elsewhere: Share, "wait before a migration" = "wait_elsewhere_ns / runq_wait_ns", COUNTED;
+    while_idle: Share, "wait while the CPU was idle" = "wait_idle_ns / runq_wait_ns", COUNTED;
+    of_unknown_cause: Share, "wait of unknown cause" = "wait_unknown_ns / runq_wait_ns", COUNTED;
     steal: Share, "taken by a hypervisor" = "steal_ns / (capacity_ns + steal_ns)", COUNTED;
     throttled: Share, "throttled" = "nr_throttled / nr_periods of the cgroup", COUNTED;
     pressure: Share, "some task waits (PSI some)" = "pressure_some_ns / the time of the intervals in which it was read", COUNTED;
@@ -35,12 +35,12 @@ type Cause = (&'static FigureDefinition, &'static str, fn(&Totals) -> Option<Nan
 
 const CAUSES: [Cause; 7] = [
     (&figures::behind_others, "behind other cgroups", |totals| totals.wait_behind_ns),
-    (&figures::behind_itself, "behind their own threads", |totals| totals.wait_self_ns),
+    (&figures::behind_itself, "behind threads of the same cgroup", |totals| totals.wait_self_ns),
     (&figures::behind_kernel, "behind kernel threads", |totals| totals.wait_kernel_ns),
-    (&figures::in_throttled, "for their quotas", |totals| totals.wait_throttled_ns),
-    (&figures::elsewhere, "on another CPU before they were moved", |totals| totals.wait_elsewhere_ns),
+    (&figures::in_throttled, "throttled by a quota", |totals| totals.wait_throttled_ns),
+    (&figures::elsewhere, "on another CPU before a migration", |totals| totals.wait_elsewhere_ns),
     (&figures::while_idle, "while the CPU was idle", |totals| totals.wait_idle_ns),
-    (&figures::of_unknown_cause, "for a cause that is not known", |totals| totals.wait_unknown_ns),
+    (&figures::of_unknown_cause, "of unknown cause", |totals| totals.wait_unknown_ns),
 ];
 
 /// Cgroups that are named, of those that others wait behind, that were throttled, and that are under pressure.
@@ -144,18 +144,30 @@ impl<'a> Causes<'a> {
             severity = severity.max(step);
             let count = self.throttled.len() as u64;
             parts.push(format!(
-                "{} {} own quota in up to {} of the periods",
+                "{} {} {} of its periods",
                 units::plural(count, "cgroup"),
-                if count == 1 { "was stopped by its" } else { "were stopped by their" },
+                if count == 1 {
+                    "was throttled by its own quota in"
+                } else {
+                    "were throttled by their own quotas, the worst in"
+                },
                 units::percent(worst),
             ));
         }
         if waiting / (observations.cpus() as f64).max(1.0) >= thresholds.contended_wait {
             severity = severity.max(Severity::Info);
-            parts.push(format!("{} tasks wait on average{}", units::number(waiting), self.by_cause(observations)));
+            parts.push(format!(
+                "{} tasks wait for a CPU on average{}",
+                units::number(waiting),
+                self.by_cause(observations)
+            ));
         }
         match parts.split_first() {
-            None => (Severity::Ok, "Nobody waits for a CPU, is stopped by a quota, or is stolen from.".to_owned()),
+            None if self.steal.is_none() => {
+                let verdict = "Waiting and throttling are below their thresholds. The kernel does not tell how much a hypervisor took.";
+                (Severity::Ok, verdict.to_owned())
+            }
+            None => (Severity::Ok, "Waiting, throttling and steal are below their thresholds.".to_owned()),
             Some(_) => (severity, units::sentence(&parts.join("; "))),
         }
     }
@@ -172,7 +184,7 @@ impl<'a> Causes<'a> {
             .filter(|(_, share)| *share >= SPOKEN_OF)
             .map(|(name, share)| format!("{} {name}", units::percent(share)))
             .collect();
-        if spoken.is_empty() { String::new() } else { format!(": {}", spoken.join(", ")) }
+        if spoken.is_empty() { String::new() } else { format!(". Of their waiting time: {}", spoken.join(", ")) }
     }
 
     fn measured(&self, observations: &Observations) -> Vec<Figure> {
@@ -200,13 +212,16 @@ impl<'a> Causes<'a> {
     }
 
     fn against(&self, observations: &Observations) -> Vec<String> {
-        let stolen = self.steal.filter(|&steal| steal > 0.0 && self.shares.is_some()).map(|_| {
-            "What a hypervisor or an interrupt took while a task ran counts as time in which that task ran.".to_owned()
-        });
+        let stolen = self
+            .steal
+            .filter(|&steal| steal > 0.0 && self.shares.is_some())
+            .map(|_| "Steal and interrupts while a task ran are charged to that task.".to_owned());
         let mut against: Vec<String> = stolen.into_iter().collect();
         if self.waiting.is_some() && self.shares.is_none() {
             let why = observations.session.why_not(Measure::Blame);
-            against.push(format!("What each wait was caused by is {why}: a neighbour, its own threads or its quota."));
+            against.push(format!(
+                "What caused each wait is {why}. It may be a neighbour, the cgroup's own threads or its quota."
+            ));
         }
         against
     }

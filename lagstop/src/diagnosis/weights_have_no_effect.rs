@@ -12,10 +12,10 @@ use crate::units::{self, Unit};
 
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
-    weight_ratio: Factor, "how many times as much it weighs" = "its weight / the weight of the lighter one", COUNTED;
-    cpu_ratio: Factor, "how many times as much CPU time it gets" = "cpu / lighter_cpu", COUNTED;
-    lighter_cpu: Cores, "CPU time of the lighter one" = "its CPU time / the time of the intervals in which it ran", COUNTED;
-    lighter_entitled: Cores, "CPU time that the lighter one is entitled to" = "as entitled_cpu", "docs/measures.md";
+    weight_ratio: Factor, "weight / the other's weight" = "its weight / the weight of the one with less", COUNTED;
+    cpu_ratio: Factor, "CPU time / the other's CPU time" = "cpu / lighter_cpu", COUNTED;
+    lighter_cpu: Cores, "CPU time of the one with less weight" = "its CPU time / the time of the intervals in which it ran", COUNTED;
+    lighter_entitled: Cores, "share of the one with less weight" = "as entitled_cpu", "docs/measures.md";
 }
 
 /// Up to this many times as much CPU time the heavier one gets the same.
@@ -27,7 +27,7 @@ const MOST_SIBLINGS: usize = 100;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Whether weights have an effect cannot be said: {why_not}.");
+        let verdict = format!("Cannot tell whether weights have an effect: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = families(observations, shares, thresholds).into_iter().filter_map(|family| {
@@ -36,8 +36,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict =
-            "Cgroups that weigh more than those beside them get more CPU time, as far as any compete.".to_owned();
+        let verdict = "No two competing siblings with clearly different weights get the same CPU time.".to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })
 }

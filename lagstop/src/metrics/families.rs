@@ -335,8 +335,8 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_wait_caused_seconds_total",
         kind: Kind::Counter,
         labels: PAIR,
-        help: "Its run-queue wait while tasks of the cgroup in label by ran. All of them together are cause behind",
-        source: "the 500 pairs with the longest waits, a moving average over five minutes; the rest of each victim is `by=\"(other)\"`. Steal and interrupts meanwhile are in it",
+        help: "Run-queue wait that this cgroup suffered while tasks of the cgroup in label by ran. Summed over by: cause behind of lagstop_cgroup_wait_seconds_total",
+        source: "the 500 pairs with the longest waits, a moving average over five minutes; the rest of each victim is `by=\"(other)\"`. Steal and interrupts while the culprit ran are in it",
         of: Of::MetricsSnapshot(|snapshot| counted(&snapshot.caused, |it| &it.labels, |it| seconds(it.wait))),
     },
     Family {

@@ -213,7 +213,7 @@ pub(super) const KEYS: &[Binding] = &[
     binding(&[Key::Char('2')], Command::View(View::Cpus), None, "CPUs, and which cgroups crowd them"),
     binding(&[Key::Char('3')], Command::View(View::Listeners), None, "listeners and their backlogs"),
     binding(&[Key::Char('4')], Command::View(View::Alerts), None, "all alerts, and whose they are"),
-    binding(&[Key::Char('5')], Command::View(View::Waits), None, "waits: which cgroup makes which other one wait"),
+    binding(&[Key::Char('5')], Command::View(View::Waits), None, "waits: who waits for a CPU, and for whom or what"),
     binding(&[Key::Char('m')], Command::Hooks, Some("measures"), "how everything is measured, what is not, and why"),
     binding(&[Key::PageUp], Command::Move(Move::PageUp), None, "one page up"),
     binding(&[Key::PageDown], Command::Move(Move::PageDown), None, "one page down"),

@@ -31,7 +31,7 @@ impl Cause {
     pub(super) const fn label(self) -> Option<&'static str> {
         match self {
             Self::Behind(_) => None,
-            Self::BehindOthers => Some("(other cgroups)"),
+            Self::BehindOthers => Some("(lesser culprits)"),
             Self::OwnThreads => Some("(its own threads)"),
             Self::KernelThreads => Some("(kernel threads)"),
             Self::IdleCpu => Some("(CPU idle or waking)"),
@@ -157,11 +157,11 @@ pub(super) fn are_measured(session: &Session) -> bool {
 /// Why the causes of waits are not known.
 pub(super) fn why_not(session: &Session) -> String {
     if session.restricted.is_some() {
-        return "only /proc and cgroup files are read".to_owned();
+        return "causes of waits take eBPF, and only /proc and cgroup files are read".to_owned();
     }
     match session.hooks.iter().any(|hook| hook.measure() == Some(Measure::Blame)) {
         true => session.why_not(Measure::Blame),
-        false => "recorded by a version of lagstop that did not measure it".to_owned(),
+        false => "the version of lagstop that made this recording did not measure causes of waits".to_owned(),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
         fixture::{bullied, findings_of, problems_of},
     },
     model::{
-        Interval,
+        Interval, Level,
         fixture::{blame, minute_of},
     },
 };
@@ -31,7 +31,8 @@ fn who_takes_more_than_its_share_is_named_first() {
     let finding = found(&all);
     assert_eq!(
         finding.verdict,
-        "checkout waits 80.0 % of its time, mostly behind etl/batch (61.0 %), which takes 1.20 times its share."
+        "checkout waits for a CPU 80.0 % of the time that it wants to run, mostly behind etl/batch (61.0 % of the wait). etl/batch \
+         takes 1.20 times its share."
     );
     assert_eq!((finding.severity, finding.confidence.level), (Severity::Critical, Sure::High));
     assert!(finding.confidence.why.contains("60 of 60 intervals"), "{}", finding.confidence.why);
@@ -61,7 +62,7 @@ fn of_two_that_cause_as_much_the_one_that_takes_too_much_is_named() {
     };
     for other in [39, 43] {
         let finding = found(&equal(other));
-        assert!(finding.verdict.contains("to a large part behind etl/batch (40.0 %)"), "{}", finding.verdict);
+        assert!(finding.verdict.contains("in large part behind etl/batch (40.0 % of the wait)"), "{}", finding.verdict);
         assert_eq!(finding.confidence.level, Sure::Medium, "it is the worst in half of the intervals");
         assert!(finding.confidence.why.contains("30 of 60 intervals"), "{}", finding.confidence.why);
     }
@@ -72,7 +73,7 @@ fn who_waits_for_its_quota_has_no_noisy_neighbour() {
     let all = change(bullied(60), |interval| blame(&mut interval.cgroups[0], &[(41, 0.31)], 0.0, 0.6));
     let finding = found(&all);
     assert_eq!((finding.severity, &finding.subject), (Severity::Info, &Subject::Host));
-    assert!(finding.verdict.contains("1 for its own quota"), "{}", finding.verdict);
+    assert!(finding.verdict.contains("1 throttled by its own quota"), "{}", finding.verdict);
     assert_eq!(problems_of(Rule::NoisyNeighbour, &all), []);
 }
 
@@ -86,7 +87,7 @@ fn who_is_entitled_to_what_it_takes_is_not_to_blame() {
     assert_eq!((finding.severity, finding.subject.to_string()), (Severity::Info, "checkout".to_owned()));
     assert!(
         finding.verdict.contains(
-            "which is entitled to what it takes by its weight (2000; 100 is usual): more weight for checkout"
+            "etl/batch takes no more than its share. To shorten the wait, give checkout more weight where the two compete"
         ),
         "{}",
         finding.verdict
@@ -95,7 +96,7 @@ fn who_is_entitled_to_what_it_takes_is_not_to_blame() {
     let unknown = change(bullied(60), |interval| interval.cgroups.iter_mut().for_each(|one| one.levels = None));
     let finding = found(&unknown);
     assert_eq!(finding.severity, Severity::Info);
-    assert!(finding.verdict.ends_with("its weights were not recorded."), "{}", finding.verdict);
+    assert!(finding.verdict.ends_with("weights were not recorded."), "{}", finding.verdict);
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn where_nobody_stands_out_there_is_too_little_cpu() {
     });
     let finding = found(&all);
     assert_eq!((finding.severity, &finding.subject), (Severity::Info, &Subject::Host));
-    assert!(finding.verdict.ends_with("all share the host fairly, and there is too little CPU for them."));
+    assert!(finding.verdict.ends_with("The finding wait_causes shows what all waits consist of."));
 }
 
 #[test]
@@ -130,4 +131,32 @@ fn an_old_recording_does_not_say_who_it_was() {
         finding.verdict
     );
     assert_eq!(finding.measured[0].value, None);
+}
+
+#[test]
+fn who_waits_for_its_turn_is_not_short_of_cpu_time() {
+    // 160 bursts a second of 0.1 ms, each of which waits for a slice of one that never sleeps.
+    let sleeper = |wait_ms: u64| {
+        change(bullied(60), move |interval| {
+            let totals = &mut interval.cgroups[0].totals;
+            (totals.cpu_ns, totals.voluntary_switches) = (Nanos(16_000_000), 160);
+            (totals.runq_waits, totals.runq_wait_ns) = (Some(160), Some(Nanos(wait_ms * 1_000_000)));
+            interval.cgroups[1].totals.cpu_ns = Nanos(3_980_000_000);
+            blame(&mut interval.cgroups[0], &[(41, 0.9)], 0.0, 0.0);
+        })
+    };
+    let finding = found(&sleeper(480));
+    assert_eq!((finding.severity, finding.subject.to_string()), (Severity::Info, "checkout".to_owned()));
+    assert!(finding.verdict.contains("mostly behind etl/batch (90.0 % of the wait)"), "{}", finding.verdict);
+    assert!(finding.verdict.contains("it waits for its turn"), "{}", finding.verdict);
+    assert!(finding.advice.iter().all(|advice| !advice.text.contains("quota")), "{:?}", finding.advice);
+}
+
+#[test]
+fn a_neighbour_that_runs_seldom_is_capped_at_what_it_is_entitled_to_while_it_runs() {
+    let mut all = bullied(60);
+    all.iter_mut().filter(|interval| interval.seq >= 20).for_each(|interval| interval.cgroups.truncate(1));
+    let finding = found(&all);
+    let cap = finding.advice.iter().find(|advice| advice.text.contains("quota")).map(|advice| &advice.text);
+    assert!(cap.is_some_and(|text| text.contains("its share, 3.00 cores")), "{:?}", finding.advice);
 }

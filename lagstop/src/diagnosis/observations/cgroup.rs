@@ -38,6 +38,8 @@ pub(in crate::diagnosis) struct Observed {
     /// that is known.
     pub entitled_ns: f64,
     pub entitled_cpu_ns: f64,
+    /// The time of these intervals.
+    pub entitled_during_ns: f64,
 }
 
 impl Observed {
@@ -59,6 +61,7 @@ impl Observed {
             behind: Behind::default(),
             entitled_ns: 0.0,
             entitled_cpu_ns: 0.0,
+            entitled_during_ns: 0.0,
         }
     }
 
@@ -91,7 +94,12 @@ impl Observed {
         Some(if wait > 0.0 { (cause / wait).min(1.0) } else { 0.0 })
     }
 
-    /// CPU time that it got, beside what it was entitled to: 1 is as much. `None` where weights were not recorded.
+    /// What it was entitled to while it ran, in cores. `None` where weights were not recorded.
+    pub(in crate::diagnosis) fn entitled_cores(&self) -> Option<f64> {
+        Some(self.entitled_ns / self.entitled_during_ns).filter(|cores| cores.is_finite())
+    }
+
+    /// CPU time that it got / what it was entitled to. `None` where weights were not recorded.
     pub(in crate::diagnosis) fn got_of_entitled(&self) -> Option<f64> {
         Some(self.entitled_cpu_ns / self.entitled_ns).filter(|factor| factor.is_finite())
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{judged_by_shares, minute_of_tree},
+    diagnosis::fixture::{judged_by_shares, minute_of_tree, problems_by_shares},
     model::Interval,
 };
 
@@ -17,8 +17,7 @@ fn findings(intervals: &[Interval]) -> Vec<Finding> {
 }
 
 fn found(intervals: &[Interval]) -> Vec<(String, Severity)> {
-    let bad = findings(intervals).into_iter().filter(|finding| finding.severity >= Severity::Warning);
-    bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
+    problems_by_shares(judge, intervals)
 }
 
 #[test]
@@ -28,8 +27,8 @@ fn the_slice_of_the_system_is_outweighed_by_that_of_the_pods() {
     let finding = &findings(&all)[0];
     assert_eq!(
         finding.verdict,
-        "/system.slice waits 9.00 times as long as it runs because its weight is small: at the top of the tree it has cpu.weight \
-         100 beside /kubepods.slice with 3900, which entitles it to 0.10 cores; with equal weights it would be 1.00 cores."
+        "/system.slice waits 9.00 times as long as it runs because /kubepods.slice outweighs it: at the top of the tree, cpu.weight \
+         100 against 3900. /system.slice is entitled to 0.10 cores; with equal weights to 1.00 cores."
     );
     let command = finding.advice[0].command.as_deref();
     assert_eq!(command, Some("sudo systemctl set-property system.slice CPUWeight=1000"));

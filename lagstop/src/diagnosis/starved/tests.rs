@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{InTree, judged_by_shares, minute_of_tree},
+    diagnosis::fixture::{InTree, judged_by_shares, minute_of_tree, problems_by_shares},
     model::{Cgroup, Cpu, Interval, Level, Nanos},
 };
 
@@ -17,8 +17,7 @@ fn findings(intervals: &[Interval]) -> Vec<Finding> {
 }
 
 fn found(intervals: &[Interval]) -> Vec<(String, Severity)> {
-    let bad = findings(intervals).into_iter().filter(|finding| finding.severity >= Severity::Warning);
-    bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
+    problems_by_shares(judge, intervals)
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn a_quota_is_no_neighbour() {
     );
     let finding = &findings_of(Rule::WaitCauses, &throttled(50))[0];
     assert!(
-        finding.verdict.starts_with("1 cgroup was stopped by its own quota in up to 50.0 %"),
+        finding.verdict.starts_with("1 cgroup was throttled by its own quota in 50.0 % of its periods"),
         "{}",
         finding.verdict
     );
@@ -78,8 +78,8 @@ fn all_causes_are_told_and_the_worst_neighbours_by_name() {
     let finding = &findings_of(Rule::WaitCauses, &bullied(60))[0];
     assert_eq!(
         finding.verdict,
-        "5.20 tasks wait on average: 81.9 % behind their own threads, 11.1 % behind other cgroups, 7.0 % on another CPU before \
-         they were moved."
+        "5.20 tasks wait for a CPU on average. Of their waiting time: 81.9 % behind threads of the same cgroup, 11.1 % behind other \
+         cgroups, 7.0 % on another CPU before a migration."
     );
     let worst: Vec<String> = finding
         .measured
@@ -95,7 +95,7 @@ fn all_causes_are_told_and_the_worst_neighbours_by_name() {
 fn causes_that_were_not_measured_are_not_guessed() {
     let finding = &findings_of(Rule::WaitCauses, &minute_of(|_| ()))[0];
     let why = "not measured by the lagstop that made the recording";
-    assert_eq!(finding.verdict, format!("1.00 tasks wait on average; the cause of their waits is {why}."));
+    assert_eq!(finding.verdict, format!("1.00 tasks wait for a CPU on average; the cause of their waits is {why}."));
     assert_eq!((shown(finding, "waiting"), shown(finding, "behind_others")), ("1.00 tasks".into(), "n/a".into()));
     assert!(finding.against[0].contains(why), "{:?}", finding.against);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{judged_by_shares, minute_of_tree},
-    model::Interval,
+    diagnosis::fixture::{judged_by_shares, minute_of_tree, problems_by_shares},
+    model::{Interval, Level, Nanos, fixture::blame},
 };
 
 /// Four CPUs, and two that always want all of them: their weights, and the CPU time of the first in each second.
@@ -14,8 +14,7 @@ fn findings(intervals: &[Interval]) -> Vec<Finding> {
 }
 
 fn found(intervals: &[Interval]) -> Vec<(String, Severity)> {
-    let bad = findings(intervals).into_iter().filter(|finding| finding.severity >= Severity::Warning);
-    bad.map(|finding| (finding.subject.to_string(), finding.severity)).collect()
+    problems_by_shares(judge, intervals)
 }
 
 #[test]
@@ -45,4 +44,22 @@ fn who_wants_no_more_is_not_compared() {
     // Four threads that sleep half of the time.
     let all = minute_of_tree(&[("/a", &[400.0], 1_000, 1_000, 4), ("/b", &[100.0], 3_000, 5_000, 8)]);
     assert_eq!(found(&all), []);
+}
+
+#[test]
+fn a_quota_above_both_is_not_the_schedulers_doing() {
+    let below_quota = |known: bool| {
+        // One thread each; a quota of half a CPU for both, used up in every period.
+        let mut all = minute_of_tree(&[("/s/a", &[100.0, 400.0], 250, 750, 1), ("/s/b", &[100.0, 100.0], 250, 750, 1)]);
+        for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+            let above =
+                Level { quota_ns: Some(Nanos(50_000_000)), period_ns: Some(Nanos(100_000_000)), ..Level::DEFAULT };
+            let own = cgroup.levels.as_ref().unwrap()[1];
+            cgroup.levels = Some([above, own].into());
+            blame(cgroup, &[], 0.0, if known { 1.0 } else { 0.0 });
+        }
+        found(&all)
+    };
+    assert_eq!(below_quota(false).len(), 1, "as if they had waited for each other");
+    assert_eq!(below_quota(true), []);
 }

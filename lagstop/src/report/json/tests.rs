@@ -113,7 +113,7 @@ fn a_report_reads_like_this() {
           "subject": {
             "kind": "host"
           },
-          "verdict": "Whether a neighbour makes others wait cannot be said: what caused each wait is not measured by the lagstop that made the recording.",
+          "verdict": "Cannot tell whether a neighbour makes others wait: what caused each wait is not measured by the lagstop that made the recording.",
           "measured": [
             {
               "name": "waiting_long",

@@ -166,20 +166,20 @@ fn an_overloaded_host_is_a_ticket() {
       sudo lagstop trial --policy weight --from-diagnose --apply
       ```
 
-    ## INFO: 12.3 tasks wait on average; the cause of their waits is not measured by the lagstop that made the recording.
+    ## INFO: 12.3 tasks wait for a CPU on average; the cause of their waits is not measured by the lagstop that made the recording.
 
     `wait_causes`, host. Confidence high: 40 intervals, 422 k waits.
 
     | | | |
     | --- | ---: | --- |
     | tasks waiting | 12.3 tasks | on average |
-    | of the wait: behind other cgroups | n/a | not measured by the lagstop that made the recording |
-    | of the wait: behind their own threads | n/a | not measured by the lagstop that made the recording |
-    | of the wait: behind kernel threads | n/a | not measured by the lagstop that made the recording |
-    | of the wait: for their quotas | n/a | not measured by the lagstop that made the recording |
-    | of the wait: on another CPU before | n/a | not measured by the lagstop that made the recording |
-    | of the wait: while the CPU was idle | n/a | not measured by the lagstop that made the recording |
-    | of the wait: cause not known | n/a | not measured by the lagstop that made the recording |
+    | wait behind other cgroups | n/a | not measured by the lagstop that made the recording |
+    | wait behind own threads | n/a | not measured by the lagstop that made the recording |
+    | wait behind kernel threads | n/a | not measured by the lagstop that made the recording |
+    | wait while throttled | n/a | not measured by the lagstop that made the recording |
+    | wait before a migration | n/a | not measured by the lagstop that made the recording |
+    | wait while the CPU was idle | n/a | not measured by the lagstop that made the recording |
+    | wait of unknown cause | n/a | not measured by the lagstop that made the recording |
     | taken by a hypervisor | 0 % | of the time of all CPUs |
 
     <details><summary>Thresholds</summary>
@@ -194,17 +194,17 @@ fn an_overloaded_host_is_a_ticket() {
 
     <details><summary>What speaks against it</summary>
 
-    - What each wait was caused by is not measured by the lagstop that made the recording: a neighbour, its own threads or its quota.
+    - What caused each wait is not measured by the lagstop that made the recording. It may be a neighbour, the cgroup's own threads or its quota.
 
     </details>
 
     ## No problem, or not enough data
 
-    - **NOT ENOUGH DATA**, `noisy_neighbour`: Whether a neighbour makes others wait cannot be said: what caused each wait is not measured by the lagstop that made the recording.
-    - **NOT ENOUGH DATA**, `overcommitted_threads`: Whether threads are too many cannot be said: some cgroups have many more runnable threads than CPUs that they get, and whether they wait for each other is not measured by the lagstop that made the recording.
-    - **NOT ENOUGH DATA**, `starved`: Whether a cgroup gets less CPU time than its share cannot be said: the weights of cgroups that used 100 % of the CPU time were not recorded.
-    - **NOT ENOUGH DATA**, `outweighed`: Whether weights make a cgroup wait cannot be said: the weights of cgroups that used 100 % of the CPU time were not recorded.
-    - **NOT ENOUGH DATA**, `weights_have_no_effect`: Whether weights have an effect cannot be said: the weights of cgroups that used 100 % of the CPU time were not recorded.
+    - **NOT ENOUGH DATA**, `noisy_neighbour`: Cannot tell whether a neighbour makes others wait: what caused each wait is not measured by the lagstop that made the recording.
+    - **NOT ENOUGH DATA**, `overcommitted_threads`: Cannot tell whether a cgroup has too many threads: some have many more runnable ones than CPUs that they get, and whether these queue behind one another is not measured by the lagstop that made the recording.
+    - **NOT ENOUGH DATA**, `starved`: Cannot tell whether a cgroup gets less CPU time than its share: the weights of cgroups that used 100 % of the CPU time were not recorded.
+    - **NOT ENOUGH DATA**, `outweighed`: Cannot tell whether weights make a cgroup wait: the weights of cgroups that used 100 % of the CPU time were not recorded.
+    - **NOT ENOUGH DATA**, `weights_have_no_effect`: Cannot tell whether weights have an effect: the weights of cgroups that used 100 % of the CPU time were not recorded.
     - **OK**, `density`: No peak found: the tasks got most CPU time at or near the most active cgroups there were, 4.
     - **OK**, `migrations`: No cgroup's tasks are moved from CPU to CPU too often.
     - **OK**, `quota_without_cpuset`: No cgroup with a quota of its own ran.

@@ -162,47 +162,46 @@ fn an_overloaded_host_reads_like_this() {
                     undoes all of it.
                     $ sudo lagstop trial --policy weight --from-diagnose --apply
 
-    [INFO] 12.3 tasks wait on average; the cause of their waits is not measured by the lagstop that made
-    the recording.
+    [INFO] 12.3 tasks wait for a CPU on average; the cause of their waits is not measured by the lagstop
+    that made the recording.
       wait_causes, host
-        tasks waiting                       12.3 tasks  on average
-        of the wait: behind other cgroups          n/a  not measured by the lagstop that made the
-                                                        recording
-        of the wait: behi…heir own threads         n/a  for the same reason
-        of the wait: behind kernel threads         n/a  for the same reason
-        of the wait: for their quotas              n/a  for the same reason
-        of the wait: on another CPU before         n/a  for the same reason
-        of the wait: whil…the CPU was idle         n/a  for the same reason
-        of the wait: cause not known               n/a  for the same reason
-        taken by a hypervisor                      0 %  of the time of all CPUs
+        tasks waiting                12.3 tasks  on average
+        wait behind other cgroups           n/a  not measured by the lagstop that made the recording
+        wait behind own threads             n/a  for the same reason
+        wait behind kernel threads          n/a  for the same reason
+        wait while throttled                n/a  for the same reason
+        wait before a migration             n/a  for the same reason
+        wait while the CPU was idle         n/a  for the same reason
+        wait of unknown cause               n/a  for the same reason
+        taken by a hypervisor               0 %  of the time of all CPUs
         threshold   contended_wait 0.050 tasks: default; lagstop's own choice: one task in twenty CPUs
         threshold   throttled_warn 5.0 %: default; lagstop's own choice: one period in twenty
         threshold   throttled_critical 25.0 %: default; lagstop's own choice: one period in four
         threshold   steal_warn 5.0 %: default; lagstop's own choice: one CPU in twenty
         threshold   steal_critical 20.0 %: default; lagstop's own choice: one CPU in five
         confidence  high: 40 intervals, 422 k waits
-        against     What each wait was caused by is not measured by the lagstop that made the recording:
-                    a neighbour, its own threads or its quota.
+        against     What caused each wait is not measured by the lagstop that made the recording. It may
+                    be a neighbour, the cgroup's own threads or its quota.
 
-    [NOT ENOUGH DATA] Whether a neighbour makes others wait cannot be said: what caused each wait is not
+    [NOT ENOUGH DATA] Cannot tell whether a neighbour makes others wait: what caused each wait is not
     measured by the lagstop that made the recording.
       noisy_neighbour, host
 
-    [NOT ENOUGH DATA] Whether threads are too many cannot be said: some cgroups have many more runnable
-    threads than CPUs that they get, and whether they wait for each other is not measured by the lagstop
-    that made the recording.
+    [NOT ENOUGH DATA] Cannot tell whether a cgroup has too many threads: some have many more runnable
+    ones than CPUs that they get, and whether these queue behind one another is not measured by the
+    lagstop that made the recording.
       overcommitted_threads, host
 
-    [NOT ENOUGH DATA] Whether a cgroup gets less CPU time than its share cannot be said: the weights of
+    [NOT ENOUGH DATA] Cannot tell whether a cgroup gets less CPU time than its share: the weights of
     cgroups that used 100 % of the CPU time were not recorded.
       starved, host
 
-    [NOT ENOUGH DATA] Whether weights make a cgroup wait cannot be said: the weights of cgroups that
-    used 100 % of the CPU time were not recorded.
+    [NOT ENOUGH DATA] Cannot tell whether weights make a cgroup wait: the weights of cgroups that used
+    100 % of the CPU time were not recorded.
       outweighed, host
 
-    [NOT ENOUGH DATA] Whether weights have an effect cannot be said: the weights of cgroups that used
-    100 % of the CPU time were not recorded.
+    [NOT ENOUGH DATA] Cannot tell whether weights have an effect: the weights of cgroups that used 100 %
+    of the CPU time were not recorded.
       weights_have_no_effect, host
 
     [OK] No peak found: the tasks got most CPU time at or near the most active cgroups there were, 4.
@@ -241,8 +240,8 @@ fn a_kernel_without_the_hooks_reads_like_this() {
       cgroups that ran                 4
       taken by a hypervisor          0 %
 
-    [NOT ENOUGH DATA] Whether a neighbour makes others wait cannot be said: it takes
-    5 intervals at least, and there are 4.
+    [NOT ENOUGH DATA] Cannot tell whether a neighbour makes others wait: it takes 5
+    intervals at least, and there are 4.
       noisy_neighbour, host
 
     [NOT ENOUGH DATA] What scheduling costs cannot be said: switch cost is not
@@ -269,7 +268,7 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     intervals at least, and there are 4.
       migrations, host
 
-    [NOT ENOUGH DATA] Whether threads are too many cannot be said: it takes 5
+    [NOT ENOUGH DATA] Cannot tell whether a cgroup has too many threads: it takes 5
     intervals at least, and there are 4.
       overcommitted_threads, host
 
@@ -277,15 +276,15 @@ fn a_kernel_without_the_hooks_reads_like_this() {
     intervals at least, and there are 4.
       quota_without_cpuset, host
 
-    [NOT ENOUGH DATA] Whether a cgroup gets less CPU time than its share cannot be
-    said: it takes 5 intervals at least, and there are 4.
+    [NOT ENOUGH DATA] Cannot tell whether a cgroup gets less CPU time than its
+    share: it takes 5 intervals at least, and there are 4.
       starved, host
 
-    [NOT ENOUGH DATA] Whether weights make a cgroup wait cannot be said: it takes 5
+    [NOT ENOUGH DATA] Cannot tell whether weights make a cgroup wait: it takes 5
     intervals at least, and there are 4.
       outweighed, host
 
-    [NOT ENOUGH DATA] Whether weights have an effect cannot be said: it takes 5
+    [NOT ENOUGH DATA] Cannot tell whether weights have an effect: it takes 5
     intervals at least, and there are 4.
       weights_have_no_effect, host
 

@@ -26,7 +26,7 @@ use crate::{
 /// Cells of the mark, of milliseconds a second and of the share of the wait, each with its gap, and of the bar.
 const MARK: usize = 3;
 const TIME: usize = 9;
-const SHARE: usize = 9;
+const SHARE: usize = 11;
 const BAR: usize = 8;
 /// From this width on there is room for the bar.
 const WIDE: usize = 76;
@@ -36,12 +36,12 @@ pub(super) const fn rows(area: Rect) -> usize {
     area.height.saturating_sub(2) as usize
 }
 
-/// How many waits, and which part of them other cgroups caused.
+/// How many causes of waits there are, how many tasks wait, and which part of that other cgroups caused.
 pub(super) fn title(state: &State) -> String {
     let count = state.waits.rows().len();
     let mut title = match count {
-        0 => " waits".to_owned(),
-        _ => format!(" {count} wait{}, the longest first", ending(count)),
+        0 => " causes of waits".to_owned(),
+        _ => format!(" {count} cause{} of waits, the worst first", ending(count)),
     };
     if !state.table.filter_text().is_empty() {
         title.push_str(&format!(", filter {}", display_name(state.table.filter_text())));
@@ -81,8 +81,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame
     let names = width.saturating_sub(MARK + TIME + SHARE + bar);
     let names = (names - names / 2, names / 2);
     let line_at = |y: u16| Rect { y: area.y + y, height: 1, ..area };
-    let titles = fit("   waiting cgroup", MARK + names.0) + &fit("because of", names.1);
-    let titles = format!("{titles}{:>TIME$}{:>SHARE$}", "ms/s", "of wait%");
+    let titles = fit("   waiting cgroup", MARK + names.0) + &fit("cause", names.1);
+    let titles = format!("{titles}{:>TIME$}{:>SHARE$}", "ms/s", "its wait%");
     frame.render_widget(Line::styled(fit(&titles, width), theme.title()), line_at(0));
     let (rows_in_all, scroll) = (state.waits.rows(), state.waits.scroll());
     if rows_in_all.is_empty() {
