@@ -31,8 +31,8 @@ figures! {
     peak_per_cpu: Factor, "the same per CPU" = "peak / cpus_online", LAGS;
     now: Count, "active cgroups in the last quarter" = "mean of active cgroups in the last quarter of the intervals", COUNTED;
     headroom: Count, "more cgroups until the peak" = "peak − now; of peak_from and peak_to beside it", COUNTED;
-    lost: SharePoints, "CPU time left at the peak, and not now" = "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN;
-    independent: Count, "independent intervals that these are worth" = "intervals / their integrated autocorrelation time", DRAWN;
+    lost: SharePoints, "CPU time left at the peak, not now" = "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN;
+    independent: Count, "effective independent intervals" = "intervals / their integrated autocorrelation time", DRAWN;
     at_density: Count, "with so many active" = "mean of active cgroups in a sixth of the intervals", COUNTED;
 }
 

@@ -20,7 +20,7 @@ use crate::{
 };
 
 figures! {
-    waits: Share, "waiting, of the time in which it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    waits: Share, "waiting, while it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 of its waits" = "99th percentile of its run-queue waits", COUNTED;
     behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
@@ -321,14 +321,7 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
         verdict,
         vec![figures::waiting_long.measured(is_known.then_some(victims.len() as u64), "it cannot be said")],
         thresholds.state(Limit::neighbour_wait),
-        Basis {
-            intervals: observations.span.intervals,
-            samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
-            samples_are: "waits",
-            agreeing: None,
-            lost: 0,
-        }
-        .confidence(),
+        observations.basis_of_waits().confidence(),
     )
 }
 

@@ -13,6 +13,7 @@ pub(super) use listener::ObservedListener;
 use super::{
     Density, Sample, Span, Subject, Thresholds,
     asked::Asked,
+    confidence::Basis,
     history::{Address, History},
     rated::{credits, is_rated},
 };
@@ -157,6 +158,17 @@ impl Observations {
             Subject::Host | Subject::Listener { .. } => false,
         };
         self.cgroups.iter().filter(move |(id, observed)| is_one(**id, observed)).map(|(_, observed)| observed)
+    }
+
+    /// What a finding on all waits rests on.
+    pub(super) fn basis_of_waits(&self) -> Basis {
+        Basis {
+            intervals: self.span.intervals,
+            samples: self.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
+            samples_are: "waits",
+            agreeing: None,
+            lost: 0,
+        }
     }
 
     /// CPU time of a cgroup and all inside of it, in cores.

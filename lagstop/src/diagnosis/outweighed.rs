@@ -14,10 +14,10 @@ use crate::units::{self, Unit};
 
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu, starved::figures::wait_per_cpu]
-    gain: Factor, "how many times as much CPU time with equal weights" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
-    equal_cpu: Cores, "CPU time that it would be entitled to" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
+    gain: Factor, "CPU time with equal weights / now" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
+    equal_cpu: Cores, "entitled to, with equal weights" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
     weight: Factor, "weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
-    competitor_weight: Factor, "weight of one that it competes with" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+    competitor_weight: Factor, "weight of a sibling / default" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
 }
 
 /// Those that it competes with, as far as they are named.
@@ -171,7 +171,7 @@ fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds
         said,
         vec![starved::figures::compared.is(shares.compared())],
         thresholds.state(Limit::outweighed_warn),
-        starved::basis(observations).confidence(),
+        observations.basis_of_waits().confidence(),
     )
 }
 

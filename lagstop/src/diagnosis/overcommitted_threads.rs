@@ -21,10 +21,10 @@ figures! {
     runnable: Tasks, "runnable on average" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
     throttled: Share, "periods with the quota used up" = "nr_throttled / nr_periods", COUNTED;
     quota: Cores, "quota" = "quota_ns per second", COUNTED;
-    overcommit: Factor, "runnable threads per CPU that it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
+    overcommit: Factor, "runnable threads / CPUs it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
     active: Count, "threads that can be active" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
     waiting: Tasks, "waiting on average" = "runq_wait_ns / duration_ns", COUNTED;
-    self_inflicted: Share, "wait behind its own threads, or for its own quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
+    self_inflicted: Share, "wait behind own threads or quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
     runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
 }
 
@@ -182,14 +182,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         (severity, verdict),
         vec![figures::runnable_per_cpu.is(whole.load_per_cpu())],
         thresholds.state(Limit::threads_overcommit_warn),
-        Basis {
-            intervals: observations.span.intervals,
-            samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
-            samples_are: "waits",
-            agreeing: None,
-            lost: 0,
-        }
-        .confidence(),
+        observations.basis_of_waits().confidence(),
     )
 }
 

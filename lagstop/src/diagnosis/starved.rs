@@ -14,12 +14,12 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    slowdown: Factor, "time that its work takes / should take" = "least_cpu / cpu", "docs/diagnose.md";
+    slowdown: Factor, "time its work takes / should take" = "least_cpu / cpu", "docs/diagnose.md";
     cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
-    entitled_cpu: Cores, "CPU time it is entitled to, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
-    least_cpu: Cores, "CPU time it is entitled to, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
+    entitled_cpu: Cores, "entitled to, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
+    least_cpu: Cores, "entitled to, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
     wait_per_cpu: Factor, "run-queue wait per CPU time" = "run-queue wait / CPU time", COUNTED;
-    above: Cores, "CPU time above what it is entitled to" = "cpu − entitled_cpu", "docs/measures.md";
+    above: Cores, "CPU time above its share" = "cpu − entitled_cpu", "docs/measures.md";
     compared: Count, "cgroups that were compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
 
@@ -132,19 +132,8 @@ fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds
         said,
         vec![figures::compared.is(shares.compared())],
         thresholds.state(Limit::starved_warn),
-        basis(observations).confidence(),
+        observations.basis_of_waits().confidence(),
     )
-}
-
-/// What a finding on all cgroups rests on.
-pub(super) fn basis(observations: &Observations) -> Basis {
-    Basis {
-        intervals: observations.span.intervals,
-        samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
-        samples_are: "waits",
-        agreeing: None,
-        lost: 0,
-    }
 }
 
 #[cfg(test)]

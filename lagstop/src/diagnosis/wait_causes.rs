@@ -69,11 +69,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         .map(|limit| thresholds.state(limit))
         .into(),
         confidence: Basis {
-            intervals: observations.span.intervals,
-            samples: observations.host.as_ref().and_then(|host| host.totals.runq_waits).unwrap_or_default(),
-            samples_are: "waits",
-            agreeing: None,
             lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
+            ..observations.basis_of_waits()
         }
         .confidence(),
         against: causes.against(observations),

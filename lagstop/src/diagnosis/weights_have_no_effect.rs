@@ -14,8 +14,8 @@ figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
     weight_ratio: Factor, "weight / the other's weight" = "its weight / the weight of the one with less", COUNTED;
     cpu_ratio: Factor, "CPU time / the other's CPU time" = "cpu / lighter_cpu", COUNTED;
-    lighter_cpu: Cores, "CPU time of the one with less weight" = "its CPU time / the time of the intervals in which it ran", COUNTED;
-    lighter_entitled: Cores, "share of the one with less weight" = "as entitled_cpu", "docs/measures.md";
+    lighter_cpu: Cores, "the other's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
+    lighter_entitled: Cores, "the other is entitled to" = "as entitled_cpu", "docs/measures.md";
 }
 
 /// Up to this many times as much CPU time the heavier one gets the same.
@@ -130,7 +130,7 @@ fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds
             figures::lighter_entitled.is(rate(lighter, |whole| whole.entitled)).of(other),
         ],
         threshold: vec![thresholds.state(Limit::weights_differ)],
-        confidence: starved::basis(observations).confidence(),
+        confidence: observations.basis_of_waits().confidence(),
         against,
         advice: vec![
             starved::scheduler(),
@@ -150,7 +150,7 @@ fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds
         said,
         vec![starved::figures::compared.is(shares.compared())],
         thresholds.state(Limit::weights_differ),
-        starved::basis(observations).confidence(),
+        observations.basis_of_waits().confidence(),
     )
 }
 

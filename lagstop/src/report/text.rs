@@ -93,10 +93,11 @@ fn write_finding(page: &mut Page, finding: &Finding) {
     }
 }
 
+/// Longer labels are broken, so that one long name does not push all figures aside.
+const LONGEST_LABEL: usize = 34;
+
 /// Label, value and note in columns.
 fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject) {
-    /// Longer labels are broken, so that one long name does not push all figures aside.
-    const LONGEST_LABEL: usize = 34;
     let mut said: Option<&String> = None;
     let rows: Vec<(String, String, String)> = figures
         .iter()

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    diagnosis::{Thresholds, diagnose},
+    diagnosis::{Rule, Thresholds, diagnose},
     model::fixture,
 };
 
@@ -326,4 +326,11 @@ fn merged_intervals_are_said_to_be() {
     let part = crate::model::merge(crate::model::Nanos::SECOND, &fixture::overloaded(40)).unwrap();
     let report = diagnose(&fixture::session(), &[part], &Thresholds::default());
     assert!(render(&report, Options::default()).contains("40 intervals merged into 1 of 40.0 s each, 40.0 s from"));
+}
+
+#[test]
+fn no_label_of_a_rule_is_broken() {
+    let labels = Rule::ALL.iter().flat_map(|rule| rule.figures()).map(|figure| figure.label);
+    let broken: Vec<&str> = labels.filter(|label| display::width(label) > LONGEST_LABEL).collect();
+    assert_eq!(broken, <[&str; 0]>::default());
 }
