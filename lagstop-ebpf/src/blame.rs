@@ -5,8 +5,9 @@
 //! whoever ran then is charged with the part of the wait that the instant stands for: the sum stays exact, nobody is favoured, and
 //! the work has an end.
 //!
-//! Where there are so many waits that this would be dear, they are sampled: laid end to end, each task's waits are charged at one
-//! instant a step, the first of them at random. The step is such that a CPU charges some thousand times a second at most.
+//! Where there are so many waits that this would be dear, the shorter ones are sampled: laid end to end, each task's waits are
+//! charged at one instant of each step, at random, so that no rhythm of who runs is in step with them. The step is such that a CPU
+//! charges some thousand waits a second at most.
 //!
 //! Behind the log stands one of blocks of stints. Of a block it is known who ran at an instant drawn at random, and no more.
 //!
@@ -30,7 +31,7 @@ use crate::{
 
 /// A wait that overlaps at most as many stints is charged to all of them.
 const SHORT: u64 = 16;
-/// Charges of a CPU are this far from each other or further, as far as the step can see to it.
+/// Waits that a CPU charges are this far from each other or further, as far as the step can see to it.
 const CHARGE_EVERY_NS: u64 = 250_000;
 /// The longest step is two seconds: no CPU has so many waits that are longer. All bits of it are set.
 const MAX_STEP_BITS: u64 = 31;
@@ -168,7 +169,7 @@ fn random(cpu: Shared<CpuState>) -> u64 {
 
 /// 32 bits that look random.
 #[inline(always)]
-pub(crate) fn scatter(number: u64) -> u64 {
+fn scatter(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
@@ -208,11 +209,11 @@ pub(crate) fn charge(
         None => field!(cpu.stateless_sampled),
     };
     let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
-    if throttled_ns == 0 && wait.here_ns >= wait.ns && wait.ns >> step == 0 {
-        let after = advance(sampled.get(), wait.ns, step);
+    if throttled_ns == 0 && wait.here_ns >= wait.ns && is_sampled(wait.ns, step) {
+        let (state, length) = (sampled.get(), in_steps(wait.ns, step));
         // Most waits end here where there are many.
-        if after < STEP {
-            sampled.set(after);
+        if length <= state & TO_NEXT {
+            sampled.set(state - length);
             return;
         }
     }
@@ -227,6 +228,7 @@ pub(crate) fn charge(
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_charge_wait(row: u64, cgroup: u64, ns: u64, here_ns: u64, throttled_ns: u64) -> u64 {
     let Some(cpu) = this_cpu() else { return 0 };
+    field!(cpu.block_charges).add_nonatomic(1);
     let here_ns = here_ns.min(ns);
     count(cpu, row as u32, Cause::Elsewhere, ns - here_ns);
     let clock = field!(cpu.stint_end_ns).get();
@@ -318,7 +320,7 @@ pub(crate) extern "C" fn lagstop_attribute(row: u64, cgroup: u64, from: u64, to:
     }
     let length = to - from;
     let step = field!(cpu.step_bits).get() & MAX_STEP_BITS;
-    if length >> step == 0 {
+    if is_sampled(length, step) {
         return lagstop_sample(row, cgroup, from, length, step);
     }
     // Mostly one has run.
@@ -341,29 +343,51 @@ pub(crate) extern "C" fn lagstop_attribute(row: u64, cgroup: u64, from: u64, to:
     0
 }
 
-/// A whole step of [`TaskState::sampled`].
+/// A whole step in [`TaskState::sampled`].
 const STEP: u64 = 1 << 32;
+/// Its bits that hold how far it is to the next instant: fewer than two steps.
+const TO_NEXT: u64 = 2 * STEP - 1;
+/// Those above hold where in its step that instant is, in twice that unit.
+const WITHIN_SHIFT: u32 = 33;
 
-/// How far sampled waits are after another one of `length`, which is shorter than a step of 2 to the power of `step`.
+/// [`TaskState::sampled`] of a task that was born then: its first instant is anywhere in the first step.
 #[inline(always)]
-fn advance(before: u64, length: u64, step: u64) -> u64 {
-    (before & (STEP - 1)) + ((length << 32) >> step)
+pub(crate) fn first_instant(born_ns: u64) -> u64 {
+    let within = scatter(born_ns) >> 1;
+    (within << WITHIN_SHIFT) | (2 * within)
 }
 
-/// Charges a whole step, of 2 to the power of `step`, to whoever ran at the next instant of the task's waits at which that is to
-/// happen, if this wait, which is shorter, goes so far.
+/// Is a wait of `ns` sampled? Such a one is shorter than half a step, and has no more than two instants in it.
+#[inline(always)]
+fn is_sampled(ns: u64, step: u64) -> bool {
+    (2 * ns) >> step == 0
+}
+
+/// The length of a sampled wait, as in [`TaskState::sampled`].
+#[inline(always)]
+fn in_steps(ns: u64, step: u64) -> u64 {
+    (ns << 32) >> step
+}
+
+/// Charges a whole step, of 2 to the power of `step`, to whoever ran at each of the task's instants that this wait, which is
+/// sampled, goes beyond.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_sample(row: u64, cgroup: u64, from: u64, length: u64, step: u64) -> u64 {
     let Some(cpu) = this_cpu() else { return 0 };
-    let step = step & MAX_STEP_BITS;
-    let before = field!(cpu.sampled).get() & (STEP - 1);
-    let after = advance(before, length, step);
-    field!(cpu.sampled).set(after & (STEP - 1));
-    if after >= STEP {
-        let instant = from + (((STEP - before) << step) >> 32);
-        lagstop_charge(row, cgroup, ran_at(cpu, instant), 1 << step);
+    let (step, mut state) = (step & MAX_STEP_BITS, field!(cpu.sampled).get());
+    let length = in_steps(length, step);
+    let mut instant = state & TO_NEXT;
+    for _ in 0..2 {
+        if length <= instant {
+            break;
+        }
+        lagstop_charge(row, cgroup, ran_at(cpu, from + ((instant << step) >> 32)), 1 << step);
+        let (within, next) = (state >> WITHIN_SHIFT, random(cpu) >> 1);
+        state = next << WITHIN_SHIFT;
+        instant += STEP + 2 * next - 2 * within;
     }
+    field!(cpu.sampled).set((state & !TO_NEXT) | (instant.wrapping_sub(length) & TO_NEXT));
     0
 }
 
@@ -437,7 +461,6 @@ pub(crate) extern "C" fn lagstop_find(log: u64, instant: u64) -> u64 {
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_charge(row: u64, victim: u64, ran: u64, ns: u64) -> u64 {
     if let Some(cpu) = this_cpu() {
-        field!(cpu.block_charges).add_nonatomic(1);
         charge_to(cpu, row as u32, victim, ran, ns);
     }
     0

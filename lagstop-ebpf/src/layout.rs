@@ -288,9 +288,9 @@ pub struct CpuState {
     pub block_cgroup: u64,
     /// and when another one is to be drawn.
     pub block_draw_ns: u64,
-    /// Parts of waits that were charged since the block began.
+    /// Waits that were charged since the block began.
     pub block_charges: u64,
-    /// Waits that are shorter than 2 to the power of this, in nanoseconds, are sampled.
+    /// The step at which waits are sampled, in nanoseconds: 2 to the power of this. Those shorter than half of it are.
     pub step_bits: u64,
     /// [`TaskState::sampled`] of the task that gets the CPU,
     pub sampled: u64,
@@ -505,8 +505,8 @@ pub struct TaskState {
     pub row: u64,
     /// The epoch in which that was.
     pub group_epoch: u64,
-    /// How far its sampled waits are from the instant that was charged last to the next one, in 2 to the power of −32 of the
-    /// step between them.
+    /// How far its sampled waits are from the next instant that is to be charged, in 2 to the power of −32 of a step, and above
+    /// that, in the upper 31 bits, where in its step that instant is.
     pub sampled: u64,
 }
 

@@ -52,7 +52,7 @@ fn add(cpu: Shared<CpuState>, address: u64, born_ns: u64) -> Option<Shared<TaskS
 /// The state of a task that nothing is known of yet. Its first sample is anywhere in the first step.
 #[inline(always)]
 fn new(born_ns: u64) -> TaskState {
-    TaskState { born_ns, sampled: blame::scatter(born_ns), ..TaskState::zeroed() }
+    TaskState { born_ns, sampled: blame::first_instant(born_ns), ..TaskState::zeroed() }
 }
 
 /// Forgets `task`.

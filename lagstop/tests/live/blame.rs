@@ -1,10 +1,6 @@
 //! Who makes whom wait: held against a trace of the kernel's own tracepoints, of the same seconds.
 
-use std::{
-    collections::BTreeSet,
-    fs, thread,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeSet, thread, time::Duration};
 
 use lagstop::model::{CgroupCounters, CgroupId, GroupBy, Nanos, Totals, WaitBehind};
 use rustix::{
@@ -42,7 +38,7 @@ struct Party {
     // It goes first, or its cgroup could not.
     load: Load,
     cgroup: TestCgroup,
-    /// Its threads, while it works.
+    /// Its threads, by the trace.
     threads: BTreeSet<u32>,
 }
 
@@ -69,18 +65,10 @@ fn watch(work: &[(&str, String)]) -> Seen {
     let before: Vec<_> = parties.iter().map(&mut before).collect();
     let trace = Trace::start(CPU);
     parties.iter_mut().for_each(|party| party.load.go());
-    // Some begin late where all of them crowd a CPU.
-    let end = Instant::now() + TIME;
-    while Instant::now() < end {
-        thread::sleep(Duration::from_millis(100));
-        for Party { load, threads, .. } in &mut parties {
-            let tasks = fs::read_dir(format!("/proc/{}/task", load.pid())).unwrap();
-            threads.extend(tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok()));
-        }
-    }
     parties.iter_mut().for_each(|party| drop(party.load.line()));
     thread::sleep(Duration::from_millis(50));
     let traced = trace.finish();
+    parties.iter_mut().for_each(|party| party.threads = traced.threads_of(party.load.pid()));
     let mut since = |(party, before): (&Party, &std::sync::Arc<CgroupCounters>)| {
         let now = probes.counters(party.cgroup.id());
         CgroupCounters { totals: now.totals.since(&before.totals), ..(*now).clone() }
@@ -100,17 +88,18 @@ impl Seen {
 
     /// The same where instants are drawn, two a wait.
     fn agrees_where_drawn(&self) {
-        self.is_within(|part, waits, _| chance(part, (2 * waits) as f64));
+        self.is_within(|part, waits, _| chance(part, 1.0 / (2.0 * waits)));
     }
 
-    /// The same where waits are sampled, so many times a second at least, by the victim's part of all waits.
+    /// The same where those waits that are not drawn are sampled, so many times a second at least, by the victim's part of all.
     fn agrees_where_sampled(&self) {
-        self.is_within(|part, _, of_all| chance(part, 2_000.0 * TIME.as_secs_f64() * of_all));
+        let samples = 1_000.0 * TIME.as_secs_f64();
+        self.is_within(|part, waits, of_all| chance(part, 1.0 / (samples * of_all) + 1.0 / (2.0 * waits)));
     }
 
-    /// `allowed` is how far a part may be off, in points of a hundred: by the part itself, the number of the victim's waits, and
-    /// their part of all waits.
-    fn is_within(&self, allowed: impl Fn(f64, u64, f64) -> f64) {
+    /// `allowed` is how far a part may be off, in points of a hundred: by the part itself, the number of waits of one length that
+    /// tell as much as the victim's waits do, and the victim's part of all waits.
+    fn is_within(&self, allowed: impl Fn(f64, f64, f64) -> f64) {
         let wait_of = |counters: &CgroupCounters| counters.totals.runq_wait_ns.unwrap().0 as f64;
         let of_everybody: f64 = self.counters.iter().map(wait_of).sum();
         for (victim, counters) in self.parties.iter().zip(&self.counters) {
@@ -141,7 +130,12 @@ impl Seen {
                 .map(|(_, time)| time)
                 .sum();
             let waits: u64 = victim.threads.iter().filter_map(|thread| self.traced.count.get(thread)).sum();
-            println!("{}: {wait:?} in {waits} waits, by the trace {all:.3} s", victim.cgroup.path);
+            let squares: f64 = victim.threads.iter().filter_map(|thread| self.traced.squares.get(thread)).sum();
+            let alike = all.powi(2) / squares;
+            println!(
+                "{}: {wait:?} in {waits} waits, as good as {alike:.0} of one length, by the trace {all:.3} s",
+                victim.cgroup.path
+            );
             assert!(all > 0.3, "the load was to wait");
             for culprit in &self.parties {
                 let id = culprit.cgroup.id();
@@ -149,7 +143,7 @@ impl Seen {
                     if id == victim.cgroup.id() { counters.totals.wait_self_ns.unwrap() } else { behind(counters, id) };
                 let measured = 100.0 * measured.0 as f64 / wait.0 as f64;
                 let part = of_trace(culprit) / all;
-                let (expected, points) = (100.0 * part, allowed(part, waits, wait_of(counters) / of_everybody));
+                let (expected, points) = (100.0 * part, allowed(part, alike, wait_of(counters) / of_everybody));
                 println!("  behind {}: {measured:.2} %, by the trace {expected:.2} %", culprit.cgroup.path);
                 assert!((measured - expected).abs() <= points, "more than {points:.1} points apart");
             }
@@ -157,9 +151,10 @@ impl Seen {
     }
 }
 
-/// Four times the standard deviation of a part that was told by so many draws, as docs/measures.md has it, in points of a hundred.
-fn chance(part: f64, draws: f64) -> f64 {
-    400.0 * (part * (1.0 - part) / draws).sqrt() + 0.1
+/// Four times the standard deviation of a part that was told by draws, one in so many, as docs/measures.md has it, in points of a
+/// hundred.
+fn chance(part: f64, one_in: f64) -> f64 {
+    400.0 * (part * (1.0 - part) * one_in).sqrt() + 0.1
 }
 
 fn behind(counters: &CgroupCounters, culprit: CgroupId) -> Nanos {
@@ -193,10 +188,10 @@ fn bully() {
     watch(&[("bully", crowd(3)), ("victim", crowd(1)), ("beside", crowd(1))]).agrees(POINTS);
 }
 
-/// Two victims that sleep and wake up. Many of the bully's waits hold more stints than are looked at one by one.
+/// Two victims that sleep and wake up. Many waits hold more stints than are looked at one by one.
 fn nappers() {
     let nap = format!("nap-on {CPU} {}", TIME.as_millis());
-    watch(&[("bully", crowd(2)), ("napper", nap.clone()), ("other", nap)]).agrees(2.0 * POINTS);
+    watch(&[("bully", crowd(2)), ("napper", nap.clone()), ("other", nap)]).agrees_where_drawn();
 }
 
 /// With so many tasks that who ran is drawn, and not all of it looked at.

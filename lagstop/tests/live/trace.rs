@@ -1,7 +1,7 @@
 //! Who waited for a CPU, and who ran meanwhile, from the kernel's own tracepoints as text: nothing of lagstop is in it.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
 };
@@ -19,6 +19,23 @@ pub(crate) struct Traced {
     pub(crate) waits: HashMap<(u32, u32), f64>,
     /// Waits of each that ended.
     pub(crate) count: HashMap<u32, u64>,
+    /// The squares of their lengths, added up.
+    pub(crate) squares: HashMap<u32, f64>,
+    /// Who began whom there, in turn.
+    forks: Vec<(u32, u32)>,
+}
+
+impl Traced {
+    /// The process's threads, when it and they began all others on this CPU.
+    pub(crate) fn threads_of(&self, process: u32) -> BTreeSet<u32> {
+        let mut threads = BTreeSet::from([process]);
+        for (parent, child) in &self.forks {
+            if threads.contains(parent) {
+                threads.insert(*child);
+            }
+        }
+        threads
+    }
 }
 
 impl Trace {
@@ -32,7 +49,7 @@ impl Trace {
         trace.write("tracing_on", "0");
         trace.write("buffer_size_kb", "16384");
         trace.write("trace_clock", "mono");
-        for event in ["sched_switch", "sched_wakeup", "sched_wakeup_new"] {
+        for event in ["sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_process_fork"] {
             trace.write(&format!("events/sched/{event}/enable"), "1");
         }
         trace.write("tracing_on", "1");
@@ -78,25 +95,31 @@ fn traced(text: &str, cpu: usize) -> Traced {
             }
         }
         last = at;
-        if let Some(switch) = rest.strip_prefix("sched_switch: ") {
-            let number = |name: &str| field(switch, name).and_then(|text| text.parse::<u32>().ok());
+        let number = |name: &str| field(rest, name).and_then(|text| text.parse::<u32>().ok());
+        if rest.starts_with("sched_switch: ") {
             let (Some(prev), Some(next)) = (number("prev_pid="), number("next_pid=")) else { continue };
             if let Some(wait) = waiting.remove(&next) {
                 *traced.count.entry(next).or_default() += 1;
+                *traced.squares.entry(next).or_default() += wait.values().sum::<f64>().powi(2);
                 for (who, time) in wait {
                     *traced.waits.entry((next, who)).or_default() += time;
                 }
             }
-            if prev != 0 && field(switch, "prev_state=").is_some_and(|state| state.starts_with('R')) {
+            if prev != 0 && field(rest, "prev_state=").is_some_and(|state| state.starts_with('R')) {
                 waiting.insert(prev, HashMap::new());
             }
             running = Some((next, at));
         } else if rest.starts_with("sched_wakeup")
-            && let Some(pid) = field(rest, " pid=").and_then(|text| text.parse::<u32>().ok())
+            && let Some(pid) = number(" pid=")
             && field(rest, "target_cpu=").and_then(|text| text.parse().ok()) == Some(cpu)
             && running.is_none_or(|(who, _)| who != pid)
         {
-            waiting.entry(pid).or_default();
+            // One that waited here before, and went elsewhere meanwhile, begins anew.
+            waiting.insert(pid, HashMap::new());
+        } else if rest.starts_with("sched_process_fork: ")
+            && let (Some(parent), Some(child)) = (number(" pid="), number("child_pid="))
+        {
+            traced.forks.push((parent, child));
         }
     }
     traced
