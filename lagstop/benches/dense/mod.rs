@@ -100,8 +100,8 @@ impl DenseHost {
         let others = wait.saturating_sub(causes);
         let culprits = self.names.len() as u64;
         let one = |nth: u64, random: &mut Random| {
-            let us = random.below(others.0 / (6 + 2 * nth) / 1_000 + 1);
-            WaitBehind { id: CgroupId(1_000 + random.below(culprits)), wait_ns: Nanos(us * 1_000) }
+            let thousandths = random.below(1_000 / (6 + 2 * nth));
+            WaitBehind { id: CgroupId(1_000 + random.below(culprits)), wait_ns: Nanos(others.0 * thousandths / 1_000) }
         };
         let mut waits_behind: Vec<WaitBehind> = (0..WaitBehind::NAMED as u64).map(|nth| one(nth, random)).collect();
         waits_behind.sort_by_key(|one| std::cmp::Reverse(one.wait_ns));

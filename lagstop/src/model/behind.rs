@@ -12,21 +12,32 @@ use super::{CgroupId, Nanos};
 pub struct WaitBehind {
     /// Who ran: a cgroup of the same interval.
     pub id: CgroupId,
-    /// For how long, in whole microseconds.
+    /// For how long, in whole thousandths of `wait_behind_ns`, rounded down to nanoseconds.
     pub wait_ns: Nanos,
 }
 
 impl WaitBehind {
     /// As many are named of those that a cgroup waits behind.
-    pub const NAMED: usize = 6;
+    pub const NAMED: usize = 4;
+
+    /// Behind the cgroup with this `id`, so many `thousandths` of all that was waited behind others.
+    pub(crate) fn of(id: CgroupId, thousandths: u64, all: Nanos) -> Self {
+        Self { id, wait_ns: Nanos((u128::from(all.0) * u128::from(thousandths) / 1_000) as u64) }
+    }
+
+    /// How many thousandths it is of `all`.
+    pub(crate) fn thousandths(&self, all: Nanos) -> u64 {
+        (u128::from(self.wait_ns.min(all).0) * 1_000).div_ceil(u128::from(all.0.max(1))) as u64
+    }
 }
 
 /// The worst of what came on top of `earlier` in `now`, which both ascend by id; the worst first. None is named that `is_there`
-/// does not know, and all of them together are no more than `most`: what is read of pairs and of totals is not read at once.
+/// does not know, and all of them together are no more than `all` that was waited behind others: what is read of pairs and of
+/// totals is not read at once.
 pub(super) fn worst_since(
     now: &[WaitBehind],
     earlier: &[WaitBehind],
-    most: Nanos,
+    all: Nanos,
     is_there: impl Fn(CgroupId) -> bool,
 ) -> Vec<WaitBehind> {
     let before = |id: CgroupId| {
@@ -38,20 +49,22 @@ pub(super) fn worst_since(
         let wait_ns = if one.wait_ns < before { one.wait_ns } else { one.wait_ns.saturating_sub(before) };
         WaitBehind { wait_ns, ..*one }
     };
-    worst(now.iter().filter(|one| is_there(one.id)).map(growth).collect(), most)
+    worst(now.iter().filter(|one| is_there(one.id)).map(growth).collect(), all)
 }
 
-/// The worst of `all`, the worst first, and no more than `most` together.
-pub(super) fn worst(mut all: Vec<WaitBehind>, most: Nanos) -> Vec<WaitBehind> {
-    all.sort_unstable_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
-    all.truncate(WaitBehind::NAMED);
-    let mut left = most;
-    for one in &mut all {
-        one.wait_ns = Nanos(one.wait_ns.min(left).0 / 1_000 * 1_000);
-        left = left.saturating_sub(one.wait_ns);
+/// The worst of these, the worst first, and no more together than `all` that was waited behind others.
+fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
+    these.sort_unstable_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
+    these.truncate(WaitBehind::NAMED);
+    let mut left = 1_000;
+    for one in &mut these {
+        let whole = u128::from(one.wait_ns.0) * 1_000 / u128::from(all.0.max(1));
+        let thousandths = whole.min(left);
+        *one = WaitBehind::of(one.id, thousandths as u64, all);
+        left -= thousandths;
     }
-    all.retain(|one| one.wait_ns > Nanos::ZERO);
-    all
+    these.retain(|one| one.wait_ns > Nanos::ZERO);
+    these
 }
 
 /// The sum of those of several intervals, or of several cgroups.
@@ -64,9 +77,9 @@ impl BehindSum {
         *sum = sum.saturating_add(wait_ns);
     }
 
-    /// The worst of them, and no more than `most` together.
-    pub(super) fn worst(self, most: Nanos) -> Vec<WaitBehind> {
-        worst(self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect(), most)
+    /// The worst of them, and no more together than `all` that was waited behind others.
+    pub(super) fn worst(self, all: Nanos) -> Vec<WaitBehind> {
+        worst(self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect(), all)
     }
 }
 
@@ -84,7 +97,7 @@ mod tests {
     fn the_worst_are_named_first_and_those_that_are_gone_are_not() {
         let now = behind(&[(2, 10), (3, 500), (4, 90), (9, 70)]);
         let earlier = behind(&[(3, 480), (4, 100)]);
-        let worst = worst_since(&now, &earlier, Nanos::SECOND, |id| id != CgroupId(9));
+        let worst = worst_since(&now, &earlier, Nanos(1_000_000), |id| id != CgroupId(9));
         assert_eq!(worst, behind(&[(4, 90), (3, 20), (2, 10)]), "what was taken out meanwhile began at 0");
     }
 
@@ -92,14 +105,18 @@ mod tests {
         #[test]
         fn no_more_is_named_than_was_waited(
             waits in prop::collection::btree_map(2u64..40, 0u64..2_000_000_000, 0..20),
-            most in 0u64..3_000_000_000,
+            all in 0u64..3_000_000_000,
         ) {
             let now: Vec<WaitBehind> =
                 waits.iter().map(|(&id, &ns)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ns) }).collect();
-            let named = worst_since(&now, &[], Nanos(most), |_| true);
+            let named = worst_since(&now, &[], Nanos(all), |_| true);
             prop_assert!(named.len() <= WaitBehind::NAMED);
-            prop_assert!(named.iter().map(|one| one.wait_ns).sum::<Nanos>() <= Nanos(most));
-            prop_assert!(named.iter().all(|one| one.wait_ns.0 % 1_000 == 0 && one.wait_ns <= Nanos(waits[&one.id.0])));
+            prop_assert!(named.iter().map(|one| one.wait_ns).sum::<Nanos>() <= Nanos(all));
+            for one in &named {
+                prop_assert!(one.wait_ns <= Nanos(waits[&one.id.0]));
+                // What a recording keeps of it.
+                prop_assert_eq!(*one, WaitBehind::of(one.id, one.thousandths(Nanos(all)), Nanos(all)));
+            }
         }
     }
 }

@@ -171,12 +171,12 @@ fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
     // They ascend, as they do in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
     for cgroup in cgroups {
-        let most = cgroup.totals.wait_behind_ns.unwrap_or_default();
+        let all = cgroup.totals.wait_behind_ns.unwrap_or_default();
         let now = after.cgroups.get(&cgroup.id).map(|now| &now.counters.behind);
-        if let Some(now) = now.filter(|now| most > Nanos::ZERO && !now.is_empty()) {
+        if let Some(now) = now.filter(|now| all > Nanos::ZERO && !now.is_empty()) {
             let earlier = before.cgroups.get(&cgroup.id).map(|before| &*before.counters.behind);
             cgroup.waits_behind =
-                worst_since(now, earlier.unwrap_or_default(), most, |id| ids.binary_search(&id).is_ok());
+                worst_since(now, earlier.unwrap_or_default(), all, |id| ids.binary_search(&id).is_ok());
         }
     }
 }

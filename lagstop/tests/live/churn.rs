@@ -37,14 +37,16 @@ fn come_and_go() {
     let mut recorder = Recorder::start(&["--output", path.to_str().unwrap()]);
     let (count, start) = (if is_slow() { CGROUPS / 25 } else { CGROUPS }, Instant::now());
     let moment = &|n: u32| {
+        let came = Instant::now();
         let cgroup = TestCgroup::new(&format!("moment{n}"));
         work_in(&cgroup);
-        let used = (cgroup.id(), cgroup.cpu_ns());
+        let (id, cpu_ns) = (cgroup.id(), cgroup.cpu_ns());
         drop(cgroup);
+        let left = Instant::now();
         thread::sleep((Duration::from_secs(1) / A_SECOND * (n + 1)).saturating_sub(start.elapsed()));
-        used
+        (id, Moment { cpu_ns, came, left })
     };
-    let used: BTreeMap<CgroupId, u64> = thread::scope(|scope| {
+    let moments: BTreeMap<CgroupId, Moment> = thread::scope(|scope| {
         let makers = (0..AT_A_TIME).map(|maker| (maker..count).step_by(AT_A_TIME as usize));
         let makers: Vec<_> = makers.map(|all| scope.spawn(move || all.map(moment).collect::<Vec<_>>())).collect();
         makers.into_iter().flat_map(|maker| maker.join().unwrap()).collect()
@@ -60,13 +62,13 @@ fn come_and_go() {
         *measured.entry(cgroup.id).or_default() += cgroup.totals.cpu_ns.0;
     }
     let lost: u64 = recording.intervals.iter().map(|interval| interval.host.lost.cgroup_overflows).sum();
-    let found = used.keys().filter(|id| measured.contains_key(id)).count();
+    let found = moments.keys().filter(|id| measured.contains_key(id)).count();
     println!("{count} cgroups, {rate:.0} a second: {found} have a row of their own, {lost} switches went to (other)");
-    assert_eq!((lost, found), (0, used.len()));
+    assert_eq!((lost, found), (0, moments.len()));
     // Each has its own CPU time, and nothing of whoever had its row before.
-    let strayed: Vec<(u64, u64)> = used
+    let strayed: Vec<(u64, u64)> = moments
         .iter()
-        .map(|(id, used)| (measured[id], *used))
+        .map(|(id, moment)| (measured[id], moment.cpu_ns))
         .filter(|(measured, used)| measured.abs_diff(*used) > used / 20 + 50_000)
         .collect();
     assert!(
@@ -75,9 +77,31 @@ fn come_and_go() {
         strayed.len(),
         &strayed[..strayed.len().min(5)]
     );
-    let (measured, used): (u64, u64) = (used.keys().map(|id| measured[id]).sum(), used.values().sum());
+    let (measured, used): (u64, u64) =
+        moments.iter().map(|(id, moment)| (measured[id], moment.cpu_ns)).fold((0, 0), |(a, b), (c, d)| (a + c, b + d));
     println!("CPU time of all: measured {measured}, the kernel says {used}");
     assert!(measured.abs_diff(used) <= used / 100, "{measured} of {used}");
+    blames_nobody_who_was_not_there(&recording, &moments);
+}
+
+/// A cgroup that lived for a moment.
+struct Moment {
+    cpu_ns: u64,
+    came: Instant,
+    left: Instant,
+}
+
+/// No blame passes to whoever has a row next, nor to whoever had it before.
+fn blames_nobody_who_was_not_there(recording: &Recording, moments: &BTreeMap<CgroupId, Moment>) {
+    let cgroups = recording.intervals.iter().flat_map(|interval| &interval.cgroups);
+    let victims = cgroups.filter_map(|cgroup| Some((moments.get(&cgroup.id)?, &cgroup.waits_behind)));
+    let pairs: Vec<(&Moment, &Moment)> = victims
+        .flat_map(|(victim, behind)| behind.iter().filter_map(move |one| Some((victim, moments.get(&one.id)?))))
+        .collect();
+    let strayed = pairs.iter().filter(|(one, other)| one.left < other.came || other.left < one.came).count();
+    println!("{} times one waited behind another, {strayed} times behind one that was not there", pairs.len());
+    assert!(pairs.len() > moments.len() / 100, "too few to tell");
+    assert_eq!(strayed, 0);
 }
 
 /// One short process, moved while it sleeps: no time of one cgroup is booked to the other with its next switch.
@@ -97,6 +121,7 @@ fn work_in(cgroup: &TestCgroup) {
 }
 
 /// Who is about to sleep is called asleep while it still runs: the kernel waits for its switch where it may not stay on its CPU.
+/// The last one is where all of them run: so some wait for others.
 fn take_off_its_cpu(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     let all = sched_getaffinity(pid).unwrap();
@@ -105,5 +130,4 @@ fn take_off_its_cpu(pid: u32) {
         one.set(cpu);
         sched_setaffinity(pid, &one).unwrap();
     }
-    sched_setaffinity(pid, &all).unwrap();
 }

@@ -133,11 +133,18 @@ fn starved_server() {
 }
 
 fn skewed() {
+    // What others take of this machine, the simulation does not know: then it says that it does not fit, and nothing is predicted.
+    let found = skewed_once();
+    let found = if found.is_empty() { skewed_once() } else { found };
+    assert_eq!(found, expected([("lags_candidates", "host")]));
+}
+
+fn skewed_once() -> BTreeSet<(String, String)> {
     // lagstop itself starts slowly here.
     const MS: u32 = 20_000;
     let heavy: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("heavy{n}"))).collect();
     let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
-    assert_eq!(problems(&mut loads), expected([("lags_candidates", "host")]));
+    problems(&mut loads)
 }

@@ -1,10 +1,10 @@
 //! Behind whom cgroups waited, as short words.
 //!
 //! A word names those that a cgroup waited behind, the worst first: its place among the cgroups of the interval, counted from 0, then
-//! the microseconds: `3:1200,0:77`. It is empty where there are none. The words of several cgroups are separated by spaces.
+//! the thousandths of all that was waited behind others: `3:412,0:77`. It is empty where there are none. The words of several cgroups are separated by spaces.
 
 use super::UnpackError;
-use crate::model::{Cgroup, CgroupId, Nanos, WaitBehind};
+use crate::model::{Cgroup, CgroupId, WaitBehind};
 
 /// What the words of an interval are called.
 pub(super) const COLUMN: &str = "waits_behind";
@@ -14,7 +14,7 @@ pub(super) fn words(cgroups: &[Cgroup]) -> Option<String> {
     let word = |cgroup: &Cgroup| {
         let one = |one: &WaitBehind| {
             let place = cgroups.binary_search_by_key(&one.id, |cgroup| cgroup.id).ok()?;
-            Some(format!("{place}:{}", one.wait_ns.0 / 1_000))
+            Some(format!("{place}:{}", one.thousandths(cgroup.totals.wait_behind_ns?)))
         };
         cgroup.waits_behind.iter().filter_map(one).collect::<Vec<_>>().join(",")
     };
@@ -22,17 +22,20 @@ pub(super) fn words(cgroups: &[Cgroup]) -> Option<String> {
     any.then(|| cgroups.iter().map(word).collect::<Vec<_>>().join(" "))
 }
 
+/// Whom a word names, and the thousandths of each.
+pub(super) type Word = Vec<(CgroupId, u64)>;
+
 /// Reads the words of the cgroups with these ids.
-pub(super) fn read(words: &str, ids: &[CgroupId]) -> Result<Vec<Vec<WaitBehind>>, UnpackError> {
+pub(super) fn read(words: &str, ids: &[CgroupId]) -> Result<Vec<Word>, UnpackError> {
     let found = if ids.is_empty() { 0 } else { words.split(' ').count() };
     if found != ids.len() {
         return Err(UnpackError::Length { column: COLUMN, found, expected: ids.len() });
     }
     let wrong = |word: &str| UnpackError::Behind(word.chars().take(40).collect());
     let one = |text: &str| {
-        let (place, us) = text.split_once(':')?;
-        let wait_ns = Nanos(us.parse::<u64>().ok()?.checked_mul(1_000)?);
-        Some(WaitBehind { id: *ids.get(place.parse::<usize>().ok()?)?, wait_ns })
+        let (place, thousandths) = text.split_once(':')?;
+        let thousandths = thousandths.parse().ok().filter(|&thousandths| thousandths <= 1_000)?;
+        Some((*ids.get(place.parse::<usize>().ok()?)?, thousandths))
     };
     let word = |word: &str| {
         if word.is_empty() {

@@ -10,7 +10,7 @@ use serde::{
 };
 
 use super::{Named, UnpackError, behind, column::Column, shape};
-use crate::model::{Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, bounded};
+use crate::model::{Cgroup, CgroupId, Distribution, FileCounters, Nanos, Tasks, Totals, WaitBehind, bounded};
 
 const IDS: &str = "id";
 const LOAD: &str = "runnable_load";
@@ -19,13 +19,15 @@ const QUOTA: &str = "quota_ns";
 const SHAPES: [&str; 3] = ["switch_cost", "runq_wait", "accept_wait"];
 /// It is the sum of two others.
 const SWITCHES: &str = "switches";
+/// It is what all other causes leave of the waits.
+const BEHIND: &str = "wait_behind_ns";
 
 /// A load that is off by no more than this is the one that is computed: half of the last digit that is written.
 const LOAD_ROUNDING: f64 = 0.000_5 / crate::model::KERNEL_LOAD;
 
 /// A column for each figure of [`Cgroup`].
 ///
-/// Two are left out where they follow from others: `switches`, and `runnable_load`.
+/// Three are left out where they follow from others: `switches`, `wait_behind_ns`, and `runnable_load`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
     ids: Vec<CgroupId>,
@@ -60,9 +62,15 @@ impl Columns {
             }
             cgroups.iter().any(|cgroup| of(cgroup).is_some()).then_some(words)
         };
+        let mut totals = std::array::from_fn(|figure| Column::of(totals.iter().map(|of| of[figure])));
+        if let Some(place) = Self::place(BEHIND)
+            && cgroups.iter().all(|cgroup| cgroup.totals.wait_behind_ns == rest_of_waits(&cgroup.totals))
+        {
+            totals[place] = Column::default();
+        }
         Self {
             ids: cgroups.iter().map(|cgroup| cgroup.id).collect(),
-            totals: std::array::from_fn(|figure| Column::of(totals.iter().map(|of| of[figure]))),
+            totals,
             load: (!cgroups.iter().all(follows)).then(|| Column::of(cgroups.iter().map(|it| it.runnable_load))),
             credit: Column::of(cgroups.iter().map(|cgroup| cgroup.load_credit)),
             files: std::array::from_fn(|figure| Column::of(files.iter().map(|of| of[figure]))),
@@ -96,6 +104,9 @@ impl Columns {
             if Self::place(SWITCHES).is_none_or(|place| self.totals[place].at(n).is_none()) {
                 totals.switches = totals.voluntary_switches.saturating_add(totals.involuntary_switches);
             }
+            totals.wait_behind_ns = totals.wait_behind_ns.or_else(|| rest_of_waits(&totals));
+            let behind = behind.as_mut().map(|all| std::mem::take(&mut all[n])).unwrap_or_default();
+            let all = totals.wait_behind_ns.unwrap_or_default();
             let load = self.load.as_ref().map_or_else(|| totals.runnable_load(duration), |load| load.at(n));
             let mut shape = |kind: usize| shapes[kind].as_mut().and_then(|all| all[n].take());
             cgroups.push(Cgroup {
@@ -106,7 +117,7 @@ impl Columns {
                 levels: levels.clone(),
                 cpus: cpus.clone(),
                 totals,
-                waits_behind: behind.as_mut().map(|all| std::mem::take(&mut all[n])).unwrap_or_default(),
+                waits_behind: behind.into_iter().map(|(id, part)| WaitBehind::of(id, part, all)).collect(),
                 runnable_load: load,
                 load_credit: self.credit.at(n),
                 entitled_cpu: None,
@@ -168,6 +179,19 @@ impl Columns {
     }
 }
 
+/// What the other causes leave of all waits.
+fn rest_of_waits(totals: &Totals) -> Option<Nanos> {
+    let others = [
+        totals.wait_self_ns,
+        totals.wait_kernel_ns,
+        totals.wait_idle_ns,
+        totals.wait_throttled_ns,
+        totals.wait_elsewhere_ns,
+        totals.wait_unknown_ns,
+    ];
+    others.into_iter().try_fold(totals.runq_wait_ns?.0, |rest, cause| rest.checked_sub(cause?.0)).map(Nanos)
+}
+
 impl JsonSchema for Columns {
     fn schema_name() -> Cow<'static, str> {
         "Columns".into()
@@ -200,7 +224,7 @@ impl JsonSchema for Columns {
         let words_behind = json_schema!({
             "type": "string",
             "pattern": "^([0-9]+:[0-9]+|[, ])*$",
-            "description": "For each cgroup the worst of those that it waited behind: place in the interval, and microseconds.",
+            "description": "For each cgroup the worst of those that it waited behind: place in the interval, and thousandths of all that it waited behind others.",
         });
         properties.insert(behind::COLUMN.to_owned(), words_behind.into());
         json_schema!({ "type": "object", "properties": properties, "required": [IDS] })

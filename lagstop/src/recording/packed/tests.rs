@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::model::{Distribution, FileCounters, Level, Nanos, Tasks, Totals};
+use crate::model::{Distribution, FileCounters, Level, Nanos, Tasks, Totals, WaitBehind};
 
 fn distribution() -> impl Strategy<Value = Option<Distribution>> {
     let counts = prop::collection::btree_map(0u8..144, 1u32..5_000, 0..6);
@@ -34,6 +34,14 @@ prop_compose! {
         let mut totals = Totals::from_figures(std::array::from_fn(|n| figures[n]));
         if follows {
             totals.switches = totals.voluntary_switches.saturating_add(totals.involuntary_switches);
+            let [wait, a, b, c] = [8, 4, 2, 1].map(|part| Some(Nanos(u64::from(load.unwrap_or_default()) * part)));
+            (totals.runq_wait_ns, totals.wait_behind_ns, totals.wait_self_ns, totals.wait_kernel_ns) = (wait, b, a, c);
+            (totals.wait_idle_ns, totals.wait_throttled_ns, totals.wait_elsewhere_ns) = (c, Some(Nanos(0)), Some(Nanos(0)));
+            totals.wait_unknown_ns = Some(Nanos(0));
+        }
+        // All causes are measured, or none.
+        if totals.wait_behind_ns.is_none() {
+            totals.wait_self_ns = None;
         }
         Cgroup {
             totals,
@@ -52,9 +60,16 @@ prop_compose! {
 }
 
 pub(in crate::recording) fn interval() -> impl Strategy<Value = Interval> {
-    prop::collection::vec(cgroup(), 0..6).prop_map(|mut cgroups| {
-        for (n, cgroup) in (0..).zip(&mut cgroups) {
-            cgroup.id = CgroupId(n * n + 3);
+    let waits = prop::collection::vec(prop::collection::vec((0u64..6, 0u64..=250), 0..=4), 6);
+    (prop::collection::vec(cgroup(), 0..6), waits).prop_map(|(mut cgroups, waits)| {
+        let id = |n: u64| CgroupId(n * n + 3);
+        let there = cgroups.len() as u64;
+        for ((n, cgroup), waits) in (0..).zip(&mut cgroups).zip(waits) {
+            cgroup.id = id(n);
+            if let Some(all) = cgroup.totals.wait_behind_ns {
+                let one = |(n, thousandths): (u64, u64)| WaitBehind::of(id(n), thousandths, all);
+                cgroup.waits_behind = waits.into_iter().filter(|(n, _)| *n < there).map(one).collect();
+            }
             cgroup.path = format!("/a\"\u{1b}{n}").into();
             cgroup.name = format!("{n}").into();
         }
