@@ -122,7 +122,8 @@ fn adapt_step(cpu: Shared<CpuState>, passed: u64) {
     let bits = field!(cpu.step_bits).get();
     if charged_ns > passed && bits < MAX_STEP_BITS {
         field!(cpu.step_bits).set(bits + 1);
-    } else if charged_ns * 2 < passed && bits > 0 {
+    } else if charged_ns * 4 < passed && bits > 0 {
+        // No sooner: a step up leaves a quarter at least, and whatever goes back and forth loses a part of a step each time.
         field!(cpu.step_bits).set(bits - 1);
     }
     field!(cpu.block_charges).set(0);
@@ -228,7 +229,6 @@ pub(crate) fn charge(
 #[inline(never)]
 pub(crate) extern "C" fn lagstop_charge_wait(row: u64, cgroup: u64, ns: u64, here_ns: u64, throttled_ns: u64) -> u64 {
     let Some(cpu) = this_cpu() else { return 0 };
-    field!(cpu.block_charges).add_nonatomic(1);
     let here_ns = here_ns.min(ns);
     count(cpu, row as u32, Cause::Elsewhere, ns - here_ns);
     let clock = field!(cpu.stint_end_ns).get();
@@ -323,6 +323,7 @@ pub(crate) extern "C" fn lagstop_attribute(row: u64, cgroup: u64, from: u64, to:
     if is_sampled(length, step) {
         return lagstop_sample(row, cgroup, from, length, step);
     }
+    field!(cpu.block_charges).add_nonatomic(1);
     // Mostly one has run.
     if from >= field!(cpu.stint_begin_ns).get() {
         return lagstop_charge(row, cgroup, field!(cpu.stint_cgroup).get(), length);
@@ -382,6 +383,7 @@ pub(crate) extern "C" fn lagstop_sample(row: u64, cgroup: u64, from: u64, length
         if length <= instant {
             break;
         }
+        field!(cpu.block_charges).add_nonatomic(1);
         lagstop_charge(row, cgroup, ran_at(cpu, from + ((instant << step) >> 32)), 1 << step);
         let (within, next) = (state >> WITHIN_SHIFT, random(cpu) >> 1);
         state = next << WITHIN_SHIFT;

@@ -58,8 +58,9 @@ fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
     these.truncate(WaitBehind::NAMED);
     let mut left = 1_000;
     for one in &mut these {
-        let whole = u128::from(one.wait_ns.0) * 1_000 / u128::from(all.0.max(1));
-        let thousandths = whole.min(left);
+        // The most whose time is no more than the wait: of what is in thousandths already, as many.
+        let most = ((u128::from(one.wait_ns.0) + 1) * 1_000 - 1) / u128::from(all.0.max(1));
+        let thousandths = most.min(left);
         *one = WaitBehind::of(one.id, thousandths as u64, all);
         left -= thousandths;
     }
@@ -112,6 +113,7 @@ mod tests {
             let named = worst_since(&now, &[], Nanos(all), |_| true);
             prop_assert!(named.len() <= WaitBehind::NAMED);
             prop_assert!(named.iter().map(|one| one.wait_ns).sum::<Nanos>() <= Nanos(all));
+            prop_assert_eq!(&worst(named.clone(), Nanos(all)), &named, "what was named once stays as it is");
             for one in &named {
                 prop_assert!(one.wait_ns <= Nanos(waits[&one.id.0]));
                 // What a recording keeps of it.

@@ -144,11 +144,11 @@ pub(super) enum UnpackError {
     NoName(CgroupId),
 }
 
-/// Do the ids of the cgroups of `interval` ascend, as those that were measured do? Others could not be read again: where they
-/// may stand still, two bytes of a file are another cgroup.
+/// Do the ids of the cgroups of `interval` ascend, as those that were measured do, and do columns hold all of each? Others could
+/// not be read again: where ids may stand still, two bytes of a file are another cgroup.
 pub(super) fn can_pack(interval: &Interval) -> bool {
     let cgroups = &interval.cgroups;
-    cgroups.len() <= CGROUPS && cgroups.is_sorted_by(|one, next| one.id < next.id)
+    cgroups.len() <= CGROUPS && cgroups.is_sorted_by(|one, next| one.id < next.id) && cgroups.iter().all(Columns::hold)
 }
 
 /// `interval` in columns. The names of its cgroups are said elsewhere.

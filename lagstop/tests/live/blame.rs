@@ -19,6 +19,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("who_makes_those_wait_that_sleep_agrees_with_a_trace", nappers),
     ("long_waits_are_charged_to_all_who_ran", long_waits),
     ("so_many_waits_that_they_are_sampled_are_charged_to_all_who_ran", sampled),
+    ("cgroups_that_were_throttled_once_are_sampled_as_others", sampled_after_a_quota),
     ("a_cgroup_that_waits_behind_its_own_threads_blames_nobody", own_threads),
     ("a_cgroup_that_waits_for_its_quota_blames_nobody", throttled),
     ("waits_of_who_is_moved_are_whole", moved),
@@ -51,11 +52,17 @@ struct Seen {
 
 /// Has each do what it is called for.
 fn watch(work: &[(&str, String)]) -> Seen {
+    watch_after(work, |_| {})
+}
+
+/// The same, when something happened in each cgroup before.
+fn watch_after(work: &[(&str, String)], happen: impl Fn(&TestCgroup)) -> Seen {
     let mut probes = Probes::attach();
     let mut parties: Vec<Party> = work
         .iter()
         .map(|(name, what)| {
             let cgroup = TestCgroup::new(name);
+            happen(&cgroup);
             let mut load = cgroup.start(what);
             load.line();
             Party { cgroup, load, threads: BTreeSet::new() }
@@ -201,8 +208,26 @@ fn long_waits() {
 
 /// So many switches that a few of the waits stand for all.
 fn sampled() {
+    watch(&many_switches()).agrees_where_sampled();
+}
+
+fn many_switches() -> [(&'static str, String); 3] {
     let yields = |threads: usize, us: u32| format!("yield-on {CPU} {threads} {us} {}", TIME.as_millis());
-    watch(&[("often", yields(2, 10)), ("seldom", yields(1, 60)), ("own", yields(3, 30))]).agrees_where_sampled();
+    [("often", yields(2, 10)), ("seldom", yields(1, 60)), ("own", yields(3, 30))]
+}
+
+/// The kernel's sum of throttled time never goes back to none.
+fn sampled_after_a_quota() {
+    let throttled_once = |cgroup: &TestCgroup| {
+        cgroup.limit_to_half_a_cpu();
+        let mut load = cgroup.start(&format!("crowd {CPU} 1 300"));
+        load.line();
+        load.go();
+        load.line();
+        assert!(cgroup.throttling().1 > 0, "it was to be throttled");
+        cgroup.lift_the_limit();
+    };
+    watch_after(&many_switches(), throttled_once).agrees_where_sampled();
 }
 
 fn own_threads() {

@@ -100,7 +100,8 @@ fn blames_nobody_who_was_not_there(recording: &Recording, moments: &BTreeMap<Cgr
         .collect();
     let strayed = pairs.iter().filter(|(one, other)| one.left < other.came || other.left < one.came).count();
     println!("{} times one waited behind another, {strayed} times behind one that was not there", pairs.len());
-    assert!(pairs.len() > moments.len() / 100, "too few to tell");
+    // Two at a time meet on a CPU a hundred times in ten thousand.
+    assert!(is_slow() || pairs.len() > 20, "too few to tell");
     assert_eq!(strayed, 0);
 }
 
@@ -121,7 +122,6 @@ fn work_in(cgroup: &TestCgroup) {
 }
 
 /// Who is about to sleep is called asleep while it still runs: the kernel waits for its switch where it may not stay on its CPU.
-/// The last one is where all of them run: so some wait for others.
 fn take_off_its_cpu(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     let all = sched_getaffinity(pid).unwrap();
@@ -130,4 +130,5 @@ fn take_off_its_cpu(pid: u32) {
         one.set(cpu);
         sched_setaffinity(pid, &one).unwrap();
     }
+    sched_setaffinity(pid, &all).unwrap();
 }

@@ -173,6 +173,16 @@ impl TestCgroup {
         }
     }
 
+    /// Takes its quota away.
+    pub(crate) fn lift_the_limit(&self) {
+        let directory = self.below(&self.mounts.cpu);
+        if directory.join("cpu.max").exists() {
+            fs::write(directory.join("cpu.max"), "max").unwrap();
+        } else {
+            fs::write(directory.join("cpu.cfs_quota_us"), "-1").unwrap();
+        }
+    }
+
     /// Sets its weight, and its quota where it has one.
     pub(crate) fn entitle(&self, level: &Level) {
         let directory = self.below(&self.mounts.cpu);

@@ -58,6 +58,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("who_makes_those_wait_that_sleep_agrees_with_a_trace", &["blame"]),
     truth("long_waits_are_charged_to_all_who_ran", &["blame"]),
     truth("so_many_waits_that_they_are_sampled_are_charged_to_all_who_ran", &["blame"]),
+    truth("cgroups_that_were_throttled_once_are_sampled_as_others", &["blame"]),
     truth("a_cgroup_that_waits_behind_its_own_threads_blames_nobody", &["blame"]),
     truth("a_cgroup_that_waits_for_its_quota_blames_nobody", &["blame"]),
     truth("waits_of_who_is_moved_are_whole", &["blame"]),

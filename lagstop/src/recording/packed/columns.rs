@@ -84,6 +84,12 @@ impl Columns {
         }
     }
 
+    /// Do they hold all of a cgroup? Those that lagstop measured have all causes of waits or none, and few culprits.
+    pub(super) fn hold(cgroup: &Cgroup) -> bool {
+        cgroup.waits_behind.len() <= WaitBehind::NAMED
+            && (cgroup.totals.wait_behind_ns.is_some() || rest_of_waits(&cgroup.totals).is_none())
+    }
+
     /// The cgroups, called as `name` has it.
     pub(super) fn cgroups<'n>(
         &self,
