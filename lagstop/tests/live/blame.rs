@@ -95,13 +95,13 @@ impl Seen {
 
     /// The same where instants are drawn, two a wait.
     fn agrees_where_drawn(&self) {
-        self.is_within(|part, waits, _| chance(part, 1.0 / (2.0 * waits)));
+        self.is_within(|part, waits, _| chance(part, 2.0 * waits));
     }
 
     /// The same where those waits that are not drawn are sampled, so many times a second at least, by the victim's part of all.
     fn agrees_where_sampled(&self) {
         let samples = 1_000.0 * TIME.as_secs_f64();
-        self.is_within(|part, waits, of_all| chance(part, 1.0 / (samples * of_all) + 1.0 / (2.0 * waits)));
+        self.is_within(|part, waits, of_all| chance(part, 1.0 / (1.0 / (samples * of_all) + 1.0 / (2.0 * waits))));
     }
 
     /// `allowed` is how far a part may be off, in points of a hundred: by the part itself, the number of waits of one length that
@@ -158,10 +158,9 @@ impl Seen {
     }
 }
 
-/// Four times the standard deviation of a part that was told by draws, one in so many, as docs/measures.md has it, in points of a
-/// hundred.
-fn chance(part: f64, one_in: f64) -> f64 {
-    400.0 * (part * (1.0 - part) * one_in).sqrt() + 0.1
+/// Four times the standard deviation of a part that was told by so many draws, as docs/measures.md has it, in points of a hundred.
+fn chance(part: f64, draws: f64) -> f64 {
+    400.0 * (part * (1.0 - part) / draws).sqrt() + 0.1
 }
 
 fn behind(counters: &CgroupCounters, culprit: CgroupId) -> Nanos {

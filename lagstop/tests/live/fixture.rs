@@ -164,22 +164,22 @@ impl TestCgroup {
 
     /// Gives it half a CPU.
     pub(crate) fn limit_to_half_a_cpu(&self) {
-        let directory = self.below(&self.mounts.cpu);
-        if directory.join("cpu.max").exists() {
-            fs::write(directory.join("cpu.max"), "10000 20000").unwrap();
-        } else {
-            fs::write(directory.join("cpu.cfs_period_us"), "20000").unwrap();
-            fs::write(directory.join("cpu.cfs_quota_us"), "10000").unwrap();
-        }
+        self.set_quota("10000 20000", "10000");
     }
 
     /// Takes its quota away.
     pub(crate) fn lift_the_limit(&self) {
+        self.set_quota("max", "-1");
+    }
+
+    /// Of a period of 20 ms, as either version of cgroups has it.
+    fn set_quota(&self, max: &str, quota_us: &str) {
         let directory = self.below(&self.mounts.cpu);
         if directory.join("cpu.max").exists() {
-            fs::write(directory.join("cpu.max"), "max").unwrap();
+            fs::write(directory.join("cpu.max"), max).unwrap();
         } else {
-            fs::write(directory.join("cpu.cfs_quota_us"), "-1").unwrap();
+            fs::write(directory.join("cpu.cfs_period_us"), "20000").unwrap();
+            fs::write(directory.join("cpu.cfs_quota_us"), quota_us).unwrap();
         }
     }
 

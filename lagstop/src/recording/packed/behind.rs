@@ -1,7 +1,8 @@
 //! Behind whom cgroups waited, as short words.
 //!
 //! A word names those that a cgroup waited behind, the worst first: its place among the cgroups of the interval, counted from 0, then
-//! the thousandths of all that was waited behind others: `3:412,0:77`. It is empty where there are none. The words of several cgroups are separated by spaces.
+//! the thousandths of all that was waited behind others: `3:412,0:77`. It is empty where there are none. The words of several
+//! cgroups are separated by spaces.
 
 use super::UnpackError;
 use crate::model::{Cgroup, CgroupId, WaitBehind};

@@ -188,6 +188,42 @@ fn what_cannot_be_read_in_columns_is_not_packed() {
     assert!(!of(&[1, 1]) && !of(&[2, 1]));
 }
 
+/// All causes of 10 ns of waits, of which `behind` were behind others.
+fn caused(behind: Option<u64>) -> Cgroup {
+    let none = Some(Nanos(0));
+    let totals = Totals {
+        runq_wait_ns: Some(Nanos(10)),
+        wait_behind_ns: behind.map(Nanos),
+        wait_self_ns: Some(Nanos(3)),
+        wait_kernel_ns: none,
+        wait_idle_ns: none,
+        wait_throttled_ns: none,
+        wait_elsewhere_ns: none,
+        wait_unknown_ns: none,
+        ..Totals::default()
+    };
+    Cgroup { id: CgroupId(1), totals, ..Cgroup::default() }
+}
+
+#[test]
+fn what_was_behind_others_is_left_out_where_the_other_causes_leave_it() {
+    let text = |cgroup| {
+        let interval = Interval { cgroups: vec![cgroup], ..Interval::default() };
+        serde_json::to_string(&pack(&interval)).unwrap()
+    };
+    assert!(text(caused(Some(7))).contains(r#""wait_behind_ns":null"#));
+    assert!(text(caused(Some(6))).contains(r#""wait_behind_ns":6"#));
+}
+
+#[test]
+fn a_cgroup_that_columns_do_not_hold_is_not_packed() {
+    let packs = |cgroup: Cgroup| can_pack(&Interval { cgroups: vec![cgroup], ..Interval::default() });
+    let behind = |count| Cgroup { waits_behind: vec![WaitBehind::default(); count], ..caused(Some(7)) };
+    assert!(packs(caused(Some(6))) && packs(behind(WaitBehind::NAMED)));
+    assert!(!packs(caused(None)), "the rest would be put down to others");
+    assert!(!packs(behind(WaitBehind::NAMED + 1)));
+}
+
 #[test]
 fn names_weigh_what_they_take() {
     let named = |id, path: &str| Named { id: CgroupId(id), path: path.into(), ..Named::default() };
