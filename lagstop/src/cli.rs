@@ -16,6 +16,7 @@ mod output;
 mod policy;
 mod progress;
 mod record;
+mod renamed;
 mod serve;
 mod show;
 mod thresholds;
@@ -24,6 +25,8 @@ mod trial;
 mod unprivileged;
 mod values;
 mod when;
+#[cfg(test)]
+mod words;
 
 use std::{
     error::Error,
@@ -45,24 +48,24 @@ use unprivileged::Files;
 use crate::{display::plain, display::short_name, report::text::Options, signals::Endings};
 
 const ABOUT: &str =
-    "Measures what the scheduler itself costs on a densely packed Linux host, per cgroup, and says what helps";
+    "Measures the cost of the scheduler itself on densely packed Linux hosts, per cgroup, and recommends remedies";
 
 const EXAMPLES: &str = "\
 Examples:
-  lagstop top                          The host now: who pays for switching, who waits
-  lagstop diagnose --duration 1m       A report: what it costs, who waits, what to do
+  lagstop top                          Live view: cost of switches and waits per cgroup
+  lagstop diagnose --duration 1m       Report on costs, waits and remedies
   lagstop record --duration 30s --output host.jsonl
-                                       Half a minute into a file
+                                       Record 30 seconds to a file
   lagstop record | jq .host.switches   Intervals for a script
   lagstop serve                        Metrics for Prometheus, on 127.0.0.1:9185
   lagstop diff before.jsonl after.jsonl
-                                       What changed from one recording to the other
+                                       Compare two recordings
   lagstop fleet --prometheus http://prometheus:9090
-                                       What all nodes lose that a Prometheus server knows
-  lagstop check                        What this kernel and these privileges allow
-  lagstop show host.jsonl              What is in a recording
+                                       Scheduling cost of all nodes of a Prometheus server
+  lagstop check                        Report missing kernel features and privileges
+  lagstop show host.jsonl              Describe a recording
 
-Measuring needs root, or CAP_BPF and CAP_PERFMON. Without, top alone measures, and shows what the kernel's files tell.";
+Measuring needs root, or CAP_BPF and CAP_PERFMON. Without them only `lagstop top` works; it reads /proc and cgroup files.";
 
 #[derive(Debug, Parser)]
 #[command(name = "lagstop", version, about = ABOUT, after_help = EXAMPLES)]
@@ -70,43 +73,43 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Read the configuration from FILE instead of ~/.config/lagstop/config.toml
+    /// Read the configuration from FILE [default: ~/.config/lagstop/config.toml]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show every cgroup's switches, their cost, and waits, live
+    /// Show switches, their cost and waits of every cgroup, live
     Top(top::Args),
-    /// Write one JSON line an interval: every cgroup's switches, their cost, and waits
+    /// Record switches, their cost and waits of every cgroup, as one JSON line per interval
     Record(record::Args),
-    /// Serve every cgroup's switches, their cost, and waits as metrics for Prometheus
+    /// Serve switches, their cost and waits of every cgroup as metrics for Prometheus
     Serve(serve::Args),
-    /// Measure for a while, then say what scheduling costs, who pays and who waits
+    /// Measure, then report the cost of scheduling, its causes, and the waits of each cgroup
     Diagnose(diagnose::Args),
-    /// Say what scheduling costs all nodes that a Prometheus server knows, and how few would do
+    /// Report the cost of scheduling on all nodes of a Prometheus server, and estimate how few nodes suffice
     Fleet(fleet::Args),
-    /// Compare two recordings: what changed, and whether that is more than chance
+    /// Compare two recordings and test each change for statistical significance
     Diff(diff::Args),
-    /// Put functions in cgroups of their own under load, and measure what the scheduler takes (CFS-LAGS paper, §3.1)
+    /// Run functions under load, each in its own cgroup, and measure the scheduler's cost (CFS-LAGS paper, §3.1)
     Bench(bench::Args),
-    /// Try a recommendation, measure what it does, and put everything back
+    /// Apply a recommendation for a while, measure its effect, and undo it
     Trial(trial::Args),
-    /// Say what this kernel and these privileges allow, what is missing, and how to get it
+    /// Report what this kernel and these privileges support, and how to enable the rest
     Check(check::Args),
-    /// Say what is in a recording
+    /// Describe the contents of a recording
     Show(show::Args),
-    /// Take a time, or some cgroups, out of a recording; or write it in the other form
+    /// Extract a time range or some cgroups from a recording; compress or decompress it
     Cut(cut::Args),
-    /// Make one recording of several, or one of longer intervals
+    /// Merge several recordings into one, or shorter intervals into longer ones
     Merge(merge::Args),
-    /// Write a recording as a table, for notebooks, databases and spreadsheets
+    /// Convert a recording to a table, for notebooks, databases and spreadsheets
     Export(export::Args),
-    /// Run a command in a cgroup of its own, once let go, and clean up behind it
+    /// Run a command in its own cgroup, on a signal from the recorder, and clean up after it
     #[command(name = keeper::KEEP, hide = true)]
     Keep(keeper::Args),
-    /// Put back what a trial has changed, once that is gone or stands still
+    /// Undo the changes of a trial that has died or hangs
     #[command(name = crate::trial::watchdog::WATCHDOG, hide = true)]
     Watchdog(trial::WatchdogArgs),
     /// Serve the requests of a benchmark
@@ -121,6 +124,9 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.format(&mut Cli::command()).exit(),
     };
+    for hint in given.subcommand_name().into_iter().flat_map(|command| renamed::hints(command, std::env::args_os())) {
+        say(format_args!("lagstop: {hint}\n"));
+    }
     if let Some(list) = cli.command.list() {
         return print(&list);
     }
@@ -206,7 +212,7 @@ impl Command {
 fn print(text: &str) -> ExitCode {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            say(format_args!("lagstop: standard output cannot be written: {}\n", plain(&error)));
+            say(format_args!("lagstop: cannot write to standard output: {}\n", plain(&error)));
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,
@@ -231,9 +237,7 @@ fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| {
-            format!("the process cannot wait for anything: {}. Raise its limit of open files", plain(&error))
-        })?
+        .map_err(|error| format!("cannot start the event loop: {}. Raise the limit of open files", plain(&error)))?
         .block_on(task)
 }
 

@@ -56,7 +56,7 @@ use crate::display::plain;
 #[derive(Debug, Error)]
 pub enum HostError {
     /// A file that is always there is not.
-    #[error("{path} cannot be read: {}. It is part of every Linux with /proc and /sys mounted", plain(source))]
+    #[error("cannot read {path}: {}. Mount /proc and /sys", plain(source))]
     Read {
         path: String,
         /// What the system said.
@@ -64,8 +64,8 @@ pub enum HostError {
     },
     /// No cgroup hierarchy is mounted.
     #[error(
-        "no cgroup hierarchy {0} is mounted here, so cgroups would have no names: mount -t cgroup2 none /sys/fs/cgroup \
-         (in a container, mount the host's /sys/fs/cgroup into it)"
+        "cannot name cgroups: no cgroup hierarchy {0} is mounted. Run mount -t cgroup2 none /sys/fs/cgroup (in a container, \
+         mount the host's /sys/fs/cgroup into it)"
     )]
     NoCgroups(&'static str),
 }

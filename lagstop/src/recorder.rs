@@ -35,13 +35,13 @@ pub enum RecorderError {
     #[error(transparent)]
     Source(#[from] SourceError),
     /// It takes a thread.
-    #[error("no thread can be started: {}", plain(.0))]
+    #[error("cannot start a thread: {}", plain(.0))]
     Thread(#[source] io::Error),
     /// Attaching took too long.
-    #[error("nothing was measured {0:?} after it was to begin")]
+    #[error("measuring did not start within {0:?}")]
     Late(Duration),
     /// It goes on, and no interval comes.
-    #[error("nothing is measured any more")]
+    #[error("measuring has stopped")]
     Silent,
 }
 
@@ -196,7 +196,7 @@ mod tests {
             thread::park();
         };
         let late = why(Recorder::of(for_ever, SHORT));
-        assert_eq!(late, "nothing was measured 100ms after it was to begin");
+        assert_eq!(late, "measuring did not start within 100ms");
         let given = stream(vec![Ok(Interval::default()), Err(SourceError::Died)], &Arc::default());
         let recorder = Recorder::of(move || Ok((given, Instant::now())), LONG).unwrap();
         assert!(recorder.next(LONG).unwrap().is_some());

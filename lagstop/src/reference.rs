@@ -1,4 +1,4 @@
-//! The tables of the docs that are made from what they are about: `cargo xtask docs` writes them.
+//! The tables of the docs that are generated from code. `cargo xtask docs` writes them.
 
 use std::fmt::Write as _;
 
@@ -55,7 +55,7 @@ fn rows(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
 
 fn columns() -> String {
     let row = |(name, meaning): (&str, &str)| vec![format!("`{name}`"), meaning.to_owned()];
-    rows("name | what it says", top::TopSettings::column_names().map(row))
+    rows("name | meaning", top::TopSettings::column_names().map(row))
 }
 
 fn counters(counters: &[Counter]) -> String {
@@ -76,7 +76,7 @@ fn metrics(about: About) -> String {
         let (help, source) = (family.help.to_owned(), family.source.to_owned());
         vec![format!("`{}`", family.name), family.kind.name().to_owned(), labels.join(", "), help, source]
     };
-    rows("metric | type | labels | says | made of", metrics::families_about(about).iter().map(row))
+    rows("metric | type | labels | meaning | source", metrics::families_about(about).iter().map(row))
 }
 
 fn thresholds() -> String {
@@ -91,7 +91,7 @@ fn thresholds() -> String {
             stated.map_or_else(|| "lagstop's own choice".to_owned(), |stated| stated.source.replace("default; ", ""));
         vec![format!("`{name}`"), meaning.trim().trim_end_matches('.').to_owned(), default, source]
     };
-    rows("name | what it is | default | where that is from", Thresholds::NAMES.iter().map(row))
+    rows("name | meaning | default | source", Thresholds::NAMES.iter().map(row))
 }
 
 fn figures(rule: Rule) -> String {
@@ -115,5 +115,5 @@ fn figures(rule: Rule) -> String {
             figure.source.to_owned(),
         ]
     };
-    rows("figure | what it is | unit | formula | from", rule.figures().iter().map(row))
+    rows("metric | meaning | unit | formula | source", rule.figures().iter().map(row))
 }

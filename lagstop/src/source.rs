@@ -59,7 +59,7 @@ pub enum SourceError {
     #[error(transparent)]
     Kernel(#[from] crate::kernel::KernelError),
     /// A fault of lagstop's own.
-    #[error("measuring ended by a fault of lagstop's own, said above. Please report it")]
+    #[error("measuring ended because of a bug in lagstop. Please report it with the message above")]
     Died,
     #[error(transparent)]
     Recording(#[from] crate::recording::ReadError),

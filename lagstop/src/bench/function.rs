@@ -42,9 +42,9 @@ pub fn serve() -> Result<(), io::Error> {
     }
     drop(stdin);
     let start = Moment::read(&line).and_then(Moment::instant);
-    let start = start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is not told when to start"))?;
+    let start = start.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no start time was received"))?;
     thread::Builder::new().stack_size(STACK).spawn(|| {
-        // It ends with whoever started it: nobody is left to tell then.
+        // It ends with its parent, and then has no one to report to.
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         std::process::exit(1);
     })?;

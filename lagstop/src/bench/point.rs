@@ -1,4 +1,4 @@
-//! What came of it.
+//! Results of a benchmark.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,20 +9,20 @@ use crate::{
     trial::Policy,
 };
 
-/// A whole benchmark.
+/// Results of a benchmark.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Bench {
-    /// Version of this form.
+    /// Version of this format.
     pub schema: &'static str,
-    /// Where.
+    /// The host.
     pub host: BenchHost,
-    /// How requests came.
+    /// The workload.
     pub workload: Workload,
-    /// What they were drawn with.
+    /// Seed of the random requests.
     pub seed: u64,
-    /// CPU time of a request, in milliseconds. Those of `mix` are 10, 100 and 1,000.
+    /// CPU time of a request, in milliseconds. `mix` uses 10, 100 and 1,000 instead.
     pub work_ms: f64,
-    /// CPUs' worth of work that a function asks for on average, in open loops that are made up.
+    /// Mean demand of a function, in CPUs. Only for open loops with generated requests.
     pub demand: Option<f64>,
     /// Latency that closed loops are tuned to, in milliseconds.
     pub latency_target_ms: Option<f64>,
@@ -30,31 +30,31 @@ pub struct Bench {
     pub in_time_ms: f64,
     /// Levels of cgroups between the base and a function.
     pub depth: u32,
-    /// The runs, in the order in which they were made.
+    /// The runs, in order.
     pub points: Vec<Point>,
-    /// The runs that were to be made and were not, or not to their end.
+    /// Planned runs that were not made, or not completed.
     pub missing: Vec<Missing>,
 }
 
-/// A run that there is nothing to say of.
+/// A run without results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
     /// Functions per CPU.
     pub density: u32,
-    /// What was to be changed about scheduling. `None`: nothing.
+    /// The scheduling policy that was planned. `None`: no policy.
     pub policy: Option<Policy>,
-    /// Which round it belongs to, from 0 on.
+    /// Number of its round, counted from 0.
     pub round: u32,
-    /// Why.
+    /// Why it has no results.
     pub why: String,
 }
 
-/// Where it ran.
+/// The host of a benchmark.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct BenchHost {
-    /// Its name.
+    /// Name of the host.
     pub hostname: String,
-    /// Its kernel.
+    /// Kernel of the host.
     pub kernel: String,
     /// CPUs that functions could run on.
     pub cpus: u32,
@@ -67,72 +67,72 @@ pub struct BenchHost {
 pub struct Point {
     /// Functions per CPU.
     pub density: u32,
-    /// Functions.
+    /// Number of functions.
     pub functions: u32,
-    /// What was changed about scheduling. `None`: nothing.
+    /// The scheduling policy. `None`: no policy.
     pub policy: Option<Policy>,
-    /// Which round it belongs to, from 0 on.
+    /// Number of its round, counted from 0.
     pub round: u32,
-    /// Requests that a function works on at once, at most.
+    /// Maximum number of requests that a function processes concurrently.
     pub at_once: u32,
-    /// How long it was measured, in seconds.
+    /// Measured time, in seconds.
     pub seconds: f64,
-    /// Requests that came.
+    /// Requests that arrived.
     pub offered: u64,
-    /// Of those, the ones that were served in time.
+    /// Arrived requests that were served in time.
     pub in_time: u64,
-    /// Of those, the ones that were not served by the end. Their latency counts as far as it had come.
+    /// Arrived requests that were not served by the end. Their latency counts until the end.
     pub unfinished: u64,
-    /// Requests served in time, each second.
+    /// Requests served in time, per second.
     pub throughput: f64,
-    /// How long all of them took.
+    /// Latency of all requests.
     pub latency: Latency,
-    /// Functions that ask for less than the mean. `None` in closed loops, where all ask alike.
+    /// Functions with less than the mean demand. `None` in closed loops, where all functions have the same demand.
     pub light: Option<BenchSide>,
     /// The other functions.
     pub heavy: Option<BenchSide>,
-    /// Scheduling overhead, as a share of the time of all CPUs. `None` is not measured, here and below.
+    /// Scheduling overhead, as a share of the time of all CPUs. `None` if not measured, here and below.
     pub overhead: Option<f64>,
     /// Mean pick cost of a switch, in nanoseconds.
     pub pick_ns: Option<f64>,
     /// Mean swap cost of a switch, in nanoseconds.
     pub swap_ns: Option<f64>,
-    /// Switches away from tasks other than idle, each second.
+    /// Switches away from tasks other than idle, per second.
     pub switches_per_second: f64,
-    /// Tasks waiting on run queues, on average.
+    /// Mean number of tasks waiting on run queues.
     pub waiting: Option<f64>,
     /// Share of the time of all CPUs that was not idle.
     pub perceived_utilisation: f64,
-    /// Of that, the tasks' own work.
+    /// Share of the time of all CPUs that was spent on the tasks' own work.
     pub effective_utilisation: Option<f64>,
     /// All latencies, as an HdrHistogram of microseconds (V2, compressed, base64).
     #[schemars(with = "String")]
     pub latencies: Latencies,
 }
 
-/// What became of some of the functions.
+/// Results for a part of the functions.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct BenchSide {
-    /// How many they are.
+    /// Number of these functions.
     pub functions: u32,
-    /// Requests that came.
+    /// Requests that arrived.
     pub offered: u64,
-    /// How long these took.
+    /// Latency of these requests.
     pub latency: Latency,
-    /// CPU time that they used, in cores.
+    /// CPU time of these functions, in cores.
     pub cpu: f64,
-    /// Tasks of theirs waiting on run queues, on average.
+    /// Mean number of their tasks waiting on run queues.
     pub waiting: Option<f64>,
 }
 
-/// How long requests took. `None` of none.
+/// Latency of requests. All values are `None` if there are no requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Latency {
     /// The median.
     pub p50_ns: Option<Nanos>,
-    /// 95 % took no longer.
+    /// The 95th percentile.
     pub p95_ns: Option<Nanos>,
-    /// 99 % took no longer.
+    /// The 99th percentile.
     pub p99_ns: Option<Nanos>,
 }
 

@@ -31,24 +31,24 @@ use crate::{
 #[derive(Debug, Error)]
 pub enum BenchError {
     /// Cgroups cannot be made.
-    #[error("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(source))]
+    #[error("cannot create the cgroup {path}: {}. Run as root, with writable cgroups", plain(source))]
     Cgroup {
         path: String,
         /// What the system said.
         source: io::Error,
     },
     /// There is one of that name.
-    #[error("{0} is there already, and is not a benchmark's that has ended: name another with --base")]
+    #[error("{0} already exists and was not left by a benchmark. Choose another name with --base")]
     Taken(String),
     /// The scheduler would have no groups for functions.
     #[error(
-        "the scheduler has no group for {0}, because the controller cpu is not handed down to it: write +cpu to \
+        "the scheduler has no group for {0}, because the cpu controller is not enabled there. Write +cpu to \
          cgroup.subtree_control of the cgroups above it"
     )]
     NoGroup(String),
     /// There would be too many threads.
     #[error(
-        "{0} functions would take more than half of the threads that this host has left: give --sweep lower densities"
+        "{0} functions need more than half of the threads that this host has left. Use lower densities with --sweep"
     )]
     NoRoom(u32),
     /// A function cannot be started, or ended before its time.
@@ -61,16 +61,16 @@ pub enum BenchError {
         source: io::Error,
     },
     /// The host cannot be measured.
-    #[error("the host cannot be measured: {0}")]
+    #[error("cannot measure the host: {0}")]
     Recorder(#[source] RecorderError),
     /// The recorder did not get to run while it mattered.
-    #[error("no interval was measured from its beginning to its end: the host is too busy for such a short --duration")]
+    #[error("no complete interval was measured: the host is too busy for this --duration. Use a longer one")]
     NoInterval,
     /// A change to scheduling cannot be made.
     #[error("{policy} cannot be tried: {source}")]
     Policy { policy: Policy, source: Untried },
     /// It was asked to stop.
-    #[error("stopped: nothing is left of it")]
+    #[error("stopped. All functions and cgroups were removed")]
     Stopped,
 }
 
@@ -79,7 +79,7 @@ pub enum BenchError {
 pub enum Untried {
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    #[error("{change}: changed by somebody else to {now}")]
+    #[error("{change}: changed by another program to {now}")]
     Changed { change: Box<Change>, now: String },
     #[error("{change}: {}", plain(source))]
     Refused { change: Box<Change>, source: io::Error },
@@ -238,7 +238,7 @@ impl Deployment {
             let function = this.start(hierarchy, demand, settings.work).map_err(wrong("cannot be started"))?;
             this.functions.push(function);
             let assignment = Assignment::new(settings, number, demand, speed, at_once);
-            this.tell(number, &assignment).map_err(wrong("cannot be told what to do"))?;
+            this.tell(number, &assignment).map_err(wrong("cannot receive its settings"))?;
         }
         for number in 0..functions {
             let wrong = |source| BenchError::Function { function: number, what: "is not ready", source };
@@ -307,15 +307,15 @@ impl Deployment {
         let start = started + LEAD + LEAD_EACH * count;
         let line = Moment::of(start).write();
         for (number, function) in (0..).zip(&mut self.functions) {
-            let wrong = |source| BenchError::Function { function: number, what: "cannot be let go", source };
+            let wrong = |source| BenchError::Function { function: number, what: "cannot be released", source };
             function.say(&line).map_err(wrong)?;
         }
         let begins = start + settings.warm_up;
         if Instant::now() > begins {
-            let wrong = io::Error::other("telling them when to start took longer than --warm-up");
+            let wrong = io::Error::other("sending the start time to all functions took longer than --warm-up");
             return Err(BenchError::Function {
                 function: count.saturating_sub(1),
-                what: "is let go too late",
+                what: "started too late",
                 source: wrong,
             });
         }
@@ -341,8 +341,7 @@ impl Deployment {
         let mut tallies = Vec::new();
         for (number, function) in (0..).zip(&mut self.functions) {
             let heard = function.hear().and_then(|line| Ok(serde_json::from_str::<Tally>(&line)?));
-            let wrong =
-                |source| BenchError::Function { function: number, what: "does not say what it got done", source };
+            let wrong = |source| BenchError::Function { function: number, what: "did not report its results", source };
             tallies.push(heard.map_err(wrong)?);
         }
         Ok(self.point(settings, &tallies, &intervals))

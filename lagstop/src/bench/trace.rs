@@ -13,7 +13,7 @@ pub struct Trace(pub Vec<u32>);
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// It cannot be read.
-    #[error("{path} cannot be read: {source}")]
+    #[error("cannot read {path}: {source}")]
     Read {
         path: String,
         /// What is wrong with it.
@@ -38,7 +38,7 @@ impl Trace {
     /// Reads rows of second,concurrency. A first row of words is a heading.
     ///
     /// # Errors
-    /// When it cannot be read, or when a row is none.
+    /// When it cannot be read, or when a row is invalid.
     pub fn read(path: &Path) -> Result<Self, TraceError> {
         let name = path.display().to_string();
         let file =
@@ -54,7 +54,7 @@ impl Trace {
             let record = record.map_err(|source| TraceError::Read { path: name.to_owned(), source })?;
             let wrong = |why: String| TraceError::Row { path: name.to_owned(), row, why };
             let (Some(second), Some(count)) = (record.get(0), record.get(1)) else {
-                return Err(wrong("it takes two numbers".to_owned()));
+                return Err(wrong("two numbers are required".to_owned()));
             };
             let (Ok(second), Ok(count)) = (second.parse::<u64>(), count.parse::<u32>()) else {
                 if row == 1 {
@@ -66,7 +66,7 @@ impl Trace {
                 return Err(wrong(format!("more than {} requests in a second", Self::MOST_REQUESTS)));
             }
             let at = second.checked_sub(*first.get_or_insert(second)).filter(|&at| at >= counts.len() as u64);
-            let at = at.ok_or_else(|| wrong("it is not later than the row before".to_owned()))?;
+            let at = at.ok_or_else(|| wrong("the second is not later than in the previous row".to_owned()))?;
             if at >= Self::MOST_SECONDS {
                 return Err(wrong("the trace is longer than a day".to_owned()));
             }
@@ -74,7 +74,7 @@ impl Trace {
             counts.push(count);
         }
         if counts.is_empty() {
-            return Err(TraceError::Row { path: name.to_owned(), row: 1, why: "there is none".to_owned() });
+            return Err(TraceError::Row { path: name.to_owned(), row: 1, why: "the file has no rows".to_owned() });
         }
         Ok(Self(counts))
     }
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_said_with_its_row() {
         for (text, why) in [
-            ("", "row 1: there is none"),
-            ("second,concurrency\n", "there is none"),
-            ("1\n", "it takes two numbers"),
+            ("", "row 1: the file has no rows"),
+            ("second,concurrency\n", "the file has no rows"),
+            ("1\n", "two numbers are required"),
             ("1,2\n3,many\n", "row 2: \"3\" and \"many\" are not both whole numbers"),
-            ("5,1\n5,1\n", "row 2: it is not later"),
-            ("5,1\n4,1\n", "row 2: it is not later"),
+            ("5,1\n5,1\n", "row 2: the second is not later"),
+            ("5,1\n4,1\n", "row 2: the second is not later"),
             ("1,-1\n2,-1\n", "row 2"),
             ("0,1\n99999999,1\n", "longer than a day"),
             ("0,4000000\n", "more than 100000"),

@@ -9,7 +9,7 @@ use crate::{
 
 const EVERYTHING: &str = "everything";
 /// What the kernel does not let lagstop measure.
-const ALL_BUT_FILES: &str = "everything but what lagstop top reads from files";
+const ALL_BUT_FILES: &str = "everything except what lagstop top reads from files";
 
 /// All requirements, the essential ones first. `error` is why nothing could be attached.
 pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -> Vec<Requirement> {
@@ -36,8 +36,8 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
             facts,
             "capabilities to look into",
             &[Capability::SysAdmin, Capability::SysPtrace],
-            "listeners without traffic in other network namespaces, backlog, drops and owners of all there, lagstop's own \
-             cost in the kernel",
+            "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there, cost of \
+             lagstop in the kernel",
         ),
         perf_event_paranoid(facts),
         tracefs(facts),
@@ -51,9 +51,9 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
             error.to_string(),
             ALL_BUT_FILES,
             &[
-                "in a container: --privileged, which takes away seccomp and AppArmor as well",
+                "in a container: --privileged, which also turns off seccomp and AppArmor",
                 "in Kubernetes: securityContext: {privileged: true}",
-                "else please report it, with the output of lagstop check --format json",
+                "otherwise please report it, with the output of lagstop check --format json",
             ],
         ));
     }
@@ -89,7 +89,7 @@ fn kernel_version(facts: &Facts, error: Option<&KernelError>) -> Requirement {
     let found = format!("Linux {} on {}", facts.release, facts.architecture);
     match error {
         Some(KernelError::TooOld { .. }) => {
-            missed("kernel", found, ALL_BUT_FILES, &["a kernel of 5.10 or later; 6.16 for all that is measured"])
+            missed("kernel", found, ALL_BUT_FILES, &["Linux 5.10 or later; 6.16 or later for all measures"])
         }
         Some(error @ KernelError::Lacks { .. }) => missed(
             "kernel",
@@ -103,14 +103,14 @@ fn kernel_version(facts: &Facts, error: Option<&KernelError>) -> Requirement {
 
 fn types(facts: &Facts) -> Requirement {
     match &facts.types {
-        Types::Kernel => satisfied("kernel types (BTF)", "shown by the kernel"),
+        Types::Kernel => satisfied("kernel types (BTF)", "provided by the kernel"),
         Types::File(file) => satisfied("kernel types (BTF)", format!("from {}", file.display())),
         Types::Missing(why) => missed(
             "kernel types (BTF)",
             why.clone(),
             ALL_BUT_FILES,
             &[
-                "a kernel built with CONFIG_DEBUG_INFO_BTF=y: every current distribution's is",
+                "a kernel built with CONFIG_DEBUG_INFO_BTF=y, as in all current distributions",
                 "sysfs mounted on /sys",
                 "--btf FILE, with the types of exactly this kernel (btfhub has those of older distribution kernels)",
             ],
@@ -150,7 +150,7 @@ fn user_namespace(facts: &Facts) -> Requirement {
         Answer::Known(true) => satisfied(NAME, "this is the host's user namespace"),
         Answer::Known(false) => missed(
             NAME,
-            "this is a user namespace of its own: its capabilities do not hold on the host",
+            "this user namespace is not the host's; its capabilities have no effect on the host",
             ALL_BUT_FILES,
             &["Docker: --userns host", "Podman: with sudo", "in Kubernetes: hostUsers: true"],
         ),
@@ -165,14 +165,14 @@ fn locked_memory(facts: &Facts, trial: Trial<'_>) -> Requirement {
     const NAME: &str = "locked memory";
     match facts.locked_memory {
         _ if matches!(trial, Trial::Succeeded) => satisfied(NAME, "enough"),
-        None => satisfied(NAME, "not limited, or of no matter to this kernel"),
+        None => satisfied(NAME, "unlimited, or irrelevant on this kernel"),
         Some(limit) if limit >= ENOUGH_LOCKED_MEMORY => satisfied(NAME, format!("up to {limit} bytes")),
         Some(limit) if facts.capabilities.has(Capability::SysResource) => {
             satisfied(NAME, format!("{limit} bytes, which CAP_SYS_RESOURCE raises"))
         }
         Some(limit) => missed(
             NAME,
-            format!("{limit} bytes: before Linux 5.11 all maps have to fit"),
+            format!("{limit} bytes: before Linux 5.11 all maps must fit into it"),
             ALL_BUT_FILES,
             &[
                 "ulimit -l unlimited",
@@ -188,9 +188,9 @@ fn lockdown(facts: &Facts) -> Requirement {
     match &facts.lockdown {
         Answer::Known(level) if level == "confidentiality" => missed(
             NAME,
-            "confidentiality: programs may not read the kernel's memory",
+            "confidentiality: eBPF programs cannot read kernel memory",
             ALL_BUT_FILES,
-            &["boot without lockdown=confidentiality (lockdown=integrity does no harm)"],
+            &["boot without lockdown=confidentiality (lockdown=integrity is fine)"],
         ),
         Answer::Known(level) => satisfied(NAME, level.clone()),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t securityfs securityfs /sys/kernel/security"]),
@@ -201,10 +201,10 @@ fn seccomp(facts: &Facts, trial: Trial<'_>) -> Requirement {
     const NAME: &str = "seccomp";
     match &facts.seccomp {
         Answer::Known(0) => satisfied(NAME, "no filter"),
-        Answer::Known(_) if matches!(trial, Trial::Succeeded) => satisfied(NAME, "a filter, which lets bpf(2) pass"),
+        Answer::Known(_) if matches!(trial, Trial::Succeeded) => satisfied(NAME, "a filter that allows bpf(2)"),
         Answer::Known(_) => unknown(
             NAME,
-            "a filter is in force; whether it lets bpf(2) and perf_event_open(2) pass shows when tried",
+            "a filter is active; lagstop must attach programs to see whether it allows bpf(2) and perf_event_open(2)",
             &[
                 "in a container: --security-opt seccomp=unconfined",
                 "in Kubernetes: securityContext: {seccompProfile: {type: Unconfined}}",
@@ -232,18 +232,18 @@ fn scheduling_groups(surroundings: &Surroundings) -> Requirement {
     match &surroundings.hierarchy {
         Ok(Seen { groups_tasks: Some(true), .. }) => satisfied(NAME, "groups tasks for the scheduler"),
         Ok(Seen { groups_tasks: None, .. }) => {
-            unknown(NAME, "the root of the hierarchy, where it would be handed down, is not to be seen here", &[])
+            unknown(NAME, "unknown: the root of the hierarchy is not visible here", &[])
         }
         Ok(seen) => missed(
             NAME,
-            "is handed down to no cgroup below the root: to the scheduler all tasks are one group",
-            "what tells cgroups apart, but with --group-by leaf",
+            "not enabled for any cgroup below the root: the scheduler puts all tasks into one group",
+            "separate cgroups, except with --group-by leaf",
             &[
                 &format!("echo +cpu > {}/cgroup.subtree_control", seen.mount),
                 "with systemd: CPUAccounting=yes in a unit",
             ],
         ),
-        Err(_) => unknown(NAME, "there is no hierarchy to look at", &[]),
+        Err(_) => unknown(NAME, "no cgroup hierarchy found", &[]),
     }
 }
 
@@ -253,8 +253,8 @@ fn pid_namespace(facts: &Facts) -> Requirement {
         Answer::Known(true) => satisfied(NAME, "seen"),
         Answer::Known(false) => missed(
             NAME,
-            "this is a PID namespace of its own",
-            "listeners without traffic in other network namespaces, backlog, drops and owners of all there",
+            "this PID namespace is not the host's",
+            "listeners without traffic in other network namespaces, backlog, drops and owners of all listeners there",
             &["in a container: --pid host", "in Kubernetes: hostPID: true"],
         ),
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t proc proc /proc"]),
@@ -267,14 +267,14 @@ fn host_cgroups(surroundings: &Surroundings) -> Requirement {
         Ok(seen) if seen.is_whole => satisfied(NAME, "seen"),
         Ok(seen) => missed(
             NAME,
-            format!("at {} only a part of the hierarchy is to be seen", seen.mount),
-            "throttling, and the end of cgroups, outside of it",
+            format!("only a part of the hierarchy is visible at {}", seen.mount),
+            "throttling and removal of cgroups outside that part",
             &[
                 "in a container: --cgroupns host -v /sys/fs/cgroup:/sys/fs/cgroup:ro",
                 "in Kubernetes: a hostPath volume on /sys/fs/cgroup",
             ],
         ),
-        Err(_) => unknown(NAME, "there is no hierarchy to look at", &[]),
+        Err(_) => unknown(NAME, "no cgroup hierarchy found", &[]),
     }
 }
 
@@ -286,7 +286,7 @@ fn perf_event_paranoid(facts: &Facts) -> Requirement {
             lost: None,
             ..missed(
                 NAME,
-                format!("{level}: kprobes and system call tracepoints take CAP_SYS_ADMIN"),
+                format!("{level}: kprobes and system call tracepoints need CAP_SYS_ADMIN"),
                 "",
                 &["sysctl kernel.perf_event_paranoid=2"],
             )
@@ -302,7 +302,7 @@ fn tracefs(facts: &Facts) -> Requirement {
     match &facts.tracefs {
         Answer::Known(place) => satisfied(NAME, format!("at {}", place.display())),
         Answer::Unknown(_) if facts.capabilities.has(Capability::SysAdmin) => {
-            satisfied(NAME, "not mounted; lagstop mounts it for itself when it is needed")
+            satisfied(NAME, "not mounted; lagstop mounts it privately when needed")
         }
         Answer::Unknown(why) => unknown(NAME, why.clone(), &["mount -t tracefs tracefs /sys/kernel/tracing"]),
     }
@@ -313,12 +313,7 @@ fn pressure(surroundings: &Surroundings) -> Requirement {
     if surroundings.has_pressure {
         return satisfied(NAME, "/proc/pressure/cpu");
     }
-    missed(
-        NAME,
-        "/proc/pressure/cpu cannot be read",
-        "CPU pressure",
-        &["a kernel with CONFIG_PSI=y, booted with psi=1"],
-    )
+    missed(NAME, "cannot read /proc/pressure/cpu", "CPU pressure", &["a kernel with CONFIG_PSI=y, booted with psi=1"])
 }
 
 fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
@@ -327,7 +322,7 @@ fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
         Ok(()) => satisfied(NAME, "the kernel lists listening sockets"),
         Err(why) => missed(
             NAME,
-            format!("listening sockets cannot be listed: {}", plain(why)),
+            format!("cannot list listening sockets: {}", plain(why)),
             "listeners without traffic, backlog, drops and owners of all listeners, overflows of accept queues",
             &["modprobe tcp_diag", "a kernel with CONFIG_INET_DIAG"],
         ),
@@ -337,12 +332,12 @@ fn socket_diagnostics(surroundings: &Surroundings) -> Requirement {
 fn names_of_pods(surroundings: &Surroundings) -> Requirement {
     const NAME: &str = "names of pods";
     match &surroundings.names_pods {
-        None => satisfied(NAME, "there are no pods here"),
+        None => satisfied(NAME, "no pods on this host"),
         Some(Ok(())) => satisfied(NAME, "/var/log/containers"),
         Some(Err(why)) => missed(
             NAME,
             format!("/var/log/containers: {}", plain(why)),
-            "names of pods and their containers: they are called by their ids",
+            "names of pods and containers; only their ids are shown",
             &[
                 "in a container: -v /var/log/containers:/var/log/containers:ro",
                 "in Kubernetes: a hostPath volume on /var/log/containers",

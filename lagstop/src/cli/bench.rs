@@ -4,7 +4,6 @@ mod arguments;
 mod preflight;
 
 use std::{
-    io::{self, Write},
     process::ExitCode,
     sync::{
         Arc,
@@ -14,13 +13,12 @@ use std::{
 
 pub(super) use arguments::Args;
 
-use super::{Failure, block_on, listen, progress::StatusLine, say, terminal_options};
+use super::{Failure, block_on, listen, progress::StatusLine, say};
 use crate::{
-    bench::{self, Bench, Progress},
+    bench::{self, Progress},
     display::plain,
     host::{Hierarchy, Version},
     model::GroupBy,
-    report,
 };
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -30,9 +28,9 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // What can be refused is looked at before anything is started.
     let outputs = args.outputs()?;
     preflight::check(&settings, host.cpus, args.force())?;
-    let swept = bench::sweep(&hierarchy).map_err(|error| format!("cgroups cannot be looked at: {}", plain(&error)))?;
+    let swept = bench::sweep(&hierarchy).map_err(|error| format!("cannot read cgroups: {}", plain(&error)))?;
     for left in swept {
-        say(format_args!("lagstop: removed {}, which a benchmark that was killed had left\n", left.display()));
+        say(format_args!("lagstop: removed {}, which was left by a killed benchmark\n", left.display()));
     }
     let bench = block_on(async {
         let mut endings = listen()?;
@@ -48,24 +46,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     });
     let bench = bench?;
-    for (output, render) in outputs {
-        output.writer()?.write_all(render(&bench)?.as_bytes())?;
-        output.finish()?;
+    for (output, format) in outputs {
+        let written = format.render(&bench, output.options())?;
+        output.write(&written)?;
     }
-    io::stdout().write_all(report::bench::text(&bench, terminal_options()).as_bytes()).or_else(|error| match error
-        .kind()
-    {
-        io::ErrorKind::BrokenPipe => Ok(()),
-        _ => Err(format!("the report cannot be written: {}", plain(&error))),
-    })?;
     Ok(if bench.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL) })
 }
 
 /// Some runs were made, and others were not.
 const NOT_ALL: u8 = 3;
-
-/// How a result is written to a file.
-type Render = fn(&Bench) -> Result<String, Failure>;
 
 fn here(hierarchy: &Hierarchy) -> bench::BenchHost {
     let uname = rustix::system::uname();

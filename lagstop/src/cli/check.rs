@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, hooks::HookArgs, print, terminal_options};
+use super::{Failure, hooks::HookArgs, output::ResultArgs};
 use crate::{
     check::{self, Verdict},
     host::Surroundings,
@@ -18,18 +18,21 @@ Examples:
   lagstop check --format json | jq -r '.measures[] | [.measure, .way] | @tsv'
   lagstop check --hooks switch-cost=kprobe:schedule
 
-Exit code: 0 when everything is measured, 3 when some of it is n/a, 4 when nothing can be measured in the kernel:
-top alone runs then, and shows what the kernel's files tell.
-It works without privileges, and then says what can be told without trying.";
+Exit code: 0 if everything can be measured, 3 if some metrics are n/a, 4 if measuring in the kernel is impossible.
+With exit code 4 only `lagstop top` works; it reads /proc and cgroup files.
+Without privileges, check attaches no programs and reports what it can determine.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// For people or for programs
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 
-    /// Attach nothing: say what can be told without
+    #[command(flatten)]
+    output: ResultArgs,
+
+    /// Attach no programs; report what can be determined without them
     #[arg(long)]
     without_trying: bool,
 
@@ -39,7 +42,7 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A list to read
+    /// A list for a terminal
     Text,
     /// One JSON document
     Json,
@@ -51,15 +54,15 @@ const DEGRADED: u8 = 3;
 const UNUSABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let output = args.output.open()?;
     let facts = Facts::probe(args.hooks.btf.as_deref());
     let found = check::run(facts, &Surroundings::look(), &args.hooks.wishes(), !args.without_trying);
     let text = match args.format {
-        Format::Text => report::check::render(&found, terminal_options()),
+        Format::Text => report::check::render(&found, output.options()),
         Format::Json => serde_json::to_string_pretty(&found)? + "\n",
     };
-    let printed = print(&text);
+    output.write(&text)?;
     Ok(match found.verdict {
-        _ if printed != ExitCode::SUCCESS => printed,
         Verdict::Full => ExitCode::SUCCESS,
         Verdict::Degraded => ExitCode::from(DEGRADED),
         Verdict::Unusable => ExitCode::from(UNUSABLE),

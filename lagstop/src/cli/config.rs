@@ -16,14 +16,14 @@ use crate::{diagnosis::Thresholds, display::plain, top::TopSettings};
 /// What is wrong with a configuration file.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    #[error("the configuration {} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read the configuration {}: {}. Check the path and its permissions", path.display(), plain(source))]
     Read {
         /// The file.
         path: PathBuf,
         source: io::Error,
     },
     #[error(
-        "{}{}: {}. docs/config.md has every key",
+        "{}{}: {}. docs/config.md lists all keys",
         path.display(),
         line.map(|line| format!(", line {line}")).unwrap_or_default(),
         source.message().trim_end_matches('.')
@@ -71,7 +71,11 @@ pub(super) struct MaxCgroups(pub(super) u32);
 impl TryFrom<u32> for MaxCgroups {
     type Error = String;
     fn try_from(number: u32) -> Result<Self, String> {
-        if (1..=100_000).contains(&number) { Ok(Self(number)) } else { Err("it must be 1 to 100000".to_owned()) }
+        if (1..=100_000).contains(&number) {
+            Ok(Self(number))
+        } else {
+            Err("the number must be from 1 to 100000".to_owned())
+        }
     }
 }
 
@@ -318,15 +322,18 @@ mod tests {
     #[test]
     fn a_mistake_is_found_in_its_line() {
         assert!(
-            error("[top]\ntree = false\nsort = \"cost\"\n").starts_with("config.toml, line 3: there is no column cost")
+            error("[top]\ntree = false\nsort = \"cost\"\n").starts_with("config.toml, line 3: unknown column cost")
         );
         assert!(error("[top]\n\ncolour = \"red\"\n").starts_with("config.toml, line 3: unknown field `colour`"));
         assert!(
             error("[thresholds]\noverhead_warn = \"lots\"\n").starts_with("config.toml, line 2: \"lots\" is neither")
         );
         assert!(error("[thresholds]\noverhead = 1\n").starts_with("config.toml, line 2: no threshold is called"));
-        assert!(error("[measure]\ninterval = \"1ms\"\n").starts_with("config.toml, line 2: it must be at least 20ms"));
-        assert!(error("[measure]\nmax-cgroups = 0\n").starts_with("config.toml, line 2: it must be 1"));
+        assert!(
+            error("[measure]\ninterval = \"1ms\"\n")
+                .starts_with("config.toml, line 2: the interval must be at least 20ms")
+        );
+        assert!(error("[measure]\nmax-cgroups = 0\n").starts_with("config.toml, line 2: the number must be from 1"));
         assert!(error("[top\n").starts_with("config.toml, line 1: "));
         assert!(error("[top]\ntree = 1\n").starts_with("config.toml, line 2: invalid type"));
     }

@@ -21,37 +21,36 @@ const EXAMPLES: &str = "\
 Examples:
   lagstop cut host.jsonl --from 10m --to 15m --output incident.jsonl.zst
   lagstop cut host.jsonl.zst --from 2026-11-21T12:30:00Z --output after.jsonl.zst
-  lagstop cut host.jsonl.zst --from -5m --cgroup '*shop*' --output shop.jsonl
+  lagstop cut host.jsonl.zst --from -5m --cgroups '*shop*' --output shop.jsonl
   lagstop cut host.jsonl --output host.jsonl.zst
-                                       All of it, compressed
+                                       Copy everything, compressed
 
-Times of day are UTC. docs/tools.md says what becomes of the rest.";
+Times of day are UTC. docs/tools.md describes the output.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The recording
+    /// Recording to cut
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Where to: a file, compressed if its name ends in .zst, or - for standard output
+    /// Output file, compressed if its name ends in .zst, or - for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Intervals that began then or later: 10m after the beginning, -5m before the end, or a time of day
+    /// Keep intervals that start at or after TIME: 10m after the start, -5m before the end, or a time of day
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     from: Option<When>,
 
-    /// Intervals that began before, written likewise
+    /// Keep intervals that start before TIME, in the same notation
     #[arg(long, value_name = "TIME", value_parser = when, allow_hyphen_values = true)]
     to: Option<When>,
 
-    /// Tell only cgroups apart whose path or name is like this, where * stands for anything; once for each. Others are
-    /// summed as (other)
-    #[arg(long, value_name = "GLOB", value_parser = glob)]
-    cgroup: Vec<Glob>,
+    /// Keep separate rows only for cgroups whose path or name matches GLOB (repeatable). The rest are summed as (other)
+    #[arg(long, alias = "cgroup", value_name = "GLOB", value_parser = glob)]
+    cgroups: Vec<Glob>,
 
-    /// Overwrite the file if it exists
+    /// Overwrite the output file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -74,15 +73,15 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// The cgroups that are wanted.
     fn selection(&self) -> Result<Option<Wanted<impl Fn(&Cgroup) -> bool>>, Failure> {
-        if self.cgroup.is_empty() {
+        if self.cgroups.is_empty() {
             return Ok(None);
         }
-        let globs = self.cgroup.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
+        let globs = self.cgroups.iter().fold(GlobSetBuilder::new(), |mut globs, glob| {
             globs.add(glob.clone());
             globs
         });
         let globs: GlobSet = globs.build()?;
-        let names: Vec<&str> = self.cgroup.iter().map(Glob::glob).collect();
+        let names: Vec<&str> = self.cgroups.iter().map(Glob::glob).collect();
         let is_wanted = move |cgroup: &Cgroup| globs.is_match(&*cgroup.path) || globs.is_match(&*cgroup.name);
         Ok(Some(Wanted { is_wanted, called: names.join(", ") }))
     }

@@ -1,7 +1,7 @@
 //! `lagstop diagnose`
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
     process::ExitCode,
     time::Duration,
@@ -13,14 +13,13 @@ use clap::{
 };
 
 use super::{
-    Failure, block_on, config::Config, listen, measure::MeasureArgs, progress::Progress, say, terminal_options,
+    Failure, block_on, config::Config, listen, measure::MeasureArgs, output::ResultArgs, progress::Progress, say,
     thresholds::ThresholdArgs, values::positive,
 };
 use crate::{
     diagnosis::{
         DiagnosedHost, Explanation, Hosts, Observations, Planned, Report, Rule, Severity, Strictness, Thresholds,
     },
-    display::plain,
     host::Identity,
     model::Session,
     recording::{ReadError, Reader},
@@ -34,29 +33,29 @@ Examples:
   lagstop diagnose
   lagstop diagnose --duration 5m --threshold overhead_warn=3% --format json
   lagstop diagnose host.jsonl.zst           What a recording says, without measuring
-  lagstop diagnose --format markdown > report.md
-                                            For a ticket; html is a page with pictures
+  lagstop diagnose --format markdown --output report.md
+                                            For a ticket; html is a page with charts
   lagstop diagnose host.jsonl.zst --explain lags_candidates
                                             How the figures of a finding came about
   lagstop diagnose node-*.jsonl.zst         One report on many hosts: where advice pays most
   lagstop diagnose --plan cpuset            Which CPUs cgroups with a quota should have
   lagstop diagnose --fail-on warning        For a pipeline: exit code 3 when something is wrong
 
-Measure while the host is as busy as when it hurts, and as quiet as it gets: the report compares the two.
-docs/diagnose.md says how each verdict comes about. Ctrl-C ends the measurement early, and reports.";
+Measure both busy and quiet times: the report compares them. Ctrl-C ends the measurement early and prints the report.
+docs/diagnose.md explains each finding.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Recordings to read instead of measuring; those of several hosts give one report on all of them
+    /// Recordings to read instead of measuring. Several hosts give one report
     #[arg(value_name = "FILE", conflicts_with_all = ["duration", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     files: Vec<PathBuf>,
 
-    /// Read every interval of a recording, however long it is, and not up to sixty of a long one as one
+    /// Read every interval. By default, long recordings are read in merged intervals of up to 60
     #[arg(long, requires = "files")]
     full: bool,
 
-    /// Show commands even for a recording of another host, or of this host before its last boot
+    /// Show commands for recordings of other hosts and earlier boots, too
     #[arg(long, requires = "files")]
     commands: bool,
 
@@ -64,23 +63,30 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
     duration: Duration,
 
-    /// How to write the report
+    #[command(flatten)]
+    output: ResultArgs,
+
+    /// Show every finding with all figures, thresholds and caveats
+    #[arg(short, long, conflicts_with_all = ["explain", "plan"])]
+    verbose: bool,
+
+    /// Format of the report
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 
-    /// End with exit code 3 when a finding is at least so bad
+    /// Exit with code 3 when a finding is at least this severe
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<FailOn>,
 
-    /// Instead of the report, say how the figures of a finding came about: inputs, formula and source
+    /// Explain how the metrics of a finding are computed: inputs, formula and source
     #[arg(long, value_name = "FINDING", value_parser = rule(), conflicts_with = "plan")]
     explain: Option<Rule>,
 
-    /// Instead of the report, plan CPU sets for cgroups whose quota is less than the CPUs that they see
+    /// Plan CPU sets for cgroups whose quota is smaller than the CPUs they see
     #[arg(long, value_name = "WHAT")]
     plan: Option<Plan>,
 
-    /// What a plan does where the CPUs do not suffice
+    /// What the plan does when there are too few CPUs
     #[arg(long, value_name = "POLICY", default_value = "principle-hard", requires = "plan")]
     plan_policy: PlanPolicy,
 
@@ -93,35 +99,35 @@ pub(super) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A report to read in a terminal
+    /// For a terminal
     Text,
-    /// The same for a ticket or a wiki
+    /// For a ticket or a wiki
     Markdown,
     /// One JSON document
     Json,
-    /// One page for a browser, with pictures
+    /// One page with charts for a browser
     Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum FailOn {
-    /// Worth acting on
+    /// A finding worth acting on
     Warning,
-    /// Act on it
+    /// A finding that needs action now
     Critical,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Plan {
-    /// Which CPUs each cgroup should have
+    /// A CPU set for each cgroup
     Cpuset,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PlanPolicy {
-    /// A cgroup that cannot have CPUs of its own gets none
+    /// Leave a cgroup out if it cannot have CPUs of its own
     PrincipleHard,
-    /// It gets parts of more CPUs than it may use
+    /// Let it share CPUs with others
     BestEffort,
 }
 
@@ -138,6 +144,8 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
     if (args.plan.is_some() || args.explain.is_some()) && matches!(args.format, Format::Markdown | Format::Html) {
         return Err("--plan and --explain are written as text or JSON: leave --format out, or name one of these".into());
     }
+    let output = args.output.open()?;
+    let options = output.options();
     let hosts = match &args.files[..] {
         [] => vec![block_on(async {
             let mut endings = listen()?;
@@ -149,18 +157,18 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
     let thresholds = args.thresholds.over(config.thresholds.0.clone());
     let commands = args.commands();
     let (written, worst) = match &hosts[..] {
-        [host] => of_host(args, host, &thresholds, &commands)?,
-        hosts => of_hosts(args, hosts, &thresholds, &commands)?,
+        [host] => of_host(args, host, &thresholds, &commands, options)?,
+        hosts => of_hosts(args, hosts, &thresholds, &commands, options)?,
     };
-    match io::stdout().write_all(written.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("the report cannot be written: {}. Send it to where there is room", plain(&error)).into())
-        }
-        _ => Ok(args.exit_code(worst)),
-    }
+    output.write(&written)?;
+    Ok(args.exit_code(worst))
 }
 
 impl Args {
+    const fn depth(&self) -> text::Depth {
+        if self.verbose { text::Depth::Verbose } else { text::Depth::Short }
+    }
+
     fn exit_code(&self, worst: Severity) -> ExitCode {
         let is_bad = self.fail_on.is_some_and(|least| match least {
             FailOn::Warning => worst >= Severity::Warning,
@@ -208,6 +216,7 @@ fn of_host(
     host: &Observations,
     thresholds: &Thresholds,
     commands: &Commands,
+    options: text::Options,
 ) -> Result<(String, Severity), Failure> {
     let report = commands.of(host.diagnose(thresholds));
     let as_json = args.format == Format::Json;
@@ -217,17 +226,17 @@ fn of_host(
             PlanPolicy::BestEffort => Strictness::BestEffort,
         };
         let plan = commands.of_plan(host.plan_cpusets(thresholds, strictness), host.session());
-        if as_json { json::document(&plan)? } else { plan::render(&plan, terminal_options()) }
+        if as_json { json::document(&plan)? } else { plan::render(&plan, options) }
     } else if let Some(rule) = args.explain {
         let findings = report.findings.iter().filter(|finding| finding.rule == rule);
         let explanations: Vec<Explanation> = findings.map(|finding| host.explain(finding)).collect();
-        if as_json { json::document(&explanations)? } else { explanation::render(&explanations, terminal_options()) }
+        if as_json { json::document(&explanations)? } else { explanation::render(&explanations, options) }
     } else {
         match args.format {
-            Format::Text => text::render(&report, terminal_options()),
+            Format::Text => text::render(&report, args.depth(), options),
             Format::Markdown => markdown::render(&report),
             Format::Json => json::render(&report)?,
-            Format::Html => html::render(&report, &host.pictures(&report.findings)),
+            Format::Html => html::render(&report, &host.pictures(&report)),
         }
     };
     Ok((written, report.worst()))
@@ -239,6 +248,7 @@ fn of_hosts(
     hosts: &[Observations],
     thresholds: &Thresholds,
     commands: &Commands,
+    options: text::Options,
 ) -> Result<(String, Severity), Failure> {
     if args.plan.is_some() || args.explain.is_some() {
         return Err(
@@ -247,14 +257,14 @@ fn of_hosts(
     }
     let found = Hosts::new(hosts.iter().map(|host| commands.of(host.diagnose(thresholds))).collect());
     let written = match args.format {
-        Format::Text => hosts::text(&found, terminal_options()),
+        Format::Text => hosts::text(&found, options),
         Format::Markdown => hosts::markdown(&found),
         Format::Json => hosts::json(&found)?,
         Format::Html => {
             let of = |host: &DiagnosedHost| {
                 let session = &host.report.session;
                 let observed = hosts.iter().find(|other| other.session() == session);
-                observed.map(|observed| observed.pictures(&host.report.findings)).unwrap_or_default()
+                observed.map(|observed| observed.pictures(&host.report)).unwrap_or_default()
             };
             html::render_hosts(&found, &found.hosts.iter().map(of).collect::<Vec<_>>())
         }

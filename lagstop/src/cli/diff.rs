@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, print, say, terminal_options, values::part};
+use super::{Failure, output::ResultArgs, say, values::part};
 use crate::{
     diff::{DiffSettings, DiffSide, compare},
     display::display_name,
@@ -24,53 +24,56 @@ Examples:
   lagstop diff --format json before.jsonl after.jsonl | jq '.cgroups[] | select(.changes[].verdict == \"worse\").name'
   lagstop diff --fail-on worse before.jsonl after.jsonl
 
-Record the same load, each time for a minute or more: the longer, the smaller the changes that are told from chance.
-docs/diff.md says how, and what the verdicts mean.
-Exit code: 0, and with --fail-on worse 3 when anything on the host or in a cgroup got significantly worse.";
+Record the same load for a minute or more each time. Longer recordings reveal smaller changes.
+docs/diff.md explains the method and the verdicts.
+Exit code: 0; with --fail-on worse, 3 if anything on the host or in a cgroup got significantly worse.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The recording from before
+    /// Recording made before the change
     #[arg(value_name = "BEFORE")]
     before: PathBuf,
 
-    /// The recording from after
+    /// Recording made after the change
     #[arg(value_name = "AFTER")]
     after: PathBuf,
 
-    /// For people or for programs
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 
-    /// List this many cgroups at most, those that changed most first [default: 10; all in JSON]
-    #[arg(long, value_name = "NUMBER")]
-    cgroups: Option<usize>,
+    #[command(flatten)]
+    output: ResultArgs,
+
+    /// List at most this many cgroups, largest change first [default: 10; all in JSON]
+    #[arg(long, alias = "cgroups", value_name = "NUMBER")]
+    rows: Option<usize>,
 
     /// List all cgroups
-    #[arg(long, conflicts_with = "cgroups")]
+    #[arg(long, conflicts_with = "rows")]
     all: bool,
 
-    /// How sure to be: the share of intervals that hold the true change
+    /// Confidence level of the intervals
     #[arg(long, value_name = "SHARE", default_value = "0.95", value_parser = confidence)]
     confidence: f64,
 
-    /// How often to draw each recording anew; more make the intervals a little more exact
+    /// How many times to resample each recording; more make the confidence intervals slightly more precise
     #[arg(long, value_name = "NUMBER", default_value_t = DiffSettings::default().resamples, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     resamples: u32,
 
-    /// What the draws begin with: the same one gives the same answer
+    /// Seed of the random draws; the same seed gives the same result
     #[arg(long, value_name = "NUMBER", default_value_t = DiffSettings::default().seed)]
     seed: u64,
 
-    /// Exit with code 3 when this is so
+    /// Exit with code 3 on this result
     #[arg(long, value_name = "WHAT")]
     fail_on: Option<FailOn>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Tables to read
+    /// Tables for a terminal
     Text,
     /// One JSON document
     Json,
@@ -88,21 +91,22 @@ const FAILED: u8 = 3;
 const SHOWN: usize = 10;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let output = args.output.open()?;
     let (before, after) = (read(&args.before)?, read(&args.after)?);
     let settings = DiffSettings { confidence: args.confidence, resamples: args.resamples, seed: args.seed };
     let mut comparison = compare(&before, &after, &settings);
-    let most = args.cgroups.or_else(|| (args.format == Format::Text && !args.all).then_some(SHOWN));
+    let most = args.rows.or_else(|| (args.format == Format::Text && !args.all).then_some(SHOWN));
     if let Some(most) = most {
         comparison.keep(most);
     }
     let written = match args.format {
-        Format::Text => text::render(&comparison, terminal_options()),
+        Format::Text => text::render(&comparison, output.options()),
         Format::Json => json::render(&comparison)?,
     };
-    let printed = print(&written);
+    output.write(&written)?;
     Ok(match args.fail_on {
-        Some(FailOn::Worse) if printed == ExitCode::SUCCESS && comparison.is_worse() => ExitCode::from(FAILED),
-        _ => printed,
+        Some(FailOn::Worse) if comparison.is_worse() => ExitCode::from(FAILED),
+        _ => ExitCode::SUCCESS,
     })
 }
 
@@ -135,7 +139,7 @@ fn confidence(text: &str) -> Result<f64, String> {
     const MOST: f64 = 0.999;
     part(text)
         .filter(|share| (LEAST..=MOST).contains(share))
-        .ok_or_else(|| format!("it must be {LEAST} to {MOST}, as in 0.95 or 95%"))
+        .ok_or_else(|| format!("the share must be from {LEAST} to {MOST}, e.g. 0.95 or 95%"))
 }
 
 #[cfg(test)]

@@ -24,28 +24,28 @@ Examples:
   lagstop export host.jsonl --format csv --what host --output - | column -s, -t
   lagstop export host.jsonl --format parquet --what cpus --output cpus.parquet
 
-docs/tools.md says what is in which column, docs/recording.md what it means. What was not measured is empty.";
+docs/tools.md lists the columns, docs/recording.md defines them. Unmeasured values are empty.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The recording
+    /// Recording to export
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// What the table is written as
+    /// Output format
     #[arg(long, value_name = "FORMAT")]
     format: Format,
 
-    /// What has a row in each interval
+    /// Rows of the table: one per interval for each of these
     #[arg(long, value_name = "WHAT", default_value = "cgroups")]
     what: What,
 
-    /// Where to: a file, or - for standard output
+    /// Output file, or - for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Overwrite the file if it exists
+    /// Overwrite the output file if it exists
     #[arg(long)]
     force: bool,
 }
@@ -60,7 +60,7 @@ enum Format {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Each cgroup in which anything happened
+    /// Each active cgroup
     Cgroups,
     /// The host
     Host,
@@ -83,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         What::Listeners => Table::Listeners,
     };
     if format == export::Format::Parquet && is_stdout(&args.output) && io::stdout().is_terminal() {
-        return Err("Parquet is nothing to read on a terminal: name a file with --output".into());
+        return Err("Parquet is a binary format and would garble the terminal. Name a file with --output".into());
     }
     let output = WholeFile::create(&args.output, args.force)?;
     let mut progress = Progress::new("exporting");

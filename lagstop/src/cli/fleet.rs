@@ -13,9 +13,9 @@ use thiserror::Error;
 use super::{
     Failure,
     headers::{header, headers_in},
-    print,
+    output::ResultArgs,
     progress::Progress,
-    say, terminal_options,
+    say,
     values::{part, positive},
 };
 use crate::{
@@ -34,15 +34,15 @@ const EXAMPLES: &str = "\
 Examples:
   lagstop fleet --prometheus http://prometheus:9090
   lagstop fleet --prometheus https://thanos.example --token-file token --window 30d --format html
-                                            A page with pictures, to standard output
+                                            A page with charts, to standard output
   lagstop fleet --prometheus http://mimir/prometheus --header X-Scope-OrgID:a --match cluster=b
   lagstop fleet --prometheus http://prometheus:9090 --p99 20ms --max-utilisation 60%
-                                            How many nodes if waits may be so long, and CPUs so full
+                                            Number of nodes for these limits on waits and utilisation
   lagstop fleet --prometheus http://prometheus:9090 --format json | jq '.nodes[] | select(.overhead > 0.1).node'
 
-The nodes run `lagstop serve` and are scraped. With the recording rules the server has what is asked for already; without
-them it computes it, which takes it longer. docs/fleet.md says how each figure comes about, docs/scale.md what it costs.
-The token can be in LAGSTOP_PROMETHEUS_TOKEN as well.";
+The nodes must run `lagstop serve` and be scraped. Recording rules on the server make the queries faster.
+docs/fleet.md explains each metric, docs/scale.md the cost of the queries.
+The token can also be set in LAGSTOP_PROMETHEUS_TOKEN.";
 
 /// Where a token may be, beside a file.
 const TOKEN: &str = "LAGSTOP_PROMETHEUS_TOKEN";
@@ -50,7 +50,7 @@ const TOKEN: &str = "LAGSTOP_PROMETHEUS_TOKEN";
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The server, or what has its HTTP API: Thanos, Mimir, VictoriaMetrics
+    /// URL of Prometheus, or of a server with its HTTP API: Thanos, Mimir, VictoriaMetrics
     #[arg(long, value_name = "URL")]
     prometheus: String,
 
@@ -58,43 +58,46 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "7d", value_parser = positive)]
     window: Duration,
 
-    /// Where the window ends, in UTC as in 2026-11-21T12:30:00Z [default: the last whole step]
+    /// End of the window in UTC, e.g. 2026-11-21T12:30:00Z [default: the last whole step]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
 
-    /// Length of a step: a node in a step is a point of the curves [default: 1h; a 24th of less than a day]
+    /// Length of a step; each node gives one point of the curves per step [default: 1h, or 1/24 of a shorter --window]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     step: Option<Duration>,
 
-    /// Only series with this label, as in cluster=prod or instance=~web-.+
+    /// Use only series with this label, e.g. cluster=prod or instance=~web-.+ (repeatable)
     #[arg(long = "match", value_name = "LABEL=VALUE", value_parser = Matcher::parse)]
     matchers: Vec<Matcher>,
 
-    /// Ask for the exporter's own series, even where recording rules have written others: to hold the rules against them
+    /// Query the exporter's own series even if recording rules exist, e.g. to verify the rules
     #[arg(long)]
     raw: bool,
 
-    /// How to write the report
+    /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
 
-    /// List this many nodes and workloads; JSON has all
+    #[command(flatten)]
+    output: ResultArgs,
+
+    /// List at most this many nodes and workloads; JSON has all
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     rows: usize,
 
-    /// How long the p99 run-queue wait may get [default: as long as it is in the busiest steps]
+    /// Upper limit of the p99 run-queue wait [default: its value in the busiest steps]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     p99: Option<Duration>,
 
-    /// How full CPUs may get [default: 80%, or as full as they are in the busiest steps]
+    /// Upper limit of CPU utilisation [default: 80%, or its value in the busiest steps]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_utilisation: Option<f64>,
 
-    /// Assume that LAGS spares this part of the overhead (not measured); half of it is shown, too
+    /// Assume that LAGS saves this share of the overhead (not measured); half of it is shown, too
     #[arg(long, value_name = "SHARE", default_value = "46%", value_parser = share)]
     lags_overhead: f64,
 
-    /// Assume that LAGS spares this part of the p99 run-queue wait (not measured); half of it is shown, too
+    /// Assume that LAGS saves this share of the p99 run-queue wait (not measured); half of it is shown, too
     #[arg(long, value_name = "SHARE", default_value = "75%", value_parser = share)]
     lags_wait: f64,
 
@@ -102,31 +105,31 @@ pub(super) struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = FleetSettings::default().draws, value_parser = clap::value_parser!(u32).range(20..=10_000))]
     resamples: u32,
 
-    /// What the draws begin with: the same one gives the same answer
+    /// Seed of the random draws; the same seed gives the same result
     #[arg(long, value_name = "NUMBER", default_value_t = FleetSettings::default().seed)]
     seed: u64,
 
-    /// A file with the token to show to the server
+    /// Read the bearer token for the server from FILE
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// A header for the server, as in X-Scope-OrgID:team
+    /// Send this header to the server, e.g. X-Scope-OrgID:team (repeatable)
     #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
     headers: Vec<(String, String)>,
 
-    /// Read headers for the server from this file, one per line as NAME: VALUE
+    /// Read headers for the server from FILE, one per line as NAME: VALUE
     #[arg(long, value_name = "FILE")]
     header_file: Option<PathBuf>,
 
-    /// CA certificates to verify the server, in PEM [default: those that this host trusts]
+    /// CA certificates to verify the server, in PEM [default: system trust store]
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
 
-    /// A certificate to show to the server, in PEM
+    /// Client certificate for the server, in PEM
     #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
 
-    /// Its key, in PEM
+    /// Key of the client certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "client_cert")]
     client_key: Option<PathBuf>,
 
@@ -134,26 +137,27 @@ pub(super) struct Args {
     #[arg(long)]
     insecure: bool,
 
-    /// How long the server may take for an answer
+    /// How long to wait for an answer from the server
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = positive)]
     timeout: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A report to read in a terminal
+    /// A report for a terminal
     Text,
     /// One JSON document
     Json,
-    /// One page for a browser, with pictures
+    /// A page with charts, for a browser
     Html,
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let window = args.window()?;
+    let output = args.output.open()?;
     let selector = Selector(args.matchers.clone());
     if args.insecure {
-        say(format_args!("lagstop: --insecure: whoever answers is trusted\n"));
+        say(format_args!("lagstop: --insecure: the server's identity is not verified\n"));
     }
     let mut client = Client::new(&args.connection()?)?;
     let mut progress = Progress::new("asking");
@@ -169,11 +173,12 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let analysis = Analysis::new(&gathered, &settings);
     let report = FleetReport { server: client.url(), gathered: &gathered, analysis: &analysis, settings: &settings };
     let written = match args.format {
-        Format::Text => text(&report, args.rows, terminal_options()),
+        Format::Text => text(&report, args.rows, output.options()),
         Format::Json => json(&report)?,
         Format::Html => html::render_fleet(&report),
     };
-    Ok(print(&written))
+    output.write(&written)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 impl Args {
@@ -205,9 +210,9 @@ impl Args {
 /// Why there is no token.
 #[derive(Debug, Error)]
 enum TokenError {
-    #[error("the token in {} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read the token in {}: {}. Check the path and its permissions", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
-    #[error("there is no token in {}", .0.display())]
+    #[error("{} is empty: write the token into it", .0.display())]
     Empty(PathBuf),
 }
 
@@ -220,14 +225,14 @@ fn token(path: &Path) -> Result<String, TokenError> {
 /// A point in time, in seconds since 1970.
 fn moment(text: &str) -> Result<u64, String> {
     let time = humantime::parse_rfc3339_weak(text).ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    time.map(|since| since.as_secs()).ok_or_else(|| "write it as 2026-11-21T12:30:00Z, in UTC".to_owned())
+    time.map(|since| since.as_secs()).ok_or_else(|| "write a time in UTC, e.g. 2026-11-21T12:30:00Z".to_owned())
 }
 
 /// Between none and all, as in 0.8 or 80%.
 fn share(text: &str) -> Result<f64, String> {
     part(text)
         .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "it must be 0 to 1, as in 0.8 or 80%".to_owned())
+        .ok_or_else(|| "the share must be from 0 to 1, e.g. 0.8 or 80%".to_owned())
 }
 
 #[cfg(test)]

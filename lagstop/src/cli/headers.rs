@@ -13,19 +13,19 @@ use crate::display::plain;
 
 /// As in `X-Scope-OrgID:team`.
 pub(super) fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE, as in X-Scope-OrgID:team")?;
+    let (name, value) = text.split_once(':').ok_or("write NAME:VALUE, e.g. X-Scope-OrgID:team")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Why there are no headers.
 #[derive(Debug, Error)]
 pub(super) enum HeadersError {
-    #[error("the headers in {} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read the headers in {}: {}. Check the path and its permissions", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
     /// Not the line itself: it is a secret, most likely.
     #[error("{}: line {line} is not a header: write it as NAME: VALUE", path.display())]
     NoHeader { path: PathBuf, line: usize },
-    #[error("there is no header in {}", .0.display())]
+    #[error("{} has no headers. Write one per line, as NAME: VALUE", .0.display())]
     Empty(PathBuf),
 }
 
@@ -37,7 +37,7 @@ pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, HeadersEr
         return Err(HeadersError::Empty(path.to_owned()));
     }
     if fs::metadata(path).is_ok_and(|metadata| is_for_all(metadata.permissions().mode())) {
-        say(format_args!("lagstop: everybody on this host can read {0}: run chmod o= {0}\n", path.display()));
+        say(format_args!("lagstop: all users of this host can read {0}. Run chmod o= {0}\n", path.display()));
     }
     Ok(headers)
 }
@@ -77,9 +77,7 @@ mod tests {
         assert_eq!(two[1], ("X-Scope-OrgID".to_owned(), "team".to_owned()));
         let wrong = read("a: b\nhush\n").unwrap_err().to_string();
         assert!(wrong.contains("line 2 is not a header") && !wrong.contains("hush"), "{wrong}");
-        assert!(
-            read(": hush\n").is_err() && read("# nothing\n").unwrap_err().to_string().contains("there is no header")
-        );
+        assert!(read(": hush\n").is_err() && read("# nothing\n").unwrap_err().to_string().contains("has no headers"));
         assert!(headers_in(&home.path().join("none")).unwrap_err().to_string().contains("No such file"));
     }
 

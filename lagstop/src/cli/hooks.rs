@@ -10,25 +10,26 @@ use crate::{
 };
 
 const LONG_HELP: &str = "\
-Choose how each measure is taken, or switch it off: MEASURE=WAY or MEASURE=off, with commas between. Without a value: list all \
-measures and ways, and what would be used here. A measure that is not named is taken in the best way that this kernel has.
+Choose the method of each measure, or turn it off: MEASURE=METHOD or MEASURE=off, separated by commas. Without a value, list \
+all measures and methods, and mark those that would be used here. For all other measures, lagstop uses the best method that \
+this kernel supports.
 
-  --hooks pick=off                     Leave out the extra hooks on the pick path
-  --hooks blame=off                    Do not measure what each wait was caused by
+  --hooks pick=off                     Omit the extra hooks on the pick path
+  --hooks blame=off                    Omit the causes of waits
   --hooks accept=syscalls,migrations=off";
 
 /// What is measured, and how.
 #[derive(Args, Clone, Debug)]
 pub(super) struct HookArgs {
-    /// Choose how something is measured, or switch it off; without a value, list what there is
-    #[arg(long, value_name = "MEASURE=WAY", num_args = 0..=1, default_missing_value = LIST, long_help = LONG_HELP, value_parser = choices)]
+    /// Choose the method of a measure, or turn it off; without a value, list all measures and methods
+    #[arg(long, value_name = "MEASURE=METHOD", num_args = 0..=1, default_missing_value = LIST, long_help = LONG_HELP, value_parser = choices)]
     hooks: Option<Choices>,
 
     /// Measure switches, waits and CPU time only: no switch cost, no causes of waits, no migrations, no accept waits
     #[arg(long, conflicts_with = "hooks")]
     light: bool,
 
-    /// Take the kernel's types from FILE, where the kernel shows none (no /sys/kernel/btf/vmlinux)
+    /// Read the kernel's types (BTF) from FILE, for kernels without /sys/kernel/btf/vmlinux
     #[arg(long, value_name = "FILE")]
     pub(super) btf: Option<PathBuf>,
 }
@@ -70,7 +71,7 @@ fn choices(text: &str) -> Result<Choices, String> {
     let mut wishes = Wishes::default();
     for choice in text.split(',') {
         let (measure, way) = choice.split_once('=').ok_or(format!(
-            "`{choice}` is no choice: write MEASURE=WAY or MEASURE=off, as in pick=off; --hooks alone lists them"
+            "cannot read `{choice}`: write MEASURE=METHOD or MEASURE=off, e.g. pick=off. --hooks without a value lists them"
         ))?;
         let measure: Measure = measure.trim().parse()?;
         wishes.set(measure, wish(measure, way.trim())?);
@@ -80,11 +81,13 @@ fn choices(text: &str) -> Result<Choices, String> {
 
 fn wish(measure: Measure, way: &str) -> Result<Wish, String> {
     match way {
-        "off" if measure == Measure::Switches => Err("without switches there is nothing to measure".to_owned()),
+        "off" if measure == Measure::Switches => {
+            Err("switches cannot be turned off: all other measures need them".to_owned())
+        }
         "off" => Ok(Wish::Off),
         name => measure.ways().find(|way| way.name == name).map(|way| Wish::Way(way.name)).ok_or_else(|| {
             let names: Vec<&str> = measure.ways().map(|way| way.name).collect();
-            format!("`{name}` is no way to measure {measure}; there is {}, and off", names.join(", "))
+            format!("unknown method `{name}` for {measure}; known methods: {}, off", names.join(", "))
         }),
     }
 }
@@ -102,8 +105,8 @@ fn list(facts: &Facts) -> String {
         }
     }
     text.push_str(match plan {
-        Ok(_) => "\n* what would be tried first here, by what can be known without trying; `lagstop check` tries it\n",
-        Err(_) => "\nNone of them can be used here; `lagstop check` says why\n",
+        Ok(_) => "\n* first choice on this kernel, not yet tested; `lagstop check` tests it\n",
+        Err(_) => "\nThis kernel supports none of these methods; run `lagstop check` for the reasons\n",
     });
     text
 }
@@ -123,7 +126,7 @@ mod tests {
             ("pick", "pick=off"),
             ("pik=off", "switch-cost"),
             ("accept=guess", "syscalls"),
-            ("switches=off", "nothing to measure"),
+            ("switches=off", "cannot be turned off"),
         ] {
             let error = choices(wrong).unwrap_err();
             assert!(error.contains(said), "{wrong}: {error}");

@@ -21,11 +21,11 @@ pub(super) struct MeasureArgs {
     #[arg(long, value_name = "TIME", value_parser = interval)]
     interval: Option<Duration>,
 
-    /// What groups tasks: the cgroup the scheduler groups them by, or their cgroup v2 leaf [default: scheduler]
+    /// Group tasks by the cgroup that the scheduler uses, or by their cgroup v2 leaf [default: scheduler]
     #[arg(long, value_name = "WHAT")]
     group_by: Option<Grouping>,
 
-    /// Cgroups told apart at once; more share the row `(other)` [default: 2500]
+    /// Track at most this many cgroups separately at a time; the rest share the row `(other)` [default: 2500]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_cgroups: Option<u32>,
 
@@ -36,7 +36,7 @@ pub(super) struct MeasureArgs {
     #[command(flatten)]
     hooks: HookArgs,
 
-    /// Measure nothing: the programs only read the clock, for finding out what that costs
+    /// Only read the clock in each program, to find the cost of that
     #[arg(long, hide = true)]
     clock_only: bool,
 }

@@ -15,25 +15,25 @@ Examples:
   lagstop merge host.1.jsonl.zst host.2.jsonl.zst --output host.jsonl.zst
   lagstop merge host.jsonl.zst --interval 1m --output minutes.jsonl.zst
 
-The recordings have to be of one boot of one host and measured alike. docs/tools.md says what becomes of the time between
-them, and what longer intervals do not know.";
+All recordings must be from one boot of one host and use the same measurement options.
+docs/tools.md explains gaps between recordings and the limits of longer intervals.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The recordings, in any order
+    /// Recordings to merge, in any order
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
-    /// Where to: a file, compressed if its name ends in .zst, or - for standard output
+    /// Output file, compressed if its name ends in .zst, or - for standard output
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 
-    /// Make intervals this long of shorter ones
+    /// Merge shorter intervals into intervals of this length
     #[arg(long, value_name = "TIME", value_parser = positive)]
     interval: Option<Duration>,
 
-    /// Overwrite the file if it exists
+    /// Overwrite the output file if it exists
     #[arg(long)]
     force: bool,
 }

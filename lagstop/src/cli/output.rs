@@ -7,12 +7,50 @@ use std::{
     fs::{self, File, Metadata},
     io,
     os::unix::fs::{MetadataExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+use clap::Args;
 
 pub(super) use self::{growing::GrowingFile, whole::WholeFile};
 use super::Failure;
 use crate::display::plain;
+
+/// Where a result goes.
+#[derive(Args, Clone, Debug)]
+pub(super) struct OutputArgs {
+    /// Output file, or - for standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+}
+
+impl OutputArgs {
+    /// Opens a file that does not exist or is empty: for commands whose `--force` means something else.
+    pub(super) fn open_new(&self) -> Result<WholeFile, Failure> {
+        if !is_stdout(&self.output) && fs::metadata(&self.output).is_ok_and(|file| holds_something(&file)) {
+            return Err(format!("{} already exists. Name another file", self.output.display()).into());
+        }
+        WholeFile::create(&self.output, false)
+    }
+}
+
+/// Where a result goes, and whether it replaces a file.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ResultArgs {
+    #[command(flatten)]
+    to: OutputArgs,
+
+    /// Overwrite the output file if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+impl ResultArgs {
+    /// Opens it, so that what cannot be written is refused before the work is done.
+    pub(super) fn open(&self) -> Result<WholeFile, Failure> {
+        WholeFile::create(&self.to.output, self.force)
+    }
+}
 
 /// Is it to be written to standard output?
 pub(super) fn is_stdout(path: &Path) -> bool {
@@ -27,11 +65,16 @@ pub(super) fn is_compressed(path: &Path) -> bool {
 /// What is there now. A file with something in it is overwritten by `force` alone.
 fn before(path: &Path, force: bool) -> Result<Option<Metadata>, Failure> {
     let before = fs::metadata(path).ok();
-    if !force && before.as_ref().is_some_and(|before| before.is_file() && before.len() > 0) {
+    if !force && before.as_ref().is_some_and(holds_something) {
         let shown = path.display();
-        return Err(format!("{shown} exists already: name another file, or overwrite it with --force").into());
+        return Err(format!("{shown} already exists. Name another file, or overwrite it with --force").into());
     }
     Ok(before)
+}
+
+/// Is it a file with something in it?
+fn holds_something(file: &Metadata) -> bool {
+    file.is_file() && file.len() > 0
 }
 
 /// Who may read what is written: its owner. It names everybody who runs anything on the host, and to whom they talk.
@@ -53,12 +96,13 @@ fn open(path: &Path, before: &Metadata) -> io::Result<File> {
 /// Why `what` cannot be done with a file or a directory, and what to do.
 pub(super) fn cannot(path: &Path, what: &str, error: &io::Error) -> Failure {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "its directory has to exist",
-        io::ErrorKind::IsADirectory => "name a file in it",
-        io::ErrorKind::AlreadyExists => "something else made it just now, or it is a dangling link: name another",
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space, or name one where there is room",
-        _ if error.raw_os_error() == Some(libc::EMFILE) => "raise the limit of open files",
-        _ => "name one that you may write to",
+        io::ErrorKind::NotFound => "Create its directory first",
+        io::ErrorKind::IsADirectory => "Name a file in it",
+        io::ErrorKind::AlreadyExists => "Another program just created it, or it is a dangling link. Name another file",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "Free some space, or name a file on another disk",
+        _ if error.raw_os_error() == Some(libc::EMFILE) => "Raise the limit of open files",
+        _ => "Name a file that you may write to",
     };
-    format!("{} cannot be {what}: {}: {remedy}", path.display(), plain(error)).into()
+    let file = if is_stdout(path) { "standard output".to_owned() } else { path.display().to_string() };
+    format!("{file} cannot be {what}: {}. {remedy}", plain(error)).into()
 }

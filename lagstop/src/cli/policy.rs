@@ -21,7 +21,7 @@ impl ValueEnum for PolicyOrNone {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self.0 {
             Some(policy) => policy.to_possible_value(),
-            None => Some(PossibleValue::new("none").help("Change nothing: a baseline that shows the effect of chance")),
+            None => Some(PossibleValue::new("none").help("Change nothing, to show how much results vary by chance")),
         }
     }
 }

@@ -43,29 +43,30 @@ const EXAMPLES: &str = "\
 Examples:
   lagstop record --duration 30s --output host.jsonl
   lagstop record --interval 100ms --duration 5s | jq '.cgroups[]? | {name, pick_ns, swap_ns}'
-  lagstop record --output host.jsonl.zst          A twentieth of the size; all of lagstop reads it
+  lagstop record --output host.jsonl.zst          Compressed: 1/20 of the size
   lagstop record --output host.jsonl.zst --rotate 1h --keep 24
-                                                  A file an hour, the last day's
+                                                  One file an hour; keep the last 24
   lagstop record --output host.jsonl.zst --ring 10m
-                                                  Nothing, until kill -USR1 or the host's overhead
-                                                  crosses its threshold: then the ten minutes before
+                                                  Write the last ten minutes on kill -USR1, or when
+                                                  the host's overhead crosses its threshold
   lagstop record --output build.jsonl.zst --attach-cmd -- make -j8
-                                                  While a command runs, in a cgroup of its own
+                                                  Record while a command runs in its own cgroup
 
-docs/recording.md defines every field. Ctrl-C ends a recording: it is whole.";
+docs/recording.md defines every field. Ctrl-C ends a recording and leaves a complete file.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// How long to record; until Ctrl-C if not given
+    /// How long to record [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     duration: Option<Duration>,
 
-    /// Where to: a file, or - for standard output. What ends in `.zst` is compressed. Only the owner can read a new file
+    /// Output file, or - for standard output. A name ending in .zst means compressed. New files are readable by their owner
+    /// only
     #[arg(long, short, value_name = "FILE", default_value = "-")]
     output: PathBuf,
 
-    /// Compress, whatever the file is called
+    /// Compress the output, whatever its name
     #[arg(long)]
     compress: bool,
 
@@ -73,30 +74,30 @@ pub(super) struct Args {
     #[arg(long)]
     force: bool,
 
-    /// Begin a new file after this time or size (1h, 100MB); the files have the time in their names
+    /// Start a new file after this time or size (1h, 100MB); file names contain the start time
     #[arg(long, value_name = "TIME|SIZE", value_parser = limit, conflicts_with = "ring")]
     rotate: Option<Limit>,
 
-    /// With --rotate or --ring: keep only that many of the files
+    /// With --rotate or --ring: keep only this many files
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
 
-    /// Keep only the last so long in memory, and write them on SIGUSR1 or when a threshold is crossed
+    /// Keep the last TIME in memory; write it on SIGUSR1 or when a threshold is crossed
     #[arg(long, value_name = "TIME", value_parser = positive)]
     ring: Option<Duration>,
 
-    /// With --ring: whose threshold it takes to write
-    #[arg(long, value_name = "WHOSE", default_value = "host", requires = "ring")]
+    /// With --ring: which thresholds cause a write
+    #[arg(long, value_name = "WHICH", default_value = "host", requires = "ring")]
     trigger: Trigger,
 
     #[command(flatten)]
     thresholds: ThresholdArgs,
 
-    /// Run COMMAND in a cgroup of its own, record while it runs, and end with its status
+    /// Run COMMAND in its own cgroup, record while it runs, and exit with its status
     #[arg(long, requires = "command", conflicts_with_all = ["duration", "ring"])]
     attach_cmd: bool,
 
-    /// What to run
+    /// Command to run
     #[arg(last = true, value_name = "COMMAND", requires = "attach_cmd")]
     command: Vec<std::ffi::OsString>,
 
@@ -107,11 +108,11 @@ pub(super) struct Args {
 /// What makes a ring be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Trigger {
-    /// The host's overhead
+    /// The host's overhead threshold
     Host,
-    /// Any alert that `lagstop top` would show
+    /// Any threshold that raises an alert in `lagstop top`
     Any,
-    /// SIGUSR1 alone
+    /// None: write on SIGUSR1 only
     Signal,
 }
 
@@ -129,10 +130,10 @@ impl Trigger {
 
 pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     if is_stdout(&args.output) && (args.rotate.is_some() || args.ring.is_some()) {
-        return Err("--rotate and --ring write several files: name the first with --output".into());
+        return Err("--rotate and --ring write several files. Give their base name with --output".into());
     }
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
-        return Err("--keep counts the files of --rotate or --ring: give one of them".into());
+        return Err("--keep needs --rotate or --ring".into());
     }
     // What can be refused is looked at before anything is started.
     let sink = sink(&args)?;
@@ -185,7 +186,7 @@ struct Recording {
 impl Recording {
     async fn run(mut self, mut stream: Stream, command: Option<Command>) -> Result<ExitCode, Failure> {
         if command.is_some() && self.endings.have_come().await {
-            return Err("interrupted before anything was recorded: the command was not run".into());
+            return Err("interrupted before the recording started; the command was not run".into());
         }
         // What is not recorded from its beginning is not begun.
         self.sink.begin(&stream.session).map_err(|error| self.failure(error))?;
@@ -216,7 +217,7 @@ impl Recording {
         match error.downcast_ref() {
             Some(WriteError::Removed) => format!("{output}: {error}").into(),
             Some(_) if self.footer.intervals > 0 => {
-                format!("{output}: {error}. What was recorded before is whole").into()
+                format!("{output}: {error}. Everything recorded until then is intact").into()
             }
             Some(_) => format!("{output}: {error}. Nothing was recorded").into(),
             None => error,

@@ -30,12 +30,12 @@ Examples:
   lagstop serve
   curl http://127.0.0.1:9185/metrics
   lagstop serve --listen :9185 --web-config web.yml
-                                       For others, with TLS and passwords
+                                       Listen on all addresses, with TLS and passwords
   lagstop serve --cgroups '/kubepods*' --top 200
-                                       The 200 busiest pods' cgroups; all others as one
-  lagstop serve --light --interval 15s    As cheap as it gets
+                                       Separate series for the 200 busiest pods' cgroups
+  lagstop serve --light --interval 15s    Lowest overhead
 
-docs/metrics.md has every metric, what it is made of, and the web configuration.";
+docs/metrics.md lists every metric and its source, and describes the web configuration.";
 
 /// Length of an interval, unless asked otherwise.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -43,27 +43,27 @@ const INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
     after_help = EXAMPLES,
-    mut_arg("interval", |interval| interval.help("Length of an interval; scrapes in between get the last one [default: 5s]"))
+    mut_arg("interval", |interval| interval.help("Length of an interval; a scrape gets the last complete one [default: 5s]"))
 )]
 pub(super) struct Args {
-    /// Where to listen; :9185 is every address of the host
+    /// Address and port to listen on; :9185 means all addresses of the host
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9185", value_parser = address)]
     listen: SocketAddr,
 
-    /// TLS, client certificates and passwords, in the format that Prometheus' exporters share
+    /// Read TLS, client certificate and password settings from FILE, in the format of Prometheus exporters
     #[arg(long, value_name = "FILE")]
     web_config: Option<PathBuf>,
 
-    /// Tell only cgroups apart whose path or name is like this, where * stands for anything; once for each. Others are
-    /// summed as other
+    /// Export separate series only for cgroups whose path or name matches GLOB (repeatable). The rest are summed as other
     #[arg(long, value_name = "GLOB", value_parser = glob)]
     cgroups: Vec<Glob>,
 
-    /// Tell this many cgroups apart at most: those that use, wait and switch most. Others are summed as other
+    /// Export separate series for at most this many cgroups: those with the most CPU time, waits and switches. The rest are
+    /// summed as other
     #[arg(long, value_name = "NUMBER", default_value_t = 500)]
     top: usize,
 
-    /// For how long a cgroup is still told that does not run any more
+    /// How long to keep exporting a cgroup after it last ran
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
@@ -77,7 +77,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
         .ok()
         .or_else(everywhere)
-        .ok_or_else(|| "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for every address of the host".to_owned())
+        .ok_or_else(|| "write it as 127.0.0.1:9185, [::1]:9185, or :9185 for all addresses of the host".to_owned())
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     let settings = args.settings()?;
     let security = args.security()?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
-        format!("{} cannot be listened on: {}. --listen names another address or port", args.listen, plain(&error))
+        format!("cannot listen on {}: {}. Choose another address or port with --listen", args.listen, plain(&error))
     })?;
     block_on(serve(args, config, settings, security, listener))
 }
@@ -107,7 +107,7 @@ async fn serve(
         hangs_after: hangs_after(&stream.session),
     };
     let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
-    let failed = |error| format!("the server cannot be started: {}", plain(&error));
+    let failed = |error| format!("cannot start the server: {}", plain(&error));
     let mut server = Server::start(listener, security, published, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     loop {
@@ -115,7 +115,7 @@ async fn serve(
             interval = stream.intervals.recv() => interval,
             () = endings.wait() => break,
             () = server.died() => {
-                return Err("serving ended by a fault of lagstop's own, said above. Please report it".into());
+                return Err("serving ended because of a bug in lagstop. Please report it with the message above".into());
             }
         };
         let Some(interval) = interval else { break };
@@ -176,8 +176,8 @@ impl Told {
         say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){}\n", session.not_measured()));
         if self.open && !address.ip().is_loopback() {
             say(format_args!(
-                "lagstop: whoever reaches {address} can read what runs here and how much of it: --web-config FILE asks for \
-                 passwords or certificates\n"
+                "lagstop: any client that reaches {address} can read the names and the load of everything on this host. Use \
+                 --web-config FILE to require passwords or certificates\n"
             ));
         }
     }

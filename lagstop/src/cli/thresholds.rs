@@ -7,15 +7,15 @@ use clap::Args;
 use crate::diagnosis::Thresholds;
 
 const LONG_HELP: &str = "\
-Hold figures against another threshold: NAME=VALUE, once for each. Shares are written as 5% or 0.05, times as 10us or 5ms. \
-docs/config.md lists the names with their defaults; docs/diagnose.md says where these come from.
+Override a threshold: NAME=VALUE (repeatable). Write shares as 5% or 0.05, times as 10us or 5ms. \
+docs/config.md lists the names and defaults. docs/diagnose.md explains the defaults.
 
   --threshold overhead_warn=3% --threshold mean_switch_cost_warn=5us";
 
 /// What figures are held against.
 #[derive(Args, Clone, Debug)]
 pub(super) struct ThresholdArgs {
-    /// Hold figures against another threshold, as in overhead_warn=3%
+    /// Override a threshold, e.g. overhead_warn=3%
     #[arg(long = "threshold", value_name = "NAME=VALUE", long_help = LONG_HELP, value_parser = setting)]
     thresholds: Vec<(String, String)>,
 }
@@ -34,7 +34,7 @@ impl ThresholdArgs {
 fn setting(text: &str) -> Result<(String, String), Box<dyn Error + Send + Sync>> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("`{text}` is no threshold: write NAME=VALUE, as in overhead_warn=3%"))?;
+        .ok_or_else(|| format!("`{text}` is not a threshold: write NAME=VALUE, e.g. overhead_warn=3%"))?;
     Thresholds::default().set(name.trim(), value)?;
     Ok((name.trim().to_owned(), value.to_owned()))
 }

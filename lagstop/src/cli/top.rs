@@ -19,15 +19,15 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   lagstop top
-  lagstop top --tree --filter shop          What has shop in its name, path, pod or namespace
+  lagstop top --tree --filter shop          Cgroups with shop in their name, path, pod or namespace
   lagstop top --sort runq-wait-p99 --columns runq-wait-p99,wait-per-cpu,load-credit
-  lagstop top --once --rows 10              The ten dearest cgroups as text
+  lagstop top --once --rows 10              The ten most expensive cgroups as text
   watch -n 5 lagstop top --once --sort load-credit
   lagstop top --replay host.jsonl           The same screens over a recording
 
-? shows the keys, m what this kernel does not let lagstop measure, q quits.
-Without the privileges to measure it shows what the kernel's files tell: CPU time, switches, waits, Load Credit.
-docs/config.md: how to make other choices the default.";
+Press ? for the keys, m for the methods and missing measures, q to quit.
+Without privileges, top reads /proc and cgroup files: CPU time, switches, waits, Load Credit.
+docs/config.md describes how to change the defaults.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -36,19 +36,19 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     replay: Option<PathBuf>,
 
-    /// Print one table as text, and end
+    /// Print one table as text, then exit
     #[arg(long)]
     once: bool,
 
-    /// Print a table of each interval as text
+    /// Print a table for each interval as text
     #[arg(long, conflicts_with = "once")]
     batch: bool,
 
-    /// End after this many tables
+    /// With --batch: exit after this many tables
     #[arg(long, short = 'n', value_name = "NUMBER", requires = "batch", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
 
-    /// Print this many cgroups at most
+    /// With --once or --batch: print at most this many cgroups
     #[arg(long, value_name = "NUMBER")]
     rows: Option<usize>,
 
@@ -70,11 +70,11 @@ struct ScreenArgs {
     #[arg(long, value_name = "COLUMN,…", value_delimiter = ',')]
     columns: Option<Vec<String>>,
 
-    /// Sort by this column or by `name`; with - before it from the other end
+    /// Sort by this column, or by `name`; a leading - reverses the order
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     sort: Option<String>,
 
-    /// Show the tree of cgroups, each with the sum of what is below it; --no-tree for the list
+    /// Show the tree of cgroups, each with the sum of its subtree; --no-tree shows a list
     #[arg(long, overrides_with = "no_tree")]
     tree: bool,
 
@@ -82,16 +82,16 @@ struct ScreenArgs {
     #[arg(long, overrides_with = "tree", hide = true)]
     no_tree: bool,
 
-    /// Show only cgroups with this text in name, path, namespace, pod or container; a regular expression after /; one of them
-    /// after path: ns: pod: container:
+    /// Show only cgroups with this text in name, path, namespace, pod or container. A leading / starts a regular expression.
+    /// A prefix selects one field: path: ns: pod: container:
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
 
-    /// Begin with this view: cgroups, cpus, listeners, alerts or waits
+    /// Start with this view: cgroups, cpus, listeners, alerts or waits
     #[arg(long, value_name = "VIEW")]
     view: Option<String>,
 
-    /// Show the worst alerts below the view; --no-alerts to hide them
+    /// Show the worst alerts below the view; --no-alerts hides them
     #[arg(long, overrides_with = "no_alerts")]
     alerts: bool,
 
@@ -99,11 +99,11 @@ struct ScreenArgs {
     #[arg(long, overrides_with = "alerts", hide = true)]
     no_alerts: bool,
 
-    /// Colours for a dark or a light background, or none; NO_COLOR means none too
+    /// Colours: dark or light (for this background), or none. NO_COLOR also turns colours off
     #[arg(long, value_name = "THEME")]
     theme: Option<String>,
 
-    /// Draw with ASCII characters alone, as is done where the locale is not UTF-8; --no-ascii for all characters
+    /// Draw with ASCII characters only (the default for locales other than UTF-8); --no-ascii uses all characters
     #[arg(long, overrides_with = "no_ascii")]
     ascii: bool,
 
@@ -111,7 +111,7 @@ struct ScreenArgs {
     #[arg(long, overrides_with = "ascii", hide = true)]
     no_ascii: bool,
 
-    /// How far back one can step
+    /// How much history to keep for stepping back
     #[arg(long, value_name = "TIME", value_parser = positive)]
     history: Option<Duration>,
 }
@@ -161,7 +161,7 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
         return print(args, config, &settings);
     }
     if args.rows.is_some() {
-        return Err("--rows is for text: give --once or --batch too".into());
+        return Err("--rows needs --once or --batch".into());
     }
     top::check_terminal()?;
     let recording = args.replay.as_deref().map(Reader::open).transpose()?;

@@ -1,7 +1,6 @@
 //! `lagstop trial`
 
 use std::{
-    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -16,13 +15,13 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{
     Failure, block_on, listen,
+    output::OutputArgs,
     policy::PolicyOrNone,
     progress::StatusLine,
-    say, terminal_options,
+    say,
     values::{glob, positive},
 };
 use crate::{
-    display::plain,
     host::Hierarchy,
     model::GroupBy,
     report,
@@ -36,36 +35,36 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   sudo lagstop trial --policy weight            Print what it would change
-  sudo lagstop trial --policy weight --apply    Apply it in turns for a minute, then undo it
-  sudo lagstop trial --policy idle --for 2m --light '/apps.slice/web*' --apply
-                                                Prioritise these, not those that diagnose names
+  sudo lagstop trial --policy weight --apply    Apply it in alternating blocks for a minute, then undo it
+  sudo lagstop trial --policy idle --duration 2m --light '/apps.slice/web*' --apply
+                                                Prioritise these instead of what diagnose finds
   sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
   sudo lagstop trial --restore                  Undo what an interrupted trial changed
   sudo lagstop trial --forget                   Undo what can be undone, then delete the journal
 
 If lagstop dies, its watchdog process undoes the changes. It also ends a trial that is stopped (Ctrl-Z). If the watchdog
-was killed too, run --restore. docs/trial.md says how a trial is measured, and what cannot be undone.";
+was killed too, run --restore. docs/trial.md explains how a trial is measured and lists the changes that stay.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// What to try
+    /// Policy to try
     #[arg(long, value_enum, required_unless_present_any = ["restore", "forget"])]
     policy: Option<PolicyOrNone>,
 
     /// Length of the trial, with and without the policy together
-    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
+    #[arg(long, alias = "for", value_name = "TIME", default_value = "60s", value_parser = long_enough)]
     duration: Duration,
 
-    /// Length of one block [default: a thirteenth of --for, at least 2s]
+    /// Length of one block [default: 1/13 of --duration, at least 2s]
     #[arg(long, value_name = "TIME", value_parser = long_enough)]
     block: Option<Duration>,
 
-    /// How long to measure first, to find light and heavy cgroups and to predict
+    /// How long to measure before the trial, to find light and heavy cgroups and to predict the effect
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = long_enough)]
     before: Duration,
 
-    /// Prioritise the cgroups with these paths; repeatable
+    /// Prioritise the cgroups whose paths match GLOB (repeatable)
     #[arg(long, value_name = "GLOB", value_parser = glob, conflicts_with = "from_diagnose")]
     light: Vec<Glob>,
 
@@ -81,7 +80,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
     patience: Duration,
 
-    /// Apply the policy; without this, only print the planned changes and what is predicted
+    /// Apply the policy. Without this flag, only print the planned changes and the predicted effect
     #[arg(long)]
     apply: bool,
 
@@ -98,8 +97,11 @@ pub(super) struct Args {
     forget: bool,
 
     /// Output format
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+
+    #[command(flatten)]
+    output: OutputArgs,
 
     #[command(flatten)]
     journal: JournalArgs,
@@ -108,7 +110,7 @@ pub(super) struct Args {
 /// Where the journal is.
 #[derive(Clone, Debug, ClapArgs)]
 pub(super) struct JournalArgs {
-    /// Where the changes to undo are written down
+    /// File that lists the changes to undo
     #[arg(long, value_name = "FILE", default_value = Journal::PATH, hide = true)]
     journal: PathBuf,
 }
@@ -123,18 +125,20 @@ pub(super) struct WatchdogArgs {
     #[arg(long, value_name = "PID")]
     pid: u32,
 
-    /// When that started, in clock ticks since boot
+    /// Start time of the trial's process, in clock ticks since boot
     #[arg(long, value_name = "TICKS")]
     started: u64,
 
-    /// Go before what the trial makes real-time
+    /// Use a higher real-time priority than the trial
     #[arg(long)]
     go_first: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Tables for a terminal
     Text,
+    /// One JSON document
     Json,
 }
 
@@ -148,8 +152,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.forget {
         return say_forgotten(&Journal::forget(path)?);
     }
-    let Some(PolicyOrNone(policy)) = args.policy else { return Err("name a policy".into()) };
+    let Some(PolicyOrNone(policy)) = args.policy else {
+        return Err("no policy given. Choose one with --policy".into());
+    };
     let settings = args.settings(policy)?;
+    let output = args.output.open_new()?;
     let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
     if args.apply {
         // Before anything is waited for.
@@ -183,17 +190,13 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     });
     let answer = result?;
     let written = match (&answer, args.format) {
-        (Answer::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, terminal_options()),
+        (Answer::Plan(prepared), Format::Text) => report::trial::plan(policy, prepared, output.options()),
         (Answer::Plan(prepared), Format::Json) => report::trial::plan_json(policy, prepared)?,
-        (Answer::Tried(tried), Format::Text) => report::trial::text(tried, terminal_options()),
+        (Answer::Tried(tried), Format::Text) => report::trial::text(tried, output.options()),
         (Answer::Tried(tried), Format::Json) => report::trial::json(tried)?,
     };
-    match io::stdout().write_all(written.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("the report cannot be written: {}", plain(&error)).into())
-        }
-        _ => Ok(answer.exit_code()),
-    }
+    output.write(&written)?;
+    Ok(answer.exit_code())
 }
 
 /// Changes are made only where they can be undone, whatever becomes of this process.
@@ -269,14 +272,14 @@ fn say_restored(restored: &Restored) -> Result<ExitCode, Failure> {
     if restored.failed.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    say(format_args!("lagstop: if it can never be undone, delete the journal with sudo lagstop trial --forget\n"));
+    say(format_args!("lagstop: to give up undoing it, delete the journal with sudo lagstop trial --forget\n"));
     Ok(ExitCode::FAILURE)
 }
 
 fn say_forgotten(restored: &Restored) -> Result<ExitCode, Failure> {
     say_undone(restored);
     for why in &restored.failed {
-        say(format_args!("lagstop: given up: {why}\n"));
+        say(format_args!("lagstop: not undone: {why}\n"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -320,10 +323,10 @@ fn tell() -> impl FnMut(Event) {
 
 fn long_enough(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
-    if time < Duration::from_secs(2) { Err("it must be at least 2s".to_owned()) } else { Ok(time) }
+    if time < Duration::from_secs(2) { Err("the time must be at least 2s".to_owned()) } else { Ok(time) }
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    let share: f64 = text.parse().map_err(|_| "it is a number such as 0.01".to_owned())?;
-    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("it must be from 0 to 1".to_owned()) }
+    let share: f64 = text.parse().map_err(|_| "write a number such as 0.01".to_owned())?;
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("the value must be from 0 to 1".to_owned()) }
 }

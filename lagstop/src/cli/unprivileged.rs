@@ -63,7 +63,7 @@ impl Files {
     /// Gives up all that is not needed to open these, for good.
     pub(super) fn give_up_the_rest(&self) -> Result<(), Failure> {
         let given_up = self.needed().and_then(Capabilities::keep_of_held);
-        given_up.map_err(|error| format!("privileges cannot be given up: {}. Please report it", plain(&error)).into())
+        given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)).into())
     }
 
     fn needed(&self) -> io::Result<Capabilities> {

@@ -12,9 +12,9 @@ use crate::model::GroupBy;
 #[derive(Clone, Copy, Debug, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Grouping {
-    /// The cgroup in whose run queues a task competes
+    /// The cgroup whose run queues contain the task
     Scheduler,
-    /// The cgroup v2 leaf
+    /// The task's cgroup v2 leaf
     Leaf,
 }
 
@@ -34,9 +34,9 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 500ms, 30s or 5m"))?;
     if time.is_zero() {
-        Err("it must be longer than nothing".to_owned())
+        Err("the time must be longer than 0".to_owned())
     } else if time > LONGEST {
-        Err("it must be a year at most".to_owned())
+        Err("the time must be at most a year".to_owned())
     } else {
         Ok(time)
     }
@@ -46,12 +46,12 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     const SHORTEST: Duration = Duration::from_millis(20);
     let time = positive(text)?;
-    if time < SHORTEST { Err("it must be at least 20ms".to_owned()) } else { Ok(time) }
+    if time < SHORTEST { Err("the interval must be at least 20ms".to_owned()) } else { Ok(time) }
 }
 
 /// A pattern of paths.
 pub(super) fn glob(text: &str) -> Result<Glob, String> {
-    Glob::new(text).map_err(|error| format!("{}; * stands for anything, ? for one character", error.kind()))
+    Glob::new(text).map_err(|error| format!("{}; * matches any characters, ? matches one", error.kind()))
 }
 
 /// A part of a whole, as in 0.8 or 80%. `None` of what is no number.

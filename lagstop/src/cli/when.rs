@@ -45,7 +45,7 @@ pub(super) fn when(text: &str) -> Result<When, String> {
         None => length(text).map(When::AfterStart).or_else(|| Epoch::parse(text).map(When::At)),
     };
     parsed.ok_or_else(|| {
-        "write it as 90s or 10m after the beginning, -5m before the end, or 2026-11-21T12:30:00Z, in UTC".to_owned()
+        "write 90s or 10m after the start, -5m before the end, or a time in UTC, e.g. 2026-11-21T12:30:00Z".to_owned()
     })
 }
 

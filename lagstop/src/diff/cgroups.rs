@@ -10,23 +10,23 @@ use super::{
     series::{Amount, Series},
 };
 
-/// A cgroup that is in both recordings.
+/// A cgroup in both recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CgroupChanges {
-    /// What it is called; its path where it has no name. Cgroups of the same name are added up.
+    /// Its name, or its path if it has none. Cgroups of the same name are added up.
     pub name: String,
     pub changes: Vec<Change>,
-    /// CPU time, switch cost and run-queue wait that came or went, a second: what it is sorted by.
+    /// Sort key: absolute change of CPU time, switch cost and run-queue wait, per second.
     #[serde(skip)]
     moved: f64,
 }
 
-/// A cgroup that is in one of the recordings alone.
+/// A cgroup in only one of the recordings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Lone {
     /// As in [`CgroupChanges`].
     pub name: String,
-    /// CPUs that it kept busy on average, over all of the recording.
+    /// Mean number of CPUs that it kept busy, over the whole recording.
     pub cpu_cores: f64,
 }
 

@@ -12,59 +12,60 @@ use super::{
 };
 use crate::units::Unit;
 
-/// One figure before and after.
+/// One metric before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// Its name in JSON; stable.
+    /// Stable name in JSON.
     pub name: &'static str,
-    /// Its name for people.
+    /// Readable name.
     pub label: &'static str,
-    /// What its values count.
+    /// Unit of its values.
     pub unit: Unit,
-    /// Over all of the first recording. `None` is not measured; `missing` says why.
+    /// Value over the whole first recording. `None` if not measured; `missing` has the reason.
     pub before: Option<f64>,
-    /// Over all of the second.
+    /// Value over the whole second recording.
     pub after: Option<f64>,
-    /// After − before. `None` where they cannot be compared.
+    /// After − before. `None` if the values cannot be compared.
     pub change: Option<f64>,
-    /// As a share of before. `None` where that is 0, too.
+    /// The change as a share of the value before. `None` if that is 0, too.
     pub change_share: Option<f64>,
     /// The lower end of the interval of the change.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of this interval.
     pub high: Option<f64>,
-    /// How likely chance alone makes a change this large.
+    /// p-value: the probability of a change at least this large by chance alone.
     pub p: Option<f64>,
-    /// Effective sample size of the first recording: so many independent pieces of recording say as much about this figure.
+    /// Effective sample size of the first recording: the number of independent pieces with the same precision for this
+    /// metric.
     pub effective_before: Option<f64>,
-    /// Of the second.
+    /// Effective sample size of the second recording.
     pub effective_after: Option<f64>,
-    /// What is to be made of it.
+    /// Verdict on the change.
     pub verdict: Verdict,
-    /// Why there is no change, or no interval.
+    /// Why the change or its interval is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
     #[serde(skip)]
     pub(super) less_is_better: bool,
 }
 
-/// What is to be made of a change.
+/// Verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Significantly more of what there should be less of.
+    /// Significantly more of a cost.
     Worse,
-    /// Significantly less of it.
+    /// Significantly less of a cost.
     Better,
-    /// Significantly more of what is neither good nor bad.
+    /// Significantly more of a metric that is neither good nor bad.
     More,
-    /// Significantly less of it.
+    /// Significantly less of such a metric.
     Less,
-    /// Chance may have done it.
+    /// The change may be by chance.
     NoSignificantChange,
-    /// Too little was recorded to say.
+    /// The recordings are too short to tell.
     NotEnoughIntervals,
-    /// One of the two was not measured, or not like the other.
+    /// One of the two was not measured, or was measured by another method.
     NotComparable,
 }
 
@@ -220,11 +221,9 @@ impl<'a> Comparer<'a> {
                 change.verdict = Verdict::NotEnoughIntervals;
                 let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
                 change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
-                    format!("most of the host's figures are worth fewer than {least} independent pieces of recording")
+                    format!("most metrics of the host have an effective sample size below {least}")
                 } else {
-                    format!(
-                        "independent pieces of recording that this is worth: {before:.1} before, {after:.1} after; it takes {least}"
-                    )
+                    format!("effective sample size: {before:.1} before, {after:.1} after; at least {least} is needed")
                 });
             }
         }
@@ -252,12 +251,11 @@ impl<'a> Comparer<'a> {
             return None;
         }
         let names = |ways: &Ways| {
-            let names: Vec<&str> =
-                ways.iter().map(|way| way.as_deref().unwrap_or("a way that was not recorded")).collect();
+            let names: Vec<&str> = ways.iter().map(|way| way.as_deref().unwrap_or("an unrecorded method")).collect();
             names.join(" and ")
         };
         Some(format!(
-            "measured by {} before and {} after: costs of different ways cannot be compared",
+            "measured by {} before and {} after: costs of different methods cannot be compared",
             names(before),
             names(after)
         ))

@@ -28,30 +28,30 @@ fn between(before: &Session, after: &Session, doubts: &mut Vec<String>) {
     let is_same = !before.started_at.is_empty()
         && (&before.started_at, &before.boot_id, &before.hostname)
             == (&after.started_at, &after.boot_id, &after.hostname);
-    say(is_same, &|| "Both are the same recording: they say nothing about what chance does.".to_owned());
+    say(is_same, &|| "Both are the same recording, so the comparison cannot show variation by chance.".to_owned());
     // RFC 3339 of lagstop's own, all in UTC and equally long, is ordered as text.
     say(before.started_at > after.started_at && !after.started_at.is_empty(), &|| {
-        "The first was recorded after the second: \"before\" and \"after\" may have changed places.".to_owned()
+        "The first was recorded after the second: \"before\" and \"after\" may be swapped.".to_owned()
     });
     say(before.hostname != after.hostname, &|| {
-        format!("They are of different hosts: {} and {}.", before.hostname, after.hostname)
+        format!("The recordings are of different hosts: {} and {}.", before.hostname, after.hostname)
     });
     say(before.kernel != after.kernel, &|| {
-        format!("They are of different kernels: {} and {}.", before.kernel, after.kernel)
+        format!("The recordings are of different kernels: {} and {}.", before.kernel, after.kernel)
     });
     say(before.cpus_online != after.cpus_online, &|| {
-        format!("The number of CPUs is another: {} and {}.", before.cpus_online, after.cpus_online)
+        format!("The numbers of CPUs differ: {} and {}.", before.cpus_online, after.cpus_online)
     });
     say(before.group_by != after.group_by, &|| {
         format!(
-            "Tasks are grouped by another cgroup, {} and {}: cgroups of the same name do not hold the same tasks.",
+            "Tasks are grouped by different cgroups, {} and {}: cgroups of the same name contain different tasks.",
             group_by(before.group_by),
             group_by(after.group_by)
         )
     });
     say(before.interval_ns != after.interval_ns, &|| {
         format!(
-            "Intervals are of another length, {} and {}: the shorter ones vary more.",
+            "Intervals have different lengths, {} and {}: shorter intervals vary more.",
             before.interval_ns, after.interval_ns
         )
     });
@@ -83,8 +83,7 @@ fn load(host: &[Change]) -> Option<String> {
     let is_another = utilisation.verdict.is_significant() && (now - then).abs() > LOAD_MATTERS * then;
     is_another.then(|| {
         format!(
-            "The load is another: the CPUs were {:.1} % used before and {:.1} % after. What comes of that alone is in the \
-             changes.",
+            "The load differs: CPU utilisation was {:.1} % before and {:.1} % after. The changes include its effect.",
             then * 100.0,
             now * 100.0
         )
@@ -93,22 +92,20 @@ fn load(host: &[Change]) -> Option<String> {
 
 fn within(side: &DiffSide, which: &str, doubts: &mut Vec<String>) {
     if !side.is_whole {
-        doubts.push(format!("The {which} recording was cut off, or still goes on."));
+        doubts.push(format!("The {which} recording was cut off, or is still running."));
     }
     if side.skipped_intervals > 0 {
-        doubts.push(format!("In the {which} recording {} intervals are missing in between.", side.skipped_intervals));
+        doubts.push(format!("In the {which} recording, {} intervals are missing in between.", side.skipped_intervals));
     }
     let lost = &side.lost;
     let without_cost = lost.entries.saturating_add(lost.exits).saturating_add(lost.switches);
     let switches = side.host.sums()[super::series::Amount::SWITCHES.place()];
     if without_cost as f64 > LOST_MATTERS * switches {
         doubts.push(format!(
-            "In the {which} recording {without_cost} switches of {switches:.0} have no cost, or a part of it: costs are too low."
+            "In the {which} recording, {without_cost} of {switches:.0} switches have no cost, or only a part of it. Its costs are too low."
         ));
     }
     if lost.cgroup_overflows > 0 {
-        doubts.push(format!(
-            "In the {which} recording there were too many cgroups to tell apart: some share the row (other)."
-        ));
+        doubts.push(format!("The {which} recording had too many cgroups: some share the row (other)."));
     }
 }

@@ -11,59 +11,59 @@ use crate::model::{Lost, Nanos, Session};
 /// All that changed from one recording to the other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diff {
-    /// How it was compared.
+    /// Settings of the comparison.
     pub settings: DiffSettings,
     /// The first recording.
     pub before: Recorded,
     /// The second.
     pub after: Recorded,
-    /// What makes the comparison doubtful.
+    /// Caveats of the comparison.
     pub doubts: Vec<String>,
-    /// The host's figures.
+    /// Changes of the host.
     pub host: Vec<Change>,
-    /// How many cgroups there are of each kind.
+    /// Numbers of cgroups by kind.
     pub counts: Counts,
-    /// Cgroups that are in both, those that changed most first.
+    /// Cgroups in both recordings, most changed first.
     pub cgroups: Vec<CgroupChanges>,
-    /// Cgroups that are in the second alone, those with the most CPU time first.
+    /// Cgroups only in the second recording, most CPU time first.
     pub appeared: Vec<Lone>,
-    /// Cgroups that are in the first alone.
+    /// Cgroups only in the first recording, most CPU time first.
     pub gone: Vec<Lone>,
 }
 
-/// How many cgroups there are of each kind, whether or not they are listed.
+/// Numbers of cgroups by kind, whether or not they are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// In both recordings.
     pub compared: usize,
-    /// Of those, with any significant change.
+    /// Of these, cgroups with a significant change.
     pub changed: usize,
-    /// Of those, with one for the worse.
+    /// Of these, cgroups with a change for the worse.
     pub worse: usize,
-    /// Of those, with one for the better.
+    /// Of these, cgroups with a change for the better.
     pub better: usize,
-    /// In the second alone.
+    /// Only in the second recording.
     pub appeared: usize,
-    /// In the first alone.
+    /// Only in the first recording.
     pub gone: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Recorded {
-    /// Where and how it was measured.
+    /// Host and settings of the recording.
     pub session: Session,
     pub intervals: usize,
     /// Blocks in each draw.
     pub blocks: usize,
     /// Intervals in a block, on average.
     pub block_intervals: f64,
-    /// Their time.
+    /// Total time of the intervals.
     pub duration_ns: Nanos,
-    /// Intervals that are missing in between, by their numbers.
+    /// Missing intervals, counted by gaps in their numbers.
     pub skipped_intervals: u64,
-    /// Was it ended, and not cut off?
+    /// Whether the recording was ended, and not cut off.
     pub is_whole: bool,
-    /// What could not be measured.
+    /// Events that could not be measured.
     pub lost: Lost,
 }
 
@@ -137,22 +137,22 @@ impl Diff {
         if !changed.is_empty() {
             format!("On the host, {}.", changed.join("; "))
         } else if with(Verdict::NoSignificantChange).count() > 0 {
-            "On the host no significant change.".to_owned()
+            "On the host, no significant change.".to_owned()
         } else if with(Verdict::NotEnoughIntervals).count() > 0 || self.before.intervals.min(self.after.intervals) == 0
         {
-            "Of the host not enough intervals to say.".to_owned()
+            "On the host, there are not enough intervals to compare.".to_owned()
         } else {
-            "Of the host nothing that can be compared.".to_owned()
+            "On the host, no metric can be compared.".to_owned()
         }
     }
 
     fn verdict_on_cgroups(&self) -> String {
         let Counts { compared, changed, worse, better, .. } = self.counts;
         match (compared, changed) {
-            (0, _) => "No cgroup is in both.".to_owned(),
+            (0, _) => "No cgroup is in both recordings.".to_owned(),
             (_, 0) => format!("Cgroups in both: {compared}, no significant change."),
             _ => format!(
-                "Cgroups in both: {compared}, of which {changed} changed, {worse} for the worse and {better} for the better."
+                "Cgroups in both: {compared}, of which {changed} changed: {worse} for the worse, {better} for the better."
             ),
         }
     }

@@ -267,8 +267,7 @@ fn a_few_intervals_are_not_enough() {
     let wait = of(&comparison.host, "mean_wait");
     let (before, after) = (wait.effective_before.unwrap(), wait.effective_after.unwrap());
     assert!(before <= 7.0 && after > 8.0, "{wait:?}");
-    let said =
-        format!("independent pieces of recording that this is worth: {before:.1} before, {after:.1} after; it takes 8");
+    let said = format!("effective sample size: {before:.1} before, {after:.1} after; at least 8 is needed");
     assert_eq!(missing(&comparison, "mean_wait"), said);
 }
 
@@ -293,7 +292,7 @@ fn costs_of_different_ways_are_not_compared() {
     now.iter_mut().skip(3).for_each(|interval| interval.switch_cost_way = Some("tracepoints".into()));
     assert!(missing(&compared(&then, &now), "overhead").contains("kprobe:schedule and tracepoints after"));
     now.iter_mut().for_each(|interval| interval.switch_cost_way = None);
-    assert!(missing(&compared(&now, &now), "overhead").contains("a way that was not recorded"));
+    assert!(missing(&compared(&now, &now), "overhead").contains("an unrecorded method"));
 }
 
 #[test]
@@ -306,7 +305,7 @@ fn what_was_not_measured_is_missing_with_the_reason() {
     assert!(migrations.before.is_some() && migrations.after.is_none() && migrations.verdict == Verdict::NotComparable);
     assert_eq!(
         missing(&comparison, "migration_rate"),
-        "after: not in every interval, although no hook is said to be missing"
+        "after: missing in some intervals, although the recording lists no missing hook"
     );
     assert!(missing(&comparison, "mean_accept_wait").contains("not measured without accept (tcp_set_state"));
     let cgroup = of(&comparison.cgroups[0].changes, "migration_rate");
@@ -361,11 +360,11 @@ fn doubts_are_told() {
         "after the second",
         "different hosts: node-7 and node-8",
         "different kernels",
-        "number of CPUs is another: 4 and 8",
-        "another cgroup",
-        "another length, 1.00 s and 100 ms",
+        "numbers of CPUs differ: 4 and 8",
+        "different cgroups",
+        "different lengths, 1.00 s and 100 ms",
         "runq-wait was measured by sched_info before and by wakeups after",
-        "The load is another",
+        "The load differs",
         "second recording was cut off",
         "intervals are missing",
         "have no cost",

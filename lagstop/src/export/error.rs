@@ -19,11 +19,11 @@ pub enum ExportError {
     Write(#[from] WriteError),
     /// This build has no Parquet.
     #[error(
-        "this lagstop was built without Parquet: use a released one, build it with --features parquet, or take csv"
+        "this build of lagstop has no Parquet support. Use a release, build with --features parquet, or use --format csv"
     )]
     #[cfg(not(feature = "parquet"))]
     WithoutParquet,
-    #[error("the table cannot be made: {0}. This is a fault of lagstop's own: please report it")]
+    #[error("cannot create the table: {0}. This is a bug in lagstop. Please report it")]
     Library(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

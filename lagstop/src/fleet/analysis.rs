@@ -12,23 +12,23 @@ use super::{
     points::points,
 };
 
-/// A node of which the server has less than this is named.
+/// Nodes with a lower coverage are listed.
 const COVERED: f64 = 0.9;
-/// Points that are kept for pictures.
+/// Number of points that are kept for charts.
 const DRAWN: usize = 1_500;
 
-/// What may be chosen.
+/// Settings of the analysis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct FleetSettings {
-    /// So long the p99 run-queue wait may get, in seconds. `None` is as long as it is.
+    /// Limit of the p99 run-queue wait, in seconds. `None`: the current p99 wait.
     pub wait_limit: Option<f64>,
-    /// So full CPUs may get, as a share. `None` is four fifths, or as full as they are.
+    /// Limit of CPU utilisation, as a share. `None`: 0.8, or the current utilisation if that is higher.
     pub utilisation_limit: Option<f64>,
-    /// What LAGS is assumed to do.
+    /// Assumed effect of LAGS.
     pub prediction: Prediction,
-    /// How often nodes and blocks of steps are drawn anew, for intervals.
+    /// Number of resamples of nodes and blocks of steps, for intervals.
     pub draws: u32,
-    /// What the draws begin with.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
@@ -38,155 +38,155 @@ impl Default for FleetSettings {
     }
 }
 
-/// All of it.
+/// Results of the analysis.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Analysis {
-    /// The time that it is of.
+    /// The time range that was analysed.
     pub window: Window,
-    /// All nodes.
+    /// Metrics of all nodes together.
     pub totals: FleetTotals,
-    /// What is not known, and of whom.
+    /// Missing data, by node.
     pub gaps: Gaps,
-    /// The nodes that lose most first.
+    /// Nodes, sorted by cores lost, most first.
     pub nodes: Vec<NodeFigures>,
-    /// The workloads that switching costs most first.
+    /// Workloads, sorted by switch cost, highest first.
     pub workloads: Vec<WorkloadFigures>,
-    /// Steps, the first one first.
+    /// Steps, in order of time.
     pub steps: Vec<StepFigures>,
-    /// What density does. `None` where that cannot be said.
+    /// Effect of density. `None` if unknown.
     pub density: Option<Densities>,
-    /// Why it cannot.
+    /// Why the effect of density is unknown.
     pub density_missing: Option<String>,
-    /// How many nodes the same work would take. `None` where that cannot be said.
+    /// Number of nodes for the same work. `None` if unknown.
     pub packing: Option<Packing>,
-    /// Why it cannot.
+    /// Why the number of nodes is unknown.
     pub packing_missing: Option<String>,
-    /// Some of the node-steps, for pictures.
+    /// A sample of the node-steps, for charts.
     #[serde(skip)]
     pub points: Vec<Point>,
 }
 
-/// All nodes, on average over the steps of which the server has anything.
+/// All nodes, on average over the steps with data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct FleetTotals {
-    /// Nodes that were there at any time.
+    /// Nodes that existed at any time.
     pub nodes: u64,
-    /// Nodes at a time.
+    /// Mean number of nodes.
     pub nodes_at_a_time: f64,
-    /// CPUs at a time.
+    /// Mean number of CPUs.
     pub cpus: f64,
-    /// Active cgroups at a time. `None` where that was not measured.
+    /// Mean number of active cgroups. `None` if not measured.
     pub active: Option<f64>,
-    /// Cores lost to switching. `None` where that was not measured.
+    /// Cores lost to switching. `None` if not measured.
     pub cores_lost: Option<f64>,
-    /// The same as a share of the CPUs where it was measured.
+    /// Overhead: cores lost as a share of the CPUs on which they were measured.
     pub overhead: Option<f64>,
-    /// CPU time that is not idle, as a share of all.
+    /// CPU time that is not idle, as a share of all CPU time.
     pub perceived: Option<f64>,
-    /// CPU time that goes into the tasks' own work, as a share of all.
+    /// CPU time spent on the tasks' own work, as a share of all CPU time.
     pub effective: Option<f64>,
-    /// 99th percentile of the run-queue waits, in seconds: the mean of the nodes', by active cgroups.
+    /// 99th percentile of the run-queue waits, in seconds: the mean over nodes, weighted by active cgroups.
     pub wait_p99: Option<f64>,
-    /// Time taken by hypervisors, as a share.
+    /// Time taken by hypervisors, as a share of all CPU time.
     pub steal: Option<f64>,
-    /// What lagstop itself takes, in cores.
+    /// CPU time of lagstop itself, in cores.
     pub own_cores: Option<f64>,
-    /// Events that lagstop lost, a second.
+    /// Events that lagstop lost, per second.
     pub lost: Option<f64>,
 }
 
-/// What is not known, and of whom.
+/// Missing data, by node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Gaps {
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Steps of which the server has any node.
+    /// Number of steps for which the server has data of any node.
     pub steps_with_data: u64,
-    /// Nodes of which it has less than nine tenths, the least first.
+    /// Nodes of which the server has less than 90 % of the samples, sorted by coverage, lowest first.
     pub thin: Vec<Thin>,
     /// Nodes whose overhead was not measured.
     pub unmeasured: Vec<String>,
-    /// Times that lagstop began anew on any node. `None` where that is not known.
+    /// Number of restarts of lagstop on any node. `None` if unknown.
     pub restarts: Option<u64>,
-    /// Nodes on which it did, the one with most first.
+    /// Nodes with restarts, sorted by restarts, most first.
     pub restarted: Vec<String>,
-    /// Figures of nodes that there was no room for.
+    /// Values of nodes that were dropped because there were too many nodes.
     pub dropped: u64,
 }
 
 /// A node with gaps.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Thin {
-    /// Which.
+    /// Name of the node.
     pub node: String,
-    /// Part of the samples that the server has of it.
+    /// Share of its samples that the server has.
     pub coverage: f64,
 }
 
-/// A node, on average over the steps of which the server has it.
+/// A node, on average over the steps with data of it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct NodeFigures {
-    /// Its `instance`.
+    /// Its label `instance`.
     pub node: String,
-    /// Part of the samples that the server has of it.
+    /// Share of its samples that the server has.
     pub coverage: Option<f64>,
     /// CPUs.
     pub cpus: Option<f64>,
     /// Active cgroups.
     pub active: Option<f64>,
-    /// Active cgroups per CPU. `None` where it has no CPUs.
+    /// Active cgroups per CPU. `None` if the number of CPUs is unknown or 0.
     pub density: Option<f64>,
     /// Overhead, as a share of the time of all CPUs.
     pub overhead: Option<f64>,
     /// Cores lost to switching.
     pub cores_lost: Option<f64>,
-    /// CPU time that is not idle, as a share of all.
+    /// CPU time that is not idle, as a share of all CPU time.
     pub perceived: Option<f64>,
-    /// CPU time that goes into the tasks' own work, as a share of all.
+    /// CPU time spent on the tasks' own work, as a share of all CPU time.
     pub effective: Option<f64>,
     /// 99th percentile of the run-queue waits, in seconds: the mean over the steps.
     pub wait_p99: Option<f64>,
     /// Mean cost of a switch, in seconds.
     pub switch_cost: Option<f64>,
-    /// Switches a second.
+    /// Switches per second.
     pub switches: Option<f64>,
-    /// Time taken by a hypervisor, as a share.
+    /// Time taken by a hypervisor, as a share of all CPU time.
     pub steal: Option<f64>,
-    /// Run-queue wait of light cgroups for each second of their CPU time.
+    /// Run-queue wait of light cgroups per second of their CPU time.
     pub light_wait: Option<f64>,
-    /// The same of heavy ones.
+    /// Run-queue wait of heavy cgroups per second of their CPU time.
     pub heavy_wait: Option<f64>,
-    /// Times that lagstop began anew.
+    /// Number of restarts of lagstop.
     pub restarts: Option<u64>,
 }
 
 /// The fleet in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct StepFigures {
-    /// When it ends, in seconds since 1970.
+    /// End of the step, in seconds since 1970.
     pub time: u64,
-    /// Nodes that the server has anything of.
+    /// Nodes with data.
     pub nodes: u64,
-    /// Their CPUs.
+    /// CPUs of these nodes.
     pub cpus: f64,
-    /// Cores lost to switching on them. `None` where that was not measured.
+    /// Cores lost to switching on these nodes. `None` if not measured.
     pub cores_lost: Option<f64>,
-    /// Active cgroups on them. `None` where that was not measured.
+    /// Active cgroups on these nodes. `None` if not measured.
     pub active: Option<f64>,
 }
 
-/// What density does.
+/// Effect of density.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Densities {
-    /// Nodes in steps, put together by how dense they were.
+    /// Node-steps, grouped by density.
     pub bins: Vec<Bin>,
-    /// Where overhead bends upwards. `None` where it does not, or not for sure.
+    /// Density at which overhead bends upwards. `None` if there is no significant bend.
     pub overhead_knee: Option<Knee>,
-    /// Why there is none.
+    /// Why overhead has no knee.
     pub overhead_knee_missing: Option<String>,
-    /// Where the p99 wait bends upwards, in seconds a cgroup per CPU.
+    /// Density at which the p99 wait bends upwards. Slopes are in seconds per cgroup per CPU.
     pub wait_knee: Option<Knee>,
-    /// Why there is none.
+    /// Why the p99 wait has no knee.
     pub wait_knee_missing: Option<String>,
 }
 
@@ -445,7 +445,7 @@ mod tests {
     #[test]
     fn a_fleet_of_one_has_figures_and_no_curve() {
         let analysis = of(&fixture::equal(1));
-        assert!(analysis.density_missing.unwrap().contains("5 nodes at least, and there is 1"));
+        assert!(analysis.density_missing.unwrap().contains("5 nodes are needed, and there is 1"));
         assert!((analysis.nodes[0].overhead.unwrap() - 0.04).abs() < 1e-6);
     }
 

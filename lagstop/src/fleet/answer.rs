@@ -46,7 +46,7 @@ impl Series {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample(pub f64, pub f64);
 
-/// Is it an answer to a question for series, or for names? For whoever makes some up.
+/// Whether it is an answer with series, or with names. For fuzzing.
 #[doc(hidden)]
 pub fn check_answer(body: &[u8]) -> bool {
     let is_series = serde_json::from_slice::<Answer<Matrix>>(body).is_ok();

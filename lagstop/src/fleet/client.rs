@@ -1,7 +1,7 @@
-//! Speaks to a Prometheus server, or to what has its HTTP API: Thanos, Mimir, VictoriaMetrics.
+//! Client of a Prometheus server, or of a server with the same HTTP API: Thanos, Mimir, VictoriaMetrics.
 //!
-//! Answers are bounded, time is bounded, and the token goes to nobody but the server that was named: redirects are said,
-//! and not followed.
+//! Size and time of answers are limited. The token is sent only to the given server: redirects are reported, and not
+//! followed.
 
 mod error;
 mod headers;
@@ -24,16 +24,16 @@ use super::answer::{Answer, Matrix};
 
 /// The longest answer that is read.
 const MOST_BYTES: u64 = 64 << 20;
-/// Of what is no answer, so much is looked at.
+/// The most bytes of an error response that are read.
 const MOST_ERROR_BYTES: u64 = 64 << 10;
-/// How often a question is asked that the server was too busy for.
+/// Attempts for a query if the server is busy.
 const ATTEMPTS: u32 = 4;
 /// How long to wait before asking again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How long to wait for a connection.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// What the server says beside its answers, at most.
+/// The most warnings of the server that are kept.
 const MOST_WARNINGS: usize = 20;
 
 /// How to reach a server.
@@ -45,11 +45,11 @@ pub struct Connection {
     pub token: Option<String>,
     /// More headers, as `X-Scope-OrgID` for Mimir.
     pub headers: Vec<(String, String)>,
-    /// Whom to trust, and what to prove.
+    /// CA certificates and client certificate.
     pub tls: TlsFiles,
-    /// Trust any certificate, and send a token, or a header that is as good as one, over an unencrypted connection.
+    /// Accept any certificate, and send tokens and secret headers over unencrypted connections.
     pub insecure: bool,
-    /// How long an answer may take.
+    /// Time limit of an answer.
     pub timeout: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Client {
     /// Connects to nothing yet.
     ///
     /// # Errors
-    /// When the address, a header or a certificate is none.
+    /// When the address, a header or a certificate is invalid.
     pub fn new(connection: &Connection) -> Result<Self, ClientError> {
         let base = connection.url.trim_end_matches('/').to_owned();
         let uri: http::Uri =
@@ -137,7 +137,7 @@ impl Client {
     /// # Errors
     /// As [`Self::names`]. [`ClientError::is_too_much`] says whether less could be had.
     pub(super) fn range(&mut self, query: &str, start: u64, end: u64, step: u64) -> Result<Matrix, ClientError> {
-        // The rest is for the way: who asked hears why there is no answer.
+        // The rest is for the network, so that the error message of the server still arrives.
         let timeout = format!("{}ms", (self.timeout / 10 * 9).as_millis().max(1));
         let [start, end, step] = [start, end, step].map(|number| number.to_string());
         let parameters = [("query", query), ("start", &start), ("end", &end), ("step", &step), ("timeout", &timeout)];
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_header_is_kept_as_a_token_is() {
         let refused = connect("http://prometheus:9090", "Authorization", false).err().unwrap().to_string();
-        assert!(refused.starts_with("the header Authorization would go to prometheus unencrypted"), "{refused}");
+        assert!(refused.starts_with("the header Authorization would be sent to prometheus unencrypted"), "{refused}");
         assert!(!refused.contains("hush"), "{refused}");
         assert!(connect("http://prometheus:9090", "Authorization", true).is_ok(), "who insists");
         assert!(connect("http://127.0.0.1:9090", "Authorization", false).is_ok());

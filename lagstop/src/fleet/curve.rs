@@ -10,43 +10,43 @@ use super::{Point, draws::Draw};
 const POINTS: usize = 8;
 const FEWEST_BINS: usize = 6;
 const MOST_BINS: usize = 24;
-/// Points that anything takes.
+/// The fewest points for any curve.
 pub(super) const FEWEST_POINTS: usize = 24;
-/// Nodes that an interval over nodes takes.
+/// The fewest nodes for an interval over nodes.
 pub(super) const FEWEST_NODES: usize = 5;
-/// How much denser the densest must be than the emptiest, as where `diagnose` looks at one host.
+/// Minimal ratio of the highest to the lowest density, as in `diagnose` for one host.
 const VARIES: f64 = 1.5;
 
 /// Why there is no curve.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub(super) enum NoCurve {
-    #[error("it takes {FEWEST_NODES} nodes at least, and there {} {nodes}", if *nodes == 1 { "is" } else { "are" })]
+    #[error("at least {FEWEST_NODES} nodes are needed, and there {} {nodes}", if *nodes == 1 { "is" } else { "are" })]
     FewNodes { nodes: usize },
     #[error(
-        "it takes {FEWEST_POINTS} node-steps with CPUs, active cgroups, overhead and utilisation, and there are {points}"
+        "{FEWEST_POINTS} node-steps with CPUs, active cgroups, overhead and utilisation are needed, and there are {points}"
     )]
     FewPoints { points: usize },
     #[error("nothing ran")]
     NothingRan,
     #[error(
-        "not enough spread: from {first:.2} to {last:.2} cgroups per CPU were active, and it takes a factor of {VARIES}"
+        "not enough spread: nodes had {first:.2} to {last:.2} active cgroups per CPU, and a factor of {VARIES} is needed"
     )]
     Narrow { first: f64, last: f64 },
 }
 
-/// Nodes in steps of about the same density, as one.
+/// Node-steps of about the same density, merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Bin {
-    /// Node-steps in it.
+    /// Number of node-steps.
     pub count: u64,
     /// Active cgroups per CPU.
     pub density: f64,
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
-    /// CPU time that was not idle, as a share of all.
+    /// CPU time that was not idle, as a share of all CPU time.
     pub perceived: f64,
-    /// 99th percentile of the run-queue waits, in seconds: the mean over what ran, of all active cgroups. `None` where it was
-    /// not measured.
+    /// 99th percentile of the run-queue waits, in seconds: the mean over node-steps, weighted by active cgroups. `None`
+    /// if not measured.
     pub wait_p99: Option<f64>,
 }
 
@@ -209,8 +209,8 @@ mod tests {
         let why = |points: &[Point], nodes| {
             spread(points, &bins(points, &Draw::all(8, 1), 6), nodes).unwrap_err().to_string()
         };
-        assert!(why(&alike, 8).contains("not enough spread: from 3.00 to 3.00"));
-        assert!(why(&alike, 1).contains("5 nodes at least, and there is 1"));
+        assert!(why(&alike, 8).contains("not enough spread: nodes had 3.00 to 3.00"));
+        assert!(why(&alike, 1).contains("5 nodes are needed, and there is 1"));
         assert!(why(&alike[..20], 8).contains("24 node-steps"));
         let apart: Vec<Point> = (0..48).map(|n| point(n % 8, 1.0 + n as f64, 0.1)).collect();
         assert_eq!(spread(&apart, &bins(&apart, &Draw::all(8, 1), 6), 8), Ok(()));

@@ -1,4 +1,4 @@
-//! The fleet drawn anew, many times, for intervals: nodes with replacement, and steps in blocks.
+//! Resamples of the fleet for intervals: nodes with replacement, and steps in blocks.
 
 use super::Point;
 use crate::{random::Random, stats::bootstrap};

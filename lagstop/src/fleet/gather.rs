@@ -17,31 +17,31 @@ use super::{
 
 /// Samples of an answer, about: some ten megabytes.
 const SAMPLES: usize = 250_000;
-/// Steps that the server is asked for at once, for nodes and for workloads, of which nobody knows how many there are.
+/// Steps per query, for nodes and for workloads. The number of workloads is unknown in advance.
 const STEPS: usize = 1_000;
 const WORKLOAD_STEPS: usize = 24;
-/// Moments at which the raw series of all pods are looked at.
+/// Times at which the raw series of all pods are queried.
 const MOMENTS: usize = 24;
-/// How often a piece is halved that is too much for the server, and one that takes it too long.
+/// How often a query is halved if it is too large for the server, or too slow.
 const HALVINGS: u32 = 8;
 const SLOW_HALVINGS: u32 = 2;
 
-/// What a server says of a fleet.
+/// Data of a fleet from a server.
 #[derive(Clone, Debug)]
 pub struct Gathered {
     /// Nodes by steps.
     pub table: Table,
     /// Workloads, over all steps.
     pub workloads: Workloads,
-    /// Where the figures come from that there are.
+    /// Sources of the available metrics.
     pub sources: Vec<(NodeMetric, Source)>,
-    /// Where those of workloads come from.
+    /// Source of the metrics of workloads.
     pub workload_source: Option<Source>,
-    /// What there is not, and why.
+    /// Missing metrics, and the reasons.
     pub missing: Vec<Missing>,
-    /// What the server would not answer.
+    /// Queries that the server refused.
     pub refused: Vec<Refused>,
-    /// What it said beside its answers.
+    /// Warnings from the server.
     pub warnings: Vec<String>,
     /// Questions.
     pub requests: u64,
@@ -49,12 +49,12 @@ pub struct Gathered {
     pub bytes: u64,
 }
 
-/// A figure that there is not.
+/// A missing metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Missing {
-    /// What.
+    /// The metric.
     pub figure: String,
-    /// Why.
+    /// Why it is missing.
     pub why: String,
 }
 
@@ -72,9 +72,9 @@ pub enum GatherError {
     Client(#[from] ClientError),
     /// It has nothing of lagstop's.
     #[error(
-        "{url} has no series of lagstop's on any node in that time{}. Is `lagstop serve` running on the nodes, is it scraped, and does \
-         --window reach back to when it was?",
-        if *is_narrowed { " that fulfil --match" } else { "" }
+        "{url} has no series of lagstop for this window{}. Check that `lagstop serve` runs on the nodes and is scraped, or use a \
+         longer --window",
+        if *is_narrowed { " and --match" } else { "" }
     )]
     Nothing {
         /// The server.
@@ -173,7 +173,7 @@ impl Gathered {
             Ok(()) => return Ok(true),
             Err(ClientError::Refused(refused)) => {
                 self.refused.push(*refused);
-                Missing::new(figure, &"the server refuses the query")
+                Missing::new(figure, &"the server refused the query")
             }
             Err(error @ ClientError::TooLong { .. }) => Missing::new(figure, &error),
             Err(error) => return Err(error),

@@ -29,18 +29,18 @@ const POLES: [f64; 5] = [1.02, 1.05, 1.1, 1.2, 1.5];
 /// What is left counts as nothing below this part of the squares.
 const ROUNDING: f64 = 1e-12;
 
-/// A bend upwards.
+/// Density at which a curve bends upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Knee {
     /// Active cgroups per CPU.
     pub density: f64,
-    /// Nine in ten draws of nodes and steps have it above.
+    /// Lower end of the 90 % interval of the density, over draws of nodes and steps.
     pub low: f64,
-    /// The same below.
+    /// Upper end of this interval.
     pub high: f64,
-    /// What a further cgroup per CPU adds before, in the figure's unit.
+    /// What each additional cgroup per CPU adds below the knee, in the metric's unit.
     pub before: f64,
-    /// The same beyond.
+    /// What each additional cgroup per CPU adds above the knee.
     pub beyond: f64,
 }
 
@@ -57,14 +57,14 @@ struct Bend {
 pub(super) enum NoKnee {
     #[error("it was not measured")]
     NotMeasured,
-    #[error("there are too few densities to see one")]
+    #[error("there are too few different densities to find one")]
     TooFew,
-    #[error("it grows as evenly as was measured, without a bend")]
+    #[error("within measurement precision, it grows evenly, without a bend")]
     Straight,
-    #[error("it grows ever steeper, and no density is special")]
+    #[error("it gets steeper gradually, without a bend at any density")]
     Smooth,
     #[error(
-        "what looks like a bend at {density:.1} cgroups per CPU is not there in {without} of {draws} draws of nodes and steps"
+        "the apparent bend at {density:.1} cgroups per CPU is missing in {without} of {draws} draws of nodes and steps"
     )]
     Chance { density: f64, without: usize, draws: usize },
 }

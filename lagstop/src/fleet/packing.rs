@@ -19,15 +19,15 @@ use super::{
 };
 use crate::{stats::bootstrap, units::Unit};
 
-/// Why nothing can be said of how many nodes it takes.
+/// Why the number of nodes is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub(super) enum NoPacking {
     #[error(transparent)]
     Curve(#[from] NoCurve),
-    #[error("run-queue waits were not measured: without them nobody knows how dense is too dense")]
+    #[error("run-queue waits were not measured; the limit of density depends on them")]
     NoWaits,
     #[error(
-        "at no density that was measured are waits as short as {} and CPUs no fuller than {}",
+        "no measured density has both a p99 wait of at most {} and a CPU utilisation of at most {}",
         Unit::Ns.show(wait * 1e9),
         Unit::Share.show(*utilisation)
     )]
@@ -36,21 +36,21 @@ pub(super) enum NoPacking {
 
 /// Part of the steps that count as the busiest.
 const BUSIEST: f64 = 0.05;
-/// So full a node may get, unless the fleet is fuller today: from there on its CPUs are full.
+/// Default limit of CPU utilisation, unless the fleet exceeds it today. Beyond it, CPUs are considered full.
 const FULL: f64 = 0.8;
-/// So small a difference is none: sums come out a little different in another order.
+/// Tolerance for float sums, which depend slightly on the order of their terms.
 const ROUNDING: f64 = 1e-9;
 /// Part of the planned cgroups that may be on a node denser than any that was measured.
 const BEYOND: f64 = 0.01;
-/// What LAGS is taken to do: nothing, half, all of it.
+/// Fractions of the assumed effect of LAGS: none, half, all.
 const STRENGTHS: [f64; 3] = [0.0, 0.5, 1.0];
 
-/// What LAGS is assumed to do to the fleet's curves.
+/// Assumed effect of LAGS on the fleet's curves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Prediction {
-    /// Part of the overhead that goes away.
+    /// Share of the overhead that LAGS saves.
     pub overhead: f64,
-    /// Part of the p99 run-queue wait that goes away.
+    /// Share of the p99 run-queue wait that LAGS saves.
     pub wait: f64,
 }
 
@@ -65,37 +65,37 @@ impl Default for Prediction {
 /// The fleet in its busiest steps.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Today {
-    /// Steps that it is the mean of.
+    /// Number of these steps.
     pub steps: u64,
     /// Nodes.
     pub nodes: u64,
-    /// Their CPUs.
+    /// CPUs of these nodes.
     pub cpus: f64,
-    /// Active cgroups on all of them.
+    /// Active cgroups on all nodes.
     pub active: f64,
-    /// CPU time that goes into the tasks' own work, in cores.
+    /// CPU time spent on the tasks' own work, in cores.
     pub work: f64,
     /// Active cgroups per CPU.
     pub density: f64,
-    /// 99th percentile of the run-queue waits, in seconds: the mean over the nodes, by active cgroups.
+    /// 99th percentile of the run-queue waits, in seconds: the mean over nodes, weighted by active cgroups.
     pub wait_p99: f64,
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
-    /// CPU time that is not idle, as a share of all.
+    /// CPU time that is not idle, as a share of all CPU time.
     pub perceived: f64,
 }
 
-/// What keeps a fleet from getting denser.
+/// The limit of density.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
-    /// Waits get longer than they may.
+    /// Waits would exceed their limit.
     Wait,
-    /// CPUs get fuller than they may.
+    /// CPU utilisation would exceed its limit.
     Utilisation,
-    /// No node was denser: what would be beyond is not known.
+    /// No node was denser. The effect of higher densities is unknown.
     Measured,
-    /// It is as today already.
+    /// The fleet already has this density.
     Today,
 }
 
@@ -105,66 +105,68 @@ impl Bound {
         match self {
             Self::Wait => "p99 wait",
             Self::Utilisation => "utilisation",
-            Self::Measured => "denser was not measured",
+            Self::Measured => "not measured beyond",
             Self::Today => "as today",
         }
     }
 }
 
-/// The same work on as few nodes as may be.
+/// The same work on as few nodes as possible.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Packed {
-    /// How much of the prediction comes true: 0 is the measured curve, 1 is all of it.
+    /// Fraction of the assumed effect of LAGS: 0 is the measured curve, 1 is the full effect.
     pub strength: f64,
-    /// Part of the overhead that is taken to go away.
+    /// Share of the overhead that is assumed to be saved.
     pub overhead_cut: f64,
-    /// Part of the p99 wait that is taken to go away.
+    /// Share of the p99 wait that is assumed to be saved.
     pub wait_cut: f64,
-    /// Active cgroups per CPU in the busiest steps, on average: nodes go up and down around that as they do today.
+    /// Mean active cgroups per CPU in the busiest steps. Nodes fluctuate around this mean as they do today.
     pub density: f64,
-    /// 99th percentile of the run-queue waits then, in seconds: the mean over nodes that fluctuate.
+    /// 99th percentile of the run-queue waits at this density, in seconds: the mean over fluctuating nodes.
     pub wait_p99: f64,
-    /// Overhead then.
+    /// Overhead at this density.
     pub overhead: f64,
-    /// Perceived utilisation then.
+    /// Perceived utilisation at this density.
     pub perceived: f64,
-    /// Nodes of the mean size of today's.
+    /// Number of nodes, each of today's mean size.
     pub nodes: u64,
-    /// So many fewer than today. Less than none where it takes more.
+    /// How many nodes fewer than today. Negative if more nodes are needed.
     pub fewer: i64,
-    /// At least: nine in ten draws of nodes and of blocks of steps have it between.
+    /// Lower end of the 90 % interval of `fewer`, over draws of nodes and of blocks of steps.
     pub fewer_low: i64,
-    /// At most.
+    /// Upper end of this interval.
     pub fewer_high: i64,
-    /// What keeps it from getting denser.
+    /// What limits the density.
     pub bound_by: Bound,
 }
 
-/// How many nodes the same work would take.
+/// Number of nodes for the same work.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Packing {
     /// The fleet in its busiest steps.
     pub today: Today,
-    /// So long the p99 wait may be, in seconds.
+    /// Limit of the p99 wait, in seconds.
     pub wait_limit: f64,
-    /// That is today's.
+    /// Whether this limit is today's p99 wait.
     pub wait_limit_is_todays: bool,
-    /// So full CPUs may be.
+    /// Limit of CPU utilisation, as a share.
     pub utilisation_limit: f64,
-    /// What LAGS is assumed to do.
+    /// Assumed effect of LAGS.
     pub prediction: Prediction,
-    /// By the measured curve; with half of what LAGS is assumed to do; with all of it.
+    /// Plans by the measured curve, with half of the assumed effect of LAGS, and with all of it.
     pub options: Vec<Packed>,
-    /// How long the p99 waits come out that were measured in the busiest steps, by the curve: 0.1 is a tenth too long. What is
-    /// predicted is divided by 1 + that.
+    /// Relative error of the curve for the p99 waits that were measured in the busiest steps: 0.1 is 10 % too long.
+    /// Predicted waits are divided by 1 + this error.
     pub curve_error: f64,
-    /// How far nodes' densities are off their own mean, as a part of it (standard deviation). It stays.
+    /// Fluctuation of each node's density around the node's mean (standard deviation / mean). Packing does not reduce
+    /// it.
     pub fluctuation: f64,
-    /// How far nodes' means are off the fleet's, likewise, without what is chance. It can be packed away.
+    /// Differences of the nodes' means from the fleet's mean (standard deviation / mean), without chance. Packing
+    /// removes them.
     pub differ: f64,
     /// Draws of nodes and of blocks of steps.
     pub draws: u64,
-    /// What all of this takes for granted.
+    /// Assumptions of the plan.
     pub assumptions: Vec<String>,
 }
 
@@ -443,8 +445,8 @@ impl Packing {
         let mut assumptions = assumptions(&fleet, limits);
         if !fleet.grows() {
             assumptions.push(
-                "Waits are not longer on denser nodes here: those have other work, or none was dense enough for it to show. More \
-                 density than was measured may well do harm."
+                "Waits are not longer on denser nodes here. Denser nodes may have other work, or no node was dense enough to show \
+                 the effect. Densities beyond the measured ones may do harm."
                     .to_owned(),
             );
         }
@@ -473,40 +475,40 @@ fn assumptions(fleet: &Fleet, limits: &PackingLimits) -> Vec<String> {
     let today = &fleet.today;
     let Prediction { overhead, wait } = limits.prediction;
     let mut todays = format!(
-        "The busiest {} decide, with {:.0} active cgroups on {:.0} CPUs",
+        "The plan is sized for the busiest {}, with {:.0} active cgroups on {:.0} CPUs",
         if today.steps == 1 { "step".to_owned() } else { format!("{} steps", today.steps) },
         today.active,
         today.cpus
     );
-    let _ = write!(todays, ": where those fit, the others do.");
+    let _ = write!(todays, ". If these fit, all other steps fit.");
     vec![
         todays,
         format!(
-            "Nodes of the plan have the same mean density and fluctuate by as much of it as today's do: by {} from step to step. What \
-             nodes' means differ by, {}, is all that can be packed away; what is chance is not counted as a difference.",
+            "All planned nodes have the same mean density. Relative to it, they fluctuate as much as today's nodes: by {} from step to \
+             step. Packing can remove only the differences between the nodes' means, {}. Differences by chance do not count.",
             Unit::Share.show(fleet.fluctuation),
             Unit::Share.show(fleet.differ),
         ),
-        "Work moves with its cgroups: each takes the CPU time that one takes on average, and what a cgroup does is the same on a fuller node.".to_owned(),
-        "Density is what makes waits long. Where denser nodes have another kind of work, the curve shows that as well.".to_owned(),
-        "Nodes are of the mean size, and memory, disks, networks, spare nodes for failures and the limit of pods on a node allow it.".to_owned(),
-        "p99 is of the waits of all cgroups of a node, and of nodes the mean by active cgroups; it is as exact as the histogram's buckets.".to_owned(),
+        "Work moves with its cgroups. Each cgroup uses the mean CPU time per cgroup, and does the same work on a fuller node.".to_owned(),
+        "Density causes long waits. If denser nodes have another kind of work, the curve includes that effect.".to_owned(),
+        "Nodes are of the mean size. Memory, disks, networks, spare nodes for failures and the limit of pods per node allow the plan.".to_owned(),
+        "The p99 wait of a node covers the waits of all its cgroups. Across nodes, it is the mean by active cgroups. It is as exact as the histogram's buckets.".to_owned(),
         format!(
-            "The curve gives waits that are {} {} than those measured in the busiest steps; predicted waits are corrected by that.",
+            "The curve gives waits that are {} {} than those measured in the busiest steps. Predicted waits are corrected for this.",
             Unit::Share.show(fleet.curve_error.abs()),
             if fleet.curve_error < 0.0 { "shorter" } else { "longer" }
         ),
         format!(
-            "LAGS was not measured here. Its rows assume that it spares {} of the overhead and {} of the p99 wait, or half of each. The defaults are \
-             the CFS-LAGS paper's, for its own load: 13 % fewer switches of 13 instead of 21 µs (§5.2.2), and more than 75 % less time on run \
-             queues (§4.1, static priorities; of all waits, not of the p99). Heavy cgroups wait longer with it. The paper went from 14 nodes, by \
-             reservations, to 10 (§5.1).",
+            "LAGS was not measured here. Its rows assume that it saves {} of the overhead and {} of the p99 wait, or half of each. The defaults are \
+             from the CFS-LAGS paper, for its own load: 13 % fewer switches at 13 instead of 21 µs (§5.2.2), and more than 75 % less time on run \
+             queues (§4.1, static priorities; for all waits, not for the p99). Heavy cgroups wait longer with LAGS. The paper went from 14 nodes, \
+             by reservations, to 10 (§5.1).",
             Unit::Share.show(overhead),
             Unit::Share.show(wait)
         ),
         format!(
-            "Intervals hold {} of the draws of nodes and of blocks of steps, each with curves and means of its own: they speak of which \
-             nodes and hours were there, not of another week.",
+            "Intervals contain {} of the draws of nodes and of blocks of steps. Each draw has its own curves and means. Intervals cover \
+             the choice of nodes and hours, but not changes from week to week.",
             Unit::Share.show(HOLDS)
         ),
     ]

@@ -9,56 +9,56 @@ use thiserror::Error;
 
 use super::Selector;
 
-/// A figure of a node in a step.
+/// A metric of a node in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeMetric {
     /// CPUs.
     Cpus,
-    /// Cgroups that ran in an interval of lagstop's.
+    /// Cgroups that ran in a measurement interval of lagstop.
     Active,
     /// Overhead, as a share of the time of all CPUs.
     Overhead,
     /// Cores lost to switching.
     CoresLost,
-    /// CPU time that is not idle, as a share of all.
+    /// CPU time that is not idle, as a share of all CPU time.
     Perceived,
     /// 99th percentile of all run-queue waits, in seconds.
     WaitP99,
     /// Mean cost of a switch, in seconds.
     SwitchCost,
-    /// Switches a second.
+    /// Switches per second.
     Switches,
-    /// Time taken by a hypervisor, as a share.
+    /// Time taken by a hypervisor, as a share of all CPU time.
     Steal,
-    /// Run-queue wait of light cgroups for each second of their CPU time.
+    /// Run-queue wait of light cgroups per second of their CPU time.
     LightWait,
-    /// The same of heavy ones.
+    /// Run-queue wait of heavy cgroups per second of their CPU time.
     HeavyWait,
-    /// What lagstop itself takes, in cores.
+    /// CPU time of lagstop itself, in cores.
     OwnCores,
-    /// Events that lagstop lost, a second.
+    /// Events that lagstop lost, per second.
     Lost,
-    /// Samples that the server has of the node.
+    /// Number of samples of the node that the server has.
     Samples,
-    /// Times that lagstop began anew.
+    /// Number of restarts of lagstop.
     Restarts,
 }
 
-/// Where figures come from.
+/// Source of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// The series that the recording rules wrote.
+    /// Series written by the recording rules.
     Recorded,
-    /// The exporter's own series, put together by the server when asked.
+    /// Raw series of the exporter, aggregated by the server at query time.
     Raw,
 }
 
-/// Which series a server has not.
+/// Series that the server lacks.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum NoSeries {
-    #[error("the server has no {0}: without the recording rule it takes the series of every cgroup")]
+    #[error("the server has no {0}. Without this recording rule, the query needs the series of every cgroup")]
     OfRule(&'static str),
     #[error("the server has no {recorded}, and no {}", raw.join(", "))]
     Either { recorded: &'static str, raw: Vec<&'static str> },
@@ -66,14 +66,14 @@ pub(super) enum NoSeries {
     Raw(Vec<&'static str>),
 }
 
-/// A question for the server.
+/// A query for the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub source: Source,
     pub text: String,
 }
 
-/// What all names of lagstop's series match, those of rules and those of the exporter.
+/// Regular expression for the names of all lagstop series, of recording rules and of the exporter.
 pub(super) const NAMES: &str = "(node:|workload:)?lagstop_.+";
 
 /// A quantile of waits of all cgroups: more than one wait in a hundred is longer than that.
@@ -98,7 +98,7 @@ impl NodeMetric {
         Self::Restarts,
     ];
 
-    /// As people call it.
+    /// Readable name.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Cpus => "CPUs",
@@ -119,7 +119,7 @@ impl NodeMetric {
         }
     }
 
-    /// The series that the recording rules write. `None` where there is no rule.
+    /// The series that the recording rules write. `None` if there is no rule.
     const fn recorded(self) -> Option<&'static str> {
         Some(match self {
             Self::Cpus | Self::Samples => "node:lagstop_cpus_online:avg5m",
@@ -139,7 +139,7 @@ impl NodeMetric {
         })
     }
 
-    /// The exporter's series that it takes. None where that is too much to ask: those of each cgroup of each node.
+    /// The exporter's series that it needs. Empty if that would be too many: the series of every cgroup of every node.
     const fn raw(self) -> &'static [&'static str] {
         const BUSY: &str = "lagstop_host_busy_seconds_total";
         const IDLE: &str = "lagstop_host_idle_seconds_total";
@@ -161,10 +161,10 @@ impl NodeMetric {
         }
     }
 
-    /// What to ask a server that has series of these names, so that each moment speaks of the `step` seconds before it.
+    /// The query for a server with series of these names. Each time covers the `step` seconds before it.
     ///
     /// # Errors
-    /// When it has none that the figure could be had from; says which are missing.
+    /// When the server lacks the series for this metric. The error names the missing ones.
     pub(super) fn query(self, names: &HashSet<String>, selector: &Selector, step: u64) -> Result<Query, NoSeries> {
         if let Some(name) = self.recorded().filter(|&name| names.contains(name)) {
             let text = of_gauge(self, &selector.of(name, &[]), step);
@@ -232,7 +232,7 @@ impl NodeMetric {
     }
 }
 
-/// The labels that tell nodes and workloads apart. `cluster` is empty where scrapes do not have it.
+/// Labels that identify nodes and workloads. `cluster` is empty if scrapes do not have it.
 const NODE: &str = "cluster, instance";
 const WORKLOAD: &str = "cluster, namespace, workload";
 
@@ -241,7 +241,7 @@ fn sum(of: &str) -> String {
     format!("sum by ({NODE}) ({of})")
 }
 
-/// What the native histogram says, which is one series, and where there is none the classic one, a series a bucket.
+/// The native histogram, which is one series. Without it, the classic one, with one series per bucket.
 fn either(
     names: &HashSet<String>,
     name: &str,
@@ -295,7 +295,7 @@ const TEMPLATES: [&str; 4] = [
 impl Share {
     pub(super) const ALL: [Self; 4] = [Self::SwitchCost, Self::Cpu, Self::Waiting, Self::WaitCaused];
 
-    /// As people call it.
+    /// Readable name.
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::SwitchCost => "switch cost of workloads",

@@ -14,7 +14,7 @@ pub struct Matcher {
 
 /// What is no condition.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is no condition: write LABEL=VALUE or LABEL=~REGEX, as in cluster=prod")]
+#[error("`{0}` is not a condition: write LABEL=VALUE or LABEL=~REGEX, e.g. cluster=prod")]
 pub struct MatcherError(String);
 
 impl Matcher {

@@ -1,4 +1,4 @@
-//! What the server said of each node in each step.
+//! Metrics of each node in each step, from the server.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ pub struct Table {
     places: HashMap<String, usize>,
     /// One node after the other, a step after the other, of each figure.
     values: [Vec<f32>; NodeMetric::ALL.len()],
-    /// Nodes that there was no more room for.
+    /// Nodes that were dropped because there were too many.
     dropped: usize,
 }
 
@@ -47,7 +47,7 @@ impl Table {
         self.dropped
     }
 
-    /// Sets the figure. What is no number, or less than none, is a gap.
+    /// Sets the value. NaN and negative values are ignored.
     pub fn set(&mut self, node: &str, step: usize, figure: NodeMetric, value: f64) {
         let value = value as f32;
         if !value.is_finite() || value < 0.0 || step >= self.window.steps {

@@ -13,25 +13,25 @@ const LONGEST: u64 = 3_600;
 /// Steps that a short window has.
 const STEPS: u64 = 24;
 
-/// The time that is looked at: `steps` steps, each of which ends at a moment for which the server is asked.
+/// The analysed time range: `steps` steps. Each step ends at a time for which the server is queried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Window {
-    /// When it ends, in seconds since 1970.
+    /// End of the window, in seconds since 1970.
     pub end: u64,
     /// Length of a step, in seconds.
     pub step: u64,
-    /// How many there are.
+    /// Number of steps.
     pub steps: usize,
 }
 
 /// Why a time has no steps, with what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WindowError {
-    #[error("a step of {0} s is shorter than the {SHORTEST} s that rates are of: leave --step out")]
+    #[error("a step of {0} s is too short: rates cover {SHORTEST} s. Omit --step, or use a longer one")]
     ShortStep(u64),
-    #[error("{length} s are no step of {step} s: ask for a longer --window")]
+    #[error("{length} s are shorter than one step of {step} s. Use a longer --window")]
     NoStep { length: u64, step: u64 },
-    #[error("the window begins before 1970: ask for a shorter --window")]
+    #[error("the window starts before 1970. Use a shorter --window")]
     TooLong,
 }
 

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::queries::Share;
 
-/// Workloads that are kept apart at most.
+/// The most workloads that are tracked separately.
 const MOST: usize = 100_000;
-/// What the rest is called. No pod has such a name.
+/// Name of the rest. No pod can have this name.
 const OTHERS: &str = "(others)";
 
 /// What a workload makes others wait is worth a sentence from this on, in seconds each second over all nodes ...
@@ -36,29 +36,29 @@ struct Sums {
     caused: Option<f64>,
 }
 
-/// What pods of one template cost, on average over the time for which the server has any.
+/// Costs of the pods of one template, on average over the steps with data.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct WorkloadFigures {
-    /// Cluster. Empty where the scrapes have no such label.
+    /// Cluster. Empty if the scrapes have no label `cluster`.
     pub cluster: String,
     /// Namespace.
     pub namespace: String,
-    /// Name of the template: that of its pods without what the controller put behind it.
+    /// Name of the template: the name of its pods without the suffix from the controller.
     pub workload: String,
-    /// Cores that switching its pods takes. `None` where that was not measured.
+    /// Cores spent on switching its pods. `None` if not measured.
     pub switch_cost: Option<f64>,
     /// CPU time of its pods, in cores.
     pub cpu: Option<f64>,
-    /// Switch cost for each second of its CPU time.
+    /// Switch cost per second of its CPU time.
     pub cost_of_cpu: Option<f64>,
-    /// Run-queue wait for each second of its CPU time.
+    /// Run-queue wait per second of its CPU time.
     pub wait_per_cpu: Option<f64>,
-    /// Its part of the switch cost of all workloads.
+    /// Its share of the switch cost of all workloads.
     pub share: Option<f64>,
-    /// Tasks of other cgroups that wait while its pods run: seconds of their wait in each second. `None` where that was not
-    /// measured, or is too little to be exported.
+    /// Run-queue wait of other cgroups while its pods run, in seconds per second. `None` if not measured, or if too
+    /// short to be exported.
     pub wait_caused: Option<f64>,
-    /// Its part of what all workloads cause.
+    /// Its share of the wait caused by all workloads.
     pub wait_caused_share: Option<f64>,
 }
 

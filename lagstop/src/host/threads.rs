@@ -25,11 +25,11 @@ const MOST: usize = 5_000;
 /// Why the threads of a cgroup are not listed.
 #[derive(Debug, Error)]
 pub enum ThreadsError {
-    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read {}: {}", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
-    #[error("it has more than {0} threads: so many are not read")]
+    #[error("too many threads: lagstop reads at most {0}")]
     TooMany(usize),
-    #[error("its threads are outside of this PID namespace: run lagstop in the host's")]
+    #[error("its threads are outside this PID namespace. Run lagstop in the host's PID namespace")]
     Outside,
 }
 
@@ -274,9 +274,9 @@ mod tests {
             let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
             Threads::default().read(&hierarchy, home.path()).unwrap_err().to_string()
         };
-        assert!(read(None).ends_with("/tasks cannot be read: No such file or directory"));
+        assert!(read(None).ends_with("/tasks: No such file or directory"));
         assert!(read(Some("0\n")).contains("PID namespace"));
         let many: String = (1..=5_001).map(|tid| format!("{tid}\n")).collect();
-        assert_eq!(read(Some(&many)), "it has more than 5000 threads: so many are not read");
+        assert_eq!(read(Some(&many)), "too many threads: lagstop reads at most 5000");
     }
 }

@@ -204,7 +204,7 @@ impl<'a> Attempt<'a> {
 
     fn map(&self, name: &str) -> Result<Map, KernelError> {
         let wrong = |why: &str| KernelError::refused(format!("map {name}"), why);
-        match self.ebpf.map(name).ok_or_else(|| wrong("it is not in the object"))? {
+        match self.ebpf.map(name).ok_or_else(|| wrong("not in the object"))? {
             AyaMap::Array(data) | AyaMap::PerCpuArray(data) | AyaMap::HashMap(data) | AyaMap::Stack(data) => {
                 Map::new(std::os::fd::AsFd::as_fd(data.fd()))
             }

@@ -13,7 +13,7 @@ use crate::display::plain;
 #[derive(Debug, Error)]
 pub enum BtfError {
     /// The file could not be read.
-    #[error("{path} cannot be read: {}", plain(source))]
+    #[error("cannot read {path}: {}", plain(source))]
     Read {
         path: String,
         /// What the system said.

@@ -12,39 +12,37 @@ use super::capabilities::Capability;
 #[derive(Debug, Error)]
 pub enum KernelError {
     #[error(
-        "loading programs into the kernel needs {}, which this process does not have. Run lagstop as root (in a \
-         container: with --privileged and the host's PID namespace), or give the binary the capabilities: \
-         sudo setcap {SETCAP} \"$(command -v lagstop)\". `lagstop check` says more",
+        "cannot load programs into the kernel: this process lacks {}. Run lagstop as root (in a container: with \
+         --privileged and the host's PID namespace), or give the binary the capabilities: \
+         sudo setcap {SETCAP} \"$(command -v lagstop)\". Run `lagstop check` for details",
         join(.0)
     )]
     NotPermitted(Vec<Capability>),
     /// Capabilities are held only in a user namespace.
     #[error(
-        "loading programs into the kernel needs the host's privileges, and this is a user namespace: what it calls root is \
-         not. Run lagstop outside of it (Docker: --userns host; Podman: with sudo; Kubernetes: hostUsers: true)"
+        "cannot load programs into the kernel: root in this user namespace has no privileges on the host. Run lagstop \
+         outside of it (Docker: --userns host; Podman: with sudo; Kubernetes: hostUsers: true)"
     )]
     UserNamespace,
     /// The kernel shows no type information.
     #[error(
-        "this kernel's type information is needed and not there: {0}. It takes a kernel built with \
-         CONFIG_DEBUG_INFO_BTF=y (every current distribution kernel is) with sysfs mounted on /sys, or the types in a \
-         file: --btf FILE"
+        "cannot find this kernel's type information (BTF): {0}. Mount sysfs on /sys and use a kernel built with \
+         CONFIG_DEBUG_INFO_BTF=y (as all current distribution kernels are), or name a BTF file with --btf FILE"
     )]
     NoBtf(String),
     /// A file of types is another kernel's.
     #[error(
-        "the types in the file that --btf names are not those of the running kernel: what they lead to is something else. \
-         Take the file of exactly this kernel (uname -r)"
+        "the BTF file given with --btf does not match the running kernel. Use the BTF of exactly this kernel (uname -r)"
     )]
     WrongTypes,
     /// The kernel is older than what lagstop was made for.
-    #[error("kernel {release} is too old: lagstop needs Linux 5.10 or later, and 6.16 for all it measures")]
+    #[error("kernel {release} is too old: lagstop needs Linux 5.10 or later, and 6.16 or later for all measures")]
     TooOld {
         /// `uname -r`
         release: String,
     },
     /// The kernel lacks what nothing can be measured without.
-    #[error("kernel {release} has no {what}. Without it nothing can be measured; `lagstop check` says more")]
+    #[error("kernel {release} has no {what}, which lagstop needs. Run `lagstop check` for details")]
     Lacks {
         /// `uname -r`
         release: String,
@@ -52,22 +50,22 @@ pub enum KernelError {
     },
     /// Before Linux 5.11 maps count as locked memory, and there is too little.
     #[error(
-        "before Linux 5.11 maps are locked memory, of which this process may have {limit} bytes: {}. Run lagstop \
-         with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`",
+        "not enough locked memory for lagstop's maps (limit: {limit} bytes; maps count as locked memory before Linux 5.11): \
+         {}. Run lagstop with CAP_SYS_RESOURCE, or after `ulimit -l unlimited`",
         chain(&**source)
     )]
     LockedMemory { limit: u64, source: Source },
     /// There is no memory for the maps.
     #[error(
-        "there is not enough memory for lagstop's maps: {}. Lower --max-cgroups or, in a container, raise its memory \
-         limit (docs/deploy/README.md has the limit for each number of CPUs)",
+        "not enough memory for lagstop's maps: {}. Lower --max-cgroups or, in a container, raise its memory limit \
+         (docs/deploy/README.md lists the limit for each number of CPUs)",
         chain(&**.0)
     )]
     NoMemory(#[source] Source),
     /// The object or a program was refused.
     #[error(
-        "the kernel refused lagstop's {what}: {}. Where it says that this is not permitted, look for seccomp, for a \
-         container without --privileged, and for lockdown=confidentiality; else please report it with this message",
+        "the kernel refused lagstop's {what}: {}. If this is a permission error, check for a seccomp filter, a container \
+         without --privileged, or lockdown=confidentiality. Otherwise please report this message",
         chain(&**source)
     )]
     Refused {
@@ -77,14 +75,14 @@ pub enum KernelError {
         source: Source,
     },
     /// Capabilities that are not needed any more could not be given up.
-    #[error("capabilities that are not needed any more cannot be given up: {}. Please report it", plain(source))]
+    #[error("cannot drop capabilities: {}. Please report it", plain(source))]
     Capabilities {
         /// What the system said.
         source: io::Error,
     },
     /// An access to a map failed.
     #[error(
-        "a map of lagstop's could not be {action}: {}. Start lagstop again; should it recur, please report it",
+        "a map of lagstop could not be {action}: {}. Restart lagstop; if this happens again, please report it",
         plain(source)
     )]
     Map {
@@ -146,7 +144,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         let lines: Vec<&str> = log.lines().filter(|line| !line.trim().is_empty()).collect();
         let end = lines.iter().position(|line| line.starts_with("verification time")).unwrap_or(lines.len());
         let kept = lines[end.saturating_sub(KEPT_LINES)..end].join("; ");
-        let said = if kept.is_empty() { String::new() } else { format!("the verifier's last words were: {kept}") };
+        let said = if kept.is_empty() { String::new() } else { format!("the verifier's last lines were: {kept}") };
         text = format!("{before}{said}");
     }
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -175,7 +175,7 @@ fn exists(directory: &str, name: &str) -> Answer<bool> {
         Ok(true) => Answer::Known(true),
         // sysfs is not mounted everywhere.
         Ok(false) if Path::new(directory).exists() => Answer::Known(false),
-        _ => Answer::Unknown(format!("{directory} cannot be read")),
+        _ => Answer::Unknown(format!("cannot read {directory}")),
     }
 }
 
@@ -187,9 +187,10 @@ fn chosen(text: &str) -> String {
 fn sysctl(name: &str) -> Answer<i64> {
     let file = format!("/proc/sys/kernel/{name}");
     match Answer::of_file(&file) {
-        Answer::Known(text) => {
-            text.trim().parse().map_or_else(|_| Answer::Unknown(format!("{file} holds no number")), Answer::Known)
-        }
+        Answer::Known(text) => text
+            .trim()
+            .parse()
+            .map_or_else(|_| Answer::Unknown(format!("{file} does not contain a number")), Answer::Known),
         Answer::Unknown(why) => Answer::Unknown(why),
     }
 }
@@ -211,12 +212,7 @@ fn is_namespace(kind: &str, of_host: &str) -> Answer<bool> {
 fn tracefs() -> Answer<PathBuf> {
     let mounted = super::tracefs::PLACES.iter().map(Path::new).find(|place| place.join("events").is_dir());
     mounted.map_or_else(
-        || {
-            Answer::Unknown(format!(
-                "it is not mounted, or may not be read, at {}",
-                super::tracefs::PLACES.join(" or ")
-            ))
-        },
+        || Answer::Unknown(format!("not mounted, or not readable, at {}", super::tracefs::PLACES.join(" or "))),
         |place| Answer::Known(place.to_owned()),
     )
 }

@@ -35,7 +35,7 @@ pub(super) fn program<'e, P>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut P
 where
     &'e mut P: TryFrom<&'e mut Program, Error = ProgramError>,
 {
-    let absent = || KernelError::refused(format!("program {name}"), "it is not in the object");
+    let absent = || KernelError::refused(format!("program {name}"), "not in the object");
     ebpf.program_mut(name).ok_or_else(absent)?.try_into().map_err(|error: ProgramError| refused(name, error))
 }
 

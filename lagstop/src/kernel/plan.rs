@@ -213,7 +213,7 @@ fn choose(facts: &Facts, wishes: &Wishes, measure: Measure) -> Choice {
     let mut choice = Choice { measure, way: None, probes: Vec::new(), turned_down: Vec::new() };
     let wish = wishes.0.get(&measure);
     if wish == Some(&Wish::Off) {
-        choice.turn_down(measure.name(), "switched off".to_owned());
+        choice.turn_down(measure.name(), "turned off".to_owned());
         return choice;
     }
     for way in measure.ways().filter(|way| wish.is_none_or(|wish| *wish == Wish::Way(way.name))) {
@@ -241,7 +241,7 @@ fn drop_useless(choices: &mut [Choice]) {
             choice.way = None;
             choice.probes.clear();
             choice.turned_down.clear();
-            choice.turn_down(choice.measure.name(), format!("of no use without {needed}"));
+            choice.turn_down(choice.measure.name(), format!("needs {needed}, which is missing or off"));
         }
     }
 }
@@ -257,7 +257,7 @@ fn drop_blame_of_waits_by_the_clock(choices: &mut [Choice]) {
     {
         blame.turn_down(
             "stints",
-            "waits that are taken by the clock do not tell on which CPU they were spent".to_owned(),
+            "needs run-queue waits from sched_info: clock times do not include the CPU".to_owned(),
         );
     }
 }
@@ -299,7 +299,7 @@ impl Facts {
             At::Tracepoint(name) => match self.tracepoints.get(name) {
                 None => Some(format!("kernel {release} has no tracepoint {name}")),
                 Some(arguments) if *arguments < arguments_read(name) => {
-                    Some(format!("kernel {release} gives the tracepoint {name} other arguments than are known"))
+                    Some(format!("kernel {release} has unknown arguments for the tracepoint {name}"))
                 }
                 Some(_) => None,
             },
@@ -307,7 +307,7 @@ impl Facts {
                 Some("BPF trampolines need the kernel's own types".to_owned())
             }
             At::Exit(name) if SLEEPING.contains(&name) && !self.trampolines_outlive_sleep => {
-                Some(format!("on kernel {release} a task that sleeps in {name} may come back to freed memory"))
+                Some(format!("on kernel {release} a task that sleeps in {name} may return to freed memory"))
             }
             At::Entry(name) | At::Exit(name) => {
                 (!self.functions.contains_key(name)).then(|| format!("kernel {release} has no function {name} to hook"))

@@ -36,7 +36,7 @@ pub(super) fn what_does_not_fire(plan: &Plan, cpus: &mut Array<CpuState>) -> Res
     .into_iter()
     .find_map(|(measure, probe, is_used, count)| (is_used && count == 0).then_some((measure, probe)));
     let at = silent.and_then(|(measure, probe)| plan.way(measure)?.probes.get(probe)).map(|probe| probe.at);
-    Ok(at.map(|at| (at, format!("it was attached, and did not fire in {} switches", totals.switches))))
+    Ok(at.map(|at| (at, format!("attached, but did not fire in {} switches", totals.switches))))
 }
 
 fn sum(cpus: &mut Array<CpuState>) -> Result<CpuTotals, KernelError> {

@@ -15,7 +15,7 @@ pub(super) const PLACES: [&str; 2] = [TRACEFS, "/sys/kernel/debug/tracing"];
 /// Why there is no tracefs to attach by.
 #[derive(Debug, Error)]
 pub(super) enum TracefsError {
-    #[error("tracefs is not mounted and cannot be ({0}): mount -t tracefs tracefs {TRACEFS}")]
+    #[error("tracefs is not mounted, and lagstop cannot mount it: {0}. Run mount -t tracefs tracefs {TRACEFS}")]
     Mount(#[from] io::Error),
     /// A fault of lagstop's own, said on standard error.
     #[error("attaching failed")]

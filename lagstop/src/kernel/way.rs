@@ -131,7 +131,7 @@ pub(super) static WAYS: &[Way] = &[
         ..way(
             Measure::SwitchCost,
             "fentry:schedule",
-            "from entry to exit of schedule(); a part of the preemptions inside of the kernel passes it by",
+            "from entry to exit of schedule(); misses some preemptions inside the kernel",
             &[
                 probe("schedule_entry", At::Entry("schedule")),
                 probe("schedule_exit", At::Exit("schedule")),
@@ -149,8 +149,8 @@ pub(super) static WAYS: &[Way] = &[
         ..way(
             Measure::SwitchCost,
             "kprobe:schedule",
-            "from entry of schedule() to finish_task_switch(), which is left out; preemption inside of the kernel \
-             passes the entry by; calls that switch nothing are not seen",
+            "from entry of schedule() to finish_task_switch(), without the latter; misses preemptions inside the kernel and \
+             calls that keep the running task",
             &[
                 probe("schedule_kprobe", At::Kprobe("schedule")),
                 probe("finish_kprobe", At::Kprobe("finish_task_switch")),
@@ -165,7 +165,7 @@ pub(super) static WAYS: &[Way] = &[
         ..way(
             Measure::SwitchCost,
             "fentry:pick-only",
-            "pick cost alone, from entry of schedule()",
+            "pick cost only, from entry of schedule()",
             &[
                 probe("schedule_entry", At::Entry("schedule")),
                 optional("schedule_idle_entry", At::Entry("schedule_idle")),
@@ -178,7 +178,7 @@ pub(super) static WAYS: &[Way] = &[
         ..way(
             Measure::SwitchCost,
             "kprobe:pick-only",
-            "pick cost alone, from entry of schedule()",
+            "pick cost only, from entry of schedule()",
             &[
                 probe("schedule_kprobe", At::Kprobe("schedule")),
                 optional("schedule_idle_kprobe", At::Kprobe("schedule_idle")),
@@ -195,7 +195,7 @@ pub(super) static WAYS: &[Way] = &[
     way(
         Measure::Pick,
         "kprobe:pick_next_task_fair",
-        "from entry to exit of pick_next_task_fair(), with the cost of the kprobes",
+        "from entry to exit of pick_next_task_fair(), including the cost of the kprobes",
         &[
             probe("pick_kprobe", At::Kprobe("pick_next_task_fair")),
             probe("pick_kretprobe", At::Kretprobe("pick_next_task_fair")),
@@ -204,14 +204,13 @@ pub(super) static WAYS: &[Way] = &[
     way(
         Measure::Pick,
         "fentry:pick_task_fair",
-        "from entry to exit of pick_task_fair(), which is a part of what pick_next_task_fair() was",
+        "from entry to exit of pick_task_fair(), a part of the former pick_next_task_fair()",
         &[probe("pick_entry", At::Entry("pick_task_fair")), probe("pick_exit", At::Exit("pick_task_fair"))],
     ),
     way(
         Measure::Pick,
         "kprobe:pick_task_fair",
-        "from entry to exit of pick_task_fair(), which is a part of what pick_next_task_fair() was, with the cost of \
-         the kprobes",
+        "from entry to exit of pick_task_fair(), a part of the former pick_next_task_fair(), including the cost of the kprobes",
         &[probe("pick_kprobe", At::Kprobe("pick_task_fair")), probe("pick_kretprobe", At::Kretprobe("pick_task_fair"))],
     ),
     Way {
@@ -223,11 +222,11 @@ pub(super) static WAYS: &[Way] = &[
         ..way(
             Measure::RunqWait,
             "wakeups",
-            "by the clock from wake-up to switch",
+            "clock time from wake-up to switch",
             &[probe("wakeup", At::Tracepoint("sched_wakeup")), probe("wakeup_new", At::Tracepoint("sched_wakeup_new"))],
         )
     },
-    way(Measure::Blame, "stints", "by a log of who ran on the CPU until when", &[]),
+    way(Measure::Blame, "stints", "from a log of the tasks that ran on each CPU", &[]),
     way(
         Measure::Migrations,
         "sched_migrate_task",
@@ -264,7 +263,7 @@ pub(super) static WAYS: &[Way] = &[
     way(
         Measure::Accept,
         "syscalls",
-        "at exit of accept(2) and accept4(2), not of io_uring; makes every system call a little slower",
+        "at exit of accept(2) and accept4(2), without io_uring; slows down every system call slightly",
         &[
             probe("accept", At::Syscall("sys_exit_accept")),
             probe("accept4", At::Syscall("sys_exit_accept4")),

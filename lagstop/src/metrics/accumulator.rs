@@ -31,12 +31,12 @@ impl fmt::Debug for MetricsSettings {
     }
 }
 
-/// Adds intervals up to totals that only grow.
+/// Sums intervals into totals that only grow.
 ///
-/// A series is a path, not an id: a unit that is restarted goes on in the series it had. What a cgroup does is counted in its own
-/// series while it has them, and in those of `other` while it has not; nothing is ever moved from one to the other. So both
-/// only grow, and their rates add up to the host's, whoever comes and goes. A cgroup that gets series again begins at 0, which
-/// Prometheus takes for the restart of a counter.
+/// A series is identified by a path, not by an id. A restarted unit continues its series. A cgroup counts in its own
+/// series while it has them, and otherwise in `other`. Counts never move between series. So both only grow, and their
+/// rates always add up to the host's. A cgroup that gets series again restarts at 0, which Prometheus treats as a
+/// counter reset.
 #[derive(Debug)]
 pub struct Accumulator {
     settings: MetricsSettings,
@@ -145,7 +145,7 @@ impl Accumulator {
         self.in_other += u64::from(cgroup.id != CgroupId::OTHER);
     }
 
-    /// What is known now, but for the time of day.
+    /// All current series, without the time of day.
     pub fn snapshot(&self) -> MetricsSnapshot {
         let mut own: Vec<(&Arc<str>, &Own)> = self.own.iter().collect();
         own.sort_unstable_by_key(|(path, _)| *path);

@@ -1,4 +1,4 @@
-//! Who makes whom wait: pairs of cgroups that have a series.
+//! Pairs of victim and culprit cgroups that have a series.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -8,25 +8,25 @@ use std::{
 use super::{CausedSeries, Labels, labels::Name, members::Members};
 use crate::model::{Cgroup, CgroupId, Interval, Nanos};
 
-/// Pairs with a series at most: those with the longest waits.
+/// The most pairs with a series: those with the longest waits.
 const MOST_PAIRS: usize = 500;
-/// What the culprits of a victim that have no series with it are called together. No cgroup is: paths begin with `/`.
+/// Label of all culprits of a victim that have no series with it. It cannot be a cgroup: paths begin with `/`.
 const REST: &str = "(other)";
 
 /// The paths of a victim and of a culprit.
 type Pair = (Arc<str>, Arc<str>);
 
-/// Adds up who made whom wait.
+/// Sums the waits of each pair.
 ///
-/// A wait is counted in the series of its pair while there is one, and in the rest of its victim while there is none, and is
-/// never moved from one to the other: so all of them only grow, and those of a victim add up to its waits behind others.
+/// A wait counts in the series of its pair if there is one, and otherwise in the rest of its victim. Waits never move
+/// between series. All series only grow, and the series of a victim add up to its waits behind others.
 #[derive(Debug)]
 pub(super) struct Pairs {
     worst: Members<Pair>,
     series: BTreeMap<Pair, Known>,
 }
 
-/// A series, and what both were called when it got its labels.
+/// A series, and the names of both cgroups when it got its labels.
 #[derive(Debug)]
 struct Known {
     series: Arc<CausedSeries>,

@@ -1,5 +1,5 @@
-//! Every metric: what it is called, what it says, and where it is in a snapshot. Those of counters are declared with the
-//! counters; `docs/metrics.md` is made from all.
+//! All metrics: name, meaning, and source in a snapshot. Metrics of counters are declared with the counters.
+//! `docs/metrics.md` is generated from all of them.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,11 +15,11 @@ pub struct Family {
     pub name: &'static str,
     /// What kind of metric it is.
     pub kind: Kind,
-    /// What its series are told apart by.
+    /// Labels of its series.
     pub labels: &'static [&'static str],
-    /// What it says, without a full stop.
+    /// Its meaning, without a full stop.
     pub help: &'static str,
-    /// What it is made of, in the words of docs/metrics.md.
+    /// Its source, as in docs/metrics.md.
     pub source: &'static str,
     of: Of,
 }
@@ -206,14 +206,14 @@ static HOST: &[Family] = &[
         kind: Kind::Gauge,
         labels: &[],
         help: "Cgroups that ran in the last interval",
-        source: "cgroups in which anything was counted",
+        source: "cgroups with any nonzero counter",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.host.active)))),
     },
     Family {
         name: "lagstop_host_runnable_tasks_per_cpu",
         kind: Kind::Gauge,
         labels: &[],
-        help: "Tasks that ran or waited for a CPU in the last interval, on average, for each CPU",
+        help: "Average number of tasks per CPU that ran or waited for a CPU in the last interval",
         source: "(busy time + run-queue wait) / time of all CPUs",
         of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.runnable_per_cpu.map(Value::Real))),
     },
@@ -221,8 +221,8 @@ static HOST: &[Family] = &[
         name: "lagstop_host_switch_cost_seconds_total",
         kind: Kind::Counter,
         labels: &["phase"],
-        help: "Time that the scheduler took to choose (pick) and to change (swap) tasks, of all tasks but idle",
-        source: "Σ cgroups, idle left out, as overhead is [defined](measures.md). pick: entry of `__schedule()` → `sched_switch`, and calls that kept the task; swap: `sched_switch` → exit",
+        help: "Scheduler time for choosing tasks (pick) and switching to them (swap), without idle tasks",
+        source: "Σ cgroups without idle, like [overhead](measures.md). pick: entry of `__schedule()` → `sched_switch`, and calls that kept the task; swap: `sched_switch` → exit",
         of: Of::MetricsSnapshot(|snapshot| {
             let host = &snapshot.host;
             let pick = host.without_idle(|all| all.pick_ns, |idle| idle.pick_ns);
@@ -235,7 +235,7 @@ static HOST: &[Family] = &[
         kind: Kind::Counter,
         labels: &[],
         help: "Part of phase pick: scheduler calls that kept the running task",
-        source: "Σ cgroups, idle left out; entry → exit of calls without a switch. It is in pick already",
+        source: "Σ cgroups without idle; entry → exit of calls without a switch. Phase pick includes it",
         of: Of::MetricsSnapshot(|snapshot| {
             host(snapshot.host.without_idle(|all| all.kept_ns, |idle| idle.kept_ns).and_then(seconds))
         }),
@@ -245,7 +245,7 @@ static HOST: &[Family] = &[
         kind: Kind::Counter,
         labels: &["kind"],
         help: "Switches away from tasks other than idle",
-        source: "Σ cgroups, idle left out",
+        source: "Σ cgroups without idle",
         of: Of::MetricsSnapshot(|snapshot| {
             let count = |count| Some(Value::Count(count));
             let host = &snapshot.host;
@@ -256,7 +256,7 @@ static HOST: &[Family] = &[
         name: "lagstop_host_migrations_total",
         kind: Kind::Counter,
         labels: &[],
-        help: "Moves of tasks to another CPU",
+        help: "Migrations of tasks to another CPU",
         source: "`sched_migrate_task` to another CPU",
         of: Of::MetricsSnapshot(|snapshot| {
             host(snapshot.host.sum.as_ref().and_then(|sum| sum.totals.migrations).map(Value::Count))
@@ -266,7 +266,7 @@ static HOST: &[Family] = &[
         name: "lagstop_host_runqueue_wait_seconds",
         kind: Kind::Histogram,
         labels: &[],
-        help: "Waits of all tasks on a run queue",
+        help: "Run-queue waits of all tasks",
         source: "Σ cgroups; growth of `sched_info.run_delay`",
         of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.runq_wait.as_ref().map(Value::Histogram))),
     },
@@ -277,8 +277,8 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_switch_cost_seconds_total",
         kind: Kind::Counter,
         labels: CGROUP_PHASE,
-        help: "Time that the scheduler took to choose who runs after it (pick) and to change to it (swap)",
-        source: "as for the host; pick is charged to the cgroup switched away from, swap to the one switched to",
+        help: "Scheduler time for choosing the next task after its tasks (pick) and for switching to its tasks (swap)",
+        source: "as for the host; pick is charged to the cgroup switched away from, swap to the cgroup switched to",
         of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let cost = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
@@ -291,7 +291,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         kind: Kind::Counter,
         labels: CGROUP_KIND,
         help: "Switches away from its tasks",
-        source: "voluntary: those that the kernel counted in `nvcsw`; involuntary: all others",
+        source: "voluntary: counted by the kernel in `nvcsw`; involuntary: all others",
         of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let count = |of: fn(&Totals) -> u64| cgroup.totals.as_ref().map(of).map(Value::Count);
@@ -306,16 +306,16 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_runqueue_wait_seconds",
         kind: Kind::Histogram,
         labels: CGROUP,
-        help: "Waits of its tasks on a run queue",
-        source: "growth of `sched_info.run_delay`, where the wait ends",
+        help: "Run-queue waits of its tasks",
+        source: "growth of `sched_info.run_delay`, counted when the wait ends",
         of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.runq_wait.as_ref().map(Value::Histogram))),
     },
     Family {
         name: "lagstop_cgroup_wait_seconds_total",
         kind: Kind::Counter,
         labels: CGROUP_CAUSE,
-        help: "Its run-queue wait by cause: what happened on the CPU meanwhile. All causes together are the whole wait",
-        source: "`behind`: tasks of other cgroups ran; `self`: its own; `kernel`: kernel threads; `idle`: the CPU was idle, on its way to the task; `throttled`: the quota was used up; `elsewhere`: on another CPU, before it was moved; `unknown`",
+        help: "Its run-queue wait by cause, that is, by what the CPU did during the wait. All causes add up to the whole wait",
+        source: "`behind`: tasks of other cgroups ran; `self`: its own tasks ran; `kernel`: kernel threads ran; `idle`: the CPU was still idle, and about to run the task; `throttled`: the quota was used up; `elsewhere`: on another CPU, before the task was migrated; `unknown`: unattributed",
         of: Of::MetricsSnapshot(|snapshot| {
             each(snapshot, |cgroup| {
                 let wait = |of: fn(&Totals) -> Option<Nanos>| cgroup.totals.as_ref().and_then(of).and_then(seconds);
@@ -335,16 +335,16 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_wait_caused_seconds_total",
         kind: Kind::Counter,
         labels: PAIR,
-        help: "Run-queue wait that this cgroup suffered while tasks of the cgroup in label by ran. Summed over by: cause behind of lagstop_cgroup_wait_seconds_total",
-        source: "the 500 pairs with the longest waits, a moving average over five minutes; the rest of each victim is `by=\"(other)\"`. Steal and interrupts while the culprit ran are in it",
+        help: "Run-queue wait of this cgroup while tasks of the cgroup in label by ran. The sum over by equals cause behind of lagstop_cgroup_wait_seconds_total",
+        source: "the 500 pairs with the longest waits (moving average over five minutes); the rest of each victim's wait is `by=\"(other)\"`. Includes steal and interrupts while the culprit ran",
         of: Of::MetricsSnapshot(|snapshot| counted(&snapshot.caused, |it| &it.labels, |it| seconds(it.wait))),
     },
     Family {
         name: "lagstop_cgroup_accept_wait_seconds",
         kind: Kind::Histogram,
         labels: CGROUP,
-        help: "Waits of connections to be accepted by it, from the first that it accepts on",
-        source: "ESTABLISHED until accepted; booked to the cgroup that accepts",
+        help: "Accept waits of connections that it accepted; absent until it accepts the first one",
+        source: "ESTABLISHED until accepted; charged to the cgroup that accepts",
         of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.accept_wait.as_ref().map(Value::Histogram))
         }),
@@ -353,8 +353,8 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_load_credit_tasks",
         kind: Kind::Gauge,
         labels: CGROUP,
-        help: "Load Credit: moving average of its runnable tasks over seconds",
-        source: "exponential moving average of (CPU time + run-queue wait) / duration, time constant `--load-credit-time`; goes down while it is idle. Of `other`: Σ of those that ran",
+        help: "Load Credit: moving average of its runnable tasks over several seconds",
+        source: "exponential moving average of (CPU time + run-queue wait) / duration, time constant `--load-credit-time`; decays while it is idle. For `other`: Σ of its cgroups that ran",
         of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.load_credit.filter(|it| it.is_finite()).map(Value::Real))
         }),
@@ -363,8 +363,8 @@ static CGROUP_FAMILIES: &[Family] = &[
         name: "lagstop_cgroup_light",
         kind: Kind::Gauge,
         labels: CGROUP,
-        help: "1 where its Load Credit is below the mean of those that ran in the last interval, else 0",
-        source: "CFS-LAGS group-low, for equal weights; absent where it did not run, for the root, and for `other`",
+        help: "1 if its Load Credit is below the mean of all cgroups that ran in the last interval, else 0",
+        source: "CFS-LAGS group-low, for equal weights; absent if it did not run, for the root, and for `other`",
         of: Of::MetricsSnapshot(|snapshot| {
             cgroups(snapshot, |cgroup| cgroup.is_light.map(|light| Value::Count(light.into())))
         }),
@@ -374,14 +374,14 @@ static CGROUP_FAMILIES: &[Family] = &[
         kind: Kind::Gauge,
         labels: CGROUP,
         help: "Tasks seen running in the last interval",
-        source: "distinct tasks; 0 where it did not run",
+        source: "distinct tasks; 0 if it did not run",
         of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads)))),
     },
     Family {
         name: "lagstop_cgroup_quota_cores",
         kind: Kind::Gauge,
         labels: CGROUP,
-        help: "CPUs that its quota allows it",
+        help: "CPUs that its quota allows",
         source: "`cpu.max`, or `cpu.cfs_quota_us` / `cpu.cfs_period_us`; absent without a quota",
         of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.quota.and_then(seconds))),
     },
@@ -392,7 +392,7 @@ static LISTENER_FAMILIES: &[Family] = &[
         name: "lagstop_listener_drops_total",
         kind: Kind::Counter,
         labels: LISTENER,
-        help: "Connections and requests for them that it dropped, for whatever reason",
+        help: "Connections and connection requests that it dropped, for any reason",
         source: "`sk_drops` of its sockets",
         of: Of::MetricsSnapshot(|snapshot| listeners(snapshot, |listener| listener.drops.map(Value::Count))),
     },
@@ -408,15 +408,15 @@ static LISTENER_FAMILIES: &[Family] = &[
         name: "lagstop_listener_backlog_capacity",
         kind: Kind::Gauge,
         labels: LISTENER,
-        help: "Connections that its accept queues take",
-        source: "`sock_diag`: the limit, plus one, of each socket",
+        help: "Capacity of its accept queues, in connections",
+        source: "`sock_diag`: Σ sockets, limit + 1 each",
         of: Of::MetricsSnapshot(|snapshot| listeners(snapshot, |listener| listener.backlog_capacity.map(Value::Count))),
     },
     Family {
         name: "lagstop_netns_listen_overflows_total",
         kind: Kind::Counter,
         labels: &["netns"],
-        help: "Connections that found the accept queue of some listener of the network namespace full",
+        help: "Connections that found the accept queue of any listener in the network namespace full",
         source: "`ListenOverflows` of `/proc/net/netstat`",
         of: Of::MetricsSnapshot(|snapshot| {
             Box::new(snapshot.overflows.iter().map(|(labels, count)| Sample::of(labels, Value::Count(*count))))
@@ -429,7 +429,7 @@ static ITSELF: &[Family] = &[
         name: "lagstop_build_info",
         kind: Kind::Info,
         labels: &["version"],
-        help: "The lagstop that measures",
+        help: "Version of lagstop",
         source: "1",
         of: Of::MetricsSnapshot(|snapshot| one(&snapshot.build, Value::Is)),
     },
@@ -437,16 +437,16 @@ static ITSELF: &[Family] = &[
         name: "lagstop_hook_info",
         kind: Kind::Info,
         labels: &["hook", "state", "way", "measures", "detail"],
-        help: "How each thing is measured here, or why it is not",
-        source: "1; what `lagstop check` tells",
+        help: "Measurement method of each measure, or the reason why it is not measured",
+        source: "1; labels as in `lagstop check`",
         of: Of::MetricsSnapshot(|snapshot| Box::new(snapshot.hooks.iter().map(|labels| Sample::of(labels, Value::Is)))),
     },
     Family {
         name: "lagstop_lost_total",
         kind: Kind::Counter,
         labels: &["kind"],
-        help: "Things that could not be measured; what a kind is, recordings say too",
-        source: "0 is what it should be; the kinds are those of `lost` in [recordings](recording.md)",
+        help: "Events that could not be measured, by kind. Expected to be 0",
+        source: "the kinds are the fields of `lost` in [recordings](recording.md)",
         of: Of::MetricsSnapshot(|snapshot| {
             let kinds = snapshot.host.sum.iter().flat_map(|sum| sum.lost.kinds());
             let sample =
@@ -458,23 +458,23 @@ static ITSELF: &[Family] = &[
         name: "lagstop_intervals_total",
         kind: Kind::Counter,
         labels: &[],
-        help: "Intervals that were taken in",
-        source: "intervals since it was started",
+        help: "Intervals processed since start",
+        source: "intervals since `lagstop serve` was started",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.intervals)))),
     },
     Family {
         name: "lagstop_last_interval_timestamp_seconds",
         kind: Kind::Gauge,
         labels: &[],
-        help: "When the last interval was taken in, in Unix time; it stands still where measuring is stuck",
-        source: "by the clock of the host",
+        help: "Unix time at which the last interval was processed. It stops growing if measuring is stuck",
+        source: "clock of the host",
         of: Of::MetricsSnapshot(|snapshot| host(seconds(snapshot.taken_in))),
     },
     Family {
         name: "lagstop_cgroups_exported",
         kind: Kind::Gauge,
         labels: &[],
-        help: "Cgroups that have series of their own",
+        help: "Cgroups with their own series",
         source: "at most `--top`",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.exported)))),
     },
@@ -482,7 +482,7 @@ static ITSELF: &[Family] = &[
         name: "lagstop_cgroups_in_other",
         kind: Kind::Gauge,
         labels: &[],
-        help: "Cgroups that ran in the last interval and have none: they are summed as other",
+        help: "Cgroups that ran in the last interval and have no series of their own. They are summed as other",
         source: "",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.in_other)))),
     },
@@ -490,8 +490,8 @@ static ITSELF: &[Family] = &[
         name: "lagstop_listeners_left_out",
         kind: Kind::Gauge,
         labels: &[],
-        help: "Listeners with traffic that have no series, for there are too many",
-        source: "more than 500 have traffic",
+        help: "Listeners with traffic that have no series because there are too many",
+        source: "listeners with traffic beyond the first 500",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.listeners_left_out)))),
     },
 ];

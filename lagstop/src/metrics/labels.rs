@@ -1,4 +1,4 @@
-//! What series are told apart by.
+//! Labels of series.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -136,7 +136,7 @@ impl Listeners {
     }
 }
 
-/// Has anything happened on it that somebody may want to know?
+/// Whether the listener has any traffic, drops or backlog.
 fn is_busy(listener: &Listener) -> bool {
     listener.totals.is_some_and(|totals| !totals.is_zero())
         || [listener.drops, listener.backlog].into_iter().flatten().any(|n| n > 0)

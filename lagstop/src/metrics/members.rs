@@ -1,19 +1,19 @@
-//! Which cgroups, or pairs of them, have series of their own, where not all can.
+//! Selects the cgroups, or pairs of cgroups, that get their own series if not all can.
 
 use std::{collections::HashMap, hash::Hash};
 
 use crate::model::Nanos;
 
-/// What a cgroup costs is averaged over this time: longer than a burst, shorter than a shift.
+/// Time constant of the moving average of costs: longer than a burst, shorter than a shift.
 const TIME_CONSTANT: Nanos = Nanos(300_000_000_000);
-/// How much dearer than the cheapest member another one must be to take its place: else two that are alike would change places
-/// all the time, and each change begins series anew.
+/// How much more expensive than the cheapest member another cgroup must be to replace it. Otherwise two similar cgroups
+/// would replace each other repeatedly, and each replacement restarts their series.
 const HYSTERESIS: f64 = 1.5;
-/// Outsiders at most of which more is known than that they are not members. Beyond it the cheapest are forgotten.
+/// The most non-members whose costs are tracked. Beyond it, the cheapest are forgotten.
 const MOST_OUTSIDERS: usize = 20_000;
 
-/// Ranks cgroups by what they cost, as a moving average, and keeps the dearest as members. `K` is what they are known by: the
-/// path, or two paths of a pair.
+/// Ranks cgroups by a moving average of their cost, and keeps the most expensive as members. `K` identifies them: a
+/// path, or the two paths of a pair.
 #[derive(Debug)]
 pub(super) struct Members<K> {
     room: usize,
@@ -23,14 +23,14 @@ pub(super) struct Members<K> {
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// Decayed sum of what it cost, in nanoseconds.
+    /// Decayed sum of its costs, in nanoseconds.
     cost: f64,
     /// When it was last seen.
     seen: Nanos,
     is_member: bool,
 }
 
-/// Who became a member, and who is none any more.
+/// New members, and former members.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Changes<K> {
     pub(super) come: Vec<K>,

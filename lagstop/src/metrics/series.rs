@@ -71,7 +71,7 @@ impl CgroupSeries {
     }
 }
 
-/// A Load Credit below this, in tasks, is none.
+/// A Load Credit below this, in tasks, counts as 0.
 const FORGOTTEN: f64 = 1e-6;
 
 /// How long a cgroup waited behind another one, since the pair has a series; or behind all those that have none with it.

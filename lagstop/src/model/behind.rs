@@ -1,4 +1,4 @@
-//! Behind whom a cgroup waits.
+//! The cgroups that a cgroup waits behind.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 
 use super::{CgroupId, Nanos};
 
-/// Time that tasks of a cgroup waited while those of another one ran on their CPU.
+/// Time that tasks of a cgroup waited while tasks of another cgroup ran on their CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WaitBehind {
-    /// Who ran: a cgroup of the same interval.
+    /// The cgroup that ran. It is in the same interval.
     pub id: CgroupId,
-    /// For how long, in whole thousandths of `wait_behind_ns`, rounded down to nanoseconds.
+    /// Waiting time: a whole number of thousandths of `wait_behind_ns`, rounded down to nanoseconds.
     pub wait_ns: Nanos,
 }
 
 impl WaitBehind {
-    /// As many are named of those that a cgroup waits behind.
+    /// The most cgroups that are listed as waited behind.
     pub const NAMED: usize = 4;
 
-    /// Behind the cgroup with this `id`, so many `thousandths` of all that was waited behind others.
+    /// A wait behind the cgroup `id` of this many `thousandths` of `all` wait behind others.
     pub(crate) fn of(id: CgroupId, thousandths: u64, all: Nanos) -> Self {
         Self { id, wait_ns: Nanos((u128::from(all.0) * u128::from(thousandths) / 1_000) as u64) }
     }
 
-    /// How many thousandths it is of `all`.
+    /// The wait in thousandths of `all`.
     pub(crate) fn thousandths(&self, all: Nanos) -> u64 {
         (u128::from(self.wait_ns.min(all).0) * 1_000).div_ceil(u128::from(all.0.max(1))) as u64
     }
 }
 
-/// The worst of what came on top of `earlier` in `now`, which both ascend by id; the worst first. None is named that `is_there`
-/// does not know, and all of them together are no more than `all` that was waited behind others: what is read of pairs and of
-/// totals is not read at once.
+/// The longest waits that were added since `earlier`, longest first. Both lists ascend by id. Cgroups unknown to
+/// `is_there` are omitted. The sum is limited to `all` wait behind others, because pairs and totals are not read at the
+/// same time.
 pub(super) fn worst_since(
     now: &[WaitBehind],
     earlier: &[WaitBehind],
@@ -45,20 +45,20 @@ pub(super) fn worst_since(
     };
     let growth = |one: &WaitBehind| {
         let before = before(one.id);
-        // A pair that was taken out of the table and came again began at 0.
+        // A pair that was removed from the table and added again restarted at 0.
         let wait_ns = if one.wait_ns < before { one.wait_ns } else { one.wait_ns.saturating_sub(before) };
         WaitBehind { wait_ns, ..*one }
     };
     worst(now.iter().filter(|one| is_there(one.id)).map(growth).collect(), all)
 }
 
-/// The worst of these, the worst first, and no more together than `all` that was waited behind others.
+/// The longest of these waits, longest first. Their sum is limited to `all` wait behind others.
 fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
     these.sort_unstable_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
     these.truncate(WaitBehind::NAMED);
     let mut left = 1_000;
     for one in &mut these {
-        // The most whose time is no more than the wait: of what is in thousandths already, as many.
+        // The largest number whose time does not exceed the wait. Values that are already in thousandths do not change.
         let most = ((u128::from(one.wait_ns.0) + 1) * 1_000 - 1) / u128::from(all.0.max(1));
         let thousandths = most.min(left);
         *one = WaitBehind::of(one.id, thousandths as u64, all);
@@ -68,7 +68,7 @@ fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
     these
 }
 
-/// The sum of those of several intervals, or of several cgroups.
+/// Sum of the waits over several intervals or cgroups.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BehindSum(BTreeMap<CgroupId, Nanos>);
 
@@ -78,7 +78,7 @@ impl BehindSum {
         *sum = sum.saturating_add(wait_ns);
     }
 
-    /// The worst of them, and no more together than `all` that was waited behind others.
+    /// The longest waits. Their sum is limited to `all` wait behind others.
     pub(super) fn worst(self, all: Nanos) -> Vec<WaitBehind> {
         worst(self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect(), all)
     }

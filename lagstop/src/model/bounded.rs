@@ -1,7 +1,7 @@
-//! Lists as they are read from a recording, and how long they may be.
+//! Lists read from a recording, with limits on their length.
 //!
-//! A recording may come from anywhere, and two bytes of text can become a struct of hundreds. So what is longer than anything
-//! that lagstop records is refused at its first item too many, before there is room for it.
+//! A recording may come from an untrusted source, and two bytes of text can become a struct of hundreds of bytes. A
+//! list longer than any that lagstop records is refused at the first excess item, before memory is allocated for it.
 
 use std::{fmt, sync::Arc};
 
@@ -10,25 +10,25 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-/// Cgroups in an interval: what `--max-cgroups` takes at most, 100,000, the row `(other)`, and some that left meanwhile.
+/// Cgroups in an interval: the maximum of `--max-cgroups`, 100,000, the row `(other)`, and some that were removed.
 pub(crate) const CGROUPS: usize = 100 << 10;
 /// CPUs: `NR_CPUS` of the largest kernels (arch/x86/Kconfig, MAXSMP).
 pub(crate) const CPUS: usize = 8_192;
 /// Listening addresses, over all network namespaces.
 pub(crate) const LISTENERS: usize = 1 << 16;
-/// Network namespaces in which anybody listens.
+/// Network namespaces with listeners.
 pub(crate) const NAMESPACES: usize = 1 << 16;
-/// Cgroups that are named for a CPU: lagstop names [`super::Cpu::CROWD`].
+/// Cgroups that are listed for a CPU. lagstop lists [`super::Cpu::CROWD`].
 const CROWD: usize = 64;
-/// Cgroups that one waits behind: lagstop names [`super::WaitBehind::NAMED`].
+/// Cgroups that a cgroup waits behind. lagstop lists [`super::WaitBehind::NAMED`].
 const BEHIND: usize = 64;
-/// Levels of a cgroup: more directories than a path of `PATH_MAX` has.
+/// Levels of a cgroup: more than a path of `PATH_MAX` can have.
 const LEVELS: usize = 2_048;
-/// Levels of all cgroups of an interval together: so many for each, beside some of which nobody asks whose they are. In `{},`
-/// there are as many as three bytes.
+/// Levels of all cgroups of an interval together: this many for each cgroup, plus a constant. A level takes only three
+/// bytes in the file: `{},`.
 const LEVELS_EACH: usize = 16;
 const LEVELS_FREE: usize = 1 << 16;
-/// Things that are measured.
+/// Measures.
 const HOOKS: usize = 1_024;
 /// Files of a controller.
 const FILES: usize = 1_024;
@@ -56,11 +56,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
             depth += levels(&one);
             all.push(one);
             if depth > LEVELS_FREE + LEVELS_EACH * all.len() {
-                return Err(A::Error::custom(format_args!("its {what} are nested deeper than in any recording")));
+                return Err(A::Error::custom(format_args!("its {what} are nested too deep for a recording")));
             }
         }
         match list.next_element::<IgnoredAny>()? {
-            Some(_) => Err(A::Error::custom(format_args!("it has more than {most} {what}, which no recording has"))),
+            Some(_) => Err(A::Error::custom(format_args!("it has more than {most} {what}, too many for a recording"))),
             None => Ok(all),
         }
     }
@@ -95,12 +95,12 @@ pub(crate) fn places<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserialize
 
 /// Who crowds a CPU.
 pub(crate) fn crowd<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    list("cgroups that crowd a CPU", CROWD, deserializer)
+    list("cgroups that use a CPU most", CROWD, deserializer)
 }
 
-/// Behind whom a cgroup waits.
+/// The cgroups that a cgroup waits behind.
 pub(crate) fn behind<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    list("cgroups that one waits behind", BEHIND, deserializer)
+    list("cgroups that a cgroup waits behind", BEHIND, deserializer)
 }
 
 /// The listeners of an interval.
@@ -164,7 +164,7 @@ mod tests {
             let read = |count| serde_json::from_str::<Interval>(&with(&<Interval>::default(), field, item, count));
             assert!(read(most).is_ok(), "{field}");
             let error = read(most + 1).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("it has more than {most} {what}, which no recording has")), "{error}");
+            assert!(error.starts_with(&format!("it has more than {most} {what}, too many for a recording")), "{error}");
         }
         let read = |count| {
             let place = r#"{"cpu":0,"llc":0,"numa":0}"#;
@@ -185,7 +185,7 @@ mod tests {
         let good = with(&<Interval>::default(), "listeners", listener, 1);
         assert!(serde_json::from_str::<Interval>(&good).is_ok());
         let wrong = with(&<Interval>::default(), "listeners", &vec![listener; LISTENERS].join(","), 1);
-        // The last one is no listener, but what is said is that there is one.
+        // The excess item is not a listener. The error still reports the excess.
         let wrong = wrong.replacen("}]", "},7]", 1);
         let error = serde_json::from_str::<Interval>(&wrong).unwrap_err().to_string();
         assert!(error.contains("more than 65536 listeners"), "{error}");
@@ -214,6 +214,6 @@ mod tests {
             serde_json::from_str::<Interval>(&with(&<Interval>::default(), "cgroups", &cgroup, count))
         };
         assert!(read(32).is_ok());
-        assert!(read(33).unwrap_err().to_string().starts_with("its cgroups are nested deeper"));
+        assert!(read(33).unwrap_err().to_string().starts_with("its cgroups are nested too deep"));
     }
 }

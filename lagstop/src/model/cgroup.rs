@@ -10,38 +10,38 @@ use super::{
     file_counters::FileCountersRead, flattened::flattened, totals::TotalsRead,
 };
 
-/// What groups tasks.
+/// How tasks are grouped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupBy {
-    /// The cgroup of the `task_group` that the task is in: the one whose run queues it competes in.
+    /// By the cgroup of the task's `task_group`, in whose run queues it competes.
     #[default]
     Scheduler,
-    /// The cgroup v2 leaf that the task is in, whether or not the scheduler groups by it.
+    /// By the cgroup v2 leaf of the task, whether or not the scheduler groups by it.
     Leaf,
 }
 
-/// What a cgroup is called.
+/// Names of a cgroup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgroupLabel {
     /// Path from the root of its hierarchy. May hold anything that a directory name can.
     pub path: Arc<str>,
-    /// What people call it: the unit, the container, the pod and container; the path where nothing better is known.
+    /// Readable name: the unit, the container, or the pod and container. The path if no better name is known.
     pub name: Arc<str>,
-    /// The container, where it is in one.
+    /// The container that it is in, if any.
     pub workload: Option<Arc<Workload>>,
 }
 
-/// The container that a cgroup is, or that it is inside of.
+/// The container that a cgroup belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
     /// The Kubernetes namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Arc<str>>,
-    /// The pod's name, or its uid where the name is not known.
+    /// The pod's name, or its uid if the name is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Arc<str>>,
-    /// The container's name, or its id where the name is not known.
+    /// The container's name, or its id if the name is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub container: Option<Arc<str>>,
 }
@@ -55,48 +55,48 @@ pub struct Cgroup {
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: Arc<str>,
-    /// What people call it.
+    /// Readable name.
     pub name: Arc<str>,
-    /// The container, where it is in one.
+    /// The container that it is in, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<Workload>>,
-    /// What it and each cgroup above it are entitled to, one for each component of `path`, from the child of the root down
-    /// to itself; none of the root. `None` where that is not known of all of them, or was not recorded.
+    /// CPU settings of the cgroup and its ancestors, one for each component of `path`, from the child of the root down
+    /// to the cgroup itself. The root has no entry. `None` if any of them is unknown, or if they were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounded::levels")]
     pub levels: Option<Arc<[Level]>>,
-    /// The CPUs that it may run on, as the kernel writes lists: `0-3,7`. `None` where that is not known, or was not recorded:
-    /// all CPUs are a list, too.
+    /// The CPUs that it may run on, in the kernel's list format: `0-3,7`. Also set if it may run on all CPUs. `None` if
+    /// they are unknown, or were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<Arc<str>>,
-    /// What was counted.
+    /// Its totals.
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub totals: Totals,
-    /// Those whose tasks ran while its own waited on the same CPU: the worst, the worst first. All others are what is missing
-    /// to `wait_behind_ns`.
+    /// The cgroups whose tasks ran longest while its tasks waited on the same CPU, longest first. All other cgroups
+    /// make up the rest of `wait_behind_ns`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::behind")]
     pub waits_behind: Vec<WaitBehind>,
     /// Average number of runnable tasks: (CPU time + run-queue wait) / duration.
     pub runnable_load: Option<Tasks>,
     /// Exponential moving average of the runnable load.
     pub load_credit: Option<Tasks>,
-    /// CPU time that weights, quotas and CPU sets entitle it to. In no recording: [`super::Interval::entitle`] computes it. `None`
-    /// where nobody has, where its weights or waits are not known, and of the row that cgroups share.
+    /// CPU time that weights, quotas and CPU sets grant it. Not in recordings: [`super::Interval::entitle`] computes
+    /// it. `None` if not computed, if its weights or waits are unknown, and for the row `(other)`.
     #[serde(skip)]
     pub entitled_cpu: Option<Cores>,
-    /// What its files count.
+    /// Counters from its files.
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub files: FileCounters,
-    /// CPU time that it may use in each second, at the end of the interval. `None` without a quota of its own, or where
-    /// that is not known.
+    /// CPU time per second that its quota allows, at the end of the interval. `None` if it has no quota of its own, or
+    /// if the quota is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_ns: Option<Nanos>,
-    /// Cost of each switch away.
+    /// Distribution of the cost of switches away from its tasks.
     pub switch_cost: Option<Distribution>,
-    /// Each wait on a run queue.
+    /// Distribution of its run-queue waits.
     pub runq_wait: Option<Distribution>,
-    /// Each accept wait.
+    /// Distribution of its accept waits.
     pub accept_wait: Option<Distribution>,
 }
 

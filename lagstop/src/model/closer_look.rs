@@ -1,4 +1,4 @@
-//! What only the running host can tell of one cgroup, asked for when somebody looks at it.
+//! Details of one cgroup from the running host, read when a user opens it.
 
 use std::{error::Error, sync::Arc};
 
@@ -8,24 +8,24 @@ use super::{CgroupId, Nanos};
 #[derive(Clone, Debug)]
 pub struct CloserLook {
     pub id: CgroupId,
-    /// What it may use.
+    /// Its limits.
     pub limits: CgroupLimits,
-    /// Its threads; or why they cannot be listed.
+    /// Its threads, or why they cannot be listed.
     pub threads: Result<Vec<Thread>, Arc<dyn Error + Send + Sync>>,
-    /// Time since the look before, that the threads' figures are of. `None` in the first look, whose threads have no
-    /// figures yet.
+    /// Time since the previous look, which the threads' values cover. `None` in the first look, in which threads have
+    /// no values yet.
     pub over_ns: Option<Nanos>,
 }
 
-/// What a cgroup may use, as its files say. `None` where there is no such file or it cannot be read.
+/// Limits of a cgroup, from its files. `None` if the file does not exist or cannot be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CgroupLimits {
     pub quota: Option<Quota>,
     /// `cpu.weight`: 1 to 10,000, 100 by default. In v1 `cpu.shares`: 2 to 262,144, 1,024 by default.
     pub weight: Option<u64>,
-    /// What the weight is by default in that version.
+    /// Default weight in this cgroup version.
     pub default_weight: u64,
-    /// Runs only when nobody else wants to: `cpu.idle`.
+    /// Whether it runs only when no sibling is runnable: `cpu.idle`.
     pub idle: Option<bool>,
     /// The CPUs it may run on, as the kernel writes lists.
     pub cpus: Option<String>,
@@ -48,13 +48,13 @@ impl Quota {
     }
 }
 
-/// A thread. Its figures are those since the look before.
+/// A thread. Its values cover the time since the previous look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
     pub tid: u32,
     /// Its name. May hold anything.
     pub name: String,
-    /// CPU time. `None` where it was not there before.
+    /// CPU time. `None` if the thread is new.
     pub cpu_ns: Option<Nanos>,
     pub runq_wait_ns: Option<Nanos>,
 }

@@ -1,53 +1,53 @@
-//! Counters, each declared once: what is counted, where that is from, and where it is shown.
+//! Counters, each declared once, with meaning, source, and places where they are shown.
 
 use super::Nanos;
 
-/// What is known of a counter beside its value.
+/// Metadata of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// In recordings, tables and formulas.
+    /// Name in recordings, tables and formulas.
     pub name: &'static str,
-    /// What it counts, in a sentence.
+    /// Meaning, in one or more sentences.
     pub meaning: &'static str,
     pub unit: CounterUnit,
-    /// Where it is from: the kernel's function, field or file.
+    /// Source: the kernel's function, field or file.
     pub source: &'static str,
-    /// As Prometheus stores it. `None` where it is a part of another metric, or not served.
+    /// Name of the Prometheus metric. `None` if it is a part of another metric, or not served.
     pub metric: Option<&'static str>,
     /// Its column in `lagstop top`.
     pub column: Option<CounterColumn>,
-    /// Is the sum of several cgroups that of all of them? Where tasks of several may be counted at the same time, it is not.
+    /// Whether counters of several cgroups can be summed. Not if several cgroups may count the same time.
     pub adds_up: bool,
-    /// Does `lagstop diff` compare its share of the time? Less of it is better then.
+    /// Whether `lagstop diff` compares it, as a share of time. Less is better.
     pub is_compared: bool,
-    /// Is it about a quota alone? Of a cgroup without one it is not served.
+    /// Whether it only concerns a quota. It is not served for cgroups without a quota.
     pub is_of_quota: bool,
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterUnit {
     Count,
     Nanos,
 }
 
-/// The column of a counter: a count each second, a time as a share of the time that passed.
+/// Column of a counter: counts are shown per second, times as a share of elapsed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterColumn {
-    /// What flags and the configuration call it.
+    /// Name in flags and in the configuration.
     pub key: &'static str,
-    /// Over the column; no wider than it.
+    /// Title of the column, at most as wide as the column.
     pub title: &'static str,
-    /// Cells that its figures need.
+    /// Width of its values, in cells.
     pub width: u16,
-    /// In full.
+    /// Full name.
     pub name: &'static str,
-    /// What it says, for the help.
+    /// Meaning, for the help.
     pub meaning: &'static str,
 }
 
 impl Counter {
-    /// One that is in recordings and tables, and nowhere else.
+    /// A counter that is only in recordings and tables.
     pub(super) const fn from(source: &'static str) -> Self {
         Self {
             name: "",
@@ -257,7 +257,7 @@ mod tests {
     use super::Counter;
     use crate::model::{CpuTotals, FileCounters, HostTimes, Idle, ListenerTotals, Lost, OwnCost, Pressure, Totals};
 
-    /// What nobody would show must not look as if it were shown. `docs/architecture.md` has the same table.
+    /// Counters must not declare a metric or column that is never shown. `docs/architecture.md` has the same table.
     #[test]
     fn only_what_is_used_is_declared() {
         let all: [(&str, &[Counter], [bool; 3]); 9] = [

@@ -9,7 +9,7 @@ use super::{
     flattened::flattened,
 };
 
-/// Where a CPU sits.
+/// Cache and NUMA node of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
     /// Its number.
@@ -21,30 +21,31 @@ pub struct Place {
 }
 
 const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`: `switch_cost_way`");
+const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
 const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
 
 counters! {
-    /// What was counted on a CPU, apart from what was for cgroups. `None` is what this kernel did not let us measure.
+    /// Counters of a CPU, over all cgroups. `None` is a counter that this kernel does not let lagstop measure.
     pub struct CpuTotals, read by CpuTotalsRead;
     always {
-        /// Time in tasks other than idle, by the clock, from switch to switch.
+        /// Wall-clock time in tasks other than idle, from switch to switch.
         busy_ns: Nanos => SWITCHES;
-        /// Time in idle, by the clock, from switch to switch.
+        /// Wall-clock time in idle, from switch to switch.
         idle_ns: Nanos => SWITCHES;
     }
     if_measured {
-        /// Switches on it, those from idle included.
+        /// Switches on this CPU, including those from idle.
         switches: u64 => SWITCHES;
         /// Calls of `__schedule()` that kept the running task.
         kept_calls: u64 => COSTS;
-        /// Pick cost, idle's included.
+        /// Pick cost, including that of idle.
         pick_ns: Nanos => COSTS;
-        /// Swap cost, that of switches to idle included.
+        /// Swap cost, including that of switches to idle.
         swap_ns: Nanos => COSTS;
-        /// Waits on its run queue that ended in running, also of tasks that were moved there while they waited.
+        /// Run-queue waits that ended when the task ran on this CPU. Includes tasks that were migrated to it while they
+        /// waited.
         runq_waits: u64 => WAITS;
-        /// Their time. A wait is booked whole where it ends.
+        /// Total time of these waits. A whole wait counts when and where it ends.
         runq_wait_ns: Nanos => WAITS;
     }
 }
@@ -54,19 +55,19 @@ counters! {
 #[serde(remote = "Self")]
 #[schemars(!remote)]
 pub struct Cpu {
-    /// Its number; `topology` of the session says where it sits.
+    /// Its number. `topology` of the session lists its cache and NUMA node.
     pub cpu: u32,
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub totals: CpuTotals,
-    /// The cgroups that crowd it most, by CPU time and run-queue wait on it; at most [`Cpu::CROWD`].
+    /// The cgroups that use it most, by CPU time and run-queue wait on it. At most [`Cpu::CROWD`].
     #[serde(deserialize_with = "bounded::crowd")]
     pub crowd: Vec<Crowding>,
 }
 
 flattened!(Cpu, CpuTotalsRead, |self, totals| Self { totals, ..self });
 
-/// A cgroup's part in crowding a CPU.
+/// How much a cgroup uses a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Crowding {
     /// The cgroup.
@@ -85,7 +86,7 @@ impl Crowding {
 }
 
 impl Cpu {
-    /// Cgroups that are named for each CPU.
+    /// The most cgroups that are listed for each CPU.
     pub const CROWD: usize = 3;
 
     /// Pick + swap cost.

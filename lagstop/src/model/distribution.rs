@@ -54,7 +54,7 @@ impl Distribution {
         }
     }
 
-    /// From some buckets and their counts. `None` where they do not ascend, or one is none of the [`BUCKETS`].
+    /// From buckets and their counts. `None` if they do not ascend, or if one is not in [`BUCKETS`].
     pub fn from_buckets(buckets: impl IntoIterator<Item = (Bucket, u32)>) -> Option<Self> {
         let bins: Vec<(Bucket, u32)> = buckets.into_iter().collect();
         let ascends = bins.is_sorted_by(|(a, _), (b, _)| a < b);

@@ -6,26 +6,28 @@ use super::{
 };
 
 const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup").of_quota();
-const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, in version 2").not_adding_up().compared();
+const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, cgroup v2 only").not_adding_up().compared();
 
 counters! {
-    /// In a snapshot since the cgroup was made, in an interval the interval's own: `None` without an earlier reading, and where
-    /// there is no such file.
+    /// Counters from the cgroup's files. In a snapshot, they count since the cgroup was created. In an interval, they
+    /// cover that interval. `None` without an earlier reading, or if the file does not exist.
     pub struct FileCounters, read by FileCountersRead;
     always {}
     if_measured {
-        /// Enforcement periods of its CPU quota that passed.
+        /// Enforcement periods of its CPU quota that elapsed.
         nr_periods: u64 => BANDWIDTH.metric("lagstop_cgroup_periods_total");
-        /// Of these, with the quota used up.
+        /// Periods of its CPU quota in which the quota was used up.
         nr_throttled: u64 => BANDWIDTH.metric("lagstop_cgroup_throttled_periods_total");
-        /// Time its run queues were throttled, summed over CPUs.
+        /// Time that its run queues were throttled, summed over CPUs.
         throttled_ns: Nanos => BANDWIDTH.metric("lagstop_cgroup_throttled_seconds_total");
-        /// Time in which at least one task in it, or below it, waited for a CPU (PSI some).
+        /// Time in which at least one task of the cgroup or its descendants waited for a CPU (PSI some).
         pressure_some_ns: Nanos => PRESSURE.metric("lagstop_cgroup_cpu_pressure_some_seconds_total").column("pressure-some",
-            "some %", 6, "PSI some", "pressure: time in which at least one task in it or below waited for a CPU, in %");
-        /// Time in which tasks in it, or below it, waited for a CPU and none ran (PSI full).
+            "some %", 6, "PSI some",
+            "pressure: time in which at least one of its tasks, or its descendants' tasks, waited for a CPU, in %");
+        /// Time in which tasks of the cgroup or its descendants waited for a CPU and none of them ran (PSI full).
         pressure_full_ns: Nanos => PRESSURE.metric("lagstop_cgroup_cpu_pressure_full_seconds_total").column("pressure-full",
-            "full %", 6, "PSI full", "pressure: time in which tasks in it or below waited for a CPU and none ran, in %");
+            "full %", 6, "PSI full",
+            "pressure: time in which its tasks, or its descendants' tasks, waited for a CPU and none ran, in %");
     }
 }
 
@@ -75,7 +77,7 @@ impl FileCounters {
         *self = self.combine(next, |_, sum, more| known(sum, more));
     }
 
-    /// Adds what happened meanwhile in another cgroup, as far as it is known and the sum says anything.
+    /// Adds the counters of another cgroup for the same time, if they are known and the sum is meaningful.
     pub fn add_beside(&mut self, other: &Self) {
         *self = self.combine(other, |n, sum, more| known(sum, more).filter(|_| Self::COUNTERS[n].adds_up));
     }

@@ -190,11 +190,11 @@ pub(crate) fn full_of_problems() -> Vec<Interval> {
             blame(&mut pool, &[(100, 0.05)], 0.6, 0.3);
             let crowd =
                 vec![Crowding { id: pool.id, cpu_ns: pool.totals.cpu_ns, runq_wait_ns: pool.totals.runq_wait_ns }];
-            let cpus = vec![Cpu {
-                totals: CpuTotals { busy_ns: pool.totals.cpu_ns, ..CpuTotals::default() },
-                crowd,
-                ..Cpu::default()
-            }];
+            let second = pool.totals.cpu_ns;
+            let full = CpuTotals { busy_ns: second, ..CpuTotals::default() };
+            let idle = CpuTotals { idle_ns: second, ..CpuTotals::default() };
+            let cpus =
+                vec![Cpu { totals: full, crowd, ..Cpu::default() }, Cpu { cpu: 1, totals: idle, ..Cpu::default() }];
             let totals = ListenerTotals {
                 established: 500 + seq,
                 accepts: 500,

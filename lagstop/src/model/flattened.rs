@@ -1,7 +1,7 @@
-//! Structs whose fields are written among those of another, read as they come.
+//! Structs whose fields are flattened into another struct, read in a streaming way.
 //!
-//! What serde derives for `flatten` keeps every field that it does not know to the end, 32 bytes for each `0,` of it: of a
-//! recording that was made up, gigabytes. So the derived code does not see those fields, and skips what nobody knows.
+//! The code that serde derives for `flatten` buffers all unknown fields, at 32 bytes for each `0,`. A forged recording
+//! could take gigabytes. Here the derived code does not see the flattened fields, and unknown fields are skipped.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,7 +10,7 @@ use serde::{
     de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, Visitor, value::MapAccessDeserializer},
 };
 
-/// The counters that are among the fields of another struct, as far as they are read.
+/// Counters among the fields of another struct, as read so far.
 pub(super) trait Part<'de>: Default {
     /// What they are.
     type Counters;
@@ -112,7 +112,7 @@ impl<'de, T: Whole<'de>> Visitor<'de> for OfWhole<T> {
     }
 }
 
-/// The fields that are none of the counters: it takes those itself.
+/// The fields other than counters. Counters are read directly.
 struct Others<'p, A, P> {
     map: A,
     part: &'p mut P,
@@ -157,7 +157,7 @@ impl Visitor<'_> for OfKey {
     type Value = Key;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the name of a field")
+        f.write_str("a field name")
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Key, E> {

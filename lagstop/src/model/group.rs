@@ -14,8 +14,8 @@ const LEAST_QUOTA: f64 = 0.001;
 pub struct Group {
     /// The number of the one that it is inside of. `None`: it is right below the root, or the root itself.
     pub parent: Option<usize>,
-    /// The scheduler has a queue for it. Without one its tasks compete in that of the next one above which has: those of the
-    /// root itself, those that stand for many, and those whose level has no `cpu` controller.
+    /// Whether the scheduler has a queue for it. If not, its tasks compete in the queue of the nearest ancestor that
+    /// has one. This holds for the root, for rows that sum many cgroups, and for levels without a `cpu` controller.
     pub has_queue: bool,
     /// Its weight beside its siblings': 1 is the usual one.
     pub weight: f64,
@@ -34,7 +34,7 @@ impl Default for Group {
 }
 
 impl Group {
-    /// Levels of the tree that are looked at: the kernel's own limit is far above what anybody has.
+    /// The most levels of the tree that are used. The kernel's own limit is far above practical depths.
     pub const MOST_LEVELS: usize = 64;
 
     /// Takes over what its own level says.

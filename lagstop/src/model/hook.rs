@@ -1,39 +1,39 @@
-//! Where the figures come from on this kernel.
+//! How each metric is measured on this kernel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Measure;
 
-/// Something that is measured, and how, or why not.
+/// A measure, with its measurement method, or the reason why it is not measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hook {
-    /// What: as `--hooks` calls it.
+    /// Name of the measure, as in `--hooks`.
     pub name: String,
-    /// Whether it is measured.
+    /// State of the measure.
     pub state: HookState,
-    /// The way it is measured, as `--hooks` calls it. Costs of different ways cannot be compared.
+    /// Measurement method, as in `--hooks`. Costs of different methods cannot be compared.
     #[serde(default)]
     pub way: Option<String>,
-    /// How that works and what it does not see, and why no better way is used; or why it is not measured.
+    /// How the method works, what it misses, and why no better method is used. If not measured, the reason.
     pub detail: String,
-    /// The figures that come from it, and are not there without it.
+    /// The metrics that need it.
     pub measures: String,
 }
 
 impl Hook {
-    /// What it is about. `None` in recordings of versions that called it otherwise.
+    /// The measure. `None` in recordings of versions that used another name.
     pub fn measure(&self) -> Option<Measure> {
         self.name.parse().ok()
     }
 }
 
-/// Whether something is measured.
+/// Whether a measure is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HookState {
-    /// It is.
+    /// Measured.
     On,
-    /// It is not: what comes from it is `n/a`.
+    /// Not measured. Its metrics are `n/a`.
     Off,
 }

@@ -12,39 +12,39 @@ use super::{
 use crate::units::ratio;
 
 const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`: `switch_cost_way`");
+const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
 const PRESSURE: Counter = Counter::from("`/proc/pressure/cpu`, `some total=`");
 
 counters! {
-    /// How the CPUs spent their time.
+    /// How all CPUs spent their time.
     pub struct HostTimes, read by HostTimesRead;
     always {
-        /// Time of all CPUs in tasks other than idle, by the clock, from switch to switch.
+        /// Wall-clock time that all CPUs spent in tasks other than idle, from switch to switch.
         busy_ns: Nanos => SWITCHES.metric("lagstop_host_busy_seconds_total");
-        /// Time of all CPUs in idle, by the clock, from switch to switch.
+        /// Wall-clock time that all CPUs spent in idle, from switch to switch.
         idle_ns: Nanos => SWITCHES.metric("lagstop_host_idle_seconds_total");
     }
     if_measured {
-        /// Time that a hypervisor gave to somebody else while a CPU here wanted to run.
+        /// Time in which a hypervisor ran something else while a CPU of this host wanted to run.
         steal_ns: Nanos => Counter::from("`/proc/stat`, in clock ticks").metric("lagstop_host_steal_seconds_total");
     }
 }
 
 counters! {
-    /// What measuring itself took.
+    /// Cost of measuring.
     pub struct OwnCost, read by OwnCostRead;
     always {
-        /// CPU time of the lagstop process, serving included.
+        /// CPU time of the lagstop process, including serving.
         self_cpu_ns: Nanos => Counter::from("`CLOCK_PROCESS_CPUTIME_ID`").metric("lagstop_self_cpu_seconds_total");
     }
     if_measured {
-        /// Time in lagstop's programs in the kernel, estimated: switches × what one took in the first moments.
+        /// Estimated time in lagstop's eBPF programs: switches × time per switch, measured right after start.
         self_probe_ns: Nanos => Counter::from("BPF statistics").metric("lagstop_self_probe_seconds_total");
     }
 }
 
 counters! {
-    /// What the idle tasks cost: waking a CPU up is scheduling too, but nobody's switch away.
+    /// Scheduling cost of the idle tasks. Waking a CPU from idle is scheduling too, but belongs to no cgroup.
     pub struct Idle;
     always {
         /// Switches from idle.
@@ -53,9 +53,9 @@ counters! {
     if_measured {
         /// Calls of `__schedule()` by idle tasks.
         schedule_calls: u64 => COSTS;
-        /// Their pick cost: waking a CPU up.
+        /// Pick cost of the idle tasks: waking a CPU from idle.
         pick_ns: Nanos => COSTS;
-        /// Of that, in calls that stayed idle.
+        /// Part of this pick cost: calls that stayed idle.
         kept_ns: Nanos => COSTS;
         /// Swap cost of switches to idle.
         swap_ns: Nanos => COSTS;
@@ -63,7 +63,7 @@ counters! {
 }
 
 counters! {
-    /// Pressure stall information of the host's CPUs.
+    /// CPU pressure stall information of the host.
     pub struct Pressure;
     always {
         /// Time in which at least one task waited for a CPU (PSI some).
@@ -72,7 +72,7 @@ counters! {
     if_measured {}
 }
 
-/// The sums over all cgroups and idle, and what only the host has.
+/// Sums over all cgroups and idle, and metrics of the host alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(!remote)]
@@ -87,13 +87,13 @@ pub struct Host {
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub own_cost: OwnCost,
-    /// The idle tasks' part of the sums.
+    /// The part of the sums that belongs to the idle tasks.
     pub idle: Idle,
     /// CPUs online at the end of the interval.
     pub cpus_online: u64,
-    /// Pressure on the CPUs.
+    /// CPU pressure.
     pub pressure: Option<Pressure>,
-    /// What could not be measured.
+    /// Events that could not be measured.
     pub lost: Lost,
 }
 

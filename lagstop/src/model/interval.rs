@@ -10,49 +10,50 @@ use super::{
     Nanos, NetworkNamespace, Snapshot, Totals, behind::worst_since, bounded, crowd::Crowds,
 };
 
-/// What happened between two snapshots, for the host, each cgroup that was not idle, and each listener. Compressed recordings
-/// have other [`Cgroups`] than a list.
+/// Differences between two snapshots: for the host, for each cgroup that was not idle, and for each listener.
+/// Compressed recordings store other [`Cgroups`] than a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(bound(deserialize = "C: Cgroups"))]
 #[schemars(rename = "IntervalWith{C}")]
 pub struct Interval<C = Vec<Cgroup>> {
-    /// Counts from 0.
+    /// Number of the interval, counted from 0.
     pub seq: u64,
-    /// When it began, since the first snapshot.
+    /// Start time, since the first snapshot.
     pub start_ns: Nanos,
-    /// How long it took.
+    /// Length of the interval.
     pub duration_ns: Nanos,
-    /// Intervals that were merged into it beside the first: 0 of one as it was measured. See [`Merger`](super::Merger).
+    /// Number of intervals that were merged into the first one. 0 for an interval as it was measured. See
+    /// [`Merger`](super::Merger).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub merged: u64,
-    /// The way in which switch costs were measured, as `--hooks` calls it: costs of different ways cannot be compared.
+    /// Measurement method of switch costs, as in `--hooks`. Costs of different methods cannot be compared.
     #[serde(default)]
     pub switch_cost_way: Option<Arc<str>>,
-    /// The way in which the cost of the pick function was.
+    /// Measurement method of the cost of the pick function.
     #[serde(default)]
     pub pick_function_way: Option<Arc<str>>,
     /// The host.
     pub host: Host,
-    /// Cgroups in which anything was counted.
+    /// Cgroups with any nonzero counter.
     #[serde(deserialize_with = "Cgroups::read")]
     pub cgroups: C,
-    /// CPUs that were online at its end, or for a part of it, by number.
+    /// CPUs that were online at the end or during a part of the interval, by number.
     #[serde(default, deserialize_with = "bounded::cpus")]
     pub cpus: Vec<Cpu>,
     /// Listening addresses.
     #[serde(deserialize_with = "bounded::listeners")]
     pub listeners: Vec<Listener>,
-    /// Network namespaces in which anybody listens, or a connection found a queue full.
+    /// Network namespaces that have listeners, or in which a connection found an accept queue full.
     #[serde(default, deserialize_with = "bounded::namespaces")]
     pub network_namespaces: Vec<NetworkNamespace>,
 }
 
-/// The cgroups of an interval, in whatever form.
+/// The cgroups of an interval, as a list or in columns.
 pub trait Cgroups: Sized {
-    /// Reads them from a file that anybody may have made.
+    /// Reads them from an untrusted file.
     ///
     /// # Errors
-    /// When there are more than any host has, or they are none.
+    /// When there are more than any host has, or when they are not cgroups.
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
@@ -166,7 +167,7 @@ fn cgroup(
     })
 }
 
-/// Says behind whom each waited, of those that are there.
+/// Sets the cgroups that each cgroup waited behind, among the present ones.
 fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
     // They ascend, as they do in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();

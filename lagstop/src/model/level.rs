@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use super::Nanos;
 
-/// One cgroup on the way from the root to another: what it is entitled to among its siblings. The kernel compares weights
-/// and `cpu.idle` among siblings only, so who takes CPU time from whom depends on every level.
+/// CPU settings of one cgroup on the path from the root to another. The kernel compares weights and `cpu.idle` among
+/// siblings only, so CPU shares depend on every level.
 ///
-/// In JSON a figure that is as by default is left out; `"weight": null` is a level that has no weight.
+/// In JSON, default values are omitted. `"weight": null` is a level without a weight.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
-    /// The weight as `cpu.weight` has it: 1 to 10,000, 100 by default. In version 1 `cpu.shares` × 100 / 1024. With
-    /// `cpu.idle` 100 × 3 / 1024, whatever the file says. `None` where this level has no `cpu` controller: the scheduler has
-    /// no group for it, and its tasks compete in the group of the next level above that has one.
+    /// Weight in the unit of `cpu.weight`: 1 to 10,000, 100 by default. In cgroup v1, `cpu.shares` × 100 / 1024. With
+    /// `cpu.idle`, 100 × 3 / 1024, regardless of the file. `None` if this level has no `cpu` controller: the scheduler
+    /// has no group for it, and its tasks compete in the group of the nearest ancestor that has one.
     #[serde(default = "default_weight", skip_serializing_if = "is_default_weight")]
     pub weight: Option<f64>,
-    /// Does it run only when no sibling wants to (`cpu.idle`)?
+    /// Whether it runs only when no sibling is runnable (`cpu.idle`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_idle: bool,
     /// CPU time in each period (`cpu.max`, `cpu.cfs_quota_us`). `None` without a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_ns: Option<Nanos>,
-    /// That period. `None` without a quota.
+    /// Length of the quota period. `None` without a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period_ns: Option<Nanos>,
 }

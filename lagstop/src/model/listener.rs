@@ -12,17 +12,18 @@ use super::{
 };
 
 const STATES: Counter = Counter::from("tracepoint `inet_sock_set_state`");
-const ACCEPTS: Counter = Counter::from("the way of `accept` in `hooks`");
+const ACCEPTS: Counter = Counter::from("method of `accept` in `hooks`");
 
 counters! {
-    /// What happened on a listening address. In a snapshot since it was first seen, in an interval the interval's own.
+    /// Counters of a listening address. In a snapshot, they count from when it was first seen. In an interval, they
+    /// cover that interval.
     pub struct ListenerTotals, read by ListenerTotalsRead;
     always {
-        /// Connections that reached ESTABLISHED and waited to be accepted.
+        /// Connections that reached ESTABLISHED and began to wait to be accepted.
         established: u64 => STATES.metric("lagstop_listener_established_total");
-        /// Of these, accepted.
+        /// Connections that reached ESTABLISHED and were accepted.
         accepts: u64 => ACCEPTS.metric("lagstop_listener_accepts_total");
-        /// Time that these waited to be accepted, from ESTABLISHED on.
+        /// Time that accepted connections waited, from ESTABLISHED until accepted.
         accept_wait_ns: Nanos => ACCEPTS.metric("lagstop_listener_accept_wait_seconds_total");
         /// Connections closed or reset before they were accepted.
         abandoned: u64 => STATES.metric("lagstop_listener_abandoned_total");
@@ -39,7 +40,7 @@ pub struct Traffic {
     pub address: SocketAddr,
     /// What happened.
     pub totals: ListenerTotals,
-    /// How long connections kept whoever accepted them.
+    /// Service times: how long connections occupied the threads that accepted them.
     pub services: Services,
     /// Cgroup of the last task that accepted.
     pub cgroup: Option<CgroupId>,
@@ -47,17 +48,17 @@ pub struct Traffic {
     pub tgid: Option<u32>,
 }
 
-/// What the kernel counts for a whole network namespace.
+/// Counters that the kernel keeps for a whole network namespace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NetworkNamespace {
     /// Inode number of the network namespace.
     pub netns: u32,
-    /// Connections that found the accept queue of some listener full (`ListenOverflows`). In a snapshot since boot, in an
-    /// interval the interval's own. `None` where it cannot be read.
+    /// Connections that found the accept queue of any listener full (`ListenOverflows`). In a snapshot, it counts since
+    /// boot. In an interval, it covers that interval. `None` if it cannot be read.
     pub listen_overflows: Option<u64>,
 }
 
-/// A listening address in one network namespace; sockets that share it by `SO_REUSEPORT` are one.
+/// A listening address in one network namespace. Sockets that share it by `SO_REUSEPORT` are one listener.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 #[schemars(!remote)]
@@ -66,26 +67,28 @@ pub struct Listener {
     pub netns: u32,
     /// Local address and port.
     pub address: SocketAddr,
-    /// Cgroup of the last task that accepted from it while lagstop looked. Where none did, the one that its sockets are of,
-    /// if that can be told.
+    /// Cgroup of the last task that accepted from it while lagstop measured. If no task did, the cgroup of its sockets,
+    /// if known.
     pub cgroup: Option<CgroupId>,
-    /// Listening sockets on it. `None`, like the next two, where the namespace's sockets could not be listed.
+    /// Listening sockets on it. This and the next two are `None` if the namespace's sockets could not be listed.
     pub sockets: Option<u64>,
     /// Connections in its accept queues at the end of the interval.
     pub backlog: Option<u64>,
-    /// How many its accept queues take: the limits, plus one each, as the kernel refuses only above the limit.
+    /// Capacity of its accept queues: the sum of their limits plus one each, since the kernel refuses only above the
+    /// limit.
     pub backlog_capacity: Option<u64>,
-    /// Connections and requests for them that it dropped, for whatever reason (`sk_drops`): a full accept queue is one. In
-    /// a snapshot since it listens, in an interval the interval's own. Those of a socket that has gone since it was last
-    /// read are missing. `None` in an interval before which the namespace's sockets were not listed.
+    /// Connections and connection requests that it dropped for any reason (`sk_drops`), such as a full accept queue. In
+    /// a snapshot, they count since it began to listen. In an interval, they cover that interval. Drops of a socket
+    /// that was closed since the last reading are missing. `None` if the namespace's sockets were not listed before the
+    /// interval.
     #[serde(default)]
     pub drops: Option<u64>,
-    /// What happened on it; `None` where TCP state changes are not seen.
+    /// Its counters. `None` if TCP state changes are not measured.
     #[serde(flatten, skip_deserializing)]
     #[schemars(!skip_deserializing)]
     pub totals: Option<ListenerTotals>,
-    /// How long connections kept whoever accepted them. `None` as `totals` is, and in recordings made before that was
-    /// measured.
+    /// Service times: how long connections occupied the threads that accepted them. `None` whenever `totals` is `None`,
+    /// and in recordings of older versions, which did not measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<Services>,
 }

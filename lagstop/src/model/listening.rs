@@ -23,8 +23,8 @@ impl Snapshot {
         book(&listening, before.traffic.as_deref().unwrap_or_default(), self.traffic.as_deref())
     }
 
-    /// What happened in each network namespace since `before`, of those in which anybody listens or anything happened. In the
-    /// first reading of one there is nothing to subtract from.
+    /// Changes in each network namespace since `before`, for namespaces with listeners or overflows. The first reading
+    /// of a namespace has no earlier value to subtract.
     pub(super) fn namespaces_since(&self, before: &Self) -> Vec<NetworkNamespace> {
         let then: HashMap<u32, Option<u64>> =
             before.network_namespaces.iter().map(|namespace| (namespace.netns, namespace.listen_overflows)).collect();

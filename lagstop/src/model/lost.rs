@@ -2,43 +2,45 @@
 
 use super::counters::{Counter, counters};
 
-const SWITCHES: Counter = Counter::from("the programs at `__schedule()`");
-const TASKS: Counter = Counter::from("the programs at `sched_switch`");
-const TCP: Counter = Counter::from("the programs at `tcp_set_state()` and accept");
+const SWITCHES: Counter = Counter::from("eBPF programs at `__schedule()`");
+const TASKS: Counter = Counter::from("eBPF programs at `sched_switch`");
+const TCP: Counter = Counter::from("eBPF programs at `tcp_set_state()` and accept");
 
 counters! {
-    /// Things that could not be measured, each counted. All zero is what it should be.
+    /// Counts of events that could not be measured. All of them should be 0.
     #[serde(default)]
     pub struct Lost;
     always {
-        /// Switches whose entry was not seen: they have no pick cost.
+        /// Switches whose scheduler entry was not seen. They have no pick cost.
         entries: u64 => SWITCHES;
-        /// Switches whose exit was not seen: they have no swap cost.
+        /// Switches whose scheduler exit was not seen. They have no swap cost.
         exits: u64 => SWITCHES;
-        /// Switches that the kernel did not show, and that were found out at their end: they are counted, and have no cost.
+        /// Switches that the kernel did not report and that lagstop detected at their end. They are counted, but have
+        /// no cost.
         switches: u64 => TASKS;
-        /// Times there was no room for a task's state (65,536 tasks, or as many as the kernel allows): the wait may be short.
+        /// Times that the table of task states was full (65,536 tasks, or the kernel's limit). The wait may be too
+        /// short.
         task_states: u64 => TASKS;
-        /// Switches booked under `(other)`, and tasks that ran for it at a reading, because the table of cgroups was full:
-        /// `--max-cgroups`.
+        /// Switches counted under `(other)`, and tasks that ran for it at a reading, because the table of cgroups was
+        /// full. See `--max-cgroups`.
         cgroup_overflows: u64 => TASKS;
-        /// Connections not followed, because 16,384 were waiting.
+        /// Connections not tracked because 16,384 were already waiting.
         connections: u64 => TCP;
-        /// Connections accepted in a way that is not seen (io_uring where accepts are seen at the system call, a kretprobe that
-        /// ran out of room): they have no accept wait.
+        /// Connections whose accept was not seen (io_uring if accepts are seen at the system call, or a kretprobe that
+        /// ran out of instances). They have no accept wait.
         accepts: u64 => TCP;
-        /// Events of listening addresses beyond 4,096.
+        /// Events of listening addresses beyond the first 4,096.
         listener_overflows: u64 => TCP;
-        /// Connections accepted by threads beyond 8,192: their service is not timed.
+        /// Connections accepted by threads beyond the first 8,192. Their service is not timed.
         acceptors: u64 => TCP;
-        /// Tasks that ran without having been seen to be woken, where waits are taken by the clock (`runq-wait=wakeups`): the
-        /// wait is not counted.
+        /// Tasks that ran although their wakeup was not seen, if waits are measured by the clock (`runq-wait=wakeups`).
+        /// Their wait is not counted.
         wakeups: u64 => TASKS;
-        /// Waits behind a cgroup for which there was no room in the table of pairs: behind whom is not known.
+        /// Waits behind a cgroup that did not fit in the table of pairs. Their culprit is unknown.
         pairs: u64 => TASKS;
-        /// Moves, wake-ups, connections and accepts that the kernel did not tell of, because it was just telling of another on
-        /// that CPU (known since Linux 5.12).
-        missed_runs: u64 => Counter::from("`recursion_misses` of the programs");
+        /// Migrations, wakeups, connections and accepts that the kernel did not report because the eBPF program was
+        /// already handling another event on that CPU (known since Linux 5.12).
+        missed_runs: u64 => Counter::from("`recursion_misses` of the eBPF programs");
     }
     if_measured {}
 }

@@ -57,7 +57,7 @@ impl Measure {
             Self::SwitchCost => "pick cost, swap cost, kept-running cost, switch cost, overhead",
             Self::Pick => "pick function cost",
             Self::RunqWait => "run-queue wait, runnable load, Load Credit",
-            Self::Blame => "what each wait was caused by",
+            Self::Blame => "causes of waits",
             Self::Migrations => "migrations",
             Self::TcpState => "accept wait, service of listeners, abandoned connections",
             Self::Accept => "accept wait, service of listeners",
@@ -87,7 +87,7 @@ impl FromStr for Measure {
     fn from_str(name: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|measure| measure.name() == name).ok_or_else(|| {
             let names: Vec<&str> = Self::ALL.iter().map(|measure| measure.name()).collect();
-            format!("`{name}` is nothing that is measured; there is {}", names.join(", "))
+            format!("unknown measure `{name}`; known measures: {}", names.join(", "))
         })
     }
 }

@@ -15,7 +15,7 @@ use super::{
 ///
 /// * `threads` is the most that were seen in one of them: over the long one there may have been more.
 /// * A CPU's crowd is made of those that were in its crowds.
-/// * Costs that were measured in different ways are no costs: they are `None` then, and so is the way.
+/// * Costs that were measured by different methods cannot be summed: they are `None`, and so is the method.
 #[derive(Clone, Debug)]
 pub struct Merger {
     load_credit_time: Nanos,
@@ -71,7 +71,7 @@ impl Merger {
     /// Are there `most` at most, with those of `next`?
     pub(crate) fn has_room_for(&self, next: &Interval, most: usize) -> bool {
         let both = self.cgroups.len().saturating_add(next.cgroups.len());
-        // Mostly they are the same, and far fewer: then nobody has to look.
+        // Usually they are the same, and far fewer. Then no lookup is needed.
         let is_new = |cgroup: &&Cgroup| !self.cgroups.contains_key(&cgroup.id);
         both <= most || self.cgroups.len() + next.cgroups.iter().filter(is_new).count() <= most
     }

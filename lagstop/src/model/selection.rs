@@ -1,10 +1,10 @@
-//! Intervals with only some of their cgroups told apart.
+//! Intervals in which only selected cgroups are tracked separately.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::{Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, Interval, Totals, behind::BehindSum};
 
-/// Keeps some cgroups apart; the others are summed into the row `(other)`, so that the sums stay what they are.
+/// Tracks some cgroups separately and sums the others into the row `(other)`. The sums do not change.
 #[derive(Debug)]
 pub struct Selection<F> {
     is_wanted: F,
@@ -31,8 +31,8 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
         self.found
     }
 
-    /// The next interval with nothing but them told apart. Listeners stay where their cgroup does, from when it was first
-    /// seen.
+    /// The next interval, in which only the selected cgroups are separate. Listeners follow their cgroup from when it
+    /// was first seen.
     #[must_use]
     pub fn apply(&mut self, mut interval: Interval) -> Interval {
         let (mut cgroups, others): (Vec<Cgroup>, Vec<Cgroup>) =
@@ -75,7 +75,7 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
         self.known.get(&id).is_some_and(|known| known.is_wanted)
     }
 
-    /// Sums the others behind whom a cgroup waits.
+    /// Sums the waits behind cgroups that are not selected.
     fn narrow_waits(&self, cgroup: &mut Cgroup) {
         let mut sum = BehindSum::default();
         for one in &cgroup.waits_behind {

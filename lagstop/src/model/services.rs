@@ -1,18 +1,18 @@
-//! How long connections keep whoever accepts them.
+//! Service times: how long connections occupy the threads that accept them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Nanos;
 
-/// How long things took, added up.
+/// Sums of measured durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Times {
-    /// How many were timed.
+    /// Number of durations.
     pub count: u64,
-    /// How long all of them took.
+    /// Sum of the durations.
     pub time_ns: Nanos,
-    /// The sum of the squares of how long each one took, in square microseconds.
+    /// Sum of the squared durations, in square microseconds.
     pub squares_us2: u64,
 }
 
@@ -47,21 +47,23 @@ impl Times {
     }
 }
 
-/// From a connection until the thread that accepted it asked for the next one, of a listening address. In a snapshot since
-/// it was first seen, in an interval those that ended in it.
+/// Service times of a listening address: time from accepting a connection until the accepting thread asks for the next
+/// one. In a snapshot, they count from when the address was first seen. In an interval, they cover those that ended in
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Services {
-    /// Threads that accepted from it last, and live: at the end of the interval, and of merged ones the most.
+    /// Live threads whose last accept was on this address, at the end of the interval. For merged intervals, the
+    /// maximum.
     pub threads: u64,
-    /// Connections accepted by threads whose last one had come to another port.
+    /// Connections accepted by threads whose previous connection came from another port.
     pub strayed: u64,
-    /// Of all that were timed, those after which no connection was there when the thread asked for one: that is where it
-    /// waits.
+    /// Timed connections after which the thread found no connection when it asked for the next one. The thread waits in
+    /// its accept call.
     pub found_none: u64,
-    /// All that were timed. Where the thread's asking was not seen, or it waits for connections elsewhere before it asks, as
-    /// in `poll(2)`, its waiting is in it.
+    /// All timed connections. They include the thread's waiting time if its request for a connection was not seen, or
+    /// if it waits elsewhere before the request, such as in `poll(2)`.
     pub all: Times,
-    /// Of these, those throughout which the next connection was waiting: the thread was busy.
+    /// Timed connections during which the next connection was waiting all the time: the thread was busy.
     pub kept_waiting: Times,
 }
 

@@ -5,62 +5,62 @@ use serde::{Deserialize, Serialize};
 
 use super::{GroupBy, Hook, HookState, LoadCredits, Measure, Nanos, Place, bounded};
 
-/// Where and how a stream of intervals was measured.
+/// Host and settings with which a stream of intervals was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
-    /// Version of the lagstop that measured.
+    /// Version of lagstop that measured.
     pub lagstop_version: String,
-    /// When the first interval began, RFC 3339.
+    /// Start time of the first interval, RFC 3339.
     pub started_at: String,
     /// The host's name.
     pub hostname: String,
-    /// Tells boots of a host apart.
+    /// Identifies a boot of the host.
     pub boot_id: String,
     /// `uname -r`
     pub kernel: String,
-    /// CPUs online when it began.
+    /// CPUs online at the start.
     pub cpus_online: u64,
-    /// CPUs that may ever be online.
+    /// CPUs that can be online (possible CPUs).
     pub cpus_possible: u64,
     /// Intended length of an interval.
     pub interval_ns: Nanos,
-    /// What groups tasks.
+    /// How tasks are grouped.
     pub group_by: GroupBy,
     /// Time constant of Load Credit.
     #[serde(default = "load_credit_time")]
     pub load_credit_time_ns: Nanos,
-    /// Where the hierarchy is mounted whose groups these are. Empty where it was not recorded.
+    /// Mount point of the hierarchy that these cgroups belong to. Empty if not recorded.
     #[serde(default)]
     pub cgroup_mount: String,
-    /// Version of its interface: 1 or 2.
+    /// Version of the cgroup interface: 1 or 2.
     #[serde(default = "version_2")]
     pub cgroup_version: u8,
-    /// Files of the `cpu` controller that a cgroup below the root has, such as `cpu.idle`. Empty where it was not recorded.
+    /// Files of the `cpu` controller in a cgroup below the root, such as `cpu.idle`. Empty if not recorded.
     #[serde(default, deserialize_with = "bounded::files")]
     pub cpu_files: Vec<String>,
-    /// The scheduler that is loaded (`sched_ext`), empty for none. `None` where the kernel cannot load any, or it was not
-    /// recorded.
+    /// The loaded `sched_ext` scheduler. Empty if none is loaded. `None` if the kernel does not support `sched_ext`, or
+    /// if it was not recorded.
     #[serde(default)]
     pub sched_ext: Option<String>,
-    /// Length of a scheduler tick, 1 s / `CONFIG_HZ`. `None` where the kernel's configuration cannot be read, or it was not
-    /// recorded.
+    /// Length of a scheduler tick, 1 s / `CONFIG_HZ`. `None` if the kernel's configuration cannot be read, or if it was
+    /// not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick_ns: Option<Nanos>,
-    /// CPU time that a task gets before another of the same group is put first: `base_slice_ns`, before Linux 6.6
-    /// `min_granularity_ns`. `None` where debugfs does not show it, or it was not recorded.
+    /// CPU time that a task gets before another task of the same group takes precedence: `base_slice_ns`, before Linux
+    /// 6.6 `min_granularity_ns`. `None` if debugfs does not show it, or if it was not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_slice_ns: Option<Nanos>,
-    /// Does a cgroup need real-time bandwidth of its own before a task in it may get a real-time policy
-    /// (`CONFIG_RT_GROUP_SCHED`)? `None` where that is not known, or was not recorded.
+    /// Whether a cgroup needs its own real-time bandwidth before its tasks may get a real-time policy
+    /// (`CONFIG_RT_GROUP_SCHED`). `None` if unknown or not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rt_group_sched: Option<bool>,
-    /// Where the CPUs sit that may ever be online.
+    /// Cache and NUMA node of each possible CPU.
     #[serde(default, deserialize_with = "bounded::places")]
     pub topology: Vec<Place>,
-    /// Why only files of the kernel are read and nothing is measured in it, and what to do. `None` where it is measured.
+    /// Why lagstop reads only kernel files and measures nothing with eBPF, and the remedy. `None` if eBPF is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restricted: Option<String>,
-    /// What the figures come from, and what is missing and why.
+    /// All measures, with their methods, or the reasons why they are missing.
     #[serde(deserialize_with = "bounded::hooks")]
     pub hooks: Vec<Hook>,
 }
@@ -90,7 +90,7 @@ impl Session {
         if missing.is_empty() {
             return String::new();
         }
-        format!("; not measured: {} (lagstop check says why)", missing.join(", "))
+        format!("; not measured: {} (run `lagstop check` for the reasons)", missing.join(", "))
     }
 
     /// Why `measure` was not measured.
@@ -103,7 +103,7 @@ impl Session {
         if measure == Measure::Blame && !self.hooks.iter().any(|hook| hook.measure() == Some(measure)) {
             "not measured by the lagstop that made the recording".to_owned()
         } else if hooks.is_empty() {
-            "not in every interval, although no hook is said to be missing".to_owned()
+            "missing in some intervals, although the recording lists no missing hook".to_owned()
         } else {
             format!("not measured without {}", hooks.join(" and "))
         }
@@ -124,7 +124,10 @@ mod tests {
             measures: measures.to_owned(),
         };
         let session = Session { hooks: vec![off("accept wait, abandoned"), off("accept wait")], ..Session::default() };
-        assert_eq!(session.not_measured(), "; not measured: accept wait, abandoned (lagstop check says why)");
+        assert_eq!(
+            session.not_measured(),
+            "; not measured: accept wait, abandoned (run `lagstop check` for the reasons)"
+        );
         assert_eq!(Session::default().not_measured(), "");
     }
 
@@ -142,6 +145,6 @@ mod tests {
             session.why_not(Measure::SwitchCost),
             "not measured without switch-cost (kernel 6.8.0 has no such tracepoint)"
         );
-        assert!(session.why_not(Measure::RunqWait).contains("no hook is said to be missing"));
+        assert!(session.why_not(Measure::RunqWait).contains("lists no missing hook"));
     }
 }

@@ -56,7 +56,7 @@ pub struct Files {
 impl CgroupState {
     /// Was nothing added since, so that its counters are still these?
     pub fn stands_at(&self, counters: &Arc<CgroupCounters>) -> bool {
-        // Those of a cgroup with two rows are added up anew each time.
+        // Counters of a cgroup with two rows are summed at each snapshot.
         Arc::ptr_eq(&self.counters, counters) || self.counters == *counters
     }
 }
@@ -72,7 +72,7 @@ pub struct CgroupCounters {
     pub accept_wait: Option<Distribution>,
     /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
     pub by_cpu: ByCpu,
-    /// Behind whom it waited, by ascending id. Those behind which it did not wait for long are left out.
+    /// The cgroups that it waited behind, by ascending id. Short waits are omitted.
     pub behind: Arc<[WaitBehind]>,
 }
 

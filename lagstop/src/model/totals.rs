@@ -6,84 +6,90 @@ use super::{
 };
 
 const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`: `switch_cost_way`");
+const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
 const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
-const CAUSES: Counter = Counter::from("the log of who ran on each CPU");
+const CAUSES: Counter = Counter::from("log of the tasks that ran on each CPU");
 const MOVES: Counter = Counter::from("tracepoint `sched_migrate_task`");
-const CONNECTIONS: Counter = Counter::from("the ways of `accept` and `tcp-state` in `hooks`");
+const CONNECTIONS: Counter = Counter::from("methods of `accept` and `tcp-state` in `hooks`");
 
 counters! {
-    /// Totals of switches, their cost, and waits. In a snapshot they count from when the cgroup was first seen; in
-    /// an interval they are the interval's own. `None` is what this kernel did not let us measure.
+    /// Totals of switches, switch costs and waits. In a snapshot, they count from when the cgroup was first seen. In an
+    /// interval, they cover that interval. `None` is a counter that this kernel does not let lagstop measure.
     pub struct Totals, read by TotalsRead;
     always {
-        /// Switches away from its tasks: the voluntary and the involuntary ones.
-        switches: u64 => SWITCHES.column("switches", "switch/s", 8, "switches", "switches a second");
-        /// Switches away that the kernel counted as voluntary.
+        /// Switches away from its tasks, voluntary and involuntary.
+        switches: u64 => SWITCHES.column("switches", "switch/s", 8, "switches", "switches per second");
+        /// Switches away from its tasks that the kernel counted as voluntary.
         voluntary_switches: u64 => Counter::from("growth of `task_struct.nvcsw`")
-            .column("voluntary", "vol/s", 6, "voluntary switches", "switches to wait for something, a second");
-        /// All other switches away.
+            .column("voluntary", "vol/s", 6, "voluntary switches",
+            "switches of tasks that began to wait for something, per second");
+        /// All other switches away from its tasks.
         involuntary_switches: u64 => SWITCHES;
-        /// CPU time as the kernel books it.
-        cpu_ns: Nanos => Counter::from("growth of `se.sum_exec_runtime` of its tasks; scheduler cost is in it, as everywhere")
+        /// CPU time as accounted by the kernel.
+        cpu_ns: Nanos => Counter::from(
+            "growth of `se.sum_exec_runtime` of its tasks; includes scheduler cost, like all CPU accounting")
             .metric("lagstop_cgroup_cpu_seconds_total");
-        /// Tasks seen running, each counted once; of the host, the sum.
+        /// Tasks seen running, each counted once. For the host, the sum over cgroups.
         threads: u64 => SWITCHES;
     }
     if_measured {
-        /// Switches away to a task of another cgroup; going idle is none.
+        /// Switches away to a task of another cgroup. A switch to idle does not count.
         cross_cgroup_switches: u64 => SWITCHES.metric("lagstop_cgroup_cross_cgroup_switches_total");
-        /// Calls of `__schedule()`: the switches, and those that kept the running task.
+        /// Calls of `__schedule()`: switches, and calls that kept the running task.
         schedule_calls: u64 => COSTS;
-        /// Entry of `__schedule()` to `sched_switch`, of switches away from its tasks; and all of `kept_ns`.
+        /// Time from the entry of `__schedule()` to `sched_switch`, for switches away from its tasks. Includes
+        /// `kept_ns`.
         pick_ns: Nanos => COSTS.column("pick", "pick %", 6, "pick cost",
-            "pick cost: from the scheduler's entry to the switch, in % of one CPU");
-        /// Part of `pick_ns`: scheduler calls that kept the running task, entry to exit.
+            "pick cost: time from scheduler entry to the switch, in % of one CPU");
+        /// Part of `pick_ns`: scheduler calls that kept the running task, from entry to exit.
         kept_ns: Nanos => COSTS.metric("lagstop_cgroup_kept_running_seconds_total").column("kept", "kept %", 6,
-            "kept-running cost", "kept-running cost: calls that kept the running task, part of pick cost, in % of one CPU");
-        /// `sched_switch` to exit of `__schedule()`, of switches to its tasks.
+            "kept-running cost",
+            "kept-running cost: scheduler calls that kept the running task, in % of one CPU; part of pick cost");
+        /// Time from `sched_switch` to the exit of `__schedule()`, for switches to its tasks.
         swap_ns: Nanos => COSTS.column("swap", "swap %", 6, "swap cost",
-            "swap cost: from the switch to the scheduler's exit, in % of one CPU");
-        /// Time in the function that picks the next task of the fair class, called by its tasks: part of `pick_ns`, where no
-        /// entries are lost. `pick_function_way` says which function it is.
-        pick_function_ns: Nanos => Counter::from("entry and exit of the function: `pick_function_way`")
+            "swap cost: time from the switch to scheduler exit, in % of one CPU");
+        /// Time that its tasks spent in the function that picks the next task of the fair class. Part of `pick_ns`, if
+        /// no entries are lost. `pick_function_way` names the function.
+        pick_function_ns: Nanos => Counter::from("entry and exit of the function; method in `pick_function_way`")
             .column("pick-function", "pick fn%", 8, "cost of the pick function",
-            "time in the fair class's function that picks the next task, in % of one CPU");
-        /// Waits on a run queue that ended in running.
+            "time in the function that picks the next task of the fair class, in % of one CPU");
+        /// Run-queue waits that ended when the task ran.
         runq_waits: u64 => WAITS;
-        /// Their time. A wait is booked whole where it ends.
+        /// Total time of these waits. A whole wait counts when and where it ends.
         runq_wait_ns: Nanos => WAITS;
-        /// Part of `runq_wait_ns`: tasks of other cgroups ran meanwhile. With the six below it is all of it.
+        /// Part of `runq_wait_ns`: tasks of other cgroups ran. This and the six causes below add up to `runq_wait_ns`.
         wait_behind_ns: Nanos => CAUSES.column("behind-others", "behind%", 7,
             "waits behind other cgroups", "run-queue wait while tasks of other cgroups ran, in % of one CPU");
-        /// Part of `runq_wait_ns`: other tasks of the same cgroup ran meanwhile.
+        /// Part of `runq_wait_ns`: other tasks of the same cgroup ran.
         wait_self_ns: Nanos => CAUSES.column("behind-self", "self %", 6,
             "waits behind its own tasks", "run-queue wait while other tasks of the same cgroup ran, in % of one CPU");
-        /// Part of `runq_wait_ns`: kernel threads ran meanwhile.
+        /// Part of `runq_wait_ns`: kernel threads ran.
         wait_kernel_ns: Nanos => CAUSES;
-        /// Part of `runq_wait_ns`: the CPU was idle, on its way to the task.
+        /// Part of `runq_wait_ns`: the CPU was still idle, and about to run the task.
         wait_idle_ns: Nanos => CAUSES;
-        /// Part of `runq_wait_ns`: the cgroup, or one above it, had used up its quota.
-        wait_throttled_ns: Nanos => Counter::from("growth of `cfs_rq.throttled_clock_self_time`, or what older kernels have")
+        /// Part of `runq_wait_ns`: the quota of the cgroup, or of an ancestor, was used up.
+        wait_throttled_ns: Nanos => Counter::from(
+            "growth of `cfs_rq.throttled_clock_self_time`, or its equivalent on older kernels")
             .column("wait-throttled", "quota %", 7,
-            "waits for its quota", "run-queue wait while its quota, or that of a cgroup above, was used up, in % of one CPU");
-        /// Part of `runq_wait_ns`: on another CPU, before the task was moved.
+            "waits for its quota",
+            "run-queue wait while its quota, or that of an ancestor, was used up, in % of one CPU");
+        /// Part of `runq_wait_ns`: waits on another CPU, before the task was migrated.
         wait_elsewhere_ns: Nanos => CAUSES;
-        /// Part of `runq_wait_ns` of which the cause is not known.
+        /// Part of `runq_wait_ns` whose cause is unknown.
         wait_unknown_ns: Nanos => CAUSES;
-        /// Moves of its tasks to another CPU.
+        /// Migrations of its tasks to another CPU.
         migrations: u64 => MOVES.metric("lagstop_cgroup_migrations_total")
-            .column("migrations", "migr/s", 6, "migrations", "moves to another CPU, a second");
-        /// Moves of its tasks to another last-level cache.
+            .column("migrations", "migr/s", 6, "migrations", "migrations to another CPU, per second");
+        /// Migrations of its tasks to another last-level cache.
         migrations_cross_llc: u64 => MOVES.metric("lagstop_cgroup_cross_llc_migrations_total").column("cross-llc", "xLLC/s", 6,
-            "migrations across last-level caches", "moves to another last-level cache, a second");
-        /// Moves of its tasks to another NUMA node.
+            "migrations across last-level caches", "migrations to another last-level cache, per second");
+        /// Migrations of its tasks to another NUMA node.
         migrations_cross_numa: u64 => MOVES.metric("lagstop_cgroup_cross_numa_migrations_total").column("cross-numa", "xNUMA/s",
-            7, "migrations across NUMA nodes", "moves to another NUMA node, a second");
-        /// TCP connections accepted by its tasks whose beginning was seen.
+            7, "migrations across NUMA nodes", "migrations to another NUMA node, per second");
+        /// TCP connections that its tasks accepted and whose start lagstop saw.
         accepts: u64 => CONNECTIONS
-            .column("accepts", "accept/s", 8, "connections accepted", "connections accepted, a second");
-        /// Their time from ESTABLISHED until accepted.
+            .column("accepts", "accept/s", 8, "connections accepted", "connections accepted, per second");
+        /// Total time of these connections from ESTABLISHED until accepted.
         accept_wait_ns: Nanos => CONNECTIONS;
     }
 }
@@ -94,7 +100,7 @@ impl Totals {
         self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 
-    /// Mean cost of a switch: calls that kept the running task are no switches and are left out.
+    /// Mean cost of a switch, without calls that kept the running task.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
         // Where those calls are not measured, they are not in the pick cost either.
         self.switch_cost()?.saturating_sub(self.kept_ns.unwrap_or_default()).mean(self.switches)

@@ -18,21 +18,21 @@ pub enum CopyError {
     Write(#[from] WriteError),
     /// The header says no time.
     #[error(
-        "its header says no time at which it began, but {0:?}: what is taken out of it would have none either. \
-         Take it as it was recorded"
+        "its header has an invalid start time, {0:?}, so the output would have no start time. Use the recording as it was \
+         written"
     )]
     NoTime(String),
     /// No interval is left.
-    #[error("nothing of it lies in that time: {0}")]
+    #[error("no interval lies in that time range: {0}")]
     Nothing(String),
     /// No cgroup is left.
-    #[error("no cgroup in it is called so: `lagstop top --replay` shows what they are called. * stands for anything")]
+    #[error("no cgroup matches. Use `lagstop top --replay` to see the names; * matches any characters")]
     NoCgroup,
     /// They cannot be one.
     #[error(
-        "{} is {differs} than {}. Merge recordings of one boot of one host that were measured alike",
-        file.display(),
-        other.display()
+        "cannot merge {} and {}: {differs}. Merge recordings of one boot of one host with the same measurement options",
+        other.display(),
+        file.display()
     )]
     Different {
         /// The one that does not fit.
@@ -43,7 +43,7 @@ pub enum CopyError {
     },
     /// Two are of the same time.
     #[error(
-        "{} begins at {begins}, before {} ends at {ends}. Leave one out, or cut it there: lagstop cut --from {ends}",
+        "{} starts at {begins}, before {} ends at {ends}. Omit one, or remove the overlap: lagstop cut --from {ends}",
         file.display(),
         other.display()
     )]
@@ -58,7 +58,7 @@ pub enum CopyError {
         ends: String,
     },
     /// Intervals cannot be made shorter.
-    #[error("intervals are {is} long already, and cannot be made {wanted}. Give a longer --interval")]
+    #[error("cannot shorten intervals from {is} to {wanted}. Use a longer --interval")]
     Shorter {
         /// What they are.
         is: Nanos,

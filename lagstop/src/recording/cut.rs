@@ -15,7 +15,7 @@ pub struct Cut<F> {
     pub from: Option<Nanos>,
     /// Of those, the ones that began before.
     pub to: Option<Nanos>,
-    /// The cgroups that are to be told apart. `None` of all.
+    /// The cgroups to keep separate. `None`: all.
     pub cgroups: Option<Wanted<F>>,
 }
 
@@ -87,14 +87,14 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
             return Ok(start..end);
         }
         let Some(last) = reader.len().checked_sub(1) else {
-            return Err(CopyError::Nothing("it has no intervals".to_owned()));
+            return Err(CopyError::Nothing("the recording has no intervals".to_owned()));
         };
         let (first, last) = (reader.start_of(0)?, reader.interval(last)?);
         let (from, to) = (epoch.text(first), epoch.text(last.start_ns.saturating_add(last.duration_ns)));
-        Err(CopyError::Nothing(format!("it goes from {from} to {to}")))
+        Err(CopyError::Nothing(format!("the recording covers {from} to {to}")))
     }
 
-    /// Why the part ends, and what is no longer in it.
+    /// Why the part ends, and what was removed.
     fn reason(&self, reader: &Reader, range: &Range<usize>) -> String {
         let of_all = match reader.footer() {
             Some(Footer { reason, .. }) => reason.clone(),

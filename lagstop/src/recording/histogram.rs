@@ -22,18 +22,18 @@ pub(crate) enum HistogramError {
     /// The text is not base64.
     #[error("the distribution is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// The bytes are no histogram.
-    #[error("the distribution is no HdrHistogram in the V2 compressed encoding: {0}")]
+    /// The bytes are not a histogram.
+    #[error("the distribution is not an HdrHistogram in the V2 compressed encoding: {0}")]
     Read(#[from] hdrhistogram::serialization::DeserializeError),
     /// The histogram could not be encoded.
-    #[error("the distribution cannot be encoded: {0}")]
+    #[error("cannot encode the distribution: {0}")]
     Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
     /// A duration outside what a histogram here may hold.
-    #[error("the distribution is not one that lagstop keeps: {0}")]
+    #[error("the distribution is out of lagstop's range: {0}")]
     Range(String),
 }
 
-/// Longest duration that is told apart in a histogram made here.
+/// Longest duration that a histogram made here can distinguish.
 const HIGHEST: u64 = 1 << 38;
 /// Significant figures of a histogram made here: its own error, below 1 %, adds next to nothing to the buckets'.
 const FIGURES: u8 = 2;
@@ -45,7 +45,7 @@ pub(crate) fn encode(histogram: &Histogram<u64>) -> Result<String, HistogramErro
     Ok(BASE64.encode(bytes))
 }
 
-/// Reads any histogram in that encoding, whoever wrote it.
+/// Reads any histogram in that encoding, from any source.
 pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, HistogramError> {
     let bytes = untrusted::look_over(BASE64.decode(text)?)?;
     Ok(HistogramReader::new().deserialize(&mut bytes.as_slice())?)

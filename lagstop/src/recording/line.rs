@@ -13,53 +13,53 @@ pub const SCHEMA: u32 = 2;
 /// The oldest version that is still read.
 pub(super) const OLDEST_SCHEMA: u32 = 1;
 
-/// One line.
+/// One line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Line {
-    /// The first.
+    /// The first line.
     Header {
-        /// [`SCHEMA`] of the writer.
+        /// Version of the format: [`SCHEMA`] of the writer.
         schema: u32,
-        /// What holds for all intervals.
+        /// Host and settings of all intervals.
         #[serde(flatten)]
         session: Session,
     },
-    /// What happened between two readings.
+    /// Differences between two readings.
     Interval(Box<Interval>),
-    /// What cgroups are called in the packed intervals that follow.
+    /// Names of the cgroups in the packed intervals that follow.
     Names { cgroups: Vec<Named> },
-    /// What happened between two readings, in columns.
+    /// Differences between two readings, in columns.
     Packed(Box<PackedInterval>),
-    /// All intervals of a chunk as one, packed.
+    /// All intervals of a chunk, merged into one and packed.
     Merged(Box<PackedInterval>),
-    /// A time of which nothing is known.
+    /// A time in which nothing was measured.
     Gap(Gap),
-    /// The last, where the recording was ended and not cut off.
+    /// The last line. Missing if the recording was cut off.
     Footer(Footer),
 }
 
 /// A time in which nothing was measured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
-    /// When it was found, on the clock of the intervals.
+    /// When the gap was found, on the clock of the intervals.
     pub start_ns: Nanos,
-    /// How long it was.
+    /// Length of the gap.
     pub duration_ns: Nanos,
     /// Why nothing was measured.
     pub reason: String,
 }
 
-/// Says that the recording is whole.
+/// The end of a complete recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footer {
-    /// When it ended, RFC 3339.
+    /// End time, RFC 3339.
     pub ended_at: String,
-    /// Intervals in it.
+    /// Number of intervals.
     pub intervals: u64,
     /// Why it ended: `duration`, `interrupted`, or an error's message.
     pub reason: String,
-    /// What could not be measured, over all of it.
+    /// Events that could not be measured, over the whole recording.
     pub lost: Lost,
 }
 

@@ -55,7 +55,7 @@ impl Merge {
         let cut_off = recordings.iter().filter(|(_, reader)| reader.footer().is_none()).count();
         let mut pieces = pieces(recordings)?;
         let Some(first) = pieces.first() else {
-            return Err(CopyError::Nothing("there are no intervals".to_owned()));
+            return Err(CopyError::Nothing("the recordings have no intervals".to_owned()));
         };
         let mut session = first.reader.session().clone();
         if let Some(interval) = self.interval {
@@ -115,17 +115,17 @@ impl Merge {
             session.hooks.iter().map(way).collect()
         };
         let differs = if a.hostname != b.hostname {
-            "of another host"
+            "different hosts"
         } else if a.boot_id != b.boot_id {
-            "of another boot of the host"
+            "different boots of the host"
         } else if (a.group_by, a.cgroup_version, &a.cgroup_mount) != (b.group_by, b.cgroup_version, &b.cgroup_mount) {
-            "of other groups of tasks (--group-by)"
+            "different grouping of tasks (--group-by)"
         } else if a.load_credit_time_ns != b.load_credit_time_ns {
-            "with another time constant of Load Credit"
+            "different time constants of Load Credit"
         } else if ways(a) != ways(b) || a.restricted.is_some() != b.restricted.is_some() {
-            "measured in other ways (lagstop show says in which)"
+            "different measurement methods (lagstop show lists them)"
         } else if self.interval.is_none() && a.interval_ns != b.interval_ns {
-            "in intervals of another length (--interval makes them alike)"
+            "different lengths of intervals (use --interval to make them equal)"
         } else {
             return Ok(());
         };

@@ -16,20 +16,20 @@ use crate::model::{
     bounded::{self, CGROUPS},
 };
 
-/// What a cgroup is called, and what rarely changes of it, from here on to the end of the chunk: packed intervals name cgroups by
-/// their ids alone.
+/// Name and rarely changing settings of a cgroup, valid until the end of the chunk. Packed intervals identify cgroups
+/// only by their ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
     /// Its id.
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: Arc<str>,
-    /// What people call it.
+    /// Readable name.
     pub name: Arc<str>,
-    /// The container, where it is in one.
+    /// The container that it is in, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Arc<Workload>>,
-    /// What it and each cgroup above it are entitled to.
+    /// CPU settings of the cgroup and its ancestors.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "bounded::levels")]
     pub levels: Option<Arc<[Level]>>,
     /// The CPUs that it may run on.
@@ -71,7 +71,7 @@ impl Named {
     }
 }
 
-/// The names that have been said.
+/// The names that were read or written so far.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     all: HashMap<CgroupId, Named>,
@@ -81,12 +81,12 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// None yet, and no more than take `most` bytes of memory, about.
+    /// No names yet, with a limit of about `most` bytes of memory.
     pub(super) fn within(most: u64) -> Self {
         Self { all: HashMap::new(), weight: 0, most }
     }
 
-    /// None yet, of whom one need not beware.
+    /// No names yet, from a trusted source.
     pub(super) fn trusted() -> Self {
         Self::within(u64::MAX)
     }
@@ -136,9 +136,9 @@ impl Cgroups for Columns {
 pub(super) enum UnpackError {
     #[error("the column {column} has {found} entries for {expected} cgroups")]
     Length { column: &'static str, found: usize, expected: usize },
-    #[error("the distribution {0:?} is none")]
+    #[error("{0:?} is not a distribution")]
     Shape(String),
-    #[error("{0:?} does not say behind whom a cgroup waited")]
+    #[error("{0:?} is not a list of cgroups that a cgroup waited behind")]
     Behind(String),
     #[error("cgroup {} has no name", .0.0)]
     NoName(CgroupId),

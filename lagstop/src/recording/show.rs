@@ -14,37 +14,37 @@ use crate::model::{CgroupId, Host, Interval, Lost, Nanos, Session, Totals};
 /// What is in a recording.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contents {
-    /// What holds for all intervals.
+    /// Host and settings of all intervals.
     pub session: Session,
-    /// How it is written.
+    /// Form of the file.
     pub form: Form,
     /// Size of the file.
     pub bytes: u64,
-    /// The same for each cgroup in each interval; from those intervals that were looked at.
+    /// Bytes per cgroup and interval, from the intervals that were read.
     pub bytes_per_cgroup: Option<f64>,
-    /// When it ended, RFC 3339. `None` where the header does not say when it began.
+    /// End time, RFC 3339. `None` if the header has no start time.
     pub ended_at: Option<String>,
-    /// From the beginning of the first interval to the end of the last.
+    /// Time from the start of the first interval to the end of the last.
     pub span_ns: Nanos,
     pub intervals: u64,
-    /// Intervals that are missing in between, by their numbers. `None` where that was not found out.
+    /// Missing intervals, counted by gaps in their numbers. `None` if not checked.
     pub missing_intervals: Option<u64>,
-    /// Intervals that what follows is summed over: all, or some of a long recording, evenly spread.
+    /// Intervals that the following sums cover: all, or for long recordings an evenly spread part.
     pub summed_intervals: u64,
-    /// The host, summed over them. `None` of none.
+    /// The host, summed over these intervals. `None` if there are none.
     pub host: Option<HostSum>,
     pub cgroups: CgroupCounts,
-    /// Those with the most CPU time, the most first.
+    /// Cgroups with the most CPU time, most first.
     pub by_cpu_time: Vec<CgroupSum>,
-    /// Those with the highest switch cost, the highest first.
+    /// Cgroups with the highest switch cost, highest first.
     pub by_switch_cost: Vec<CgroupSum>,
-    /// Times of which nothing is known.
+    /// Times in which nothing was measured.
     pub gaps: Vec<DatedGap>,
-    /// What could not be measured: over all of it where it is whole, else over the intervals summed.
+    /// Events that could not be measured: over the whole recording if it is complete, else over the summed intervals.
     pub lost: Lost,
-    /// What is said at its end. `None` where it was cut off, or still goes on.
+    /// Footer of the recording. `None` if it was cut off, or is still being written.
     pub footer: Option<Footer>,
-    /// Does it end in the middle of a line?
+    /// Whether it ends in the middle of a line.
     pub is_cut: bool,
 }
 
@@ -89,9 +89,9 @@ pub struct CgroupSum {
     pub id: CgroupId,
     /// Path from the root of its hierarchy.
     pub path: Arc<str>,
-    /// What people call it.
+    /// Readable name.
     pub name: Arc<str>,
-    /// CPU time as the kernel books it.
+    /// CPU time as accounted by the kernel.
     pub cpu_ns: Nanos,
     /// Pick + swap cost.
     pub switch_cost_ns: Option<Nanos>,

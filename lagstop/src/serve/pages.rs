@@ -94,7 +94,8 @@ impl Site {
 
     async fn page(&self, request: &Request<Incoming>, passwords: Option<Arc<Passwords>>, peer: Peer) -> Page {
         if request.method() != Method::GET && request.method() != Method::HEAD {
-            return Page::text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n").with(ALLOW, "GET, HEAD");
+            return Page::text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed: use GET or HEAD\n")
+                .with(ALLOW, "GET, HEAD");
         }
         // What probes ask, which have no password, and what tells nothing of the host.
         match request.uri().path() {
@@ -118,7 +119,7 @@ impl Site {
         match request.uri().path() {
             "/metrics" => self.metrics(request).await,
             "/" => Page { status: StatusCode::OK, kind: HTML, body: ROOT.into(), headers: Vec::new() },
-            _ => Page::text(StatusCode::NOT_FOUND, "there is /metrics, /-/healthy and /-/ready\n"),
+            _ => Page::text(StatusCode::NOT_FOUND, "not found: use /metrics, /-/healthy or /-/ready\n"),
         }
     }
 
@@ -127,7 +128,7 @@ impl Site {
         let last = self.published.borrow().as_ref().map(|published| published.at);
         let age = last.unwrap_or(self.began).elapsed();
         if age > self.hangs_after {
-            let text = format!("nothing was measured for {} s: lagstop hangs, restart it\n", age.as_secs());
+            let text = format!("no measurement for {} s: lagstop hangs, restart it\n", age.as_secs());
             return Page::text(StatusCode::SERVICE_UNAVAILABLE, text);
         }
         Page::text(StatusCode::OK, "healthy\n")
@@ -136,10 +137,10 @@ impl Site {
     fn ready(&self) -> Page {
         let age = self.published.borrow().as_ref().map(|published| published.at.elapsed());
         match age {
-            None => Page::text(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet\n"),
+            None => Page::text(StatusCode::SERVICE_UNAVAILABLE, "no measurement yet\n"),
             Some(age) if age > self.fresh_for => {
                 let seconds = age.as_secs();
-                Page::text(StatusCode::SERVICE_UNAVAILABLE, format!("nothing was measured for {seconds} s\n"))
+                Page::text(StatusCode::SERVICE_UNAVAILABLE, format!("no measurement for {seconds} s\n"))
             }
             Some(_) => Page::text(StatusCode::OK, "ready\n"),
         }
@@ -147,7 +148,7 @@ impl Site {
 
     async fn metrics(&self, request: &Request<Incoming>) -> Page {
         let Some(Published { snapshot, .. }) = self.published.borrow().clone() else {
-            let page = Page::text(StatusCode::SERVICE_UNAVAILABLE, "nothing was measured yet\n");
+            let page = Page::text(StatusCode::SERVICE_UNAVAILABLE, "no measurement yet\n");
             return page.with(RETRY_AFTER, "5");
         };
         let header = |name| {

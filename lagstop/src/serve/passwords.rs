@@ -38,7 +38,7 @@ pub(super) enum Verdict {
 
 /// Without them nobody's password is kept.
 #[derive(Clone, Copy, Debug, Error)]
-#[error("the system has no random numbers yet, which keeping passwords takes: try again")]
+#[error("the system has no random numbers yet, which lagstop needs to store passwords. Try again")]
 pub struct NoRandomNumbers;
 
 /// What stands for a user and password: nobody who does not know the key can make two that begin alike.

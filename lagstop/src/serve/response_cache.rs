@@ -23,10 +23,10 @@ const MOST_EARLIER: usize = 2;
 /// Why there is no body.
 #[derive(Debug, Error)]
 pub(super) enum EncodeError {
-    #[error("the metrics cannot be encoded: {0}")]
+    #[error("cannot encode the metrics: {0}")]
     Write(#[from] io::Error),
     /// It panicked, or lagstop ends.
-    #[error("the metrics cannot be encoded: {0}")]
+    #[error("cannot encode the metrics: {0}")]
     Died(#[from] JoinError),
 }
 

@@ -146,7 +146,7 @@ fn it_is_ready_once_something_was_measured() {
     assert_eq!(status(&served.get("/-/ready")), 200);
     let Some(at) = Instant::now().checked_sub(Duration::from_secs(61)) else { return };
     served.publisher.send_replace(Some(Published { snapshot: snapshot(1, 1), at }));
-    assert_eq!(status(&served.get("/-/ready")), 503, "nothing was measured for long");
+    assert_eq!(status(&served.get("/-/ready")), 503, "no measurement for long");
     assert_eq!(status(&served.get("/-/healthy")), 200, "it may only be late");
 }
 
@@ -493,7 +493,7 @@ fn a_renewed_certificate_is_used_and_a_broken_one_is_not() {
     thread::sleep(Duration::from_millis(1_100));
     assert_eq!(ask(), first, "the one it has is still good");
     let complaint = complaints.recv_timeout(Duration::from_secs(5)).unwrap();
-    assert!(complaint.contains("server.crt: there is no certificate in it"), "{complaint}");
+    assert!(complaint.contains("server.crt: the file contains no certificate"), "{complaint}");
     keys.renew();
     thread::sleep(Duration::from_millis(1_100));
     let renewed = ask();
@@ -524,9 +524,9 @@ fn a_change_that_lowers_protection_is_refused_and_the_old_doors_stay() {
         (told.try_recv().unwrap(), doors.tls.is_some() && doors.passwords.is_some() && !security.is_open())
     };
     for (text, why) in [
-        (String::new(), "it is empty"),
+        (String::new(), "the file is empty"),
         (all[..all.find("  prometheus").unwrap()].to_owned(), "basic_auth_users is empty"),
-        (format!("basic_auth_users:\n  prometheus: {hash}\n"), "it lowers protection (no TLS),"),
+        (format!("basic_auth_users:\n  prometheus: {hash}\n"), "it lowers protection (no TLS)"),
         (all[..all.find("basic_auth_users").unwrap()].to_owned(), "it lowers protection (no passwords)"),
         (all.replace("RequireAndVerifyClientCert", "VerifyClientCertIfGiven"), "weaker checks of client certificates"),
         (all.replace("  min_version: TLS13\n", ""), "(TLS 1.2 allowed)"),

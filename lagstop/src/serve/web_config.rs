@@ -103,8 +103,8 @@ impl WebConfig {
         let File { tls_server_config, basic_auth_users, http_server_config, rate_limit } =
             serde_saphyr::from_str_with_options(text, options).map_err(|error| Mistake::Yaml(error.into()))?;
         refuse([
-            ("http_server_config", http_server_config.is_some(), "lagstop speaks HTTP/1.1 alone: leave it out"),
-            ("rate_limit", rate_limit.is_some(), "a scrape is encoded once for each interval as it is: leave it out"),
+            ("http_server_config", http_server_config.is_some(), "lagstop supports HTTP/1.1 only. Remove it"),
+            ("rate_limit", rate_limit.is_some(), "each interval is encoded only once. Remove it"),
         ])?;
         // A key without a value is what a file that is cut off ends with.
         let users = match basic_auth_users {
@@ -123,28 +123,28 @@ impl WebConfig {
 impl Tls {
     fn check(self, directory: &Path) -> Result<TlsConfig, Mistake> {
         refuse([
-            ("tls_server_config.cert", self.cert.is_some(), "put it into a file and name that as cert_file"),
-            ("tls_server_config.key", self.key.is_some(), "put it into a file and name that as key_file"),
-            (
-                "tls_server_config.client_ca",
-                self.client_ca.is_some(),
-                "put it into a file and name that as client_ca_file",
-            ),
+            ("tls_server_config.cert", self.cert.is_some(), "write it to a file and set cert_file"),
+            ("tls_server_config.key", self.key.is_some(), "write it to a file and set key_file"),
+            ("tls_server_config.client_ca", self.client_ca.is_some(), "write it to a file and set client_ca_file"),
             (
                 "tls_server_config.client_allowed_sans",
                 self.client_allowed_sans.is_some(),
-                "have an authority of its own sign the scrapers' certificates, and name that as client_ca_file",
+                "sign the scrapers' certificates with a separate CA and set client_ca_file",
             ),
-            ("tls_server_config.cipher_suites", self.cipher_suites.is_some(), "there are only safe ones: leave it out"),
+            (
+                "tls_server_config.cipher_suites",
+                self.cipher_suites.is_some(),
+                "lagstop allows only safe ones. Remove it",
+            ),
             (
                 "tls_server_config.prefer_server_cipher_suites",
                 self.prefer_server_cipher_suites.is_some(),
-                "there are only safe ones: leave it out",
+                "lagstop allows only safe ones. Remove it",
             ),
             (
                 "tls_server_config.curve_preferences",
                 self.curve_preferences.is_some(),
-                "there are only safe ones: leave it out",
+                "lagstop allows only safe ones. Remove it",
             ),
         ])?;
         let file = |name, file: Option<PathBuf>| file.map(|file| directory.join(file)).ok_or(Mistake::Needs(name));
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_file_that_asks_for_nothing_is_wrong() {
         for text in ["", "# nothing but a comment\n", "---\n"] {
-            assert!(refused(text).contains("leave --web-config out"), "{text:?}");
+            assert!(refused(text).contains("omit --web-config"), "{text:?}");
         }
         assert!(refused("basic_auth_users:\n").contains("basic_auth_users is empty"));
         assert!(refused("basic_auth_users: {}\n").contains("basic_auth_users is empty"));
@@ -266,13 +266,13 @@ mod tests {
         assert!(refused("tls_server_config:\n  cert_file: a\n").contains("needs key_file"));
         assert!(refused("rate_limit:\n  burst: 1\n").contains("lagstop does not support rate_limit"));
         assert!(tls("cipher_suites: [TLS_AES_128_GCM_SHA256]").contains("cipher_suites"));
-        assert!(tls("client_allowed_sans: [a]").contains("an authority of its own"));
+        assert!(tls("client_allowed_sans: [a]").contains("a separate CA"));
         assert!(tls("min_version: TLS10").contains("RFC 8996"));
         assert!(tls("min_version: TLS14").contains("TLS12 or TLS13"));
-        assert!(tls("client_auth_type: RequireAnyClientCert").contains("lets everybody in"));
-        assert!(tls("client_auth_type: Sometimes").contains("there is no client_auth_type"));
+        assert!(tls("client_auth_type: RequireAnyClientCert").contains("does not verify clients"));
+        assert!(tls("client_auth_type: Sometimes").contains("unknown client_auth_type"));
         assert!(tls("client_auth_type: RequireAndVerifyClientCert").contains("needs client_ca_file"));
-        assert!(tls("client_ca_file: ca.crt").contains("means nothing"));
+        assert!(tls("client_ca_file: ca.crt").contains("has no effect"));
     }
 
     #[test]
@@ -287,7 +287,7 @@ mod tests {
         };
         assert!(with_cost(MOST_COST).is_ok());
         assert!(with_cost(MOST_COST + 1).is_err_and(|why| {
-            why.to_string().contains("cost 15, which takes too long to check: use a cost of 10 to 14")
+            why.to_string().contains("cost 15, which is too slow to check. Use a cost of 10 to 14")
         }));
         let broken = refused(&format!("basic_auth_users:\n  alice: {HASH}\n  bob: [\n"));
         assert!(!broken.contains("X0h1gDsPszWURQ"), "{broken}");

@@ -100,7 +100,7 @@ impl Collector {
                         Ok(format!("from /proc/<tid>/schedstat of each thread, {WITHOUT_THE_ENDED}"))
                     }
                     Measure::RunqWait => Err("this kernel is built without CONFIG_SCHED_INFO"),
-                    _ => Err("it takes programs in the kernel, and only its files are read"),
+                    _ => Err("needs eBPF, and only /proc and cgroup files are read"),
                 };
                 Hook {
                     name: measure.name().to_owned(),
@@ -115,21 +115,21 @@ impl Collector {
 
     fn about_switches(&self, interval: Duration) -> String {
         let cpu_time = match self.cpu_time.file() {
-            Some(file) => format!("CPU time from each cgroup's {file}, that of the root in version 2 from its threads"),
+            Some(file) => format!("CPU time from each cgroup's {file}; for the root in version 2, from its threads"),
             None => "CPU time from /proc/<tid>/schedstat of each thread".to_owned(),
         };
         let hidden = match self.threads.hidden() {
             0 => String::new(),
             hidden => format!(
-                ". {hidden} threads may not be read and are left out: /proc is mounted with hidepid, or they are outside \
-                 of this PID namespace"
+                ". {hidden} threads are not readable and not counted: /proc is mounted with hidepid, or they are outside this \
+                 PID namespace"
             ),
         };
         let took = self.took;
         let lengthened = if self.shortest() > interval {
             format!(
-                ". The first reading took {took:.0?} of CPU time: intervals get as long as {RESTRAINT} times what the \
-                     last one took"
+                ". The first reading needed {took:.0?} of CPU time: each interval lasts at least {RESTRAINT} times the CPU time \
+                     of the last reading"
             )
         } else {
             String::new()
@@ -151,7 +151,7 @@ impl Collector {
     }
 }
 
-const WITHOUT_THE_ENDED: &str = "without what threads did that ended between two readings";
+const WITHOUT_THE_ENDED: &str = "without threads that ended between two readings";
 
 impl Readings for Collector {
     fn read(&mut self) -> Result<Snapshot, SourceError> {
@@ -255,7 +255,7 @@ mod tests {
         let hooks = collector.hooks(Duration::ZERO);
         assert_eq!(hooks.len(), Measure::ALL.len());
         assert!(
-            hooks[0].state == HookState::On && hooks[0].detail.contains("intervals get as long as 5 times"),
+            hooks[0].state == HookState::On && hooks[0].detail.contains("each interval lasts at least 5 times"),
             "{hooks:?}"
         );
     }

@@ -70,13 +70,13 @@ fn run(hierarchy: &Hierarchy, asks: &blocking::Receiver<Ask>, answer: &mpsc::Sen
 /// Why a cgroup cannot be looked at.
 #[derive(Debug, Error)]
 enum LookError {
-    #[error("this is what had no room in the table of cgroups, and no cgroup")]
+    #[error("this row sums all cgroups beyond --max-cgroups")]
     NoCgroup,
-    #[error("its files are outside of what is mounted at {}: mount the host's there", .0.display())]
+    #[error("its files are outside the mount at {}. Mount the host's cgroups there", .0.display())]
     Outside(PathBuf),
-    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read {}: {}", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
-    #[error("it is gone")]
+    #[error("the cgroup was removed")]
     Gone,
     #[error(transparent)]
     Threads(#[from] ThreadsError),
@@ -124,7 +124,7 @@ mod tests {
     async fn what_cannot_be_looked_at_says_why() {
         let Some(mut looks) = looks() else { return };
         for (id, path, why) in
-            [(0, "(other)", "no cgroup"), (77, "/lagstop-is-not-there", "gone"), (u64::MAX, "/", "gone")]
+            [(0, "(other)", "--max-cgroups"), (77, "/lagstop-is-not-there", "removed"), (u64::MAX, "/", "removed")]
         {
             let look = ask(&mut looks, id, path).await;
             assert_eq!((look.id, look.over_ns, &look.limits), (CgroupId(id), None, &CgroupLimits::default()));

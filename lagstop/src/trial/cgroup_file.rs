@@ -27,7 +27,7 @@ pub(super) const BUDGET: &str = "cpu.rt_runtime_us";
 /// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC`, include/uapi/linux/magic.h.
 const CGROUP_FILE_SYSTEMS: [u32; 2] = [0x27_e0eb, 0x6367_7270];
 
-/// The weight that the kernel gives a cgroup that stops being idle, `None` where `file` is no weight.
+/// The weight that the kernel gives a cgroup that stops being idle. `None` if `file` is not a weight.
 pub(super) fn usual_weight(file: &str) -> Option<&'static str> {
     match file {
         WEIGHT => Some("100"),
@@ -36,7 +36,7 @@ pub(super) fn usual_weight(file: &str) -> Option<&'static str> {
     }
 }
 
-/// The directory of a cgroup, held open: it stays the same one, whoever gets its name.
+/// The directory of a cgroup, held open: it stays the same even if another cgroup gets its name.
 #[derive(Debug)]
 pub(super) struct Directory(OwnedFd);
 
@@ -56,7 +56,7 @@ impl Directory {
         Ok(CGROUP_FILE_SYSTEMS.contains(&(fstatfs(&self.0)?.f_type as u32)))
     }
 
-    /// What a file says. `None` where there is none.
+    /// Contents of a file. `None` if it does not exist.
     pub(super) fn read(&self, file: &str) -> io::Result<Option<String>> {
         let read = self.file(file, OFlags::RDONLY).and_then(|mut open| {
             let mut text = String::new();

@@ -18,27 +18,27 @@ use crate::host::{Hierarchy, started, tids_inside};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Change {
-    /// A file of a cgroup says something else.
+    /// Another value in a file of a cgroup.
     File {
         /// The cgroup's directory.
         directory: PathBuf,
-        /// Which one that is: another may get the name.
+        /// Inode number of the directory, because another cgroup may get its name.
         inode: u64,
         /// The file's name.
         file: String,
-        /// What it said.
+        /// Value before the change.
         before: String,
-        /// What it is to say.
+        /// Value after the change.
         after: String,
     },
-    /// A thread is scheduled otherwise.
+    /// Other scheduling attributes of a thread.
     Thread {
         tid: u32,
-        /// When it started: the number is used again.
+        /// Start time of the thread, because its id may be reused.
         started: u64,
-        /// How it was scheduled.
+        /// Attributes before the change.
         before: Attr,
-        /// How it is to be.
+        /// Attributes after the change.
         after: Attr,
     },
 }
@@ -58,7 +58,7 @@ impl Change {
     pub fn threads(hierarchy: &Hierarchy, directory: &Path, change: impl Fn(u32, Attr) -> Option<Attr>) -> Vec<Self> {
         let thread = |tid: u32| {
             let (started, mut before) = (started(tid)?, Attr::of(tid).ok()?);
-            // What is real-time already, or has a deadline, is somebody's decision.
+            // Threads that are already real-time or deadline were set up deliberately: leave them alone.
             if before.policy != Attr::OTHER {
                 return None;
             }
@@ -98,7 +98,7 @@ impl Change {
         Ok(Made::Yes)
     }
 
-    /// What it is now, where somebody else has changed it since this was planned: neither what it was, nor what it is to be.
+    /// The current value, if another program changed it since this was planned: neither `before` nor `after`.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -145,7 +145,7 @@ impl Change {
 pub enum Made {
     /// It was, or what it changes is gone.
     Yes,
-    /// Somebody else had made this of it meanwhile, which stays.
+    /// Not made, because another program had changed it to this value.
     No(String),
 }
 

@@ -23,13 +23,13 @@ impl Effect {
             [Some(before), Some(with), Some(after)] => {
                 // Against the geometric mean: against the arithmetic one, which is more, chance alone would look like less.
                 let pair = with.ln() - f64::midpoint(before.ln(), after.ln());
-                if pair.is_finite() { Ok(pair) } else { Err("it was 0 in a block: there is no ratio") }
+                if pair.is_finite() { Ok(pair) } else { Err("it was 0 in a block, so there is no ratio") }
             }
             _ => Err("it was not measured in every block"),
         });
         let pairs: Vec<f64> = pairs.collect::<Result<_, _>>()?;
         if pairs.is_empty() {
-            return Err("no block with the policy was whole");
+            return Err("no block with the policy was complete");
         }
         let count = pairs.len() as f64;
         let mean = pairs.iter().sum::<f64>() / count;

@@ -9,7 +9,7 @@ use crate::{display::plain, recorder::RecorderError};
 
 #[derive(Debug, Error)]
 pub(super) enum Ended {
-    #[error("it was asked to")]
+    #[error("it was interrupted")]
     Asked,
     #[error("its watchdog was killed or stopped")]
     Unwatched,
@@ -17,7 +17,7 @@ pub(super) enum Ended {
     Policy(#[from] PolicyError),
     #[error(transparent)]
     Recorder(#[from] RecorderError),
-    #[error("{path} wanted to run and got less than {floor} cores for {patience:?}{}", by_budget(*is_throttled))]
+    #[error("{path} was runnable and got less than {floor} cores for {patience:?}{}", by_budget(*is_throttled))]
     Starved {
         path: Arc<str>,
         floor: f64,

@@ -1,4 +1,4 @@
-//! Nobody is to starve for a trial: not those that it is tried with, nor anybody else.
+//! Ends a trial before any cgroup starves, whether or not the trial changes it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,10 +15,11 @@ use crate::{
     model::{Cgroup, CgroupId, Interval, Nanos},
 };
 
-/// Cgroups whose threads are looked at after an interval, beside those that did not get what they wanted before: the others
-/// have their turn later, so that looking takes some milliseconds at most.
+/// Cgroups whose threads are checked after an interval, in addition to those that were below their floor before. The
+/// others are checked later, to limit the check to a few milliseconds.
 const AT_ONCE: usize = 50;
-/// A real-time cgroup that got so much of its budget has used it up: it is not in each interval that a period ends.
+/// A real-time cgroup that got this fraction of its budget has used it up: not every interval contains the end of a
+/// period.
 const USED_UP: f64 = 0.5;
 
 /// Ends a trial in which a cgroup that wants to run gets less CPU time than its floor.
@@ -27,9 +28,9 @@ pub struct Guard {
     floor: f64,
     patience: Nanos,
     watched: BTreeMap<CgroupId, Watched>,
-    /// The one that was looked at last in its turn.
+    /// The cgroup that was checked last.
     last: CgroupId,
-    /// Where lagstop runs, once it was looked for.
+    /// lagstop's own cgroup, once known.
     own: Option<Own>,
 }
 
@@ -37,27 +38,27 @@ pub struct Guard {
 struct Watched {
     path: Arc<str>,
     directory: PathBuf,
-    /// For how long it has been below the floor and wanted to run, in blocks with the policy: it goes on in the next one.
+    /// How long it was runnable and below the floor, over all blocks with the policy.
     below: Nanos,
 }
 
-/// What the threads of a cgroup want.
+/// Demand of the threads of a cgroup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Want {
     /// None of them is runnable.
     Nothing,
     /// Some are.
     Cpu,
-    /// Some are, all of them real-time, of which the kernel gives this cgroup so many cores at most
+    /// Some are runnable, and all of these are real-time. The kernel gives them at most this many cores
     /// (`cpu.rt_runtime_us` of each CPU).
     Budget(f64),
 }
 
-/// A cgroup that wanted to run and got less than its floor.
+/// A cgroup that was runnable and got less than its floor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Starves {
     pub path: Arc<str>,
-    /// It had used up its real-time budget: nobody else took the time.
+    /// Whether it had used up its real-time budget: no other cgroup took the time.
     pub is_throttled: bool,
 }
 

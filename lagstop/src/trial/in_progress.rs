@@ -1,8 +1,8 @@
 //! Waits that have not ended yet.
 //!
-//! The kernel books a wait when it ends, as a whole: one that begins with the policy and ends after it would be booked to the
-//! time without. So the threads of both sides are looked at several times a second, and what they have waited so far at the
-//! ends of an interval is moved to where it was spent.
+//! The kernel accounts a whole wait when it ends. A wait that begins with the policy and ends after it would count as
+//! time without the policy. So the threads of both sides are sampled several times per second. The part of a wait that
+//! was spent before the end of an interval is moved to that interval.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -19,7 +19,7 @@ use crate::host::{
     tids_inside,
 };
 
-/// How often threads are looked at.
+/// Time between samples of threads.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often it is listed which threads there are.
 const LIST: Duration = Duration::from_millis(500);
@@ -133,8 +133,8 @@ impl InProgress {
         self.listed = Some(Instant::now());
     }
 
-    /// How long the waits that were in progress at a moment had taken until then, in seconds. `None` where nobody was looked
-    /// at around it, as on a kernel that counts no waits.
+    /// Time that the waits in progress at this moment had taken so far, in seconds. `None` without samples around it,
+    /// as on a kernel that counts no waits.
     pub(super) fn until(&self, at: Instant) -> Option<Both> {
         let (before, first) = self.looks.range(..=at).next_back()?;
         let (after, second) = self.looks.range(at..).next()?;

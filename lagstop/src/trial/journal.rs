@@ -44,10 +44,10 @@ pub enum JournalError {
     /// A trial did not end.
     #[error("a trial was interrupted: to undo its changes ({}), run sudo lagstop trial --restore", .0.display())]
     Interrupted(PathBuf),
-    /// There is none to restore.
+    /// There is no journal to restore.
     #[error("there is nothing to undo: the journal {} does not exist", .0.display())]
     Nothing(PathBuf),
-    /// Somebody else may have written it.
+    /// Another user may have written it.
     #[error(
         "the journal {} is not trusted: {why}. Nothing was undone. Inspect the file and its directory, and remove what \
          root did not create",
@@ -63,7 +63,7 @@ pub enum JournalError {
     },
 }
 
-/// Why somebody else may have written a journal.
+/// Why another user may have written a journal.
 #[derive(Debug, Error)]
 pub enum Distrust {
     #[error("it is a symbolic link")]
@@ -139,7 +139,7 @@ struct Said<'t> {
     whole: &'t [u8],
     /// Changes with their numbers, but those that are undone.
     changes: Vec<(usize, Change)>,
-    /// Lines that are none.
+    /// Lines that cannot be parsed.
     unread: Vec<&'t [u8]>,
 }
 
@@ -241,7 +241,7 @@ impl Journal {
         )
     }
 
-    /// How many changes there are in a journal that would be undone. For whoever makes one up.
+    /// Number of changes in a journal that would be undone. For fuzzing.
     #[doc(hidden)]
     pub fn believed(text: &[u8]) -> usize {
         let said = Said::parse(text);
@@ -253,7 +253,7 @@ impl Journal {
         &self.path
     }
 
-    /// Writes a change down, and makes it, unless somebody else has changed the same since it was planned.
+    /// Writes a change to the journal, then makes it, unless another program changed the same since it was planned.
     ///
     /// # Errors
     /// When it cannot be written down, and then it is not made; or when the system refuses it.
@@ -315,7 +315,7 @@ impl Journal {
         let cannot = |source| JournalError::File { path: path.to_owned(), source };
         if Header::parse(&text).is_some_and(|header| header.is_of_another_boot()) {
             fs::remove_file(path).map_err(cannot)?;
-            let discarded = Some("nothing to undo: the journal was of another boot, and a boot undoes everything");
+            let discarded = Some("nothing to undo: the journal is from another boot, and a reboot undoes all changes");
             return Ok(Restored { discarded, ..Restored::default() });
         }
         let Said { whole, changes, unread } = Said::parse(&text);
@@ -333,7 +333,7 @@ impl Journal {
         let (done, not_undone) = undo(&believed, &mut || {});
         restored.add(done);
         let unread = unread.into_iter().map(String::from_utf8_lossy);
-        restored.failed.extend(unread.map(|line| format!("a line of the journal cannot be read: {line}")));
+        restored.failed.extend(unread.map(|line| format!("cannot read a line of the journal: {line}")));
         if restored.failed.is_empty() || forget {
             fs::remove_file(path).map_err(cannot)?;
             return Ok(restored);
@@ -540,7 +540,7 @@ mod tests {
         fs::write(&path, &bytes).unwrap();
         let restored = restore(&path).unwrap();
         assert_eq!((restored.undone, restored.failed.len()), (1, 1), "{restored:?}");
-        assert!(restored.failed[0].starts_with("a line of the journal cannot be read"), "{restored:?}");
+        assert!(restored.failed[0].starts_with("cannot read a line of the journal"), "{restored:?}");
         assert_eq!((weight(&home, "a"), weight(&home, "b")), ("100".to_owned(), "200".to_owned()));
     }
 

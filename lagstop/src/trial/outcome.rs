@@ -1,4 +1,4 @@
-//! What came of it.
+//! Outcome of a trial.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,55 +15,56 @@ impl TrialOutcome {
     pub const SCHEMA: &'static str = "lagstop.trial/1";
 }
 
-/// What came of a trial.
+/// Outcome of a trial.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TrialOutcome {
-    /// Version of this form.
+    /// Version of this format.
     pub schema: &'static str,
-    /// What was tried. `None`: nothing, to see what chance does.
+    /// The policy that was tried. `None`: no policy, to measure variation by chance.
     pub policy: Option<Policy>,
-    /// Where.
+    /// Name of the host.
     pub hostname: String,
-    /// On which kernel.
+    /// Kernel of the host.
     pub kernel: String,
-    /// Who was to go first.
+    /// The light cgroups, which the policy prioritises.
     pub light: Vec<String>,
-    /// Who paid.
+    /// The heavy cgroups, which the policy deprioritises.
     pub heavy: Vec<String>,
-    /// Blocks with it, each between two without.
+    /// Number of blocks with the policy, each between two without.
     pub pairs: usize,
-    /// How long a block is, in seconds.
+    /// Length of a block, in seconds.
     pub block_seconds: f64,
-    /// The time of each block that counts, in turn.
+    /// The time of each block that counts, in order.
     pub blocks: Vec<TimeOfBlock>,
-    /// How far the looks at waiting threads were apart, in seconds. `None`: waits are booked where they ended.
+    /// Time between samples of waiting threads, in seconds. `None`: waits count when they end.
     pub looked_every_seconds: Option<f64>,
-    /// What changed.
+    /// All metrics, with their changes.
     pub figures: Vec<TriedFigure>,
-    /// Why it ended before its time. `None`: it did not.
+    /// Why the trial ended early. `None` if it did not.
     pub ended: Option<String>,
-    /// Changes that were undone.
+    /// Number of changes that were undone.
     pub undone: usize,
-    /// What could not be undone, and why.
+    /// Changes that could not be undone, with the reasons.
     pub not_undone: Vec<String>,
 }
 
-/// When a block counted: what was measured meanwhile is in the figures, and nothing else.
+/// The time of a block that counts. All metrics cover exactly this time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TimeOfBlock {
-    /// Is it one with the policy?
+    /// Whether it is a block with the policy.
     pub is_with: bool,
-    /// From when, on the clock `CLOCK_MONOTONIC`, in nanoseconds.
+    /// Start, on the clock `CLOCK_MONOTONIC`, in nanoseconds.
     pub from_ns: u64,
-    /// Until when.
+    /// End, on the same clock.
     pub to_ns: u64,
-    /// Had the light cgroups' waiting stopped rising or falling on its own when it began to count? `None`: the block has too
-    /// few intervals to tell.
+    /// Whether the light cgroups' waiting was steady at the start of the counted time, neither rising nor falling.
+    /// `None`: the block has too few intervals to tell.
     pub is_steady: Option<bool>,
-    /// By how much the light cgroups' waits are more than what the kernel booked meanwhile, in seconds: what was waited in this
-    /// time and booked after it, less what was booked in it and waited before. The figures hold it. `None`: not known, and not in them.
+    /// Correction of the light cgroups' waits, in seconds: waits spent in this time and accounted by the kernel after
+    /// it, minus waits spent before it and accounted in it. The metrics include this correction. `None`: unknown, and
+    /// not included.
     pub light_moved_seconds: Option<f64>,
-    /// The same of the heavy cgroups.
+    /// The same correction for the heavy cgroups.
     pub heavy_moved_seconds: Option<f64>,
 }
 
@@ -74,41 +75,41 @@ impl TimeOfBlock {
     }
 }
 
-/// What became of one figure.
+/// Result for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TriedFigure {
-    /// Its name, for programs.
+    /// Name of the metric, for programs.
     pub name: &'static str,
-    /// Its name, for people.
+    /// Readable name of the metric.
     pub label: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// Without the policy, on average. `None` is not measured, here and below.
+    /// Mean without the policy. `None` if not measured, here and below.
     pub without: Option<f64>,
-    /// With it, on average.
+    /// Mean with the policy.
     pub with: Option<f64>,
-    /// The change, as a share of what it was without: the geometric mean of the pairs' ratios, less 1.
+    /// Relative change: the geometric mean of the pairs' ratios, minus 1.
     pub change: Option<f64>,
-    /// The change is no less than that, with a confidence of 95 %.
+    /// Lower end of the 95 % interval of the change.
     pub low: Option<f64>,
-    /// The change is no more than that.
+    /// Upper end of the 95 % interval of the change.
     pub high: Option<f64>,
-    /// How likely chance alone makes a change as large as this.
+    /// p-value: the probability of a change at least this large by chance alone.
     pub p: Option<f64>,
-    /// Is it more than chance? Of all figures that are called so, chance made 5 % at most, on average.
+    /// Whether the change is significant. On average, at most 5 % of the significant changes are by chance.
     pub changed: Option<bool>,
-    /// What was predicted of the change, from the time before, of this policy and these cgroups.
+    /// Predicted change for this policy and these cgroups, simulated from data before the trial.
     pub predicted: Option<f64>,
     /// Lower end of the predicted interval.
     pub predicted_low: Option<f64>,
     /// Upper end of the predicted interval.
     pub predicted_high: Option<f64>,
-    /// Why nothing is predicted of it, where something would be.
+    /// Why there is no prediction, if this metric would otherwise have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicted_why_not: Option<String>,
-    /// Is `change` from `predicted_low` to `predicted_high`? It has an interval of its own, which is not looked at here.
+    /// Whether `change` is between `predicted_low` and `predicted_high`. This ignores the interval of `change`.
     pub inside: Option<bool>,
-    /// Why there is no change, or no interval.
+    /// Why the change or its interval is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
@@ -201,7 +202,7 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure 
     let interval = known.and_then(|effect| effect.interval());
     let why_not = match effect {
         Err(why) => Some(why),
-        Ok(_) => interval.is_none().then_some("one block has no spread to tell chance by"),
+        Ok(_) => interval.is_none().then_some("one block has no spread, so chance cannot be estimated"),
     };
     let predicted_why_not = predicted.why_not(kind.name).map(|why| why.to_string());
     let predicted = predicted.change(kind.name);

@@ -1,4 +1,4 @@
-//! What can be tried.
+//! Scheduling policies that can be tried.
 
 mod dynamic;
 mod error;
@@ -22,21 +22,21 @@ use crate::{
     host::{Hierarchy, Version},
 };
 
-/// What can be tried.
+/// A scheduling policy that can be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// SCHED_RR for the light ones (CFS-LAGS-static, §4.1)
+    /// SCHED_RR for light cgroups (CFS-LAGS-static, §4.1)
     LagsStatic,
-    /// Weights by CPU time used: the lighter, the more
+    /// Higher weights for cgroups that use less CPU time
     Weight,
-    /// cpu.idle for the heaviest: they run when nobody else wants to
+    /// cpu.idle for the heaviest cgroups: they run only on otherwise idle CPUs
     Idle,
-    /// Short slices for the light ones and long ones for the heavy (Linux 6.12 and later)
+    /// Short slices for light cgroups, long slices for heavy ones (Linux 6.12 and later)
     Slice,
-    /// Latency-Aware Group Scheduling, where the kernel has it (cpu.latency_awareness)
+    /// Latency-Aware Group Scheduling, on kernels that have it (cpu.latency_awareness)
     KernelLags,
-    /// cpu.idle for whoever is heavy by Load Credit now, ranked anew in each interval
+    /// cpu.idle for the cgroups with a high Load Credit, ranked again in each interval
     LagsDynamic,
 }
 
@@ -121,11 +121,11 @@ impl Policy {
     /// What to know before it is tried.
     pub const fn warning(self) -> Option<&'static str> {
         match self {
-            Self::LagsStatic => Some(
-                "real-time tasks that loop take all of a CPU that their budget allows: everything else on it waits meanwhile",
-            ),
+            Self::LagsStatic => {
+                Some("looping real-time tasks use all CPU time of their budget, while all other tasks on that CPU wait")
+            }
             Self::Idle | Self::LagsDynamic => Some(
-                "idle cgroups get next to nothing while others want to run: the trial ends where one gets less than its floor",
+                "idle cgroups get almost no CPU time while others are runnable. The trial ends if one gets less than its floor",
             ),
             Self::Weight | Self::Slice | Self::KernelLags => None,
         }
@@ -176,7 +176,7 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
         let after = (now * factor).round().clamp(least, most).to_string();
         Ok(Change::File { directory, inode, file, before, after })
     };
-    // What somebody has made idle since takes no weight.
+    // Cgroups that were made idle since then accept no weight.
     sides.all().filter(|group| !group.is_idle()).map(change).collect()
 }
 

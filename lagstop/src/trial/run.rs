@@ -29,70 +29,70 @@ use crate::{
     units::Moment,
 };
 
-/// How to try it.
+/// Settings of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialSettings {
-    /// What. `None`: nothing, to see what chance does.
+    /// The policy. `None`: no policy, to measure variation by chance.
     pub policy: Option<Policy>,
-    /// How long it is measured, with and without.
+    /// Total measured time, with and without the policy.
     pub duration: Duration,
-    /// How long a block is.
+    /// Length of a block.
     pub block: Duration,
-    /// How long it is measured before, to see who is light and who is heavy.
+    /// Measured time before the trial, to find light and heavy cgroups.
     pub before: Duration,
-    /// Who is to go first. `None`: who waits long, as `diagnose` says.
+    /// The cgroups to prioritise. `None`: the light cgroups with long waits, from `diagnose`.
     pub light: Option<GlobSet>,
-    /// CPU time that everybody is to get who wants to run, in cores; and for how long it may be less.
+    /// The least CPU time of every runnable cgroup, in cores.
     pub floor: f64,
-    /// For how long it may be less.
+    /// How long a cgroup may get less.
     pub patience: Duration,
     pub journal: PathBuf,
 }
 
-/// What was found before.
+/// Findings from before the trial.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Who is to go first, and who pays.
+    /// The light and the heavy cgroups.
     pub sides: Sides,
-    /// What is said of them.
+    /// The finding about them.
     pub finding: Finding,
-    /// What would be changed at first.
+    /// The first changes.
     pub changes: Vec<Change>,
-    /// What is predicted.
+    /// The predicted effect.
     pub prediction: Prediction,
     guard: Guard,
     recorder: Recorder,
     session: Session,
 }
 
-/// What ends a trial before it begins.
+/// Why a trial does not start.
 #[derive(Debug, Error)]
 pub enum TrialError {
     /// The host cannot be measured.
-    #[error("the host cannot be measured: {0}")]
+    #[error("cannot measure the host: {0}")]
     Recorder(#[source] RecorderError),
-    /// There is nobody to try it with.
+    /// There are no cgroups to try it with.
     #[error("{} cannot be tried: {source}", super::name(*.policy))]
     Policy {
-        /// What was to be tried.
+        /// The policy that was requested.
         policy: Option<Policy>,
         source: Untried,
     },
-    /// The journal is not to be had.
+    /// The journal is not available.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Nobody would put things back.
-    #[error("the watchdog cannot be started: {}: nothing was changed", plain(.0))]
+    /// Without a watchdog, changes might not be undone.
+    #[error("cannot start the watchdog: {}. Nothing was changed", plain(.0))]
     Watchdog(io::Error),
     /// It was asked to stop.
-    #[error("stopped: nothing was changed")]
+    #[error("stopped. Nothing was changed")]
     Stopped,
 }
 
 /// Why something cannot be tried.
 #[derive(Debug, Error)]
 pub enum Untried {
-    #[error("diagnose found nothing on light and heavy cgroups")]
+    #[error("diagnose found no light and heavy cgroups")]
     NoFinding,
     #[error(transparent)]
     Competitors(#[from] CompetitorsError),
@@ -103,18 +103,18 @@ pub enum Untried {
     NoSides { source: PolicyError, before: Duration, verdict: String },
 }
 
-/// How far it is.
+/// Progress of a trial.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
-    /// It is measured who is light and who is heavy.
+    /// Measuring light and heavy cgroups before the trial.
     Before {
-        /// How long it takes from here.
+        /// Remaining time of this phase.
         left: Duration,
     },
     Block {
         /// Is it one with the policy?
         is_with: bool,
-        /// How long all of it takes from here.
+        /// Remaining time of the trial.
         left: Duration,
     },
 }
@@ -125,11 +125,11 @@ const CGROUPS: u32 = 5_000;
 const SETTLES: f64 = 0.2;
 /// Part of a block that does not count at most, where waiting still rises or falls.
 const SETTLES_AT_MOST: f64 = 0.5;
-/// There are two intervals a second; where it is silent for so long, something is wrong.
+/// Time without intervals after which measuring has failed. Normally there are two per second.
 const SILENCE: Duration = Duration::from_secs(10);
-/// With a policy nobody would see meanwhile who starves: it is silent for no longer than one may starve, or this.
+/// The same with a policy, when starvation would go unnoticed: the longer of this and the patience, up to [`SILENCE`].
 const SHORT_SILENCE: Duration = Duration::from_secs(2);
-/// How often it is looked at who waits, and whether the trial is to go on.
+/// Time between checks of waiting threads and of the stop request.
 const STEP: Duration = Duration::from_millis(50);
 /// How long the last intervals may be on their way.
 const LATE: Duration = Duration::from_secs(1);
@@ -177,7 +177,7 @@ pub fn prepare(
             source.into()
         })
     })?;
-    // Of a change that is none, nothing is predicted.
+    // Without a policy, there is no prediction.
     let prediction = settings
         .policy
         .map(|policy| Prediction::of(&observations, policy, &sides, &changes, kernel.hierarchy()))
@@ -185,7 +185,7 @@ pub fn prepare(
     Ok(Prepared { sides, finding, changes, prediction, guard, recorder, session })
 }
 
-/// What a policy changes at first. One that changes nothing takes both sides too: it is there to be held against the others.
+/// First changes of a policy. A trial without a policy needs both sides, too, because others are compared with it.
 fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     match policy {
         Some(policy) => policy.changes(sides, kernel),
@@ -194,11 +194,11 @@ fn changes(policy: Option<Policy>, sides: &Sides, kernel: &Kernel) -> Result<Vec
     }
 }
 
-/// Tries it: every change is in the journal before it is made, and all of them are undone at the end, whatever happens, but
-/// for what somebody else has changed meanwhile.
+/// Runs the trial. Every change is in the journal before it is made. At the end, all changes are undone in any case,
+/// except those that other programs changed since.
 ///
 /// # Errors
-/// See [`TrialError`]: nothing was changed then.
+/// See [`TrialError`]. Nothing was changed in that case.
 pub fn run(
     settings: &TrialSettings,
     kernel: &Kernel,
@@ -322,7 +322,7 @@ fn times_of(blocks: &[Block]) -> Vec<TimeOfBlock> {
     blocks.iter().enumerate().filter_map(time).collect()
 }
 
-/// Blocks with the policy; at least two, else there is no spread to tell chance by.
+/// Number of blocks with the policy. At least two, because chance cannot be estimated from one.
 fn pairs(settings: &TrialSettings) -> usize {
     let blocks = settings.duration.as_secs_f64() / settings.block.as_secs_f64();
     (((blocks - 1.0) / 2.0) as usize).max(2)
@@ -394,7 +394,7 @@ impl Trial<'_> {
             self.heard = Instant::now();
             self.count(&times, &interval);
             self.guard.see(&interval, self.kernel.hierarchy());
-            // What was before is no fault of the policy's.
+            // The time before was without the policy.
             if is_with && times.start >= begins {
                 self.refuse_starving(&interval)?;
                 let newcomers = |policy: Policy| policy.newcomers(&self.sides.present(), self.kernel);
@@ -448,8 +448,8 @@ impl Trial<'_> {
         Err(Ended::Starved { path, floor, patience, is_throttled })
     }
 
-    /// Makes changes, but for those to what somebody else has changed since they were planned; of a cgroup all that belong
-    /// together, as its weight and whether it is idle.
+    /// Makes changes, except to settings that another program changed since they were planned. Related changes of a
+    /// cgroup, such as its weight and `cpu.idle`, are skipped together.
     fn make(&mut self, changes: Vec<Change>, stop: &AtomicBool) -> Result<(), Ended> {
         let mut theirs: Vec<PathBuf> = Vec::new();
         for change in changes {
@@ -466,8 +466,10 @@ impl Trial<'_> {
                 Made::Yes => {}
                 Made::No(now) => {
                     theirs.extend(directory);
-                    let left =
-                        format!("{}: changed by somebody else to {now}: the policy leaves it as it is", change.what());
+                    let left = format!(
+                        "{}: changed by another program to {now}: the policy leaves it as it is",
+                        change.what()
+                    );
                     if !self.restored.left.contains(&left) {
                         self.restored.left.push(left);
                     }

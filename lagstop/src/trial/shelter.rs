@@ -66,13 +66,13 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // One that somebody is in cannot be removed. What stays the next watchdog sweeps.
+        // A cgroup with processes cannot be removed. The next watchdog removes it.
         let _ = fs::write(self.root.join("cgroup.procs"), "0");
         let _ = fs::remove_dir(&self.directory);
     }
 }
 
-/// Removes cgroups of watchdogs that are gone. The kernel does not remove one that somebody is in.
+/// Removes cgroups of watchdogs that are gone. The kernel does not remove cgroups with processes.
 pub(super) fn sweep() {
     roots().iter().for_each(|root| sweep_below(root));
 }

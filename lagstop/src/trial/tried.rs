@@ -1,18 +1,19 @@
-//! What came of a trial, and what is to be known of how it went.
+//! Outcome of a trial, with notes on its execution.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::TrialOutcome;
 
-/// What came of a trial.
+/// Outcome of a trial, with notes on its execution.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Tried {
-    /// The measured.
+    /// The measured outcome.
     #[serde(flatten)]
     pub outcome: TrialOutcome,
-    /// What somebody else has changed during the trial, and what it is now: that stays, and is no failure to undo.
+    /// Settings that other programs changed during the trial, with their current values. They stay, and do not count as
+    /// `not_undone`.
     pub changed_by_others: Vec<String>,
-    /// What was refused to the trial or its watchdog, and what follows from that.
+    /// Permissions that the trial or its watchdog lacked, and the consequences.
     pub notes: Vec<String>,
 }

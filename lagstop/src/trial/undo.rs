@@ -1,4 +1,4 @@
-//! Putting back what was changed, where it still is as the trial left it: what somebody else has decided meanwhile stays.
+//! Undoes changes that are still as the trial made them. Later changes by other programs stay.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,16 +12,16 @@ use super::{
 };
 use crate::{display::plain, host::started};
 
-/// What was put back, what was left, and what could not be put back.
+/// Changes that were undone, left, or could not be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Changes that are undone.
     pub undone: usize,
-    /// What somebody else has changed meanwhile, and what it is now.
+    /// Settings that other programs changed since, with their current values.
     pub left: Vec<String>,
-    /// What could not be undone, and why.
+    /// Changes that could not be undone, with the reasons.
     pub failed: Vec<String>,
-    /// Why there was nothing to undo, whatever the journal says.
+    /// Why there was nothing to undo despite the journal.
     pub discarded: Option<&'static str>,
 }
 
@@ -51,21 +51,21 @@ impl<'c> From<&'c Change> for Key<'c> {
     }
 }
 
-/// What became of one thing.
+/// Result for one setting.
 #[derive(Debug, PartialEq, Eq)]
 enum Undone {
-    /// It is as it was, or gone.
+    /// It is restored, or gone.
     Back,
-    /// So it is, but for this, which somebody else has changed.
+    /// It is restored, except for this, which another program changed.
     But(String),
-    /// Somebody else has made this of it.
+    /// Another program changed it to this value.
     Left(String),
-    /// Somebody else needs it as it is, for this reason.
+    /// It is still needed, for this reason.
     Needed(String),
 }
 
 fn by_somebody(now: &str) -> String {
-    format!("changed by somebody else to {now}")
+    format!("changed by another program to {now}")
 }
 
 /// Undoes changes: what was changed first goes last. Each thing is put back at once, however often it was changed. `beat` is
@@ -115,8 +115,8 @@ pub(super) fn undo(changes: &[Change], beat: &mut dyn FnMut()) -> (Restored, Vec
     (restored, not_undone)
 }
 
-/// The change whose `before` is to be again. Where one does not begin with what the one before it left, somebody else has
-/// decided in between, and the trial has begun anew with that.
+/// The change whose `before` value is to be restored. If a change does not start from the result of the previous one,
+/// another program changed the setting in between, and the trial continued from that value.
 fn original<'c>(all: &[&'c Change], idle: &HashSet<&Path>) -> Option<&'c Change> {
     let goes_on = |earlier: &Change, later: &Change| match (earlier, later) {
         (Change::File { after, .. }, Change::File { directory, file, before, .. }) => {
@@ -165,7 +165,7 @@ fn put_file_back(
         // It has no weight, and takes none.
         return Ok(Undone::Left("idle (cpu.idle)".to_owned()));
     }
-    // What stops being idle has the usual weight, which is nobody's decision.
+    // A cgroup that stops being idle gets the default weight. This is not a change by another program.
     let is_reset = was_idle && usual == Some(&*now);
     if !is_reset && !ours.contains(&&now) {
         return Ok(Undone::Left(now));
@@ -247,7 +247,7 @@ mod tests {
         let (restored, not_undone) = undo(&changes, &mut || {});
         assert_eq!((says(&ours, "cpu.weight"), says(&theirs, "cpu.weight")), ("100".into(), "700".into()));
         assert_eq!((restored.undone, restored.left.len(), not_undone.len()), (1, 1, 0), "{restored:?}");
-        assert!(restored.left[0].ends_with("cpu.weight: changed by somebody else to 700: left as it is"));
+        assert!(restored.left[0].ends_with("cpu.weight: changed by another program to 700: left as it is"));
         assert!(restored.failed.is_empty(), "that is no error");
     }
 

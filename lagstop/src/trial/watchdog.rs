@@ -1,9 +1,9 @@
-//! The process that undoes a trial whose own process is gone, or stands still.
+//! The process that undoes a trial if the trial's own process is gone or stuck.
 //!
-//! It waits at its standard input, whose other end is the trial's, and is closed however that ends. For as long as the trial
-//! goes on it writes a beat there now and then; where none comes, it is stopped or stuck, and the watchdog ends it before it
-//! undoes what that one has changed. In a session of its own it outlives the terminal, and is not stopped by it; in a cgroup of
-//! its own it outlives who kills all of the trial's.
+//! It waits for its standard input. The other end belongs to the trial, and is closed however the trial ends. A running
+//! trial writes a heartbeat there. Without heartbeats, the trial is stopped or stuck: the watchdog kills it, and then
+//! undoes its changes. The watchdog has its own session, to survive and not be stopped by the terminal. It has its own
+//! cgroup, to survive the killing of all processes in the trial's cgroup.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -30,28 +30,28 @@ use crate::{
     host::{is_stopped, started},
 };
 
-/// The subcommand that it is.
+/// Its subcommand.
 pub const WATCHDOG: &str = "trial-watchdog";
-/// Said when it watches.
+/// Written when it is ready.
 const READY: &str = "ready";
-/// Begins a line that it says before that: what was refused to it.
+/// Prefix of lines before that, which list the permissions that it lacks.
 const NOTE: &str = "note: ";
-/// Said to it: the trial goes on; and there is nothing to undo any more.
+/// Sent to the watchdog: the trial is running, and nothing is left to undo.
 const BEAT: u8 = b'.';
 const DONE: u8 = b'd';
-/// How often the trial says that it goes on, and for how long it may say nothing.
+/// Time between heartbeats of the trial, and the longest time without one.
 const EVERY: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(5);
 const STEP: Duration = Duration::from_millis(10);
 
-/// The watchdog of a trial, from that one's side.
+/// The watchdog, from the trial's side.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     child: Child,
     stdin: Option<ChildStdin>,
-    /// When it was told last that the trial goes on.
+    /// Time of the last heartbeat.
     told: Instant,
-    /// What was refused to it.
+    /// Permissions that it lacks.
     notes: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Watchdog {
         if is_ready {
             Ok(Self { child, stdin: Some(stdin), told: Instant::now(), notes })
         } else {
-            Err(io::Error::other("it does not answer"))
+            Err(io::Error::other("it does not respond"))
         }
     }
 
@@ -220,12 +220,12 @@ fn wait(told: impl AsFd, patience: Duration) -> Became {
 /// Ends a process, if it is still the one that started then: also one that is stopped.
 fn end(pid: u32, when: u64) {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return };
-    // What is had by this is the same process for as long as it is had, whoever gets the number.
+    // While the pidfd is open, it refers to the same process, even if its number is reused.
     let held = pidfd_open(pid, PidfdFlags::empty());
     if started(pid.as_raw_nonzero().get().unsigned_abs()) != Some(when) {
         return;
     }
-    // One that is gone meanwhile is as good. Before Linux 5.3 there is the number alone.
+    // A process that is already gone is fine. Before Linux 5.3, only its number can be used.
     let _ = match held {
         Ok(held) => pidfd_send_signal(held, Signal::KILL),
         Err(_) => kill_process(pid, Signal::KILL),

@@ -80,7 +80,7 @@ impl Trial {
         let seconds = |time: Duration| format!("{}ms", time.as_millis());
         let mut command = Command::new(&self.lagstop);
         command.args(["trial", "--apply", "--format", "json", "--policy", policy.name()]);
-        command.args(["--before", &seconds(self.before), "--for", &seconds(self.duration)]);
+        command.args(["--before", &seconds(self.before), "--duration", &seconds(self.duration)]);
         if let Some(light) = light {
             command.args(["--light", light]);
         }

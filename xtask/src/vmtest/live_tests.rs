@@ -120,6 +120,8 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     on_a_host("diagnose_finds_nothing_wrong_on_an_idle_host"),
     on_a_host("diagnose_finds_a_pool_that_is_too_large"),
     on_a_host("diagnose_finds_a_cgroup_that_is_throttled"),
+    on_a_host("diagnose_finds_that_there_are_too_few_cpus"),
+    on_a_host("diagnose_finds_cgroups_on_one_cpu_beside_idle_ones"),
     on_a_host("diagnose_finds_a_pool_that_runs_into_its_quota"),
     on_a_host("diagnose_finds_a_pool_that_migrates"),
     on_a_host("diagnose_finds_a_listener_whose_server_is_busy"),

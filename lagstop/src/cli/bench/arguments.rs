@@ -1,102 +1,140 @@
 //! Arguments of `lagstop bench`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
-use super::Render;
 use crate::{
-    bench::{BenchSettings, Trace, Workload},
+    bench::{Bench, BenchSettings, Trace, Workload},
     cli::{Failure, output::WholeFile, policy::PolicyOrNone, values::positive},
-    report::{bench, html},
+    report::{bench, html, text::Options},
     trial::Policy,
 };
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo lagstop bench                     How this host takes 1, 5, 9, 13 and 19 functions a CPU
-  sudo lagstop bench --workload resctl --sweep 1,3,5,7,9,11,13,15,17,19 --html bench.html
-                                         As in the paper, with its pictures
-  sudo lagstop bench --sweep 9 --duration 60s --json before.json
+  sudo lagstop bench                     Run 1, 5, 9, 13 and 19 functions per CPU
+  sudo lagstop bench --workload resctl --sweep 1,3,5,7,9,11,13,15,17,19 --format html --output bench.html
+                                         The sweep and the charts of the paper
+  sudo lagstop bench --sweep 9 --duration 60s --format json --output before.json
                                          One density, for a script
+  sudo lagstop bench --format json --output bench.json --format text
+                                         JSON to a file, and the table to standard output
   sudo lagstop bench --sweep 9 --rounds 5 --policy none --policy weight --policy idle
-                                         What changes to scheduling do, on the same requests
+                                         Compare scheduling policies on the same requests
 
-Each function is a process in a cgroup of its own below lagstop-bench. Ctrl-C leaves nothing behind.
-docs/benchmark.md says how to read it, and how it maps to the paper.";
+Each function is a process in its own cgroup below lagstop-bench. Ctrl-C removes all of them.
+docs/benchmark.md explains the results and their relation to the paper.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Args {
-    /// How requests come
+    /// Pattern of requests
     #[arg(long, value_enum, default_value = "azure")]
     workload: Workload,
 
-    /// Functions per CPU: a run for each
+    /// Functions per CPU; one run for each number
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,5,9,13,19",
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     sweep: Vec<u32>,
 
-    /// A change to scheduling to try, as `lagstop trial` has it, or none; several take turns on the same requests
+    /// Scheduling policy of `lagstop trial` to apply, or none (repeatable). All policies run on the same requests
     #[arg(long, value_enum, value_name = "NAME")]
     policy: Vec<PolicyOrNone>,
 
-    /// How often the whole sweep is done, one after the other
+    /// How many times to repeat the whole sweep
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
 
-    /// How long a run is measured
+    /// How long to measure each run
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = at_least_a_second)]
     duration: Duration,
 
-    /// How long a run goes on before it is measured
+    /// How long each run warms up before it is measured
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
     warm_up: Duration,
 
-    /// CPU time of a request; those of mix are 10, 100 and 1,000 ms
+    /// CPU time of a request; mix uses 10, 100 and 1,000 ms instead
     #[arg(long, value_name = "TIME", default_value = "40ms", value_parser = work)]
     work: Duration,
 
-    /// Latency that resctl, parallel and mix are tuned to
+    /// Target latency of resctl, parallel and mix
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = positive)]
     latency_target: Duration,
 
-    /// CPUs' worth of work that a function of azure asks for on average: 0.1 fills the CPUs at 10 functions each
+    /// Mean demand of a function of azure, in CPUs; at 0.1, 10 functions per CPU use all CPU time
     #[arg(long, value_name = "CPUS", default_value = "0.1", value_parser = demand)]
     demand: f64,
 
-    /// Requests of each second, from FILE (rows of second,concurrency); functions share several in turn
+    /// Read the requests of each second from FILE, with rows of second,concurrency (repeatable). Several files are assigned to
+    /// functions in turn
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
 
-    /// Levels of cgroups between the base and a function
+    /// Levels of cgroups between the base cgroup and a function
     #[arg(long, value_name = "LEVELS", default_value = "0", value_parser = clap::value_parser!(u32).range(0..=16))]
     depth: u32,
 
-    /// Name of the cgroup that all others are made in
+    /// Name of the base cgroup, which contains all others
     #[arg(long, value_name = "NAME", default_value = "lagstop-bench", value_parser = name)]
     base: String,
 
-    /// What requests are drawn with: the same one gives the same requests
+    /// Seed of the random requests; the same seed gives the same requests
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     seed: u64,
 
-    /// Write everything as JSON to FILE
-    #[arg(long, value_name = "FILE")]
+    /// Output format [default: text]. Repeat --format and --output for several results; the first format goes to the first
+    /// file, and so on
+    #[arg(long, value_name = "FORMAT")]
+    format: Vec<Format>,
+
+    /// Output file, or - for standard output [default: -]
+    #[arg(long, short, value_name = "FILE")]
+    output: Vec<PathBuf>,
+
+    /// Old name of --format json --output FILE
+    #[arg(long, value_name = "FILE", hide = true)]
     json: Option<PathBuf>,
 
-    /// Write a row a run to FILE
-    #[arg(long, value_name = "FILE")]
+    /// Old name of --format csv --output FILE
+    #[arg(long, value_name = "FILE", hide = true)]
     csv: Option<PathBuf>,
 
-    /// Write a page with pictures to FILE
-    #[arg(long, value_name = "FILE")]
+    /// Old name of --format html --output FILE
+    #[arg(long, value_name = "FILE", hide = true)]
     html: Option<PathBuf>,
 
-    /// Run on a busy host (except with --policy lags-static), overwrite existing files, and try policies even in a container.
-    /// Undo is not guaranteed there: if the container ends, the changes stay on the host
+    /// Run on a busy host (except with --policy lags-static), overwrite existing files, and apply policies even in a container.
+    /// In a container, undo is not guaranteed: if it ends, the changes stay on the host
     #[arg(long)]
     force: bool,
+}
+
+/// How a result is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    /// Tables for a terminal
+    Text,
+    /// One JSON document
+    Json,
+    /// Comma-separated values, one row per run
+    Csv,
+    /// A page with charts, for a browser
+    Html,
+}
+
+impl Format {
+    pub(super) fn render(self, all: &Bench, options: Options) -> Result<String, Failure> {
+        Ok(match self {
+            Self::Text => bench::text(all, options),
+            Self::Json => bench::json(all)?,
+            Self::Csv => bench::csv(all)?,
+            Self::Html => html::render_bench(all),
+        })
+    }
 }
 
 impl Args {
@@ -107,13 +145,12 @@ impl Args {
     /// What is to be run.
     pub(super) fn settings(&self) -> Result<BenchSettings, Failure> {
         if !self.trace.is_empty() && self.workload != Workload::Azure {
-            return Err("--trace is for --workload azure, which follows it".into());
+            return Err("--trace needs --workload azure".into());
         }
         let policies: Vec<Option<Policy>> = self.policy.iter().map(|tried| tried.0).collect();
         if self.workload.is_closed() && policies.iter().any(Option::is_some) {
             return Err(
-                "policies tell light functions from heavy ones, and in closed loops all are alike: use --workload \
-                        azure or random"
+                "--policy needs light and heavy functions, and with this workload all are alike. Use --workload azure or random"
                     .into(),
             );
         }
@@ -135,42 +172,72 @@ impl Args {
     }
 
     /// Files, and how they are written.
-    pub(super) fn outputs(&self) -> Result<Vec<(WholeFile, Render)>, Failure> {
-        let forms: [(&Option<PathBuf>, Render); 3] = [
-            (&self.json, |all| Ok(bench::json(all)?)),
-            (&self.csv, |all| bench::csv(all)),
-            (&self.html, |all| Ok(html::render_bench(all))),
-        ];
-        let asked = forms.into_iter().filter_map(|(file, render)| Some((file.as_ref()?, render)));
-        asked.map(|(file, render)| Ok((WholeFile::create(file, self.force)?, render))).collect()
+    pub(super) fn outputs(&self) -> Result<Vec<(WholeFile, Format)>, Failure> {
+        let open = |(file, format)| Ok((WholeFile::create(file, self.force)?, format));
+        self.asked().into_iter().map(open).collect()
+    }
+
+    /// Each format with its file; one that is missing is as without it.
+    fn asked(&self) -> Vec<(&Path, Format)> {
+        let old = [(&self.json, Format::Json), (&self.csv, Format::Csv), (&self.html, Format::Html)];
+        let old = old.into_iter().filter_map(|(file, format)| Some((file.as_deref()?, format)));
+        let new = (0..self.format.len().max(self.output.len()).max(1)).map(|n| {
+            let file = self.output.get(n).map_or(Path::new("-"), PathBuf::as_path);
+            (file, self.format.get(n).copied().unwrap_or(Format::Text))
+        });
+        old.chain(new).collect()
     }
 }
 
 fn at_least_a_second(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
-    if time < Duration::from_secs(1) { Err("it must be at least 1s".to_owned()) } else { Ok(time) }
+    if time < Duration::from_secs(1) { Err("the time must be at least 1s".to_owned()) } else { Ok(time) }
 }
 
 fn work(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
     let possible = Duration::from_micros(100)..=Duration::from_secs(60);
-    if possible.contains(&time) { Ok(time) } else { Err("it must be from 100us to 1m".to_owned()) }
+    if possible.contains(&time) { Ok(time) } else { Err("the time must be from 100us to 1m".to_owned()) }
 }
 
 fn demand(text: &str) -> Result<f64, String> {
-    let demand: f64 = text.parse().map_err(|_| "it is a number such as 0.1".to_owned())?;
-    if demand > 0.0 && demand <= 100.0 { Ok(demand) } else { Err("it must be above 0, and 100 at most".to_owned()) }
+    let demand: f64 = text.parse().map_err(|_| "write a number such as 0.1".to_owned())?;
+    if demand > 0.0 && demand <= 100.0 {
+        Ok(demand)
+    } else {
+        Err("the value must be above 0 and at most 100".to_owned())
+    }
 }
 
 /// One name, below the root.
 fn name(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && text.chars().all(|one| one.is_ascii_alphanumeric() || "-_".contains(one));
-    if fits { Ok(text.to_owned()) } else { Err("letters, digits, - and _ make a name".to_owned()) }
+    if fits { Ok(text.to_owned()) } else { Err("use only letters, digits, - and _".to_owned()) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn formats_go_to_their_files() {
+        #[derive(Debug, clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            args: Args,
+        }
+        let asked = |line: &str| {
+            let words = std::iter::once("bench").chain(line.split_whitespace());
+            let command: Command = clap::Parser::try_parse_from(words).unwrap();
+            let all = command.args.asked().into_iter();
+            all.map(|(file, format)| format!("{}:{format:?}", file.display())).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(""), ["-:Text"]);
+        assert_eq!(asked("--format json"), ["-:Json"]);
+        assert_eq!(asked("-o a"), ["a:Text"]);
+        assert_eq!(asked("--format json -o a --format html -o b --format text"), ["a:Json", "b:Html", "-:Text"]);
+        assert_eq!(asked("--json a --html b"), ["a:Json", "b:Html", "-:Text"], "as it was under the old names");
+    }
 
     #[test]
     fn what_makes_no_sense_is_refused() {

@@ -22,21 +22,23 @@ pub(super) fn check(settings: &BenchSettings, cpus: u32, force: bool) -> Result<
     let functions = settings.densities.iter().max().map_or(0, |most| most.saturating_mul(cpus));
     if functions > BenchSettings::MOST_FUNCTIONS {
         let most = BenchSettings::MOST_FUNCTIONS;
-        return Err(format!("{functions} functions are too many: {most} at most. Give --sweep lower densities").into());
+        return Err(format!(
+            "{functions} functions are too many; the limit is {most}. Use lower densities with --sweep"
+        )
+        .into());
     }
     if let Some(available) = available_kib()
         && available < FUNCTION_KIB * u64::from(functions)
     {
         let (needs, has) = ((FUNCTION_KIB * u64::from(functions)) >> 10, available >> 10);
         return Err(format!(
-            "{functions} functions take up to {needs} MiB of memory, and {has} are available: give --sweep lower densities"
+            "{functions} functions need up to {needs} MiB of memory, and {has} MiB are available. Use lower densities with --sweep"
         )
         .into());
     }
     if at_once(functions).is_none() {
         return Err(format!(
-            "{functions} functions would take more than half of the threads that this host has left: give --sweep lower \
-             densities"
+            "{functions} functions need more than half of the threads that this host has left. Use lower densities with --sweep"
         )
         .into());
     }
@@ -56,10 +58,10 @@ fn refuse_policies(policies: &[Policy], force: bool, place: &Place, left: Option
         return Ok(());
     }
     if let Some(left) = left {
-        return Err(format!("no policy can be tried: {left}").into());
+        return Err(format!("cannot apply a policy: {left}").into());
     }
     match place.refusal() {
-        Some(why) if !force => Err(format!("no policy can be tried here: {why}").into()),
+        Some(why) if !force => Err(format!("cannot apply a policy here: {why}").into()),
         _ => Ok(()),
     }
 }
@@ -72,12 +74,12 @@ fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
     let why = format!("the CPUs are {:.0} % busy already", share * 100.0);
     Err(if policies.contains(&Policy::LagsStatic) {
         format!(
-            "{why}: lags-static makes the benchmark's functions real-time, which keeps other programs off the CPUs. Wait \
-             until the host is quiet, or leave out lags-static. --force does not allow this"
+            "{why}, and lags-static gives the benchmark real-time priority over other programs. Wait until the host is \
+             quiet, or omit lags-static. --force does not allow this"
         )
     } else {
         format!(
-            "{why}: the benchmark would disturb what runs here, and measure it. Wait for a quiet moment, or use --force"
+            "{why}: the benchmark and the other programs would disturb each other. Wait until the host is quiet, or use --force"
         )
     }
     .into())
@@ -90,8 +92,8 @@ fn refuse_too_many_requests(settings: &BenchSettings, functions: u32) -> Result<
     }
     let (millions, most) = (requests / 1e6, BenchSettings::MOST_REQUESTS / 1e6);
     Err(format!(
-        "{millions:.0} million requests in a run are too many, as all may have to wait: {most} million at most. Give a shorter \
-         --duration, a lower --demand or a longer --work"
+        "{millions:.0} million requests per run are too many, because all may wait at the same time; the limit is {most} \
+         million. Use a shorter --duration, a lower --demand or a longer --work"
     )
     .into())
 }

@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn what_cannot_be_written_says_what_to_do() {
         let error = |path: &Path| GrowingFile::open(path, false).err().unwrap().to_string();
-        assert!(error(Path::new("/not/there")).contains("its directory has to exist"));
-        assert!(error(Path::new("/tmp")).contains("name a file in it"));
+        assert!(error(Path::new("/not/there")).contains("Create its directory first"));
+        assert!(error(Path::new("/tmp")).contains("Name a file in it"));
         assert!(GrowingFile::open(Path::new("/dev/null"), false).unwrap().recording(true).is_ok());
     }
 }

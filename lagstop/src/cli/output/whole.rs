@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
     os::fd::AsRawFd,
     path::{Path, PathBuf},
 };
@@ -10,7 +10,11 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::{MODE, before, cannot, is_compressed, is_stdout, make, open};
-use crate::{cli::Failure, recording::Writer};
+use crate::{
+    cli::{Failure, terminal_options},
+    recording::Writer,
+    report::text::Options,
+};
 
 /// Where something goes. What was there before stays until [`Self::finish`].
 pub(in crate::cli) struct WholeFile {
@@ -58,11 +62,25 @@ impl WholeFile {
     }
 
     /// Writes anything else to it.
-    pub(in crate::cli) fn writer(&self) -> Result<Box<dyn io::Write + Send>, Failure> {
+    pub(in crate::cli) fn writer(&self) -> Result<Box<dyn Write + Send>, Failure> {
         Ok(match self.file() {
             None => Box::new(io::stdout()),
             Some(file) => Box::new(self.again(file)?),
         })
+    }
+
+    /// How text is laid out there.
+    pub(in crate::cli) fn options(&self) -> Options {
+        if self.file().is_none() { terminal_options() } else { Options::default() }
+    }
+
+    /// Writes `text` to it, and puts it into its place. A reader that has closed standard output has read enough.
+    pub(in crate::cli) fn write(self, text: &str) -> Result<(), Failure> {
+        match self.writer()?.write_all(text.as_bytes()) {
+            Err(error) if self.file().is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) => Err(cannot(&self.path, "written", &error)),
+            Ok(()) => self.finish(),
+        }
     }
 
     fn again(&self, file: &File) -> Result<File, Failure> {
@@ -136,7 +154,7 @@ fn hidden(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, os::unix::fs::MetadataExt};
+    use std::os::unix::fs::MetadataExt;
 
     use super::*;
 
@@ -164,8 +182,8 @@ mod tests {
     #[test]
     fn what_cannot_be_written_says_what_to_do() {
         let error = |path: &str| WholeFile::create(Path::new(path), false).err().unwrap().to_string();
-        assert!(error("/not/there").contains("its directory has to exist"));
-        assert!(error("/").contains("name a file in it"), "{}", error("/"));
+        assert!(error("/not/there").contains("Create its directory first"));
+        assert!(error("/").contains("Name a file in it"), "{}", error("/"));
         assert!(WholeFile::create(Path::new("/dev/null"), false).unwrap().finish().is_ok());
     }
 }

@@ -31,9 +31,9 @@ pub(super) struct Command {
 impl Command {
     /// Starts the keeper, which makes a cgroup among those that are told apart.
     pub(super) fn prepare(command: &[OsString], group_by: Grouping) -> Result<Self, Failure> {
-        let myself =
-            std::env::current_exe().map_err(|error| format!("lagstop cannot find itself: {}", plain(&error)))?;
-        let cannot = |error: io::Error| format!("the command cannot be started: {}", plain(&error));
+        let myself = std::env::current_exe()
+            .map_err(|error| format!("cannot find the executable of lagstop: {}", plain(&error)))?;
+        let cannot = |error: io::Error| format!("cannot start the command: {}", plain(&error));
         let (mut socket, its) = UnixStream::pair().map_err(cannot)?;
         fcntl_setfd(&its, FdFlags::empty()).map_err(|error| cannot(error.into()))?;
         let mut keeper = Process::new(myself);
@@ -46,14 +46,20 @@ impl Command {
         let is_ready = socket.read_exact(&mut [0]).is_ok();
         // Dropped where it is not, it is waited for.
         let command = Self { keeper, socket: Some(socket) };
-        if is_ready { Ok(command) } else { Err("the command has no cgroup, as said above, and was not run".into()) }
+        if is_ready {
+            Ok(command)
+        } else {
+            Err("the command was not run: its cgroup could not be created (see the message above)".into())
+        }
     }
 
     /// Lets it run.
     pub(super) fn start(mut self) -> Result<Running, Failure> {
         if let Some(mut socket) = self.socket.take() {
             let told = socket.write_all(&[0]);
-            told.map_err(|error| format!("the command cannot be started: its keeper is gone: {}", plain(&error)))?;
+            told.map_err(|error| {
+                format!("cannot start the command: its helper process has exited: {}", plain(&error))
+            })?;
         }
         let (sender, ended) = oneshot::channel();
         // Of no use when nobody listens any more.
@@ -87,7 +93,7 @@ impl Running {
         if let Some(ended) = self.ended.take() {
             self.status = ended.await.ok().and_then(Result::ok);
         }
-        Ok(exit_code(self.status.ok_or("it is not known how the command ended")?))
+        Ok(exit_code(self.status.ok_or("the exit status of the command is unknown")?))
     }
 }
 

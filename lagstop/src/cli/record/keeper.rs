@@ -35,11 +35,11 @@ pub(in crate::cli) const KEEP: &str = "keep-command";
 /// What is to be kept.
 #[derive(Clone, Debug, ClapArgs)]
 pub(in crate::cli) struct Args {
-    /// By what groups are told apart: the cgroup is one of these
+    /// How tasks are grouped
     #[arg(long)]
     group_by: Grouping,
 
-    /// The socket, a file descriptor
+    /// File descriptor of the socket
     #[arg(long)]
     socket: RawFd,
 
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Args {
 }
 
 pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let Some((program, arguments)) = args.command.split_first() else { return Err("there is no command".into()) };
+    let Some((program, arguments)) = args.command.split_first() else { return Err("no command given".into()) };
     let recorder = socket(args.socket)?;
     let cgroup = Cgroup::make(args.group_by.into())?;
     block_on(async {
@@ -61,7 +61,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
             Ok(child) => child,
             Err(error) => {
                 let (program, directory) = (program.display(), cgroup.0.directory().display());
-                say(format_args!("lagstop: {program} cannot be run in {directory}: {}\n", plain(&error)));
+                say(format_args!("lagstop: cannot run {program} in {directory}: {}\n", plain(&error)));
                 // As shells have it.
                 return Ok(ExitCode::from(127));
             }
@@ -89,11 +89,12 @@ pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
 fn socket(number: RawFd) -> Result<UnixStream, Failure> {
     let link = fs::read_link(format!("/proc/self/fd/{number}"));
     if number <= 2 || !link.is_ok_and(|link| link.to_string_lossy().starts_with("socket:")) {
-        return Err("there is no recorder: run lagstop record --attach-cmd".into());
+        return Err("no recorder is connected. Run lagstop record --attach-cmd instead".into());
     }
     // SAFETY: it is open, as just seen, and nothing else in this process knows of it.
     let socket = unsafe { UnixStream::from_raw_fd(number) };
-    fcntl_setfd(&socket, FdFlags::CLOEXEC).map_err(|error| format!("the recorder: {}", plain(&error.into())))?;
+    fcntl_setfd(&socket, FdFlags::CLOEXEC)
+        .map_err(|error| format!("cannot use the connection to the recorder: {}", plain(&error.into())))?;
     Ok(socket)
 }
 
@@ -119,12 +120,12 @@ impl Cgroup {
         let directory = mount.join(format!("lagstop-command-{}", std::process::id()));
         let path = directory.display();
         let cgroup = OwnCgroup::make(directory.clone(), PURPOSE).map_err(|error| {
-            format!("the cgroup {path} cannot be made: {}. Run as root, where cgroups may be written", plain(&error))
+            format!("cannot create the cgroup {path}: {}. Run as root, with writable cgroups", plain(&error))
         })?;
         if (group_by, version) == (GroupBy::Scheduler, Version::V2) && !directory.join("cpu.weight").exists() {
             say(format_args!(
-                "lagstop: the scheduler has no group for {path}, because the controller cpu is not handed down to it: the \
-                 figures of the command are in those of the root. Tell it apart with --group-by leaf, or write +cpu to {}\n",
+                "lagstop: the scheduler has no group for {path}, because the cpu controller is not enabled there. The command \
+                 is counted with the root. To track it separately, use --group-by leaf or write +cpu to {}\n",
                 mount.join("cgroup.subtree_control").display()
             ));
         }
@@ -137,7 +138,7 @@ impl Drop for Cgroup {
         if !self.0.remove() {
             let path = self.0.directory().display();
             say(format_args!(
-                "lagstop: {path} stays: the command left processes in it. Remove it when they have ended\n"
+                "lagstop: {path} was kept: processes of the command still run in it. Remove it after they exit\n"
             ));
         }
     }

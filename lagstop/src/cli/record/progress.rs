@@ -46,7 +46,7 @@ impl Progress {
 
     /// A time of which nothing is known, said also where no terminal is.
     pub(super) fn gap(&self, gap: &Gap) {
-        self.message(format_args!("lagstop: a gap in the recording: {}, {}", gap.reason, gap.duration_ns));
+        self.message(format_args!("lagstop: gap in the recording: {}, {}", gap.reason, gap.duration_ns));
     }
 
     /// What was in memory is in a file now.
@@ -56,12 +56,12 @@ impl Progress {
 
     /// What is in memory could not be written.
     pub(super) fn not_dumped(&self, why: Cause, error: &Failure) {
-        self.message(format_args!("lagstop: {why}: {error}. What is in memory stays there"));
+        self.message(format_args!("lagstop: {why}: {error}. The intervals stay in memory"));
     }
 
     /// The command's output goes on below.
     pub(super) fn failed_while_the_command_runs(&self, error: &Failure) {
-        self.message(format_args!("lagstop: {error}. Nothing more is recorded; the command goes on"));
+        self.message(format_args!("lagstop: {error}. The recording has ended; the command continues"));
     }
 
     /// In place of the line of progress.

@@ -192,7 +192,7 @@ mod tests {
         ring.begin(&Session::default()).unwrap();
         (0..5).for_each(|seq| ring.interval(interval(seq), None).unwrap());
         std::fs::remove_dir(home.path().join("out")).unwrap();
-        assert!(ring.dump(Cause::Threshold).unwrap_err().to_string().contains("its directory has to exist"));
+        assert!(ring.dump(Cause::Threshold).unwrap_err().to_string().contains("Create its directory first"));
         std::fs::create_dir(home.path().join("out")).unwrap();
         assert_eq!(ring.dump(Cause::Threshold).unwrap(), None, "it was tried a moment ago");
         (5..20).for_each(|seq| ring.interval(interval(seq), None).unwrap());

@@ -32,14 +32,15 @@ pub(super) fn limit(text: &str) -> Result<Limit, String> {
     ];
     for (unit, bytes) in UNITS {
         if let Some(number) = text.strip_suffix(unit) {
-            let number = u64::from_str(number.trim()).map_err(|error| format!("{error}; write it as 100MB"))?;
+            let number =
+                u64::from_str(number.trim()).map_err(|error| format!("{error}; write a size such as 100MB"))?;
             return match number.checked_mul(bytes) {
-                None | Some(0) => Err("it must be more than nothing, and less than all disks".to_owned()),
+                None | Some(0) => Err("the size must be above 0 and below 2^64 bytes".to_owned()),
                 Some(bytes) => Ok(Limit::Bytes(bytes)),
             };
         }
     }
-    positive(text).map(Limit::Time).map_err(|error| format!("{error}, or a size as 100MB"))
+    positive(text).map(Limit::Time).map_err(|error| format!("{error}, or a size such as 100MB"))
 }
 
 /// Writes each file as a recording of its own.

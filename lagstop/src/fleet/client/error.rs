@@ -9,47 +9,45 @@ use ureq::http::{self, header::InvalidHeaderValue, uri::InvalidUri};
 
 use crate::display::plain;
 
-/// Of what a server says, so much is shown.
+/// The most characters of a server message that are shown.
 const SHOWN: usize = 400;
 
-/// Why there is no answer.
+/// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address is none.
-    #[error("`{url}` is no address of a server: write it as http://HOST:9090 or https://HOST/PREFIX")]
+    /// The address is invalid.
+    #[error("`{url}` is not a server address: write http://HOST:9090 or https://HOST/PREFIX")]
     Url {
         url: String,
-        /// `None` of an address of something else.
+        /// `None` if the address is valid, but not of a server.
         source: Option<InvalidUri>,
     },
     /// The address has a password in it.
-    #[error(
-        "everybody on this host can read a password in the URL: write a token to a file, and name that with --token-file"
-    )]
+    #[error("all users of this host can read a password in the URL. Write a token to a file and use --token-file")]
     Userinfo,
-    /// A token would be sent where anybody could read it.
-    #[error("{what} would go to {host} unencrypted: use https, or --insecure if nobody else can read the traffic")]
+    /// A token would be sent unencrypted.
+    #[error("{what} would be sent to {host} unencrypted. Use https, or --insecure on a trusted network")]
     Unencrypted {
-        /// The token, or a header that is as good as one.
+        /// The token, or a secret header.
         what: String,
-        /// Where to.
+        /// The host that would receive it.
         host: String,
     },
-    /// A header is none.
-    #[error("{name:?} with its value is no HTTP header: write it as NAME:VALUE, as in X-Scope-OrgID:team")]
+    /// A header is invalid.
+    #[error("{name:?} with its value is not an HTTP header: write NAME:VALUE, e.g. X-Scope-OrgID:team")]
     Header { name: String, source: http::Error },
     /// The token cannot be sent.
-    #[error("the token has characters that no HTTP header may have: is it the right file?")]
+    #[error("the token contains characters that are invalid in HTTP headers. Check the token file")]
     Token(#[source] InvalidHeaderValue),
     /// A file cannot be read.
-    #[error("{} cannot be read: {}", path.display(), plain(source))]
+    #[error("cannot read {}: {}", path.display(), plain(source))]
     File {
         /// The file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// A file has not what it should have.
+    /// A file has invalid contents.
     #[error("{}: {source}", path.display())]
     Certificate {
         /// The file.
@@ -57,50 +55,48 @@ pub enum ClientError {
         /// What is wrong with it.
         source: CertificateError,
     },
-    /// Nobody answers there.
-    #[error("{url} cannot be asked: {}", why(source, url))]
+    /// The server is unreachable.
+    #[error("cannot query {url}: {}", why(source, url))]
     Unreachable {
         /// The server.
         url: String,
         source: Box<ureq::Error>,
     },
-    /// It takes too long.
-    #[error("{url} did not answer within {} s: ask for a shorter --window, or wait longer with --timeout", within.as_secs())]
+    /// The server did not answer in time.
+    #[error("{url} did not answer within {} s. Use a shorter --window or a longer --timeout", within.as_secs())]
     Slow {
         /// The server.
         url: String,
-        /// How long it was waited for.
+        /// The timeout.
         within: Duration,
     },
-    /// It sends elsewhere.
+    /// The server redirects.
     #[error(
-        "{from} sends elsewhere, to `{to}`: give that address, without /api/v1 and what follows. A token is only sent where it was meant to go"
+        "{from} redirects to `{to}`. Use that address, without /api/v1 and the rest. lagstop sends tokens only to the given address"
     )]
     Redirect {
         /// The server.
         from: String,
-        /// Where it sends.
+        /// The target of the redirect.
         to: String,
     },
-    /// It says more than is read.
-    #[error("the answer is longer than {} MiB: ask for a shorter --window, or for some nodes with --match. The query was: {query}", most >> 20)]
+    /// The answer is too long.
+    #[error("the answer is longer than {} MiB. Use a shorter --window, or select fewer nodes with --match. The query was: {query}", most >> 20)]
     TooLong {
-        /// The question.
+        /// The query.
         query: String,
-        /// Bytes that are read.
+        /// Limit of the answer, in bytes.
         most: u64,
     },
-    /// It answers something else.
-    #[error(
-        "{url} answers, but not as Prometheus does ({source}): is it the right address? It goes up to what comes before /api/v1"
-    )]
+    /// The answer is not from a Prometheus server.
+    #[error("{url} does not answer like Prometheus ({source}). Check the address; it ends before /api/v1")]
     NoAnswer {
         /// The server.
         url: String,
         /// What is wrong with the answer.
         source: serde_json::Error,
     },
-    /// It does not answer this.
+    /// The server refused the query.
     #[error("{0}")]
     Refused(Box<Refused>),
 }
@@ -108,26 +104,26 @@ pub enum ClientError {
 /// What is wrong with certificates or keys in a file.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    #[error("this is no PEM: {0}")]
+    #[error("not in PEM format: {0}")]
     Pem(#[source] Box<ureq::Error>),
-    #[error("there is no certificate in it")]
+    #[error("the file contains no certificate")]
     NoCertificate,
-    #[error("there is no private key in it")]
+    #[error("the file contains no private key")]
     NoKey(#[source] Option<pem::Error>),
-    #[error("the certificate cannot be used with the key in {}: {source}", key.display())]
+    #[error("the certificate does not match the key in {}: {source}", key.display())]
     Pair { key: PathBuf, source: rustls::Error },
 }
 
-/// A question that the server does not answer.
+/// A query that the server refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Refused {
-    /// The question, in PromQL.
+    /// The query, in PromQL.
     pub query: String,
-    /// The status of HTTP.
+    /// HTTP status.
     pub status: u16,
-    /// What kind of error it is, in the server's words.
+    /// Error type from the server.
     pub kind: String,
-    /// Why, in the server's words.
+    /// Error message from the server.
     pub why: String,
     #[serde(skip)]
     retry_after: Option<Duration>,
@@ -145,10 +141,10 @@ impl Refused {
     /// What the user can do about it.
     const fn remedy(&self) -> &'static str {
         match self.status {
-            401 => " Give a token with --token-file.",
-            403 => " Ask for the right to read these series.",
-            404 => " Is the address right? It goes up to what comes before /api/v1.",
-            429 | 500..=599 => " Try again later, or ask for a shorter --window.",
+            401 => " Pass a token with --token-file.",
+            403 => " Request permission to read these series.",
+            404 => " Check the address; it ends before /api/v1.",
+            429 | 500..=599 => " Try again later, or use a shorter --window.",
             _ => "",
         }
     }
@@ -219,13 +215,13 @@ impl ClientError {
 /// What happened on the way to a server, and what to do.
 fn why(error: &ureq::Error, url: &str) -> String {
     match error {
-        ureq::Error::Timeout(_) => "nobody is there. Is the address right, and may this host reach it?".to_owned(),
-        ureq::Error::HostNotFound => "no host has that name. Is the address right?".to_owned(),
+        ureq::Error::Timeout(_) => "no connection. Check the address and the network".to_owned(),
+        ureq::Error::HostNotFound => "unknown host name. Check the address".to_owned(),
         ureq::Error::Io(error) => match tls(error) {
             Some(error) => of_tls(error),
             None => {
                 let spoken = if url.starts_with("https") { "https" } else { "http" };
-                format!("{}. Is the server running there, and does it speak {spoken}?", plain(error))
+                format!("{}. Check that the server is running and uses {spoken}", plain(error))
             }
         },
         ureq::Error::Rustls(error) => of_tls(error),
@@ -255,12 +251,12 @@ fn tls(error: &io::Error) -> Option<&rustls::Error> {
 fn of_tls(error: &rustls::Error) -> String {
     let remedy = match error {
         rustls::Error::InvalidCertificate(_) => {
-            "Name who signed its certificate with --ca-file; --insecure trusts anybody"
+            "Name the CA of its certificate with --ca-file, or accept any certificate with --insecure"
         }
         rustls::Error::AlertReceived(_) => {
-            "Does the server ask for a certificate? Show one with --client-cert and --client-key"
+            "The server may require a client certificate: use --client-cert and --client-key"
         }
-        _ => "Does it speak https there?",
+        _ => "Check that the server uses https at this address",
     };
     format!("{error}. {remedy}")
 }
@@ -290,12 +286,12 @@ mod tests {
             ClientError::of(error, "https://prometheus", Duration::from_secs(1)).to_string()
         };
         let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-        assert!(wrapped(unknown).ends_with("--insecure trusts anybody"));
+        assert!(wrapped(unknown).ends_with("accept any certificate with --insecure"));
         assert!(
             wrapped(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired))
                 .contains("--client-cert")
         );
-        assert!(wrapped(rustls::Error::HandshakeNotComplete).contains("https there?"));
+        assert!(wrapped(rustls::Error::HandshakeNotComplete).contains("uses https"));
     }
 
     #[test]

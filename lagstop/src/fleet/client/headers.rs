@@ -6,16 +6,16 @@ use ureq::http::{HeaderName, HeaderValue};
 
 use super::ClientError;
 
-/// Words in the names of headers whose values open doors.
+/// Words in the names of headers with secret values.
 const SECRET: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey"];
 
-/// Is what a header of this name says for nobody but the server?
+/// Whether the value of a header with this name is secret.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET.iter().any(|word| name.contains(word))
 }
 
-/// Is it this host itself, to which nobody listens on the way?
+/// Whether it is this host itself, so that nothing is sent over a network.
 pub(super) fn is_here(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())

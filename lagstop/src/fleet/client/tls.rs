@@ -11,7 +11,7 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 
 use super::{CertificateError, ClientError};
 
-/// Where distributions keep whom this host trusts.
+/// CA bundles of common distributions.
 const BUNDLES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -22,7 +22,7 @@ const BUNDLES: [&str; 4] = [
 /// Files in PEM.
 #[derive(Clone, Debug, Default)]
 pub struct TlsFiles {
-    /// Certificates of who may have signed the server's. Without it, those that this host trusts.
+    /// CA certificates to verify the server. Default: the CA certificates of this host.
     pub ca: Option<PathBuf>,
     /// A certificate of the client's own and its key, which may be in the same file.
     pub client: Option<(PathBuf, PathBuf)>,
@@ -42,7 +42,7 @@ impl TlsFiles {
         }
         let named = env::var_os("SSL_CERT_FILE").map(PathBuf::from);
         let here = named.into_iter().chain(BUNDLES.map(PathBuf::from)).find(|path| path.is_file());
-        // A host without any trusts whom Mozilla trusts.
+        // Without a CA bundle, use Mozilla's CA certificates.
         here.map_or(Ok(RootCerts::WebPki), |path| Ok(certificates(&path)?.into()))
     }
 }
@@ -114,13 +114,13 @@ mod tests {
         let error = |files: TlsFiles| files.config(false).unwrap_err().to_string();
         let of_ca = |ca: &Path| TlsFiles { ca: Some(ca.to_owned()), client: None };
         assert!(error(of_ca(&home.path().join("none"))).contains("No such file"));
-        assert!(error(of_ca(&empty)).ends_with("empty.pem: there is no certificate in it"));
-        assert!(error(of_ca(&broken)).contains("no PEM"));
+        assert!(error(of_ca(&empty)).ends_with("empty.pem: the file contains no certificate"));
+        assert!(error(of_ca(&broken)).contains("not in PEM format"));
         let of_client = |certificate: &Path, key: &Path| TlsFiles {
             ca: None,
             client: Some((certificate.to_owned(), key.to_owned())),
         };
         assert!(error(of_client(&garbage, &empty)).contains("no private key"));
-        assert!(error(of_client(&garbage, &key)).contains("cannot be used with the key"), "and nothing panics");
+        assert!(error(of_client(&garbage, &key)).contains("does not match the key"), "and nothing panics");
     }
 }

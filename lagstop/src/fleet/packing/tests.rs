@@ -64,7 +64,7 @@ fn a_shorter_wait_takes_more_nodes_and_one_that_nobody_has_is_said() {
     let limits = |wait: f64| PackingLimits { wait: Some(wait), ..PackingLimits::default() };
     let packing = find(&fleet(8), &limits(0.004)).unwrap();
     assert!(packing.measured().unwrap().fewer < 0 && !packing.wait_limit_is_todays, "{packing:?}");
-    assert!(find(&fleet(8), &limits(1e-6)).unwrap_err().to_string().contains("at no density"));
+    assert!(find(&fleet(8), &limits(1e-6)).unwrap_err().to_string().contains("no measured density"));
 }
 
 #[test]

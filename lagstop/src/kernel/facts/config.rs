@@ -39,7 +39,7 @@ pub(crate) fn configuration(release: &str) -> Answer<BTreeMap<String, String>> {
     let mut answers = files.iter().map(Answer::of_file);
     answers
         .find_map(|answer| answer.known().map(|text| Answer::Known(parse(text))))
-        .unwrap_or_else(|| Answer::Unknown(format!("none of {}, {} can be read", packed.display(), files.join(", "))))
+        .unwrap_or_else(|| Answer::Unknown(format!("cannot read {}, {}", packed.display(), files.join(", "))))
 }
 
 fn parse(text: &str) -> BTreeMap<String, String> {

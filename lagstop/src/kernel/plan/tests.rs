@@ -117,7 +117,7 @@ fn what_is_of_no_use_alone_goes_with_what_it_needs() {
     let plan = plan(&facts);
     assert!(!plan.uses(Measure::Accept) && !plan.uses(Measure::TcpState));
     let accept = plan.hooks().into_iter().find(|hook| hook.name == "accept").unwrap();
-    assert!(accept.detail.contains("of no use without tcp-state"), "{}", accept.detail);
+    assert!(accept.detail.contains("needs tcp-state"), "{}", accept.detail);
 }
 
 #[test]

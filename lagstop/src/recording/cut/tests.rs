@@ -95,5 +95,5 @@ fn only_some_cgroups_are_told_apart() {
 #[test]
 fn where_there_is_nothing_it_says_where_there_is_something() {
     let error = cut(Some(60_000_000_000), None, None).unwrap_err().to_string();
-    assert!(error.contains("from 2026-08-03T10:00:00.000Z to 2026-08-03T10:00:11.000Z"), "{error}");
+    assert!(error.contains("covers 2026-08-03T10:00:00.000Z to 2026-08-03T10:00:11.000Z"), "{error}");
 }

@@ -45,7 +45,7 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
     let read = ZlibDecoder::new(compressed).take(LONGEST + 1).read_to_end(&mut inflated);
     read.map_err(|error| HistogramError::Range(error.to_string()))?;
     if inflated.len() as u64 > LONGEST {
-        return Err(HistogramError::Range("it is longer than any".to_owned()));
+        return Err(HistogramError::Range("it is too long".to_owned()));
     }
     Ok(inflated)
 }
@@ -116,7 +116,7 @@ mod tests {
         bomb.extend([0; 4]);
         let mut zlib = flate2::write::ZlibEncoder::new(bomb, flate2::Compression::best());
         std::io::Write::write_all(&mut zlib, &vec![0; 8 << 20]).unwrap();
-        assert!(refused(zlib.finish().unwrap()).contains("longer than any"));
+        assert!(refused(zlib.finish().unwrap()).contains("too long"));
     }
 
     proptest! {

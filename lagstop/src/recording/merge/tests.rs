@@ -83,14 +83,17 @@ fn what_does_not_fit_is_refused_with_a_reason() {
     let error = |second: (PathBuf, Reader)| merged(vec![part(0, 6), second], None).unwrap_err().to_string();
     assert!(
         error(part(4, 9))
-            .contains("4.zst begins at 2026-08-03T10:00:04.000Z, before 0.zst ends at 2026-08-03T10:00:06")
+            .contains("4.zst starts at 2026-08-03T10:00:04.000Z, before 0.zst ends at 2026-08-03T10:00:06")
     );
-    assert!(error(part(0, 6)).contains("Leave one out"));
+    assert!(error(part(0, 6)).contains("Omit one"));
     let differs = |change: fn(&mut Session)| error(recorded(6, 9, 0, change));
-    assert!(differs(|session| session.hostname = "node-8".to_owned()).contains("6.zst is of another host than 0.zst"));
-    assert!(differs(|session| session.boot_id = "c".to_owned()).contains("another boot"));
+    assert!(
+        differs(|session| session.hostname = "node-8".to_owned())
+            .contains("cannot merge 0.zst and 6.zst: different hosts")
+    );
+    assert!(differs(|session| session.boot_id = "c".to_owned()).contains("different boots"));
     assert!(differs(|session| session.group_by = crate::model::GroupBy::Leaf).contains("--group-by"));
-    assert!(differs(|session| session.hooks[0].way = None).contains("other ways"));
+    assert!(differs(|session| session.hooks[0].way = None).contains("different measurement methods"));
     assert!(differs(|session| session.interval_ns = Nanos(1)).contains("--interval"));
     assert!(differs(|session| session.started_at = "once".to_owned()).contains("\"once\""));
     let shorter = Merge { interval: Some(Nanos(1)) }.write(
@@ -98,5 +101,5 @@ fn what_does_not_fit_is_refused_with_a_reason() {
         &mut Writer::to_file(tempfile::tempfile().unwrap()),
         |_, _| {},
     );
-    assert!(shorter.unwrap_err().to_string().contains("1.00 s long already"));
+    assert!(shorter.unwrap_err().to_string().contains("cannot shorten intervals from 1.00 s"));
 }

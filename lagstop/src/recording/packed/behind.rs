@@ -1,4 +1,4 @@
-//! Behind whom cgroups waited, as short words.
+//! The cgroups that each cgroup waited behind, as short words.
 //!
 //! A word names those that a cgroup waited behind, the worst first: its place among the cgroups of the interval, counted from 0, then
 //! the thousandths of all that was waited behind others: `3:412,0:77`. It is empty where there are none. The words of several

@@ -56,7 +56,7 @@ impl<T: JsonSchema> JsonSchema for Column<T> {
         let value = generator.subschema_for::<Option<T>>();
         json_schema!({
             "anyOf": [value, { "type": "array", "items": value }],
-            "description": "A figure of each cgroup, or one that is that of all.",
+            "description": "A value for each cgroup, or one value that is the same for all.",
         })
     }
 }
@@ -106,7 +106,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ColumnVisitor<T> {
         let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0).min(4_096));
         while let Some(value) = list.next_element()? {
             if values.len() == CGROUPS {
-                let problem = format!("it has a column of more than {CGROUPS} cgroups, which no recording has");
+                let problem = format!("it has a column of more than {CGROUPS} cgroups, too many for a recording");
                 return Err(A::Error::custom(problem));
             }
             values.push(value);

@@ -1,4 +1,4 @@
-//! The cgroups of an interval, figure by figure.
+//! The cgroups of an interval, with one column for each metric.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -25,21 +25,21 @@ const BEHIND: &str = "wait_behind_ns";
 /// A load that is off by no more than this is the one that is computed: half of the last digit that is written.
 const LOAD_ROUNDING: f64 = 0.000_5 / crate::model::KERNEL_LOAD;
 
-/// A column for each figure of [`Cgroup`].
+/// A column for each field of [`Cgroup`].
 ///
-/// Three are left out where they follow from others: `switches`, `wait_behind_ns`, and `runnable_load`.
+/// Three columns are omitted if they follow from others: `switches`, `wait_behind_ns`, and `runnable_load`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
     ids: Vec<CgroupId>,
     totals: [Column<u64>; Totals::COUNT],
-    /// `None` where it is the one that is computed.
+    /// `None` if it equals the computed load.
     load: Option<Column<Tasks>>,
     credit: Column<Tasks>,
     files: [Column<u64>; FileCounters::COUNT],
     quota: Column<u64>,
-    /// The words of all cgroups. `None` where none was measured.
+    /// The words of all cgroups. `None` if none was measured.
     shapes: [Option<String>; 3],
-    /// The same of those that they wait behind. `None` where there are none.
+    /// The words for the cgroups that they wait behind. `None` if there are none.
     behind: Option<String>,
 }
 
@@ -156,7 +156,7 @@ impl Columns {
     ) -> Result<Option<Vec<Option<Distribution>>>, UnpackError> {
         let Some(words) = words else { return Ok(None) };
         let expected = self.ids.len();
-        // Of no cgroup there is no word, not an empty one.
+        // No cgroups have no word, not an empty one.
         let found = if expected > 0 { words.split(' ').count() } else { 0 };
         if found != expected {
             return Err(UnpackError::Length { column, found, expected });
@@ -208,7 +208,7 @@ impl JsonSchema for Columns {
         let ids = json_schema!({
             "type": "array",
             "items": { "type": "integer" },
-            "description": "The cgroups' ids, each as what it is more than the one before.",
+            "description": "The cgroups' ids, each as the difference from the previous id.",
         });
         properties.insert(IDS.to_owned(), ids.into());
         let counts = generator.subschema_for::<Column<u64>>();
@@ -222,7 +222,7 @@ impl JsonSchema for Columns {
         let words = json_schema!({
             "type": ["string", "null"],
             "pattern": "^((-|(Z*[a-z]([1-9][0-9]*)?)*)( |$))*$",
-            "description": "A word for each cgroup's distribution; null where none was measured.",
+            "description": "One word for the distribution of each cgroup; null if none was measured.",
         });
         for name in SHAPES {
             properties.insert(name.to_owned(), words.clone().into());
@@ -230,7 +230,7 @@ impl JsonSchema for Columns {
         let words_behind = json_schema!({
             "type": "string",
             "pattern": "^([0-9]+:[0-9]+|[, ])*$",
-            "description": "For each cgroup the worst of those that it waited behind: place in the interval, and thousandths of all that it waited behind others.",
+            "description": "For each cgroup, the cgroups that it waited behind longest: index in the interval, and thousandths of all its wait behind others.",
         });
         properties.insert(behind::COLUMN.to_owned(), words_behind.into());
         json_schema!({ "type": "object", "properties": properties, "required": [IDS] })

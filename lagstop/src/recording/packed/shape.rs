@@ -39,7 +39,7 @@ fn push_number(words: &mut String, mut number: u32) {
     words.extend(digits[at..].iter().copied().map(char::from));
 }
 
-/// Reads a word. The outer `None` is of one that is none.
+/// Reads a word. The outer `None` means that the word is invalid.
 #[expect(clippy::option_option, reason = "no distribution was measured, or the word is none")]
 pub(super) fn read(word: &str) -> Option<Option<Distribution>> {
     if word == NOT_MEASURED {

@@ -136,7 +136,7 @@ impl Compressed {
 
     pub(super) fn interval(&mut self, n: usize) -> Result<Interval, ReadError> {
         let chunk = self.chunks.partition_point(|chunk| chunk.first <= n).saturating_sub(1);
-        // After an error it begins anew.
+        // After an error, reading restarts.
         let cursor = self.cursor.take().filter(|cursor| cursor.chunk == chunk && cursor.next <= n);
         let mut cursor = match cursor {
             Some(cursor) => cursor,
@@ -148,7 +148,7 @@ impl Compressed {
             self.cursor = Some(cursor);
             return Ok(read);
         }
-        // At once with the first that is read of it: somebody may be waiting for that one, and want no other.
+        // Verify only with the first interval that is read: the caller may want no other.
         let lines_before = self.chunks[chunk].lines_before;
         cursor.lines.finish().map_err(|problem| ReadError::new(&self.path, Some(lines_before + 1), problem))?;
         self.chunks[chunk].is_verified = true;

@@ -46,57 +46,56 @@ impl fmt::Display for At {
 
 #[derive(Debug, Error)]
 pub(super) enum Problem {
-    #[error("it cannot be opened: {}. Name a recording that you may read", plain(.0))]
+    #[error("cannot open it: {}. Check the path and its permissions", plain(.0))]
     Open(io::Error),
     #[error("it is a directory. Name a file in it")]
     Directory,
-    #[error("it is no regular file, and a recording is read back and forth. Save it in a file first, and name that")]
+    #[error("not a regular file: lagstop needs random access. Save the recording to a file first")]
     NoFile,
-    #[error("it cannot be read: {}. Copy it to where it can", plain(.0))]
+    #[error("cannot read it: {}. Copy it to another disk and try again", plain(.0))]
     Read(io::Error),
     #[error("it is compressed with gzip. Decompress it first: gunzip FILE")]
     Gzip,
-    #[error("it is damaged: {}. Take it as it was when it was recorded", plain(.0))]
+    #[error("it is damaged: {}. Use the recording as it was written", plain(.0))]
     Damaged(io::Error),
-    #[error("it expands to far more than its size explains: it is refused as a decompression bomb")]
+    #[error("it expands to far more than its size explains; lagstop refuses it as a decompression bomb")]
     Bomb,
-    #[error("it has more than {limit} cgroups in {intervals} intervals, which no recording of its size has")]
+    #[error("it has more than {limit} cgroups in {intervals} intervals, too many for a recording of its size")]
     TooManyCgroups { limit: usize, intervals: usize },
-    #[error("it is in more than {limit} pieces, which no recording is")]
+    #[error("it has more than {limit} compressed frames, too many for a recording")]
     TooManyFrames { limit: usize },
-    #[error("it is empty: nothing was recorded. Record again")]
+    #[error("the file is empty. Record again")]
     Empty,
-    #[error("it is no recording of lagstop's: {0}. Name a file that `lagstop record` wrote")]
+    #[error("not a recording of lagstop: {0}. Name a file that `lagstop record` wrote")]
     NoRecording(String),
-    #[error("it is no header, with which a recording begins: what came before is missing. Take the whole recording")]
+    #[error("the header of the recording is missing. Use the whole recording, from its first line")]
     NoHeader,
-    #[error("the recording was cut off in its header: there is nothing in it. Record again")]
+    #[error("the recording ends within its header and has no data. Record again")]
     CutHeader,
-    #[error("it is a second header: these are several recordings in one file. Make each a file of its own")]
+    #[error("second header: the file contains several recordings. Split it into one file per recording")]
     SecondHeader,
-    #[error("it comes after the footer, which ends a recording. Make what follows it a file of its own")]
+    #[error("data after the footer, which ends a recording. Move the lines after the footer to another file")]
     AfterFooter,
     #[error(
-        "it was made by a newer lagstop{version}: its format is {schema}, and this lagstop knows {SCHEMA}. Update lagstop"
+        "written by a newer lagstop{version}: its format is {schema}, and this version supports {SCHEMA}. Update lagstop"
     )]
     Newer { schema: u64, version: String },
-    #[error("the {what} cannot be understood: {why}. It was changed or damaged since it was recorded: {remedy}")]
+    #[error("cannot parse the {what}: {why}. It was changed or damaged after it was recorded: {remedy}")]
     Wrong { what: &'static str, why: String, remedy: &'static str },
-    #[error("it is longer than {} MiB, which no line of a recording is. Take it out", limit >> 20)]
+    #[error("the line is longer than {} MiB, too long for a recording. Remove it", limit >> 20)]
     TooLong { limit: u64 },
     #[error(
-        "the interval does not begin after the one before: lines were moved or doubled. Put them in the order of \
-         `start_ns`, each once"
+        "the interval does not start after the previous one: lines were moved or duplicated. Sort them by `start_ns` and \
+         remove duplicates"
     )]
     OutOfOrder,
-    #[error("the file was changed since it was opened. Open it again")]
+    #[error("the file has changed since it was opened. Open it again")]
     Changed,
     #[error(
-        "what is in its chunk is not what the index of the chunk tells: they were not written together. Decompress the file, \
-         and read that: zstd -d FILE"
+        "the index of the chunk does not match its contents. Decompress the file and read the result: zstd -d FILE"
     )]
     WrongIndex,
-    #[error("there is no interval {n}: it has {count}, counted from 0")]
+    #[error("no interval {n}: the recording has {count} intervals, counted from 0")]
     NoInterval { n: usize, count: usize },
 }
 
@@ -112,7 +111,8 @@ impl Problem {
     }
 
     fn not_as_it_should_be(what: &'static str, why: String) -> Self {
-        let remedy = if what == "header" { "take it as it was" } else { "take it as it was, or take the line out" };
+        let remedy =
+            if what == "header" { "use the original file" } else { "use the original file, or remove the line" };
         Self::Wrong { what, why, remedy }
     }
 
@@ -127,7 +127,7 @@ impl Problem {
     /// What is wrong with a header of another format.
     pub(super) fn schema(schema: u64, header: &[u8]) -> Self {
         if schema < OLDEST_SCHEMA.into() {
-            return Self::not_as_it_should_be("header", format!("there is no format {schema}"));
+            return Self::not_as_it_should_be("header", format!("unknown format {schema}"));
         }
         let version = head::version(header).map_or_else(String::new, |version| format!(", {}", harmless(&version)));
         Self::Newer { schema, version }

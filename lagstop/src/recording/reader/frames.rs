@@ -15,7 +15,7 @@ pub(super) enum Kind {
     Data { is_whole: bool },
     /// It is to be passed over: with its magic number.
     Skippable([u8; 4]),
-    /// What is there is no frame.
+    /// Not a frame.
     Unknown,
 }
 

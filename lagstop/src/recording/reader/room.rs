@@ -19,12 +19,12 @@
 //! ([`bounded`](crate::model::bounded)): all cgroups of an interval and their levels are 150 MB, and 47 MB of columns. What nobody
 //! knows is skipped and takes nothing.
 
-/// A line that is no longer is nobody's bomb.
+/// A line of at most this length is always accepted.
 const LINE: u64 = 1 << 20;
 /// Recordings expand to 5 to 40 times. A line is a part of its frame.
 const LINE_TIMES: u64 = 32;
 
-/// Names of which nobody asks what they are for.
+/// Memory for names that is always accepted, in bytes.
 const NAMES: u64 = 8 << 20;
 /// A name that is in a frame takes some 300 bytes of memory, and 5 bytes of the frame at the very least.
 const NAMES_TIMES: u64 = 128;

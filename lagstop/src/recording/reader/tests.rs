@@ -104,7 +104,7 @@ fn intervals_are_read_in_any_order() {
         assert_eq!(reader.interval(n).unwrap().seq, n as u64);
     }
     let error = reader.interval(3).unwrap_err().to_string();
-    assert!(error.ends_with("there is no interval 3: it has 3, counted from 0"), "{error}");
+    assert!(error.ends_with("no interval 3: the recording has 3 intervals, counted from 0"), "{error}");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_recording_that_was_cut_off_is_good_up_to_there() {
         assert!((0..reader.len()).all(|n| reader.interval(n).is_ok()));
     }
     for cut in 17..ends[0] {
-        assert!(said(&all[..cut]).starts_with("line 1: the recording was cut off in its header"), "{cut}");
+        assert!(said(&all[..cut]).starts_with("line 1: the recording ends within its header"), "{cut}");
     }
     // As a file system may leave it after a power cut.
     let mut reader = open(all[..ends[1] + 1].to_owned() + &"\0".repeat(4_096)).unwrap();
@@ -151,34 +151,28 @@ fn each_fault_has_a_sentence_with_its_line_and_what_to_do() {
     let footer = text(&[Line::Footer(Footer::default())]);
     let changed = |from: &str, to: &str| header.replacen(from, to, 1);
     for (bytes, expected) in [
-        (String::new(), "it is empty: nothing was recorded. Record again"),
-        ("\n".to_owned(), "it is empty"),
-        (
-            "hello\n".to_owned(),
-            "line 1: it is no recording of lagstop's: expected value at byte 1 of the line. Name a file",
-        ),
-        ("[1]\n".to_owned(), "line 1: it is no recording of lagstop's"),
-        ("{\"a\":1}".to_owned(), "line 1: it is no recording of lagstop's: missing field `kind`"),
-        (one.clone(), "line 1: it is no header, with which a recording begins"),
-        (changed(r#""schema":2"#, r#""schema":9"#), "line 1: it was made by a newer lagstop, 0.1.0: its format is 9"),
+        (String::new(), "the file is empty. Record again"),
+        ("\n".to_owned(), "the file is empty"),
+        ("hello\n".to_owned(), "line 1: not a recording of lagstop: expected value at byte 1 of the line. Name a file"),
+        ("[1]\n".to_owned(), "line 1: not a recording of lagstop"),
+        ("{\"a\":1}".to_owned(), "line 1: not a recording of lagstop: missing field `kind`"),
+        (one.clone(), "line 1: the header of the recording is missing"),
+        (changed(r#""schema":2"#, r#""schema":9"#), "line 1: written by a newer lagstop, 0.1.0: its format is 9"),
         (
             changed(r#""schema":2,"lagstop_version":"0.1.0""#, r#""schema":9,"lagstop_version":"\u001b[2J""#),
-            "line 1: it was made by a newer lagstop, \\u{1b}[2J: its format is 9, and this lagstop knows 2. Update lagstop",
+            "line 1: written by a newer lagstop, \\u{1b}[2J: its format is 9, and this version supports 2. Update lagstop",
         ),
-        (changed(r#""schema":2"#, r#""schema":0"#), "line 1: the header cannot be understood: there is no format 0"),
-        (changed(r#""schema":2"#, r#""schema":"1""#), "line 1: the header cannot be understood: invalid type: string"),
-        (changed(r#""hostname""#, r#""host""#), "line 1: the header cannot be understood: missing field `hostname`"),
-        (format!("{header}{one}{header}"), "line 3: it is a second header"),
-        (format!("{header}{footer}{one}"), "line 3: it comes after the footer"),
-        (format!("{header}{footer}{footer}"), "line 3: it comes after the footer"),
-        (format!("{header}{one}{two}"), "line 3: the interval does not begin after the one before"),
-        (format!("{header}{one}{one}"), "line 3: the interval does not begin after the one before"),
-        (format!("{header}{one}oops\n{two}"), "line 3: the line cannot be understood: expected value at byte 1"),
-        (
-            format!("{header}{{\"kind\":\"interval\"}}\n"),
-            "line 2: the line cannot be understood: missing field `start_ns`",
-        ),
-        (format!("{header}{{\"kind\":\"footer\"}}\n"), "line 2: the footer cannot be understood: missing field"),
+        (changed(r#""schema":2"#, r#""schema":0"#), "line 1: cannot parse the header: unknown format 0"),
+        (changed(r#""schema":2"#, r#""schema":"1""#), "line 1: cannot parse the header: invalid type: string"),
+        (changed(r#""hostname""#, r#""host""#), "line 1: cannot parse the header: missing field `hostname`"),
+        (format!("{header}{one}{header}"), "line 3: second header"),
+        (format!("{header}{footer}{one}"), "line 3: data after the footer"),
+        (format!("{header}{footer}{footer}"), "line 3: data after the footer"),
+        (format!("{header}{one}{two}"), "line 3: the interval does not start after the previous one"),
+        (format!("{header}{one}{one}"), "line 3: the interval does not start after the previous one"),
+        (format!("{header}{one}oops\n{two}"), "line 3: cannot parse the line: expected value at byte 1"),
+        (format!("{header}{{\"kind\":\"interval\"}}\n"), "line 2: cannot parse the line: missing field `start_ns`"),
+        (format!("{header}{{\"kind\":\"footer\"}}\n"), "line 2: cannot parse the footer: missing field"),
     ] {
         let said = said(&bytes);
         assert!(said.starts_with(expected), "{said}");
@@ -191,16 +185,16 @@ fn a_fault_inside_an_interval_shows_when_it_is_asked_for() {
     let good = text(&whole(&[5, 6, 7]));
     let deep = format!(r#""seq":1,"start_ns":6,"x":{}{}"#, "[".repeat(100_000), "]".repeat(100_000));
     for (from, to, expected) in [
-        (r#""switches":3"#, r#""switches":-3"#, "the interval cannot be understood: invalid value: integer `-3`"),
-        (r#""switches":3"#, r#""switches":"\u001b[2J""#, "the interval cannot be understood: invalid type: string"),
-        (r#""runq_wait":""#, r#""runq_wait":"x"#, "the interval cannot be understood: the distribution is"),
-        (r#""path":"/a\n1""#, r#""path":5"#, "the interval cannot be understood: invalid type: integer `5`"),
+        (r#""switches":3"#, r#""switches":-3"#, "cannot parse the interval: invalid value: integer `-3`"),
+        (r#""switches":3"#, r#""switches":"\u001b[2J""#, "cannot parse the interval: invalid type: string"),
+        (r#""runq_wait":""#, r#""runq_wait":"x"#, "cannot parse the interval: the distribution is"),
+        (r#""path":"/a\n1""#, r#""path":5"#, "cannot parse the interval: invalid type: integer `5`"),
         (
             r#""cgroups":[{"id":3"#,
             &format!(r#""cgroups":[{{"x":{},"id":3"#, "[".repeat(100_000)),
-            "the interval cannot be",
+            "cannot parse the interval",
         ),
-        (r#""switches":3"#, r#""switches":3}"#, "the interval cannot be understood"),
+        (r#""switches":3"#, r#""switches":3}"#, "cannot parse the interval"),
     ] {
         let lines: Vec<&str> = good.split_inclusive('\n').collect();
         assert!(lines[2].contains(from), "{from}");
@@ -210,7 +204,7 @@ fn a_fault_inside_an_interval_shows_when_it_is_asked_for() {
         let error = reader.interval(1).unwrap_err();
         assert_eq!(error.line(), Some(3));
         let error = error.to_string();
-        assert!(error.contains(expected) && error.ends_with("take the line out"), "{error}");
+        assert!(error.contains(expected) && error.ends_with("or remove the line"), "{error}");
         assert!(!error.contains(char::is_control) && error.len() < 600, "{error}");
     }
     // What is not known may be as deep as it likes where nothing is kept of it.
@@ -222,7 +216,7 @@ fn a_line_has_a_limit() {
     let file = written(&whole(&[5]));
     let error = Reader::open_with(file.path(), 100).unwrap_err();
     assert_eq!(error.line(), Some(1));
-    assert!(error.to_string().contains("which no line of a recording is"), "{error}");
+    assert!(error.to_string().contains("too long for a recording"), "{error}");
 }
 
 #[test]
@@ -233,9 +227,9 @@ fn only_files_are_read() {
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     for (path, expected) in [
         (home.path(), "it is a directory. Name a file in it"),
-        (&pipe, "it is no regular file"),
-        (Path::new("/dev/null"), "it is no regular file"),
-        (&home.path().join("none"), "it cannot be opened: No such file or directory. Name a recording"),
+        (&pipe, "not a regular file"),
+        (Path::new("/dev/null"), "not a regular file"),
+        (&home.path().join("none"), "cannot open it: No such file or directory. Check the path"),
     ] {
         let error = Reader::open(path).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{}: {expected}", path.display())), "{error}");
@@ -245,7 +239,7 @@ fn only_files_are_read() {
     let error = Reader::open(&PathBuf::from(format!("/proc/{}/fd/0", child.id()))).unwrap_err().to_string();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(error.contains("it is no regular file"), "{error}");
+    assert!(error.contains("not a regular file"), "{error}");
 }
 
 #[test]
@@ -259,7 +253,7 @@ fn a_file_that_grows_or_shrinks_meanwhile_is_no_trouble() {
     // What was read ahead may still be there: one that begins elsewhere is not.
     let _ = reader.interval(0);
     let error = reader.interval(1).unwrap_err().to_string();
-    assert!(error.contains("the file was changed since it was opened"), "{error}");
+    assert!(error.contains("the file has changed since it was opened"), "{error}");
 }
 
 /// Asks for everything.
@@ -465,7 +459,7 @@ fn an_index_of_other_lines_is_told() {
         let mut reader = open(with_index(&bytes, &of(starts))).unwrap();
         assert!(reader.interval(wrong - 1).is_ok());
         let error = reader.interval(wrong).unwrap_err().to_string();
-        assert!(error.contains("not what the index of the chunk tells"), "{error}");
+        assert!(error.contains("the index of the chunk does not match"), "{error}");
     }
 }
 
@@ -528,12 +522,12 @@ fn columns_of_more_cgroups_than_there_can_be_are_refused() {
     assert!(open(with("2")).unwrap().interval(0).is_ok());
     for (ids, expected) in [
         (format!("2{}", ",0".repeat(9)), "the ids of its cgroups do not ascend: after 2 comes 2"),
-        (format!("2{}", ",1".repeat(102_400)), "it has more than 102400 cgroups, which no recording has"),
-        (format!("2{}", ",0".repeat(200_000)), "it has more than 102400 cgroups, which no recording has"),
+        (format!("2{}", ",1".repeat(102_400)), "it has more than 102400 cgroups, too many for a recording"),
+        (format!("2{}", ",0".repeat(200_000)), "it has more than 102400 cgroups, too many for a recording"),
     ] {
         for bytes in [with(&ids).into_bytes(), compressed_text(&with(&ids))] {
             let error = said_of_the_interval(bytes);
-            let is_of_it = error.contains(", line 3: the interval cannot be understood: ");
+            let is_of_it = error.contains(", line 3: cannot parse the interval: ");
             assert!(is_of_it && error.contains(expected), "{error}");
         }
     }
@@ -561,7 +555,7 @@ fn lists_that_are_longer_than_any_hosts_are_refused_in_either_form() {
             };
             assert!(open(with(1)).unwrap().interval(0).is_ok(), "{field}");
             let error = said_of_the_interval(with(most + 1));
-            let expected = format!(", line {line}: the interval cannot be understood: it has more than {most} {what}");
+            let expected = format!(", line {line}: cannot parse the interval: it has more than {most} {what}");
             assert!(error.contains(&expected), "{error}");
         }
     }
@@ -579,7 +573,7 @@ fn names_are_no_more_than_the_file_explains() {
     let with = |lines: &[String]| format!("{header}\n{}\n{rest}", lines.join("\n"));
     assert!(open(compressed_text(&with(&[names(10..20, "/a")]))).unwrap().interval(0).is_ok());
     let error = said(with(&[names(0..102_401, "/a")]));
-    assert!(error.starts_with("line 2: the line of names cannot be understood: it has more than 102400 na"), "{error}");
+    assert!(error.starts_with("line 2: cannot parse the line of names: it has more than 102400 na"), "{error}");
     // 40 MB of paths that are all the same, in lines of which none is too long.
     let path = "a".repeat(4_096);
     let fat: Vec<String> = (0..50).map(|n| names(1_000 + n * 200..1_000 + (n + 1) * 200, &path)).collect();

@@ -21,7 +21,7 @@ const LEVEL: i32 = 1;
 const MOST_INTERVALS: usize = 60;
 const MOST_BYTES: usize = 16 << 20;
 
-/// Makes chunks of lines, for whoever writes them somewhere.
+/// Makes chunks of lines.
 pub struct Chunks {
     encoder: Option<Encoder<'static, Vec<u8>>>,
     /// Bytes of lines in the open chunk.

@@ -9,20 +9,22 @@ use crate::display::plain;
 /// Why something cannot be written.
 #[derive(Debug, Error)]
 pub enum WriteError {
-    /// Who read the output has gone. No fault of anybody's.
-    #[error("nobody reads the output any more")]
+    /// The reader of the output is gone. This is not an error of lagstop.
+    #[error("the reader has closed the output")]
     ReaderGone,
-    /// There is no room.
-    #[error("the disk is full: {}. Free some space, or write to where there is room", plain(.0))]
+    /// The disk is full.
+    #[error("the disk is full: {}. Free some space, or write to another disk", plain(.0))]
     DiskFull(io::Error),
     /// The file has no name any more: whatever is written to it is lost.
-    #[error("the file was removed while it was written, and what was in it is gone. Leave it in its place")]
+    #[error(
+        "the file was removed while it was written; its contents are lost. Do not remove or rename it while recording"
+    )]
     Removed,
     /// Anything else.
-    #[error("the output cannot be written: {}. Write to another place", plain(.0))]
+    #[error("cannot write the output: {}. Write to another file", plain(.0))]
     Other(io::Error),
     /// A line could not be made.
-    #[error("an interval cannot be put into JSON: {0}")]
+    #[error("cannot encode an interval as JSON: {0}")]
     Encode(#[from] serde_json::Error),
 }
 

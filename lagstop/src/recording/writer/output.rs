@@ -36,7 +36,7 @@ impl Output {
                 stdout.write_all(bytes)?;
                 Ok(stdout.flush()?)
             }
-            // The kernel goes on taking what nobody can ever read.
+            // The kernel would keep accepting data that cannot be read any more.
             Self::File { file, had_name: true, .. } if !has_name(file) => Err(WriteError::Removed),
             Self::File { file, written, .. } => {
                 if let Err(error) = file.write_all(bytes) {

@@ -35,49 +35,45 @@ impl WebConfigError {
 /// What is wrong with what is in a file.
 #[derive(Debug, Error)]
 pub enum Mistake {
-    #[error("it is empty. To serve without TLS and passwords, leave --web-config out")]
+    #[error("the file is empty. To serve without TLS and passwords, omit --web-config")]
     Empty,
     #[error(transparent)]
     Yaml(Box<serde_saphyr::Error>),
     #[error("lagstop does not support {key}: {instead}")]
     Unsupported { key: &'static str, instead: &'static str },
-    #[error("{0} is empty: fill it, or leave it out")]
+    #[error("{0} is empty. Fill it in or remove it")]
     NoValue(&'static str),
-    #[error("it has neither TLS nor passwords. If that is meant, leave --web-config out")]
+    #[error("the file has neither TLS nor passwords. To serve without them, omit --web-config")]
     Open,
     #[error("tls_server_config needs {0}")]
     Needs(&'static str),
     #[error(
-        "client_ca_file means nothing with client_auth_type NoClientCert: set RequireAndVerifyClientCert, or leave it out"
+        "client_ca_file has no effect with client_auth_type NoClientCert. Set RequireAndVerifyClientCert, or remove it"
     )]
     UnusedAuthorities,
-    #[error("client_auth_type {0} lets everybody in, because it verifies nothing: set RequireAndVerifyClientCert")]
+    #[error("client_auth_type {0} does not verify clients. Set RequireAndVerifyClientCert")]
     UnsafeClientAuth(String),
-    #[error(
-        "there is no client_auth_type {0}: set NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert"
-    )]
+    #[error("unknown client_auth_type {0}. Set NoClientCert, VerifyClientCertIfGiven or RequireAndVerifyClientCert")]
     NoClientAuth(String),
-    #[error("{key} {version} is not safe any more (RFC 8996), and lagstop does not speak it: set TLS12 or TLS13")]
+    #[error("{key} {version} is insecure (RFC 8996) and not supported. Set TLS12 or TLS13")]
     OldVersion { key: &'static str, version: String },
-    #[error("there is no {key} {version}: set TLS12 or TLS13")]
+    #[error("unknown {key} {version}. Set TLS12 or TLS13")]
     NoVersion { key: &'static str, version: String },
     #[error("min_version is above max_version")]
     NoVersionLeft,
-    #[error("the password of {user:?} is not a bcrypt hash: make one with `htpasswd -nBC 10 {user}`")]
+    #[error("the password of {user:?} is not a bcrypt hash. Create one with `htpasswd -nBC 10 {user}`")]
     NoHash { user: String, source: bcrypt::BcryptError },
-    #[error(
-        "the bcrypt hash of {user:?} has cost {cost}, which takes too long to check: use a cost of 10 to {MOST_COST}"
-    )]
+    #[error("the bcrypt hash of {user:?} has cost {cost}, which is too slow to check. Use a cost of 10 to {MOST_COST}")]
     Cost { user: String, cost: u32 },
     #[error(transparent)]
     Random(#[from] NoRandomNumbers),
-    #[error("it lowers protection ({0}), which only a restart of lagstop can do")]
+    #[error("it lowers protection ({0}). Restart lagstop to apply it")]
     Lowered(&'static str),
-    #[error("there is no certificate in it")]
+    #[error("the file contains no certificate")]
     NoCertificate,
-    #[error("there is no certificate in it: {0}")]
+    #[error("the file contains no certificate: {0}")]
     Certificate(#[source] pem::Error),
-    #[error("there is no private key in it: {0}")]
+    #[error("the file contains no private key: {0}")]
     Key(#[source] pem::Error),
     #[error(transparent)]
     Tls(#[from] rustls::Error),

@@ -1,4 +1,4 @@
-//! Light and heavy by Load Credit, ranked anew in each interval (CFS-LAGS, §4.2, from outside of the kernel).
+//! Light and heavy by Load Credit, ranked again in each interval (CFS-LAGS, §4.2, from outside of the kernel).
 
 use std::{
     collections::{HashMap, HashSet},

@@ -10,28 +10,28 @@ use crate::trial::cgroup_file::BUDGET;
 #[derive(Debug, Error)]
 pub enum PolicyError {
     #[error(
-        "it takes light cgroups that wait long and heavy ones beside them, and there are not both: --light names the light ones"
+        "the policy needs light cgroups with long waits and heavy cgroups beside them; lagstop did not find both. Name the light ones with --light"
     )]
     NotBoth,
-    #[error("this kernel has no slices of tasks: they came with Linux 6.12")]
+    #[error("this kernel has no task slices, which came with Linux 6.12")]
     NoSlices,
-    #[error("this kernel has no cpu.latency_awareness: it takes the patch of the CFS-LAGS paper")]
+    #[error("this kernel has no cpu.latency_awareness, which needs the patch of the CFS-LAGS paper")]
     NoLatencyAwareness,
-    #[error("{0} has no cpu.idle: it came with Linux 5.15")]
+    #[error("{0} has no cpu.idle, which came with Linux 5.15")]
     NoIdle(String),
     #[error("{path} has no {file}")]
     NoWeight { path: String, file: &'static str },
     #[error("{file} of {path} is {says}")]
     Weight { path: String, file: String, says: String, source: ParseFloatError },
     #[error(
-        "a real-time task that loops would keep its CPU for good: {THROTTLE} is -1 or has no effect on this kernel, and no \
-         fair server is known to be on"
+        "a looping real-time task would block its CPU forever: {THROTTLE} is -1 or has no effect on this kernel, and lagstop \
+         found no active fair server"
     )]
     NoThrottle,
     #[error("{} has no {BUDGET}", .0.display())]
     NoBudget(PathBuf),
     #[error("{BUDGET} of the root is {says}")]
     RootBudget { says: String, source: ParseFloatError },
-    #[error("the root has no real-time budget to give away: its {BUDGET} is {0}")]
+    #[error("the root has no real-time budget left: its {BUDGET} is {0}")]
     BudgetUsedUp(f64),
 }

@@ -44,9 +44,9 @@ impl Files {
             _ => PathBuf::from("."),
         };
         let name = base.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| format!("{} is no name of a file", base.display()))?;
+        let name = name.ok_or_else(|| format!("{} is not a file name: name a file with --output", base.display()))?;
         if !directory.is_dir() {
-            return Err(format!("{} is no directory: make it first", directory.display()).into());
+            return Err(format!("{} is not a directory. Create it first", directory.display()).into());
         }
         let dot = name.get(1..).and_then(|rest| rest.find('.')).map_or(name.len(), |dot| dot + 1);
         let (stem, extension) = name.split_at(dot);
@@ -58,8 +58,8 @@ impl Files {
         access(&self.directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let (directory, error) = (self.directory.display(), plain(&error.into()));
             format!(
-                "{directory} cannot be written to: {error}: while it measures, lagstop may write only where its user \
-                 may without privileges. Name a directory that belongs to that user"
+                "cannot write to {directory}: {error}. lagstop drops its privileges while it measures: name a directory that \
+                 its user can write to without them"
             )
             .into()
         })
@@ -75,7 +75,7 @@ impl Files {
             let path = self.directory.join(&name);
             match GrowingFile::create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => began += Duration::from_millis(1),
-                Err(error) => return Err(cannot(&path, "made", &error)),
+                Err(error) => return Err(cannot(&path, "created", &error)),
                 Ok(file) => {
                     self.made.push(name);
                     return Ok(Made { path, file, began: text });

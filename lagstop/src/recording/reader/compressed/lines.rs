@@ -14,8 +14,8 @@ use crate::recording::reader::{error::Problem, frames::Kind, room};
 
 /// What a frame may want to keep of what it said: zstd's own limit for those that are sent around.
 const LARGEST_WINDOW: u32 = 27;
-/// From this size on, and this many times what it is compressed to, it is no recording, but made to fill the memory or to
-/// take for ever. Recordings are 5 to 40 times.
+/// A file that expands beyond this size, and beyond this multiple of its compressed size, is a decompression bomb.
+/// Recordings expand to 5 to 40 times their compressed size.
 const BOMB_BYTES: u64 = 1 << 30;
 const BOMB_RATIO: u64 = 2_000;
 const BUFFER: usize = 128 << 10;
@@ -35,7 +35,7 @@ pub(super) struct FrameLines {
     is_cut: bool,
 }
 
-/// With more bytes than this it is no recording's, a frame or all of a file, that is compressed to so many.
+/// A frame or file of `compressed` bytes that expands to more than this is a decompression bomb.
 pub(super) fn suspicious(compressed: u64) -> u64 {
     BOMB_BYTES.max(compressed.saturating_mul(BOMB_RATIO))
 }
