@@ -1,6 +1,6 @@
 //! The rules: intervals in, findings out. Pure: no I/O, no clock, no terminal. One file a rule.
 //!
-//! Each finding says what was measured, against what it was held, how sure that is, what speaks against it and what to
+//! Each finding says what was measured, against what it was held, how sure that is, its caveats and what to
 //! do. "No problem found" and "not enough data" are findings too.
 
 mod alert;
@@ -25,7 +25,9 @@ mod noisy_neighbour;
 mod observations;
 mod outweighed;
 mod overcommitted_threads;
+mod overload;
 mod pictures;
+mod pinned;
 mod planned;
 mod priority;
 pub mod queueing;
@@ -41,10 +43,14 @@ mod shares;
 mod shell;
 pub mod simulation;
 mod single;
+mod span;
 mod starved;
+mod steal;
 mod subject;
 mod thresholds;
+mod throttled;
 mod utilisation;
+mod verdict;
 mod wait_causes;
 mod weights_have_no_effect;
 mod withheld;
@@ -65,15 +71,17 @@ pub use hosts::{DiagnosedHost, HostCosts, Hosts};
 pub use lags_candidates::weight_factor;
 pub use observations::Observations;
 pub(crate) use observations::is_inside;
-pub use pictures::Pictures;
+pub use pictures::{Part, Pictures, VictimTime};
 pub use planned::{Planned, PlannedCgroup};
 pub use priority::{Priorities, Role, RoleKind};
 pub(crate) use rated::credits;
-pub use report::{MeasuringCost, Report, Span};
+pub use report::{MeasuringCost, Report};
 pub use sample::{Density, Sample};
 pub use severity::Severity;
+pub use span::Span;
 pub use subject::Subject;
 pub use thresholds::{Limit, Threshold, ThresholdError, Thresholds};
+pub use verdict::{Cause, Verdict};
 
 use crate::model::{Interval, Session};
 
@@ -117,7 +125,7 @@ mod tests {
                 }
             }
             let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
-            let written = text::render(&report, text::Options::default());
+            let written = text::render(&report, text::Depth::Verbose, text::Options::default());
             prop_assert!(!written.contains("NaN") && !written.contains("inf "), "{written}");
             prop_assert!(json::render(&report).is_ok());
         }
@@ -134,7 +142,8 @@ mod tests {
     fn nothing_is_concluded_from_nothing() {
         for intervals in fixture::without_content() {
             let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
-            let written = text::render(&report, text::Options::default()) + &json::render(&report).unwrap();
+            let written =
+                text::render(&report, text::Depth::Verbose, text::Options::default()) + &json::render(&report).unwrap();
             for none in ["NaN", "inf "] {
                 let line = written.lines().find(|line| line.contains(none));
                 assert_eq!(line, None);

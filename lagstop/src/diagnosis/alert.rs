@@ -52,18 +52,30 @@ const FEWEST_SWITCHES: u64 = 100;
 /// Bandwidth periods that a share of them needs, where it is not all of them.
 const FEWEST_PERIODS: u64 = 5;
 
-/// The alerts of `interval`: the host's, then each cgroup's and listener's in their order there.
+/// Cgroups that cross the same threshold from which that is the host's affair, where they are most of those that could.
+const MANY: usize = 4;
+/// How many times the median of them one must reach to be an alert of its own then.
+const UNUSUAL: f64 = 3.0;
+
+/// The alerts of `interval`: the host's, then each cgroup's and listener's in their order there. What most cgroups have in common
+/// is one alert of the host, and the cgroups' own are those that stand out.
 pub fn alerts(interval: &Interval, thresholds: &Thresholds) -> Vec<Alert> {
-    let mut alerts = Alerts { thresholds, found: Vec::new() };
+    let mut alerts = Alerts { thresholds, found: Vec::new(), notable: 0 };
     alerts.host(interval);
     interval.cgroups.iter().for_each(|cgroup| alerts.cgroup(cgroup, interval.duration_ns));
+    alerts.tell_the_common_once();
     interval.listeners.iter().for_each(|listener| alerts.listener(listener));
     alerts.found
 }
 
+/// What all cgroups of a host may have in common.
+const COMMON: [AlertKind; 3] = [AlertKind::Overhead, AlertKind::MeanSwitchCost, AlertKind::WaitPerCpu];
+
 struct Alerts<'a> {
     thresholds: &'a Thresholds,
     found: Vec<Alert>,
+    /// Cgroups that run or wait enough to cross one.
+    notable: usize,
 }
 
 impl Alerts<'_> {
@@ -84,6 +96,7 @@ impl Alerts<'_> {
         let totals = &cgroup.totals;
         let cpu = totals.cpu_ns.0 as f64;
         let is_notable = |time: Nanos| time.cores(duration).0 >= NOTABLE;
+        self.notable += usize::from(is_notable(totals.cpu_ns) || totals.runq_wait_ns.is_some_and(is_notable));
         if let Some(cost) = totals.switch_cost().filter(|cost| is_notable(*cost)) {
             self.hold(subject, AlertKind::Overhead, cost.0 as f64 / cpu, t.overhead_warn, Some(t.overhead_critical));
         }
@@ -103,6 +116,34 @@ impl Alerts<'_> {
         {
             let share = throttled as f64 / periods as f64;
             self.hold(subject, AlertKind::Throttled, share, t.throttled_warn, Some(t.throttled_critical));
+        }
+    }
+
+    fn tell_the_common_once(&mut self) {
+        for kind in COMMON {
+            let is_one = |alert: &Alert| alert.kind == kind && alert.subject != AlertSubject::Host;
+            let mut values: Vec<f64> =
+                self.found.iter().filter(|alert| is_one(alert)).map(|alert| alert.value).collect();
+            if values.len() < MANY || values.len() * 2 <= self.notable {
+                continue;
+            }
+            values.sort_by(f64::total_cmp);
+            let median = values[values.len() / 2];
+            let severity = self
+                .found
+                .iter()
+                .filter(|alert| is_one(alert) && alert.value <= median)
+                .map(|alert| alert.severity)
+                .max();
+            let stands_out = |alert: &Alert| {
+                alert.value >= UNUSUAL * median && alert.value > median || Some(alert.severity) > severity
+            };
+            self.found.retain(|alert| !is_one(alert) || stands_out(alert));
+            let is_told = self.found.iter().any(|alert| (alert.kind, alert.subject) == (kind, AlertSubject::Host));
+            if let Some(severity) = severity.filter(|_| !is_told) {
+                let place = self.found.iter().take_while(|alert| alert.subject == AlertSubject::Host).count();
+                self.found.insert(place, Alert { subject: AlertSubject::Host, kind, severity, value: median });
+            }
         }
     }
 
@@ -140,6 +181,30 @@ mod tests {
     fn with(cgroup: Cgroup) -> Vec<(AlertKind, Severity)> {
         let interval = Interval { duration_ns: Nanos::SECOND, cgroups: vec![cgroup], ..Interval::default() };
         alerts(&interval, &Thresholds::default()).iter().map(|alert| (alert.kind, alert.severity)).collect()
+    }
+
+    #[test]
+    fn what_most_have_in_common_is_told_once() {
+        let waits = |waits: &[u64]| {
+            let one = |(id, &wait): (usize, &u64)| Cgroup {
+                id: CgroupId(10 + id as u64),
+                totals: Totals {
+                    cpu_ns: Nanos(100_000_000),
+                    runq_wait_ns: Some(Nanos(wait * 100_000_000)),
+                    ..Totals::default()
+                },
+                ..Cgroup::default()
+            };
+            let cgroups = waits.iter().enumerate().map(one).collect();
+            let interval = Interval { duration_ns: Nanos::SECOND, cgroups, ..Interval::default() };
+            let of = alerts(&interval, &Thresholds::default()).into_iter();
+            of.filter(|alert| alert.kind == AlertKind::WaitPerCpu).map(|it| (it.subject, it.value)).collect::<Vec<_>>()
+        };
+        let own = |id: u64| AlertSubject::Cgroup(CgroupId(id));
+        assert_eq!(waits(&[2, 2, 3]), [(own(10), 2.0), (own(11), 2.0), (own(12), 3.0)], "few");
+        assert_eq!(waits(&[2, 2, 3, 3, 0]), [(AlertSubject::Host, 3.0)]);
+        assert_eq!(waits(&[2, 2, 2, 3, 3, 30]), [(AlertSubject::Host, 3.0), (own(15), 30.0)], "one stands out");
+        assert_eq!(waits(&[2, 2, 2, 2, 0, 0, 0, 0]).len(), 4, "no more than half");
     }
 
     #[test]

@@ -22,23 +22,23 @@ use crate::{
 
 figures! {
     accept_wait: Ns, "mean accept wait" = "accept_wait_ns / accepts", "thesis on accept backlogs (002)";
-    arrivals: PerSecond, "connections" = "established / duration_ns", COUNTED;
-    accepts: PerSecond, "accepted" = "accepts / duration_ns", COUNTED;
-    abandoned: Count, "given up before they were accepted" = "abandoned", COUNTED;
-    backlog_used: Share, "most of the backlog in use" = "deepest / backlog_capacity", COUNTED;
-    backlog: Count, "waiting on average" = "backlogs / listed", COUNTED;
-    worst_backlog: Share, "most of a backlog in use" = "the largest of all listeners: deepest / capacity", COUNTED;
+    arrivals: PerSecond, "new connections" = "established / duration_ns", COUNTED;
+    accepts: PerSecond, "accepted connections" = "accepts / duration_ns", COUNTED;
+    abandoned: Count, "abandoned before accept" = "abandoned", COUNTED;
+    backlog_used: Share, "peak backlog use" = "deepest / backlog_capacity", COUNTED;
+    backlog: Count, "mean backlog" = "backlogs / listed", COUNTED;
+    worst_backlog: Share, "peak backlog use, all listeners" = "the largest of all listeners: deepest / capacity", COUNTED;
     all_overflows: Count, "overflows of all listeners" = "Σ ListenOverflows of all network namespaces", COUNTED;
-    drops: Count, "dropped" = "drops", COUNTED;
-    overflows: Count, "overflows of its network namespace" = "listen_overflows of the network namespace", COUNTED;
-    starved: Tasks, "its tasks waiting for a CPU" = "acceptor_wait_ns / duration_ns", COUNTED;
-    service_time: Ns, "mean time to serve one" = "1/μ: service_ns / services, or kept_waiting_ns / kept_waiting where the thread waits elsewhere than in accept", "from busy time, never from throughput: thesis on accept backlogs (002)";
-    service_variation: Factor, "how uneven that is" = "variance / service_time^2 of the same services", COUNTED;
-    servers: Count, "threads that accept" = "c: threads that accept", COUNTED;
-    utilisation: Share, "utilisation of those that accept" = "ρ = λ / (c·μ), λ = arrivals", "Kleinrock, Queueing Systems I, §2.1";
-    wait_mmck: Ns, "accept wait by M/M/c/K" = "Lq / (λ·(1 − P_K)) of M/M/c/K, c = servers, μ = 1 / service_time, K = backlog_capacity + c", "Kleinrock, Queueing Systems I, §3.6";
-    wait_ggc: Ns, "accept wait by G/G/c" = "C(c, ρ) / (c·μ − λ) · (dispersion + service_variation) / 2, c = servers, μ = 1 / service_time", "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² of the services";
-    residual: Count, "Little's law, residual" = "backlog − arrivals · accept_wait", "Little's law";
+    drops: Count, "dropped connections" = "drops", COUNTED;
+    overflows: Count, "overflows in its network namespace" = "listen_overflows of the network namespace", COUNTED;
+    starved: Tasks, "tasks waiting for a CPU" = "acceptor_wait_ns / duration_ns", COUNTED;
+    service_time: Ns, "mean service time" = "1/μ: service_ns / services, or kept_waiting_ns / kept_waiting where the thread waits elsewhere than in accept", "from busy time, never from throughput: thesis on accept backlogs (002)";
+    service_variation: Factor, "service time variation (c²)" = "variance / service_time^2 of the same services", COUNTED;
+    servers: Count, "accepting threads" = "c: threads that accept", COUNTED;
+    utilisation: Share, "utilisation of accepting threads" = "ρ = λ / (c·μ), λ = arrivals", "Kleinrock, Queueing Systems I, §2.1";
+    wait_mmck: Ns, "modelled accept wait (M/M/c/K)" = "Lq / (λ·(1 − P_K)) of M/M/c/K, c = servers, μ = 1 / service_time, K = backlog_capacity + c", "Kleinrock, Queueing Systems I, §3.6";
+    wait_ggc: Ns, "modelled accept wait (G/G/c)" = "C(c, ρ) / (c·μ − λ) · (dispersion + service_variation) / 2, c = servers, μ = 1 / service_time", "Allen–Cunneen; c_a² by the dispersion of arrivals, c_s² of the services";
+    residual: Count, "residual of Little's law" = "backlog − arrivals · accept_wait", "Little's law";
     all_accepts: Count, "accepted connections" = "Σ accepts", COUNTED;
 }
 
@@ -121,8 +121,8 @@ impl<'a> Queue<'a> {
             overflows: observations.overflows.get(&netns).copied().flatten(),
             service: match observed.totals.map(|_| observed.services) {
                 Some(Some(services)) => Service::of(&services),
-                Some(None) => Err("the recording does not have it"),
-                None => Err("accept is not watched"),
+                Some(None) => Err("not in this recording"),
+                None => Err("accept is not measured"),
             },
         })
     }
@@ -185,15 +185,13 @@ impl<'a> Queue<'a> {
 /// Tasks of cgroup `id` that wait for a CPU, on average.
 fn starved(observations: &Observations, id: Option<CgroupId>) -> Result<f64, &'static str> {
     match id {
-        None => Err("whose it is, is not known"),
-        Some(CgroupId::ROOT) => {
-            Err("it accepts in the root cgroup, where it cannot be told from all others: run it in one of its own")
-        }
-        Some(CgroupId::OTHER) => Err("it accepts in a cgroup that could not be told apart"),
+        None => Err("the accepting cgroup is unknown"),
+        Some(CgroupId::ROOT) => Err("the listener runs in the root cgroup (run it in its own cgroup to measure this)"),
+        Some(CgroupId::OTHER) => Err("the accepting cgroup is not tracked separately"),
         Some(id) => observations
             .cgroups
             .get(&id)
-            .ok_or("the cgroup that accepts did not run")
+            .ok_or("the accepting cgroup did not run")
             .and_then(|acceptor| acceptor.totals.runq_wait_ns.ok_or("run-queue wait was not measured"))
             .map(|wait| wait.cores(observations.span.duration_ns).0),
     }
@@ -213,26 +211,26 @@ fn finding(
     let model = queue.model();
     let waits = match queue.wait {
         Some(wait) => format!("wait {wait} on average to be accepted"),
-        None if queue.observed.totals.is_some_and(|totals| totals.accepts == 0) => {
-            "wait, and none was accepted".to_owned()
-        }
-        None => "wait to be accepted, for a time that was not measured".to_owned(),
+        None if queue.observed.totals.is_some_and(|totals| totals.accepts == 0) => "are not accepted".to_owned(),
+        None => "wait to be accepted (time not measured)".to_owned(),
     };
     let used =
-        queue.used.map(|used| format!(", and its backlog was up to {} full", units::percent(used))).unwrap_or_default();
+        queue.used.map(|used| format!(", with the backlog up to {} full", units::percent(used))).unwrap_or_default();
     let dropped = match queue.drops() {
         0 => String::new(),
         drops => {
-            format!("; {} {} dropped", units::count(drops), if drops == 1 { "was" } else { "were" })
+            format!(", and {} {} dropped", units::count(drops), if drops == 1 { "was" } else { "were" })
         }
     };
+    let who = cgroup.as_ref().map_or_else(|| "the accepting cgroup".to_owned(), ToString::to_string);
     let why = match queue.is_starved() {
-        None => "",
-        Some(true) => ": whoever accepts waits for a CPU",
-        Some(false) => ": whoever accepts has a CPU, and is busy with something else",
+        None => String::new(),
+        Some(true) => format!(", because {who} waits for a CPU"),
+        Some(false) => format!(", because {who} is busy with other work"),
     };
     Finding {
         rule: Rule::Backlog,
+        culprits: Vec::new(),
         severity,
         verdict: format!("Connections to {subject} {waits}{used}{dropped}{why}."),
         measured: measured(observations, queue, model.as_ref()),
@@ -240,7 +238,7 @@ fn finding(
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: basis(observations, queue.accepts).confidence(),
-        against: against(queue, model.as_ref()),
+        caveats: caveats(queue, model.as_ref()),
         advice: advice(queue, model.as_ref(), cgroup.as_ref()),
         subject,
         cgroups: Vec::new(),
@@ -250,12 +248,12 @@ fn finding(
 fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model>) -> Vec<Figure> {
     let seconds = observations.span.duration_ns.seconds();
     let unwatched = observations.session.why_not(Measure::Accept);
-    let untimed = queue.service.err().unwrap_or("no connection came");
-    let too_many = "more come than are served: the queue fills, whatever its length";
+    let untimed = queue.service.err().unwrap_or("there were no new connections");
+    let too_many = "more connections arrive than are served, so the queue always fills";
     let no_room = match queue.observed.capacity {
         _ if model.is_none() => untimed,
-        None => "its sockets could not be listed, so its room is not known",
-        Some(_) => "its backlog is longer than the formula is asked about",
+        None => "sockets could not be listed, so the backlog limit is unknown",
+        Some(_) => "the backlog is too long for the formula",
     };
     vec![
         figures::accept_wait.measured(queue.wait, &unwatched),
@@ -263,18 +261,18 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
         figures::accepts.is(queue.accepts as f64 / seconds),
         figures::abandoned.is(queue.abandoned),
         figures::backlog_used
-            .measured(queue.used, "its sockets could not be listed")
+            .measured(queue.used, "sockets could not be listed")
             .note(queue.observed.capacity.map(|capacity| format!("of {capacity}")).unwrap_or_default()),
         figures::backlog
-            .measured(queue.observed.mean_backlog(), "its sockets could not be listed")
-            .note("at the ends of intervals"),
+            .measured(queue.observed.mean_backlog(), "sockets could not be listed")
+            .note("at the end of each interval"),
         figures::drops
-            .measured(queue.observed.drops, "its sockets could not be listed")
-            .note("for whatever reason: a full backlog is one"),
-        figures::overflows.measured(queue.overflows, "the kernel does not say").note("of all its listeners"),
+            .measured(queue.observed.drops, "sockets could not be listed")
+            .note("for any reason, including a full backlog"),
+        figures::overflows.measured(queue.overflows, "not reported by the kernel").note("of all its listeners"),
         figures::starved
             .measured(queue.starved.ok(), queue.starved.err().unwrap_or_default())
-            .note("of the cgroup that accepts"),
+            .note("in the accepting cgroup"),
         figures::service_time
             .measured(queue.service.ok().map(|service| Nanos((service.mean * 1e9) as u64)), untimed)
             .note(
@@ -282,7 +280,7 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
                     .service
                     .map(|service| {
                         format!(
-                            "of {}, from having one to asking for the next",
+                            "of {}, from accepting one to asking for the next",
                             units::plural(service.count, "connection")
                         )
                     })
@@ -290,17 +288,17 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
             ),
         figures::service_variation
             .measured(queue.service.ok().map(|service| service.variation), untimed)
-            .note("variance / mean²: 0 where all take the same time, 1 where it is by chance"),
+            .note("variance / mean²: 0 if constant, 1 if exponential"),
         figures::utilisation
             .measured(model.map(|model| model.station.utilisation()), untimed)
-            .note("ρ = λ/(c·μ), μ from busy time alone"),
+            .note("ρ = λ/(c·μ), with μ from busy time only"),
         figures::servers
             .measured(queue.observed.services.map(|services| services.threads), untimed)
-            .note("seen accepting, and alive; the most in any interval"),
+            .note("alive and seen accepting; the most in any interval"),
         figures::wait_mmck.measured(model.and_then(|model| model.finite), no_room).note(
             model
                 .and_then(|model| model.loss)
-                .map(|loss| format!("{} find it full", units::percent(loss)))
+                .map(|loss| format!("{} find the backlog full", units::percent(loss)))
                 .unwrap_or_default(),
         ),
         figures::wait_ggc
@@ -309,66 +307,68 @@ fn measured(observations: &Observations, queue: &Queue<'_>, model: Option<&Model
                 queue
                     .arrivals
                     .map(|(_, dispersion)| {
-                        format!("Allen–Cunneen, arrivals {} as uneven as by chance", Unit::Factor.show(dispersion))
+                        format!("Allen–Cunneen; arrivals vary {}x as much as Poisson", units::number(dispersion))
                     })
                     .unwrap_or_default(),
             ),
         figures::residual
-            .measured(queue.residual(), "not all of it was measured")
-            .note("waiting as listed − arrivals × wait"),
+            .measured(queue.residual(), "not all inputs were measured")
+            .note("mean backlog − arrivals × wait"),
     ]
 }
 
-fn against(queue: &Queue<'_>, model: Option<&Model>) -> Vec<String> {
-    let mut against = vec![
-        "Run-queue wait is that of all tasks in the cgroup, of which those that accept may be few.".to_owned(),
-        "Connections are counted from when they are established: with TCP_DEFER_ACCEPT that is when their first data comes."
-            .to_owned(),
-    ];
-    if queue.observed.sockets > Some(1) {
-        against.push(
-            "Its sockets share the address by SO_REUSEPORT, and have a queue each; the model has one for all."
-                .to_owned(),
-        );
-    }
+fn caveats(queue: &Queue<'_>, model: Option<&Model>) -> Vec<String> {
+    let mut caveats = Vec::new();
     if let Some((wait, modelled)) = queue.wait.zip(model.and_then(Model::wait))
         && !model.is_some_and(|model| model.applies(queue))
     {
-        against.push(format!(
-            "The model does not apply here: it has {modelled} where {wait} were measured. Nothing is recommended by it."
+        caveats.push(format!(
+            "The model does not apply here (modelled wait {modelled}, measured {wait}), so no advice is based on it."
         ));
     }
-    against
+    if queue.observed.sockets > Some(1) {
+        caveats.push(
+            "Its sockets share the address (SO_REUSEPORT) and have a queue each, but the model assumes one queue."
+                .to_owned(),
+        );
+    }
+    caveats.push("Run-queue wait covers all tasks of the cgroup, not only those that accept.".to_owned());
+    caveats.push(
+        "Connections count from when they are established; with TCP_DEFER_ACCEPT that is when their first data arrives."
+            .to_owned(),
+    );
+    caveats
 }
 
 fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) -> Vec<Advice> {
-    let whose = cgroup.map_or_else(|| "the cgroup that accepts".to_owned(), ToString::to_string);
+    let whose = cgroup.map_or_else(|| "the accepting cgroup".to_owned(), ToString::to_string);
     // A model that does not fit what was measured recommends nothing.
     let station = model.filter(|model| model.applies(queue)).map(|model| &model.station);
     let mut advice = Vec::new();
     if queue.is_starved() == Some(true) {
         advice.push(Advice::new(format!(
-            "Get {whose} the CPU sooner: more workers would only wait as well. The findings lags_candidates and wait_causes say \
-             what it waits behind."
+            "Give {whose} faster access to a CPU; more workers would only wait as well. The findings lags_candidates \
+             and wait_causes show what it waits behind."
         )));
     } else {
         advice.push(Advice::new(match station.filter(|it| it.utilisation() > UTILISATION) {
             Some(station) => {
                 let workers = station.servers_for(UTILISATION);
                 format!(
-                    "More workers in {whose}: {workers} in place of {}, as fast each, would be busy {} of the time.",
+                    "Increase the workers in {whose} from {} to {workers}: at the same speed, they would be busy {} \
+                     of the time.",
                     station.servers,
                     units::percent(station.offered() / f64::from(workers))
                 )
             }
             None => match queue.starved {
                 Err(why) => format!(
-                    "Find out first whether whoever accepts waits for a CPU, or is busy with something else. That is not known \
-                     here: {why}."
+                    "Find out first whether the accepting threads wait for a CPU or are busy with other work. This is \
+                     unknown here: {why}."
                 ),
                 Ok(_) => format!(
-                    "Look at what the workers of {whose} do before they accept again. More of them, or accepting in a thread of \
-                     its own, helps where each waits for something else."
+                    "Check what the workers of {whose} do before they accept again. More workers, or a dedicated \
+                     accepting thread, help if they wait for something else."
                 ),
             },
         }));
@@ -384,7 +384,7 @@ fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
     let now = queue.observed.capacity.unwrap_or_default();
     if let Some(seconds) = station.and_then(|it| it.fills_in(u32::try_from(now).unwrap_or(u32::MAX))) {
         return Advice::new(format!(
-            "A longer backlog would only make the wait longer: more come than are served, and this one is full after {}.",
+            "Do not lengthen the backlog: more connections arrive than are served, and the present one fills in {}.",
             Unit::Seconds.show(seconds)
         ));
     }
@@ -394,10 +394,11 @@ fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
     let by_formula = if modelled == 0 {
         String::new()
     } else {
-        format!(" (M/M/c/K has {modelled} for all but {} of connections that come evenly)", units::percent(MAY_BE_LOST))
+        format!(" (by M/M/c/K, {modelled} would reject {} of evenly arriving connections)", units::percent(MAY_BE_LOST))
     };
     Advice::new(format!(
-        "A backlog of {room}, so that bursts fit in{by_formula}: the second argument of listen(2), and no more than this limit."
+        "Raise the backlog to {room} so that bursts fit{by_formula}: change the second argument of listen(2), which \
+         this limit caps."
     ))
     .command(format!("sudo sysctl net.core.somaxconn={}", room.max(4_096)))
 }
@@ -432,17 +433,18 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let overflows = observations.overflows.values().copied().flatten().reduce(u64::saturating_add);
     let watched = observations.listeners.values().any(|listener| listener.totals.is_some());
     let (severity, verdict) = match observations.too_short(thresholds) {
-        Some(too_short) => (Severity::NotEnoughData, format!("Whether connections wait cannot be said: {too_short}.")),
+        Some(too_short) => (Severity::NotEnoughData, format!("Cannot judge accept waits: {too_short}.")),
         None if listeners > 0
             && !watched
             && observations.listeners.values().all(|listener| listener.deepest.is_none()) =>
         {
             let why = observations.session.why_not(Measure::Accept);
-            (Severity::NotEnoughData, format!("Whether connections wait cannot be said: accept wait is {why}."))
+            (Severity::NotEnoughData, format!("Cannot judge accept waits: they are {why}."))
         }
+        None if listeners == 0 => (Severity::Ok, "No TCP listener was active.".to_owned()),
         None => (
             Severity::Ok,
-            format!("No connection waits long to be accepted at any of {}.", units::plural(listeners, "listener")),
+            format!("Connections are accepted quickly ({} measured).", units::plural(listeners, "listener")),
         ),
     };
     single::healthy(
@@ -450,8 +452,8 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         (severity, verdict),
         vec![
             figures::all_accepts.is(accepts),
-            figures::worst_backlog.measured(used, "no socket could be listed"),
-            figures::all_overflows.measured(overflows, "the kernel does not say"),
+            figures::worst_backlog.measured(used, "sockets could not be listed"),
+            figures::all_overflows.measured(overflows, "not reported by the kernel"),
         ],
         thresholds.state(Limit::accept_wait_warn),
         basis(observations, accepts).confidence(),

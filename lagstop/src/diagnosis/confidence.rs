@@ -96,7 +96,7 @@ impl Basis {
             self.samples_are
         );
         if let Some((same, of)) = self.agreeing {
-            why += &format!("; {same} of {of} intervals alone support it");
+            why += &format!("; {same} of {of} intervals agree");
         }
         if self.lost as f64 > LOST_MATTERS * self.samples as f64 {
             level = level.lower();
@@ -125,6 +125,6 @@ mod tests {
         ] {
             assert_eq!(basis.confidence().level, expected, "{basis:?}");
         }
-        assert_eq!(sure.confidence().why, "60 intervals, 100 k switches; 55 of 60 intervals alone support it");
+        assert_eq!(sure.confidence().why, "60 intervals, 100 k switches; 55 of 60 intervals agree");
     }
 }

@@ -26,14 +26,14 @@ use peak::{BINS, Peak};
 
 figures! {
     peak: Count, "active cgroups at the peak" = "active cgroups where (busy_ns − overhead) / capacity_ns is largest, of six densities", LAGS;
-    peak_from: Count, "at least" = "5th percentile of the peak in draws of the intervals", DRAWN;
-    peak_to: Count, "at most" = "95th percentile", DRAWN;
-    peak_per_cpu: Factor, "the same per CPU" = "peak / cpus_online", LAGS;
+    peak_from: Count, "peak, at least" = "5th percentile of the peak in draws of the intervals", DRAWN;
+    peak_to: Count, "peak, at most" = "95th percentile", DRAWN;
+    peak_per_cpu: Factor, "peak per CPU" = "peak / cpus_online", LAGS;
     now: Count, "active cgroups in the last quarter" = "mean of active cgroups in the last quarter of the intervals", COUNTED;
     headroom: Count, "more cgroups until the peak" = "peak − now; of peak_from and peak_to beside it", COUNTED;
-    lost: SharePoints, "CPU time left at the peak, not now" = "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN;
-    independent: Count, "effective independent intervals" = "intervals / their integrated autocorrelation time", DRAWN;
-    at_density: Count, "with so many active" = "mean of active cgroups in a sixth of the intervals", COUNTED;
+    lost: SharePoints, "CPU time lost since the peak" = "(busy_ns − overhead) / capacity_ns at the peak − that in the last quarter", DRAWN;
+    independent: Count, "independent intervals" = "intervals / their integrated autocorrelation time", DRAWN;
+    at_density: Count, "active cgroups, by sixth" = "mean of active cgroups in a sixth of the intervals", COUNTED;
 }
 
 /// Why it cannot be told how many cgroups a host can take.
@@ -41,24 +41,24 @@ figures! {
 enum NoPeak {
     #[error("{0}")]
     TooShort(String),
-    #[error("no cgroup but the root ran")]
+    #[error("only the root cgroup ran")]
     OnlyRoot,
     #[error("switch cost is {0}")]
     NotMeasured(String),
-    #[error("it takes {fewest} intervals at least, and there are {intervals}")]
+    #[error("this needs at least {fewest} intervals (measured: {intervals})")]
     TooFew { fewest: u64, intervals: usize },
-    #[error("nothing ran")]
+    #[error("no task ran")]
     NothingRan,
-    #[error("not enough spread: {0}")]
+    #[error("the number of active cgroups hardly varied ({0})")]
     Narrow(Spread),
-    #[error("the CPUs were never full: {} busy at most", units::percent(*.0))]
+    #[error("the CPUs were never full ({} busy at most)", units::percent(*.0))]
     NeverFull(f64),
     #[error(
-        "it takes {fewest} independent intervals, and these {intervals} resemble their neighbours so much that they are \
-         worth {independent:.1}"
+        "this needs at least {fewest} independent intervals, and the {intervals} measured count as only \
+         {independent:.1}"
     )]
     Alike { fewest: u64, intervals: usize, independent: f64 },
-    #[error("not enough spread: {0}, and the peak may be at the fewest, or at fewer still")]
+    #[error("the peak may be below the measured range ({0})")]
     MayBeFewer(Spread),
 }
 
@@ -71,7 +71,7 @@ struct Spread {
 
 impl fmt::Display for Spread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "from {} to {} cgroups were active at a time", self.first, self.last)
+        write!(f, "{} to {} active cgroups", self.first, self.last)
     }
 }
 
@@ -110,16 +110,19 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         None => find(points, thresholds),
     };
     let (severity, verdict) = match &found {
-        Err(why) => (Severity::NotEnoughData, format!("Cannot tell how many cgroups this host can take: {why}.")),
+        Err(why) => (Severity::NotEnoughData, format!("Cannot judge how many cgroups this host can take: {why}.")),
         Ok(peak) => verdict(peak, thresholds),
     };
     Finding {
         rule: Rule::Density,
+        culprits: Vec::new(),
         severity,
         subject: Subject::Host,
         verdict,
         measured: found.as_ref().map(|peak| measured(peak, observations.cpus())).unwrap_or_default(),
-        threshold: [Limit::density_spread, Limit::density_full, Limit::density_loss].map(|limit| thresholds.state(limit)).into(),
+        threshold: [Limit::density_spread, Limit::density_full, Limit::density_loss]
+            .map(|limit| thresholds.state(limit))
+            .into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: observations.whole().switches,
@@ -128,16 +131,15 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: observations.lost_switches(),
         }
         .confidence(),
-        against: vec![
-            "It is CPU time that was not lost to switching, and not requests served: those may suffer earlier.".to_owned(),
-            "That more or less was to do at the time shows as work, too: the peak is of this load, not of the host alone."
-                .to_owned(),
-            "Cgroups count alike, however much they ask for.".to_owned(),
+        caveats: vec![
+            "This measures CPU time not lost to switching, not served requests, which may suffer earlier.".to_owned(),
+            "The peak depends on the load during the measurement, not on the host alone.".to_owned(),
+            "All cgroups count the same, whatever their demand.".to_owned(),
         ],
         advice: if severity >= Severity::Warning {
             vec![Advice::new(format!(
-                "Keep a host like this at {} active cgroups or fewer. In Kubernetes a pod is several cgroups: divide by what a pod of \
-                 yours has, then set the kubelet's maxPods or topologySpreadConstraints.",
+                "Keep this host at {} active cgroups or fewer. In Kubernetes a pod is several cgroups: divide by the \
+                 cgroups per pod, then set the kubelet's maxPods or topologySpreadConstraints.",
                 found.as_ref().map_or(0, |peak| peak.at.active)
             ))]
         } else {
@@ -151,36 +153,41 @@ fn verdict(peak: &Peak, thresholds: &Thresholds) -> (Severity, String) {
     let Peak { at, from, to, now, lost, .. } = peak;
     if peak.may_be_last() {
         let verdict = format!(
-            "No peak found: the tasks got most CPU time at or near the most active cgroups there were, {}.",
+            "The host is not overfilled: tasks got the most CPU time near the highest density seen ({} active \
+             cgroups).",
             peak.bins.last().map_or(0, |last| last.active)
         );
         return (Severity::Ok, verdict);
     }
-    let most = format!("The tasks got most CPU time with {} active cgroups (between {from} and {to})", at.active);
+    let best = format!("{} active cgroups ({from} to {to})", at.active);
     if now.active <= *to || now.busy() < thresholds.density_full {
-        return (Severity::Info, format!("{most}; {} were active in the last quarter of the time.", now.active));
+        let now = now.active;
+        return (
+            Severity::Info,
+            format!(
+                "Tasks got the most CPU time with {best}; {now} were active in the last \
+                                         quarter."
+            ),
+        );
     }
     let more = format!(
-        "{most}. In the last quarter of the time {} were, and {} of all CPU time less went to the tasks",
+        "The host is beyond its best density of {best}: with {} in the last quarter, tasks got {} less CPU time",
         now.active,
         units::points(lost.value).trim_start_matches('+')
     );
     if lost.value < thresholds.density_loss || lost.low <= 0.0 {
-        let why = if lost.low <= 0.0 { "chance may have done that" } else { "less than density_loss" };
-        return (Severity::Info, format!("{more}: {why}."));
+        let why = if lost.low <= 0.0 { "may be chance" } else { "is too little to act on" };
+        return (Severity::Info, format!("{more}, which {why}."));
     }
     let waits = now.wait_p99.zip(at.wait_p99).zip(peak.waits_more);
     let Some(((now, at), waits_more)) = waits else {
-        return (Severity::Info, format!("{more}; whether tasks wait longer was not measured."));
+        return (Severity::Info, format!("{more}; whether they wait longer was not measured."));
     };
     let [now, at] = [now, at].map(|wait| Nanos(wait as u64));
     if waits_more.low <= 0.0 {
-        return (
-            Severity::Info,
-            format!("{more}, but waits did not surely get longer: the p99 wait is {now}, and was {at}."),
-        );
+        return (Severity::Info, format!("{more}, but waits are not clearly longer (p99 {now} instead of {at})."));
     }
-    (Severity::Warning, format!("{more}, and the p99 wait is {now} instead of {at}."))
+    (Severity::Warning, format!("{more}, and the p99 wait rose from {at} to {now}."))
 }
 
 fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
@@ -188,7 +195,7 @@ fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
         |point: &Density| point.wait_p99.map(|wait| format!(", p99 wait {}", Nanos(wait as u64))).unwrap_or_default();
     let point = |figure: &FigureDefinition, point: &Density| {
         figure.is(point.active).note(format!(
-            "{} of all CPU time is left for the tasks, {} is overhead{}",
+            "{} of all CPU time for tasks, {} overhead{}",
             units::percent(point.work),
             units::percent(point.overhead),
             waits(point)
@@ -197,16 +204,16 @@ fn measured(peak: &Peak, cpus: u64) -> Vec<Figure> {
     let Peak { at, from, to, now, lost, .. } = peak;
     let mut figures = vec![
         point(&figures::peak, at),
-        figures::peak_from.is(*from).note("nine in ten draws of the intervals have it between"),
+        figures::peak_from.is(*from).note("90 % bootstrap interval"),
         figures::peak_to.is(*to),
         figures::peak_per_cpu.is(at.active as f64 / cpus as f64),
         point(&figures::now, now),
         figures::headroom.is(at.active as f64 - now.active as f64).note(format!(
-            "between {} and {}; below 0 the host is beyond it",
+            "between {} and {}; negative beyond the peak",
             *from as f64 - now.active as f64,
             *to as f64 - now.active as f64
         )),
-        figures::lost.is(lost.value).note(format!("{} at least", units::points(lost.low))),
+        figures::lost.is(lost.value).note(format!("at least {}", units::points(lost.low))),
         figures::independent.is(peak.independent),
     ];
     figures.extend(peak.bins.iter().map(|bin| point(&figures::at_density, bin)));
@@ -285,8 +292,8 @@ mod tests {
             let (severity, verdict) = verdict(&peak, &Thresholds::default());
             assert_eq!(severity, Severity::Warning, "{verdict} {peak:?}");
             assert!(
-                verdict
-                    .contains("points of all CPU time less went to the tasks, and the p99 wait is 18.0 ms instead of"),
+                verdict.contains("points less CPU time, and the p99 wait rose from")
+                    && verdict.ends_with(" to 18.0 ms."),
                 "{verdict}"
             );
             assert!((0.04..0.08).contains(&peak.lost.value) && peak.lost.low > 0.0, "{:?}", peak.lost);
@@ -304,11 +311,11 @@ mod tests {
             verdict(&peak, &Thresholds::default())
         };
         let equal = with(|point| point.wait_p99 = Some(1e6));
-        assert!(equal.0 == Severity::Info && equal.1.contains("did not surely get longer"), "{equal:?}");
+        assert!(equal.0 == Severity::Info && equal.1.contains("not clearly longer"), "{equal:?}");
         let unknown = with(|point| point.wait_p99 = None);
         assert!(unknown.0 == Severity::Info && unknown.1.contains("was not measured"), "{unknown:?}");
         let peak = found(&all).unwrap();
-        for (set, says) in [("5%", None), ("8%", Some("less than density_loss"))] {
+        for (set, says) in [("5%", None), ("8%", Some("is too little to act on"))] {
             let mut thresholds = Thresholds::default();
             thresholds.set("density_loss", set).unwrap();
             let (severity, verdict) = verdict(&peak, &thresholds);
@@ -329,7 +336,7 @@ mod tests {
             full((0..120).map(|n| if n < 60 { 6 } else { 18 }), &noise, |active| 0.998 - 0.000_075 * (active - 6.0));
         assert_eq!(severity(&points), Severity::NotEnoughData);
         assert!(
-            found(&points).unwrap_err().to_string().contains("not enough spread: from 6 to 18"),
+            found(&points).unwrap_err().to_string().contains("below the measured range (6 to 18"),
             "{:?}",
             found(&points)
         );
@@ -365,9 +372,9 @@ mod tests {
     #[test]
     fn without_spread_or_independent_intervals_nothing_is_said() {
         let same = vec![points(100, 120.0)[0]; 60];
-        assert!(found(&same).unwrap_err().to_string().contains("not enough spread"));
+        assert!(found(&same).unwrap_err().to_string().contains("hardly varied"));
         assert!(found(&same[..5]).unwrap_err().to_string().contains("24 intervals"));
         let slow = full(filling(120), &noise(120, 0.95, 0.03, 1), bends);
-        assert!(found(&slow).unwrap_err().to_string().contains("are worth"), "{:?}", found(&slow));
+        assert!(found(&slow).unwrap_err().to_string().contains("count as only"), "{:?}", found(&slow));
     }
 }

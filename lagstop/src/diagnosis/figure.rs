@@ -98,7 +98,7 @@ impl Figure {
     /// A value that was measured. One that is no number, for it divides by nothing, counts as not measured.
     pub(super) fn new(name: &'static str, label: &'static str, value: impl Into<Value>, unit: Unit) -> Self {
         let value = Some(value.into()).filter(|value| value.as_f64().is_finite());
-        let missing = value.is_none().then(|| "nothing to divide by".to_owned());
+        let missing = value.is_none().then(|| "divided by zero".to_owned());
         Self { name, label, of: None, value, unit, missing, note: None }
     }
 

@@ -17,6 +17,9 @@ pub struct Finding {
     pub severity: Severity,
     /// Whom it is about.
     pub subject: Subject,
+    /// Which cgroups cause it, the worst first, where that was measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub culprits: Vec<Subject>,
     /// What was found, in one sentence.
     pub verdict: String,
     /// What was measured.
@@ -25,8 +28,8 @@ pub struct Finding {
     pub threshold: Vec<Threshold>,
     /// How sure it is.
     pub confidence: Confidence,
-    /// What speaks against it, one sentence each.
-    pub against: Vec<String>,
+    /// Caveats, one sentence each, the most important first.
+    pub caveats: Vec<String>,
     /// What to do, the most promising first.
     pub advice: Vec<Advice>,
     /// Every cgroup that a rule compared, for programs: people are shown a few of them in `measured`.
@@ -58,6 +61,14 @@ pub enum Rule {
     NoisyNeighbour,
     /// What those that wait wait for.
     WaitCauses,
+    /// More tasks want to run than there are CPUs.
+    Overload,
+    /// A quota that is used up.
+    Throttled,
+    /// CPU time that a hypervisor takes.
+    Steal,
+    /// Waits on full CPUs while others are idle.
+    Pinned,
     /// Less CPU time than weights, quotas and CPU sets grant.
     Starved,
     /// As much CPU time as the weights grant, and too little for that.
@@ -142,6 +153,10 @@ impl Rule {
             Self::OvercommittedThreads => "overcommitted_threads",
             Self::QuotaWithoutCpuset => "quota_without_cpuset",
             Self::Backlog => "backlog",
+            Self::Overload => "overload",
+            Self::Throttled => "throttled",
+            Self::Steal => "steal",
+            Self::Pinned => "pinned",
             Self::Starved => "starved",
             Self::Outweighed => "outweighed",
             Self::WeightsHaveNoEffect => "weights_have_no_effect",
@@ -149,7 +164,7 @@ impl Rule {
     }
 
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::SchedulingOverhead,
         Self::Utilisation,
         Self::LagsCandidates,
@@ -160,6 +175,10 @@ impl Rule {
         Self::OvercommittedThreads,
         Self::QuotaWithoutCpuset,
         Self::Backlog,
+        Self::Overload,
+        Self::Throttled,
+        Self::Steal,
+        Self::Pinned,
         Self::Starved,
         Self::Outweighed,
         Self::WeightsHaveNoEffect,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 pub(in crate::diagnosis) use fit::MOST_OFF;
 pub use predicted::{Forecast, Predicted, Unpredicted};
+pub(in crate::diagnosis) use sides::siblings;
 pub use sides::{Competitors, CompetitorsError};
 
 use super::{Observations, asked::Asked, cost_curve::CostCurve};

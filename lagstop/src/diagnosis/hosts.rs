@@ -139,7 +139,7 @@ mod tests {
         assert!((all.total.cores_lost.unwrap().as_f64() - lost(0) - lost(1)).abs() < 1e-12);
         assert!((all.total.overhead.unwrap().as_f64() - (lost(0) + lost(1)) / 8.0).abs() < 1e-12, "of the measured");
         assert_eq!(all.pays_most().unwrap().report.session.hostname, "full");
-        assert_eq!(all.worst(), Severity::Warning);
+        assert_eq!(all.worst(), Severity::Critical);
     }
 
     #[test]

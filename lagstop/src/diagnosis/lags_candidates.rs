@@ -1,4 +1,4 @@
-//! Rule: which light cgroups would gain from going first, who would pay, and what it would do to the host.
+//! Rule: which light cgroups would gain from priority, what that costs the others, and what it would do to the host.
 //!
 //! CFS-LAGS paper (arXiv 2508.15703, §4.1, §4.2): fair scheduling serves light groups late although they would be done soon.
 //! Light and heavy are told apart among siblings, where the kernel shares CPU time, by what they use of it beside what their
@@ -24,38 +24,41 @@ use super::{
     },
     forecast::{Held, MOST_OFF},
     observations::Observed,
+    overload,
 };
 use crate::{
     model::{Measure, Nanos},
-    units::{self, Unit},
+    units,
 };
 
 figures! {
     waiting_per_cpu: Tasks, "tasks waiting per CPU" = "(light_wait_ns + heavy_wait_ns) / capacity_ns", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "(light_wait_ns + heavy_wait_ns) / (light_cpu_ns + heavy_cpu_ns)", COUNTED;
     light: Count, "light cgroups" = "siblings with light_cpu_ns / weight below Σ cpu_ns / Σ weight", COUNTED;
-    light_wait: Factor, "their wait per CPU time" = "light_wait_ns / light_cpu_ns", COUNTED;
+    light_wait: Factor, "light: wait per CPU time" = "light_wait_ns / light_cpu_ns", COUNTED;
     heavy: Count, "heavy cgroups" = "their other siblings", COUNTED;
-    heavy_wait: Factor, "their wait per CPU time" = "heavy_wait_ns / heavy_cpu_ns", COUNTED;
-    light_error: Share, "simulation error, light" = "waits of those that go first simulated as it is / measured − 1", SIMULATED;
-    heavy_error: Share, "simulation error, heavy" = "waits of the heavy simulated as it is / measured − 1", SIMULATED;
-    others_error: Share, "simulation error, all others" = "waits of all others simulated as it is / measured − 1", SIMULATED;
-    light_waiting: Share, "waits of those that go first" = "waits of those that go first, simulated with more weight / as it is − 1", SIMULATED;
-    light_gain: Share, "wait spared, of each" = "median of 1 − wait simulated with more weight / as it is, of those that go first", SIMULATED;
-    heavy_time: Share, "heavy: time for the same work" = "(CPU time + wait) / CPU time of the heavy, simulated with more weight for the light / as it is − 1", SIMULATED;
-    others_time: Share, "all others: time for the same work" = "the same of all that are neither", SIMULATED;
-    waiting_change: Share, "all waits" = "waits of all, simulated with more weight for the light / as it is − 1", SIMULATED;
-    queue_length: Tasks, "tasks per CPU then" = "(busy_ns + runq_wait_ns · (1 + waiting_change)) / capacity_ns", SIMULATED;
-    switches_change: Share, "switches" = "switches simulated with more weight for the light / as it is − 1", SIMULATED;
-    overhead_change: Share, "overhead" = "switch costs simulated with more weight for the light / as it is − 1; costs by this host's own curve", SIMULATED;
-    cores_freed: Cores, "cores freed" = "−overhead_change · overhead · cpus_online", SIMULATED;
-    can_go_first: Count, "light cgroups that can go first" = "all that wait long, or the lightest half or fourth: the most that others bear", LAGS;
+    heavy_wait: Factor, "heavy: wait per CPU time" = "heavy_wait_ns / heavy_cpu_ns", COUNTED;
+    light_error: Share, "simulation error, light" = "wait of the prioritised, simulated without a change / measured − 1", SIMULATED;
+    heavy_error: Share, "simulation error, heavy" = "wait of the heavy, simulated without a change / measured − 1", SIMULATED;
+    others_error: Share, "simulation error, others" = "wait of all others, simulated without a change / measured − 1", SIMULATED;
+    light_waiting: Share, "predicted wait, prioritised" = "wait of the prioritised, simulated with more weight / without − 1", SIMULATED;
+    light_gain: Share, "wait saved per cgroup (median)" = "median of 1 − wait simulated with more weight / without, over the prioritised", SIMULATED;
+    heavy_time: Share, "predicted time per work, heavy" = "(CPU time + wait) / CPU time of the heavy, simulated with more weight for the light / without − 1", SIMULATED;
+    others_time: Share, "predicted time per work, others" = "the same for all that are neither light nor heavy", SIMULATED;
+    waiting_change: Share, "predicted wait, all cgroups" = "waits of all, simulated with more weight for the light / without − 1", SIMULATED;
+    queue_length: Tasks, "predicted tasks per CPU" = "(busy_ns + runq_wait_ns · (1 + waiting_change)) / capacity_ns", SIMULATED;
+    switches_change: Share, "predicted switches" = "switches simulated with more weight for the light / without − 1", SIMULATED;
+    overhead_change: Share, "predicted overhead" = "switch costs simulated with more weight for the light / without − 1; costs by this host's own curve", SIMULATED;
+    cores_freed: Cores, "predicted cores freed" = "−overhead_change · overhead · cpus_online", SIMULATED;
+    can_go_first: Count, "light cgroups to prioritise" = "all that wait long, or the lightest half or quarter: as many as the others tolerate", LAGS;
     heaviest: Tasks, "heavy" = "mean Load Credit of all inside of the cgroup", LAGS;
-    light_gaining_most: Tasks, "light, gaining most" = "mean Load Credit of the cgroup while it was runnable", LAGS;
+    light_gaining_most: Tasks, "light, most to gain" = "mean Load Credit of the cgroup while it was runnable", LAGS;
 }
 
 /// Cgroups of each class that are shown to people.
 const TOP: usize = 5;
+/// Heavy cgroups that a verdict names.
+const NAMED: usize = 2;
 /// How far the simulation may be off, of what was measured, before its predictions count for less.
 const OFF: f64 = 0.25;
 /// The share of such predictions that must have held in calibration for a high confidence.
@@ -63,8 +66,15 @@ const HOLDS: f64 = 0.8;
 /// Of so many.
 const FEWEST_HELD: u32 = 10;
 
-pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
-    Judged::new(observations, thresholds).finding()
+/// Whether to simulate what another weight would do: it takes a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Simulation {
+    Run,
+    LeaveOut,
+}
+
+pub(super) fn judge(observations: &Observations, simulation: Simulation, thresholds: &Thresholds) -> Finding {
+    Judged::new(observations, simulation, thresholds).finding()
 }
 
 struct Judged<'a> {
@@ -83,14 +93,14 @@ struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    fn new(observations: &'a Observations, thresholds: &'a Thresholds) -> Self {
+    fn new(observations: &'a Observations, simulation: Simulation, thresholds: &'a Thresholds) -> Self {
         let arena = Arena::worst(observations, thresholds);
         let siblings = || arena.iter().flat_map(|arena| &arena.siblings);
         let light = Class::of(siblings().filter(|one| one.is_light()));
         let heavy = Class::of(siblings().filter(|one| !one.is_light()));
         let waiting = arena.iter().flat_map(|arena| arena.waiting(thresholds)).count();
         let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
-        if judged.has_enough() && judged.is_contended() && waiting > 0 {
+        if simulation == Simulation::Run && judged.has_enough() && judged.is_contended() && waiting > 0 {
             judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, observations, thresholds));
             judged.extent = observations.forecast_extent();
         }
@@ -144,11 +154,13 @@ impl<'a> Judged<'a> {
             Severity::Info if self.is_far_off() => vec![advice::trial()],
             _ => Vec::new(),
         };
-        let mut against = advice::doubts(self);
-        against.extend(self.throttled());
-        against.extend(self.observations.common_doubts());
+        let mut caveats = self.caveats_of_plan();
+        caveats.extend(self.throttled());
+        caveats.extend(advice::caveats(self));
+        caveats.extend(self.observations.common_caveats());
         Finding {
             rule: Rule::LagsCandidates,
+            culprits: self.culprits(),
             severity,
             subject: Subject::Host,
             verdict,
@@ -164,96 +176,124 @@ impl<'a> Judged<'a> {
             .map(|limit| self.thresholds.state(limit))
             .into(),
             confidence: self.confidence(),
-            against,
+            caveats,
             advice,
             cgroups: self.candidates(),
         }
     }
 
+    /// The heavy ones that use the most.
+    fn culprits(&self) -> Vec<Subject> {
+        let mut heavy: Vec<&Sibling<'a>> = self.heavy_siblings().collect();
+        heavy.sort_by(|a, b| b.cpu.total_cmp(&a.cpu).then(a.number.cmp(&b.number)));
+        heavy.iter().take(TOP).map(|one| self.observations.subject_of(one.number)).collect()
+    }
+
     fn verdict(&self) -> (Severity, String) {
         if let Some(too_short) = self.observations.too_short(self.thresholds) {
-            return (Severity::NotEnoughData, format!("Cannot tell which cgroups wait: {too_short}."));
+            return (
+                Severity::NotEnoughData,
+                format!("Cannot judge whether short jobs wait behind long ones: {too_short}."),
+            );
         }
         if self.siblings().next().is_none() {
             let verdict = if self.has_waits() {
-                "Cannot tell which cgroups wait: no cgroup but the root ran, so there is none to compare.".to_owned()
+                "Cannot judge whether short jobs wait behind long ones: only the root cgroup ran.".to_owned()
             } else {
-                format!("Cannot tell which cgroups wait: run-queue wait is {}.", self.why_not())
+                format!("Cannot judge whether short jobs wait behind long ones: run-queue wait is {}.", self.why_not())
             };
             return (Severity::NotEnoughData, verdict);
         }
-        let waited = format!("{} tasks wait per CPU on average", units::number(self.waiting_per_cpu()));
+        let waiting = units::number(self.waiting_per_cpu());
         if !self.is_contended() {
-            return (Severity::Ok, format!("Hardly anyone waits: {waited}."));
+            return (Severity::Ok, format!("Tasks hardly wait for a CPU: on average, {waiting} are waiting per CPU."));
         }
         let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
         let place = place.map_or_else(String::new, |path| format!(" in {}", units::quoted(path)));
-        let (light, heavy) = (units::plural(self.light.size, "cgroup"), self.heavy.size);
+        let light = units::plural(self.light.size, "light cgroup");
         if self.waiting == 0 {
             let verdict = format!(
-                "The CPUs are contended, {waited}, but none of the {light}{place} below their fair share is much lighter than \
-                 its siblings and waits long for them: no cgroup would gain from going first."
+                "The CPUs are contended ({waiting} tasks waiting per CPU), but none of {light}{place} waits long \
+                 behind heavier ones."
             );
             return (Severity::Info, verdict);
         }
+        let heavy = match (self.heavy.size, self.heavy_siblings().next()) {
+            (1, Some(one)) => format!("{} uses", one.subject()),
+            (size, _) => {
+                let named = overload::names(self.culprits().into_iter().take(NAMED), size);
+                format!("{} ({named}) use", units::plural(size, "heavy cgroup"))
+            }
+        };
         let found = format!(
-            "{} of {light}{place} below their fair share {} long; {heavy} above it used {} of these cgroups' CPU time",
+            "Short jobs wait behind long ones (LAGS): {} of {light}{place} {} long, while {heavy} {} of the CPU time{}",
             self.waiting,
             if self.waiting == 1 { "waits" } else { "wait" },
             units::percent(self.share_of_cpu(&self.heavy)),
+            if place.is_empty() { "" } else { " there" },
         );
+        // They wait, whether or not it is known what helps.
         let Some((all, some)) = &self.plans else {
-            return (Severity::Info, format!("{found}. What more weight would do cannot be simulated."));
+            return (Severity::Warning, format!("{found}."));
         };
-        let (Some(gain), false) = (all.forecast.change("light_waiting"), self.is_far_off()) else {
-            let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
-            let why = why.map_or_else(|| "the simulation is too far off".to_owned(), |why| why.to_string());
-            return (
-                Severity::Info,
-                format!("{found}. What more weight would do is not predicted: {why}. Run a trial to find out."),
-            );
+        let (Some(gain), None) = (all.forecast.change("light_waiting"), self.unpredicted()) else {
+            return (Severity::Warning, format!("{found}; the effect of more weight cannot be predicted."));
         };
-        let light = format!("{} ({})", changed(gain.change), gain::range(&gain));
         if !all.is_worthwhile(self.thresholds) {
             let median = all.median.map_or("n/a".to_owned(), units::percent);
-            let least = units::percent(self.thresholds.light_gain);
-            let verdict = format!(
-                "{found}. With more weight, one of them would be spared {median} of its wait in the middle: less than {least}."
-            );
-            return (Severity::Info, verdict);
+            return (Severity::Info, format!("{found}; more weight would save only {median} of their wait (median)."));
         }
-        let price = price(all);
-        let most = units::percent(self.thresholds.heavy_tolerance);
-        let fewer = match self.waiting {
-            1 => "",
-            _ => {
-                " More weight for the lightest half or fourth of them only spares too little, or still costs too much."
-            }
-        };
+        let range = gain::magnitudes(&gain);
+        let gain = changed(gain.change);
         match some {
-            _ if all.is_borne(self.thresholds) => {
-                let verdict = format!(
-                    "{found}. With more weight for the light and less for the heavy they would wait {light}; {price}."
-                );
-                (Severity::Warning, verdict)
-            }
+            _ if all.is_borne(self.thresholds) => (
+                Severity::Warning,
+                format!("{found}. More weight for them would make their wait about {gain} ({range})."),
+            ),
             Some(some) => (
                 Severity::Warning,
                 format!(
-                    "{found}. With more weight for the light and less for the heavy they would wait {light}, but {price}: the limit \
-                     is {most}. With more weight for the {} lightest only, these would wait {}; {}.",
+                    "{found}; more weight for the {} lightest would make their wait {}.",
                     some.first.len(),
-                    some.forecast.change("light_waiting").map_or("less".to_owned(), |it| changed(it.change)),
-                    self::price(some)
+                    some.forecast.change("light_waiting").map_or("shorter".to_owned(), |it| changed(it.change)),
                 ),
             ),
-            None => (
-                Severity::Info,
-                format!(
-                    "{found}. With more weight for the light and less for the heavy they would wait {light}, but {price}: the limit \
-                     is {most}.{fewer}"
-                ),
-            ),
+            None => (Severity::Info, format!("{found}; more weight would make their wait {gain}, but {}.", price(all))),
+        }
+    }
+
+    /// Why nothing is predicted of the plan. `None` where something is, or there is no plan.
+    fn unpredicted(&self) -> Option<String> {
+        let (all, _) = self.plans.as_ref()?;
+        if all.forecast.change("light_waiting").is_some() && !self.is_far_off() {
+            return None;
+        }
+        let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
+        Some(why.map_or_else(|| "the simulation error is too large".to_owned(), |why| why.to_string()))
+    }
+
+    /// What the others pay for the plan, or why it is not predicted.
+    fn caveats_of_plan(&self) -> Vec<String> {
+        let Some((all, some)) = &self.plans else { return Vec::new() };
+        if let Some(why) = self.unpredicted() {
+            return vec![format!("The effect of more weight is not predicted: {why}.")];
+        }
+        if !all.is_worthwhile(self.thresholds) {
+            return Vec::new();
+        }
+        match some {
+            _ if all.is_borne(self.thresholds) => vec![format!("In return, {}.", price(all))],
+            Some(some) => vec![
+                format!("In return, {}.", price(some)),
+                format!("More weight for all {} of them costs too much: {}.", self.waiting, price(all)),
+            ],
+            None if self.waiting > 1 => {
+                vec![
+                    "More weight for only the lightest half or quarter saves too little or also costs too much."
+                        .to_owned(),
+                ]
+            }
+            None => Vec::new(),
         }
     }
 
@@ -300,7 +340,7 @@ impl<'a> Judged<'a> {
             None => confidence,
         };
         let confidence = if advice::is_before_eevdf(&self.observations.session.kernel) {
-            confidence.lowered("another scheduler is simulated")
+            confidence.lowered("the simulation models another scheduler")
         } else {
             confidence
         };
@@ -309,7 +349,7 @@ impl<'a> Judged<'a> {
         let confidence = if is_steady {
             confidence
         } else {
-            confidence.lowered(&format!("the gain reached light_gain in {agree} of {of} halves of simulations"))
+            confidence.lowered(&format!("only {agree} of {of} simulation halves reach light_gain"))
         };
         plan.forecast.errors.worst().map_or(confidence.clone(), |error| held_against(confidence, error))
     }
@@ -322,21 +362,23 @@ impl<'a> Judged<'a> {
         if is_empty {
             return Vec::new();
         }
-        let class = |class: &Class, count: &FigureDefinition, wait: &FigureDefinition| {
+        let class = |class: &Class, share: &str, count: &FigureDefinition, wait: &FigureDefinition| {
             let mean = Nanos(class.wait as u64).mean(class.waits);
-            let note = mean.map_or_else(|| "no waits".to_owned(), |mean| format!("{mean} each on average"));
+            let note = mean.map_or_else(|| "no waits".to_owned(), |mean| format!("{mean} per wait on average"));
             [
-                count.is(class.size).note(format!("{} of the CPU time", units::percent(self.share_of_cpu(class)))),
+                count
+                    .is(class.size)
+                    .note(format!("{share}; {} of the CPU time", units::percent(self.share_of_cpu(class)))),
                 wait.is(class.wait / class.cpu).note(note),
             ]
         };
         let (wait, cpu) = (self.light.wait + self.heavy.wait, self.light.cpu + self.heavy.cpu);
         let mut figures = vec![
             figures::waiting_per_cpu.is(self.waiting_per_cpu()),
-            figures::wait_per_cpu.is(wait / cpu).note("of all cgroups compared"),
+            figures::wait_per_cpu.is(wait / cpu).note("of all compared cgroups"),
         ];
-        figures.extend(class(&self.light, &figures::light, &figures::light_wait));
-        figures.extend(class(&self.heavy, &figures::heavy, &figures::heavy_wait));
+        figures.extend(class(&self.light, "below their fair share", &figures::light, &figures::light_wait));
+        figures.extend(class(&self.heavy, "at or above their fair share", &figures::heavy, &figures::heavy_wait));
         if let Some(plan) = self.plan() {
             figures.extend(gain::figures(self, plan));
             figures.push(
@@ -364,11 +406,15 @@ impl<'a> Judged<'a> {
         let p99 = one.p99.map(|p99| format!(", p99 wait {p99}")).unwrap_or_default();
         let all = self.light.cpu + self.heavy.cpu;
         let share = if all > 0.0 { one.cpu / all } else { 0.0 };
-        let left = self.left_of(one).map(|left| format!("; {} of it left with more weight", units::percent(left)));
+        let left =
+            self.left_of(one).map(|left| format!("; {} of the wait remains with more weight", units::percent(left)));
+        let waited = match one.cpu {
+            cpu if cpu > 0.0 => format!("waited {}x its CPU time", units::number(one.wait_per_cpu())),
+            _ => "got no CPU time".to_owned(),
+        };
         figure.is(one.credit).of(one.subject()).note(format!(
-            "Load Credit; {} of the CPU time, waited {} its own{p99}{}",
+            "demand over the last seconds (Load Credit); {} of the CPU time, {waited}{p99}{}",
             units::percent(share),
-            if one.cpu > 0.0 { Unit::Factor.show(one.wait_per_cpu()) } else { "n/a".to_owned() },
             left.unwrap_or_default()
         ))
     }
@@ -408,8 +454,8 @@ impl<'a> Judged<'a> {
         let count = waiting.filter(matters).count() as u64;
         (count > 0).then(|| {
             format!(
-                "{} of the light ones that wait long used up their own quota (cpu.max) at times: some of that wait may be \
-                 throttling, which priority does not cure.",
+                "{} of the light cgroups that wait long used up their own quota (cpu.max) at times; more weight does \
+                 not shorten that part of the wait.",
                 units::count(count)
             )
         })
@@ -423,14 +469,14 @@ fn price(plan: &Plan) -> String {
             let how = if it.change > 0.0 { "longer" } else { "less time" };
             format!("{who} would take {} {how} for the same work", units::percent(it.change.abs()))
         }
-        Some(it) => format!("{who} would take about as long for the same work ({})", gain::range(&it)),
-        None => format!("what {who} would pay is not predicted"),
+        Some(it) => format!("{who} would take about as long ({})", gain::range(&it)),
+        None => format!("the cost to {who} is not predicted"),
     };
-    [of("heavy_time", "the heavy ones"), of("others_time", "all others")].join(", ")
+    [of("heavy_time", "heavy cgroups"), of("others_time", "all others")].join(", and ")
 }
 
 fn changed(change: f64) -> String {
-    let how = if change < 0.0 { "less" } else { "longer" };
+    let how = if change < 0.0 { "shorter" } else { "longer" };
     format!("{} {how}", units::percent(change.abs()))
 }
 
@@ -439,14 +485,14 @@ fn by_calibration(confidence: Confidence, held: Option<Held>) -> Confidence {
     match held {
         Some(held) if held.share() >= HOLDS && held.of >= FEWEST_HELD => confidence,
         Some(Held { inside, of, .. }) => confidence
-            .lowered(&format!("in calibration, {inside} of {of} measured changes were inside such an interval")),
-        None => confidence.lowered("such a prediction was never calibrated"),
+            .lowered(&format!("in calibration, {inside} of {of} measured changes were within the predicted interval")),
+        None => confidence.lowered("this kind of prediction was not calibrated"),
     }
 }
 
 /// How sure a prediction is where the simulation of what was measured is off by `error`.
 fn held_against(confidence: Confidence, error: f64) -> Confidence {
-    let found = format!("simulated as it is, waits are {:+.0} % off", 100.0 * error);
+    let found = format!("simulated waits are {:+.0} % off", 100.0 * error);
     match error.abs() {
         error if error <= OFF => confidence,
         error if error <= MOST_OFF => confidence.lowered(&found),

@@ -90,40 +90,40 @@ fn finding(
     let first = list(&numbers[..cpus]);
     Finding {
         rule: Rule::Migrations,
+        culprits: Vec::new(),
         severity: Severity::Warning,
         verdict: format!(
-            "Tasks of {subject} are moved to another CPU {} in each second of CPU time{}.",
+            "{subject} moves tasks between CPUs {} per second of CPU time{}.",
             units::times(moves.per_cpu_second),
             across.map_or_else(String::new, |(llc, _)| format!(
-                ", {} of the time away from their cache",
+                ", {} of them to another last-level cache",
                 units::percent(llc)
             ))
         ),
         measured: vec![
             figures::migrations_per_cpu_second.is(moves.per_cpu_second),
             figures::migrations.is(moves.per_second(observations)),
-            figures::migrations_per_wakeup.is(moves.per_wakeup)
-                .note("of times that its tasks fell asleep"),
+            figures::migrations_per_wakeup.is(moves.per_wakeup).note("per voluntary switch"),
             figures::cross_llc.measured(moves.across.map(|(llc, _)| llc), &unmeasured),
             figures::cross_numa.measured(moves.across.map(|(_, numa)| numa), &unmeasured),
-            pools::threads.is(threads).note("that run in an interval, on average"),
+            pools::threads.is(threads).note("average per interval"),
             pools::runnable.is(runnable),
         ],
         threshold: vec![thresholds.state(Limit::migrations_warn)],
         confidence: basis(observations, moves.count).confidence(),
-        against: vec![
-            "A wakeup on an idle CPU is a migration too, and often the better choice: what it costs is not measured here, \
-             only how often it happens."
+        caveats: vec![
+            "Only the number of migrations is measured, not their cost: waking up on an idle CPU counts too, and is \
+             often right."
                 .to_owned(),
         ],
         advice: vec![
             Advice::new(format!(
-                "Fewer threads that take turns: {threads} ran, of which {} were runnable at a time. A pool of about as many as are \
-                 runnable keeps them where their data is.",
+                "Use fewer threads: {threads} ran, and {} were runnable on average. A pool of that size keeps tasks \
+                 near their cached data.",
                 units::number(runnable)
             )),
             Advice::new(format!(
-                "Or a CPU set of {}, as many as it uses, so that there is nowhere else to go: which ones, is for you to choose.",
+                "Or limit it to a CPU set of {}, as many as it uses. Choose which ones.",
                 units::plural(cpus as u64, "CPU")
             ))
             .command(shell::cpuset(&observations.session, id, &observed.path, &first)),
@@ -147,14 +147,12 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let totals = observations.tasks().unwrap_or_default();
     let per_cpu_second = totals.migrations.map(|count| count as f64 / totals.cpu_ns.seconds());
     let (severity, verdict) = match (observations.too_short(thresholds), totals.migrations) {
-        (Some(too_short), _) => {
-            (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: {too_short}."))
-        }
+        (Some(too_short), _) => (Severity::NotEnoughData, format!("Cannot judge migrations: {too_short}.")),
         (None, None) => {
             let why = observations.session.why_not(Measure::Migrations);
-            (Severity::NotEnoughData, format!("Whether tasks move too often cannot be said: migrations are {why}."))
+            (Severity::NotEnoughData, format!("Cannot judge migrations: they are {why}."))
         }
-        (None, Some(_)) => (Severity::Ok, "No cgroup's tasks are moved from CPU to CPU too often.".to_owned()),
+        (None, Some(_)) => (Severity::Ok, "No cgroup moves its tasks between CPUs too often.".to_owned()),
     };
     single::healthy(
         Rule::Migrations,

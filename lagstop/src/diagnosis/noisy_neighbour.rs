@@ -9,7 +9,9 @@ use super::{
     Advice, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
+    forecast::siblings,
     observations::{Culprit, Observed},
+    overload::{self, Load},
     rated::is_rated,
     shares::Shares,
     shell, single,
@@ -20,13 +22,13 @@ use crate::{
 };
 
 figures! {
-    waits: Share, "waiting, while it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
-    wait_p99: Ns, "p99 of its waits" = "99th percentile of its run-queue waits", COUNTED;
+    wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
     behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
     behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
     in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
-    takes: Factor, "CPU time / its share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
+    takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
     waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
 }
@@ -38,10 +40,15 @@ const MOST: f64 = 0.5;
 /// Waits of a victim from which its shares are sure.
 const MANY_WAITS: u64 = 1_000;
 
-pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
+pub(super) fn judge(
+    observations: &Observations,
+    shares: &Shares,
+    load: &Load,
+    thresholds: &Thresholds,
+) -> Vec<Finding> {
     let is_enough = observations.too_short(thresholds).is_none();
     let victims: Vec<Victim<'_>> =
-        if is_enough { Victim::all(observations, shares, thresholds).collect() } else { Vec::new() };
+        if is_enough { Victim::all(observations, shares, load, thresholds).collect() } else { Vec::new() };
     let found = victims.iter().filter_map(|victim| {
         let Cause::Neighbour(neighbour) = &victim.cause else { return None };
         Some((victim.observed.totals.runq_wait_ns?.0 as f64, finding(observations, thresholds, victim, neighbour)))
@@ -82,17 +89,22 @@ struct Neighbour<'a> {
 }
 
 impl<'a> Victim<'a> {
-    fn all(observations: &'a Observations, shares: &Shares, thresholds: &Thresholds) -> impl Iterator<Item = Self> {
+    fn all(
+        observations: &'a Observations,
+        shares: &Shares,
+        load: &Load,
+        thresholds: &Thresholds,
+    ) -> impl Iterator<Item = Self> {
         let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
         rated.filter_map(|(&id, observed)| {
             let wait = observed.totals.runq_wait_ns?.0 as f64;
             let p99 = observed.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99));
-            let is_long = wait >= thresholds.wait_per_cpu_warn * observed.totals.cpu_ns.0 as f64
-                || p99.is_some_and(|p99| p99 >= thresholds.light_wait_p99);
-            let matters = wait > 0.0 && is_long && observed.totals.runq_waits? >= thresholds.min_waits;
             let own = observations.asked.number(id).map(|number| &shares.own[number]);
             let is_short = own.is_some_and(|own| own.got > 0.0 && own.slowdown() >= thresholds.neighbour_takes);
-            let cause = matters.then(|| Cause::of(observations, observed, is_short, thresholds))??;
+            let is_rival = load.fills_the_cpus(id);
+            let cause = observed
+                .waits_long(observations.span.duration_ns, thresholds)
+                .then(|| Cause::of(observations, observed, (is_short, is_rival), thresholds))??;
             Some(Self { id, observed, wait, p99, is_short, cause })
         })
     }
@@ -113,12 +125,22 @@ impl<'a> Victim<'a> {
 
 impl<'a> Cause<'a> {
     /// `None` where causes were not measured.
-    fn of(observations: &'a Observations, victim: &Observed, is_short: bool, thresholds: &Thresholds) -> Option<Self> {
+    fn of(
+        observations: &'a Observations,
+        victim: &Observed,
+        (is_short, is_rival): (bool, bool),
+        thresholds: &Thresholds,
+    ) -> Option<Self> {
         let quota = victim.part_of_wait(victim.totals.wait_throttled_ns)?;
         let itself = victim.self_inflicted()?;
         let mut neighbours = neighbours(observations, victim);
         neighbours.retain(|one| one.part >= thresholds.neighbour_wait && one.part >= quota);
-        let noisy = neighbours.iter().position(|one| is_short && one.takes_too_much(thresholds)).unwrap_or(0);
+        // Of those that fill the CPUs together each waits behind the others: only who takes too much is to blame for that.
+        let is_noisy = |one: &Neighbour<'_>| is_short && one.takes_too_much(thresholds);
+        if is_rival {
+            neighbours.retain(is_noisy);
+        }
+        let noisy = neighbours.iter().position(is_noisy).unwrap_or(0);
         Some(if noisy < neighbours.len() {
             Self::Neighbour(neighbours.swap_remove(noisy))
         } else if quota >= thresholds.neighbour_wait {
@@ -166,6 +188,7 @@ fn finding(
         rule: Rule::NoisyNeighbour,
         severity,
         subject: victim.subject(),
+        culprits: vec![neighbour.subject()],
         verdict,
         measured: measured(observations, victim),
         threshold: [
@@ -178,7 +201,7 @@ fn finding(
         .map(|limit| thresholds.state(limit))
         .into(),
         confidence: confidence(observations, victim, neighbour),
-        against: against(neighbour),
+        caveats: caveats(neighbour),
         advice: advice(observations, thresholds, victim, neighbour),
         cgroups: Vec::new(),
     }
@@ -188,33 +211,18 @@ fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'
     let (whom, who) = (victim.subject(), neighbour.subject());
     let mostly = if neighbour.part >= MOST { "mostly" } else { "in large part" };
     let (waits, part) = (units::percent(victim.waits()), units::percent(neighbour.part));
-    let found = format!(
-        "{whom} waits for a CPU {waits} of the time that it wants to run, {mostly} behind {who} ({part} of the wait)"
-    );
+    let found = format!("{whom} waits {waits} of its runnable time, {mostly} behind {who} ({part} of the wait)");
+    let severity = overload::harm(victim.wait_per_cpu(), thresholds);
+    let takes = |takes: f64| format!("takes {} its share", units::times(takes));
     match neighbour.takes {
-        None => (
-            Severity::Info,
-            format!("{found}. Whether {who} takes more than its share is not known: weights were not recorded."),
-        ),
-        Some(takes) if victim.is_short && neighbour.takes_too_much(thresholds) => {
-            let is_critical = victim.wait_per_cpu() >= thresholds.wait_per_cpu_critical;
-            let severity = if is_critical { Severity::Critical } else { Severity::Warning };
-            (severity, format!("{found}. {who} takes {} times its share.", units::number(takes)))
+        None => (severity, format!("{found}, whose share is unknown.")),
+        Some(times) if victim.is_short && neighbour.takes_too_much(thresholds) => {
+            (severity.max(Severity::Warning), format!("{found}, which {}.", takes(times)))
         }
-        Some(_) if neighbour.takes_too_much(thresholds) => {
-            let verdict = format!(
-                "{found}. {whom} gets the CPU time that it is entitled to all the same: it waits for its turn. More weight for it \
-                 where the two compete may shorten that."
-            );
-            (Severity::Info, verdict)
+        Some(times) if neighbour.takes_too_much(thresholds) => {
+            (severity, format!("{found}, which {}; {whom} still gets its own share.", takes(times)))
         }
-        Some(_) => {
-            let verdict = format!(
-                "{found}. {who} takes no more than its share. To shorten the wait, give {whom} more weight where the two compete, \
-                 or add CPUs."
-            );
-            (Severity::Info, verdict)
-        }
+        Some(_) => (severity, format!("{found}, which takes no more than its share.")),
     }
 }
 
@@ -225,13 +233,13 @@ fn measured(observations: &Observations, victim: &Victim<'_>) -> Vec<Figure> {
     let mut measured = vec![
         figures::waits.is(victim.waits()),
         figures::wait_per_cpu.is(victim.wait_per_cpu()),
-        figures::wait_p99.measured(victim.p99, "there is no distribution of its waits"),
+        figures::wait_p99.measured(victim.p99, "no distribution was recorded"),
     ];
     for one in neighbours(observations, observed).into_iter().take(TOP) {
         let whom = one.subject();
         measured.extend([
             figures::behind.is(one.part).of(whom.clone()),
-            figures::takes.measured(one.takes, "its weights were not recorded").of(whom.clone()),
+            figures::takes.measured(one.takes, "weights were not recorded").of(whom.clone()),
             figures::cpu.is(one.observed.totals.cpu_ns.cores(observations.span.duration_ns).0).of(whom),
         ]);
     }
@@ -254,19 +262,16 @@ fn confidence(observations: &Observations, victim: &Victim<'_>, neighbour: &Neig
     basis.confidence_from(MANY_WAITS)
 }
 
-fn against(neighbour: &Neighbour<'_>) -> Vec<String> {
-    let mut against = vec![
-        "Steal and interrupts while the neighbour ran are charged to the neighbour.".to_owned(),
-        "A wait is counted when it ends: waits that still go on at the end are not in it.".to_owned(),
-    ];
-    if neighbour.takes.is_some() {
-        against.push(
-            "The share is by weights, quotas and CPU sets over all CPUs: affinities of single threads, nice values and real-time \
-             tasks are not in it."
-                .to_owned(),
-        );
-    }
-    against
+fn caveats(neighbour: &Neighbour<'_>) -> Vec<String> {
+    let of_share = neighbour.takes.map(|_| {
+        "The share is computed from weights, quotas and CPU sets; thread affinities, nice values and real-time tasks \
+         are ignored."
+            .to_owned()
+    });
+    let mut caveats: Vec<String> = of_share.into_iter().collect();
+    caveats.push("Steal and interrupts while the neighbour ran are charged to the neighbour.".to_owned());
+    caveats.push("Waits that had not ended when the measurement ended are not counted.".to_owned());
+    caveats
 }
 
 fn advice(
@@ -276,12 +281,24 @@ fn advice(
     neighbour: &Neighbour<'_>,
 ) -> Vec<Advice> {
     let (whom, who) = (victim.subject(), neighbour.subject());
-    let light: Vec<&str> = shell::glob(&victim.observed.path).into_iter().collect();
+    if !is_rated(neighbour.id) {
+        let text = "Move the tasks of the root cgroup into a cgroup, so that weights apply between it and the others.";
+        return vec![Advice::new(text)];
+    }
+    // A weight counts where the two compete: at the cgroups right below the lowest that both are inside of.
+    let asked = &observations.asked;
+    let level =
+        asked.number(victim.id).zip(asked.number(neighbour.id)).and_then(|(one, other)| siblings(asked, one, other));
+    let (light, heavy) = match level {
+        Some((one, other)) => (observations.subject_of(one), observations.subject_of(other)),
+        None => (whom, who.clone()),
+    };
+    let globs: Vec<&str> = light.path().and_then(shell::glob).into_iter().collect();
     let trial = Advice::new(format!(
-        "Try weights first. The trial gives {whom} more weight and its heaviest siblings less, takes turns with and without, shows \
-         what changed, and restores the old weights."
+        "Try more weight for {light} against {heavy}. For a minute the trial alternates between the old weights and new \
+         ones. It shows the effect and restores the old weights, also when interrupted."
     ));
-    let mut advice = vec![trial.command(shell::trial_of_weights(&light))];
+    let mut advice = vec![trial.command(shell::trial_of_weights(&globs))];
     if let Some(cores) = neighbour.observed.entitled_cores()
         && victim.is_short
         && neighbour.takes_too_much(thresholds)
@@ -289,11 +306,14 @@ fn advice(
     {
         advice.push(
             Advice::new(format!(
-                "Or cap {who} at its share, {} cores, with a quota. The cap also holds while CPUs are idle.",
+                "Or cap {who} at its share of {} cores with a quota. The cap also applies while CPUs are idle.",
                 units::number(cores)
             ))
             .command(shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores)),
         );
+    }
+    if neighbour.takes.is_some() && !neighbour.takes_too_much(thresholds) {
+        advice.push(Advice::new(format!("Or add CPUs, because {who} takes no more than its share.")));
     }
     advice
 }
@@ -306,20 +326,20 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
     } else if tasks.runq_wait_ns.is_none() {
         Some(format!("run-queue wait is {}", observations.session.why_not(Measure::RunqWait)))
     } else if tasks.wait_behind_ns.is_none() && victims.is_empty() {
-        Some(format!("what caused each wait is {}", observations.session.why_not(Measure::Blame)))
+        Some(format!("the cause of each wait is {}", observations.session.why_not(Measure::Blame)))
     } else {
         None
     };
     let verdict = match cannot_be_said {
-        Some(why) => (Severity::NotEnoughData, format!("Cannot tell whether a neighbour makes others wait: {why}.")),
-        None if victims.is_empty() => (Severity::Ok, "No cgroup waits long for others.".to_owned()),
+        Some(why) => (Severity::NotEnoughData, format!("Cannot judge noisy neighbours: {why}.")),
+        None if victims.is_empty() => (Severity::Ok, "No cgroup waits long behind another.".to_owned()),
         None => (Severity::Info, shared(victims)),
     };
     let is_known = verdict.0 != Severity::NotEnoughData;
     single::healthy(
         Rule::NoisyNeighbour,
         verdict,
-        vec![figures::waiting_long.measured(is_known.then_some(victims.len() as u64), "it cannot be said")],
+        vec![figures::waiting_long.measured(is_known.then_some(victims.len() as u64), "not enough data")],
         thresholds.state(Limit::neighbour_wait),
         observations.basis_of_waits().confidence(),
     )
@@ -337,9 +357,13 @@ fn shared(victims: &[Victim<'_>]) -> String {
     let some = parts.iter().filter(|(count, _)| *count > 0);
     let spoken: Vec<String> =
         some.map(|(count, [one, several])| format!("{count} {}", if *count == 1 { one } else { several })).collect();
-    let end = if of_many_causes > 0 { ". The finding wait_causes shows what all waits consist of." } else { "." };
+    let end = if of_many_causes > 0 { " (see wait_causes)." } else { "." };
     let (all, wait) = (victims.len() as u64, if victims.len() == 1 { "waits" } else { "wait" });
-    format!("{} {wait} long: {}{end}", units::plural(all, "cgroup"), spoken.join(", "))
+    format!(
+        "{} {wait} long, but not behind a noisy neighbour: {}{end}",
+        units::plural(all, "cgroup"),
+        spoken.join(", ")
+    )
 }
 
 #[cfg(test)]

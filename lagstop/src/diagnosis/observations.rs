@@ -2,12 +2,14 @@
 
 mod behind;
 mod cgroup;
+mod crowded;
 mod listener;
 
 use std::collections::BTreeMap;
 
 pub(super) use behind::Culprit;
 pub(super) use cgroup::Observed;
+pub(super) use crowded::Crowded;
 pub(super) use listener::ObservedListener;
 
 use super::{
@@ -108,6 +110,11 @@ impl Observations {
         if !interval.cpus.is_empty() {
             self.cpu_numbers = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
         }
+        for (id, needless) in crowded::needless(interval) {
+            if let Some(observed) = self.cgroups.get_mut(&id) {
+                observed.crowded.add(&needless);
+            }
+        }
         self.rate(interval);
         self.entitle(interval);
         for listener in &interval.listeners {
@@ -182,10 +189,26 @@ impl Observations {
         let (intervals, needed) = (self.span.intervals, thresholds.min_intervals);
         if intervals < needed {
             let needed = units::plural(needed, "interval");
-            return Some(format!("it takes {needed} at least, and there are {intervals}"));
+            return Some(format!("this needs at least {needed} (measured: {intervals})"));
         }
         let has_time = self.span.duration_ns > Nanos::ZERO && self.whole().capacity_ns > 0.0 && self.cpus() > 0;
-        (!has_time).then(|| "there is no time in the intervals, or no CPU had any".to_owned())
+        (!has_time).then(|| "the intervals have no CPU time".to_owned())
+    }
+
+    /// Does the recording say what single CPUs did?
+    pub(super) fn has_cpus(&self) -> bool {
+        !self.cpu_numbers.is_empty()
+    }
+
+    /// What people call the cgroup.
+    pub(super) fn name_of(&self, id: CgroupId) -> String {
+        self.cgroups.get(&id).map_or_else(|| format!("cgroup {}", id.0), |observed| observed.subject(id).to_string())
+    }
+
+    /// Cgroups that ran, or wanted to.
+    pub(super) fn active(&self) -> u64 {
+        self.cgroups.iter().filter(|(id, observed)| is_rated(**id) && observed.totals.cpu_ns > Nanos::ZERO).count()
+            as u64
     }
 
     /// CPUs: those online at the end of the last interval.
@@ -213,53 +236,50 @@ impl Observations {
     }
 
     /// What may bend every figure here.
-    pub(super) fn common_doubts(&self) -> Vec<String> {
+    pub(super) fn common_caveats(&self) -> Vec<String> {
         let Some(host) = &self.host else { return Vec::new() };
-        let mut doubts = Vec::new();
+        let mut caveats = Vec::new();
         let capacity = self.whole().capacity_ns;
         let wall = self.span.duration_ns.0 as f64 * self.cpus() as f64;
         if wall > 0.0 && !(0.9..1.1).contains(&(capacity / wall)) {
-            doubts.push(format!(
-                "CPUs booked {} of the time that passed: those that rarely switch book late.",
+            caveats.push(format!(
+                "CPUs account for {} of the elapsed time, because CPUs that rarely switch report late.",
                 units::percent(capacity / wall)
             ));
         }
         let steal = host.times.steal_ns.unwrap_or_default().0 as f64;
         if steal > 0.0 {
-            doubts.push(format!(
-                "A hypervisor took {} of the CPU time ({}); what it took in the middle of a switch or a wait counts as \
-                 that.",
-                units::percent(steal / capacity.max(1.0)),
+            caveats.push(format!(
+                "The hypervisor took {} of the CPU time ({}); within a switch or a wait, that time counts as part of \
+                 it.",
+                units::percent(steal / capacity.max(wall).max(1.0)),
                 host.times.steal_ns.unwrap_or_default()
             ));
         }
         for (count, what) in [
-            (host.lost.entries, "switches without pick cost, for their entry was not seen"),
-            (host.lost.switches, "switches without cost, for the kernel did not show them"),
-            (host.lost.task_states, "tasks without room for their state, so waits may be short"),
-            (
-                host.lost.cgroup_overflows,
-                "times that something was booked under (other), for the table of cgroups was full",
-            ),
+            (host.lost.entries, "switches without pick cost (entry not seen)"),
+            (host.lost.switches, "switches without cost (not reported by the kernel)"),
+            (host.lost.task_states, "task states (waits may be understated)"),
+            (host.lost.cgroup_overflows, "separate cgroup entries (counted under (other), because the table was full)"),
         ] {
             if count > 0 {
-                doubts.push(format!("Lost: {} {what}.", units::count(count)));
+                caveats.push(format!("Lost: {} {what}.", units::count(count)));
             }
         }
         if self.span.merged_intervals > 0 {
-            doubts.push(format!(
-                "{} were merged into {}: what is quiet or busy, light or heavy for a shorter time does not show.",
+            caveats.push(format!(
+                "{} were merged into {}, so shorter changes in load do not show.",
                 units::plural(self.span.intervals.saturating_add(self.span.merged_intervals), "interval"),
                 units::count(self.span.intervals)
             ));
         }
         if self.span.skipped_intervals > 0 {
-            doubts.push(format!(
-                "{} of the recording are missing in between.",
+            caveats.push(format!(
+                "The recording lacks {} in between.",
                 units::plural(self.span.skipped_intervals, "interval")
             ));
         }
-        doubts
+        caveats
     }
 
     /// Things that could not be measured and that bend costs.
@@ -286,7 +306,7 @@ mod tests {
             observations.add(interval);
         }
         assert_eq!((observations.span.intervals, observations.span.skipped_intervals), (7, 3));
-        assert!(observations.common_doubts().iter().any(|doubt| doubt.starts_with("3 intervals")));
+        assert!(observations.common_caveats().iter().any(|caveat| caveat.contains("lacks 3 intervals")));
     }
 
     #[test]
@@ -298,7 +318,9 @@ mod tests {
         observations.add(&fixture::idle(12)[9]);
         let Span { intervals, merged_intervals, skipped_intervals, .. } = observations.span;
         assert_eq!((intervals, merged_intervals, skipped_intervals), (3, 6, 1));
-        assert!(observations.common_doubts().iter().any(|doubt| doubt.starts_with("9 intervals were merged into 3")));
+        assert!(
+            observations.common_caveats().iter().any(|caveat| caveat.starts_with("9 intervals were merged into 3"))
+        );
     }
 
     #[test]

@@ -15,9 +15,9 @@ use crate::units::{self, Unit};
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu, starved::figures::wait_per_cpu]
     gain: Factor, "CPU time with equal weights / now" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
-    equal_cpu: Cores, "entitled to, with equal weights" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
+    equal_cpu: Cores, "entitled CPU, with equal weights" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
     weight: Factor, "weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
-    competitor_weight: Factor, "weight of a sibling / default" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+    competitor_weight: Factor, "sibling weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
 }
 
 /// Those that it competes with, as far as they are named.
@@ -25,7 +25,7 @@ const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Cannot tell whether weights make a cgroup wait: {why_not}.");
+        let verdict = format!("Cannot judge whether weights make a cgroup wait: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = shares.whole.iter().enumerate().filter_map(|(number, whole)| {
@@ -37,7 +37,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict = "Weights make no cgroup wait long.".to_owned();
+        let verdict = "No cgroup waits long because of its weight.".to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })
 }
@@ -96,8 +96,8 @@ fn finding(
         Severity::Warning
     };
     let place = match asked.queue_above(number) {
-        Some(above) => format!("inside of {}", units::quoted(asked.path(above))),
-        None => "at the top of the tree".to_owned(),
+        Some(above) => format!("in {}", units::quoted(asked.path(above))),
+        None => "at the top level".to_owned(),
     };
     let mut measured = vec![
         figures::gain.is(gain(whole)),
@@ -112,19 +112,20 @@ fn finding(
         figures::competitor_weight
             .is(groups[rival].whole_weight())
             .of(observations.subject_of(rival))
-            .note(format!("{file} {}; it got {got}", weight(rival)))
+            .note(format!("{file} {}; gets {got}", weight(rival)))
     }));
-    let mut against = shares.doubts();
+    let mut caveats = shares.caveats();
     if severity == Severity::Info {
-        against.insert(0, "Its weight is below the default: somebody may have wanted it to wait.".to_owned());
+        caveats.insert(0, "Its weight is below the default, which may be intended.".to_owned());
     }
     Finding {
         rule: Rule::Outweighed,
+        culprits: rivals.iter().take(TOP).map(|&rival| observations.subject_of(rival)).collect(),
         severity,
         verdict: format!(
-            "{subject} waits {} as long as it runs because {} outweighs it: {place}, {file} {} against {}. {subject} is entitled to \
-             {}; with equal weights to {}.",
-            units::times(whole.wait_per_cpu()),
+            "{subject} waits {} of its runnable time because {} outweighs it {place} ({file} {} against {}). Its weight \
+             guarantees it {}; equal weights would guarantee {}.",
+            units::percent(whole.wait_per_cpu() / (1.0 + whole.wait_per_cpu())),
             observations.subject_of(rivals[0]),
             weight(number),
             weight(rivals[0]),
@@ -141,28 +142,52 @@ fn finding(
             lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
         }
         .confidence(),
-        against,
-        advice: advice(observations, number, whole, &subject),
+        caveats,
+        advice: advice(observations, shares, (number, whole), &subject),
         subject,
         cgroups: Vec::new(),
     }
 }
 
-fn advice(observations: &Observations, number: usize, whole: &Whole, subject: &Subject) -> Vec<Advice> {
+fn advice(
+    observations: &Observations,
+    shares: &Shares,
+    (number, whole): (usize, &Whole),
+    subject: &Subject,
+) -> Vec<Advice> {
     let (session, path) = (&observations.session, observations.asked.path(number));
     if path.starts_with("/kubepods") {
         return vec![Advice::new(format!(
-            "Raise the CPU request of {subject}, if it is to get more: the kubelet makes the weights of pods from their requests, \
-             and writes them again when they are changed by hand."
+            "Raise the CPU request of {subject} if it should get more CPU time. The kubelet derives the weights of \
+             pods from their requests and overwrites manual changes."
         ))];
     }
-    let weight = observations.asked.trace().groups[number].whole_weight() * gain(whole);
+    let weight = weight_for(observations, shares, number, whole);
+    let (file, _) = shell::weight(session);
     let text = format!(
-        "Give {subject} more weight, if it is to get more. Those beside it then get less while it wants to run, and nothing \
-         changes while it does not."
+        "Raise the {file} of {subject} from {} to {} if it should get more CPU time. Its siblings then get less while it \
+         wants to run.",
+        shell::written_weight(session, observations.asked.trace().groups[number].whole_weight()),
+        shell::written_weight(session, weight),
     );
     let command = shell::give_weight(session, observations.asked.id(number), path, weight);
     vec![Advice::new(text).command_if(command)]
+}
+
+/// The weight with which it has beside its siblings what it would have if all weighed the same.
+fn weight_for(observations: &Observations, shares: &Shares, number: usize, whole: &Whole) -> f64 {
+    let asked = &observations.asked;
+    let groups = &asked.trace().groups;
+    let above = asked.queue_above(number);
+    let beside = || {
+        (0..groups.len())
+            .filter(move |&other| other != number && shares.whole[other].got > 0.0 && asked.queue_above(other) == above)
+    };
+    let others: f64 = beside().map(|other| groups[other].whole_weight()).sum();
+    let all = whole.got + beside().map(|other| shares.whole[other].got).sum::<f64>();
+    // No more than all of them together: beside these it then has half.
+    let part = (whole.equal / all).clamp(0.0, 0.5);
+    (others * part / (1.0 - part)).max(groups[number].whole_weight())
 }
 
 fn healthy(observations: &Observations, shares: &Shares, thresholds: &Thresholds, said: (Severity, String)) -> Finding {

@@ -12,18 +12,18 @@ use super::{
     single,
 };
 use crate::{
-    model::{CgroupId, Measure},
+    model::{CgroupId, Measure, Nanos},
     units,
 };
 
 figures! {
     threads: Count, "threads" = "Σ tasks seen running in an interval / intervals in which any was", COUNTED;
-    runnable: Tasks, "runnable on average" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
-    throttled: Share, "periods with the quota used up" = "nr_throttled / nr_periods", COUNTED;
+    runnable: Tasks, "runnable threads" = "(cpu_ns + runq_wait_ns) / duration_ns", COUNTED;
+    throttled: Share, "throttled periods" = "nr_throttled / nr_periods", COUNTED;
     quota: Cores, "quota" = "quota_ns per second", COUNTED;
-    overcommit: Factor, "runnable threads / CPUs it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
-    active: Count, "threads that can be active" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
-    waiting: Tasks, "waiting on average" = "runq_wait_ns / duration_ns", COUNTED;
+    overcommit: Factor, "runnable threads per CPU it gets" = "runnable / active", "thesis on oversubscribed thread pools (004)";
+    active: Count, "threads that can run at once" = "ceil(min(cpu_ns / all_cpu_ns · cpus_online, quota_ns per second))", "thesis on oversubscribed thread pools (004), O = 1";
+    waiting: Tasks, "waiting threads" = "runq_wait_ns / duration_ns", COUNTED;
     self_inflicted: Share, "wait behind own threads or quota" = "(wait_self_ns + wait_throttled_ns) / runq_wait_ns", COUNTED;
     runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
 }
@@ -53,6 +53,7 @@ struct Pool {
     runnable: f64,
     waiting: f64,
     waits: u64,
+    during: Nanos,
     /// CPUs that it gets: a whole number, its quota at most.
     active: u64,
     quota: Option<f64>,
@@ -81,6 +82,7 @@ impl Pool {
             runnable: observed.runnable(observations),
             waiting: wait.cores(observations.span.duration_ns).0,
             waits: observed.totals.runq_waits.unwrap_or_default(),
+            during: observations.span.duration_ns,
             active: if gets.is_finite() { gets.ceil().max(1.0) as u64 } else { 1 },
             quota,
             throttled: observed.throttled_share(),
@@ -94,7 +96,7 @@ impl Pool {
     }
 
     fn is_overcommitted(&self, thresholds: &Thresholds) -> bool {
-        self.waits >= thresholds.min_waits && self.overcommit() >= thresholds.threads_overcommit_warn
+        thresholds.are_enough(self.waits, self.during) && self.overcommit() >= thresholds.threads_overcommit_warn
     }
 }
 
@@ -107,22 +109,22 @@ fn finding(
     let subject = observed.subject(id);
     Finding {
         rule: Rule::OvercommittedThreads,
+        culprits: vec![subject.clone()],
         severity: Severity::Warning,
         verdict: format!(
-            "{subject} keeps {} threads runnable on the {} that it gets: they queue behind one another.",
+            "{subject} keeps {} threads runnable on the {} it gets, so they queue behind each other.",
             units::number(pool.runnable),
             units::plural(pool.active, "CPU"),
         ),
         measured: vec![
             figures::overcommit.is(pool.overcommit()),
             figures::runnable.is(pool.runnable),
-            figures::active.is(pool.active)
-                .note("its share of all CPU time × CPUs, and no more than its quota, rounded up"),
-            figures::threads.is(pool.threads).note("that run in an interval, on average"),
+            figures::active.is(pool.active).note("its share of CPU time × CPUs, at most its quota, rounded up"),
+            figures::threads.is(pool.threads).note("average per interval"),
             figures::waiting.is(pool.waiting),
             figures::self_inflicted.measured(pool.self_inflicted, &observations.session.why_not(Measure::Blame)),
-            figures::throttled.measured(pool.throttled, "it has no quota of its own"),
-            figures::quota.measured(pool.quota, "it has none of its own, or it was not recorded"),
+            figures::throttled.measured(pool.throttled, "no quota of its own"),
+            figures::quota.measured(pool.quota, "none of its own, or not recorded"),
         ],
         threshold: vec![thresholds.state(Limit::threads_overcommit_warn)],
         confidence: Basis {
@@ -133,15 +135,15 @@ fn finding(
             lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
         }
         .confidence(),
-        against: vec![
-            "Threads that do different work are no pool: fewer of them may not be possible.".to_owned(),
-            "With fewer threads it may get another part of the CPU time where others compete. Where each cgroup has a group of its \
-             own, the number of threads adds no weight."
+        caveats: vec![
+            "Threads that do different work are not a pool and may not be reducible.".to_owned(),
+            "Fewer threads may mean less CPU time under competition, unless the cgroup has its own scheduling group."
                 .to_owned(),
         ],
         advice: vec![Advice::new(format!(
-            "Size its thread pool to about {}: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, worker_processes, or the \
-             setting of its runtime. It saves context switches. Other cgroups gain only where they share its CPUs.",
+            "Size its thread pool to about {}, with GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, \
+             worker_processes or the setting of its runtime. This saves context switches. Other cgroups gain only if \
+             they share its CPUs.",
             units::plural(pool.active, "thread")
         ))],
         subject,
@@ -154,26 +156,21 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let is_unknown =
         || pools(observations).any(|(.., pool)| pool.self_inflicted.is_none() && pool.is_overcommitted(thresholds));
     let (severity, verdict) = match (observations.too_short(thresholds), waits) {
-        (Some(too_short), _) => {
-            (Severity::NotEnoughData, format!("Cannot tell whether a cgroup has too many threads: {too_short}."))
-        }
+        (Some(too_short), _) => (Severity::NotEnoughData, format!("Cannot judge thread counts: {too_short}.")),
         (None, None) => {
             let why = observations.session.why_not(Measure::RunqWait);
-            (
-                Severity::NotEnoughData,
-                format!("Cannot tell whether a cgroup has too many threads: run-queue wait is {why}."),
-            )
+            (Severity::NotEnoughData, format!("Cannot judge thread counts: run-queue wait is {why}."))
         }
         (None, Some(_)) if is_unknown() => {
             let why = observations.session.why_not(Measure::Blame);
             let verdict = format!(
-                "Cannot tell whether a cgroup has too many threads: some have many more runnable ones than CPUs that they get, and \
-                 whether these queue behind one another is {why}."
+                "Cannot judge thread counts: some cgroups have many more runnable threads than CPUs, but whether \
+                 these queue behind each other is {why}."
             );
             (Severity::NotEnoughData, verdict)
         }
         (None, Some(_)) => {
-            (Severity::Ok, "No cgroup with many more runnable threads than CPUs waits mostly for itself.".to_owned())
+            (Severity::Ok, "No cgroup has so many runnable threads that they mainly wait for each other.".to_owned())
         }
     };
     let whole = observations.whole();

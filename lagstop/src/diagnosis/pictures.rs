@@ -1,6 +1,10 @@
 //! What pictures of a recording show.
 
-use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Rule};
+mod victims;
+
+pub use victims::{Part, VictimTime};
+
+use super::{CandidateClass, CostCurve, Finding, Moment, Observations, Report, Rule};
 
 /// Buckets of waits and how many waits there were in each.
 type Waits = Vec<(f64, f64)>;
@@ -8,6 +12,8 @@ type Waits = Vec<(f64, f64)>;
 /// What pictures of a recording show.
 #[derive(Clone, Debug, Default)]
 pub struct Pictures {
+    /// Those that wait long, the worst first, and what for.
+    pub victims: Vec<VictimTime>,
     /// The host over time.
     pub moments: Vec<Moment>,
     /// Runnable tasks per CPU, and the mean cost of a switch in nanoseconds, of each interval.
@@ -21,8 +27,9 @@ pub struct Pictures {
 }
 
 impl Observations {
-    /// What pictures show, beside `findings`.
-    pub fn pictures(&self, findings: &[Finding]) -> Pictures {
+    /// What pictures show, beside the report.
+    pub fn pictures(&self, report: &Report) -> Pictures {
+        let findings: &[Finding] = &report.findings;
         let candidates =
             || findings.iter().filter(|finding| finding.rule == Rule::LagsCandidates).flat_map(|it| &it.cgroups);
         let cgroups = candidates()
@@ -41,6 +48,7 @@ impl Observations {
         }
         let costs = self.samples.iter().filter(|sample| sample.capacity_ns > 0.0);
         Pictures {
+            victims: victims::victims(self, &report.verdict, &report.thresholds),
             moments: self.history.moments().to_vec(),
             costs: costs.filter_map(|sample| Some((sample.load_per_cpu(), sample.mean_cost_ns()?))).collect(),
             curve: CostCurve::of(&self.samples),

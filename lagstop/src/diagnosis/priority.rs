@@ -73,13 +73,12 @@ impl fmt::Display for Role {
         match self.kind {
             RoleKind::Gains => write!(
                 f,
-                "may gain from going first: light (uses {cpu:.2} cores, the mean is {mean_cpu:.2}), and waits \
-                 {wait_per_cpu:.1} times as long as it runs, p99 {wait_p99}"
+                "light: waits {wait_per_cpu:.1} times as long as it runs (p99 {wait_p99}), uses {cpu:.2} cores (mean {mean_cpu:.2}); \
+                 may benefit from priority"
             ),
             RoleKind::Pays => write!(
                 f,
-                "may pay where light ones go first: heavy (uses {cpu:.2} cores, the mean is {mean_cpu:.2}) while {gaining} \
-                 light cgroup{} wait{} long",
+                "heavy: uses {cpu:.2} cores (mean {mean_cpu:.2}) while {gaining} light cgroup{} wait{} long",
                 ending(*gaining),
                 if *gaining == 1 { "s" } else { "" },
             ),
@@ -214,8 +213,8 @@ mod tests {
         let roles = priorities.advance(&interval(20), &Thresholds::default());
         assert_eq!(
             roles[0].1.to_string(),
-            "may gain from going first: light (uses 0.02 cores, the mean is 0.46), and waits 20.0 times as long as it \
-             runs, p99 20.0 ms"
+            "light: waits 20.0 times as long as it runs (p99 20.0 ms), uses 0.02 cores (mean 0.46); may benefit from \
+             priority"
         );
         assert!(roles[1].1.to_string().ends_with("while 1 light cgroup waits long"), "{}", roles[1].1);
     }

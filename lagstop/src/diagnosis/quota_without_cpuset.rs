@@ -20,7 +20,7 @@ use crate::{
 
 figures! {
     [shared pools::throttled, pools::quota, pools::threads, pools::runnable]
-    cpus: Count, "CPUs that it sees" = "cpus_online", COUNTED;
+    cpus: Count, "CPUs it sees" = "cpus_online", COUNTED;
     cpu: Cores, "CPU time" = "cpu_ns / duration_ns", COUNTED;
     quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
 }
@@ -98,21 +98,20 @@ fn finding(
         if violation.throttled >= thresholds.throttled_critical { Severity::Critical } else { Severity::Warning };
     Finding {
         rule: Rule::QuotaWithoutCpuset,
+        culprits: vec![subject.clone()],
         severity,
         verdict: format!(
-            "{subject} may use {} and sees {cpus} CPUs: its {} threads used the quota up in {} of its periods, and then all of \
-             them stop.",
+            "{subject} has a quota of {} but sees {cpus} CPUs: its {} threads use up the quota in {} of its periods \
+             and then stop.",
             Unit::Cores.show(violation.quota),
             violation.threads,
             units::percent(violation.throttled),
         ),
         measured: vec![
-            pools::throttled.is(violation.throttled)
-                .note(format!("of {}", units::count(violation.periods))),
+            pools::throttled.is(violation.throttled).note(format!("of {}", units::count(violation.periods))),
             pools::quota.is(violation.quota),
-            figures::cpus.is(cpus)
-                .note("those of the host: whether it has a CPU set is not recorded"),
-            pools::threads.is(violation.threads).note("that run in an interval, on average"),
+            figures::cpus.is(cpus).note("CPUs of the host; its own CPU set is not recorded"),
+            pools::threads.is(violation.threads).note("average per interval"),
             pools::runnable.is(violation.runnable),
             figures::cpu.is(observed.totals.cpu_ns.cores(observations.span.duration_ns).0),
         ],
@@ -120,19 +119,20 @@ fn finding(
             .map(|limit| thresholds.state(limit))
             .into(),
         confidence: basis(observations, violation.periods).confidence_from(MANY_PERIODS),
-        against: vec![
-            "With a CPU set of its own it cannot use CPUs that others leave idle; a quota lets it, in bursts.".to_owned(),
-            "Where its threads do sleep most of the time, more quota alone cures it.".to_owned(),
+        caveats: vec![
+            "A CPU set prevents it from using CPUs that others leave idle, while a quota allows bursts.".to_owned(),
+            "If its threads sleep most of the time, a larger quota alone is enough.".to_owned(),
         ],
         advice: vec![
             Advice::new(format!(
-                "Give it {} instead of a share of all: it then sees what it gets, and sizes its pools by it. This plans it for \
-                 all such cgroups of the host:",
+                "Give it a CPU set of {}, so that it sees what it gets and sizes its pools by it. This plans CPU sets \
+                 for all such cgroups of the host:",
                 units::plural(cores, "CPU")
             ))
             .command("sudo lagstop diagnose --plan cpuset"),
             Advice::new(format!(
-                "Or tell its runtime that it has {}: GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS and the like.",
+                "Or tell its runtime that it has {}, with GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS or \
+                 similar.",
                 units::plural(cores, "CPU")
             )),
         ],
@@ -153,14 +153,12 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
         .map(|observed| observed.files.nr_periods.unwrap_or_default())
         .fold(0, u64::saturating_add);
     let (severity, verdict) = match observations.too_short(thresholds) {
-        Some(too_short) => {
-            (Severity::NotEnoughData, format!("Whether quotas are too small cannot be said: {too_short}."))
-        }
+        Some(too_short) => (Severity::NotEnoughData, format!("Cannot judge quotas: {too_short}.")),
         None if quotas == 0 => (Severity::Ok, "No cgroup with a quota of its own ran.".to_owned()),
         None => (
             Severity::Ok,
             format!(
-                "Of {} with a quota none runs into it with more threads than it may use.",
+                "No cgroup is throttled because of too many threads ({} with a quota).",
                 units::plural(quotas, "cgroup")
             ),
         ),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Figure, Finding, Severity, Thresholds};
+use super::{Figure, Finding, Severity, Span, Thresholds, Verdict};
 use crate::{
     model::{Host, Lost, Nanos, OwnCost, Session, lost_kind},
     units::Unit,
@@ -16,6 +16,8 @@ pub struct Report {
     pub session: Session,
     /// How long.
     pub span: Span,
+    /// What is wrong, whose doing it is, and what to do.
+    pub verdict: Verdict,
     /// The figures that people ask for first.
     pub summary: Vec<Figure>,
     /// What was found, the worst first.
@@ -31,19 +33,6 @@ pub struct Report {
     pub commands_withheld: Option<String>,
 }
 
-/// How much of a recording there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Span {
-    /// Intervals in it.
-    pub intervals: u64,
-    /// Their time.
-    pub duration_ns: Nanos,
-    /// Intervals that were merged into these before they were looked at: what is shorter than these does not show.
-    pub merged_intervals: u64,
-    /// Intervals that are missing in between, by their numbers.
-    pub skipped_intervals: u64,
-}
-
 /// What measuring cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct MeasuringCost {
@@ -51,11 +40,6 @@ pub struct MeasuringCost {
     pub own: OwnCost,
     /// Process and programs, as CPUs kept busy on average. `None` where one is not measured.
     pub cores: Option<f64>,
-}
-
-impl Span {
-    pub(super) const NONE: Self =
-        Self { intervals: 0, duration_ns: Nanos::ZERO, merged_intervals: 0, skipped_intervals: 0 };
 }
 
 impl MeasuringCost {
@@ -77,6 +61,12 @@ impl Report {
         let kinds = self.lost.kinds().filter(|&(_, count)| count > 0);
         let counted: Vec<String> = kinds.map(|(what, count)| lost_kind(what, count)).collect();
         if counted.is_empty() { "Nothing was lost.".to_owned() } else { format!("Lost: {}.", counted.join(", ")) }
+    }
+
+    /// What measuring cost and what was lost.
+    pub fn cost_and_losses(&self) -> String {
+        let cores = self.own_cost.cores.map_or_else(|| "n/a".to_owned(), |cores| Unit::Cores.show(cores));
+        format!("Measuring took {cores}. {}", self.what_was_lost())
     }
 
     /// What measuring cost, what was lost, what was measured by what or was not, and why there are no commands: a sentence each.
@@ -101,25 +91,5 @@ impl Report {
         );
         lines.extend(self.commands_withheld.clone());
         lines
-    }
-
-    /// All findings in a line.
-    pub fn verdict(&self) -> String {
-        let count = |severity| self.findings.iter().filter(|finding| finding.severity == severity).count();
-        let some = |severity, one: &str, many: &str| match count(severity) {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            n => Some(format!("{n} {many}")),
-        };
-        let parts: Vec<String> = [
-            some(Severity::Critical, "critical finding", "critical findings"),
-            some(Severity::Warning, "warning", "warnings"),
-            some(Severity::Info, "thing worth knowing", "things worth knowing"),
-            some(Severity::NotEnoughData, "question without enough data", "questions without enough data"),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
-        if parts.is_empty() { "No problem found.".to_owned() } else { format!("{}.", parts.join(", ")) }
     }
 }

@@ -5,13 +5,15 @@ use std::{borrow::Cow, collections::BTreeSet};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{
-    Figure, FigureDefinition, Finding, MeasuringCost, Observations, Report, Rule, Subject, Thresholds, backlog,
-    density,
+    Figure, FigureDefinition, Finding, MeasuringCost, Observations, Report, Rule, Subject, Thresholds, Verdict,
+    backlog, density,
     figure::{FigureName, figures, sources::COUNTED},
-    lags_candidates, migrations, noisy_neighbour, outweighed, overcommitted_threads, quota_without_cpuset,
-    scheduling_overhead,
+    lags_candidates::{self, Simulation},
+    migrations, noisy_neighbour, outweighed, overcommitted_threads,
+    overload::{self, Load},
+    pinned, quota_without_cpuset, scheduling_overhead,
     shares::Shares,
-    starved, utilisation, wait_causes, weights_have_no_effect,
+    starved, steal, throttled, utilisation, wait_causes, weights_have_no_effect,
 };
 use crate::model::{CgroupId, Measure};
 
@@ -24,29 +26,48 @@ impl Observations {
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
         // The first of those that are as bad names who is to blame.
-        let shares = Shares::of(self, thresholds);
-        let mut findings = noisy_neighbour::judge(self, &shares, thresholds);
-        findings.extend([
-            scheduling_overhead::judge(self, thresholds),
-            utilisation::judge(self, thresholds),
-            lags_candidates::judge(self, thresholds),
-            wait_causes::judge(self, thresholds),
-            density::judge(self, thresholds),
-        ]);
-        findings.extend(self.of_cgroups(&shares, thresholds));
-        findings.extend(backlog::judge(self, thresholds));
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        let (verdict, findings) = self.judged(Simulation::Run, thresholds);
         let host = self.host.clone().unwrap_or_default();
         Report {
             session: self.session.clone(),
             span: self.span,
             summary: self.summary(),
+            verdict,
             findings,
             thresholds: thresholds.clone(),
             own_cost: MeasuringCost::of(&host, self.span.duration_ns),
             lost: host.lost,
             commands_withheld: None,
         }
+    }
+
+    /// The verdict alone, without the simulations that take a while.
+    pub fn verdict(&self, thresholds: &Thresholds) -> (Verdict, Vec<Finding>) {
+        self.judged(Simulation::LeaveOut, thresholds)
+    }
+
+    /// The verdict, and what all rules find, the worst first.
+    fn judged(&self, simulation: Simulation, thresholds: &Thresholds) -> (Verdict, Vec<Finding>) {
+        let (shares, load) = (Shares::of(self, thresholds), Load::of(self, thresholds));
+        let mut findings = vec![
+            overload::judge(self, &load, thresholds),
+            steal::judge(self, thresholds),
+            scheduling_overhead::judge(self, thresholds),
+            utilisation::judge(self, thresholds),
+            lags_candidates::judge(self, simulation, thresholds),
+            wait_causes::judge(self, thresholds),
+            density::judge(self, thresholds),
+        ];
+        findings.extend(backlog::judge(self, thresholds));
+        // The verdict counts all that fare alike; of these only some have findings of their own in the report.
+        let everybody = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
+        let of = |thresholds| -> Vec<Finding> {
+            let mut all: Vec<Finding> =
+                findings.iter().cloned().chain(self.of_cgroups(&shares, &load, thresholds)).collect();
+            all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+            all
+        };
+        (Verdict::of(self, &of(&everybody), thresholds), of(thresholds))
     }
 
     /// What there is to say of the host in a few figures.
@@ -58,7 +79,7 @@ impl Observations {
         let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
         let seconds = self.span.duration_ns.seconds();
         let mut summary = vec![
-            scheduling_overhead::figures::overhead.measured(whole.overhead(), &no_cost).note("of the time of all CPUs"),
+            scheduling_overhead::figures::overhead.measured(whole.overhead(), &no_cost).note("of all CPU time"),
             scheduling_overhead::figures::mean_switch_cost.measured(host.mean_switch_cost(), &no_cost),
             scheduling_overhead::figures::switch_rate.is(whole.switches as f64 / seconds),
             utilisation::figures::perceived_utilisation.is(share(whole.busy_ns)),
@@ -68,18 +89,25 @@ impl Observations {
                 .measured(whole.wait_ns.map(|_| whole.load_per_cpu()), &no_wait),
             figures::cgroups.is(self.cgroups.len() as u64),
         ];
-        if let Some(steal) = wait_causes::stolen(self) {
-            summary.push(wait_causes::figures::steal.is(steal));
+        if let Some(steal) = steal::stolen(self) {
+            summary.push(steal::figures::steal.is(steal));
         }
         summary
     }
 
     /// Applies the rules that judge cgroups one by one.
-    fn of_cgroups(&self, shares: &Shares, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
-        let rules = [migrations::judge, overcommitted_threads::judge, quota_without_cpuset::judge];
+    fn of_cgroups(&self, shares: &Shares, load: &Load, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
+        let rules = [
+            throttled::judge,
+            pinned::judge,
+            migrations::judge,
+            overcommitted_threads::judge,
+            quota_without_cpuset::judge,
+        ];
         let of_shares = [starved::judge, outweighed::judge, weights_have_no_effect::judge];
         let by_itself = rules.into_iter().flat_map(|judge| judge(self, thresholds));
-        by_itself.chain(of_shares.into_iter().flat_map(|judge| judge(self, shares, thresholds)))
+        let by_shares = of_shares.into_iter().flat_map(|judge| judge(self, shares, thresholds));
+        by_itself.chain(by_shares).chain(noisy_neighbour::judge(self, shares, load, thresholds))
     }
 
     /// What the rules find about one cgroup.
@@ -88,10 +116,8 @@ impl Observations {
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let about =
             |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
-        let shares = Shares::of(self, &thresholds);
-        let of_neighbours = noisy_neighbour::judge(self, &shares, &thresholds);
-        let mut findings: Vec<Finding> =
-            self.of_cgroups(&shares, &thresholds).chain(of_neighbours).filter(about).collect();
+        let (shares, load) = (Shares::of(self, &thresholds), Load::of(self, &thresholds));
+        let mut findings: Vec<Finding> = self.of_cgroups(&shares, &load, &thresholds).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }
@@ -127,6 +153,10 @@ impl Rule {
             Self::OvercommittedThreads => overcommitted_threads::figures::ALL,
             Self::QuotaWithoutCpuset => quota_without_cpuset::figures::ALL,
             Self::Backlog => backlog::figures::ALL,
+            Self::Overload => overload::figures::ALL,
+            Self::Throttled => throttled::figures::ALL,
+            Self::Steal => steal::figures::ALL,
+            Self::Pinned => pinned::figures::ALL,
             Self::Starved => starved::figures::ALL,
             Self::Outweighed => outweighed::figures::ALL,
             Self::WeightsHaveNoEffect => weights_have_no_effect::figures::ALL,

@@ -1,4 +1,4 @@
-//! Rule: what scheduling itself costs, who pays, and what made it grow.
+//! Rule: what scheduling itself costs, which cgroups contribute most, and what made it grow.
 //!
 //! CFS-LAGS paper (arXiv 2508.15703, §3): overhead is the time in the core scheduler as a share of CPU time.
 
@@ -21,22 +21,24 @@ figures! {
     overhead: Share, "scheduling overhead" = "(switching_ns + kept_ns) / capacity_ns", LAGS;
     mean_switch_cost: Ns, "mean switch cost" = "switching_ns / switches", LAGS;
     switch_rate: PerSecond, "switches" = "switches / duration_ns", COUNTED;
-    kept_running: Share, "calls that kept the task" = "kept_ns / capacity_ns", COUNTED;
+    kept_running: Share, "scheduler calls without a switch" = "kept_ns / capacity_ns", COUNTED;
     cross_cgroup: Share, "switches between cgroups" = "cross_cgroup_switches / switches", COUNTED;
     involuntary: Share, "involuntary switches" = "involuntary_switches / switches", COUNTED;
     quiet_overhead: Share, "overhead, quietest quarter" = "overhead in the quarter of the intervals with the least (busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
     busy_overhead: Share, "overhead, busiest quarter" = "overhead in the quarter with the most", COUNTED;
-    quiet_mean_switch_cost: Ns, "quiet mean switch cost" = "mean_switch_cost in the quiet quarter", COUNTED;
-    busy_mean_switch_cost: Ns, "busy mean switch cost" = "mean_switch_cost in the busy quarter", COUNTED;
+    quiet_mean_switch_cost: Ns, "mean switch cost, quietest quarter" = "mean_switch_cost in the quiet quarter", COUNTED;
+    busy_mean_switch_cost: Ns, "mean switch cost, busiest quarter" = "mean_switch_cost in the busy quarter", COUNTED;
     growth_by_rate: SharePoints, "growth by more switches" = "L · ln(r1 / r0), L = (O1 − O0) / ln(O1 / O0), O = r · c, of quiet (0) and busy (1) quarter", LMDI;
-    growth_by_cost: SharePoints, "growth by dearer switches" = "L · ln(c1 / c0)", LMDI;
-    growth_by_kept: SharePoints, "growth by calls that kept" = "kept_running in the busy quarter − in the quiet one", LMDI;
-    growth_factor: Factor, "growth of switch cost" = "O1 / O0", LMDI;
-    payer: Share, "pays" = "switch cost of the cgroup / switch cost of all cgroups", COUNTED;
+    growth_by_cost: SharePoints, "growth by costlier switches" = "L · ln(c1 / c0)", LMDI;
+    growth_by_kept: SharePoints, "growth by calls without a switch" = "kept_running in the busy quarter − in the quiet one", LMDI;
+    growth_factor: Factor, "growth of total switch cost" = "O1 / O0", LMDI;
+    payer: Share, "share of switch cost" = "switch cost of the cgroup / switch cost of all cgroups", COUNTED;
 }
 
-/// Payers that are named.
+/// Top contributors that are named.
 const TOP: usize = 5;
+/// From this part of all switch cost on, a contributor is named in the verdict.
+const NOTABLE_PART: f64 = 0.2;
 /// From this share of it on, one factor is what made overhead grow.
 const MOSTLY: f64 = 0.6;
 /// From this share of switches on, preemption is what makes them.
@@ -50,7 +52,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let severity = severity(observations, &whole, thresholds);
     let verdict = match (severity, whole.overhead()) {
         (Severity::NotEnoughData, None) if observations.span.intervals > 0 => {
-            format!("What scheduling costs cannot be said: switch cost is {why_not}.")
+            format!("Cannot judge scheduling overhead: switch cost is {why_not}.")
         }
         (Severity::NotEnoughData, _) | (_, None) => too_little(observations, &whole, thresholds),
         (_, Some(overhead)) => verdict(observations, severity, overhead, &whole, growth.as_ref().ok(), thresholds),
@@ -70,6 +72,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let agreeing = (severity != Severity::NotEnoughData).then(|| agreeing(observations, severity, thresholds));
     Finding {
         rule: Rule::SchedulingOverhead,
+        culprits: payers(observations).into_iter().filter_map(|figure| figure.of).collect(),
         severity,
         subject: Subject::Host,
         verdict,
@@ -83,7 +86,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: observations.lost_switches(),
         }
         .confidence(),
-        against: against(observations, &whole, &growth, thresholds),
+        caveats: caveats(observations, &whole, &growth, thresholds),
         advice: if severity >= Severity::Info {
             advice(observations, &tasks, growth.ok().and_then(|(_, _, growth)| growth), thresholds)
         } else {
@@ -115,7 +118,7 @@ fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresh
 
 fn too_little(observations: &Observations, whole: &Sample, thresholds: &Thresholds) -> String {
     format!(
-        "What scheduling costs cannot be said: it takes {} and {} switches at least, and there are {} and {}.",
+        "Cannot judge scheduling overhead: this needs at least {} and {} switches (measured: {} and {}).",
         units::plural(thresholds.min_intervals, "interval"),
         units::count(thresholds.min_switches),
         observations.span.intervals,
@@ -131,43 +134,44 @@ fn verdict(
     compared: Option<&(Sample, Sample, Option<Growth>)>,
     thresholds: &Thresholds,
 ) -> String {
-    let took = format!(
-        "scheduling took {} of the time of all CPUs ({} of {} cores)",
+    let share = format!(
+        "{} of its CPU time ({} of {} cores)",
         units::percent(overhead),
         units::number(overhead * observations.cpus() as f64),
         observations.cpus()
     );
     if severity == Severity::Ok {
-        return format!("No problem found: {took}.");
+        return format!("The host spends only {share} on scheduling.");
     }
     if severity == Severity::Info {
         let cost = mean_cost(whole).unwrap_or_default();
-        return format!("Switches are dear, {cost} each, but few enough: {took}.");
+        return format!("The host has expensive switches ({cost} each), but spends only {share} on scheduling.");
     }
-    let took = took.replacen('s', "S", 1);
     let grown = compared.and_then(|(_, _, growth)| growth.as_ref()).filter(|growth| growth.is_notable(thresholds));
-    match grown {
-        Some(growth) => format!(
-            "{took}, in its busy times {} times what it takes when quiet, {}.",
-            units::number(growth.factor),
-            because(growth)
-        ),
-        None => format!("{took}."),
-    }
+    let grown = grown.map(|growth| {
+        format!(", {} as much when busy as when quiet, {}", units::times(growth.factor), because(growth))
+    });
+    let (contributors, all) = contributors(observations);
+    let top = contributors.first().and_then(|&(id, cost)| {
+        let part = cost.0 as f64 / all;
+        let name = observations.cgroups.get(&id)?.subject(id);
+        (part >= NOTABLE_PART).then(|| format!("; top contributor: {name} ({})", units::percent(part)))
+    });
+    format!("The host spends {share} on scheduling{}{}.", grown.unwrap_or_default(), top.unwrap_or_default())
 }
 
 /// What made it grow.
 fn because(growth: &Growth) -> String {
     let share = growth.rate_share().unwrap_or(0.5);
     match share {
-        s if s > 1.0 => "because there were more switches, although each got cheaper".to_owned(),
-        s if s < 0.0 => "because each switch got dearer, although there were fewer".to_owned(),
-        s if s >= MOSTLY => format!("mostly because there were more switches ({} of the growth)", units::percent(s)),
+        s if s > 1.0 => "because of more switches, although each got cheaper".to_owned(),
+        s if s < 0.0 => "because each switch costs more, although there are fewer".to_owned(),
+        s if s >= MOSTLY => format!("mostly because of more switches ({} of the growth)", units::percent(s)),
         s if s <= 1.0 - MOSTLY => {
-            format!("mostly because each switch got dearer ({} of the growth)", units::percent(1.0 - s))
+            format!("mostly because each switch costs more ({} of the growth)", units::percent(1.0 - s))
         }
         s => format!(
-            "because there were more switches ({} of the growth) and each got dearer ({})",
+            "because of more switches ({} of the growth) and costlier ones ({})",
             units::percent(s),
             units::percent(1.0 - s)
         ),
@@ -179,22 +183,22 @@ fn costs(observations: &Observations, whole: &Sample, tasks: &Totals, why_not: &
     let cross = tasks.cross_cgroup_switches.map(|cross| cross as f64 / tasks.switches as f64);
     let involuntary = tasks.involuntary_switches as f64 / tasks.switches as f64;
     vec![
-        figures::overhead.measured(whole.overhead(), why_not).note("of the time of all CPUs"),
-        figures::mean_switch_cost.measured(mean_cost(whole), why_not).note("pick + swap, calls that switched"),
+        figures::overhead.measured(whole.overhead(), why_not).note("of all CPU time"),
+        figures::mean_switch_cost.measured(mean_cost(whole), why_not).note("pick + swap, per switch"),
         figures::switch_rate
             .is(whole.switches as f64 / seconds)
             .note(format!("{} per CPU", Unit::PerSecond.show(whole.rate()))),
-        figures::kept_running.measured(whole.kept(), why_not).note("part of the overhead"),
+        figures::kept_running.measured(whole.kept(), why_not).note("included in the overhead"),
         figures::cross_cgroup.measured(cross, why_not).note("of all switches"),
         figures::involuntary.is(involuntary).note("of all switches"),
     ]
 }
 
 fn compared(quiet: &Sample, busy: &Sample, growth: Option<&Growth>) -> Vec<Figure> {
-    let nothing = "too little was measured in it";
+    let nothing = "too little was measured";
     let described = |sample: &Sample| {
         format!(
-            "at {} runnable per CPU: {} per CPU, {} each",
+            "{} runnable per CPU; {} switches per CPU, {} each",
             Unit::Tasks.show(sample.load_per_cpu()),
             Unit::PerSecond.show(sample.rate()),
             mean_cost(sample).unwrap_or_default()
@@ -207,94 +211,103 @@ fn compared(quiet: &Sample, busy: &Sample, growth: Option<&Growth>) -> Vec<Figur
         figures::busy_mean_switch_cost.measured(mean_cost(busy), nothing),
     ];
     if let Some(growth) = growth {
-        let times = |factor: f64, what: &str| format!("{} {what}", Unit::Factor.show(factor));
+        let times = |factor: f64, what: &str| format!("{}x {what}", units::number(factor));
         figures.extend([
-            figures::growth_by_rate.is(growth.by_rate).note(times(growth.rate_factor, "as many")),
-            figures::growth_by_cost.is(growth.by_cost).note(times(growth.cost_factor, "as dear")),
+            figures::growth_by_rate.is(growth.by_rate).note(times(growth.rate_factor, "as many switches")),
+            figures::growth_by_cost.is(growth.by_cost).note(times(growth.cost_factor, "the cost")),
             figures::growth_by_kept.is(growth.by_kept),
-            figures::growth_factor.is(growth.factor).note("the product of the two"),
+            figures::growth_factor.is(growth.factor).note("product of both factors"),
         ]);
     }
     figures
 }
 
-/// The cgroups that pay most.
-fn payers(observations: &Observations) -> Vec<Figure> {
-    let mut payers: Vec<(CgroupId, Nanos)> = observations
+/// The cgroups with any switch cost, the top contributor first, and the cost of all.
+fn contributors(observations: &Observations) -> (Vec<(CgroupId, Nanos)>, f64) {
+    let mut contributors: Vec<(CgroupId, Nanos)> = observations
         .cgroups
         .iter()
         .filter_map(|(&id, observed)| Some((id, observed.totals.switch_cost()?)))
         .filter(|&(_, cost)| cost > Nanos::ZERO)
         .collect();
-    let all: f64 = payers.iter().map(|(_, cost)| cost.0 as f64).sum();
-    payers.sort_by_key(|&(id, cost)| (std::cmp::Reverse(cost), id));
+    let all: f64 = contributors.iter().map(|(_, cost)| cost.0 as f64).sum();
+    contributors.sort_by_key(|&(id, cost)| (std::cmp::Reverse(cost), id));
+    (contributors, all)
+}
+
+/// The cgroups that contribute most.
+fn payers(observations: &Observations) -> Vec<Figure> {
+    let (contributors, all) = contributors(observations);
     let figure = |&(id, cost): &(CgroupId, Nanos)| {
         let observed = observations.cgroups.get(&id)?;
         let share = cost.0 as f64 / all;
         let each = observed.totals.mean_switch_cost().map(|cost| format!(", {cost} each")).unwrap_or_default();
         let note = format!(
-            "{} of it by {}{each}",
+            "{}; {} switches{each}",
             Unit::Cores.show(cost.cores(observations.span.duration_ns).0),
             Unit::PerSecond.show(observed.totals.switches as f64 / observations.span.duration_ns.seconds())
         );
         Some(figures::payer.is(share).of(observed.subject(id)).note(note))
     };
-    payers.iter().take(TOP).filter_map(figure).collect()
+    contributors.iter().take(TOP).filter_map(figure).collect()
 }
 
-fn against(
+fn caveats(
     observations: &Observations,
     whole: &Sample,
     growth: &Result<(Sample, Sample, Option<Growth>), NoQuiet>,
     thresholds: &Thresholds,
 ) -> Vec<String> {
-    let mut against = vec![
-        "The paper's percentages cannot be reproduced from its own raw data, so the thresholds are starting points: \
-         this host's own quiet cost is the better measure."
-            .to_owned(),
-    ];
-    against.extend(match growth {
+    let of_growth = match growth {
         Err(NoQuiet::TooFew(intervals)) => Some(format!(
-            "No quiet time to compare with: {} with switches are too few to split by load.",
+            "There is no quiet time to compare with, because {} with switches are too few to split by load.",
             units::plural(*intervals as u64, "interval")
         )),
         Err(NoQuiet::FewSwitches(switches)) => Some(format!(
-            "No quiet time to compare with: its quarter has {} switches, too few for a mean.",
+            "There is no quiet time to compare with, because the quietest quarter has only {} switches.",
             units::count(*switches)
         )),
         Err(NoQuiet::Steady(low, high)) => Some(format!(
-            "No quiet time to compare with: load hardly varied, from {} to {} runnable tasks per CPU.",
+            "There is no quiet time to compare with, because load hardly varied ({} to {} runnable tasks per CPU).",
             units::number(*low),
             units::number(*high)
         )),
-        Ok((_, _, None)) => Some("Quiet and busy times cannot be compared: too little was measured.".to_owned()),
+        Ok((_, _, None)) => {
+            Some("Quiet and busy times cannot be compared, because too little was measured.".to_owned())
+        }
         Ok((quiet, ..)) if quiet.load_per_cpu() >= 1.0 => Some(format!(
-            "The quietest quarter was not quiet, with {} runnable tasks per CPU: growth is at least what is shown.",
+            "The growth is understated, because even the quietest quarter had {} runnable tasks per CPU.",
             units::number(quiet.load_per_cpu())
         )),
         Ok((_, _, Some(growth))) if !growth.is_notable(thresholds) => Some(format!(
-            "Load is not what makes it: what switches cost when busy is {} of what they cost when quiet.",
-            Unit::Factor.show(growth.factor)
+            "Load does not explain the overhead, because switching costs {} as much when busy as when quiet.",
+            units::times(growth.factor)
         )),
         Ok(_) => None,
-    });
+    };
+    let mut caveats: Vec<String> = of_growth.into_iter().collect();
+    caveats.extend(observations.common_caveats());
     if whole.wait_ns.is_none() && whole.capacity_ns > 0.0 {
-        against.push(format!(
-            "Quiet and busy go by CPU time alone, for run-queue wait is {}.",
+        caveats.push(format!(
+            "Quiet and busy times are chosen by CPU time alone, because run-queue wait is {}.",
             observations.session.why_not(Measure::RunqWait)
         ));
     }
     let probe = observations.host.as_ref().and_then(|host| host.own_cost.self_probe_ns).unwrap_or_default().0 as f64;
     let overhead_ns = whole.switching_ns.zip(whole.kept_ns).map_or(0.0, |(switching, kept)| switching + kept);
     if probe > 0.0 && overhead_ns > 0.0 {
-        against.push(format!(
-            "lagstop's own programs ran for {}, part of it within the {} that are called overhead.",
+        caveats.push(format!(
+            "lagstop's own programs ran for {}, part of which is included in the {} of scheduling time.",
             Nanos(probe as u64),
             Nanos(overhead_ns as u64)
         ));
     }
-    against.extend(observations.common_doubts());
-    against
+    caveats.push(
+        "The thresholds are starting points, because the paper's percentages cannot be reproduced from its raw data; \
+         compare with this host's quiet times."
+            .to_owned(),
+    );
+    caveats
 }
 
 fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, thresholds: &Thresholds) -> Vec<Advice> {
@@ -303,20 +316,20 @@ fn advice(observations: &Observations, tasks: &Totals, growth: Option<Growth>, t
     let fewer = if tasks.involuntary_switches as f64 >= MOSTLY_INVOLUNTARY * tasks.switches as f64 {
         let (file, what) = slice_file(&observations.session.kernel);
         Advice::new(format!(
-            "Fewer switches: most are preemptions, so longer time slices help. This doubles {what}; tasks that wait for a \
-             CPU then wait longer. Halve it again to undo."
+            "Use longer time slices, because most switches are preemptions. This doubles {what}. Tasks then wait \
+             longer for a CPU. To undo it, halve the value."
         ))
         .command(format!("sudo sh -c 'n=$(cat {file}) && echo $((2 * n)) > {file}'"))
     } else {
         Advice::new(
-            "Fewer switches: most are voluntary, tasks that wait for each other or for I/O. Fewer threads and workers in \
-             the cgroups that pay most, and larger batches, help; time slices do not.",
+            "Use fewer threads and workers, or larger batches, in the top contributors. Most switches are voluntary: \
+             tasks wait for each other or for I/O, so longer time slices do not help.",
         )
     };
     let cheaper = Advice::new(
-        "Cheaper switches: fewer runnable cgroups per CPU, or fewer levels of them. Spread the cgroups that pay most over \
-         more hosts or CPUs, and turn the cpu controller off below cgroups that need no weights or limits inside: \
-         each level with it is one more run queue to put back and pick from. See which levels there are:",
+        "Spread the top contributors over more hosts or CPUs: fewer runnable cgroups per CPU make switches cheaper. \
+         Disable the cpu controller below cgroups that need no weights or limits inside, because each level adds a \
+         run queue to every switch. This lists the levels:",
     )
     .command(shell::list_levels(&observations.session));
     match by_rate {
@@ -381,7 +394,7 @@ mod tests {
         let one = fixture::overloaded(40).pop().unwrap();
         let steady: Vec<_> = (0..40).map(|seq| crate::model::Interval { seq, ..one.clone() }).collect();
         let finding = judged(&steady);
-        assert!(finding.against.iter().any(|a| a.contains("load hardly varied")), "{:?}", finding.against);
+        assert!(finding.caveats.iter().any(|a| a.contains("load hardly varied")), "{:?}", finding.caveats);
     }
 
     #[test]

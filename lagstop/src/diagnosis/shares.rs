@@ -161,20 +161,21 @@ impl Shares {
         self.own.iter().filter(|own| own.intervals > 0).count() as u64
     }
 
-    /// Doubts about all that is said of entitlements.
-    pub(super) fn doubts(&self) -> Vec<String> {
-        let mut doubts = vec![
-            "Affinities (taskset), nice values and real-time tasks are not known: who is pinned to a crowded CPU gets less than \
-             its weight entitles it to."
+    /// Caveats of all that is said of entitlements.
+    pub(super) fn caveats(&self) -> Vec<String> {
+        let mut caveats = vec![
+            "Affinities (taskset), nice values and real-time tasks are unknown; a cgroup pinned to a crowded CPU gets \
+             less than its share."
                 .to_owned(),
         ];
         if self.unknown > 0.0 {
-            doubts.push(format!(
-                "The weights of cgroups that used {} of the CPU time are not known; the rest is shared among the others.",
+            caveats.push(format!(
+                "The weights of cgroups that used {} of the CPU time are unknown; the rest is divided among the \
+                 others.",
                 units::percent(self.unknown)
             ));
         }
-        doubts
+        caveats
     }
 }
 
@@ -183,6 +184,8 @@ impl Shares {
 pub(super) struct Waits {
     pub count: u64,
     pub p99: Option<Nanos>,
+    /// The time in which they were.
+    during: Nanos,
     /// The largest share of its periods in which the quota of one of them, or of one above, was used up; or the part of the waits
     /// for a quota, where that is more.
     throttled: f64,
@@ -207,13 +210,14 @@ impl Waits {
         Self {
             count: members.iter().filter_map(|it| it.totals.runq_waits).fold(0, u64::saturating_add),
             p99: tail.or_else(means),
+            during: observations.span.duration_ns,
             throttled: periods.fold(for_quotas.0 as f64 / wait.0.max(1) as f64, f64::max),
         }
     }
 
     /// Are there many, of which some are long, and not for a quota?
     pub(super) fn matter(&self, thresholds: &Thresholds) -> bool {
-        self.count >= thresholds.min_waits
+        thresholds.are_enough(self.count, self.during)
             && self.p99.is_some_and(|tail| tail >= thresholds.light_wait_p99)
             && self.throttled < thresholds.throttled_warn
     }

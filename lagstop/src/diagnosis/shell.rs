@@ -40,7 +40,7 @@ pub(super) fn give_weight(session: &Session, id: Option<CgroupId>, path: &str, w
         && unit.chars().all(|c| c.is_ascii_alphanumeric() || "._-:@".contains(c));
     if is_unit && is_plain {
         let weight = (weight * 100.0).round().clamp(1.0, 10_000.0) as u64;
-        return Some(format!("sudo systemctl set-property {unit} CPUWeight={weight}"));
+        return Some(format!("sudo systemctl set-property --runtime {unit} CPUWeight={weight}"));
     }
     let (file, _) = self::weight(session);
     write(session, id, path, file, &written_weight(session, weight).to_string())
@@ -61,6 +61,12 @@ pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> 
         }
     };
     inside(session, id, path, steps, &[&millicores.to_string()])
+}
+
+/// A command that shows on which CPUs the threads of the cgroup may run.
+pub(super) fn affinities(session: &Session, id: CgroupId, path: &str) -> String {
+    let steps = "while read -r pid; do taskset -apc \"$pid\"; done < \"$1/cgroup.procs\"";
+    inside(session, id, path, steps, &[])
 }
 
 /// A command that gives the cgroup these CPUs. In version 1 they are in a hierarchy of their own, where the cgroup and those
@@ -185,8 +191,8 @@ mod tests {
     fn systemd_is_told_of_the_weight_of_its_units() {
         let of =
             |version, path| give_weight(&session("/sys/fs/cgroup", version), Some(CgroupId(77)), path, 2.5).unwrap();
-        assert_eq!(of(2, "/system.slice"), "sudo systemctl set-property system.slice CPUWeight=250");
-        assert_eq!(of(1, "/a.slice/b@1.service"), "sudo systemctl set-property b@1.service CPUWeight=250");
+        assert_eq!(of(2, "/system.slice"), "sudo systemctl set-property --runtime system.slice CPUWeight=250");
+        assert_eq!(of(1, "/a.slice/b@1.service"), "sudo systemctl set-property --runtime b@1.service CPUWeight=250");
         assert_eq!(of(2, "/lxc/web"), "echo 250 | sudo tee /sys/fs/cgroup/lxc/web/cpu.weight");
         assert_eq!(of(1, "/lxc/web"), "echo 2560 | sudo tee /sys/fs/cgroup/lxc/web/cpu.shares");
         for hostile in ["/$(reboot).slice", "/--now.service", "/a b.slice", "/a\n.slice"] {

@@ -18,7 +18,7 @@ pub(super) fn worst(
     let hidden = found.len().saturating_sub(most) as u64;
     let mut findings: Vec<Finding> = found.into_iter().take(most).map(|(_, finding)| finding).collect();
     if let Some(last) = findings.last_mut().filter(|_| hidden > 0) {
-        last.against.insert(0, format!("{} more like it have no finding of their own here.", units::count(hidden)));
+        last.caveats.insert(0, format!("{} more findings of this kind are not shown.", units::count(hidden)));
     }
     findings
 }
@@ -33,13 +33,14 @@ pub(super) fn healthy(
 ) -> Finding {
     Finding {
         rule,
+        culprits: Vec::new(),
         severity,
         subject: Subject::Host,
         verdict,
         measured,
         threshold: vec![threshold],
         confidence,
-        against: Vec::new(),
+        caveats: Vec::new(),
         advice: Vec::new(),
         cgroups: Vec::new(),
     }

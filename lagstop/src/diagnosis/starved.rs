@@ -14,13 +14,13 @@ use super::{
 use crate::units::{self, Unit};
 
 figures! {
-    slowdown: Factor, "time its work takes / should take" = "least_cpu / cpu", "docs/diagnose.md";
+    slowdown: Factor, "slowdown of its work" = "least_cpu / cpu", "docs/diagnose.md";
     cpu: Cores, "CPU time" = "CPU time / time of the intervals in which it ran", COUNTED;
-    entitled_cpu: Cores, "entitled to, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
-    least_cpu: Cores, "entitled to, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
+    entitled_cpu: Cores, "entitled CPU time, at most" = "from the top of the tree: min(its load, its weight's part, quota, CPUs)", "docs/measures.md";
+    least_cpu: Cores, "entitled CPU time, at least" = "max(entitled_cpu · tasks that ran or waited long / threads, min(entitled_cpu, tasks that never slept))", "docs/diagnose.md";
     wait_per_cpu: Factor, "run-queue wait per CPU time" = "run-queue wait / CPU time", COUNTED;
     above: Cores, "CPU time above its share" = "cpu − entitled_cpu", "docs/measures.md";
-    compared: Count, "cgroups that were compared" = "cgroups that ran and whose weights are known", COUNTED;
+    compared: Count, "cgroups compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
 
 /// What must be missing of its CPU time, in cores.
@@ -30,7 +30,7 @@ const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Cannot tell whether a cgroup gets less CPU time than its share: {why_not}.");
+        let verdict = format!("Cannot judge whether a cgroup gets its share of CPU time: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = shares.own.iter().enumerate().filter(|(number, own)| is_short(observations, *number, own, thresholds));
@@ -84,13 +84,14 @@ fn finding(
     measured.extend(
         above.into_iter().take(TOP).map(|(other, more)| figures::above.is(more).of(observations.subject_of(other))),
     );
-    let mut against = shares.doubts();
-    against.push("The share is computed for the host as a whole; the kernel balances CPUs only roughly.".to_owned());
+    let mut caveats = shares.caveats();
+    caveats.push("The share is computed for the whole host, but the kernel balances CPUs only roughly.".to_owned());
     Finding {
         rule: Rule::Starved,
+        culprits: Vec::new(),
         severity,
         verdict: format!(
-            "{subject} gets {} and is entitled to at least {}: its work takes {} as long as it should.",
+            "{subject} gets {} of the at least {} it is entitled to, so its work takes {} as long as it should.",
             Unit::Cores.show(rate(own.got)),
             Unit::Cores.show(rate(own.least)),
             units::times(own.slowdown()),
@@ -105,11 +106,11 @@ fn finding(
             lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
         }
         .confidence(),
-        against,
+        caveats,
         advice: vec![
             Advice::new(
-                "Look first for threads that are pinned to a crowded CPU: compare the CPUs that its threads may use with those of \
-                 the cgroup. More weight alone may not help: it does not get the share that its present weight grants.",
+                "Check for threads pinned to a crowded CPU: compare the CPUs its threads may use with those of the \
+                 cgroup. More weight alone may not help, because it does not even get the share of its present weight.",
             ),
             scheduler(),
         ],
@@ -121,7 +122,8 @@ fn finding(
 /// How to see who decides what weights mean.
 pub(super) fn scheduler() -> Advice {
     Advice::new(
-        "Check whether a sched_ext scheduler is loaded: it may ignore weights. This prints its name, or fails if there is none:",
+        "Check whether a sched_ext scheduler is loaded, because it may ignore weights. This prints its name, or fails \
+         if none is loaded:",
     )
     .command("cat /sys/kernel/sched_ext/root/ops")
 }

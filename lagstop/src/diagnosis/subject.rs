@@ -35,6 +35,23 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// Path of the cgroup that it is, or that accepts at it.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Cgroup { path, .. } => Some(path),
+            Self::Listener { path, .. } => path.as_deref(),
+            Self::Host => None,
+        }
+    }
+
+    /// The cgroup's, where it is one that is measured itself.
+    pub fn id(&self) -> Option<CgroupId> {
+        match self {
+            Self::Cgroup { id, .. } | Self::Listener { id, .. } => *id,
+            Self::Host => None,
+        }
+    }
+
     /// So that it can be found on the host: with path and inode number, or network namespace.
     pub fn exactly(&self) -> String {
         match self {

@@ -118,115 +118,118 @@ thresholds! {
     /// The same, critical.
     overhead_critical: f64 = 0.10 => Share, Critical,
         "CFS-LAGS paper (arXiv 2508.15703, §3.1): steady load stays below 10 %, overload reaches 28 %";
-    /// Mean cost of a switch that is dear.
+    /// Mean switch cost that counts as expensive.
     mean_switch_cost_warn: Nanos = Nanos(10_000) => Ns, Info,
         "CFS-LAGS paper (arXiv 2508.15703, §3.1): below 10 µs under steady load, more under bursts";
-    /// The same, very dear.
+    /// The same, critical.
     mean_switch_cost_critical: Nanos = Nanos(20_000) => Ns, Critical,
         "CFS-LAGS paper (arXiv 2508.15703, §3.1): up to 20 µs on its overloaded host";
     /// Factor by which overhead must change between quiet and busy times to be called a change.
     growth_notable: f64 = 1.2;
     /// CPU time used on top of the tasks' own work, as a share of that work, worth acting on.
     utilisation_gap_warn: f64 = 0.10 => Share, Warning,
-        "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) are CPU time used \
-         against needed, not the cost of switches";
+        "lagstop's own choice; the CFS-LAGS paper's +10 and +100 % (arXiv 2508.15703, §5.1) compare CPU time used \
+         with CPU time needed, not the cost of switches";
     /// The same, critical.
     utilisation_gap_critical: f64 = 0.25 => Share, Critical,
         "lagstop's own choice";
     /// Perceived utilisation from which a host looks full, so that the gap matters.
     full_utilisation: f64 = 0.45 => Share, Warning,
-        "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS aim at no more than 45 %";
+        "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS target at most 45 %";
     /// Tasks waiting per CPU, on average, from which a host counts as contended.
     contended_wait: f64 = 0.05 => Tasks, Info,
-        "lagstop's own choice: one task in twenty CPUs";
-    /// CPU time by weight of a light cgroup, as a share of the heavy ones' mean, up to which it is much lighter than they.
+        "lagstop's own choice: one waiting task per twenty CPUs";
+    /// CPU time by weight, as a share of the heavy cgroups' mean, up to which a light cgroup is much lighter.
     light_credit: f64 = 0.5 => Share, Warning,
-        "lagstop's own choice: with less between them, who goes first hardly matters";
-    /// Run-queue wait per CPU time of a light cgroup that is long.
+        "lagstop's own choice: with a smaller difference, priority hardly matters";
+    /// Run-queue wait per CPU time from which a light cgroup waits long.
     light_wait_per_cpu: f64 = 1.0 => Factor, Warning,
-        "lagstop's own choice: waiting as long as running doubles every response";
-    /// 99th percentile of a light cgroup's run-queue waits that is long.
+        "lagstop's own choice: waiting as long as running doubles response times";
+    /// 99th percentile of its run-queue waits from which a light cgroup waits long.
     light_wait_p99: Nanos = Nanos(10_000_000) => Ns, Warning,
-        "lagstop's own choice: a few time slices, and the least that users may notice";
-    /// Part of the light cgroups' wait that must be predicted to go for it to be worth putting them first.
+        "lagstop's own choice: a few time slices, and the least that users notice";
+    /// Share of a light cgroup's wait that priority must be predicted to save to be worthwhile.
     light_gain: f64 = 0.2 => Share, Warning,
-        "lagstop's own choice: less is within what the simulation is off";
-    /// How much longer heavy cgroups may take, as a part of the time they take now, for light ones to go first.
+        "lagstop's own choice: smaller gains are within the simulation error";
+    /// How much longer heavy cgroups may take for the same work, as a share, when light ones are prioritised.
     heavy_tolerance: f64 = 0.1 => Share, Warning,
-        "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) adds to the light ones until the \
-         latency target of the others is missed";
-    /// Run-queue wait per CPU time of any cgroup that is long.
+        "lagstop's own choice; the CFS-LAGS paper (arXiv 2508.15703, §4.1) prioritises more cgroups until the others \
+         miss their latency target";
+    /// Part of the time of all CPUs that must be used for the host to count as full.
+    full_cpus: f64 = 0.9 => Share, Warning,
+        "lagstop's own choice: with more room than a tenth, hardly anything waits for want of CPUs";
+    /// Run-queue wait per CPU time from which any cgroup waits long.
     wait_per_cpu_warn: f64 = 1.0 => Factor, Warning,
-        "lagstop's own choice: waiting as long as running doubles every response";
+        "lagstop's own choice: waiting as long as running doubles response times";
     /// The same, critical.
     wait_per_cpu_critical: f64 = 4.0 => Factor, Critical,
-        "lagstop's own choice: what took a second takes five";
-    /// How many times as long a cgroup's work takes as with the CPU time that it is entitled to, for it to be starved.
+        "lagstop's own choice: one second of work takes five";
+    /// Slowdown of a cgroup's work, compared with its entitled CPU time, from which it is starved.
     starved_warn: f64 = 1.5 => Factor, Warning,
-        "lagstop's own choice: three equal tasks on two CPUs differ by 1.33 where the kernel does not move them";
+        "lagstop's own choice: three equal tasks on two CPUs differ by 1.33 if the kernel does not move them";
     /// The same, critical.
     starved_critical: f64 = 3.0 => Factor, Critical,
         "lagstop's own choice: it gets a third of what it is entitled to";
-    /// How many times as much CPU time a cgroup would be entitled to if all beside it had the usual weight, for it to be outweighed.
+    /// Ratio of a cgroup's CPU time with equal weights to its present CPU time from which it is outweighed.
     outweighed_warn: f64 = 2.0 => Factor, Warning,
-        "lagstop's own choice: with less between them, other weights hardly help";
+        "lagstop's own choice: with a smaller ratio, other weights hardly help";
     /// The same, critical.
     outweighed_critical: f64 = 8.0 => Factor, Critical,
-        "lagstop's own choice: what took a second takes eight";
-    /// How many times as much as another a cgroup must weigh for their CPU time to be compared.
+        "lagstop's own choice: one second of work takes eight";
+    /// Ratio of two weights from which the CPU times of their cgroups are compared.
     weights_differ: f64 = 2.0 => Factor, Warning,
-        "lagstop's own choice: with less between them, chance may hide it";
-    /// Part of a cgroup's wait from which one neighbour stands out that causes it.
+        "lagstop's own choice: with a smaller ratio, chance may hide it";
+    /// Share of a cgroup's wait from which one neighbour counts as its cause.
     neighbour_wait: f64 = 0.3 => Share, Warning,
-        "lagstop's own choice: without that neighbour a third less would be waited";
+        "lagstop's own choice: without that neighbour, about a third of the wait would go";
     /// Ratio of a neighbour's CPU time to its share from which it counts as noisy.
     neighbour_takes: f64 = 1.1 => Factor, Warning,
-        "lagstop's own choice: less is within what CPU time and demand are off in an interval";
-    /// Runnable threads of a cgroup for each CPU that it gets that are too many.
+        "lagstop's own choice: a smaller excess is within the error of CPU time and demand in an interval";
+    /// Runnable threads of a cgroup per CPU it gets that are too many.
     threads_overcommit_warn: f64 = 2.0 => Factor, Warning,
-        "lagstop's own choice; the thesis on oversubscribed pools (004) has one active thread for each CPU got";
+        "lagstop's own choice; the thesis on oversubscribed pools (004) recommends one active thread per CPU";
     /// How far below the host's CPUs a quota must be, as a share of them, for a cgroup to see more than it gets.
     quota_gap: f64 = 0.25 => Share, Warning,
-        "lagstop's own choice: with less between them, pools are hardly too large";
+        "lagstop's own choice: with a smaller gap, pools are hardly too large";
     /// Share of all CPU time taken by a hypervisor that is worth acting on.
     steal_warn: f64 = 0.05 => Share, Warning,
         "lagstop's own choice: one CPU in twenty";
     /// The same, critical.
     steal_critical: f64 = 0.2 => Share, Critical,
         "lagstop's own choice: one CPU in five";
-    /// Mean wait of connections to be accepted that is long.
+    /// Mean accept wait that is long.
     accept_wait_warn: Nanos = Nanos(10_000_000) => Ns, Warning,
-        "lagstop's own choice: the least that users may notice";
-    /// Migrations per second of CPU time of a cgroup that are many.
+        "lagstop's own choice: the least that users notice";
+    /// Migrations per second of a cgroup's CPU time that are too many.
     migrations_warn: f64 = 1_000.0 => PerSecond, Warning,
-        "lagstop's own choice: each thousand is a warm cache left for each millisecond of work";
+        "lagstop's own choice: a thousand means one warm cache lost per millisecond of work";
     /// Part of a listener's backlog in use that is worth acting on.
     backlog_warn: f64 = 0.5 => Share, Warning,
-        "lagstop's own choice: a burst twice as large would not fit in";
+        "lagstop's own choice: a burst twice as large would not fit";
     /// The same, critical.
     backlog_critical: f64 = 1.0 => Share, Critical,
         "the kernel refuses connections from here on";
-    /// Connections to a listener that the kernel dropped that are worth acting on.
+    /// Dropped connections of a listener that are worth acting on.
     drops_warn: u64 = 1 => Count, Warning,
-        "lagstop's own choice: each is a client that waits for a second or more";
+        "lagstop's own choice: each drop makes a client wait for a second or more";
     /// Independent intervals that a verdict on density needs.
     density_intervals: u64 = 24;
     /// How many times as many cgroups must be active at the fullest density as at the emptiest for a verdict.
     density_spread: f64 = 1.5 => Factor, Info,
-        "lagstop's own choice: with less between them, one density looks like another";
+        "lagstop's own choice: with less spread, all densities look alike";
     /// Share of the time of all CPUs that must be used at the peak of density: a host with less to do has none.
     density_full: f64 = 0.8 => Share, Info,
-        "lagstop's own choice: below, it is the work that ends, not the host";
+        "lagstop's own choice: below this, the work runs out before the CPUs do";
     /// Share of all CPU time that more cgroups must cost, compared with the peak of density, to be worth acting on.
     density_loss: f64 = 0.02 => Share, Warning,
-        "lagstop's own choice: with full CPUs any further cgroup costs some thousandths";
+        "lagstop's own choice: with full CPUs, each further cgroup costs a few thousandths";
     /// Share of its bandwidth periods in which a cgroup used its quota up that is worth acting on.
     throttled_warn: f64 = 0.05 => Share, Warning,
         "lagstop's own choice: one period in twenty";
     /// The same, critical.
     throttled_critical: f64 = 0.25 => Share, Critical,
         "lagstop's own choice: one period in four";
-    /// Findings of single cgroups: at most so many.
+    /// Maximum number of findings about single cgroups.
     max_cgroup_findings: usize = 5;
     /// Intervals that a verdict needs.
     min_intervals: u64 = 5;
@@ -260,7 +263,16 @@ pub struct Threshold {
     pub source: String,
 }
 
+/// Over less time than this, fewer waits than [`Thresholds::min_waits`] are enough, down to a tenth.
+const FULL_TIME: Nanos = Nanos(20 * Nanos::SECOND.0);
+
 impl Thresholds {
+    /// Are so many waits enough for a verdict on a cgroup that was watched for so long?
+    pub(super) fn are_enough(&self, waits: u64, during: Nanos) -> bool {
+        let part = (during.0 as f64 / FULL_TIME.0 as f64).clamp(0.1, 1.0);
+        waits as f64 >= self.min_waits as f64 * part
+    }
+
     fn names() -> Vec<&'static str> {
         Self::NAMES.iter().map(|(name, _)| *name).collect()
     }
@@ -279,15 +291,15 @@ impl Thresholds {
 
     /// How bad this overhead is, with this mean switch cost.
     ///
-    /// Overhead decides, for it is what is lost. Dear switches alone lose little while they are few, so they add one
-    /// step at most: from fine to worth knowing, and, where they are very dear, from worth acting on to critical.
+    /// Overhead decides, for it is what is lost. Expensive switches alone lose little while they are few, so they add one
+    /// step at most: from fine to worth knowing, and, where they are very expensive, from worth acting on to critical.
     pub fn overhead_severity(&self, overhead: f64, mean_switch_cost: Option<Nanos>) -> Severity {
-        let dear = |limit: Nanos| mean_switch_cost.is_some_and(|cost| cost >= limit);
+        let is_expensive = |limit: Nanos| mean_switch_cost.is_some_and(|cost| cost >= limit);
         if overhead >= self.overhead_critical {
             Severity::Critical
         } else if overhead >= self.overhead_warn {
-            if dear(self.mean_switch_cost_critical) { Severity::Critical } else { Severity::Warning }
-        } else if dear(self.mean_switch_cost_warn) {
+            if is_expensive(self.mean_switch_cost_critical) { Severity::Critical } else { Severity::Warning }
+        } else if is_expensive(self.mean_switch_cost_warn) {
             Severity::Info
         } else {
             Severity::Ok
@@ -310,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overhead_decides_and_dear_switches_add_a_step_at_most() {
+    fn overhead_decides_and_expensive_switches_add_a_step_at_most() {
         let t = Thresholds::default();
         for (overhead, cost, expected) in [
             (0.0, None, Severity::Ok),

@@ -17,16 +17,21 @@ figures! {
     perceived_utilisation: Share, "perceived utilisation" = "busy_ns / capacity_ns", LAGS;
     effective_utilisation: Share, "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
     cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
-    share_of_used: Share, "share of what looks used" = "(switching_ns + kept_ns) / busy_ns", LAGS;
-    gap: Share, "gap: switching per work" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
+    share_of_used: Share, "switching, share of used CPU time" = "(switching_ns + kept_ns) / busy_ns", LAGS;
+    gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
+}
+
+/// Share of the time of all CPUs that was not idle.
+pub(super) fn perceived(observations: &Observations) -> f64 {
+    let whole = observations.whole();
+    if whole.capacity_ns > 0.0 { whole.busy_ns / whole.capacity_ns } else { 0.0 }
 }
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
     let whole = observations.whole();
     let cpus = observations.cpus() as f64;
     let why_not = observations.session.why_not(Measure::SwitchCost);
-    let share = |ns: f64| if whole.capacity_ns > 0.0 { ns / whole.capacity_ns } else { 0.0 };
-    let perceived = share(whole.busy_ns);
+    let perceived = perceived(observations);
     let overhead = whole.overhead();
     let effective = overhead.map(|overhead| (perceived - overhead).max(0.0));
     let gap = overhead.zip(effective).map(|(overhead, effective)| overhead / effective);
@@ -47,31 +52,27 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             // Busy with nothing but scheduling divides by zero: that is as wide as a gap gets.
             let gap = if gap.is_nan() { 0.0 } else { gap };
             let severity = thresholds.utilisation_severity(gap, perceived);
-            let sizes = format!(
-                "the CPUs look {} used, and {} without switching",
-                units::percent(perceived),
-                units::percent(effective)
-            );
+            let share = units::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 });
             let verdict = match severity {
-                Severity::Ok => format!("No problem found: {sizes}."),
+                Severity::Ok => format!("Switching takes {share} of the used CPU time."),
                 _ => format!(
-                    "{} of the CPU time that looks used, {} cores, is switching: {sizes}.",
-                    units::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 }),
-                    units::number(overhead * cpus)
+                    "Switching takes {share} of the used CPU time ({} cores): the CPUs are {} used with it and {} \
+                     without.",
+                    units::number(overhead * cpus),
+                    units::percent(perceived),
+                    units::percent(effective)
                 ),
             };
             (severity, verdict)
         }
-        (None, ..) if observations.span.intervals > 0 => (
-            Severity::NotEnoughData,
-            format!("How much of the used CPU time is work cannot be said: switch cost is {why_not}."),
-        ),
+        (None, ..) if observations.span.intervals > 0 => {
+            (Severity::NotEnoughData, format!("Cannot judge the CPU time lost to switching: switch cost is {why_not}."))
+        }
         _ => (
             Severity::NotEnoughData,
             format!(
-                "How much of the used CPU time is work cannot be said: it takes {} at least, and there {} {}.",
+                "Cannot judge the CPU time lost to switching: this needs at least {} (measured: {}).",
                 units::plural(thresholds.min_intervals, "interval"),
-                if observations.span.intervals == 1 { "is" } else { "are" },
                 observations.span.intervals
             ),
         ),
@@ -79,47 +80,50 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 
     let lost_cores = overhead.map(|overhead| overhead * cpus);
     let of_used = overhead.filter(|_| perceived > 0.0).map(|overhead| overhead / perceived);
-    let mut against = vec![
-        "Scheduling outside of a switch counts as the tasks' time: queueing a task that wakes up (try_to_wake_up), the tick, \
-         load balancing in softirq, and caches and TLBs that a switch left cold. The true gap is wider."
-            .to_owned(),
-        "Interrupts, and lagstop's own programs in the kernel, count as work or as scheduling by where they struck."
+    let mut caveats = vec![
+        "The true cost is higher, because wakeups, the tick, load balancing and cold caches count as the tasks' own \
+         time."
             .to_owned(),
     ];
+    caveats.extend(observations.common_caveats());
+    caveats.push(
+        "Interrupts and lagstop's own programs count as work or as scheduling, depending on where they occur."
+            .to_owned(),
+    );
     if perceived < thresholds.full_utilisation && severity == Severity::Info {
-        against
-            .insert(0, format!("The host is only {} used: nobody needs these cores now.", units::percent(perceived)));
+        caveats.insert(
+            0,
+            format!("The host is only {} used, so these cores are not needed now.", units::percent(perceived)),
+        );
     }
-    against.extend(observations.common_doubts());
     let advice = if severity >= Severity::Warning {
         vec![Advice::new(format!(
-            "Do not add work because other tools show room, and do not buy CPUs because they show none: {} cores come \
-             back when switching is brought down. See the finding scheduling_overhead for how.",
-            lost_cores.map_or_else(|| "these".to_owned(), units::number)
+            "Reduce switching before adding CPUs: this frees up to {} cores. The finding scheduling_overhead shows \
+             how.",
+            lost_cores.map_or_else(|| "some".to_owned(), units::number)
         ))]
     } else {
         Vec::new()
     };
     Finding {
         rule: Rule::Utilisation,
+        culprits: Vec::new(),
         severity,
         subject: Subject::Host,
         verdict,
         measured: vec![
-            figures::perceived_utilisation
-                .is(perceived)
-                .note("of the time of all CPUs that was not idle: what other tools show"),
-            figures::effective_utilisation.measured(effective, &why_not).note("the same without the cost of switches"),
+            figures::perceived_utilisation.is(perceived).note("busy share of all CPU time, as other tools show it"),
+            figures::effective_utilisation.measured(effective, &why_not).note("the same without switching"),
             figures::cores_lost
                 .measured(lost_cores, &why_not)
                 .note(format!("of {}", units::plural(observations.cpus(), "core"))),
-            figures::share_of_used.measured(of_used, if overhead.is_none() { &why_not } else { "nothing was used" }),
+            figures::share_of_used.measured(of_used, if overhead.is_none() { &why_not } else { "the CPUs were idle" }),
             figures::gap
                 .measured(
                     gap.filter(|gap| gap.is_finite()),
                     if overhead.is_none() { &why_not } else { "there was no work" },
                 )
-                .note("100 % is twice as much used as worked"),
+                .note("100 % means as much switching as work"),
         ],
         threshold: [Limit::utilisation_gap_warn, Limit::utilisation_gap_critical, Limit::full_utilisation]
             .map(|limit| thresholds.state(limit))
@@ -132,7 +136,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: observations.lost_switches(),
         }
         .confidence(),
-        against,
+        caveats,
         advice,
         cgroups: Vec::new(),
     }

@@ -12,10 +12,10 @@ use crate::units::{self, Unit};
 
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
-    weight_ratio: Factor, "weight / the other's weight" = "its weight / the weight of the one with less", COUNTED;
-    cpu_ratio: Factor, "CPU time / the other's CPU time" = "cpu / lighter_cpu", COUNTED;
-    lighter_cpu: Cores, "the other's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
-    lighter_entitled: Cores, "the other is entitled to" = "as entitled_cpu", "docs/measures.md";
+    weight_ratio: Factor, "weight / sibling's weight" = "its weight / the weight of the one with less", COUNTED;
+    cpu_ratio: Factor, "CPU time / sibling's CPU time" = "cpu / lighter_cpu", COUNTED;
+    lighter_cpu: Cores, "sibling's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
+    lighter_entitled: Cores, "sibling's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
 }
 
 /// Up to this many times as much CPU time the heavier one gets the same.
@@ -27,7 +27,7 @@ const MOST_SIBLINGS: usize = 100;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
     if let Some(why_not) = shares.why_not(observations, thresholds) {
-        let verdict = format!("Cannot tell whether weights have an effect: {why_not}.");
+        let verdict = format!("Cannot judge whether weights take effect: {why_not}.");
         return vec![healthy(observations, shares, thresholds, (Severity::NotEnoughData, verdict))];
     }
     let found = families(observations, shares, thresholds).into_iter().filter_map(|family| {
@@ -36,7 +36,9 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict = "No two competing siblings with clearly different weights get the same CPU time.".to_owned();
+        let verdict = "Weights take effect: no competing siblings with clearly different weights get the same CPU \
+                       time."
+            .to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })
 }
@@ -107,14 +109,15 @@ fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds
     let weight = |number: usize| shell::written_weight(&observations.session, groups[number].whole_weight());
     let (file, _) = shell::weight(&observations.session);
     let (subject, other) = (observations.subject_of(heavier), observations.subject_of(lighter));
-    let mut against = shares.doubts();
-    against.push("The kernel keeps shares only roughly where a cgroup has fewer tasks than there are CPUs.".to_owned());
+    let mut caveats = shares.caveats();
+    caveats.push("The kernel keeps shares only roughly if a cgroup has fewer tasks than there are CPUs.".to_owned());
     Finding {
         rule: Rule::WeightsHaveNoEffect,
+        culprits: Vec::new(),
         severity: Severity::Warning,
         verdict: format!(
-            "{subject} weighs {} as much as {other} ({file} {} and {}) and both always want to run, yet it gets {} and the other \
-             {}: the scheduler seems to ignore weights.",
+            "{subject} has {} the weight of {other} ({file} {} and {}) and both always want to run, but they get {} \
+             and {}: weights seem to be ignored.",
             units::times(pair.weights(observations)),
             weight(heavier),
             weight(lighter),
@@ -131,12 +134,12 @@ fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds
         ],
         threshold: vec![thresholds.state(Limit::weights_differ)],
         confidence: observations.basis_of_waits().confidence(),
-        against,
+        caveats,
         advice: vec![
             starved::scheduler(),
             Advice::new(
-                "If none is loaded, this looks like a bug of the kernel: look whether a newer version of it is known to \
-                 fix group weights, and report it with this recording.",
+                "If none is loaded, suspect a kernel bug: check whether a newer kernel fixes group weights, and \
+                 report it with this recording.",
             ),
         ],
         subject,

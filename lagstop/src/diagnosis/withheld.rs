@@ -5,9 +5,9 @@ use super::{Planned, Report};
 use crate::model::Session;
 
 /// Why there are none, and how to get them.
-const WHY: &str = "No commands are shown: the recording is of another host, or of an earlier boot of this one. Here they \
-                   could change other cgroups than were recorded, and whoever made the recording chose some of their \
-                   words. To see them anyway, use --commands.";
+const WHY: &str = "Commands are hidden, because the recording is from another host or an earlier boot. Here they \
+                   could change the wrong cgroups, and the author of the recording controls parts of them. To show \
+                   them anyway, use --commands.";
 
 /// Is it `here` that was recorded, by the id of the boot? What is not known is elsewhere.
 fn is_of(session: &Session, here: Option<&str>) -> bool {
@@ -19,7 +19,8 @@ impl Report {
     #[must_use]
     pub fn with_commands_only_of(mut self, here: Option<&str>) -> Self {
         if !is_of(&self.session, here) {
-            let advice = self.findings.iter_mut().flat_map(|finding| &mut finding.advice);
+            let of_findings = self.findings.iter_mut().flat_map(|finding| &mut finding.advice);
+            let advice = of_findings.chain(self.verdict.advice_mut());
             let taken = advice.filter_map(|advice| advice.command.take()).count();
             self.commands_withheld = (taken > 0).then(|| WHY.to_owned());
         }
@@ -58,7 +59,7 @@ mod tests {
         let found = Hosts::new(vec![report.clone(), report.clone()]);
         let pictures = [Pictures::default(), Pictures::default()];
         vec![
-            text::render(report, text::Options::default()),
+            text::render(report, text::Depth::Verbose, text::Options::default()),
             markdown::render(report),
             html::render(report, &pictures[0]),
             json::render(report).unwrap(),

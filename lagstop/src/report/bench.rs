@@ -108,7 +108,7 @@ pub fn text(bench: &Bench, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "In time: served within a second. Waiting: tasks on run queues, on average. docs/benchmark.md says how to read it.",
+        "In time: served within 1 s. Waiting: average number of tasks waiting on run queues. See docs/benchmark.md.",
     );
     page.finish()
 }
@@ -124,7 +124,7 @@ pub(super) fn missing(bench: &Bench) -> Vec<String> {
             let policy = policy.map_or("none", Policy::name);
             format!("{density} per CPU, {policy}, round {}", round + 1)
         });
-        format!("Not run to the end: {}: {why}.", runs.collect::<Vec<_>>().join("; "))
+        format!("Incomplete runs: {}: {why}.", runs.collect::<Vec<_>>().join("; "))
     };
     reasons.into_iter().map(of).collect()
 }
@@ -286,7 +286,7 @@ pub(super) mod tests {
             missing(19, None, "stopped"),
         ];
         let said = text(&bench, Options { width: 160, colour: false });
-        assert!(said.contains("Not run to the end: 9 per CPU, slice, round 1: slice cannot be tried: why."), "{said}");
+        assert!(said.contains("Incomplete runs: 9 per CPU, slice, round 1: slice cannot be tried: why."), "{said}");
         assert!(said.contains("13 per CPU, none, round 1; 19 per CPU, none, round 1: stopped."), "{said}");
         let written: serde_json::Value = serde_json::from_str(&json(&bench).unwrap()).unwrap();
         assert_eq!(written["missing"][0]["policy"], "slice");

@@ -9,7 +9,7 @@ pub fn render(check: &Check, options: Options) -> String {
     let (colour, verdict) = match check.verdict {
         Verdict::Full => (Colour::Green, "lagstop measures everything here"),
         Verdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
-        Verdict::Unusable => (Colour::Red, "lagstop cannot measure in this kernel"),
+        Verdict::Unusable => (Colour::Red, "lagstop cannot measure on this kernel"),
     };
     page.text("", colour, verdict);
     let Check { hostname, kernel, architecture, .. } = check;
@@ -35,11 +35,8 @@ pub fn render(check: &Check, options: Options) -> String {
 
     if !check.measures.is_empty() {
         page.blank();
-        let how = if check.tried {
-            "Measures, attached and seen to fire"
-        } else {
-            "Measures, as far as can be told without trying"
-        };
+        let how =
+            if check.tried { "Measures (attached and verified to fire)" } else { "Measures (expected; not attached)" };
         page.text("", Colour::Bold, how);
         for measure in &check.measures {
             match &measure.way {
@@ -56,10 +53,10 @@ pub fn render(check: &Check, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        &format!("Capabilities held: {held}. Those that only attaching needs are given up after it."),
+        &format!("Capabilities held: {held}. After attaching, lagstop drops those that only attaching needs."),
     );
     if !check.tried {
-        page.text("", Colour::Dim, "Nothing was attached: with the privileges above this says for sure.");
+        page.text("", Colour::Dim, "Nothing was attached. Run with the privileges above for a definite answer.");
     }
     page.finish()
 }

@@ -26,7 +26,7 @@ pub fn render(explanations: &[Explanation], options: Options) -> String {
         }
         if !explanation.inputs.is_empty() {
             page.blank();
-            page.text("  ", Colour::None, "What was measured:");
+            page.text("  ", Colour::None, "Measured inputs:");
             for input in &explanation.inputs {
                 let exact = input.figure.value.map(|value| format!(" ({})", value.as_f64())).unwrap_or_default();
                 page.labelled(input.figure.name, &format!("{}{exact}: {}", input.figure.shown(), input.source));

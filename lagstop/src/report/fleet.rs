@@ -97,17 +97,17 @@ pub(super) fn verdict(report: &FleetReport<'_>) -> String {
     }
     verdict.push('.');
     if let Some(packing) = &report.analysis.packing {
-        let same = if packing.wait_limit_is_todays { "the same p99 wait" } else { "the p99 wait that was asked for" };
+        let same = if packing.wait_limit_is_todays { "the same p99 wait" } else { "the requested p99 wait" };
         verdict += &match packing.measured() {
-            Some(packed) => format!(" At {same} the same work {}.", takes(packed, packing.today.nodes)),
-            None => format!(" No number of nodes gives {same} by the measured curve."),
+            Some(packed) => format!(" At {same}, the same work {}.", takes(packed, packing.today.nodes)),
+            None => format!(" By the measured curve, no number of nodes has {same}."),
         };
     } else if let Some(why) = &report.analysis.packing_missing {
-        verdict += &format!(" How many nodes the work would take cannot be said: {why}.");
+        verdict += &format!(" The number of nodes for the same work is unknown: {why}.");
     }
     if let Some(noisiest) = WorkloadFigures::noisiest(&report.analysis.workloads) {
         verdict += &format!(
-            " {} makes its neighbours wait {} each second, {} of what all workloads cause.",
+            " {} makes its neighbours wait {} per second, {} of the wait caused by all workloads.",
             name(noisiest),
             shown(noisiest.wait_caused, Unit::Seconds),
             shown(noisiest.wait_caused_share, Unit::Share)
@@ -184,8 +184,7 @@ fn workload_cells(workload: &WorkloadFigures) -> Vec<String> {
     ]
 }
 
-const NEIGHBOUR_HEADINGS: [&str; 5] =
-    ["workload", "wait caused each second", "of all", "CPU time", "wait per CPU time"];
+const NEIGHBOUR_HEADINGS: [&str; 5] = ["workload", "wait caused per second", "of all", "CPU time", "wait per CPU time"];
 
 fn neighbour_cells(workload: &WorkloadFigures) -> Vec<String> {
     vec![
@@ -199,17 +198,8 @@ fn neighbour_cells(workload: &WorkloadFigures) -> Vec<String> {
 
 const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "perceived", "node-steps"];
 
-const PACKED_HEADINGS: [&str; 9] = [
-    "basis",
-    "nodes",
-    "change",
-    "90 % interval",
-    "cgroups per CPU",
-    "p99 wait",
-    "overhead",
-    "perceived",
-    "held back by",
-];
+const PACKED_HEADINGS: [&str; 9] =
+    ["basis", "nodes", "change", "90 % interval", "cgroups per CPU", "p99 wait", "overhead", "perceived", "limited by"];
 
 fn packed_cells(packed: &Packed) -> Vec<String> {
     let name = match packed.strength {
@@ -275,7 +265,7 @@ pub(super) fn headline(report: &FleetReport<'_>) -> String {
     let window = report.analysis.window;
     let totals = report.analysis.totals;
     format!(
-        "{}, {} to {} in {} steps of {}; {} nodes at a time.",
+        "{}, {} to {} in {} steps of {}; {} nodes on average.",
         report.server,
         utc(window.start()),
         utc(window.end),
@@ -290,7 +280,7 @@ pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
     let (perceived, effective) = totals.perceived.zip(totals.effective)?;
     let gap = (perceived - effective).max(0.0);
     Some(format!(
-        "CPUs look {} used, and {} without switching. The gap is {} of what looks used.",
+        "Perceived CPU utilisation is {}. Effective utilisation, without switching, is {}. The gap is {} of the perceived utilisation.",
         Unit::Share.show(perceived),
         Unit::Share.show(effective),
         Unit::Share.show(gap / perceived)
@@ -301,20 +291,20 @@ pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
 pub(super) fn knees(report: &FleetReport<'_>) -> Vec<String> {
     let Some(density) = &report.analysis.density else {
         let why = report.analysis.density_missing.as_deref().unwrap_or_default();
-        return vec![format!("What density does cannot be said: {why}.")];
+        return vec![format!("The effect of density is unknown: {why}.")];
     };
     let sentence = |what: &str, knee: &Option<Knee>, missing: &Option<String>, unit: &dyn Fn(f64) -> String| match knee
     {
         Some(knee) => format!(
-            "{what} has its knee at {} active cgroups per CPU (90 % interval {} to {}): each further one adds {} before and \
-             {} beyond.",
+            "{what} has its knee at {} active cgroups per CPU (90 % interval {} to {}). Each additional cgroup per CPU adds {} below \
+             the knee and {} above it.",
             number(Some(knee.density)),
             number(Some(knee.low)),
             number(Some(knee.high)),
             unit(knee.before),
             unit(knee.beyond)
         ),
-        None => format!("{what} has no knee: {}.", missing.as_deref().unwrap_or("nobody knows why")),
+        None => format!("{what} has no knee: {}.", missing.as_deref().unwrap_or("the reason is unknown")),
     };
     let points = |share: f64| Unit::SharePoints.show(share);
     let seconds = |seconds: f64| {
@@ -331,13 +321,13 @@ pub(super) fn knees(report: &FleetReport<'_>) -> Vec<String> {
 pub(super) fn limits(packing: &Packing) -> String {
     let today = &packing.today;
     format!(
-        "In the busiest steps {} with {:.0} CPUs have {} active cgroups per CPU, a p99 wait of {} and CPUs {} used. The wait may be {}, and CPUs {} used.",
+        "In the busiest steps, {} with {:.0} CPUs have {} active cgroups per CPU, a p99 wait of {} and a CPU utilisation of {}. Limits of the plan: p99 wait {}, CPU utilisation {}.",
         nodes(today.nodes),
         today.cpus,
         number(Some(today.density)),
         time(Some(today.wait_p99)),
         Unit::Share.show(today.perceived),
-        if packing.wait_limit_is_todays { "as long".to_owned() } else { time(Some(packing.wait_limit)) },
+        if packing.wait_limit_is_todays { "as today".to_owned() } else { time(Some(packing.wait_limit)) },
         Unit::Share.show(packing.utilisation_limit)
     )
 }
@@ -348,7 +338,7 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     if gaps.steps_with_data < gaps.steps {
         doubts.push(format!(
-            "The server has something of {} of {} steps: the others are in no figure.",
+            "The server has data for {} of {} steps. All metrics exclude the other steps.",
             gaps.steps_with_data, gaps.steps
         ));
     }
@@ -357,39 +347,37 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
         let with_share: Vec<String> = with_share.take(NAMED + 1).collect();
         let all = gaps.thin.iter().enumerate().map(|(n, thin)| with_share.get(n).map_or(&*thin.node, String::as_str));
         doubts.push(format!(
-            "Of {} there is less than 90 % of the samples: {}. Their figures are of the steps that there are.",
+            "The server has less than 90 % of the samples of {}: {}. Their metrics cover only the steps with data.",
             nodes(gaps.thin.len() as u64),
             names(all)
         ));
     }
     if !gaps.unmeasured.is_empty() {
         doubts.push(format!(
-            "Switch costs were not measured on {}: {}. What is lost there is in no sum; `lagstop check` says why on the node.",
+            "Switch costs were not measured on {}: {}. No sum includes them. Run `lagstop check` on the node for the reason.",
             nodes(gaps.unmeasured.len() as u64),
             names(gaps.unmeasured.iter().map(String::as_str))
         ));
     }
     if let Some(restarts) = gaps.restarts.filter(|&restarts| restarts > 0) {
         doubts.push(format!(
-            "lagstop began anew {restarts} time{} on {}: rates take that into account, but for the moment of it.",
+            "lagstop restarted {restarts} time{} on {}. Rates account for this, except at the moment of a restart.",
             ending(restarts),
             names(gaps.restarted.iter().map(String::as_str))
         ));
     }
     if gaps.dropped > 0 {
-        doubts.push("There are more nodes than there is room for: ask for some with --match.".to_owned());
+        doubts.push("There are more nodes than lagstop can process. Select some of them with --match.".to_owned());
     }
     if report.analysis.totals.lost.is_some_and(|lost| lost > 0.0) {
         doubts.push(format!(
-            "lagstop lost {} events on all nodes: their cost is in no figure.",
+            "lagstop lost {} events over all nodes. No metric includes their cost.",
             shown(report.analysis.totals.lost, Unit::PerSecond)
         ));
     }
     if let Some(steal) = report.analysis.totals.steal.filter(|&steal| steal >= 0.01) {
-        doubts.push(format!(
-            "Hypervisors took {} of the time of the CPUs: waits and costs have that in them.",
-            Unit::Share.show(steal)
-        ));
+        doubts
+            .push(format!("Hypervisors took {} of the CPU time. Waits and costs include it.", Unit::Share.show(steal)));
     }
     let raw: Vec<&str> = report
         .gathered
@@ -400,13 +388,13 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
         .collect();
     if !raw.is_empty() {
         doubts.push(format!(
-            "The server has no recording rules for {}: it put them together from raw series, over whole steps.",
+            "The server has no recording rules for {}. It computed them from raw series, over whole steps.",
             names(raw.into_iter())
         ));
     }
     if report.gathered.workload_source == Some(Source::Raw) {
         doubts.push(
-            "Without recording rules workloads are looked at for five minutes now and then, and not all the time."
+            "Without recording rules, metrics of workloads come from five-minute samples, not from the whole window."
                 .to_owned(),
         );
     }
@@ -414,7 +402,7 @@ pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
         doubts.push(format!("{} is n/a: {}.", missing.figure, missing.why));
     }
     doubts.extend(report.gathered.refused.iter().map(Refused::to_string));
-    doubts.extend(report.gathered.warnings.iter().map(|warning| format!("The server says: {warning}")));
+    doubts.extend(report.gathered.warnings.iter().map(|warning| format!("Warning from the server: {warning}")));
     doubts
 }
 
@@ -433,7 +421,7 @@ pub fn text(report: &FleetReport<'_>, rows: usize, options: Options) -> String {
     rest(&mut page, analysis.nodes.len(), rows, "nodes");
     page.blank();
     if tables.workloads.is_empty() {
-        page.text("", Colour::None, "There are no workloads: no cgroup has a pod.");
+        page.text("", Colour::None, "There are no workloads: no cgroup belongs to a pod.");
     } else {
         page.table(&WORKLOAD_HEADINGS, &tables.workloads);
         rest(&mut page, analysis.workloads.len(), rows, "workloads");
@@ -457,11 +445,11 @@ pub fn text(report: &FleetReport<'_>, rows: usize, options: Options) -> String {
     let doubts = doubts(report);
     if !doubts.is_empty() {
         page.blank();
-        page.text("", Colour::Bold, "What to know");
+        page.text("", Colour::Bold, "Caveats");
         doubts.iter().for_each(|doubt| page.hanging("  * ", doubt));
     }
     page.blank();
-    page.text("", Colour::Dim, "docs/fleet.md says how each figure comes about.");
+    page.text("", Colour::Dim, "docs/fleet.md explains how each metric is computed.");
     page.finish()
 }
 
@@ -471,10 +459,10 @@ fn rest(page: &mut Page, all: usize, rows: usize, what: &str) {
     }
 }
 
-/// What a figure's values come from.
+/// Source of a metric.
 #[derive(Serialize, JsonSchema)]
 struct Origin {
-    /// Which.
+    /// The metric.
     figure: NodeMetric,
     /// Recording rules, or the exporter's series.
     source: Source,
@@ -483,31 +471,31 @@ struct Origin {
 /// A report of `lagstop fleet`.
 #[derive(Serialize, JsonSchema)]
 struct Document<'a> {
-    /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
+    /// Version of this format. The number increases when a field changes its meaning or is removed.
     schema: &'static str,
-    /// All of it in some sentences.
+    /// Summary in a few sentences.
     verdict: String,
     /// The server's address.
     server: &'a str,
-    /// What was chosen.
+    /// Settings of the analysis.
     settings: &'a FleetSettings,
     #[serde(flatten)]
     analysis: &'a Analysis,
-    /// Where the figures come from that there are.
+    /// Sources of the available metrics.
     sources: Vec<Origin>,
-    /// Where those of workloads come from.
+    /// Source of the metrics of workloads.
     workload_source: Option<Source>,
-    /// What the reader should know before believing it.
+    /// Caveats about the results.
     doubts: Vec<String>,
-    /// What there is not, and why.
+    /// Missing metrics, and the reasons.
     missing: &'a [crate::fleet::Missing],
-    /// Queries that the server would not answer.
+    /// Queries that the server refused.
     refused: &'a [Refused],
-    /// What it said beside its answers.
+    /// Warnings from the server.
     warnings: &'a [String],
-    /// Questions that it was asked.
+    /// Number of queries sent to the server.
     requests: u64,
-    /// Bytes of its answers.
+    /// Total size of its answers, in bytes.
     bytes: u64,
 }
 
@@ -595,7 +583,10 @@ pub(super) mod tests {
     #[test]
     fn of_nothing_there_is_a_report() {
         let written = with(&gathered(Table::new(fixture::window())), |report| text(report, 10, Options::default()));
-        assert!(written.starts_with("0 nodes lose n/a of 0 cores to switching (n/a). How many nodes"), "{written}");
+        assert!(
+            written.starts_with("0 nodes lose n/a of 0 cores to switching (n/a). The number of nodes"),
+            "{written}"
+        );
         assert!(!written.contains("NaN") && !written.contains("inf"));
     }
 }

@@ -10,12 +10,12 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
-    diagnosis::{DiagnosedHost, HostCosts, Hosts, Severity},
+    diagnosis::{HostCosts, Hosts, Severity},
     units::{Unit, Value},
 };
 
 /// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
-pub const SCHEMA: &str = "lagstop.hosts/1";
+pub const SCHEMA: &str = "lagstop.hosts/2";
 
 const HEADINGS: [&str; 7] = ["host", "CPUs", "overhead", "cores lost", "waiting", "light spared", "cores freed"];
 
@@ -66,11 +66,6 @@ fn rows(all: &Hosts) -> Vec<[String; 7]> {
     rows
 }
 
-/// What is wrong with a host.
-fn problems(host: &DiagnosedHost) -> impl Iterator<Item = &crate::diagnosis::Finding> {
-    host.report.findings.iter().filter(|finding| finding.severity >= Severity::Warning)
-}
-
 /// For a terminal.
 pub fn text(all: &Hosts, options: Options) -> String {
     let mut page = Page::new(options);
@@ -79,9 +74,9 @@ pub fn text(all: &Hosts, options: Options) -> String {
     page.table(&HEADINGS, &rows(all).into_iter().map(Vec::from).collect::<Vec<_>>());
     for host in &all.hosts {
         page.blank();
-        page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict()));
-        for finding in problems(host) {
-            page.labelled(finding.severity.word(), &format!("{}: {}", finding.rule, finding.verdict));
+        page.text("", Colour::Bold, &format!("{}: {}", host.report.session.hostname, host.report.verdict.headline));
+        for cause in host.report.verdict.beneath() {
+            page.labelled(cause.severity.word(), &cause.says);
         }
     }
     page.blank();
@@ -167,16 +162,18 @@ mod tests {
         blind�[2J|<b>     4       n/a            n/a   12.3 tasks             –            –
         all              12     5.3 %     0.42 cores   24.6 tasks             –            –
 
-        busy: 1 critical finding, 1 warning, 2 things worth knowing, 5 questions without enough data.
-            CRITICAL    scheduling_overhead: Scheduling took 10.6 % of the time of all CPUs (0.42 of 4
-                        cores), in its busy times 45.1 times what it takes when quiet, because there were
-                        more switches (59.6 % of the growth) and each got dearer (40.4 %).
-            WARNING     utilisation: 17.6 % of the CPU time that looks used, 0.42 cores, is switching: the
-                        CPUs look 60.0 % used, and 49.4 % without switching.
+        busy: The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as much
+        when busy as when quiet, because of more switches (59.6 % of the growth) and costlier ones (40.4 %);
+        top contributor: batch (58.8 %).
+            WARNING     Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” wait
+                        long, while batch uses 77.1 % of the CPU time there; the effect of more weight
+                        cannot be predicted.
 
-        quiet: 5 questions without enough data.
+        quiet: Healthy: 99 % of all waits for a CPU end within 4.61 µs, switching takes 0.01 % of the CPU
+        time, and the CPUs are 0.3 % busy.
 
-        blind�[2J|<b>: 2 things worth knowing, 8 questions without enough data.
+        blind�[2J|<b>: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” wait
+        long, while batch uses 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");

@@ -1,5 +1,6 @@
 //! Findings as one page for a browser: with pictures, without scripts, and without anything from a network.
 
+mod bars;
 mod bench;
 mod charts;
 mod fleet;
@@ -12,7 +13,7 @@ pub use fleet::render_fleet;
 
 use super::Report;
 use crate::{
-    diagnosis::{Figure, Finding, Hosts, Pictures, Severity, Subject},
+    diagnosis::{Advice, Figure, Finding, Hosts, Pictures, Severity, Subject},
     display::display_name,
     units::Unit,
 };
@@ -20,7 +21,7 @@ use crate::{
 /// The page. Names cannot be anything but text in it; what a browser would run it is told not to.
 pub fn render(report: &Report, pictures: &Pictures) -> String {
     let mut page = Page(String::new());
-    page.begin(&format!("{}: {}", report.session.hostname, report.verdict()));
+    page.begin(&format!("{}: {}", report.session.hostname, report.verdict.headline));
     page.host(report, pictures);
     page.end()
 }
@@ -55,7 +56,9 @@ impl Page {
     fn host(&mut self, report: &Report, pictures: &Pictures) {
         let session = &report.session;
         self.element("h1", "", &session.hostname);
-        self.element("p", &format!("verdict {}", class(report.worst())), &report.verdict());
+        self.verdict(report);
+        self.victims(&pictures.victims);
+        self.prediction(report);
         self.element(
             "p",
             "",
@@ -70,8 +73,29 @@ impl Page {
         );
         self.figures(&report.summary, &Subject::Host);
         charts::all(pictures).iter().for_each(|(heading, says, picture)| self.picture(heading, says, picture));
-        report.findings.iter().for_each(|finding| self.finding(finding));
+        let worst = report.verdict.causes.first();
+        for finding in &report.findings {
+            self.finding(finding, worst.is_some_and(|cause| cause.is_of(finding)));
+        }
         self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.footer().join(" ")));
+    }
+
+    /// What is wrong and what to do, and the causes beneath.
+    fn verdict(&mut self, report: &Report) {
+        let verdict = &report.verdict;
+        self.element("p", &format!("verdict {}", class(verdict.severity)), &verdict.headline);
+        self.next(verdict.next.as_ref());
+        for cause in verdict.beneath() {
+            self.element("p", &format!("verdict {}", class(cause.severity)), &format!("Also: {}", cause.says));
+            self.next(cause.next.as_ref());
+        }
+    }
+
+    fn next(&mut self, advice: Option<&Advice>) {
+        if let Some(advice) = advice {
+            self.element("p", "", &format!("Next: {}", advice.text));
+            advice.command.iter().for_each(|command| self.element("pre", "", command));
+        }
     }
 
     fn picture(&mut self, heading: &str, says: &str, picture: &str) {
@@ -112,9 +136,8 @@ impl Page {
         let _ = writeln!(self.0, "<{name}{class}>{}</{name}>", text(content));
     }
 
-    fn finding(&mut self, finding: &Finding) {
-        let is_bad = finding.severity >= Severity::Info;
-        let open = if is_bad { " open" } else { "" };
+    fn finding(&mut self, finding: &Finding, is_open: bool) {
+        let open = if is_open { " open" } else { "" };
         let _ = write!(
             self.0,
             "<details class=\"finding {}\"{open}>\n<summary><b>{}</b> {}</summary>\n",
@@ -136,7 +159,7 @@ impl Page {
         }
         let threshold =
             |it: &crate::diagnosis::Threshold| format!("{} {}: {}", it.name, it.unit.show(it.value), it.source);
-        self.list("What speaks against it", finding.against.iter().cloned());
+        self.list("Caveats", finding.caveats.iter().cloned());
         self.list("Thresholds", finding.threshold.iter().map(threshold));
         self.add("</details>\n");
     }

@@ -7,15 +7,13 @@ use super::Report;
 use crate::display::is_hostile;
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
-pub const SCHEMA: &str = "lagstop.report/2";
+pub const SCHEMA: &str = "lagstop.report/3";
 
 /// A report of `lagstop diagnose`.
 #[derive(Serialize, JsonSchema)]
 struct Document<'a> {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
-    /// All findings in a line.
-    verdict: String,
     /// How bad the worst of them is.
     severity: crate::diagnosis::Severity,
     #[serde(flatten)]
@@ -28,7 +26,7 @@ struct Document<'a> {
 /// # Errors
 /// When a figure cannot be written as JSON.
 pub fn render(report: &Report) -> Result<String, serde_json::Error> {
-    document(&Document { schema: SCHEMA, verdict: report.verdict(), severity: report.worst(), report })
+    document(&Document { schema: SCHEMA, severity: report.worst(), report })
 }
 
 /// The JSON Schema of a report. Published as `docs/report.schema.json`.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::{
-    diagnosis::{Figure, Finding, Severity, Subject},
+    diagnosis::{Advice, Figure, Finding, Severity, Subject},
     display::display_name,
     units::Unit,
 };
@@ -13,7 +13,13 @@ use crate::{
 pub fn render(report: &Report) -> String {
     let mut page = Page(String::new());
     let session = &report.session;
-    page.line(&format!("# {}: {}", text(&session.hostname), text(&report.verdict())));
+    let verdict = &report.verdict;
+    page.line(&format!("# {}: {}", text(&session.hostname), text(&verdict.headline)));
+    page.next(verdict.next.as_ref());
+    for cause in verdict.beneath() {
+        page.line(&format!("**Also ({}):** {}", cause.severity.word(), text(&cause.says)));
+        page.next(cause.next.as_ref());
+    }
     page.line(&format!(
         "Linux {}, {} CPUs; {} intervals, {} from {}.",
         text(&session.kernel),
@@ -53,6 +59,13 @@ impl Page {
         self.0.push('\n');
     }
 
+    fn next(&mut self, advice: Option<&Advice>) {
+        if let Some(advice) = advice {
+            self.line(&format!("- Next: {}", text(&advice.text)));
+            advice.command.iter().for_each(|command| self.block(command));
+        }
+    }
+
     fn finding(&mut self, finding: &Finding) {
         self.line(&format!("## {}: {}", finding.severity.word(), text(&finding.verdict)));
         let subject = text(&finding.subject.exactly());
@@ -69,8 +82,8 @@ impl Page {
             .iter()
             .map(|it| item(format!("`{}` {}: {}", it.name, it.unit.show(it.value), text(&it.source))))
             .collect();
-        let against: Vec<String> = finding.against.iter().map(|doubt| item(text(doubt))).collect();
-        for (heading, items) in [("Thresholds", thresholds), ("What speaks against it", against)] {
+        let caveats: Vec<String> = finding.caveats.iter().map(|caveat| item(text(caveat))).collect();
+        for (heading, items) in [("Thresholds", thresholds), ("Caveats", caveats)] {
             if !items.is_empty() {
                 self.line(&format!("<details><summary>{heading}</summary>\n\n{}\n\n</details>", items.join("\n")));
             }

@@ -166,6 +166,13 @@ impl Page {
         self.line(&format!("{:LABELLED$}$ {command}", ""));
     }
 
+    /// The same at the left edge.
+    pub(super) fn short_command(&mut self, command: &str) {
+        let command = clean(command);
+        let command = self.painted(Colour::Bold, &command);
+        self.line(&format!("  $ {command}"));
+    }
+
     fn painted(&self, colour: Colour, text: &str) -> String {
         match colour {
             Colour::None => text.to_owned(),

@@ -11,7 +11,7 @@ pub fn render(plan: &Planned, options: Options) -> String {
         page.text(
             "",
             Colour::Bold,
-            "No cgroup needs a CPU set: none runs into its quota with more threads than it may use.",
+            "No cgroup needs a CPU set: no cgroup uses up its quota with more threads than CPUs in its quota.",
         );
         return page.finish();
     }
@@ -20,31 +20,38 @@ pub fn render(plan: &Planned, options: Options) -> String {
         Strictness::PrincipleHard => "principle-hard",
         Strictness::BestEffort => "best-effort",
     };
-    page.text("", Colour::Bold, &format!("CPU sets, {policy}: who has a quota sees as many CPUs as it gets."));
-    page.text("", Colour::None, &format!("CPUs of one cgroup alone (P1): {}", or_none(&plan.exclusive)));
-    page.text("", Colour::None, &format!("CPUs shared by the part (P2):  {}", or_none(&plan.parts)));
-    page.text("", Colour::None, &format!("CPUs of all others (P3):       {}", or_none(&plan.pool)));
+    page.text(
+        "",
+        Colour::Bold,
+        &format!("CPU sets, {policy}: a cgroup with a quota sees as many CPUs as its quota allows."),
+    );
+    page.text("", Colour::None, &format!("CPUs for one cgroup only (P1):  {}", or_none(&plan.exclusive)));
+    page.text("", Colour::None, &format!("CPUs shared in fractions (P2):  {}", or_none(&plan.parts)));
+    page.text("", Colour::None, &format!("CPUs for all others (P3):       {}", or_none(&plan.pool)));
     page.blank();
     mine.into_iter().for_each(|one| cgroup(&mut page, one));
     if !others.is_empty() {
         page.blank();
-        page.text("", Colour::None, "All others share what is left:");
+        page.text("", Colour::None, "All other cgroups share the remaining CPUs:");
         others.into_iter().for_each(|one| cgroup(&mut page, one));
     }
     page.blank();
     page.text(
         "",
         Colour::Dim,
-        "Quotas stay as they are. In version 2 each level above needs the controller: echo +cpuset to cgroup.subtree_control \
-         there. Units of systemd take AllowedCPUs= instead, and Kubernetes has the static policy of its CPU manager.",
+        "Quotas stay unchanged. In cgroup v2, each ancestor must enable the controller: write +cpuset to its \
+         cgroup.subtree_control. For systemd units, use AllowedCPUs= instead. For Kubernetes, use the static policy of its CPU \
+         manager.",
     );
     plan.commands_withheld.iter().for_each(|why| page.text("", Colour::Dim, why));
     page.finish()
 }
 
 fn cgroup(page: &mut Page, one: &PlannedCgroup) {
-    let cpus =
-        one.cpus.as_ref().map_or_else(|| "none: there are not enough CPUs".to_owned(), |cpus| format!("CPUs {cpus}"));
+    let cpus = one
+        .cpus
+        .as_ref()
+        .map_or_else(|| "none, because there are not enough CPUs".to_owned(), |cpus| format!("CPUs {cpus}"));
     page.text("  ", Colour::None, &format!("{}, {}: {cpus}", one.cgroup, one.quota()));
     if let Some(command) = &one.command {
         page.command(command);

@@ -42,18 +42,20 @@ pub fn render(file: &str, contents: &Contents, options: Options) -> String {
 fn heading(page: &mut Page, file: &str, contents: &Contents) {
     let session = &contents.session;
     match &contents.footer {
-        Some(_) => page.text("", Colour::Green, &format!("{file} is whole")),
-        None => page.text("", Colour::Yellow, &format!("{file} has no end: it was cut off, or still goes on")),
+        Some(_) => page.text("", Colour::Green, &format!("{file} is complete")),
+        None => {
+            page.text("", Colour::Yellow, &format!("{file} has no footer: it was cut off, or is still being written"))
+        }
     }
     let by = match session.group_by {
-        GroupBy::Scheduler => "the scheduler's groups",
+        GroupBy::Scheduler => "scheduler groups",
         GroupBy::Leaf => "cgroup v2 leaves",
     };
     page.text(
         "",
         Colour::None,
         &format!(
-            "{}, Linux {}, {} of {} CPUs online; lagstop {}, by {by}",
+            "{}, Linux {}, {} of {} CPUs online; lagstop {}, grouped by {by}",
             or_unknown(&session.hostname),
             or_unknown(&session.kernel),
             session.cpus_online,
@@ -62,7 +64,7 @@ fn heading(page: &mut Page, file: &str, contents: &Contents) {
         ),
     );
     if let Some(why) = &session.restricted {
-        page.text("", Colour::Yellow, &format!("Nothing was measured in the kernel: {why}"));
+        page.text("", Colour::Yellow, &format!("Nothing was measured with eBPF: {why}"));
     }
 }
 
@@ -79,8 +81,8 @@ fn extent(page: &mut Page, contents: &Contents) {
     page.labelled("intervals", &format!("{intervals} of {}{missing}", span(session.interval_ns)));
     let ended = match &contents.footer {
         Some(footer) => footer.reason.clone(),
-        None if contents.is_cut => "in the middle of a line, which is left out".to_owned(),
-        None => "after a whole line".to_owned(),
+        None if contents.is_cut => "in the middle of a line, which is ignored".to_owned(),
+        None => "after a complete line".to_owned(),
     };
     page.labelled("ended", &ended);
     let form = match contents.form {
@@ -88,7 +90,7 @@ fn extent(page: &mut Page, contents: &Contents) {
         Form::Compressed => "compressed",
     };
     let each =
-        contents.bytes_per_cgroup.map_or_else(String::new, |each| format!(", {each:.1} B a cgroup and interval"));
+        contents.bytes_per_cgroup.map_or_else(String::new, |each| format!(", {each:.1} B per cgroup and interval"));
     page.labelled("size", &format!("{}, {form}{each}", size(contents.bytes)));
     let counted = if cgroups.counted_intervals == *intervals {
         String::new()
@@ -98,7 +100,7 @@ fn extent(page: &mut Page, contents: &Contents) {
     page.labelled(
         "cgroups",
         &format!(
-            "{} ran; at once {} at most, {:.0} on average{counted}",
+            "{} ran; at most {} at once, {:.0} on average{counted}",
             cgroups.ever, cgroups.most_at_once, cgroups.mean_at_once
         ),
     );
@@ -118,7 +120,7 @@ fn extent(page: &mut Page, contents: &Contents) {
     page.labelled("lost", if lost.is_empty() { "nothing".to_owned() } else { lost.join(", ") }.as_str());
     if summed_intervals != intervals {
         let note =
-            format!("It is long: all sums are over {summed_intervals} of its {intervals} intervals, evenly spread.");
+            format!("Long recording: all sums cover {summed_intervals} of {intervals} intervals, evenly spread.");
         page.text("    ", Colour::Yellow, &note);
     }
 }
@@ -128,7 +130,7 @@ fn gaps(page: &mut Page, contents: &Contents) {
         return;
     }
     page.blank();
-    page.text("", Colour::Bold, "Gaps, of which nothing is known");
+    page.text("", Colour::Bold, "Gaps, in which nothing was measured");
     for dated in &contents.gaps {
         let began = dated.began_at.clone().unwrap_or_else(|| format!("{} after the start", span(dated.gap.start_ns)));
         page.hanging("    ", &format!("{began}, {}: {}", span(dated.gap.duration_ns), dated.gap.reason));

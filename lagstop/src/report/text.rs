@@ -1,5 +1,7 @@
 //! Findings for a terminal.
 
+mod short;
+
 pub use super::page::Options;
 use super::{
     Report,
@@ -11,39 +13,53 @@ use crate::{
     units::Unit,
 };
 
+/// How much to tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// The answer: what is wrong, why, and what to do, in a screenful.
+    #[default]
+    Short,
+    /// All findings, with all figures, thresholds and caveats.
+    Verbose,
+}
+
 /// The report for a terminal.
-pub fn render(report: &Report, options: Options) -> String {
+pub fn render(report: &Report, depth: Depth, options: Options) -> String {
     let mut page = Page::new(options);
-    heading(&mut page, report);
-    for finding in &report.findings {
-        page.blank();
-        write_finding(&mut page, finding);
+    match depth {
+        Depth::Short => short::write(&mut page, report),
+        Depth::Verbose => everything(&mut page, report),
     }
-    page.blank();
-    footer(&mut page, report);
     page.finish()
 }
 
-fn heading(page: &mut Page, report: &Report) {
-    let session = &report.session;
-    page.text("", Colour::Bold, &report.verdict());
-    page.text(
-        "",
-        Colour::None,
-        &format!(
-            "{}, Linux {}, {} CPUs; {}, {} from {}",
-            or_unknown(&session.hostname),
-            or_unknown(&session.kernel),
-            session.cpus_online,
-            intervals(report.span),
-            Unit::Seconds.show(report.span.duration_ns.seconds()),
-            or_unknown(&session.started_at)
-        ),
-    );
+fn everything(page: &mut Page, report: &Report) {
+    page.text("", Colour::Bold, &report.verdict.headline);
+    page.text("", Colour::None, &host_line(report));
     if !report.summary.is_empty() {
         page.blank();
         figures(page, "  ", &report.summary, &Subject::Host);
     }
+    for finding in &report.findings {
+        page.blank();
+        write_finding(page, finding);
+    }
+    page.blank();
+    footer(page, report);
+}
+
+/// Where, when and for how long it was measured.
+fn host_line(report: &Report) -> String {
+    let session = &report.session;
+    format!(
+        "{}, Linux {}, {} CPUs; {}, {} from {}",
+        or_unknown(&session.hostname),
+        or_unknown(&session.kernel),
+        session.cpus_online,
+        intervals(report.span),
+        Unit::Seconds.show(report.span.duration_ns.seconds()),
+        or_unknown(&session.started_at)
+    )
 }
 
 /// How many there are, and how finely they were looked at.
@@ -82,8 +98,8 @@ fn write_finding(page: &mut Page, finding: &Finding) {
         page.labelled("threshold", &format!("{name} {value}: {}", threshold.source));
     }
     page.labelled("confidence", &format!("{}: {}", finding.confidence.level.word(), finding.confidence.why));
-    for against in &finding.against {
-        page.labelled("against", against);
+    for caveat in &finding.caveats {
+        page.labelled("caveat", caveat);
     }
     for advice in &finding.advice {
         page.labelled("advice", &advice.text);

@@ -36,11 +36,11 @@ fn plan_of(
     page.text(
         "",
         Colour::Bold,
-        &format!("{} would be tried like this. Nothing was changed: --apply does it.", name(policy)),
+        &format!("{}: plan of the trial. Nothing was changed. Use --apply to run it.", name(policy)),
     );
     page.blank();
-    side(&mut page, "go first", &sides.light);
-    side(&mut page, "pay", &sides.heavy);
+    side(&mut page, "light", &sides.light);
+    side(&mut page, "heavy", &sides.heavy);
     page.blank();
     predicted(&mut page, prediction);
     page.blank();
@@ -51,7 +51,7 @@ fn plan_of(
     }
     let shown = others.len().min(TOP) + threads.len().min(TOP);
     if changes.len() > shown {
-        page.text("  ", Colour::Dim, &format!("and {} more, which --format json lists", changes.len() - shown));
+        page.text("  ", Colour::Dim, &format!("and {} more: --format json lists all", changes.len() - shown));
     }
     page.finish()
 }
@@ -140,14 +140,14 @@ pub fn text(tried: &Tried, options: Options) -> String {
         "",
         Colour::None,
         &format!(
-            "{} to go first (light), {} to pay (heavy); {} of {block_seconds} s with the policy, each between two without.",
+            "{} prioritised (light), {} deprioritised (heavy); {} of {block_seconds} s with the policy, each between two without.",
             plural(light.len() as u64, "cgroup"),
             heavy.len(),
             plural(*pairs as u64, "block")
         ),
     );
     if let Some(why) = &outcome.ended {
-        page.text("", Colour::Yellow, &format!("It ended before its time: {why}."));
+        page.text("", Colour::Yellow, &format!("The trial ended early: {why}."));
     }
     page.blank();
     let headings =
@@ -155,7 +155,7 @@ pub fn text(tried: &Tried, options: Options) -> String {
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
     for figure in &outcome.figures {
         if let Some(why) = &figure.why_not {
-            page.text("", Colour::Dim, &format!("n/a, {}: {why}.", figure.label));
+            page.text("", Colour::Dim, &format!("n/a for {}: {why}.", figure.label));
         }
     }
     let mut unpredicted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -165,7 +165,7 @@ pub fn text(tried: &Tried, options: Options) -> String {
         }
     }
     for (why, labels) in unpredicted {
-        page.text("", Colour::Dim, &format!("Not predicted, {}: {why}.", labels.join(", ")));
+        page.text("", Colour::Dim, &format!("No prediction for {}: {why}.", labels.join(", ")));
     }
     page.blank();
     how_measured(&mut page, outcome);
@@ -173,9 +173,9 @@ pub fn text(tried: &Tried, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "More than chance: tested over all figures; of those that say yes, 5 % are chance at most, on average. Predicted: of \
-         this policy and these cgroups, simulated from the time before. Within prediction: the measured change, without its \
-         own interval, is in the predicted one. docs/trial.md says how to read it.",
+        "More than chance: tested over all metrics; on average, at most 5 % of the metrics with \"yes\" changed by chance. Predicted \
+         change: simulated for this policy and these cgroups, from data before the trial. Within prediction: the measured change, \
+         without its own interval, is in the predicted interval. See docs/trial.md.",
     );
     page.finish()
 }
@@ -197,7 +197,7 @@ fn undone(page: &mut Page, tried: &Tried) {
         );
     }
     if !changed_by_others.is_empty() {
-        page.text("", Colour::Yellow, "Changed by somebody else during the trial, and left as it is:");
+        page.text("", Colour::Yellow, "Changed by other programs during the trial, and left as is:");
         changed_by_others.iter().for_each(|left| page.text("  ", Colour::Yellow, left));
     }
     notes.iter().for_each(|note| page.text("", Colour::Yellow, &format!("Note: {note}.")));
@@ -241,19 +241,19 @@ fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
     }
     let count = blocks.len() as f64;
     let counted = blocks.iter().map(TimeOfBlock::seconds).sum::<f64>() / count;
-    let mut counts = format!("Of each block, {counted:.1} of {block_seconds:.1} s count on average.");
+    let mut counts = format!("On average, {counted:.1} of {block_seconds:.1} s of each block count.");
     let how_many = |is_steady| blocks.iter().filter(|block| block.is_steady == is_steady).count();
     let (unsteady, unknown) = (how_many(Some(false)), how_many(None));
     if unknown > 0 {
         counts += &format!(
-            " In {unknown} of {} blocks too few intervals counted to tell whether waiting was steady: take longer blocks.",
+            " {unknown} of {} blocks have too few intervals to tell whether waiting was steady. Use longer blocks.",
             blocks.len()
         );
     }
     if unsteady > 0 {
         counts += &format!(
-            " In {unsteady} of {} blocks the light cgroups' waiting still rose or fell half-way through: what one block left \
-             behind may count in the next.",
+            " In {unsteady} of {} blocks, the light cgroups' waiting was still rising or falling half-way through. Effects of \
+             one block may count in the next.",
             blocks.len()
         );
     }
@@ -270,16 +270,16 @@ fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
             "",
             Colour::Dim,
             &format!(
-                "Waits count when they were spent: of the heavy cgroups, that moved {with:+.2} waiting tasks to the time with \
-                 the policy, and {without:+.2} to the time without. Threads were looked at every {:.0} ms.",
+                "Waits count when they were spent, not when they ended. For heavy cgroups, this adds {with:+.2} waiting tasks to \
+                 the time with the policy, and {without:+.2} to the time without it. Threads were sampled every {:.0} ms.",
                 every * 1e3
             ),
         ),
         _ => page.text(
             "",
             Colour::Yellow,
-            "Waits count when they ended: what a waiting thread had waited at the ends of a block is not known. One that the \
-             policy makes longer than a block counts as waited without it.",
+            "Waits count when they ended, because waits in progress at the ends of a block are unknown. If the policy makes a \
+             wait longer than a block, the wait counts as a wait without the policy.",
         ),
     }
 }
@@ -318,7 +318,7 @@ mod tests {
             predicted_high: predicted.map(|predicted| predicted + 0.05),
             predicted_why_not: None,
             inside: change.zip(predicted).map(|(change, predicted)| change <= predicted + 0.05),
-            why_not: change.is_none().then(|| "it was 0 in a block: there is no ratio".to_owned()),
+            why_not: change.is_none().then(|| "it was 0 in a block, so there is no ratio".to_owned()),
         }
     }
 
@@ -361,10 +361,10 @@ mod tests {
     #[test]
     fn what_somebody_else_decided_is_told_and_is_no_failure() {
         let mut tried = example();
-        tried.changed_by_others = vec!["/web/cpu.weight: changed by somebody else to 700: left as it is".to_owned()];
+        tried.changed_by_others = vec!["/web/cpu.weight: changed by another program to 700: left as it is".to_owned()];
         tried.notes = vec!["the watchdog has no cgroup of its own".to_owned()];
         let text = text(&tried, Options { width: 120, colour: false });
-        for said in ["still in place were undone (12 in", "somebody else to 700", "Note: the watchdog has no"] {
+        for said in ["still in place were undone (12 in", "another program to 700", "Note: the watchdog has no"] {
             assert!(text.contains(said), "{said}: {text}");
         }
         let json: serde_json::Value = serde_json::from_str(&json(&tried).unwrap()).unwrap();

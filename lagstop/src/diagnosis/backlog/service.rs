@@ -17,9 +17,9 @@ const CHANCE: f64 = 0.01;
 /// Where what is too short is at least this much of what is too long, either will do.
 const NEAR: f64 = 0.9;
 
-const TOO_FEW: &str = "too few services could be timed";
+const TOO_FEW: &str = "too few services were timed";
 const ELSEWHERE: &str =
-    "several threads accept, and wait for connections elsewhere than in accept(2): when they were busy is not seen";
+    "several threads accept and wait for connections outside accept(2), so their busy time is unknown";
 
 /// How connections are served.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,14 +39,14 @@ impl Service {
     pub(super) fn of(services: &Services) -> Result<Self, &'static str> {
         let servers = u32::try_from(services.threads).unwrap_or(u32::MAX);
         if servers == 0 {
-            return Err("those that accepted are gone");
+            return Err("the accepting threads have exited");
         }
         let Services { strayed, all, .. } = services;
         if *strayed as f64 > CHANCE * strayed.saturating_add(all.count) as f64 {
-            return Err("those that accept serve other ports as well");
+            return Err("the accepting threads also serve other ports");
         }
         let times = Self::times(services)?;
-        let (mean, variation) = times.mean().zip(times.variation()).ok_or("serving took no time")?;
+        let (mean, variation) = times.mean().zip(times.variation()).ok_or("the measured service time is zero")?;
         Ok(Self { mean, variation, count: times.count, servers })
     }
 

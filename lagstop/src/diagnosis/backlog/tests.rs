@@ -62,27 +62,27 @@ fn a_long_wait_or_a_full_queue_is_found_from_the_threshold_on() {
 #[test]
 fn who_waits_for_a_cpu_is_told_from_who_is_busy() {
     let starved = &findings_of(Rule::Backlog, &listening(100, 100, 20, 4, 1))[0];
-    assert!(starved.verdict.ends_with("whoever accepts waits for a CPU."), "{}", starved.verdict);
-    assert!(starved.advice[0].text.starts_with("Get pool the CPU sooner"), "{}", starved.advice[0].text);
+    assert!(starved.verdict.ends_with(", because pool waits for a CPU."), "{}", starved.verdict);
+    assert!(starved.advice[0].text.starts_with("Give pool faster access to a CPU"), "{}", starved.advice[0].text);
     let busy = &findings_of(Rule::Backlog, &listening(100, 100, 20, 4, 0))[0];
-    assert!(busy.verdict.ends_with("busy with something else."), "{}", busy.verdict);
-    assert!(busy.advice[0].text.starts_with("Look at what the workers of pool do"), "{}", busy.advice[0].text);
+    assert!(busy.verdict.ends_with(", because pool is busy with other work."), "{}", busy.verdict);
+    assert!(busy.advice[0].text.starts_with("Check what the workers of pool do"), "{}", busy.advice[0].text);
 }
 
 #[test]
 fn who_waits_for_a_cpu_is_known_though_none_was_accepted() {
     let starved = &findings_of(Rule::Backlog, &listening(1, 0, 0, 9, 1))[0];
     assert!(
-        starved.verdict.ends_with(
-            "wait, and none was accepted, and its backlog was up to 90.0 % full: whoever accepts waits for a CPU."
-        ),
+        starved
+            .verdict
+            .ends_with(" are not accepted, with the backlog up to 90.0 % full, because pool waits for a CPU."),
         "{}",
         starved.verdict
     );
     let mut unwatched = listening(0, 0, 0, 9, 1);
     unwatched.iter_mut().flat_map(|interval| &mut interval.listeners).for_each(|listener| listener.totals = None);
     let verdict = &findings_of(Rule::Backlog, &unwatched)[0].verdict;
-    assert!(verdict.contains("for a time that was not measured"), "{verdict}");
+    assert!(verdict.contains("(time not measured)"), "{verdict}");
 }
 
 #[test]
@@ -90,7 +90,7 @@ fn where_none_was_seen_waiting_no_cause_is_told() {
     let mut all = listening(0, 0, 0, 0, 0);
     all[7].listeners[0].drops = Some(2);
     let verdict = &findings_of(Rule::Backlog, &all)[0].verdict;
-    assert!(verdict.ends_with("; 2 were dropped."), "{verdict}");
+    assert!(verdict.ends_with(", and 2 were dropped."), "{verdict}");
 }
 
 /// Ten wait at a time, 100 a second come and stay for 100 ms: Little's law holds. As many could be served as come.
@@ -104,7 +104,7 @@ fn formulas_stand_beside_what_was_measured() {
     assert!((wait / 1e9 - 10.0 / 200.0).abs() < 1e-6, "{wait}");
     assert_eq!(figure(finding, "wait_ggc"), None, "without an end there is no mean");
     assert!(
-        finding.against.iter().all(|doubt| !doubt.starts_with("The model")),
+        finding.caveats.iter().all(|caveat| !caveat.starts_with("The model")),
         "half of 100 ms is within a factor of 2"
     );
 }
@@ -112,12 +112,9 @@ fn formulas_stand_beside_what_was_measured() {
 #[test]
 fn where_more_come_than_are_served_a_longer_backlog_is_no_help() {
     let finding = &findings_of(Rule::Backlog, &listening(200, 100, 100, 10, 0))[0];
-    assert!(
-        finding.advice[0].text.starts_with("More workers in pool: 3 in place of 1, as fast each, would be busy 66.7 %"),
-        "{}",
-        finding.advice[0].text
-    );
-    assert!(finding.advice[1].text.ends_with("full after 0.10 s."), "{}", finding.advice[1].text);
+    let more = "Increase the workers in pool from 1 to 3: at the same speed, they would be busy 66.7 %";
+    assert!(finding.advice[0].text.starts_with(more), "{}", finding.advice[0].text);
+    assert!(finding.advice[1].text.ends_with("fills in 0.10 s."), "{}", finding.advice[1].text);
 }
 
 /// 90 come in a second, and four threads take 40 ms for each: c = 4, μ = 25. What runs in their cgroup beside is no matter.
@@ -131,13 +128,17 @@ fn each_thread_that_accepts_is_a_server() {
     let wait = |seconds: f64| Some((seconds * 1e9) as u64 as f64);
     assert_eq!(figure(finding, "wait_mmck"), wait(station.finite(14).unwrap().wait));
     assert_eq!(figure(finding, "wait_ggc"), wait(station.wait(0.0, 1.0).unwrap()));
-    assert!(finding.advice[0].text.starts_with("More workers in pool: 5 in place of 4"), "{}", finding.advice[0].text);
+    assert!(
+        finding.advice[0].text.starts_with("Increase the workers in pool from 4 to 5"),
+        "{}",
+        finding.advice[0].text
+    );
     // 0.9^n of the time more than n wait, or about: 64 places for a thousandth.
-    assert!(finding.advice[1].text.starts_with("A backlog of 64, "), "{}", finding.advice[1].text);
+    assert!(finding.advice[1].text.starts_with("Raise the backlog to 64 "), "{}", finding.advice[1].text);
 }
 
 /// The advice that a model gives.
-const BY_MODEL: [&str; 3] = ["More workers in", "M/M/c/K", "A longer backlog would only"];
+const BY_MODEL: [&str; 3] = ["Increase the workers in", "M/M/c/K", "Do not lengthen the backlog"];
 
 #[test]
 fn where_service_was_not_timed_there_is_no_model_and_it_recommends_nothing() {
@@ -149,8 +150,8 @@ fn where_service_was_not_timed_there_is_no_model_and_it_recommends_nothing() {
     };
     assert_eq!(by_model(&timed).0, 2);
     for (services, why) in [
-        (None, "the recording does not have it"),
-        (Some(Services { strayed: 50, ..served(1, 100, 10) }), "those that accept serve other ports as well"),
+        (None, "not in this recording"),
+        (Some(Services { strayed: 50, ..served(1, 100, 10) }), "the accepting threads also serve other ports"),
     ] {
         let (advice, finding) = by_model(&with_services(timed.clone(), services));
         assert_eq!(advice, 0, "{:?}", finding.advice);
@@ -165,7 +166,11 @@ fn where_service_was_not_timed_there_is_no_model_and_it_recommends_nothing() {
 #[test]
 fn a_model_that_does_not_apply_recommends_nothing() {
     let finding = &findings_of(Rule::Backlog, &listening(20, 20, 100, 10, 0))[0];
-    assert!(finding.against.iter().any(|doubt| doubt.starts_with("The model does not apply")), "{:?}", finding.against);
+    assert!(
+        finding.caveats.iter().any(|caveat| caveat.starts_with("The model does not apply")),
+        "{:?}",
+        finding.caveats
+    );
     let is_by_model = |text: &str| BY_MODEL.iter().any(|part| text.contains(part));
     assert!(finding.advice.iter().all(|advice| !is_by_model(&advice.text)), "{:?}", finding.advice);
 }
@@ -180,9 +185,9 @@ fn whoever_accepts_in_the_root_is_not_told_from_others() {
     }
     let finding = &findings_of(Rule::Backlog, &all)[0];
     assert_eq!((figure(finding, "starved"), figure(finding, "servers")), (None, Some(1.0)));
-    assert!(finding.verdict.ends_with("to be accepted, and its backlog was up to 40.0 % full."), "{}", finding.verdict);
+    assert!(finding.verdict.ends_with("to be accepted, with the backlog up to 40.0 % full."), "{}", finding.verdict);
     assert!(
-        finding.advice.iter().any(|advice| advice.text.ends_with("run it in one of its own.")),
+        finding.advice.iter().any(|advice| advice.text.ends_with("(run it in its own cgroup to measure this).")),
         "{:?}",
         finding.advice
     );
@@ -195,7 +200,7 @@ fn what_is_dropped_is_found_though_nobody_waits_long() {
     all[7].listeners[0].drops = Some(2);
     assert_eq!(severities(&all), [Severity::Warning]);
     let finding = &findings_of(Rule::Backlog, &all)[0];
-    assert!(finding.verdict.contains("; 2 were dropped"), "{}", finding.verdict);
+    assert!(finding.verdict.contains(", and 2 were dropped"), "{}", finding.verdict);
 }
 
 #[test]

@@ -13,9 +13,9 @@ use crate::{
 const COSTS: &str = "entry and exit of __schedule(): pick_ns, swap_ns, kept_ns";
 const WAITS: &str = "task_struct.sched_info: runq_waits, runq_wait_ns";
 const RUNTIME: &str = "se.sum_exec_runtime: cpu_ns";
-const CLOCK: &str = "the clock from switch to switch: busy_ns, idle_ns";
+const CLOCK: &str = "time between switches: busy_ns, idle_ns";
 const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
-const SERVICES: &str = "accept, from one connection to the same thread's asking for the next: services";
+const SERVICES: &str = "accept, from one connection until the thread asks for the next: services";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
 /// All that is known of the subject of `finding` and that formulas speak of.
@@ -102,7 +102,7 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
 fn waits_behind<'o>(of: impl IntoIterator<Item = &'o Observed>) -> Input {
     let culprits = of.into_iter().flat_map(|observed| observed.behind.culprits());
     let sum: Nanos = culprits.map(|(_, culprit)| culprit.wait_ns).sum();
-    input("waits_behind", sum, Unit::Ns, "the log of who ran on each CPU: waits behind those that are named, together")
+    input("waits_behind", sum, Unit::Ns, "log of what ran on each CPU: waits behind the named cgroups, summed")
 }
 
 fn cgroup(observed: &Observed) -> Vec<Input> {

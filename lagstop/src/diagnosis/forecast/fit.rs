@@ -38,7 +38,7 @@ pub enum Misfit {
     HardlyWaits(SimulatedSide),
     /// No simulation reproduces it; waits are off by so much in the nearest.
     #[error(
-        "simulating the host as it is puts {what} of {} {:+.0} % off the measured; the limit is {:.0} %",
+        "the simulation error is too large: {what} of {} {:+.0} % off the measured (limit {:.0} %)",
         side.name(),
         100.0 * off,
         100.0 * most
@@ -63,10 +63,10 @@ pub(super) const HARDLY: f64 = 0.001;
 impl SimulatedSide {
     const fn name(self) -> &'static str {
         match self {
-            Self::Light => "those that go first",
-            Self::Heavy => "the heavy ones",
-            Self::Others => "all others",
-            Self::All => "all",
+            Self::Light => "the prioritised cgroups",
+            Self::Heavy => "the heavy cgroups",
+            Self::Others => "all other cgroups",
+            Self::All => "all cgroups",
         }
     }
 }
@@ -162,7 +162,7 @@ mod tests {
         let both = [served(10.0, 1.6), served(10.0, 6.4)];
         let misfit = Fit::among(&both, MEASURED, SimulatedSide::Light).unwrap_err();
         assert!(matches!(misfit, Misfit::Off { error, .. } if (error - 0.6).abs() < 1e-9), "{misfit:?}");
-        assert!(misfit.to_string().contains("waits of those that go first +60 % off"), "{misfit}");
+        assert!(misfit.to_string().contains("waits of the prioritised cgroups +60 % off"), "{misfit}");
     }
 
     #[test]
@@ -180,6 +180,6 @@ mod tests {
         let Err(misfit) = Fit::among(&[served(30.0, 4.0)], MEASURED, SimulatedSide::Heavy) else {
             panic!("three times as much")
         };
-        assert!(misfit.to_string().contains("CPU time of the heavy ones +200 % off"), "{misfit:?}");
+        assert!(misfit.to_string().contains("CPU time of the heavy cgroups +200 % off"), "{misfit:?}");
     }
 }

@@ -27,20 +27,20 @@ pub struct Predicted {
 /// Why nothing is predicted of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum Unpredicted {
-    #[error("more happens than can be simulated")]
+    #[error("there is too much to simulate")]
     TooMuch,
     #[error(
-        "threads that never slept used more than a tenth of the CPU time of those that go first: how much more they would do \
-         is not known"
+        "threads that never slept used more than a tenth of the prioritised CPU time, so how much more they would use \
+         is unknown"
     )]
     NeverSleeps,
-    #[error("switch costs were not measured in enough intervals")]
+    #[error("switch costs were measured in too few intervals")]
     NoCosts,
     #[error(transparent)]
     Misfit(#[from] Misfit),
     #[error("there is no ratio: it is 0 in a simulation")]
     NoRatio,
-    #[error("it may be anything from {:+.0} % to {:+.0} %", 100.0 * .0.low, 100.0 * .0.high)]
+    #[error("the predicted range is too wide ({:+.0} % to {:+.0} %)", 100.0 * .0.low, 100.0 * .0.high)]
     TooWide(Predicted),
 }
 
@@ -326,7 +326,10 @@ mod tests {
     fn what_hardly_anything_could_refute_is_no_prediction() {
         let between = |low, high| Predicted { change: 0.0, low, high };
         assert_eq!(between(-0.5, 0.5).why_too_wide(), None);
-        assert_eq!(between(-0.16, 1.65).why_too_wide().unwrap().to_string(), "it may be anything from -16 % to +165 %");
+        assert_eq!(
+            between(-0.16, 1.65).why_too_wide().unwrap().to_string(),
+            "the predicted range is too wide (-16 % to +165 %)"
+        );
     }
 
     #[test]

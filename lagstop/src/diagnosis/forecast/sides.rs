@@ -18,11 +18,9 @@ pub struct Competitors {
 /// Why no change can reach one side without the other.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompetitorsError {
-    #[error("one of {light} and {heavy} is inside of the other: a change would reach both")]
+    #[error("one of {light} and {heavy} is inside the other, so a change would affect both")]
     Inside { light: Arc<str>, heavy: Arc<str> },
-    #[error(
-        "{heavy} competes for some and against others of those that are to go first: {light} is on the other side of it"
-    )]
+    #[error("{light} and {heavy} compete at several levels of the cgroup tree, so a change would affect both")]
     BothSides { light: Arc<str>, heavy: Arc<str> },
 }
 
@@ -129,9 +127,9 @@ mod tests {
     #[test]
     fn a_change_that_would_reach_both_sides_is_refused() {
         let why = competitors(&[("/a", 900), ("/a/inner", 10)], &["/a/inner"]).unwrap_err().to_string();
-        assert!(why.contains("is inside of the other: a change would reach both"), "{why}");
+        assert!(why.contains("is inside the other, so a change would affect both"), "{why}");
         let rows = [("/pods/a/web", 50), ("/pods/b/batch", 900), ("/system/agent", 60)];
         let why = competitors(&rows, &["/pods/a/web", "/system/agent"]).unwrap_err().to_string();
-        assert!(why.contains("competes for some and against others"), "{why}");
+        assert!(why.contains("compete at several levels of the cgroup tree"), "{why}");
     }
 }

@@ -1,4 +1,4 @@
-//! What to do for light cgroups that wait, and what speaks against it.
+//! What to do for light cgroups that wait, and caveats.
 
 use super::{Judged, arena::Sibling};
 use crate::{
@@ -15,8 +15,8 @@ const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 /// Tries it, measures what it does, and puts everything back.
 pub(super) fn trial() -> Advice {
     Advice::new(
-        "Try it first. The trial measures anew who is light and who is heavy, takes turns with and without the new weights, \
-         shows what changed beside what is predicted, and undoes all of it.",
+        "Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less \
+         for heavy ones. It shows the effect and restores the old weights, also when interrupted.",
     )
     .command(shell::trial_of_weights(&[]))
 }
@@ -27,8 +27,8 @@ pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     let named: Option<Vec<&str>> = only.iter().map(|one| shell::glob(&one.path)).collect();
     let Some(named) = named.filter(|_| only.len() != judged.waiting && !only.is_empty()) else { return trial() };
     Advice::new(
-        "Try it first, with those that can go first. The trial takes turns with and without the new weights, shows what changed \
-         beside what is predicted, and undoes all of it.",
+        "Run a trial with the cgroups that can be prioritised. It alternates between the old and new weights, \
+         compares the effect with the prediction, and restores the old weights.",
     )
     .command(shell::trial_of_weights(&named))
 }
@@ -48,8 +48,8 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
-                "This kernel has Latency-Aware Group Scheduling: have {} take part, as all that compete with each other \
-                 should. Writing 0 undoes it.",
+                "Enable Latency-Aware Group Scheduling for {}, as for all cgroups that compete with it. To undo it, \
+                 write 0.",
                 one.subject()
             ))
             .command_if(write(one, LATENCY_AWARENESS, "1"))
@@ -61,8 +61,9 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         let file = |weight: f64| (weight / 100.0 * f64::from(usual)).round().clamp(1.0, 1e5) as u64;
         Some(
             Advice::new(format!(
-                "A part of what was simulated: raise the weight of {}. The prediction also raises those of all {} that go first, \
-                 and lowers those of the heavy ones: the trial without --apply lists them. To undo it, write {} to {weight}.",
+                "Raise the weight of {}. The prediction also raises the weights of all {} prioritised cgroups and \
+                 lowers those of the heavy ones; the trial without --apply lists them. To undo it, write {} to \
+                 {weight}.",
                 one.subject(),
                 judged.advised().len(),
                 file(one.weight * 100.0)
@@ -73,7 +74,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
             Advice::new(format!(
-                "If {} is work that can wait, let it run only when none of its siblings wants to. It may starve. To undo it, \
+                "Let {} run only when its siblings do not want to, if its work can wait. It may starve. To undo it, \
                  write 0.",
                 one.subject()
             ))
@@ -82,53 +83,54 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     }
     match session.sched_ext.as_deref() {
         Some("") => advice.push(Advice::new(
-            "This kernel can load schedulers (sched_ext): one that favours tasks which run briefly and rarely, such as \
-             scx_lavd, does something like it without touching any cgroup.",
+            "Consider a sched_ext scheduler that favours tasks which run briefly and rarely, such as scx_lavd. This \
+             kernel can load one, and no cgroup has to change.",
         )),
         Some(name) => advice.push(Advice::new(format!(
-            "The scheduler {} is loaded (sched_ext): see whether it has a setting for latency before changing weights.",
+            "Check whether the loaded sched_ext scheduler {} has a latency setting before changing weights.",
             units::quoted(name)
         ))),
         None => {}
     }
     advice.push(
         Advice::new(
-            "CFS-LAGS-static of the paper, SCHED_RR for the light ones, is the last resort: a real-time task that loops takes \
-             up to 95 % of a CPU from everybody else. What keeps the rest for them is the fair server from Linux 6.12 on, and before \
-             it, or with CONFIG_RT_GROUP_SCHED, sched_rt_runtime_us. A trial of it ends where anybody starves.",
+            "As a last resort, try SCHED_RR for the light cgroups (CFS-LAGS-static in the paper). A real-time task \
+             that loops takes up to 95 % of a CPU from all others. The fair server keeps the rest for them from Linux \
+             6.12 on; before that, and with CONFIG_RT_GROUP_SCHED, sched_rt_runtime_us does. The trial ends if a \
+             cgroup starves.",
         )
         .command("sudo lagstop trial --policy lags-static --from-diagnose --apply"),
     );
     advice
 }
 
-/// What speaks against the finding.
-pub(super) fn doubts(judged: &Judged<'_>) -> Vec<String> {
-    let mut doubts = Vec::new();
+/// Caveats that do not depend on the plan.
+pub(super) fn caveats(judged: &Judged<'_>) -> Vec<String> {
+    let mut caveats = Vec::new();
     if judged.has_waits() && !judged.has_causes() {
-        doubts.push(format!(
-            "What each wait was caused by is {}: light cgroups that wait for their own threads are not left out.",
+        caveats.push(format!(
+            "Light cgroups that wait for their own threads may be included, because the cause of each wait is {}.",
             judged.observations.session.why_not(Measure::Blame)
         ));
     }
     if !judged.observations.asked.has_weights() {
-        doubts.push(
-            "Weights were not recorded: all are taken to have the usual one. Where they differ, so does the outcome."
-                .to_owned(),
-        );
+        caveats.push("Weights were not recorded, so all cgroups are assumed to have the default weight.".to_owned());
     }
     if judged.plans.is_some() {
-        doubts.push(
-            "The simulation knows how much was asked for, not when: when tasks wake up and for how long they run is drawn at \
-             random; who wakes whom, affinities and nice values are left out. Whether somebody does more when it is done sooner \
-             is not known: the prediction is in the middle."
+        caveats.push(
+            "The simulation draws wakeup times and run lengths at random, and ignores wakeup chains, affinities and \
+             nice values."
+                .to_owned(),
+        );
+        caveats.push(
+            "Whether tasks would do more work if they ran sooner is unknown; the prediction lies between both cases."
                 .to_owned(),
         );
     }
     if is_before_eevdf(&judged.observations.session.kernel) && judged.plans.is_some() {
-        doubts.push("The simulation has the scheduler of Linux 6.6 and later, EEVDF; this kernel has CFS.".to_owned());
+        caveats.push("The simulation models EEVDF (Linux 6.6 and later), but this kernel uses CFS.".to_owned());
     }
-    doubts
+    caveats
 }
 
 /// Is it Linux before 6.6?

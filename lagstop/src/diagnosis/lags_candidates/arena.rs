@@ -41,6 +41,8 @@ pub(super) struct Arena<'a> {
     pub(super) siblings: Vec<Sibling<'a>>,
     /// CPU time of a heavy one on average, by weight.
     heavy_cpu: f64,
+    /// Time over which they are compared.
+    during: Nanos,
 }
 
 impl<'a> Sibling<'a> {
@@ -126,8 +128,10 @@ impl<'a> Arena<'a> {
             let parent = std::iter::successors(Some(number), above).skip(1).find(|&number| groups[number].has_queue);
             arenas.entry(parent).or_default().extend(Sibling::new(asked, number, &members, own));
         }
+        let during = observations.span.duration_ns;
         let arena = |(parent, siblings): (Option<usize>, Vec<Sibling<'a>>)| {
-            Self { parent: parent.map(|number| Arc::clone(asked.path(number))), siblings, heavy_cpu: 0.0 }.classed()
+            Self { parent: parent.map(|number| Arc::clone(asked.path(number))), siblings, heavy_cpu: 0.0, during }
+                .classed()
         };
         arenas.into_iter().map(arena).collect()
     }
@@ -164,7 +168,7 @@ impl<'a> Arena<'a> {
     pub(super) fn waits_long(&self, unit: &Sibling<'_>, thresholds: &Thresholds) -> bool {
         unit.is_light()
             && unit.cpu_by_weight() <= thresholds.light_credit * self.heavy_cpu
-            && unit.waits >= thresholds.min_waits
+            && thresholds.are_enough(unit.waits, self.during)
             && unit.wait >= thresholds.light_wait_per_cpu * unit.cpu
             && unit.p99.is_some_and(|tail| tail >= thresholds.light_wait_p99)
             && !unit.is_self_inflicted()

@@ -15,14 +15,14 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let [measured, now, then] = forecast.waiting;
     let error = |figure: &FigureDefinition, error: Option<f64>, measured: f64, simulated: f64| {
         figure.measured(error, "they hardly wait").note(format!(
-            "simulated as it is: {} instead of {} tasks waiting",
+            "{} tasks waiting in the simulation, {} measured",
             units::number(simulated),
             units::number(measured)
         ))
     };
     let change = |figure: &FigureDefinition, of: &str| {
         let predicted = forecast.change(of);
-        let why_not = why_not(forecast, of, "it is not simulated");
+        let why_not = why_not(forecast, of, "not simulated");
         figure.measured(predicted.map(|it| it.change), &why_not).note(predicted.as_ref().map(range).unwrap_or_default())
     };
     let whole = judged.observations.whole();
@@ -42,7 +42,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             now.all - now.light - now.heavy,
         ),
         change(&figures::light_waiting, "light_waiting").note(format!(
-            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated ten times over",
+            "{}{} instead of {} tasks waiting; {} bursts in {}, simulated 10 times",
             forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", range(it))).unwrap_or_default(),
             units::number(then.light),
             units::number(now.light),
@@ -51,13 +51,13 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
         )),
         figures::light_gain
             .measured(plan.median, &why_not(forecast, "light_waiting", "they hardly wait in the simulation"))
-            .note("the median of those that go first"),
+            .note("of the prioritised cgroups"),
         change(&figures::heavy_time, "heavy_time"),
         change(&figures::others_time, "others_time"),
         change(&figures::waiting_change, "waiting"),
         figures::queue_length
-            .measured(shorter, "all waits are not predicted")
-            .note(format!("running ones included; {} now", Unit::Tasks.show(queue(1.0)))),
+            .measured(shorter, "the wait of all cgroups is not predicted")
+            .note(format!("including running tasks; {} now", Unit::Tasks.show(queue(1.0)))),
         change(&figures::switches_change, "switches"),
         change(&figures::overhead_change, "overhead"),
         figures::cores_freed.measured(
@@ -73,6 +73,17 @@ fn why_not(forecast: &Forecast, figure: &str, else_why: &str) -> String {
 }
 
 /// From where to where.
+/// The same of a change that a sentence gives the direction of: "49.3 to 71.5 %".
+pub(super) fn magnitudes(predicted: &Predicted) -> String {
+    let (low, high) = (predicted.low.abs().min(predicted.high.abs()), predicted.low.abs().max(predicted.high.abs()));
+    // One that may be none is not between two sizes.
+    if predicted.low * predicted.high <= 0.0 {
+        range(predicted)
+    } else {
+        format!("{} to {}", units::percent(low), units::percent(high))
+    }
+}
+
 pub(super) fn range(predicted: &Predicted) -> String {
     format!("{} to {}", signed(predicted.low), signed(predicted.high))
 }

@@ -63,7 +63,7 @@ fn the_advice_is_for_what_the_kernel_offers() {
 fn on_an_idle_host_nobody_waits() {
     let finding = found(&fixture::idle(40));
     assert_eq!(finding.severity, Severity::Ok, "{}", finding.verdict);
-    assert!(finding.verdict.starts_with("Hardly anyone waits"));
+    assert!(finding.verdict.starts_with("Tasks hardly wait for a CPU"));
 }
 
 #[test]
@@ -155,19 +155,19 @@ fn what_the_others_do_not_bear_is_not_advised() {
         (longer.unwrap().as_f64(), finding)
     };
     let (longer, lax) = with(1e9, 0.0);
-    assert!(lax.severity == Severity::Warning && !lax.verdict.contains("the limit is"), "{}", lax.verdict);
+    assert!(
+        lax.severity == Severity::Warning && lax.verdict.contains("More weight for them would make their wait"),
+        "{}",
+        lax.verdict
+    );
     let (less, strict) = with(longer * 0.8, 0.2);
     assert!(less < longer, "{less} and {longer}");
     assert_eq!(strict.severity, Severity::Warning, "{}", strict.verdict);
-    assert!(
-        strict.verdict.contains("%. With more weight for the 2 lightest only, these would wait"),
-        "{}",
-        strict.verdict
-    );
+    assert!(strict.verdict.contains("; more weight for the 2 lightest would make their wait"), "{}", strict.verdict);
     // No one can.
     let (_, hard) = with(-0.9, 0.2);
     assert_eq!((hard.severity, hard.advice.len()), (Severity::Info, 0), "{}", hard.verdict);
-    assert!(hard.verdict.ends_with("spares too little, or still costs too much."), "{}", hard.verdict);
+    assert!(hard.caveats[0].ends_with("saves too little or also costs too much."), "{:?}", hard.caveats);
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn who_is_favoured_and_who_pays_are_siblings() {
     }
     let finding = found(&all);
     assert_eq!(finding.severity, Severity::Warning, "{}", finding.verdict);
-    assert!(finding.verdict.contains("in “/kubepods.slice” below their fair share"), "{}", finding.verdict);
+    assert!(finding.verdict.contains("in “/kubepods.slice” wait long"), "{}", finding.verdict);
     assert_eq!(names(&finding, |one| one.waits_long), ["/kubepods.slice/pod-20", "/kubepods.slice/pod-21"]);
     let commands: Vec<String> = finding.advice.into_iter().filter_map(|advice| advice.command).collect();
     assert!(commands.iter().any(|it| it.ends_with("/sys/fs/cgroup/kubepods.slice/pod-20/cpu.weight")), "{commands:?}");
@@ -223,7 +223,7 @@ fn a_light_one_that_its_quota_stops_is_not_put_first() {
     assert_eq!(names(&stopped(5), |one| one.waits_long), ["api\u{1b}[2J"]);
     let at_times = stopped(4);
     assert!(names(&at_times, |one| one.waits_long).contains(&"web".to_owned()));
-    assert!(at_times.against.iter().any(|doubt| doubt.contains("used up their own quota")), "{:?}", at_times.against);
+    assert!(at_times.caveats.iter().any(|caveat| caveat.contains("used up their own quota")), "{:?}", at_times.caveats);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn confidence_is_no_higher_than_calibration_bears_out() {
     let seldom = by(Some(held(15, 19)));
     assert_eq!(seldom.level, Medium);
     assert!(
-        seldom.why.ends_with("in calibration, 15 of 19 measured changes were inside such an interval"),
+        seldom.why.ends_with("in calibration, 15 of 19 measured changes were within the predicted interval"),
         "{}",
         seldom.why
     );
@@ -271,12 +271,9 @@ fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_sai
         cgroup.totals.runq_wait_ns = cgroup.totals.runq_wait_ns.map(|wait| Nanos(wait.0 * 4));
     }
     let finding = found(&all);
-    assert!(
-        finding.verdict.contains("is not predicted") && finding.verdict.contains("Run a trial"),
-        "{}",
-        finding.verdict
-    );
-    assert_eq!((finding.severity, finding.confidence.level), (Severity::Info, Low));
+    assert!(finding.verdict.ends_with("the effect of more weight cannot be predicted."), "{}", finding.verdict);
+    assert!(finding.caveats[0].starts_with("The effect of more weight is not predicted: "), "{:?}", finding.caveats);
+    assert_eq!((finding.severity, finding.confidence.level), (Severity::Warning, Low));
     let commands: Vec<_> = finding.advice.iter().filter_map(|advice| advice.command.as_deref()).collect();
     assert_eq!(commands, ["sudo lagstop trial --policy weight --from-diagnose --apply"]);
 }

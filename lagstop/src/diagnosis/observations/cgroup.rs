@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::behind::Behind;
+use super::{behind::Behind, crowded::Crowded};
 use crate::{
-    diagnosis::{Observations, Subject},
+    diagnosis::{Observations, Subject, Thresholds},
     model::{Cgroup, CgroupId, Distribution, FileCounters, Level, Nanos, Totals},
 };
 
@@ -34,6 +34,8 @@ pub(in crate::diagnosis) struct Observed {
     threads: (u64, u64),
     /// Behind whom it waited.
     pub behind: Behind,
+    /// What it waited on full CPUs while others were idle.
+    pub crowded: Crowded,
     /// CPU time that weights, quotas and CPU sets entitled it to, in nanoseconds, and what it got, in the intervals in which
     /// that is known.
     pub entitled_ns: f64,
@@ -59,6 +61,7 @@ impl Observed {
             cpus: None,
             threads: (0, 0),
             behind: Behind::default(),
+            crowded: Crowded::default(),
             entitled_ns: 0.0,
             entitled_cpu_ns: 0.0,
             entitled_during_ns: 0.0,
@@ -102,6 +105,22 @@ impl Observed {
     /// CPU time that it got / what it was entitled to. `None` where weights were not recorded.
     pub(in crate::diagnosis) fn got_of_entitled(&self) -> Option<f64> {
         Some(self.entitled_cpu_ns / self.entitled_ns).filter(|factor| factor.is_finite())
+    }
+
+    /// Time in which its tasks wanted to run: CPU time, and run-queue wait but for its quota. `None` where waits were not measured.
+    pub(in crate::diagnosis) fn asked_ns(&self) -> Option<Nanos> {
+        let throttled = self.totals.wait_throttled_ns.unwrap_or_default();
+        let wait = self.totals.runq_wait_ns?.saturating_sub(throttled);
+        Some(self.totals.cpu_ns.saturating_add(wait))
+    }
+
+    /// Does it wait as long as it runs, or now and then so long that users notice?
+    pub(in crate::diagnosis) fn waits_long(&self, during: Nanos, thresholds: &Thresholds) -> bool {
+        let wait = self.totals.runq_wait_ns.unwrap_or_default().0 as f64;
+        let p99 = self.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99));
+        let is_long = wait >= thresholds.wait_per_cpu_warn * self.totals.cpu_ns.0 as f64
+            || p99.is_some_and(|p99| p99 >= thresholds.light_wait_p99);
+        wait > 0.0 && is_long && thresholds.are_enough(self.totals.runq_waits.unwrap_or_default(), during)
     }
 
     /// Adds the next interval that it is in.

@@ -27,11 +27,12 @@ fn the_slice_of_the_system_is_outweighed_by_that_of_the_pods() {
     let finding = &findings(&all)[0];
     assert_eq!(
         finding.verdict,
-        "/system.slice waits 9.00 times as long as it runs because /kubepods.slice outweighs it: at the top of the tree, cpu.weight \
-         100 against 3900. /system.slice is entitled to 0.10 cores; with equal weights to 1.00 cores."
+        "/system.slice waits 90.0 % of its runnable time because /kubepods.slice outweighs it at the top level (cpu.weight \
+         100 against 3900). Its weight guarantees it 0.10 cores; equal weights would guarantee 1.00 cores."
     );
+    // 1300 of 5200 are a fourth of four CPUs.
     let command = finding.advice[0].command.as_deref();
-    assert_eq!(command, Some("sudo systemctl set-property system.slice CPUWeight=1000"));
+    assert_eq!(command, Some("sudo systemctl set-property --runtime system.slice CPUWeight=1300"));
     let starved = judged_by_shares(starved::judge, &all);
     assert_eq!(starved[0].severity, Severity::Ok, "it gets what it is entitled to");
 }
@@ -44,7 +45,7 @@ fn a_pod_with_a_small_request_is_told_of_it_and_not_warned() {
     ]);
     let findings = findings(&all);
     assert_eq!((findings.len(), findings[0].severity), (1, Severity::Info), "{}", findings[0].verdict);
-    assert!(findings[0].verdict.contains("inside of “/kubepods.slice”"), "{}", findings[0].verdict);
+    assert!(findings[0].verdict.contains("in “/kubepods.slice” ("), "{}", findings[0].verdict);
     assert!(findings[0].advice[0].text.starts_with("Raise the CPU request of small"));
 }
 

@@ -54,7 +54,7 @@ fn behind_whom_it_waits_has_to_be_known() {
         findings_of(Rule::OvercommittedThreads, &all).remove(0)
     };
     assert_eq!((old(12).severity, old(7).severity), (Severity::NotEnoughData, Severity::Ok));
-    assert!(old(12).verdict.contains("whether these queue behind one another is not measured"), "{}", old(12).verdict);
+    assert!(old(12).verdict.contains("whether these queue behind each other is not measured"), "{}", old(12).verdict);
 }
 
 #[test]

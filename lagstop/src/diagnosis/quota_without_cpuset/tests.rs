@@ -22,7 +22,7 @@ fn a_quota_that_is_run_into_with_more_threads_is_found() {
     assert_eq!(severities(&limited(2_000, 1, 8)), [Severity::Warning]);
     assert_eq!(severities(&limited(2_000, 3, 8)), [Severity::Critical]);
     let finding = &findings_of(Rule::QuotaWithoutCpuset, &limited(1_500, 9, 8))[0];
-    assert!(finding.verdict.contains("1.50 cores and sees 4 CPUs: its 8 threads"), "{}", finding.verdict);
+    assert!(finding.verdict.contains("1.50 cores but sees 4 CPUs: its 8 threads"), "{}", finding.verdict);
     assert!(finding.advice[0].text.contains("2 CPUs"), "{}", finding.advice[0].text);
 }
 

@@ -28,7 +28,8 @@ fn one_that_always_wants_to_run_and_gets_a_part_of_its_share_is_starved() {
     let finding = &findings(&all)[0];
     assert_eq!(
         finding.verdict,
-        "web gets 0.50 cores and is entitled to at least 1.00 cores: its work takes 2.00 times as long as it should."
+        "web gets 0.50 cores of the at least 1.00 cores it is entitled to, so its work takes 2.00 times as long as it \
+         should."
     );
     let above = finding.measured.iter().find(|figure| figure.name == "above").unwrap();
     assert_eq!((above.of.as_ref().unwrap().to_string(), above.shown()), ("batch".to_owned(), "0.50 cores".to_owned()));

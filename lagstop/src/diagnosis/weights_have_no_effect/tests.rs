@@ -23,8 +23,8 @@ fn equal_shares_with_different_weights_are_suspicious() {
     assert_eq!(found(&all), [("a".to_owned(), Severity::Warning)]);
     assert_eq!(
         findings(&all)[0].verdict,
-        "a weighs 4.00 times as much as b (cpu.weight 400 and 100) and both always want to run, yet it gets 2.00 cores and the \
-         other 2.00 cores: the scheduler seems to ignore weights."
+        "a has 4.00 times the weight of b (cpu.weight 400 and 100) and both always want to run, but they get 2.00 \
+         cores and 2.00 cores: weights seem to be ignored."
     );
     assert_eq!(found(&two([&[100.0], &[400.0]], 2_200)), [("b".to_owned(), Severity::Warning)], "even less");
 }

@@ -5,7 +5,7 @@ use crate::{
     units::{self, Unit},
 };
 
-/// What people are shown of a change, but for the verdict.
+/// The displayed cells of a change, without the verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cells {
     pub label: String,

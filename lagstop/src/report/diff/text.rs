@@ -22,7 +22,7 @@ pub fn render(comparison: &Diff, options: Options) -> String {
     if !comparison.doubts.is_empty() {
         page.blank();
         for doubt in &comparison.doubts {
-            page.tagged("[DOUBT]", Colour::Yellow, doubt);
+            page.tagged("[CAVEAT]", Colour::Yellow, doubt);
         }
     }
     let table = Table::of(comparison, options.width);
@@ -58,7 +58,7 @@ fn worth(effective: impl Iterator<Item = f64> + Clone) -> String {
     match [least, most].map(|effective| format!("{effective:.0}")) {
         _ if least > most => String::new(),
         [least, most] if least == most => format!("; effective sample size {least}"),
-        [least, most] => format!("; effective sample size {least} to {most}, by figure"),
+        [least, most] => format!("; effective sample size {least} to {most}, by metric"),
     }
 }
 
@@ -161,7 +161,7 @@ fn not_listed(page: &mut Page, comparison: &Diff) {
     if more > 0 {
         let changed = comparison.counts.changed - listed.iter().filter(|cgroup| cgroup.is_significant()).count();
         let said = if changed > 0 { format!("{changed} of them changed") } else { "no significant change".to_owned() };
-        page.text("", Colour::None, &format!("Not listed, of those in both: {more}, {said}. --all lists them."));
+        page.text("", Colour::None, &format!("Not listed, in both recordings: {more}, {said}. --all lists them."));
     }
 }
 
@@ -185,8 +185,8 @@ fn footer(page: &mut Page, comparison: &Diff) {
         "",
         Colour::Dim,
         &format!(
-            "Intervals of {} confidence, from {} draws of {} and {} blocks of intervals (seed {}); verdicts allow for how \
-             many there are. docs/diff.md says how.",
+            "{} confidence intervals from {} draws of {} and {} blocks of intervals (seed {}). Verdicts account for multiple \
+             comparisons. See docs/diff.md.",
             Unit::Share.show(settings.confidence),
             settings.resamples,
             comparison.before.blocks,

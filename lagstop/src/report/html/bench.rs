@@ -31,7 +31,7 @@ pub fn render_bench(bench: &Bench) -> String {
     let pictures: [(&str, &str, &str, Vec<Vec<Line>>); 5] = [
         (
             "Requests served in time (Fig. 3a, 9)",
-            "Requests served within a second, each second: up to a peak, then fewer as more functions share the CPUs.",
+            "Requests per second that were served within 1 s. They peak, then drop as more functions share the CPUs.",
             "requests/s",
             vec![
                 lines(bench, "in time", |point| Some(point.throughput)),
@@ -40,13 +40,13 @@ pub fn render_bench(bench: &Bench) -> String {
         ),
         (
             "Scheduling overhead (Fig. 3b, 10)",
-            "Part of the time of all CPUs that switching takes.",
+            "Share of the time of all CPUs that is spent on switching.",
             "%",
             vec![lines(bench, "overhead", |point| point.overhead.map(|share| share * 100.0))],
         ),
         (
             "Cost of a switch (Fig. 3c, 10)",
-            "Mean time from entering the scheduler to the switch (pick), and from there to leaving it (swap).",
+            "Mean time from scheduler entry to the switch (pick), and from the switch to scheduler exit (swap).",
             "µs",
             vec![
                 lines(bench, "switch", |point| point.switch_cost_ns().map(|ns| ns / 1e3)),
@@ -56,13 +56,13 @@ pub fn render_bench(bench: &Bench) -> String {
         ),
         (
             "Switches (Fig. 10)",
-            "Each second, on all CPUs.",
+            "Switches per second on all CPUs.",
             "switches/s",
             vec![lines(bench, "switches", |point| Some(point.switches_per_second))],
         ),
         (
             "Latency (Fig. 9)",
-            "From when a request came until it was served. Those that were not served by the end count as far as they had come.",
+            "Time from the arrival of a request until it was served. Requests not served by the end count with their time until the end.",
             "ms",
             vec![
                 lines(bench, "p50", |point| ms(point.latency.p50_ns)),
@@ -75,13 +75,9 @@ pub fn render_bench(bench: &Bench) -> String {
         drawn.iter().for_each(|drawn| page.picture(heading, says, drawn));
     }
     let drawn = picture(&|area| distributions(area, bench), HEIGHT);
-    let says = "Share of the requests that took no longer, by functions per CPU. The line at 1,000 ms is what counts as in time.";
+    let says = "Share of the requests up to each latency, by functions per CPU. Requests left of the line at 1,000 ms are in time.";
     drawn.iter().for_each(|drawn| page.picture("Latency distribution (Fig. 8)", says, drawn));
-    page.element(
-        "footer",
-        "",
-        &format!("lagstop {}. docs/benchmark.md says how to read it.", env!("CARGO_PKG_VERSION")),
-    );
+    page.element("footer", "", &format!("lagstop {}. See docs/benchmark.md.", env!("CARGO_PKG_VERSION")));
     page.end()
 }
 

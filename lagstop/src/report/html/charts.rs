@@ -48,42 +48,42 @@ pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, Cow<'static, str>, 
         (
             is_long && costed,
             "Overhead over time",
-            "Overhead is how often tasks are switched × what a switch costs, and calls that kept the running task.".into(),
+            "Overhead is the switch rate × the cost of a switch, plus the cost of calls that kept the running task.".into(),
             &|area| overhead(area, moments),
             2 * HEIGHT,
         ),
         (
             !pictures.costs.is_empty(),
             "Cost of a switch against run-queue length",
-            "Each dot is an interval; the line is this host's own cost curve.".into(),
+            "Each dot is an interval. The line is the cost curve of this host.".into(),
             &|area| cost(area, pictures),
             HEIGHT,
         ),
         (
             !pictures.cgroups.is_empty(),
             "Light and heavy cgroups",
-            "Each dot is a cgroup: blue is light, orange heavy, filled waits long. High on the left is who would gain.".into(),
+            "Each dot is a cgroup: blue is light, orange is heavy, filled waits long. Cgroups at the top left would gain.".into(),
             &|area| classes(area, pictures),
             HEIGHT,
         ),
         (
             pictures.light_waits.is_some(),
             "Run-queue waits of light cgroups",
-            "Share of the waits that are no longer: blue as measured, orange with the lightest first: each cgroup's waits as measured, shorter by what is left of them in the simulation.".into(),
+            "Share of the waits up to each length. Blue: measured. Orange: simulated, with the lightest cgroups first. Each cgroup's measured waits are scaled by the fraction that remains in the simulation.".into(),
             &|area| waits(area, pictures),
             HEIGHT,
         ),
         (
             is_long && moments.iter().any(|moment| !moment.cpus.is_empty()),
             "CPUs over time",
-            "Tasks on each CPU, running and waiting ones: the deeper the colour, the more; full from 4 on.".into(),
+            "Running and waiting tasks on each CPU. A stronger colour means more tasks; the colour is full at 4 or more.".into(),
             &|area| cpus(area, moments),
             HEIGHT,
         ),
         (
             is_long && moments.iter().any(|moment| !moment.backlogs.is_empty()),
             "Backlog over time",
-            format!("Connections waiting to be accepted, of the listeners with the most: {}.", names.join(", ")).into(),
+            format!("Connections waiting to be accepted, for the listeners with the most: {}.", names.join(", ")).into(),
             &|area| backlog(area, moments, &listeners),
             HEIGHT,
         ),
@@ -91,7 +91,7 @@ pub(super) fn all(pictures: &Pictures) -> Vec<(&'static str, Cow<'static, str>, 
     candidates
         .into_iter()
         .filter(|(has_enough, ..)| *has_enough)
-        // One that cannot be drawn is left out: the figures are in the findings.
+        // A picture that cannot be drawn is omitted. Its metrics are in the findings.
         .filter_map(|(_, heading, says, draw, height)| Some((heading, says, picture(draw, height)?)))
         .collect()
 }

@@ -35,13 +35,16 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
     let share = |point: &Point| Some(point.overhead * 100.0);
     let ms = |point: &Point| point.wait.map(|wait| wait * 1e3);
     let candidates: [Candidate<'_>; 5] = [
-        (hours.len() > 1, "Cores lost over time", "All nodes together; hours before the end of the window.", &|area| {
-            over_time(area, &hours)
-        }),
+        (
+            hours.len() > 1,
+            "Cores lost over time",
+            "Sum over all nodes, by hours before the end of the window.",
+            &|area| over_time(area, &hours),
+        ),
         (
             !points.is_empty(),
             "Overhead against density",
-            "Each dot is a node in a step; the line is their mean, and the upright one the knee with its interval.",
+            "Each dot is a node in a step. The line is their mean. The vertical line is the knee, with its interval.",
             &|area| {
                 against_density(
                     area,
@@ -57,7 +60,7 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
         (
             points.iter().any(|point| point.wait.is_some()),
             "p99 run-queue wait against density",
-            "The same of the wait that 99 % of the waits do not exceed.",
+            "The same for the 99th percentile of run-queue waits.",
             &|area| {
                 against_density(
                     area,
@@ -73,36 +76,36 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
         (
             !points.is_empty(),
             "Perceived against effective utilisation",
-            "Each dot is a node in a step. On the line all that looks used is work; what is above it is switching.",
+            "Each dot is a node in a step. On the line, all used CPU time is work. The distance above the line is switching.",
             &|area| utilisations(area, points),
         ),
         (
             analysis.packing.is_some() && bins.iter().any(|bin| bin.wait_p99.is_some()),
-            "p99 run-queue wait, and what LAGS is assumed to make of it",
-            "Blue is measured; orange assumes half of what LAGS might spare, green all of it. The line across is the wait that is allowed; \
-             the dots are how dense nodes would be on average, and how long they would wait as they fluctuate.",
+            "p99 run-queue wait, measured and as assumed with LAGS",
+            "Blue: measured. Orange: half of the effect assumed for LAGS. Green: all of it. The horizontal line is the wait limit. \
+             The dots show the planned mean density and the wait at that density, including fluctuation.",
             &|area| analysis.packing.as_ref().map_or(Ok(()), |packing| packed(area, bins, packing)),
         ),
     ];
     for (has_enough, heading, says, draw) in candidates {
         if has_enough {
-            // One that cannot be drawn is left out: the figures are in the tables.
+            // A picture that cannot be drawn is omitted. Its metrics are in the tables.
             picture(draw, HEIGHT).iter().for_each(|drawn| page.picture(heading, says, drawn));
         }
     }
     let tables = tables(report, ROWS);
-    page.section("Nodes, those that lose most first", HEADINGS[0], &tables.nodes);
-    page.section("Workloads, those that cost most first", HEADINGS[1], &tables.workloads);
-    page.section("Workloads, those that make others wait most first", HEADINGS[2], &tables.neighbours);
+    page.section("Nodes, by cores lost", HEADINGS[0], &tables.nodes);
+    page.section("Workloads, by switch cost", HEADINGS[1], &tables.workloads);
+    page.section("Workloads, by wait caused", HEADINGS[2], &tables.neighbours);
     knees(report).iter().for_each(|knee| page.element("p", "", knee));
     page.section("Density", HEADINGS[3], &tables.bins);
     if let Some(packing) = &analysis.packing {
         page.section("The same work on fewer nodes", HEADINGS[4], &tables.packed);
         page.element("p", "", &limits(packing));
-        page.list("What that takes for granted", packing.assumptions.iter().cloned());
+        page.list("Assumptions", packing.assumptions.iter().cloned());
     }
-    page.list("What to know", doubts(report).into_iter());
-    let footer = format!("lagstop {}. docs/fleet.md says how each figure comes about.", env!("CARGO_PKG_VERSION"));
+    page.list("Caveats", doubts(report).into_iter());
+    let footer = format!("lagstop {}. docs/fleet.md explains how each metric is computed.", env!("CARGO_PKG_VERSION"));
     page.element("footer", "", &footer);
     page.end()
 }

@@ -10,6 +10,12 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto
 h1 { margin-bottom: 0; overflow-wrap: anywhere; }
 h3 { font-size: 1rem; margin: 1rem 0 0.2rem; }
 .verdict { font-size: 1.2rem; margin-top: 0; }
+.bar { display: flex; height: 1.1rem; border-radius: 3px; overflow: hidden; background: var(--line); }
+.bar i, .key { background: var(--else); } .bar i { min-width: 1px; border-right: 1px solid light-dark(#fff, #14181d); }
+.key { display: inline-block; width: 0.7em; height: 0.7em; margin-right: 0.3em; border-radius: 2px; }
+i.running { background: light-dark(#24292f, #d0d7de); } i.behind { background: #dd7c1c; } i.others { background: #f0b070; }
+i.itself { background: #3a86d6; } i.quota { background: #c754a0; } i.else { background: #8c8c8c; }
+.name { margin-top: 0.7rem; overflow-wrap: anywhere; }
 .note, footer { color: var(--dim); }
 table { border-collapse: collapse; margin: 0.6rem 0; }
 td { padding: 0.15rem 0.8rem 0.15rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: anywhere; }

@@ -9,7 +9,7 @@ fn page(intervals: &[Interval]) -> String {
     let mut observations = Observations::new(fixture::session());
     intervals.iter().for_each(|interval| observations.add(interval));
     let report = observations.diagnose(&Thresholds::default());
-    render(&report, &observations.pictures(&report.findings))
+    render(&report, &observations.pictures(&report))
 }
 
 /// Everything that could run, load or leave the page.

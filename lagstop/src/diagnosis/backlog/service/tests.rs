@@ -123,11 +123,11 @@ fn what_is_not_known_is_not_said() {
     let expected = Service { mean: 0.001, variation: 0.0, count: 30, servers: 1 };
     assert_eq!(Service::of(&one), Ok(expected));
     for (services, why) in [
-        (Services { threads: 0, ..one }, "those that accepted are gone"),
-        (Services { strayed: 1, ..one }, "those that accept serve other ports as well"),
+        (Services { threads: 0, ..one }, "the accepting threads have exited"),
+        (Services { strayed: 1, ..one }, "the accepting threads also serve other ports"),
         (Services { all: times(29), ..one }, TOO_FEW),
         (Services { found_none: 0, kept_waiting: times(29), ..one }, TOO_FEW),
-        (Services { all: Times { time_ns: Nanos::ZERO, ..times(30) }, ..one }, "serving took no time"),
+        (Services { all: Times { time_ns: Nanos::ZERO, ..times(30) }, ..one }, "the measured service time is zero"),
     ] {
         assert_eq!(Service::of(&services), Err(why));
     }

@@ -39,7 +39,7 @@ fn a_comparison_reads_like_this() {
 fn on_a_narrow_terminal_it_reads_like_this() {
     let mut comparison = comparison();
     comparison.keep(1);
-    comparison.doubts.push("The load is another: the CPUs were 20.0 % used before and 60.0 % after.".to_owned());
+    comparison.doubts.push("The load differs: CPU utilisation was 20.0 % before and 60.0 % after.".to_owned());
     let text = render(&comparison, Options { width: 60, colour: false });
     assert!(lines_within(&text, 60), "{text}");
     insta::assert_snapshot!(text);
@@ -84,6 +84,9 @@ fn nothing_hostile_gets_through() {
 fn an_empty_comparison_says_so() {
     let comparison = compare(&side("", &[]), &side("", &[]), &DiffSettings::default());
     let text = render(&comparison, Options::default());
-    assert!(text.starts_with("Of the host not enough intervals to say. No cgroup is in both."), "{text}");
+    assert!(
+        text.starts_with("On the host, there are not enough intervals to compare. No cgroup is in both recordings."),
+        "{text}"
+    );
     assert!(!text.contains("NaN") && json::render(&comparison).is_ok(), "{text}");
 }

@@ -1,0 +1,253 @@
+//! Rule: more tasks want to run than there are CPUs.
+//!
+//! Where the CPUs are full, somebody has to wait, however fairly they are shared. Whether one cgroup is the reason depends on
+//! what would be left without it: those cgroups *fill the CPUs* without which the others had room.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
+    figure::{figures, sources::COUNTED},
+    observations::Observed,
+    rated::is_rated,
+    utilisation,
+};
+use crate::{
+    model::{CgroupId, Measure, Nanos},
+    units::{self, Unit},
+};
+
+figures! {
+    [shared utilisation::figures::perceived_utilisation]
+    asked_cpus: Tasks, "CPUs that tasks ask for" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / duration_ns", COUNTED;
+    slowdown: Factor, "slowdown of work by waits" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / cpu_ns", COUNTED;
+    waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
+    filling: Count, "cgroups that fill the CPUs" = "the fewest cgroups without whose load, and the waits behind them, asked_cpus ≤ cpus; and all with half the load of the least of these", "docs/diagnose.md";
+    filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
+}
+
+/// Cgroups that are named, of those that ask for the most.
+const TOP: usize = 3;
+/// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
+const ROOM: f64 = 0.1;
+
+/// From this part of the CPUs on, tasks outside of single cgroups may take more than their share.
+const OUTSIDE_MATTERS: f64 = 0.1;
+
+/// How full the CPUs are, and because of whom.
+#[derive(Debug)]
+pub(super) struct Load {
+    /// Tasks that want to run, on average. `None` where waits were not measured.
+    asked: Option<f64>,
+    /// The same of each cgroup that takes part, those that ask for the most first.
+    by_cgroup: Vec<(CgroupId, f64)>,
+    /// The same of tasks that are in none of these: in the root cgroup, or in those that had no row of their own.
+    outside: f64,
+    /// Those that fill the CPUs.
+    fillers: BTreeSet<CgroupId>,
+}
+
+impl Load {
+    pub(super) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
+        let duration = observations.span.duration_ns;
+        let load = |observed: &Observed| observed.asked_ns().map(|ns| ns.cores(duration).0);
+        let asked = observations.cgroups.values().map(load).sum::<Option<f64>>();
+        let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+        let mut by_cgroup: Vec<(CgroupId, f64)> =
+            rated.filter_map(|(&id, observed)| Some((id, load(observed)?))).collect();
+        by_cgroup.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
+        let inside: f64 = by_cgroup.iter().map(|(_, load)| load).sum();
+        let fillers = if is_full { fillers(observations, &by_cgroup, inside) } else { BTreeSet::new() };
+        let outside = asked.map_or(0.0, |asked| (asked - inside).max(0.0));
+        Self { asked, by_cgroup, outside, fillers }
+    }
+
+    pub(super) fn fills_the_cpus(&self, id: CgroupId) -> bool {
+        self.fillers.contains(&id)
+    }
+}
+
+/// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
+fn fillers(observations: &Observations, by_cgroup: &[(CgroupId, f64)], asked: f64) -> BTreeSet<CgroupId> {
+    let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
+    for (&victim, observed) in &observations.cgroups {
+        for (culprit, wait) in observed.behind.culprits() {
+            behind.entry(culprit).or_default().push((victim, wait.wait_ns.cores(observations.span.duration_ns).0));
+        }
+    }
+    let (mut left, mut gone, mut least) = (asked, BTreeSet::new(), f64::INFINITY);
+    for &(id, load) in by_cgroup {
+        if left <= observations.cpus() as f64 + ROOM {
+            break;
+        }
+        // Without it nobody would wait behind it; and it would not wait.
+        let spared: f64 =
+            behind.get(&id).into_iter().flatten().filter(|(it, _)| !gone.contains(it)).map(|it| it.1).sum();
+        left -= load + spared;
+        gone.insert(id);
+        least = load;
+    }
+    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
+}
+
+pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Finding {
+    let (severity, verdict) = verdict(observations, load, thresholds);
+    Finding {
+        rule: Rule::Overload,
+        severity,
+        subject: Subject::Host,
+        culprits: named(observations, load).map(|(subject, _)| subject).collect(),
+        verdict,
+        measured: measured(observations, load, thresholds),
+        threshold: [Limit::full_cpus, Limit::wait_per_cpu_warn, Limit::wait_per_cpu_critical]
+            .map(|limit| thresholds.state(limit))
+            .into(),
+        confidence: observations.basis_of_waits().confidence(),
+        caveats: vec![
+            "Endless work asks for a CPU all the time: that many CPUs would not end it.".to_owned(),
+            "This is an average: short bursts may be worse.".to_owned(),
+        ],
+        advice: advice(severity),
+        cgroups: Vec::new(),
+    }
+}
+
+fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) -> (Severity, String) {
+    if let Some(too_short) = observations.too_short(thresholds) {
+        return (Severity::NotEnoughData, format!("Cannot judge whether the CPUs suffice: {too_short}."));
+    }
+    let Some(asked) = load.asked else {
+        let why = observations.session.why_not(Measure::RunqWait);
+        return (Severity::NotEnoughData, format!("Cannot judge whether the CPUs suffice: run-queue wait is {why}."));
+    };
+    let cpus = observations.cpus();
+    let asks = format!("tasks ask for {} CPUs and there {}", units::number(asked), there_are(cpus));
+    let (full, long) = (load.fillers.len() as u64, waiting_long(observations, thresholds, |_| true));
+    let severity = harm(slowdown(observations) - 1.0, thresholds);
+    let others = waiting_long(observations, thresholds, |id| !load.fillers.contains(&id));
+    let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
+    match load.by_cgroup.first() {
+        _ if full == 0 && is_full && load.outside >= cpus as f64 / 2.0 => {
+            let outside = units::number(load.outside);
+            let verdict = format!(
+                "Tasks outside of single cgroups fill the CPUs: {asks}, {outside} of them for tasks in the root cgroup or in cgroups \
+                 without a row of their own."
+            );
+            (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
+        }
+        _ if full == 0 => {
+            let used = units::percent(utilisation::perceived(observations));
+            (Severity::Ok, format!("The CPUs have room: tasks use {used} of them."))
+        }
+        Some(&(id, most)) if full == 1 => {
+            let who = observations.name_of(id);
+            let most = units::number(most);
+            // What it does to itself is its own affair; what it does to others has findings of its own.
+            (severity.min(Severity::Info), format!("{who} fills the CPUs: {asks}, {most} of them for {who}."))
+        }
+        // What a few do to themselves is their own affair, too.
+        _ if full <= TOP as u64 && others == 0 && full < observations.active() => {
+            let names = names(named(observations, load).map(|(subject, _)| subject), full);
+            let verdict = format!("{names} fill the CPUs and wait for each other: {asks}. No other cgroup waits long.");
+            (severity.min(Severity::Info), verdict)
+        }
+        _ => {
+            let who = match observations.active().saturating_sub(long) {
+                _ if long == 0 => "No single cgroup waits long".to_owned(),
+                0 => format!("All {long} cgroups wait long"),
+                _ => format!("{long} of {} cgroups wait long", observations.active()),
+            };
+            let whose = if 2 * full <= long {
+                format!("; {} fill the CPUs", names(named(observations, load).map(|(subject, _)| subject), full))
+            } else if load.outside < OUTSIDE_MATTERS * cpus as f64
+                && takes_too_much(observations, load, thresholds) == Some(false)
+            {
+                "; none gets more than its share".to_owned()
+            } else {
+                String::new()
+            };
+            (severity, format!("Overloaded: {asks}. {who}{whose}."))
+        }
+    }
+}
+
+/// "a, b and 3 more", of `all`.
+pub(super) fn names(named: impl Iterator<Item = Subject>, all: u64) -> String {
+    let mut names: Vec<String> = named.map(|subject| subject.to_string()).collect();
+    let more = all.saturating_sub(names.len() as u64);
+    let last = if more > 0 { Some(format!("{} more", units::count(more))) } else { names.pop() };
+    match (names.is_empty(), last) {
+        (false, Some(last)) => format!("{} and {last}", names.join(", ")),
+        (_, last) => last.unwrap_or_default(),
+    }
+}
+
+fn there_are(count: u64) -> String {
+    format!("{} {count}", if count == 1 { "is" } else { "are" })
+}
+
+/// Does one of those that fill the CPUs get clearly more than its share? `None` where that is not known.
+fn takes_too_much(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Option<bool> {
+    let takes = load.fillers.iter().map(|id| observations.cgroups.get(id)?.got_of_entitled());
+    let takes: Option<Vec<f64>> = takes.collect();
+    takes.map(|all| all.iter().any(|takes| *takes >= thresholds.neighbour_takes))
+}
+
+/// How bad it is for users that work waits so much for each second that it runs.
+pub(super) fn harm(wait_per_cpu: f64, thresholds: &Thresholds) -> Severity {
+    if wait_per_cpu >= thresholds.wait_per_cpu_critical {
+        Severity::Critical
+    } else if wait_per_cpu >= thresholds.wait_per_cpu_warn {
+        Severity::Warning
+    } else {
+        Severity::Info
+    }
+}
+
+/// How many times as long work takes as it would without waits.
+fn slowdown(observations: &Observations) -> f64 {
+    let sum = |of: fn(&Observed) -> Nanos| observations.cgroups.values().map(of).sum::<Nanos>().0 as f64;
+    let asked = sum(|observed| observed.asked_ns().unwrap_or_default());
+    asked / sum(|observed| observed.totals.cpu_ns).max(1.0)
+}
+
+/// How many cgroups wait long, of those `of` which it is asked.
+pub(super) fn waiting_long(observations: &Observations, thresholds: &Thresholds, of: impl Fn(CgroupId) -> bool) -> u64 {
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id) && of(**id));
+    rated.filter(|(_, observed)| observed.waits_long(observations.span.duration_ns, thresholds)).count() as u64
+}
+
+/// Those that fill the CPUs and ask for the most.
+fn named(observations: &Observations, load: &Load) -> impl Iterator<Item = (Subject, f64)> {
+    let full = load.by_cgroup.iter().filter(|(id, _)| load.fillers.contains(id));
+    full.take(TOP).filter_map(|&(id, asks)| Some((observations.cgroups.get(&id)?.subject(id), asks)))
+}
+
+fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Vec<Figure> {
+    let why = observations.session.why_not(Measure::RunqWait);
+    let mut measured = vec![
+        figures::asked_cpus
+            .measured(load.asked, &why)
+            .note(format!("of {}", units::plural(observations.cpus(), "CPU"))),
+        utilisation::figures::perceived_utilisation.is(utilisation::perceived(observations)).note("of all CPUs"),
+        figures::slowdown.measured(load.asked.map(|_| slowdown(observations)), &why),
+        figures::waiting_long
+            .measured(load.asked.map(|_| waiting_long(observations, thresholds, |_| true)), &why)
+            .note(format!("of {}", observations.active())),
+        figures::filling.is(load.fillers.len() as u64),
+    ];
+    measured.extend(named(observations, load).map(|(subject, asks)| {
+        let takes = subject.id().and_then(|id| observations.cgroups.get(&id)?.got_of_entitled());
+        let note = takes.map_or_else(String::new, |takes| format!("gets {} its share", Unit::Factor.show(takes)));
+        figures::filler.is(asks).of(subject).note(note)
+    }));
+    measured
+}
+
+fn advice(severity: Severity) -> Vec<Advice> {
+    if severity < Severity::Warning { Vec::new() } else { vec![Advice::new("Move work to other hosts, or add CPUs.")] }
+}
+
+#[cfg(test)]
+mod tests;

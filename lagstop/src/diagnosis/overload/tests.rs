@@ -1,0 +1,74 @@
+use super::*;
+use crate::{
+    diagnosis::fixture::{InTree, bullied, findings_of, minute_of_tree},
+    model::{Interval, fixture},
+};
+
+fn judged(intervals: &[Interval]) -> Finding {
+    findings_of(Rule::Overload, intervals).remove(0)
+}
+
+const EQUAL: &[f64] = &[1.0];
+
+/// So many that each get an equal part of four CPUs.
+fn equals(count: u64) -> Vec<Interval> {
+    let cpu = 4_000 / count;
+    let paths: Vec<String> = (0..count).map(|n| format!("/app-{n:02}")).collect();
+    let all: Vec<InTree> = paths.iter().map(|path| (path.clone().leak() as &str, EQUAL, cpu, 1_000 - cpu, 1)).collect();
+    minute_of_tree(&all)
+}
+
+#[test]
+fn everybody_waits_where_many_fill_the_cpus() {
+    let finding = judged(&equals(20));
+    assert_eq!(
+        finding.verdict,
+        "Overloaded: tasks ask for 20.0 CPUs and there are 4. All 20 cgroups wait long; none gets more than its share."
+    );
+    assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
+    assert_eq!(judged(&equals(10)).severity, Severity::Warning);
+    assert_eq!(judged(&equals(5)).severity, Severity::Info, "a fifth more than there is");
+}
+
+#[test]
+fn cpus_with_room_are_not_overloaded() {
+    let finding = judged(&fixture::idle(60));
+    assert_eq!((finding.severity, finding.culprits.len()), (Severity::Ok, 0));
+    assert!(finding.verdict.starts_with("The CPUs have room"), "{}", finding.verdict);
+    assert_eq!(judged(&equals(4)).severity, Severity::Ok, "full, and nobody waits");
+}
+
+#[test]
+fn one_that_fills_the_cpus_alone_is_no_overload() {
+    let finding = judged(&bullied(60));
+    assert_eq!((finding.severity, finding.culprits.len()), (Severity::Info, 1));
+    assert!(finding.verdict.starts_with("etl/batch fills the CPUs: tasks ask for 9.00 CPUs"), "{}", finding.verdict);
+}
+
+#[test]
+fn a_few_that_fill_the_cpus_are_named() {
+    let mut all: Vec<InTree> = vec![("/heavy-0", EQUAL, 1_500, 6_500, 8), ("/heavy-1", EQUAL, 1_500, 6_500, 8)];
+    let names: Vec<&str> = (0..10).map(|n| &*format!("/light-{n}").leak()).collect();
+    all.extend(names.iter().map(|name| (*name, EQUAL, 100, 300, 1)));
+    let finding = judged(&minute_of_tree(&all));
+    assert!(finding.verdict.ends_with("wait long; heavy-0 and heavy-1 fill the CPUs."), "{}", finding.verdict);
+}
+
+#[test]
+fn what_was_not_measured_is_not_judged() {
+    let mut blind = equals(20);
+    for interval in &mut blind {
+        interval.host.totals.runq_wait_ns = None;
+        interval.cgroups.iter_mut().for_each(|cgroup| cgroup.totals.runq_wait_ns = None);
+    }
+    assert_eq!(judged(&blind).severity, Severity::NotEnoughData);
+    assert_eq!(judged(&equals(20)[..2]).severity, Severity::NotEnoughData);
+}
+
+#[test]
+fn lists_of_names_have_an_end() {
+    let subject =
+        |n: u64| Subject::Cgroup { id: Some(CgroupId(n)), path: format!("/{n}").into(), name: format!("c{n}").into() };
+    let list = |count: u64, all| names((1..=count).map(subject), all);
+    assert_eq!((list(1, 1), list(2, 2), list(3, 5)), ("c1".into(), "c1 and c2".into(), "c1, c2, c3 and 2 more".into()));
+}

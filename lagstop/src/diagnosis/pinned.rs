@@ -1,0 +1,192 @@
+//! Rule: cgroups that wait on full CPUs while other CPUs are idle.
+//!
+//! More CPUs do not help them: something keeps their tasks where they are, a CPU set or an affinity, or balancing fails.
+
+use super::{
+    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    confidence::Basis,
+    figure::{figures, sources::COUNTED},
+    observations::{Crowded, Observed},
+    overload,
+    rated::is_rated,
+    shell, single,
+};
+use crate::{
+    model::{CgroupId, Measure, Nanos},
+    units,
+};
+
+figures! {
+    waits: Share, "waiting, while it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    on_full_cpus: Share, "wait while other CPUs were idle" = "runq_wait_ns on CPUs that were busy for 95 % of the interval while one CPU or more (half of one, of two) was idle / runq_wait_ns", COUNTED;
+    idle_cpus: Cores, "idle meanwhile" = "idle time of all CPUs / duration_ns, over these intervals", COUNTED;
+    wait_p99: Ns, "p99 of its waits" = "99th percentile of its run-queue waits", COUNTED;
+    waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
+}
+
+/// From this part of its wait on, it waits where it need not.
+const MOSTLY: f64 = 0.5;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let is_enough = observations.too_short(thresholds).is_none();
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_enough && is_rated(**id));
+    let found = rated.filter_map(|(&id, observed)| {
+        let part = on_full_cpus(observed)?;
+        (observed.waits_long(observations.span.duration_ns, thresholds) && part >= MOSTLY).then(|| {
+            (
+                observed.totals.runq_wait_ns.unwrap_or_default().0 as f64,
+                finding(observations, thresholds, (id, observed), part),
+            )
+        })
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// Its wait but for its quota: that has nothing to do with CPUs.
+fn wait_for_cpus(observed: &Observed) -> Nanos {
+    let throttled = observed.totals.wait_throttled_ns.unwrap_or_default();
+    observed.totals.runq_wait_ns.unwrap_or_default().saturating_sub(throttled)
+}
+
+/// The part of that which was on full CPUs while others were idle. `None` where it did not wait, or that is not known.
+fn on_full_cpus(observed: &Observed) -> Option<f64> {
+    let wait = Some(wait_for_cpus(observed)).filter(|wait| *wait > Nanos::ZERO)?;
+    // A wait for a quota is counted on some CPU, too.
+    let throttled = observed.totals.wait_throttled_ns.unwrap_or_default();
+    let crowded = observed.crowded.wait_ns.saturating_sub(throttled);
+    Some((crowded.0 as f64 / wait.0 as f64).min(1.0))
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (id, observed): (CgroupId, &Observed),
+    part: f64,
+) -> Finding {
+    let subject = observed.subject(id);
+    let wait = wait_for_cpus(observed).0 as f64;
+    let cpu = observed.totals.cpu_ns.0 as f64;
+    let waits = wait / (wait + cpu);
+    let idle = observed.crowded.idle_cores();
+    let full: Vec<String> = observed.crowded.cpus().map(|cpu| cpu.to_string()).collect();
+    let where_it_waits = match &full[..] {
+        [one] => format!("CPU {one}, which is full"),
+        few if few.len() <= 4 => format!("CPUs {}, which are full", few.join(", ")),
+        many if many.len() >= Crowded::MOST_CPUS => format!("{} or more full CPUs", many.len()),
+        many => format!("{} full CPUs", many.len()),
+    };
+    let verdict = format!(
+        "{subject} waits {} of its runnable time on {where_it_waits}, while {} of {} are idle: its threads seem to be pinned.",
+        units::percent(waits),
+        units::number(idle),
+        units::plural(observations.cpus(), "CPU"),
+    );
+    let (restricted, mut advice) = match observed.cpus.as_deref().filter(|cpus| is_narrow(cpus, observations.cpus())) {
+        Some(cpus) => (
+            Some(format!("Its CPU set allows CPUs {cpus}.")),
+            vec![Advice::new(format!(
+                "Widen the CPU set of {subject}, or its threads' affinity: other CPUs are idle."
+            ))],
+        ),
+        None => (
+            None,
+            vec![
+                Advice::new(format!(
+                    "Let the threads of {subject} use the idle CPUs too. This shows where they may run:"
+                ))
+                .command(shell::affinities(&observations.session, id, &observed.path)),
+            ],
+        ),
+    };
+    advice.push(Advice::new(
+        "If no affinity is set, check whether the CPUs are isolated (isolcpus, nohz_full) or balancing is off.",
+    ));
+    Finding {
+        rule: Rule::Pinned,
+        severity: overload::harm(wait / cpu.max(1.0), thresholds),
+        culprits: worst_behind(observations, id, observed),
+        verdict,
+        measured: vec![
+            figures::waits.is(waits),
+            figures::on_full_cpus.is(part),
+            figures::idle_cpus.is(idle).note(format!("of {}", units::plural(observations.cpus(), "CPU"))),
+            figures::wait_p99.measured(
+                observed.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)),
+                "there is no distribution of its waits",
+            ),
+        ],
+        threshold: [Limit::wait_per_cpu_warn, Limit::wait_per_cpu_critical, Limit::light_wait_p99]
+            .map(|limit| thresholds.state(limit))
+            .into(),
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: observed.totals.runq_waits.unwrap_or_default(),
+            samples_are: "waits",
+            agreeing: Some((observed.crowded.intervals, observations.span.intervals)),
+            lost: 0,
+        }
+        .confidence_from(thresholds.min_waits),
+        caveats: restricted
+            .into_iter()
+            .chain(["lagstop sees on which CPU a task waits, not why it is not moved.".to_owned()])
+            .collect(),
+        advice,
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+/// Does a list of CPUs, as in `0-3,8`, leave some out?
+fn is_narrow(list: &str, all: u64) -> bool {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u64, u64) = first.trim().parse().ok().zip(last.trim().parse().ok())?;
+        Some(last.saturating_sub(first).saturating_add(1))
+    };
+    list.split(',').map(count).sum::<Option<u64>>().is_some_and(|allowed| allowed < all)
+}
+
+/// The one behind which it waits most: itself, or another.
+fn worst_behind(observations: &Observations, id: CgroupId, observed: &Observed) -> Vec<super::Subject> {
+    let itself = (id, observed.totals.wait_self_ns.unwrap_or_default());
+    let others = observed.behind.culprits().map(|(id, culprit)| (id, culprit.wait_ns));
+    let worst = others.chain([itself]).max_by_key(|&(id, wait)| (wait, std::cmp::Reverse(id)));
+    worst
+        .filter(|(_, wait)| *wait > Nanos::ZERO)
+        .and_then(|(id, _)| Some(observations.cgroups.get(&id)?.subject(id)))
+        .into_iter()
+        .collect()
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let rated = || observations.cgroups.iter().filter(|(id, _)| is_rated(**id)).map(|(_, observed)| observed);
+    let long = rated().filter(|observed| observed.waits_long(observations.span.duration_ns, thresholds)).count() as u64;
+    let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
+    let verdict = match (observations.too_short(thresholds), waits) {
+        (Some(why), _) => {
+            (Severity::NotEnoughData, format!("Cannot judge whether tasks wait while CPUs are idle: {why}."))
+        }
+        (None, None) => {
+            let why = observations.session.why_not(Measure::RunqWait);
+            (
+                Severity::NotEnoughData,
+                format!("Cannot judge whether tasks wait while CPUs are idle: run-queue wait is {why}."),
+            )
+        }
+        _ if !observations.has_cpus() => (
+            Severity::NotEnoughData,
+            "Cannot judge whether tasks wait while CPUs are idle: the recording has no rows of CPUs.".to_owned(),
+        ),
+        _ => (Severity::Ok, "No cgroup waits long on full CPUs while others are idle.".to_owned()),
+    };
+    single::healthy(
+        Rule::Pinned,
+        verdict,
+        vec![figures::waiting_long.is(long)],
+        thresholds.state(Limit::wait_per_cpu_warn),
+        observations.basis_of_waits().confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

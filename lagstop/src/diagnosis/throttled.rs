@@ -1,0 +1,231 @@
+//! Rule: cgroups that wait because of their own quota.
+//!
+//! No priority helps them, and no neighbour is to blame. How much quota would end it is what their tasks ask for: the CPU time
+//! that they got, and the time in which they were stopped.
+
+use super::{
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    confidence::Basis,
+    figure::{figures, sources::COUNTED},
+    observations::Observed,
+    rated::is_rated,
+    shell, single,
+};
+use crate::{
+    model::{CgroupId, Measure},
+    units,
+};
+
+figures! {
+    throttled: Share, "periods with the quota used up" = "nr_throttled / nr_periods", COUNTED;
+    quota: Cores, "quota" = "quota_ns per second", COUNTED;
+    waits: Share, "throttled, while it wants to run" = "wait_throttled_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    cpu: Cores, "CPU time" = "cpu_ns / duration_ns", COUNTED;
+    needed: Cores, "CPUs that it asks for" = "(cpu_ns + wait_throttled_ns) / duration_ns", COUNTED;
+    quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
+}
+
+/// Periods that a share of them is sure with: half a minute of the usual 100 ms.
+const MANY_PERIODS: u64 = 300;
+/// More quota than it asks for on average, since it does not always ask for the same.
+const HEADROOM: f64 = 1.2;
+
+pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
+    let is_enough = observations.too_short(thresholds).is_none();
+    let rated = observations.cgroups.iter().filter(|(id, _)| is_enough && is_rated(**id));
+    let found = rated.filter_map(|(&id, observed)| {
+        let throttled = Throttled::of(observations, observed)?;
+        let severity = throttled.severity(thresholds)?;
+        Some((throttled.harm(), finding(observations, thresholds, (id, observed), &throttled, severity)))
+    });
+    single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
+}
+
+/// How a quota is used up.
+struct Throttled {
+    /// Of its periods. `None` where the quota is not its own.
+    share: Option<f64>,
+    periods: u64,
+    /// The part of the time in which it wants to run that it was stopped. `None` where that was not measured.
+    waits: Option<f64>,
+    /// In cores. `None` where it was not recorded.
+    quota: Option<f64>,
+    /// The cgroup above it whose quota it is.
+    above: Option<String>,
+    cpu: f64,
+    /// What it asks for, in cores. `None` as of `waits`.
+    needed: Option<f64>,
+}
+
+impl Throttled {
+    /// `None` where it was not stopped.
+    fn of(observations: &Observations, observed: &Observed) -> Option<Self> {
+        let (totals, duration) = (&observed.totals, observations.span.duration_ns);
+        let share = observed.throttled_share().filter(|_| observed.files.nr_throttled > Some(1));
+        let stopped = totals.wait_throttled_ns;
+        let wants = totals.runq_wait_ns.map(|wait| totals.cpu_ns.saturating_add(wait).0 as f64);
+        let above = if observed.quota_ns.is_none() { quota_above(observed) } else { None };
+        let (above, of_above) = above.unzip();
+        // Threads that are stopped together would run together on no more CPUs than there are.
+        let most = (observations.cpus() as f64).min(observed.threads().max(1) as f64);
+        Some(Self {
+            share,
+            periods: observed.files.nr_periods.unwrap_or_default(),
+            waits: stopped.zip(wants).map(|(stopped, wants)| stopped.0 as f64 / wants.max(1.0)),
+            quota: observed.quota_ns.map(|quota| quota.seconds()).or(of_above),
+            above,
+            cpu: totals.cpu_ns.cores(duration).0,
+            needed: stopped.map(|stopped| totals.cpu_ns.saturating_add(stopped).cores(duration).0.min(most)),
+        })
+        .filter(|it| it.share.is_some() || it.above.is_some())
+    }
+
+    /// By what it does to its tasks, where that was measured, and by its periods. `None` where it does not matter.
+    fn severity(&self, thresholds: &Thresholds) -> Option<Severity> {
+        let of = |share: f64, critical: f64| match share {
+            share if share >= critical => Some(Severity::Critical),
+            share if share >= thresholds.throttled_warn => Some(Severity::Warning),
+            _ => None,
+        };
+        let by_periods = self.share.map(|share| of(share, thresholds.throttled_critical));
+        // Half of the time in which it wants to run: as long as it runs.
+        let by_waits = self.waits.map(|waits| of(waits, 0.5));
+        match (by_periods, by_waits) {
+            (Some(periods), Some(waits)) => periods.min(waits),
+            (periods, waits) => periods.or(waits)?,
+        }
+    }
+
+    /// For ranking: the tasks that it stops, or the share of its periods.
+    fn harm(&self) -> f64 {
+        self.needed.map_or(self.share.unwrap_or_default(), |needed| needed - self.cpu)
+    }
+}
+
+/// The nearest cgroup above that has a quota, by its path, and the quota in cores.
+fn quota_above(observed: &Observed) -> Option<(String, f64)> {
+    let levels = observed.levels.as_ref()?;
+    let place = levels.iter().rposition(|level| level.quota_ns.is_some())?;
+    let (quota, period) = (levels[place].quota_ns?, levels[place].period_ns?);
+    let path =
+        observed.path.split('/').skip(1).take(place + 1).fold(String::new(), |path, part| format!("{path}/{part}"));
+    Some((path, quota.0 as f64 / period.0 as f64)).filter(|(_, cores)| cores.is_finite())
+}
+
+fn finding(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    (id, observed): (CgroupId, &Observed),
+    throttled: &Throttled,
+    severity: Severity,
+) -> Finding {
+    let subject = observed.subject(id);
+    let of = throttled.quota.map_or_else(String::new, |quota| format!(" of {}", cpus(quota)));
+    let quota = match &throttled.above {
+        Some(above) => format!("the quota{of} of {above}"),
+        None => format!("its own quota{of}"),
+    };
+    let used_up = match throttled.share {
+        Some(share) => format!("{quota} is used up in {} of its periods", units::percent(share)),
+        None => format!("{quota} is used up"),
+    };
+    let verdict = match (throttled.waits, throttled.needed) {
+        (Some(waits), Some(needed)) => {
+            let share = units::percent(waits);
+            // What it uses up in bursts it does not need on average.
+            let remedy = match throttled.quota {
+                Some(quota) if needed <= quota => String::new(),
+                _ => format!(" About {} would end it.", cpus(needed)),
+            };
+            format!("{subject} is throttled {share} of its runnable time: {used_up}.{remedy}")
+        }
+        _ => format!("{subject} stops until the next period begins: {used_up}."),
+    };
+    Finding {
+        rule: Rule::Throttled,
+        severity,
+        culprits: vec![subject.clone()],
+        verdict,
+        measured: measured(observations, throttled),
+        threshold: [Limit::throttled_warn, Limit::throttled_critical].map(|limit| thresholds.state(limit)).into(),
+        confidence: Basis {
+            intervals: observations.span.intervals,
+            samples: throttled.periods,
+            samples_are: "periods",
+            agreeing: None,
+            lost: 0,
+        }
+        .confidence_from(MANY_PERIODS),
+        caveats: vec![
+            "With more quota it may wait for other cgroups instead, and they for it.".to_owned(),
+            "The quota may be set on purpose. Then use fewer threads instead of more quota.".to_owned(),
+        ],
+        advice: advice(observations, (id, observed), throttled),
+        subject,
+        cgroups: Vec::new(),
+    }
+}
+
+/// "0.40 CPUs".
+fn cpus(cores: f64) -> String {
+    format!("{} CPU{}", units::number(cores), if (cores - 1.0).abs() < 0.005 { "" } else { "s" })
+}
+
+fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
+    let why = observations.session.why_not(Measure::Blame);
+    vec![
+        figures::throttled
+            .measured(throttled.share, "the quota is not its own")
+            .note(format!("of {}", units::count(throttled.periods))),
+        figures::waits.measured(throttled.waits, &why),
+        figures::quota.measured(throttled.quota, "it was not recorded"),
+        figures::cpu.is(throttled.cpu),
+        figures::needed.measured(throttled.needed, &why),
+    ]
+}
+
+fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), throttled: &Throttled) -> Vec<Advice> {
+    let subject = observed.subject(id);
+    let most = observations.cpus() as f64;
+    // It doubles where it is not known how much it asks for.
+    let to = throttled.needed.map(|needed| (needed * HEADROOM).min(most)).or(throttled.quota.map(|quota| quota * 2.0));
+    let raised = to.filter(|to| throttled.quota.is_none_or(|quota| *to > quota)).map(|to| {
+        let all = if to >= most { " (all of this host)" } else { "" };
+        let from = throttled.quota.map_or_else(String::new, |quota| format!(" from {}", units::number(quota)));
+        let whose = throttled.above.as_ref().map_or_else(|| "its quota".to_owned(), |above| format!("the quota of {above}"));
+        let undo = throttled.quota.map_or_else(String::new, |quota| format!("; {:.0} restores it", quota * 1_000.0));
+        Advice::new(format!(
+            "Raise {whose}{from} to {}{all} if it should get more CPU time. The last number is in thousandths of a CPU{undo}.",
+            cpus(to)
+        ))
+        .command(match &throttled.above {
+            Some(above) => shell::quota(&observations.session, CgroupId::default(), above, to),
+            None => shell::quota(&observations.session, id, &observed.path, to),
+        })
+    });
+    let mut advice: Vec<Advice> = raised.into_iter().collect();
+    let or = if advice.is_empty() { "Run" } else { "Or run" };
+    advice.push(Advice::new(format!(
+        "{or} fewer threads in {subject}: together they use the quota up early in each period."
+    )));
+    advice
+}
+
+fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
+    let quotas = observations.cgroups.values().filter(|observed| observed.quota_ns.is_some()).count() as u64;
+    let verdict = match observations.too_short(thresholds) {
+        Some(why) => (Severity::NotEnoughData, format!("Cannot judge whether a quota makes a cgroup wait: {why}.")),
+        None if quotas == 0 => (Severity::Ok, "No cgroup that ran has a quota of its own.".to_owned()),
+        None => (Severity::Ok, format!("{} with a quota, and none waits for it.", units::plural(quotas, "cgroup"))),
+    };
+    single::healthy(
+        Rule::Throttled,
+        verdict,
+        vec![figures::quotas.is(quotas)],
+        thresholds.state(Limit::throttled_warn),
+        observations.basis_of_waits().confidence(),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! The answer: what is wrong, whose doing it is, and what to do. Made of what the rules found.
+//!
+//! Several rules see the same trouble from different sides. Each cause is told once, by the rule that explains it best; the
+//! worst is the headline, a few more stand beneath it, and the rest are findings like any other.
+
+mod explained;
+mod headline;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Advice, Finding, Observations, Rule, Severity, Subject, Thresholds};
+
+/// What is wrong with a host, in a sentence and by cause.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Verdict {
+    /// How bad it is for those whose work runs here.
+    pub severity: Severity,
+    /// What is wrong and whose doing it is, or that nothing is.
+    pub headline: String,
+    /// What to do about it. `None` where there is nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Advice>,
+    /// What makes tasks wait or wastes CPU time, the worst first; the first is the headline. Each says it in its own words.
+    pub causes: Vec<Cause>,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Cause {
+    /// The rule whose finding it is.
+    pub rule: Rule,
+    pub severity: Severity,
+    /// Who is harmed.
+    pub subject: Subject,
+    /// Whose doing it is, the worst first, where that was measured.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub culprits: Vec<Subject>,
+    /// In a sentence or two.
+    pub says: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Advice>,
+    /// Other findings that it explains.
+    #[serde(skip)]
+    explains: Vec<Explained>,
+    /// Cgroups that it harms, where it is about several.
+    #[serde(skip)]
+    harms: Vec<Subject>,
+}
+
+/// A finding that a cause explains: its rule, and whom it is about.
+type Explained = (Rule, Subject);
+
+impl Verdict {
+    /// Causes that are told beneath the headline.
+    pub const BENEATH: usize = 3;
+
+    pub(super) fn of(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Self {
+        let causes = explained::causes(findings);
+        match causes.first() {
+            Some(worst) => {
+                Self { severity: worst.severity, headline: worst.says.clone(), next: worst.next.clone(), causes }
+            }
+            None => headline::without_cause(observations, findings, thresholds),
+        }
+    }
+
+    /// All advice in it.
+    pub(super) fn advice_mut(&mut self) -> impl Iterator<Item = &mut Advice> {
+        self.next.iter_mut().chain(self.causes.iter_mut().filter_map(|cause| cause.next.as_mut()))
+    }
+
+    /// The causes beneath the headline.
+    pub fn beneath(&self) -> &[Cause] {
+        let others = self.causes.get(1..).unwrap_or_default();
+        &others[..others.len().min(Self::BENEATH)]
+    }
+
+    /// Is this finding one of the causes that are told, or explained by one?
+    pub fn tells(&self, finding: &Finding) -> bool {
+        self.causes.iter().take(1 + Self::BENEATH).any(|cause| cause.is_of(finding) || cause.explains(finding))
+    }
+}
+
+impl Cause {
+    fn of(finding: &Finding) -> Self {
+        Self {
+            rule: finding.rule,
+            severity: finding.severity,
+            subject: finding.subject.clone(),
+            culprits: finding.culprits.clone(),
+            says: finding.verdict.clone(),
+            next: finding.advice.first().cloned(),
+            explains: Vec::new(),
+            harms: finding.cgroups.iter().filter(|it| it.waits_long).map(|it| it.cgroup.clone()).collect(),
+        }
+    }
+
+    /// Is it this finding's?
+    pub fn is_of(&self, finding: &Finding) -> bool {
+        (self.rule, &self.subject) == (finding.rule, &finding.subject)
+    }
+
+    fn explains(&self, finding: &Finding) -> bool {
+        self.explains.iter().any(|(rule, subject)| (*rule, subject) == (finding.rule, &finding.subject))
+    }
+
+    /// Whoever does the harm, or suffers it.
+    fn is_about(&self, subject: &Subject) -> bool {
+        self.subject == *subject || self.culprits.contains(subject)
+    }
+}
+
+#[cfg(test)]
+mod tests;

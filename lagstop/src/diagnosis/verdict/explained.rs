@@ -1,0 +1,162 @@
+//! Which findings are causes of their own, and which another one explains.
+
+use super::Cause;
+use crate::{
+    diagnosis::{Finding, Rule, Severity, Subject, is_inside},
+    units,
+};
+
+/// The rules that find causes; of those that are as bad, the first explains most. The others describe, compare or plan.
+const CAUSES: [Rule; 15] = [
+    Rule::Throttled,
+    Rule::Pinned,
+    Rule::Backlog,
+    Rule::WeightsHaveNoEffect,
+    Rule::Starved,
+    Rule::Outweighed,
+    Rule::Overload,
+    Rule::LagsCandidates,
+    Rule::NoisyNeighbour,
+    Rule::OvercommittedThreads,
+    Rule::Steal,
+    Rule::SchedulingOverhead,
+    Rule::Density,
+    Rule::Utilisation,
+    Rule::Migrations,
+];
+/// Cgroups with short jobs that wait from which they are told together, and not one by one.
+const SEVERAL: usize = 3;
+
+/// What is worth acting on, the worst first, each once.
+pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
+    let place = |finding: &Finding| {
+        // A single one that waits is better told by whom it waits for.
+        let is_single = finding.rule == Rule::LagsCandidates && waiting_long(finding) < SEVERAL;
+        let rule = if is_single { Rule::NoisyNeighbour } else { finding.rule };
+        Some((CAUSES.iter().position(|one| *one == rule)?, is_single))
+    };
+    let bad = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    let mut ranked: Vec<((usize, bool), &Finding)> =
+        bad.filter_map(|finding| Some((place(finding)?, finding))).collect();
+    // Among the findings of a rule the order stays: the worst came first.
+    ranked.sort_by_key(|&(place, finding)| (std::cmp::Reverse(finding.severity), place));
+    let ranked: Vec<&Finding> = ranked.into_iter().map(|(_, finding)| finding).collect();
+    let mut causes: Vec<Cause> = Vec::new();
+    let (left_out, told): (Vec<&Finding>, Vec<&Finding>) =
+        ranked.iter().partition(|finding| is_of_few(finding, &ranked));
+    for finding in told {
+        match causes.iter_mut().find(|cause| explains(cause, finding)) {
+            Some(cause) => cause.take_in(finding),
+            None => causes.push(Cause::of(finding)),
+        }
+    }
+    if let Some(cause) = causes.first_mut() {
+        cause.explains.extend(left_out.iter().map(|finding| (finding.rule, finding.subject.clone())));
+    }
+    causes.iter_mut().for_each(Cause::tell_the_others);
+    causes
+}
+
+/// Are the CPUs full because of a few, and do other findings say what these do to most of the others?
+fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
+    if finding.rule != Rule::Overload {
+        return false;
+    }
+    let count = |name: &str| {
+        let figure = finding.measured.iter().find(|figure| figure.name == name);
+        figure.and_then(|figure| figure.value).map_or(f64::NAN, |value| value.as_f64())
+    };
+    let is_named = |other: &&&Finding| other.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
+    let victims = |other: &&Finding| match other.rule {
+        Rule::LagsCandidates => waiting_long(other),
+        Rule::NoisyNeighbour => 1,
+        _ => 0,
+    };
+    let victims: usize = all.iter().filter(is_named).map(victims).sum();
+    let others = count("waiting_long") - count("filling");
+    others >= count("filling") && 2.0 * victims as f64 >= others
+}
+
+impl Cause {
+    /// Counts `finding` as explained.
+    fn take_in(&mut self, finding: &Finding) {
+        self.explains.push((finding.rule, finding.subject.clone()));
+        // What it costs, and whom else it harms, belongs to the story.
+        if matches!(finding.rule, Rule::SchedulingOverhead | Rule::Backlog) {
+            self.says = format!("{} {}", self.says, finding.verdict);
+        }
+    }
+
+    /// Which others wait for the same reason.
+    fn tell_the_others(&mut self) {
+        let alike: Vec<&Subject> =
+            self.explains.iter().filter(|(rule, _)| *rule == self.rule).map(|(_, subject)| subject).collect();
+        let told = match alike[..] {
+            [] => return,
+            [one] => format!("{one} waits for the same reason."),
+            [first, ..] => {
+                let more = units::plural(alike.len() as u64 - 1, "other");
+                format!("{first} and {more} wait for the same reason.")
+            }
+        };
+        self.says = format!("{} {told}", self.says);
+    }
+}
+
+/// Does `cause`, which is as bad at least, explain `finding`?
+fn explains(cause: &Cause, finding: &Finding) -> bool {
+    let is_same = cause.subject == finding.subject;
+    let same_culprits = cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
+    match (cause.rule, finding.rule) {
+        // Whoever is stopped, or kept on a full CPU, queues behind its own threads and its neighbours there.
+        (Rule::Throttled | Rule::Pinned, Rule::OvercommittedThreads) => is_same,
+        (Rule::Pinned, Rule::Pinned) => true,
+        (Rule::Pinned, Rule::NoisyNeighbour | Rule::Starved) => {
+            is_same || same_culprits || cause.is_about(&finding.subject) || finding.culprits.contains(&cause.subject)
+        }
+        // What the weights say is why it waits behind others.
+        (Rule::Starved | Rule::Outweighed | Rule::WeightsHaveNoEffect, Rule::NoisyNeighbour)
+        | (Rule::Outweighed, Rule::Starved | Rule::Outweighed) => is_same || is_of_one_inside(cause, finding),
+        (Rule::Starved | Rule::Outweighed | Rule::Throttled | Rule::Pinned | Rule::NoisyNeighbour, Rule::Backlog) => {
+            is_of_one_inside(cause, finding)
+        }
+        (Rule::Starved | Rule::Outweighed, Rule::LagsCandidates) => {
+            let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
+            waiting.all(|it| is_in(&it.cgroup, &cause.subject))
+        }
+        (Rule::Starved, Rule::WeightsHaveNoEffect) | (Rule::WeightsHaveNoEffect, Rule::Starved) => is_same,
+        // One after the other behind the same neighbour, or as short of CPU time.
+        (Rule::NoisyNeighbour, Rule::NoisyNeighbour) => cause.culprits == finding.culprits,
+        (Rule::Starved, Rule::Starved) => true,
+        (Rule::Throttled, Rule::Pinned) => is_same,
+        (Rule::LagsCandidates, Rule::NoisyNeighbour) => {
+            same_culprits && cause.harms.iter().any(|one| is_in(&finding.subject, one))
+        }
+        (Rule::NoisyNeighbour, Rule::LagsCandidates) => {
+            let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
+            waiting_long(finding) < SEVERAL && waiting.all(|it| is_in(&cause.subject, &it.cgroup))
+        }
+        // Where there are too few CPUs, everybody queues.
+        (Rule::Overload, Rule::OvercommittedThreads) => cause.is_about(&finding.subject),
+        (Rule::Overload, Rule::SchedulingOverhead) => true,
+        (Rule::SchedulingOverhead, Rule::Utilisation | Rule::Density)
+        | (Rule::Overload, Rule::Utilisation | Rule::Density)
+        | (Rule::Density, Rule::Utilisation) => true,
+        _ => false,
+    }
+}
+
+/// How many cgroups with short jobs wait long.
+fn waiting_long(finding: &Finding) -> usize {
+    finding.cgroups.iter().filter(|it| it.waits_long).count()
+}
+
+/// Is the finding about a cgroup inside of the one that the cause is about?
+fn is_of_one_inside(cause: &Cause, finding: &Finding) -> bool {
+    is_in(&finding.subject, &cause.subject)
+}
+
+/// Is the cgroup `of`, or inside of it?
+fn is_in(subject: &Subject, of: &Subject) -> bool {
+    of.path().zip(subject.path()).is_some_and(|(of, path)| is_inside(path, of))
+}

@@ -1,0 +1,70 @@
+//! What to say where no cause was found.
+
+use super::{Cause, Verdict};
+use crate::{
+    diagnosis::{Finding, Observations, Rule, Severity, Thresholds, overload, utilisation},
+    model::{Measure, Nanos},
+    units,
+};
+
+/// That all is well, or that it cannot be told.
+pub(super) fn without_cause(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Verdict {
+    let unknown = observations.too_short(thresholds).or_else(|| {
+        let all_unknown = findings.iter().all(|finding| finding.severity == Severity::NotEnoughData);
+        all_unknown.then(|| "no rule had what it needs".to_owned())
+    });
+    let unknown = unknown.or_else(|| {
+        let why = || format!("run-queue wait is {}", observations.session.why_not(Measure::RunqWait));
+        observations.whole().wait_ns.is_none().then(why)
+    });
+    if let Some(why) = unknown {
+        let headline = format!("Cannot tell how this host does: {why}.");
+        return Verdict { severity: Severity::NotEnoughData, headline, next: None, causes: Vec::new() };
+    }
+    unexplained(observations, findings, thresholds).unwrap_or_else(|| Verdict {
+        severity: Severity::Ok,
+        headline: healthy(observations),
+        next: None,
+        causes: Vec::new(),
+    })
+}
+
+/// That cgroups wait long without one main cause. `None` where none does.
+fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Option<Verdict> {
+    let long = overload::waiting_long(observations, thresholds, |_| true);
+    // Those that fill the CPUs alone say most; what all waits consist of is always there.
+    let of = |rule: Rule| findings.iter().find(|it| it.rule == rule && it.severity == Severity::Info);
+    let finding = of(Rule::Overload).or_else(|| of(Rule::WaitCauses)).or_else(|| of(Rule::NoisyNeighbour))?;
+    let wait = if long == 1 { "waits" } else { "wait" };
+    let all = units::plural(observations.active(), "cgroup");
+    let told = format!("{long} of {all} {wait} long for a CPU. {}", finding.verdict);
+    let cause = Cause { says: told.clone(), ..Cause::of(finding) };
+    (long > 0).then(|| Verdict {
+        severity: Severity::Info,
+        headline: told,
+        next: cause.next.clone(),
+        causes: vec![cause],
+    })
+}
+
+fn healthy(observations: &Observations) -> String {
+    let whole = observations.whole();
+    let mut facts = Vec::new();
+    match worst_wait(observations) {
+        Some(p99) => facts.push(format!("99 % of all waits for a CPU end within {p99}")),
+        None if whole.wait_ns.is_none() => facts.push("waits for a CPU were not measured".to_owned()),
+        None => facts.push("no task waits for a CPU".to_owned()),
+    }
+    match whole.overhead() {
+        Some(overhead) => facts.push(format!("switching takes {} of the CPU time", units::percent(overhead))),
+        None => facts.push("switching costs were not measured".to_owned()),
+    }
+    let used = units::percent(utilisation::perceived(observations));
+    format!("Healthy: {}, and the CPUs are {used} busy.", facts.join(", "))
+}
+
+/// The p99 of all waits. `None` where none was measured.
+fn worst_wait(observations: &Observations) -> Option<Nanos> {
+    let waits = observations.cgroups.values().filter_map(|observed| observed.runq_wait.as_ref());
+    crate::model::Distribution::sum(waits).quantile(0.99)
+}

@@ -1,0 +1,104 @@
+//! The answer in a screenful: verdict, evidence, further causes, and what was looked at besides.
+
+use super::{Report, figures, host_line};
+use crate::{
+    diagnosis::{Advice, Cause, Finding, Severity, Subject},
+    report::page::{Colour, Page},
+    units,
+};
+
+/// Figures, and caveats, that are shown of a cause.
+const FIGURES: usize = 6;
+const CAVEATS: usize = 2;
+/// Findings worth knowing that are told in a sentence each.
+const WORTH_KNOWING: usize = 2;
+
+pub(super) fn write(page: &mut Page, report: &Report) {
+    let verdict = &report.verdict;
+    page.text("", severity_colour(verdict.severity), &verdict.headline);
+    next(page, verdict.next.as_ref(), usize::MAX);
+    page.blank();
+    page.text("", Colour::Dim, &host_line(report));
+    if let Some(worst) = verdict.causes.first() {
+        evidence(page, report, worst);
+    }
+    for cause in verdict.beneath() {
+        page.blank();
+        page.text("", severity_colour(cause.severity), &format!("Also: {}", cause.says));
+        next(page, cause.next.as_ref(), 1);
+    }
+    page.blank();
+    besides(page, report);
+    page.text("", Colour::Dim, &format!("{} --verbose shows everything.", report.cost_and_losses()));
+}
+
+fn severity_colour(severity: Severity) -> Colour {
+    match severity {
+        Severity::Ok => Colour::Green,
+        Severity::NotEnoughData | Severity::Info => Colour::Bold,
+        Severity::Warning => Colour::Yellow,
+        Severity::Critical => Colour::Red,
+    }
+}
+
+/// What to do, in so many sentences.
+fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
+    let Some(advice) = advice else { return };
+    let said: Vec<&str> = advice.text.split_inclusive(". ").take(sentences).collect();
+    page.text("", Colour::None, &format!("Next: {}", said.concat().trim_end()));
+    if let Some(command) = &advice.command {
+        page.short_command(command);
+    }
+}
+
+/// What the headline rests on.
+fn evidence(page: &mut Page, report: &Report, cause: &Cause) {
+    let Some(finding) = report.findings.iter().find(|finding| cause.is_of(finding)) else { return };
+    page.blank();
+    let shown: Vec<_> =
+        finding.measured.iter().filter(|figure| figure.value.is_some()).take(FIGURES).cloned().collect();
+    figures(page, "  ", &shown, &finding.subject);
+    for caveat in finding.caveats.iter().take(CAVEATS) {
+        page.hanging("  Caveat: ", caveat);
+    }
+}
+
+/// What is no cause of trouble: worth knowing, fine, or unknown.
+fn besides(page: &mut Page, report: &Report) {
+    let others: Vec<&Finding> = report.findings.iter().filter(|finding| !report.verdict.tells(finding)).collect();
+    let of = |is: fn(Severity) -> bool| others.iter().copied().filter(move |finding| is(finding.severity));
+    let mut more: Vec<&Finding> = of(|severity| severity >= Severity::Info).collect();
+    // On a healthy host they are no news.
+    if report.verdict.severity >= Severity::Warning {
+        let told = more.iter().filter(|finding| finding.subject != Subject::Host).take(WORTH_KNOWING);
+        let told: Vec<&Finding> = told.copied().collect();
+        told.iter().for_each(|finding| page.hanging("- ", &finding.verdict));
+        more.retain(|finding| !told.contains(finding));
+    }
+    list(page, "Notes", &more);
+    let fine: Vec<&Finding> = of(|severity| severity == Severity::Ok).collect();
+    match report.verdict.severity {
+        // The headline says so.
+        Severity::Ok => page.text("", Colour::None, &format!("Fine: {}.", units::plural(fine.len() as u64, "check"))),
+        _ => list(page, "Fine", &fine),
+    }
+    list(page, "Too little data", &of(|severity| severity == Severity::NotEnoughData).collect::<Vec<_>>());
+}
+
+/// The rules of `findings`, each once and with how many there are.
+fn list(page: &mut Page, label: &str, findings: &[&Finding]) {
+    let mut rules: Vec<(&str, u64)> = Vec::new();
+    for finding in findings {
+        match rules.iter_mut().find(|(rule, _)| *rule == finding.rule.name()) {
+            Some((_, count)) => *count += 1,
+            None => rules.push((finding.rule.name(), 1)),
+        }
+    }
+    let named: Vec<String> = rules
+        .into_iter()
+        .map(|(rule, count)| if count == 1 { rule.to_owned() } else { format!("{rule} ({})", units::count(count)) })
+        .collect();
+    if !named.is_empty() {
+        page.hanging(&format!("{label}: "), &named.join(", "));
+    }
+}
