@@ -10,11 +10,12 @@ use super::{
     error::TopError,
     filter::Filter,
     frame::Frame,
+    mark::Mark,
     quantity::{Cell, Quantity},
     rows::{Arrangement, Row, RowKey},
     settings::TopSettings,
     text::clock_time,
-    theme::{role_mark, severity_mark},
+    theme::severity_mark,
     timeline::{HistoryLimits, Timeline},
 };
 use crate::{
@@ -120,13 +121,13 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, ce
 
 /// With its marks, and further right the deeper in the tree.
 fn name(row: &Row, frame: &Frame) -> String {
-    let (role, worst) = match &row.key {
-        RowKey::Cgroup(id) => (frame.roles.get(id), frame.worst(*id)),
+    let (mark, worst) = match &row.key {
+        RowKey::Cgroup(id) => (Mark::of(*id, frame), frame.worst(*id)),
         RowKey::Path(_) => (None, None),
     };
-    let role = role.map_or(" ", |role| role_mark(role.kind));
+    let mark = mark.map_or(" ", Mark::letter);
     let worst = worst.map_or("  ", severity_mark);
-    format!("{role}{worst} {}{}", " ".repeat(row.depth.into()), display_name(row.label()))
+    format!("{mark}{worst} {}{}", " ".repeat(row.depth.into()), display_name(row.label()))
 }
 
 fn heading(session: &Session, frame: &Frame) -> String {
@@ -160,6 +161,9 @@ fn heading(session: &Session, frame: &Frame) -> String {
         share(host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
     ));
     text.push_str(&lost(interval));
+    if let Some(told) = &frame.told {
+        text.push_str(&format!("verdict: {}\n", display_name(&told.verdict.headline)));
+    }
     text.push('\n');
     text
 }

@@ -1,4 +1,4 @@
-//! The columns of figures: what each is called, how wide it is, and what it says of a cgroup.
+//! The metric columns: name, width, and value for a cgroup.
 
 use super::{
     quantity::{Cell, Quantity},
@@ -9,11 +9,11 @@ use crate::{
     model::{Cgroup, Counter, CounterColumn, CounterUnit, Distribution, FileCounters, Interval, Nanos, Totals},
 };
 
-/// Declares the columns once that are more than a counter: the name that flags and the configuration use, the title over
-/// the column, cells, the name in full, and a sentence for the help.
+/// Declares the columns that are more than a counter: the name in flags and in the configuration, the title, the width
+/// in cells, the full name, and the meaning for the help.
 macro_rules! columns {
     ($($column:ident: $key:literal $title:literal $width:literal $name:literal $meaning:literal,)+) => {
-        /// A column of figures.
+        /// A metric column.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Column {
             $($column,)+
@@ -44,7 +44,7 @@ macro_rules! columns {
     };
 }
 
-/// A counter without a column is none: nothing makes one of it.
+/// The column of a counter. Counters without a column are never shown.
 const fn of_counter(counter: &Counter) -> CounterColumn {
     match counter.column {
         Some(column) => column,
@@ -54,36 +54,37 @@ const fn of_counter(counter: &Counter) -> CounterColumn {
 
 columns! {
     SwitchCost: "switch-cost" "cost %" 6 "switch cost"
-        "switch cost: the kernel's time for choosing and changing tasks, in % of one CPU",
+        "switch cost: kernel time for choosing and switching tasks, in % of one CPU",
     MeanSwitch: "mean-switch-cost" "/switch" 8 "mean switch cost" "mean cost of a switch",
-    Involuntary: "involuntary" "invol%" 6 "share of involuntary switches" "involuntary switches, in % of all",
+    Involuntary: "involuntary" "invol%" 6 "share of involuntary switches" "involuntary switches, in % of all switches",
     CrossCgroup: "cross-cgroup" "cross%" 6 "share of switches to other cgroups"
-        "switches to a task of another cgroup, in % of all",
-    Cpu: "cpu" "CPU" 5 "CPU time" "CPU time as the kernel books it, in CPUs",
+        "switches to a task of another cgroup, in % of all switches",
+    Cpu: "cpu" "CPU" 5 "CPU time" "CPU time as accounted by the kernel, in CPUs",
     Entitled: "entitled" "entitled" 8 "CPU time that it is entitled to"
-        "CPU time that weights, quotas and CPU sets entitle it to at this load, in CPUs",
-    Load: "load" "load" 5 "runnable load" "runnable load: tasks that ran or waited, on average",
-    Credit: "load-credit" "credit" 6 "Load Credit" "Load Credit: moving average of the load over seconds",
+        "CPU time that its weight, quota and CPU set grant it at the current load, in CPUs",
+    Load: "load" "load" 5 "runnable load" "runnable load: average number of tasks that ran or waited for a CPU",
+    Credit: "load-credit" "credit" 6 "Load Credit"
+        "Load Credit: moving average of the runnable load over several seconds",
     WaitPerCpu: "wait-per-cpu" "wait/run" 8 "run-queue wait per CPU time"
-        "run-queue wait for each second of CPU time: 1.00 is as long as it ran",
-    RunqWait: "runq-wait" "wait" 8 "mean run-queue wait" "run-queue wait: mean time from runnable to running",
+        "run-queue wait per second of CPU time: at 1.00, it waited as long as it ran",
+    RunqWait: "runq-wait" "wait" 8 "mean run-queue wait" "mean run-queue wait: time from runnable to running",
     RunqWaitP99: "runq-wait-p99" "p99 wait" 8 "99th percentile of run-queue wait"
-        "run-queue wait that 99 % of the waits do not exceed",
+        "99 % of the run-queue waits are at most this long",
     Behind: "behind" "culprit %" 21 "share of waits behind the worst culprit"
-        "the cgroup that it waits behind most, and which share of its run-queue wait that is, in %",
+        "the cgroup that it waits behind most, and that cgroup's share of its run-queue wait, in %",
     AcceptWait: "accept-wait" "accept" 8 "mean accept wait"
-        "accept wait: mean time that a connection waited to be accepted",
+        "mean accept wait: time that a connection waited to be accepted",
     Throttled: "throttled" "thrtl%" 6 "share of periods throttled"
-        "bandwidth periods with the quota used up, in % of all",
+        "quota periods in which the quota was used up, in % of all periods",
     CostOfCpu: "cost-of-cpu" "of CPU%" 7 "switch cost of CPU time" "switch cost in % of the cgroup's own CPU time",
-    SwitchP50: "switch-cost-p50" "p50 cost" 8 "median switch cost" "switch cost that half of the switches do not exceed",
+    SwitchP50: "switch-cost-p50" "p50 cost" 8 "median switch cost" "half of the switches cost at most this much",
     SwitchP99: "switch-cost-p99" "p99 cost" 8 "99th percentile of switch cost"
-        "switch cost that 99 % of the switches do not exceed",
-    Waiting: "waiting" "waiting" 7 "tasks waiting" "tasks that were runnable and not running, on average",
+        "99 % of the switches cost at most this much",
+    Waiting: "waiting" "waiting" 7 "tasks waiting" "average number of tasks that were runnable but not running",
     RunqWaitP50: "runq-wait-p50" "p50 wait" 8 "median run-queue wait"
-        "run-queue wait that half of the waits do not exceed",
+        "half of the run-queue waits are at most this long",
     Threads: "threads" "threads" 7 "threads" "tasks seen running",
-    ThrottledTime: "throttled-time" "thrtl" 8 "time throttled" "time throttled, summed over CPUs",
+    ThrottledTime: "throttled-time" "thrtl" 8 "time throttled" "time that the quota throttled it, summed over CPUs",
 }
 
 impl Column {
@@ -130,12 +131,12 @@ impl Column {
         Self::DERIVED.iter().copied().chain(totals).chain(Self::of_files())
     }
 
-    /// Those of what cgroups' files count.
+    /// Columns of counters from cgroups' files.
     pub(super) fn of_files() -> impl Iterator<Item = Self> {
         (0..FileCounters::COUNT).filter(|&n| FileCounters::COUNTERS[n].column.is_some()).map(Self::File)
     }
 
-    /// That of the counter of this name. Does not compile where there is none.
+    /// The column of the counter with this name. Does not compile if there is no such counter.
     const fn total(name: &str) -> Self {
         let mut n = 0;
         while !same(Totals::NAMES[n], name) {
@@ -144,27 +145,27 @@ impl Column {
         Self::Total(n)
     }
 
-    /// What flags and the configuration call it.
+    /// Name in flags and in the configuration.
     pub(super) const fn key(self) -> &'static str {
         self.definition().key
     }
 
-    /// Over the column; no wider than it.
+    /// Title of the column, at most as wide as the column.
     pub(super) const fn title(self) -> &'static str {
         self.definition().title
     }
 
-    /// Cells that its figures need.
+    /// Width of its values, in cells.
     pub(super) const fn width(self) -> u16 {
         self.definition().width
     }
 
-    /// In full.
+    /// Full name.
     pub(super) const fn name(self) -> &'static str {
         self.definition().name
     }
 
-    /// What it says, in a sentence for the help.
+    /// Meaning, for the help.
     pub(super) const fn meaning(self) -> &'static str {
         self.definition().meaning
     }

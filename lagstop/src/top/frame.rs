@@ -1,7 +1,8 @@
 //! What is shown of one moment.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
+use super::verdict::Told;
 use crate::{
     diagnosis::{Alert, AlertKind, AlertSubject, Role, Severity},
     model::{Cgroup, CgroupId, Interval, Nanos},
@@ -15,6 +16,8 @@ pub(super) struct Frame {
     pub(super) interval: Interval,
     /// Who may gain from going first and who may pay.
     pub(super) roles: HashMap<CgroupId, Role>,
+    /// What is wrong with the host, by the last intervals up to this one. `None` where they are too few.
+    pub(super) told: Option<Arc<Told>>,
     /// Alerts, the worst first, and of those the longest first.
     alerts: Vec<ActiveAlert>,
     severities: HashMap<(AlertSubject, AlertKind), Severity>,
@@ -56,7 +59,7 @@ impl Frame {
                 worst.entry(id).and_modify(|known| *known = severity.max(*known)).or_insert(severity);
             }
         }
-        Self { n, interval, roles, alerts, severities, worst, has_shapes: true, overheads }
+        Self { n, interval, roles, told: None, alerts, severities, worst, has_shapes: true, overheads }
     }
 
     /// When it ended, on the stream's clock.

@@ -54,7 +54,7 @@ impl Input {
 
     /// Waits for the next event. The thread's end is an error: a screen that hears no key could not be left.
     pub(super) async fn next(&mut self) -> io::Result<Event> {
-        self.events.recv().await.unwrap_or_else(|| Err(io::Error::other("reading keys ended")))
+        self.events.recv().await.unwrap_or_else(|| Err(io::Error::other("the input was closed")))
     }
 }
 
@@ -77,7 +77,7 @@ fn read() -> io::Result<Option<Event>> {
         Err(error) => return Err(error.into()),
     }
     if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-        return Err(io::Error::other("it is gone"));
+        return Err(io::Error::other("it was closed"));
     }
     // Waits for keys and for resizes at once. By epoll, as crossterm does unless it is built with `use-dev-tty`, it forgets
     // keys that come with a resize until the next key.

@@ -125,7 +125,7 @@ impl TopSettings {
     /// # Errors
     /// When it is no regular expression.
     pub fn set_filter(&mut self, filter: &str) -> Result<(), String> {
-        Filter::parse(filter).map_err(|error| format!("the filter {filter:?} is no regular expression: {error}"))?;
+        Filter::parse(filter).map_err(|error| format!("the filter {filter:?} is not a regular expression: {error}"))?;
         filter.clone_into(&mut self.filter);
         Ok(())
     }
@@ -138,7 +138,7 @@ impl TopSettings {
         let all = View::ALL.map(View::name);
         self.view = View::ALL.into_iter().find(|view| view.name() == name).ok_or_else(|| {
             let (last, others) = all.split_last().unwrap_or((&"", &[]));
-            format!("there is no view {name}; there are {} and {last}", others.join(", "))
+            format!("unknown view {name}; known views: {} and {last}", others.join(", "))
         })?;
         Ok(())
     }
@@ -154,7 +154,7 @@ impl TopSettings {
     /// When there is no such theme.
     pub fn set_theme(&mut self, name: &str) -> Result<(), String> {
         self.palette = Palette::by_name(name)
-            .ok_or_else(|| format!("there is no theme {name}; there are {}", Palette::names().join(", ")))?;
+            .ok_or_else(|| format!("unknown theme {name}; known themes: {}", Palette::names().join(", ")))?;
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl TopSettings {
 fn column(name: &str) -> Result<Column, String> {
     Column::by_key(name).ok_or_else(|| {
         let names: Vec<&str> = Column::all().map(Column::key).collect();
-        format!("there is no column {name}; there are {}", names.join(", "))
+        format!("unknown column {name}; known columns: {}", names.join(", "))
     })
 }
 
@@ -193,10 +193,12 @@ mod tests {
     #[test]
     fn what_does_not_exist_is_refused_with_what_does() {
         let mut settings = TopSettings::default();
-        assert!(settings.set_columns(["cpu", "cost"]).unwrap_err().contains("there are switch-cost, mean-switch-cost"));
+        assert!(
+            settings.set_columns(["cpu", "cost"]).unwrap_err().contains("known columns: switch-cost, mean-switch-cost")
+        );
         assert_eq!(settings.set_columns(["cpu", "cpu"]).unwrap_err(), "the column cpu is named twice");
         assert!(settings.set_columns([]).is_err() && settings.set_view("disks").is_err());
-        assert_eq!(settings.set_theme("pink").unwrap_err(), "there is no theme pink; there are dark, light, none");
+        assert_eq!(settings.set_theme("pink").unwrap_err(), "unknown theme pink; known themes: dark, light, none");
         assert!(settings.set_filter("/(").is_err() && settings.set_sort("-nothing").is_err());
         assert_eq!(settings.columns, Column::DEFAULT, "as before");
         settings.set_sort("-runq-wait-p99").unwrap();

@@ -45,6 +45,7 @@ pub(super) enum Action {
 /// What lies over the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overlay {
+    Verdict,
     Help,
     Hooks,
     Columns,
@@ -92,6 +93,8 @@ pub(super) struct State {
     looks_ended: bool,
     /// Whether the worst alerts are shown below the view.
     alerts_below: bool,
+    /// Whether the verdict is selected, and not a row.
+    on_verdict: bool,
     overlay: Option<Overlay>,
     overlay_scroll: Scroll,
     prompt: Option<Prompt>,
@@ -119,6 +122,7 @@ impl State {
             detail: None,
             looks_ended: false,
             alerts_below: settings.alerts,
+            on_verdict: false,
             overlay: None,
             overlay_scroll: Scroll::default(),
             prompt: None,
@@ -294,6 +298,7 @@ impl State {
             }
             Command::Alerts => self.alerts_below = !self.alerts_below,
             Command::Columns => self.toggle(Overlay::Columns),
+            Command::Verdict => self.toggle(Overlay::Verdict),
             Command::Help => self.toggle(Overlay::Help),
             Command::Hooks => self.toggle(Overlay::Hooks),
             Command::Toggle => self.picker.toggle(self.overlay_scroll.selected),
@@ -367,7 +372,19 @@ impl State {
         match (&mut self.detail, self.overlay, self.view) {
             (_, Some(_), _) => self.overlay_scroll.go(to),
             (Some(detail), None, _) => detail.scroll.go(to),
-            (None, None, View::Cgroups) => self.table.select(to),
+            (None, None, View::Cgroups) => {
+                let is_first = self.table.selected_row().is_none_or(|row| row == 0);
+                // The verdict stands above the first row.
+                match (self.on_verdict, to) {
+                    (false, Move::Up) if is_first => self.on_verdict = true,
+                    (true, Move::Up) => {}
+                    (true, Move::Down) => self.on_verdict = false,
+                    _ => {
+                        self.on_verdict = false;
+                        self.table.select(to);
+                    }
+                }
+            }
             (None, None, View::Cpus) => self.cpus.go(to),
             (None, None, View::Listeners) => {
                 let rows = frame.map(super::listeners::sorted).unwrap_or_default();
@@ -388,6 +405,9 @@ impl State {
         if self.detail.is_some() {
             return;
         }
+        if self.is_on_verdict() {
+            return self.toggle(Overlay::Verdict);
+        }
         let Some(frame) = &self.frame else { return };
         let subject = match self.view {
             View::Cgroups => match self.table.selected_key() {
@@ -405,10 +425,8 @@ impl State {
         };
         match subject.map(|subject| (subject, frame.owner(subject))) {
             Some((_, Some(id))) => self.detail = Some(Detail::new(id, frame)),
-            Some((AlertSubject::Host, None)) => {
-                self.notice = Some("the host's figures are those at the top".to_owned())
-            }
-            Some((_, None)) => self.notice = Some("it is not known which cgroup this listener is of".to_owned()),
+            Some((AlertSubject::Host, None)) => self.notice = Some("see the top of the screen for the host".to_owned()),
+            Some((_, None)) => self.notice = Some("the cgroup of this listener is unknown".to_owned()),
             None => {}
         }
     }
@@ -500,6 +518,11 @@ impl State {
     /// Are the worst alerts shown below the view? Not where all are.
     pub(super) fn shows_alerts_below(&self) -> bool {
         self.alerts_below && (self.detail.is_some() || self.view != View::Alerts)
+    }
+
+    /// Is the verdict selected?
+    pub(super) fn is_on_verdict(&self) -> bool {
+        self.on_verdict && self.detail.is_none() && self.view == View::Cgroups
     }
 
     pub(super) const fn overlay(&self) -> Option<Overlay> {

@@ -163,8 +163,8 @@ fn showing_causes(interval: Interval) -> App {
         name: "blame".to_owned(),
         state: HookState::On,
         way: Some("stints".to_owned()),
-        detail: "by a log of who ran on the CPU until when".to_owned(),
-        measures: "what each wait was caused by".to_owned(),
+        detail: "from a log of the tasks that ran on each CPU".to_owned(),
+        measures: "causes of waits".to_owned(),
     };
     let mut app = App::live(&Session { hooks: vec![blame], ..session() }, &TopSettings::default());
     app.on_interval(with_causes(interval)).unwrap();

@@ -2,7 +2,8 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::diagnosis::{RoleKind, Severity};
+use super::mark::Mark;
+use crate::diagnosis::Severity;
 
 /// The colours that there are. Those of the terminal's own sixteen, so that its own theme holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +87,11 @@ impl Theme {
         self.coloured(bold, Color::Yellow, Color::Magenta)
     }
 
+    /// All is well.
+    pub(super) fn good(self) -> Style {
+        self.coloured(Style::new(), Color::Green, Color::Green)
+    }
+
     /// Worth knowing.
     pub(super) fn warning(self) -> Style {
         self.coloured(Style::new(), Color::Yellow, Color::Magenta)
@@ -110,11 +116,12 @@ impl Theme {
         self.coloured(Style::new(), Color::Cyan, Color::Blue)
     }
 
-    /// The mark of who would gain or pay. Blue and yellow are told apart by nearly everybody.
-    pub(super) fn role(self, kind: RoleKind) -> Style {
-        match kind {
-            RoleKind::Gains => self.coloured(Style::new(), Color::LightBlue, Color::Blue),
-            RoleKind::Pays => self.coloured(Style::new(), Color::Yellow, Color::Magenta),
+    /// The mark of a cgroup. Nearly everybody can distinguish blue and yellow.
+    pub(super) fn mark(self, mark: Mark<'_>) -> Style {
+        match mark {
+            Mark::Bully | Mark::Throttled => self.alarm(),
+            Mark::Light(_) => self.coloured(Style::new(), Color::LightBlue, Color::Blue),
+            Mark::Heavy(_) => self.coloured(Style::new(), Color::Yellow, Color::Magenta),
         }
     }
 }
@@ -125,13 +132,5 @@ pub(super) const fn severity_mark(severity: Severity) -> &'static str {
         Severity::Critical => "!!",
         Severity::Warning => "! ",
         Severity::Ok | Severity::Info | Severity::NotEnoughData => "  ",
-    }
-}
-
-/// The mark of who would gain or pay.
-pub(super) const fn role_mark(kind: RoleKind) -> &'static str {
-    match kind {
-        RoleKind::Gains => "▲",
-        RoleKind::Pays => "▽",
     }
 }

@@ -87,7 +87,9 @@ impl Timeline {
 
     fn frame_of(&self, n: u64, interval: Interval, roles: HashMap<CgroupId, Role>) -> Frame {
         let alerts = self.watch.alerts(n, &interval, |n| self.ring.start_of(n));
-        Frame::new(n, interval, roles, alerts, self.ring.overheads(n))
+        let mut frame = Frame::new(n, interval, roles, alerts, self.ring.overheads(n));
+        frame.told = self.watch.told(n).cloned();
+        frame
     }
 
     /// The first and the last that are kept.

@@ -10,6 +10,7 @@ mod host;
 mod listeners;
 mod overlay;
 mod table;
+mod verdict;
 mod waits;
 
 use ratatui::{
@@ -58,8 +59,9 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
         return too_small(frame, area);
     }
     let banner = banner(state, area.width);
-    let [strip, warning, rule, body, status, hints] = Layout::vertical([
+    let [strip, verdict, warning, rule, body, status, hints] = Layout::vertical([
         Constraint::Length(host::HEIGHT),
+        Constraint::Length(verdict::height(state, area)),
         Constraint::Length(banner.len() as u16),
         Constraint::Length(1),
         Constraint::Fill(1),
@@ -85,6 +87,7 @@ fn draw_all(frame: &mut Frame<'_>, state: &mut State, theme: &Theme) {
     state.fit(Room { view, overlay: over.as_ref().map_or((0, 0), |over| (over.in_sight(), over.len())) });
 
     host::draw(frame, strip, state, theme);
+    verdict::draw(frame, verdict, state, theme);
     frame.render_widget(Paragraph::new(banner).style(theme.warning()), warning);
     draw_rule(frame, rule, state, theme);
     match (state.frame(), detail, state.view()) {
@@ -187,9 +190,9 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) {
 
 fn measuring(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let said = if state.ended() {
-        "There is no interval in it.".to_owned()
+        "The recording has no intervals.".to_owned()
     } else {
-        format!("measuring… the first figures come after {}", state.session().interval_ns)
+        format!("measuring… the first results come after {}", state.session().interval_ns)
     };
     let [_, line] = Layout::vertical([Constraint::Length(area.height / 2), Constraint::Length(1)]).areas(area);
     frame.render_widget(Line::from(said).centered(), line);

@@ -157,7 +157,7 @@ pub(super) fn are_measured(session: &Session) -> bool {
 /// Why the causes of waits are not known.
 pub(super) fn why_not(session: &Session) -> String {
     if session.restricted.is_some() {
-        return "causes of waits take eBPF, and only /proc and cgroup files are read".to_owned();
+        return "causes of waits need eBPF; only /proc and cgroup files are read here".to_owned();
     }
     match session.hooks.iter().any(|hook| hook.measure() == Some(Measure::Blame)) {
         true => session.why_not(Measure::Blame),

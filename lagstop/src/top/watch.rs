@@ -1,8 +1,11 @@
 //! What only several intervals together say: who would gain, since when there is an alert, what the rules find.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
-use super::frame::ActiveAlert;
+use super::{
+    frame::ActiveAlert,
+    verdict::{Told, Verdicts},
+};
 use crate::{
     diagnosis::{Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Thresholds, alerts},
     model::{CgroupId, Interval, Nanos, Session},
@@ -19,6 +22,7 @@ pub(super) struct Watch {
     log: AlertLog,
     /// The older of two overlapping windows, and the younger that takes its place: memory has an end.
     observed: [Observations; 2],
+    verdicts: Verdicts,
     session: Session,
     /// The first interval that was taken in.
     began: u64,
@@ -32,6 +36,7 @@ impl Watch {
             priorities: Priorities::default(),
             log: AlertLog::default(),
             observed: std::array::from_fn(|_| Observations::new(session.clone())),
+            verdicts: Verdicts::new(session, thresholds),
             session: session.clone(),
             began,
         }
@@ -40,6 +45,7 @@ impl Watch {
     /// Takes in the next interval, the `n`th. Gives who has a role in it.
     pub(super) fn advance(&mut self, n: u64, interval: &Interval) -> HashMap<CgroupId, Role> {
         self.log.note(n, interval, &self.thresholds);
+        self.verdicts.add(n, interval);
         let [older, younger] = &mut self.observed;
         older.add(interval);
         if older.span().intervals > OBSERVED {
@@ -77,9 +83,15 @@ impl Watch {
         (observed.about(id, &self.thresholds), observed.span())
     }
 
-    /// Forgets alerts that ended before the `n`th interval.
+    /// What is told of the host in the `n`th interval.
+    pub(super) fn told(&self, n: u64) -> Option<&Arc<Told>> {
+        self.verdicts.told(n)
+    }
+
+    /// Forgets alerts and verdicts that ended before the `n`th interval.
     pub(super) fn forget(&mut self, n: u64) {
         self.log.forget(n);
+        self.verdicts.forget(n);
     }
 }
 

@@ -143,6 +143,9 @@ fn figure(alert: &Alert) -> String {
         (AlertKind::Overhead, AlertSubject::Host) => format!("overhead {share} % of all CPU time"),
         (AlertKind::Overhead, _) => format!("switch cost {share} % of its CPU time"),
         (AlertKind::MeanSwitchCost, _) => format!("a switch costs {}", Nanos(value as u64)),
+        (AlertKind::WaitPerCpu, AlertSubject::Host) => {
+            format!("most cgroups wait {} times as long as they run", Quantity::Amount(value))
+        }
         (AlertKind::WaitPerCpu, _) if value.is_infinite() => "waits and does not run".to_owned(),
         (AlertKind::WaitPerCpu, _) => format!("waits {} times as long as it runs", Quantity::Amount(value)),
         (AlertKind::Migrations, _) => format!("{} migrations for each second of CPU time", Quantity::Rate(value)),

@@ -86,7 +86,7 @@ impl Content {
     pub(super) fn new(state: &State, width: u16, theme: &Theme) -> Self {
         let mut titles = format!("{:>NUMBER$} {:>cells$}", "CPU", "busy %", cells = BAR + BUSY);
         titles.extend(columns(width.into()).map(|column| format!("{:>cells$}", column.title, cells = column.cells)));
-        titles.push_str("  crowded by: CPUs run + tasks waiting");
+        titles.push_str("  main users: CPUs run + tasks waiting");
         let titles = Line::styled(display::cut(&titles, width.into()), theme.title());
         let lines = state.frame().map_or_else(Vec::new, |now| lines(now, state, width.into(), theme));
         Self { titles, lines }
@@ -107,7 +107,7 @@ impl Content {
 
 fn lines(now: &frame::Frame, state: &State, width: usize, theme: &Theme) -> Vec<Line<'static>> {
     if now.interval.cpus.is_empty() {
-        return vec![Line::from("Figures of single CPUs were not recorded.")];
+        return vec![Line::from("Per-CPU metrics were not recorded.")];
     }
     let place = |cpu: &Cpu| {
         let places = &state.session().topology;

@@ -17,9 +17,10 @@ use crate::{
     top::{
         column::Column,
         frame,
+        mark::Mark,
         quantity::{Cell, Quantity},
         state::{Detail, Mode, State},
-        theme::{Theme, role_mark, severity_mark},
+        theme::{Theme, severity_mark},
     },
     units::ending,
 };
@@ -50,7 +51,7 @@ impl Content {
                 page.figures(detail, cgroup, now);
             }
             None => {
-                page.plain("It was idle in this interval: nothing of it ran or waited.");
+                page.plain("Idle in this interval: no task ran or waited.");
                 page.history(detail);
             }
         }
@@ -99,10 +100,10 @@ impl Page {
     fn identity(&mut self, detail: &Detail, now: &frame::Frame) {
         match &detail.path {
             Some(path) => self.plain(&display_name(path)),
-            None => self.plain("Its path is not known: it has been idle all the time."),
+            None => self.plain("Path unknown: the cgroup has been idle so far."),
         }
-        if let Some(role) = now.roles.get(&detail.id) {
-            self.marked(role_mark(role.kind), self.theme.role(role.kind), &role.to_string());
+        if let Some(mark) = Mark::of(detail.id, now) {
+            self.marked(mark.letter(), self.theme.mark(mark), &mark.why());
         }
         let own = now.alerts().iter().filter(|active| active.alert.subject == AlertSubject::Cgroup(detail.id));
         let alerts: Vec<(Severity, String)> = own
@@ -237,7 +238,7 @@ impl Page {
             QUANTILES.iter().filter_map(|(name, share)| Some(format!("{name} {}", of.quantile(*share)?))).collect();
         let mut lines = vec![heading(&format!("{title}: {}", quantiles.join("  ")))];
         if !has_shape {
-            lines.push(Line::styled("  of what is long ago the quantiles are kept", self.theme.label()));
+            lines.push(Line::styled("  older intervals keep quantiles only", self.theme.label()));
             return lines;
         }
         let octaves = octaves(of);
@@ -287,9 +288,11 @@ impl Page {
             }
             (None, Mode::Replay) => self.plain("n/a: limits are not in recordings."),
             (None, Mode::Live) if state.looks_ended() => {
-                self.plain("n/a: what reads limits and threads has died: a fault of lagstop's own. Please report it.");
+                self.plain(
+                    "n/a: the reader of limits and threads crashed. This is a bug in lagstop. Please report it.",
+                );
             }
-            (None, Mode::Live) if detail.path.is_none() => self.plain("n/a: its files are found once it runs."),
+            (None, Mode::Live) if detail.path.is_none() => self.plain("n/a until the cgroup runs."),
             (None, Mode::Live) => self.plain("being read…"),
         }
     }
@@ -349,7 +352,7 @@ impl Page {
     fn findings(&mut self, detail: &Detail) {
         let Some(span) = detail.found_over else { return };
         let over = format!("{} intervals ({})", span.intervals, span.duration_ns);
-        self.heading(&format!("Findings over the last {over} that came"));
+        self.heading(&format!("Findings over the last {over}"));
         if detail.findings.is_empty() {
             self.plain("None about this cgroup. `lagstop diagnose` reports on the whole host.");
         }
@@ -393,7 +396,7 @@ fn described_limits(limits: &CgroupLimits) -> Vec<(&'static str, String)> {
         None => not_read(),
     };
     let weight = limits.weight.map_or_else(not_read, |weight| {
-        let idle = if limits.idle == Some(true) { "; idle: runs when nobody else wants to" } else { "" };
+        let idle = if limits.idle == Some(true) { "; idle: runs only on otherwise idle CPUs" } else { "" };
         format!("{weight} (default {}){idle}", limits.default_weight)
     });
     vec![("quota", quota), ("weight", weight), ("CPUs", limits.cpus.clone().unwrap_or_else(not_read))]

@@ -128,7 +128,10 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
         vec![
             item("perceived", Cell::Quantity(Quantity::Share(host.perceived_utilisation())), "%"),
             item("effective", host.effective_utilisation().map(Quantity::Share).into(), "%"),
-            item("waiting", totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(), ""),
+            Item {
+                alert: Some(AlertKind::WaitPerCpu),
+                ..item("waiting", totals.runq_wait_ns.map(|wait| Quantity::Amount(per_duration(wait))).into(), "")
+            },
             item("steal", steal.into(), "%"),
         ],
         vec![

@@ -64,7 +64,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: &frame
     frame.render_widget(Line::styled(titles, theme.title()), line_at(0));
     let listeners = sorted(now);
     if listeners.is_empty() {
-        frame.render_widget(Line::from("Nobody listens on TCP where lagstop can see it.").centered(), line_at(1));
+        frame.render_widget(Line::from("No visible TCP listeners.").centered(), line_at(1));
     }
     let seen = listeners.iter().enumerate().skip(state.listeners.scroll.top).take(rows(area));
     for (y, (n, listener)) in (1..).zip(seen) {

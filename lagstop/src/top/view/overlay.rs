@@ -8,9 +8,11 @@ use ratatui::{
     widgets::{Block, BorderType, Clear, Padding, Paragraph},
 };
 
+use super::verdict;
 use crate::top::{
     column::Column,
     keymap,
+    mark::Mark,
     state::{Overlay, State},
     theme::Theme,
 };
@@ -29,24 +31,19 @@ const TERM: usize = 13;
 /// Figures of the host, explained like the columns are.
 const HOST_TERMS: [(&str, &str); 10] = [
     ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
-    ("mean switch", "mean cost of a switch away from a task, idle left out"),
-    ("switches/s", "switches away from tasks, a second; idle left out"),
-    ("perceived", "perceived utilisation: CPU time that is not idle"),
+    ("mean switch", "mean cost of a switch away from a task, without idle"),
+    ("switches/s", "switches away from tasks per second, without idle"),
+    ("perceived", "perceived utilisation: busy CPU time"),
     ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
     ("waiting", "tasks that are runnable and not running, on average"),
     ("runq wait", "mean time from runnable to running, of all tasks"),
-    ("accept wait", "mean time that a connection waited to be accepted"),
-    ("PSI some", "share of time in which some task waited for a CPU, as the kernel itself measures it"),
-    ("lagstop", "what lagstop itself costs, its programs in the kernel included, in % of one CPU"),
+    ("accept wait", "mean time from connection to accept"),
+    ("PSI some", "share of time in which some task waited for a CPU, as measured by the kernel"),
+    ("lagstop", "cost of lagstop itself, including its programs in the kernel, in % of one CPU"),
 ];
 
-/// Marks before a cgroup's name.
-const MARKS: [(&str, &str); 4] = [
-    ("▲", "may gain from going first: light, and waits long; the line below the table says why"),
-    ("▽", "would pay for it: heavy, while light ones wait"),
-    ("!", "crosses a threshold"),
-    ("!!", "crosses a critical threshold"),
-];
+/// Marks of alerts, behind that of the cgroup.
+const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
 
 /// Its lines, wrapped to the place that it will have.
 pub(super) struct Content {
@@ -60,6 +57,10 @@ impl Content {
         let width = over.width.min(WIDEST);
         let cells = usize::from(width.saturating_sub(FRAME.0));
         let (title, lines) = match overlay {
+            Overlay::Verdict => {
+                let told = state.frame().and_then(|now| now.told.as_deref());
+                (" Verdict ", verdict::evidence(told, cells, theme))
+            }
             Overlay::Help => (" Help ", help(cells, theme)),
             Overlay::Hooks => (" How it is measured ", hooks(state, cells, theme)),
             Overlay::Columns => (" Columns ", picker(state, cells, theme)),
@@ -114,7 +115,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.push(Line::default());
     }
     lines.push(heading("Marks", theme));
-    for (mark, meaning) in MARKS {
+    for (mark, meaning) in Mark::ALL.into_iter().chain(ALERT_MARKS) {
         lines.extend(explained(mark, meaning, cells, theme));
     }
     lines.extend([Line::default(), heading("Columns", theme)]);
@@ -126,7 +127,7 @@ fn help(cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.extend(explained(term, meaning, cells, theme));
     }
     lines.push(Line::default());
-    let blank = "n/a is what this kernel does not let us measure. A blank is a mean or share of nothing.";
+    let blank = "n/a: this kernel does not support the measurement. Blank: no events to average.";
     lines.extend(wrap(blank, cells).into_iter().map(Line::from));
     lines
 }
@@ -181,7 +182,7 @@ fn hooks(state: &State, cells: usize, theme: &Theme) -> Vec<Line<'static>> {
         lines.extend(explained(what, &display_name(&hook.measures), cells, theme));
     }
     if lines.is_empty() {
-        lines.push(Line::from("It is not known how this was measured."));
+        lines.push(Line::from("The methods of measurement are unknown."));
     }
     lines
 }

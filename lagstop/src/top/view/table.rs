@@ -13,11 +13,12 @@ use crate::{
     top::{
         column::Column,
         frame,
+        mark::Mark,
         quantity::Cell,
         rows::{Row, RowKey},
         sort::{By, Sort},
         state::State,
-        theme::{Theme, role_mark, severity_mark},
+        theme::{Theme, severity_mark},
     },
     units::ending,
 };
@@ -188,9 +189,9 @@ fn marks(row: &Row, now: &frame::Frame, theme: &Theme) -> Vec<Span<'static>> {
     } else {
         own.and_then(|id| now.worst(id))
     };
-    let role = own.and_then(|id| now.roles.get(&id));
+    let mark = own.and_then(|id| Mark::of(id, now));
     vec![
-        role.map_or_else(|| Span::raw(" "), |role| Span::styled(role_mark(role.kind), theme.role(role.kind))),
+        mark.map_or_else(|| Span::raw(" "), |mark| Span::styled(mark.letter(), theme.mark(mark))),
         worst.map_or_else(|| Span::raw("  "), |worst| Span::styled(severity_mark(worst), theme.severity(worst))),
         Span::raw(" "),
     ]
@@ -198,12 +199,12 @@ fn marks(row: &Row, now: &frame::Frame, theme: &Theme) -> Vec<Span<'static>> {
 
 /// What there is no room for in the row: why it is marked, and its path.
 fn note(row: &Row, now: &frame::Frame, theme: &Theme, cells: usize) -> Line<'static> {
-    let role = match &row.key {
-        RowKey::Cgroup(id) => now.roles.get(id),
+    let mark = match &row.key {
+        RowKey::Cgroup(id) => Mark::of(*id, now),
         RowKey::Path(_) => None,
     };
-    let text = match role {
-        Some(role) => display::cut(&format!("{} {role}", role_mark(role.kind)), cells),
+    let text = match mark {
+        Some(mark) => display::cut(&format!("{} {}", mark.letter(), mark.why()), cells),
         None => {
             let path = display_name(&row.path);
             fit(&path, cells.min(display::width(&path)))

@@ -105,7 +105,7 @@ fn nothing(state: &State, now: &frame::Frame) -> String {
         return format!("n/a: {}", display_name(&waits::why_not(state.session())));
     }
     let filter = state.table.filter_text();
-    if filter.is_empty() { "No cgroup waited." } else { "No wait of or behind a cgroup that matches." }.to_owned()
+    if filter.is_empty() { "No cgroup waited." } else { "No matching waits." }.to_owned()
 }
 
 fn line(wait: &Wait, now: &frame::Frame, names: (usize, usize), bar: usize, theme: &Theme) -> Line<'static> {

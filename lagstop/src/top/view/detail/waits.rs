@@ -61,7 +61,7 @@ impl Page {
     fn whom_it_made_wait(&self, caused: &[Wait], now: &frame::Frame) -> Vec<Line<'static>> {
         let all: Nanos = caused.iter().map(|wait| wait.time).sum();
         let mut lines = vec![
-            self.block_title(&format!("Whom it made wait: {} ms/s or more (% of each one's wait)", millis(all, now))),
+            self.block_title(&format!("Waits behind it: {} ms/s or more (% of each one's wait)", millis(all, now))),
         ];
         for wait in caused.iter().take(MOST_VICTIMS) {
             lines.push(self.part(&cgroup_name(wait.victim, now), Style::new(), wait, now));
