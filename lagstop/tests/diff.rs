@@ -75,7 +75,7 @@ fn a_change_is_told_and_can_fail() {
         "{text}"
     );
     assert!(text.contains("The second recording was cut off") && !text.contains('\u{1b}'), "{text}");
-    assert!(text.contains("Not listed, of those in both: 2, 2 of them changed. --all lists them."), "{text}");
+    assert!(text.contains("Not listed, in both recordings: 2, 2 of them changed. --all lists them."), "{text}");
 
     assert!(!diff(&["--all"], [before.path(), after.path()]).1.contains("Not listed"));
     assert_eq!(diff(&["--fail-on", "worse"], [before.path(), after.path()]).0, Some(3));
@@ -94,11 +94,11 @@ fn programs_get_everything() {
     };
     let all = json(&[]);
     assert_eq!(all["schema"], "lagstop.diff/1");
-    assert_eq!(all["verdict"], "On the host no significant change. Cgroups in both: 12, no significant change.");
+    assert_eq!(all["verdict"], "On the host, no significant change. Cgroups in both: 12, no significant change.");
     assert_eq!((all["cgroups"].as_array().unwrap().len(), &all["is_worse"]), (12, &false.into()));
     assert_eq!(all["host"][0]["verdict"], "no_significant_change");
     assert_eq!(all, json(&["--seed", "1"]), "it is the same every time");
-    assert_eq!(json(&["--cgroups", "3"])["cgroups"].as_array().unwrap().len(), 3);
+    assert_eq!(json(&["--rows", "3"])["cgroups"].as_array().unwrap().len(), 3);
 }
 
 #[test]
@@ -107,6 +107,6 @@ fn what_cannot_be_read_is_named() {
     let home = TempDir::new().unwrap();
     let (code, text, said) = diff(&[], [good.path(), &home.path().join("none")]);
     assert_eq!((code, text.as_str()), (Some(1), ""));
-    assert!(said.starts_with("lagstop: ") && said.contains("none: it cannot be opened"), "{said}");
+    assert!(said.starts_with("lagstop: ") && said.contains("none: cannot open it"), "{said}");
     assert_eq!(diff(&["--confidence", "95"], [good.path(), good.path()]).0, Some(2));
 }

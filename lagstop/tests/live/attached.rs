@@ -114,7 +114,7 @@ fn status() {
     let ended = missing.args(["--attach-cmd", "--", "/not/there"]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(127));
-    assert!(said.contains("/not/there cannot be run in"), "{said}");
+    assert!(said.contains("cannot run /not/there in"), "{said}");
 }
 
 /// The path of the cgroup that a command said it was in.
@@ -266,7 +266,7 @@ fn full() {
     eventually("an interval", || !Recording::read(&output).intervals.is_empty());
     // As good as a full disk.
     fs::remove_file(&output).unwrap();
-    eventually("a complaint", || patient.recorder.says("the command goes on"));
+    eventually("a complaint", || patient.recorder.says("the command continues"));
     let (mut recorder, line) = patient.end();
     assert_eq!(line, "went on\n");
     assert_eq!(recorder.end().0.code(), Some(1));

@@ -79,7 +79,7 @@ fn measured() {
         let path = file.path().to_str().unwrap();
         let arguments =
             ["--workload", "random", "--work", "5ms", "--sweep", "2,5", "--duration", "2s", "--force", "--seed", seed];
-        run(bench(&arguments).args(["--json", path]));
+        run(bench(&arguments).args(["--format", "json", "--output", path]));
         let bench: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
         bench["points"].as_array().unwrap().clone()
     };
@@ -107,7 +107,7 @@ fn policies() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().to_str().unwrap();
     let mut command = bench(&["--sweep", "5", "--rounds", "2", "--duration", "1s", "--work", "2ms", "--force"]);
-    run(command.args(["--policy", "none", "--policy", "weight", "--json", path]));
+    run(command.args(["--policy", "none", "--policy", "weight", "--format", "json", "--output", path]));
     let result: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let points = result["points"].as_array().unwrap();
     let of = |name: &str| points.iter().map(|point| point[name].clone()).collect::<Vec<_>>();
@@ -121,7 +121,8 @@ fn policies() {
 fn refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let mut command = bench(&["--sweep", "2", "--rounds", "2", "--duration", "1s", "--work", "2ms", "--force"]);
-    command.args(["--policy", "kernel-lags", "--policy", "none", "--json"]).arg(file.path());
+    command.args(["--policy", "kernel-lags", "--policy", "none", "--format", "json", "--format", "text"]);
+    command.arg("--output").arg(file.path());
     let output = command.output().unwrap();
     if base().parent().unwrap().join("cpu.latency_awareness").exists() {
         println!("this kernel has kernel-lags");
@@ -138,13 +139,14 @@ fn refused() {
         (vec!["kernel-lags".into(), "kernel-lags".into()], vec![0.into(), 1.into()])
     );
     assert!(result["missing"][0]["why"].as_str().unwrap().contains("cpu.latency_awareness"), "{result}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("Not run to the end: 2 per CPU, kernel-lags, round 1"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Incomplete runs: 2 per CPU, kernel-lags, round 1"));
     assert!(!base().exists());
 }
 
 fn told() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let mut command = bench(&["--sweep", "1,4,2", "--duration", "2s", "--work", "2ms", "--force", "--json"]);
+    let mut command = bench(&["--sweep", "1,4,2", "--duration", "2s", "--work", "2ms", "--force"]);
+    command.args(["--format", "json", "--format", "text", "--output"]);
     let child = command.arg(file.path()).stdout(Stdio::piped()).spawn().unwrap();
     let cpus = std::thread::available_parallelism().unwrap().get();
     let of_second = base().join(format!("func-{}", 4 * cpus - 1));
@@ -156,7 +158,7 @@ fn told() {
     assert_eq!(result["points"].as_array().unwrap().len(), 1, "{result}");
     let missing: Vec<&Value> = result["missing"].as_array().unwrap().iter().map(|run| &run["density"]).collect();
     assert_eq!(missing, [&Value::from(4), &Value::from(2)]);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("Not run to the end: 4 per CPU"));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("Incomplete runs: 4 per CPU"));
     assert!(!base().exists());
 }
 
@@ -188,7 +190,7 @@ fn killed() {
     assert!(base().exists(), "nobody was there to clean up");
     let output = run(&mut bench(&["--sweep", "1", "--duration", "1s", "--force"]));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains(BASE) && said.contains("had left"), "{said}");
+    assert!(said.contains(BASE) && said.contains("a killed benchmark"), "{said}");
 }
 
 fn taken() {
@@ -196,7 +198,7 @@ fn taken() {
     let name = mine.path.trim_start_matches('/');
     let output = Command::new(lagstop()).args(["bench", "--base", name, "--sweep", "1", "--force"]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("is there already"), "{said}");
+    assert!(!output.status.success() && said.contains("already exists"), "{said}");
     assert!(Hierarchy::find(GroupBy::Scheduler).unwrap().directory(&mine.path).unwrap().exists());
 }
 

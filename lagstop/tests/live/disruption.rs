@@ -114,9 +114,9 @@ fn step() {
     let mut recorder = Recorder::start(&["--interval", "100ms", "--output", output.to_str().unwrap()]);
     eventually("an interval before", || !Recording::read(&output).intervals.is_empty());
     let wall = Wall::step(-3_600);
-    eventually("a gap", || recorder.says("a gap in the recording: the clock was set by -"));
+    eventually("a gap", || recorder.says("gap in the recording: the clock was set by -"));
     drop(wall);
-    eventually("another", || recorder.says("a gap in the recording: the clock was set by +"));
+    eventually("another", || recorder.says("gap in the recording: the clock was set by +"));
     recorder.interrupt();
     let recording = Recording::read(&output);
     recording.is_without_holes();

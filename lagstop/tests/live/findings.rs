@@ -17,6 +17,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("diagnose_finds_a_pool_that_is_too_large", hot_pool),
     ("diagnose_finds_a_cgroup_that_is_throttled", throttled),
     ("diagnose_finds_a_pool_that_runs_into_its_quota", limited_pool),
+    ("diagnose_finds_that_there_are_too_few_cpus", overloaded),
+    ("diagnose_finds_cgroups_on_one_cpu_beside_idle_ones", pinned),
     ("diagnose_finds_a_pool_that_migrates", migrating),
     ("diagnose_finds_a_listener_whose_server_is_busy", busy_server),
     ("diagnose_finds_a_listener_whose_server_waits_for_a_cpu", starved_server),
@@ -26,7 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
 /// Time that loads work, longer than is measured.
 const MS: u32 = 9_000;
 
-/// What is wrong, by rule and cgroup (or "host"), while `loads` work.
+/// The causes of what is wrong, by rule and cgroup (or "host"), while `loads` work.
 fn problems(loads: &mut [Load]) -> BTreeSet<(String, String)> {
     verdicts(loads).into_keys().collect()
 }
@@ -46,14 +48,13 @@ fn verdicts(loads: &mut [Load]) -> BTreeMap<(String, String), String> {
     ]);
     let findings = report["findings"].as_array().unwrap();
     findings.iter().for_each(|finding| println!("{} {}: {}", finding["severity"], finding["rule"], finding["verdict"]));
-    let bad =
-        findings.iter().filter(|finding| ["warning", "critical"].contains(&finding["severity"].as_str().unwrap()));
-    let problems = bad.map(|finding| {
-        let path = finding["subject"]["path"].as_str().unwrap_or("host");
-        let verdict = finding["verdict"].as_str().unwrap().to_owned();
-        ((finding["rule"].as_str().unwrap().to_owned(), path.to_owned()), verdict)
+    let verdict = &report["verdict"];
+    println!("{}", verdict["headline"]);
+    let causes = verdict["causes"].as_array().unwrap().iter().map(|cause| {
+        let path = cause["subject"]["path"].as_str().unwrap_or("host");
+        ((cause["rule"].as_str().unwrap().to_owned(), path.to_owned()), cause["says"].as_str().unwrap().to_owned())
     });
-    problems.collect()
+    causes.collect()
 }
 
 fn diagnose(options: &[[&str; 2]]) -> serde_json::Value {
@@ -81,18 +82,32 @@ fn throttled() {
     let cgroup = TestCgroup::new("throttled");
     cgroup.limit_to_half_a_cpu();
     let mut loads = [cgroup.start(&format!("spin {MS}"))];
-    assert_eq!(problems(&mut loads), expected([("wait_causes", "host")]));
+    assert_eq!(problems(&mut loads), expected([("throttled", &*cgroup.path)]));
 }
 
 fn limited_pool() {
     let pool = TestCgroup::new("limited");
     pool.limit_to_half_a_cpu();
     let mut loads = [pool.start(&format!("threads 4 {MS}"))];
-    let found = problems(&mut loads);
-    // Four threads on the one CPU that it gets a half of.
-    let whole =
-        [("wait_causes", "host"), ("quota_without_cpuset", &*pool.path), ("overcommitted_threads", &*pool.path)];
-    assert_eq!(found, expected(whole));
+    // That it has more threads than it may use follows from it.
+    assert_eq!(problems(&mut loads), expected([("throttled", &*pool.path)]));
+}
+
+/// Many that ask for the same: nobody is to blame.
+fn overloaded() {
+    let all: Vec<TestCgroup> = (0..12).map(|n| TestCgroup::new(&format!("equal{n}"))).collect();
+    let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start(&format!("threads 2 {MS}"))).collect();
+    assert_eq!(problems(&mut loads), expected([("overload", "host")]));
+}
+
+/// All on one CPU.
+fn pinned() {
+    let (parser, writer) = (TestCgroup::new("parser"), TestCgroup::new("writer"));
+    let mut loads = [parser.start(&format!("crowd 0 2 {MS}")), writer.start(&format!("crowd 0 1 {MS}"))];
+    let found = verdicts(&mut loads);
+    let is_one = |(rule, path): &(String, String)| rule == "pinned" && [&parser.path, &writer.path].contains(&path);
+    assert!(found.len() == 1 && found.keys().all(is_one), "{found:?}");
+    assert!(found.values().all(|says| says.contains("CPU 0, which is full")), "{found:?}");
 }
 
 fn migrating() {
@@ -112,7 +127,7 @@ fn busy_server() {
         [server.start(&format!("serve-busily {port} 20 {MS}")), client.start(&format!("connect {port} {MS}"))];
     let found = verdicts(&mut loads);
     assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), expected([("backlog", &*server.path)]));
-    assert!(found.values().all(|verdict| verdict.ends_with("busy with something else.")), "{found:?}");
+    assert!(found.values().all(|verdict| verdict.ends_with("busy with other work.")), "{found:?}");
 }
 
 fn starved_server() {
@@ -126,25 +141,18 @@ fn starved_server() {
     ];
     // It is a light cgroup behind a heavy one, too, which may take more than its share.
     let found = verdicts(&mut loads);
-    let verdict = found.get(&("backlog".to_owned(), server.path.clone()));
-    assert!(verdict.is_some_and(|verdict| verdict.ends_with("waits for a CPU.")), "{found:?}");
+    let is_it = |says: &String| says.contains("Connections to ") && says.ends_with("waits for a CPU.");
+    assert!(found.values().any(is_it), "{found:?}");
     let expected = ["backlog", "lags_candidates", "noisy_neighbour"];
     assert!(found.keys().all(|(rule, _)| expected.contains(&&**rule)), "{found:?}");
 }
 
 fn skewed() {
-    // What others take of this machine, the simulation does not know: then it says that it does not fit, and nothing is predicted.
-    let found = skewed_once();
-    let found = if found.is_empty() { skewed_once() } else { found };
-    assert_eq!(found, expected([("lags_candidates", "host")]));
-}
-
-fn skewed_once() -> BTreeSet<(String, String)> {
     // lagstop itself starts slowly here.
     const MS: u32 = 20_000;
     let heavy: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("heavy{n}"))).collect();
     let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
-    problems(&mut loads)
+    assert_eq!(problems(&mut loads), expected([("lags_candidates", "host")]));
 }

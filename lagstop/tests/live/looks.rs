@@ -125,5 +125,5 @@ fn gone() {
         assert_eq!(look(looks, next.id(), &path).await.threads.unwrap(), []);
         look(looks, id, &path).await.threads.unwrap_err().to_string()
     });
-    assert_eq!(why, "it is gone");
+    assert_eq!(why, "the cgroup was removed");
 }

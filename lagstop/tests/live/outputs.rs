@@ -68,7 +68,10 @@ impl Drop for Disk {
 fn ends_full(mut recorder: Recorder) {
     let (status, said) = recorder.end();
     assert!(!status.success(), "{said}");
-    assert!(said.contains("full: No space left on device") || said.contains("made: No space left on device"), "{said}");
+    assert!(
+        said.contains("full: No space left on device") || said.contains("created: No space left on device"),
+        "{said}"
+    );
     assert!(said.to_lowercase().contains("free some space"), "{said}");
 }
 
@@ -123,9 +126,9 @@ fn full_ring() {
     let mut recorder = Recorder::start(&[&ring[..], &["--keep", "1"]].concat());
     eventually("a complaint", || {
         recorder.signal(Signal::USR1);
-        recorder.says("What is in memory stays there")
+        recorder.says("The intervals stay in memory")
     });
-    assert!(recorder.says("No space left on device: free some space"));
+    assert!(recorder.says("No space left on device. Free some space"));
     let mut before = files(disk.path());
     before.retain(|file| *file != ballast);
     // The one before is there still, where it fitted in, and nothing is left of the other.
@@ -164,7 +167,7 @@ fn removed() {
     let mut recorder = Recorder::start(&ring);
     fs::remove_dir_all(&directory).unwrap();
     recorder.signal(Signal::USR1);
-    eventually("a complaint", || recorder.says("its directory has to exist"));
+    eventually("a complaint", || recorder.says("Create its directory first"));
     recorder.interrupt();
     assert_eq!(files(home.path()), [] as [PathBuf; 0]);
 }

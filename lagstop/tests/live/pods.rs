@@ -105,8 +105,19 @@ fn changed() {
     // The containers are named: what competes is their pods.
     let containers: Vec<String> = sides[0].iter().map(|pod| format!("{pod}/*")).collect();
     let mut command = Command::new(lagstop());
-    command
-        .args(["trial", "--policy", "weight", "--before", "4s", "--block", "2s", "--for", "10s", "--format", "json"]);
+    command.args([
+        "trial",
+        "--policy",
+        "weight",
+        "--before",
+        "4s",
+        "--block",
+        "2s",
+        "--duration",
+        "10s",
+        "--format",
+        "json",
+    ]);
     command.args(containers.iter().flat_map(|container| ["--light", container]));
     command.args(["--apply", "--journal"]).arg(home.path().join("trial.journal"));
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -100,7 +100,7 @@ fn driven() {
     tmux.press(&["End"]);
     tmux.shows(&["Limits", "1 thread, by run-queue wait"]);
     tmux.press(&["Escape", "2"]);
-    tmux.shows(&["NUMA node 0", "crowded by"]);
+    tmux.shows(&["NUMA node 0", "main users"]);
     tmux.press(&["3"]);
     tmux.shows(&["the fullest backlog first"]);
     tmux.press(&["1", "Space"]);
@@ -211,7 +211,7 @@ fn panicked() {
         status.is_some()
     });
     assert!(!status.unwrap().success());
-    eventually("the reason", || terminal.shows("a part of lagstop panicked"));
+    eventually("the reason", || terminal.shows("lagstop panicked and closed the screen"));
     assert_eq!(terminal.modes(), modes);
 }
 

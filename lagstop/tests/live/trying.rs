@@ -86,8 +86,19 @@ impl Host {
     fn longer(&self, policy: &str, block: &str, all: &str) -> Command {
         let mut command = Command::new(lagstop());
         let light = format!("/lagstop-test-{}-light*", std::process::id());
-        command
-            .args(["trial", "--policy", policy, "--light", &light, "--before", "2s", "--block", block, "--for", all]);
+        command.args([
+            "trial",
+            "--policy",
+            policy,
+            "--light",
+            &light,
+            "--before",
+            "2s",
+            "--block",
+            block,
+            "--duration",
+            all,
+        ]);
         command.args(["--format", "json", "--journal"]).arg(self.journal());
         command
     }
@@ -362,7 +373,7 @@ fn theirs() {
     assert!(output.status.success(), "{}", said(&output));
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
     let left = outcome["changed_by_others"].to_string();
-    assert!(left.contains("changed by somebody else to 777") && left.contains(weight_file()), "{outcome}");
+    assert!(left.contains("changed by another program to 777") && left.contains(weight_file()), "{outcome}");
     assert_eq!(says(), "777");
     set_back();
     // The watchdog does.
@@ -507,7 +518,7 @@ fn starved() {
     let output = command.args(["--apply", "--floor", "0.3", "--patience", "1s"]).output().unwrap();
     let outcome = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{outcome} {}", said(&output));
-    assert!(outcome.contains("wanted to run and got less than 0.3 cores"), "{outcome}");
+    assert!(outcome.contains("was runnable and got less than 0.3 cores"), "{outcome}");
     assert_eq!(host.state(), before);
 }
 

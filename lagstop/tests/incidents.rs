@@ -1,0 +1,127 @@
+//! Recordings of incidents, each with the answer of a person who knew the load and had not seen what lagstop says.
+//!
+//! `incidents/record.py` made them. The headline must name the cause, and the first lines whose doing it is and what to do.
+
+use std::{path::Path, process::Command};
+
+/// What a person said, as words that the report must have: in the headline, and in its first ten lines.
+struct Incident {
+    name: &'static str,
+    /// The answer, written down before.
+    answer: &'static str,
+    headline: &'static [&'static str],
+    beginning: &'static [&'static str],
+}
+
+const INCIDENTS: [Incident; 12] = [
+    Incident {
+        name: "saturation",
+        answer: "26 equal cgroups want 26 CPUs and there are two. It is nobody's fault. Move some away.",
+        headline: &["Overloaded", "26.0 CPUs", "there are 2", "none gets more than its share"],
+        beginning: &["Move work to other hosts, or add CPUs"],
+    },
+    Incident {
+        name: "bully",
+        answer: "shop/checkout waits behind the six threads of etl/batch. Give checkout more weight.",
+        headline: &["/shop/checkout waits", "behind /etl/batch"],
+        beginning: &["more weight for /shop against /etl", "trial --policy weight --light /shop --apply"],
+    },
+    Incident {
+        name: "throttled",
+        answer: "media/thumbnailer runs into its own quota of 0.4 CPUs; it wants two. Raise the quota.",
+        headline: &["/media/thumbnailer is throttled", "its own quota of 0.40 CPUs", "would end it"],
+        beginning: &["Raise its quota from 0.40 to 2.00 CPUs"],
+    },
+    Incident {
+        name: "threads",
+        answer: "ml/scorer has 24 threads for two CPUs, and only itself to wait for. Give it fewer threads.",
+        headline: &["/ml/scorer", "24.0 threads", "2 CPUs"],
+        beginning: &["thread pool to about 2 threads"],
+    },
+    Incident {
+        name: "outweighed",
+        answer: "sshd starves because kubepods has 64 times the weight of system.slice. Raise that of system.slice.",
+        headline: &["/system.slice waits", "/kubepods outweighs it"],
+        beginning: &["Raise the cpu.shares of /system.slice", "system.slice CPUWeight="],
+    },
+    Incident {
+        name: "backlog",
+        answer: "Connections to shop/api queue up since it gets no CPU: etl has 16 times the weight of shop.",
+        headline: &["/shop waits", "/etl outweighs it", "Connections to 127.0.0.1:8087 wait"],
+        beginning: &["Raise the cpu.shares of /shop"],
+    },
+    Incident {
+        name: "pinned",
+        answer: "ingest/parser and ingest/writer are pinned to CPU 0 while CPU 1 has nothing to do. Unpin them.",
+        headline: &["/ingest/parser waits", "CPU 0, which is full", "are idle"],
+        beginning: &["use the idle CPUs", "taskset -apc"],
+    },
+    Incident {
+        name: "dense",
+        answer: "150 functions wake each other through pipes: far too many for two CPUs, and a quarter goes to switching.",
+        headline: &["Overloaded", "All 150 cgroups wait", "24.6 % of its CPU time", "scheduling"],
+        beginning: &["Move work to other hosts, or add CPUs"],
+    },
+    Incident {
+        name: "light_heavy",
+        answer: "20 light functions wait behind the two heavy ones. Put the light ones first.",
+        headline: &["Short jobs wait behind long ones", "20 of 20 light cgroups", "/fn/heavy-"],
+        beginning: &["trial --policy weight --from-diagnose"],
+    },
+    Incident {
+        name: "steal",
+        answer: "The hypervisor steals nearly a third of the CPU time. Ask for dedicated CPUs.",
+        headline: &["Steal", "the hypervisor of this machine gives 30.0 % of the CPU time"],
+        beginning: &["CPUs that are not shared"],
+    },
+    Incident {
+        name: "two",
+        answer: "media/thumbnailer is throttled, and ingest/parser is pinned to CPU 0. Raise the quota, and unpin.",
+        headline: &["/media/thumbnailer is throttled", "its own quota"],
+        beginning: &["Raise its quota from 0.40", "Also: /ingest/parser waits", "CPU 0, which is full"],
+    },
+    Incident { name: "healthy", answer: "Nothing is wrong.", headline: &["Healthy", "13.2 % busy"], beginning: &[] },
+];
+
+/// What `lagstop diagnose` says to a terminal of so many columns.
+fn report(name: &str, columns: usize) -> String {
+    let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/incidents/{name}.jsonl.zst"));
+    let output = Command::new(env!("CARGO_BIN_EXE_lagstop"))
+        .args(["diagnose", "--commands"])
+        .arg(recording)
+        .env("COLUMNS", columns.to_string())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// As one line.
+fn joined(lines: &str) -> String {
+    lines.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_headline_names_the_cause_and_the_first_lines_the_culprit_and_what_to_do() {
+    for Incident { name, answer, headline, beginning } in INCIDENTS {
+        let report = report(name, 100);
+        let first = joined(report.split("Next:").next().unwrap_or_default());
+        for words in headline {
+            assert!(first.contains(words), "{name}: {words:?} is not in {first:?}; {answer}");
+        }
+        // Further causes come after the evidence.
+        let lines = if name == "two" { 30 } else { 10 };
+        let start = joined(&report.lines().take(lines).collect::<Vec<_>>().join("\n"));
+        for words in beginning {
+            assert!(start.contains(words), "{name}: {words:?} is not in {start:?}; {answer}");
+        }
+    }
+}
+
+#[test]
+fn reports_fit_on_a_screen() {
+    for Incident { name, .. } in INCIDENTS {
+        let lines = report(name, 80).lines().count();
+        assert!(lines <= if name == "healthy" { 10 } else { 40 }, "{name} has {lines} lines");
+    }
+}
