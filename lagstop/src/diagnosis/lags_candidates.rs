@@ -248,7 +248,7 @@ impl<'a> Judged<'a> {
         match some {
             _ if all.is_borne(self.thresholds) => (
                 Severity::Warning,
-                format!("{found}. More weight for them would make their wait about {gain} ({range})."),
+                format!("{found}. More weight for the light ones would make their wait about {gain} ({range})."),
             ),
             Some(some) => (
                 Severity::Warning,

@@ -164,11 +164,12 @@ fn advice(
     }
     let weight = weight_for(observations, shares, number, whole);
     let (file, _) = shell::weight(session);
+    let now = shell::written_weight(session, observations.asked.trace().groups[number].whole_weight());
     let text = format!(
-        "Raise the {file} of {subject} from {} to {} if it should get more CPU time. Its siblings then get less while it \
-         wants to run.",
-        shell::written_weight(session, observations.asked.trace().groups[number].whole_weight()),
+        "Raise the {file} of {subject} from {now} to {} if it should get more CPU time: that guarantees it about {}. Its siblings \
+         then get less while it wants to run. {now} restores it.",
         shell::written_weight(session, weight),
+        Unit::Cores.show(whole.equal / whole.seconds),
     );
     let command = shell::give_weight(session, observations.asked.id(number), path, weight);
     vec![Advice::new(text).command_if(command)]

@@ -22,7 +22,7 @@ figures! {
     asked_cpus: Tasks, "CPUs that tasks ask for" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / duration_ns", COUNTED;
     slowdown: Factor, "slowdown of work by waits" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / cpu_ns", COUNTED;
     waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
-    filling: Count, "cgroups that fill the CPUs" = "the fewest cgroups without whose load, and the waits behind them, asked_cpus ≤ cpus; and all with half the load of the least of these", "docs/diagnose.md";
+    filling: Count, "cgroups that fill the CPUs" = "the fewest cgroups without which what the others ask for at least fits on the CPUs; and all with half the load of the least of these", "docs/diagnose.md";
     filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
 }
 
@@ -70,15 +70,51 @@ impl Load {
 
 /// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
 fn fillers(observations: &Observations, by_cgroup: &[(CgroupId, f64)], asked: f64) -> BTreeSet<CgroupId> {
+    let room = observations.cpus() as f64 + ROOM;
+    let at_least = at_least(observations);
+    let (mut left, mut least) = (at_least.values().sum::<f64>(), f64::INFINITY);
+    if left > room {
+        for (id, load) in by_cgroup {
+            if left <= room {
+                break;
+            }
+            left -= at_least.get(id).unwrap_or(&0.0);
+            least = *load;
+        }
+    } else {
+        // Their tasks sleep, and would run more often if they ran sooner: who knows how much more.
+        least = without_waits_behind(observations, by_cgroup, asked - room);
+    }
+    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
+}
+
+/// What each cgroup asks for however few others there are, in CPUs: tasks that never sleep for one each, and those that sleep
+/// for the CPU time that they got.
+fn at_least(observations: &Observations) -> BTreeMap<CgroupId, f64> {
+    let asked = &observations.asked;
+    let mut sums: BTreeMap<CgroupId, f64> = BTreeMap::new();
+    for (group, demand) in asked.trace().steps.iter().flat_map(|step| &step.demands) {
+        let never_sleep = f64::from(demand.spinners) / demand.threads.max(1.0);
+        if let Some(id) = asked.id(*group) {
+            *sums.entry(id).or_default() += demand.ran + demand.waited * never_sleep.min(1.0);
+        }
+    }
+    let seconds = observations.span.duration_ns.seconds();
+    sums.values_mut().for_each(|sum| *sum /= seconds);
+    sums
+}
+
+/// What the last of those asks for that must go, with all waits behind them, for the load to be less by `too_much`.
+fn without_waits_behind(observations: &Observations, by_cgroup: &[(CgroupId, f64)], too_much: f64) -> f64 {
     let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
     for (&victim, observed) in &observations.cgroups {
         for (culprit, wait) in observed.behind.culprits() {
             behind.entry(culprit).or_default().push((victim, wait.wait_ns.cores(observations.span.duration_ns).0));
         }
     }
-    let (mut left, mut gone, mut least) = (asked, BTreeSet::new(), f64::INFINITY);
+    let (mut left, mut gone, mut least) = (too_much, BTreeSet::new(), f64::INFINITY);
     for &(id, load) in by_cgroup {
-        if left <= observations.cpus() as f64 + ROOM {
+        if left <= 0.0 {
             break;
         }
         // Without it nobody would wait behind it; and it would not wait.
@@ -88,7 +124,7 @@ fn fillers(observations: &Observations, by_cgroup: &[(CgroupId, f64)], asked: f6
         gone.insert(id);
         least = load;
     }
-    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
+    least
 }
 
 pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Finding {

@@ -92,7 +92,7 @@ fn finding(
             None,
             vec![
                 Advice::new(format!(
-                    "Let the threads of {subject} use the idle CPUs too. This shows where they may run:"
+                    "Check where the threads of {subject} may run, and let them use the idle CPUs. This shows it:"
                 ))
                 .command(shell::affinities(&observations.session, id, &observed.path)),
             ],

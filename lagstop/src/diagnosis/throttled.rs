@@ -135,7 +135,7 @@ fn finding(
             // What it uses up in bursts it does not need on average.
             let remedy = match throttled.quota {
                 Some(quota) if needed <= quota => String::new(),
-                _ => format!(" About {} would end it.", cpus(needed)),
+                _ => format!(" A quota of about {} would end it.", cpus(needed)),
             };
             format!("{subject} is throttled {share} of its runnable time: {used_up}.{remedy}")
         }
@@ -193,10 +193,12 @@ fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), th
         let all = if to >= most { " (all of this host)" } else { "" };
         let from = throttled.quota.map_or_else(String::new, |quota| format!(" from {}", units::number(quota)));
         let whose = throttled.above.as_ref().map_or_else(|| "its quota".to_owned(), |above| format!("the quota of {above}"));
-        let undo = throttled.quota.map_or_else(String::new, |quota| format!("; {:.0} restores it", quota * 1_000.0));
+        let undo = throttled.quota.map_or_else(String::new, |quota| format!("; {:.0} restores the old quota", quota * 1_000.0));
         Advice::new(format!(
-            "Raise {whose}{from} to {}{all} if it should get more CPU time. The last number is in thousandths of a CPU{undo}.",
-            cpus(to)
+            "Raise {whose}{from} to {}{all} if it should get more CPU time. {:.0} at the end of the command means {}{undo}.",
+            cpus(to),
+            to * 1_000.0,
+            cpus(to),
         ))
         .command(match &throttled.above {
             Some(above) => shell::quota(&observations.session, CgroupId::default(), above, to),

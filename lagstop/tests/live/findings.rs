@@ -95,6 +95,8 @@ fn limited_pool() {
 
 /// Many that ask for the same: nobody is to blame.
 fn overloaded() {
+    // lagstop itself starts slowly here.
+    const MS: u32 = 20_000;
     let all: Vec<TestCgroup> = (0..12).map(|n| TestCgroup::new(&format!("equal{n}"))).collect();
     let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start(&format!("threads 2 {MS}"))).collect();
     assert_eq!(problems(&mut loads), expected([("overload", "host")]));

@@ -156,7 +156,8 @@ fn what_the_others_do_not_bear_is_not_advised() {
     };
     let (longer, lax) = with(1e9, 0.0);
     assert!(
-        lax.severity == Severity::Warning && lax.verdict.contains("More weight for them would make their wait"),
+        lax.severity == Severity::Warning
+            && lax.verdict.contains("More weight for the light ones would make their wait"),
         "{}",
         lax.verdict
     );

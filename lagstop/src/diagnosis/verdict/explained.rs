@@ -129,8 +129,10 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
         (Rule::NoisyNeighbour, Rule::NoisyNeighbour) => cause.culprits == finding.culprits,
         (Rule::Starved, Rule::Starved) => true,
         (Rule::Throttled, Rule::Pinned) => is_same,
+        // They wait behind the heavy ones, and behind each other for that.
         (Rule::LagsCandidates, Rule::NoisyNeighbour) => {
-            same_culprits && cause.harms.iter().any(|one| is_in(&finding.subject, one))
+            let is_harmed = |subject: &Subject| cause.harms.iter().any(|one| is_in(subject, one));
+            is_harmed(&finding.subject) && (same_culprits || finding.culprits.iter().all(is_harmed))
         }
         (Rule::NoisyNeighbour, Rule::LagsCandidates) => {
             let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
