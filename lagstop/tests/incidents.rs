@@ -1,6 +1,7 @@
 //! Recordings of incidents, each with the answer of a person who knew the load and had not seen what lagstop says.
 //!
 //! `incidents/record.py` made them. The headline must name the cause, and the first lines whose doing it is and what to do.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{path::Path, process::Command};
 
