@@ -38,6 +38,8 @@ pub enum Part {
 pub(super) fn victims(observations: &Observations, verdict: &Verdict, thresholds: &Thresholds) -> Vec<VictimTime> {
     let place = |id: CgroupId| verdict.causes.iter().position(|cause| cause.subject.id() == Some(id));
     let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+    let is_culprit =
+        |id: CgroupId| verdict.causes.iter().flat_map(|cause| &cause.culprits).any(|one| one.id() == Some(id));
     let mut all: Vec<(CgroupId, &Observed)> = rated
         .map(|(&id, observed)| (id, observed))
         .filter(|(id, observed)| place(*id).is_some() || observed.waits_long(observations.span.duration_ns, thresholds))
@@ -47,6 +49,8 @@ pub(super) fn victims(observations: &Observations, verdict: &Verdict, thresholds
     };
     all.sort_by(|(a, one), (b, other)| {
         let by_verdict = place(*a).unwrap_or(usize::MAX).cmp(&place(*b).unwrap_or(usize::MAX));
+        // Who causes the waits of others comes after them.
+        let by_verdict = by_verdict.then(is_culprit(*a).cmp(&is_culprit(*b)));
         by_verdict.then(wait_per_cpu(other).total_cmp(&wait_per_cpu(one))).then(a.cmp(b))
     });
     all.into_iter().filter_map(|(id, observed)| of(observations, id, observed)).take(VICTIMS).collect()
@@ -98,7 +102,8 @@ mod tests {
     #[test]
     fn the_victim_of_the_verdict_comes_first_and_all_of_its_time_is_there() {
         let all = shown(&bullied(60));
-        assert_eq!(all[0].subject.to_string(), "checkout");
+        let names: Vec<String> = all.iter().map(|one| one.subject.to_string()).collect();
+        assert_eq!(names, ["checkout", "etl/batch"], "the culprit waits, too, and comes after its victim");
         let part = |wanted: &dyn Fn(&Part) -> bool| all[0].parts.iter().find(|(part, _)| wanted(part)).unwrap().1;
         // It runs a fifth of the time, and waits behind the bully 61 % of the rest.
         assert!((part(&|part| *part == Part::Running) - 0.2).abs() < 1e-6);
