@@ -22,6 +22,7 @@ use crate::{
 };
 
 figures! {
+    [shared overload::figures::waiting_long]
     waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
@@ -30,7 +31,6 @@ figures! {
     in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
     takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
-    waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
 }
 
 /// Neighbours that are shown.
@@ -339,7 +339,7 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
     single::healthy(
         Rule::NoisyNeighbour,
         verdict,
-        vec![figures::waiting_long.measured(is_known.then_some(victims.len() as u64), "not enough data")],
+        vec![overload::figures::waiting_long.measured(is_known.then_some(victims.len() as u64), "not enough data")],
         thresholds.state(Limit::neighbour_wait),
         observations.basis_of_waits().confidence(),
     )

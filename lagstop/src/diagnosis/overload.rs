@@ -21,7 +21,7 @@ figures! {
     [shared utilisation::figures::perceived_utilisation]
     asked_cpus: Tasks, "CPUs that tasks ask for" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / duration_ns", COUNTED;
     slowdown: Factor, "slowdown of work by waits" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / cpu_ns", COUNTED;
-    waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
+    waiting_long: Count, "cgroups that wait long" = "cgroups with enough waits (min_waits in 20 s or more, else in proportion), and a long p99 or a long wait per CPU time", COUNTED;
     filling: Count, "cgroups that fill the CPUs" = "the fewest cgroups without which what the others ask for at least fits on the CPUs; and all with half the load of the least of these", "docs/diagnose.md";
     filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
 }
@@ -30,7 +30,6 @@ figures! {
 const TOP: usize = 3;
 /// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
 const ROOM: f64 = 0.1;
-
 /// From this part of the CPUs on, tasks outside of single cgroups may take more than their share.
 const OUTSIDE_MATTERS: f64 = 0.1;
 
@@ -171,6 +170,11 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
                  without a row of their own."
             );
             (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
+        }
+        _ if full == 0 && is_full => {
+            let used = units::percent(utilisation::perceived(observations));
+            let severity = if others > 0 { severity.min(Severity::Info) } else { Severity::Ok };
+            (severity, format!("The CPUs are {used} busy, and tasks ask for no more than there is."))
         }
         _ if full == 0 => {
             let used = units::percent(utilisation::perceived(observations));

@@ -3,25 +3,25 @@
 //! More CPUs do not help them: something keeps their tasks where they are, a CPU set or an affinity, or balancing fails.
 
 use super::{
-    Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
+    noisy_neighbour,
     observations::{Crowded, Observed},
     overload,
     rated::is_rated,
     shell, single,
 };
 use crate::{
-    model::{CgroupId, Measure, Nanos},
+    model::{CgroupId, Group, Measure, Nanos},
     units,
 };
 
 figures! {
-    waits: Share, "waiting, while it wants to run" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
-    on_full_cpus: Share, "wait while other CPUs were idle" = "runq_wait_ns on CPUs that were busy for 95 % of the interval while one CPU or more (half of one, of two) was idle / runq_wait_ns", COUNTED;
-    idle_cpus: Cores, "idle meanwhile" = "idle time of all CPUs / duration_ns, over these intervals", COUNTED;
-    wait_p99: Ns, "p99 of its waits" = "99th percentile of its run-queue waits", COUNTED;
-    waiting_long: Count, "cgroups that wait long" = "cgroups with min_waits waits or more, a long p99 or a long wait per CPU time", COUNTED;
+    [shared noisy_neighbour::figures::wait_p99, overload::figures::waiting_long]
+    waits: Share, "time waiting while runnable" = "(runq_wait_ns − wait_throttled_ns) / (cpu_ns + runq_wait_ns − wait_throttled_ns)", COUNTED;
+    on_full_cpus: Share, "wait while other CPUs were idle" = "runq_wait_ns on CPUs that were busy for 95 % of the interval while one CPU or more (half of one, of two) was idle, − wait_throttled_ns / (runq_wait_ns − wait_throttled_ns)", COUNTED;
+    idle_cpus: Cores, "CPUs idle at that time" = "idle time of the CPUs that were not full / duration_ns, over these intervals", COUNTED;
 }
 
 /// From this part of its wait on, it waits where it need not.
@@ -81,23 +81,24 @@ fn finding(
         units::number(idle),
         units::plural(observations.cpus(), "CPU"),
     );
-    let (restricted, mut advice) = match observed.cpus.as_deref().filter(|cpus| is_narrow(cpus, observations.cpus())) {
-        Some(cpus) => (
-            Some(format!("Its CPU set allows CPUs {cpus}.")),
-            vec![Advice::new(format!(
-                "Widen the CPU set of {subject}, or its threads' affinity: other CPUs are idle."
-            ))],
-        ),
-        None => (
-            None,
-            vec![
-                Advice::new(format!(
-                    "Check where the threads of {subject} may run, and let them use the idle CPUs. This shows it:"
-                ))
-                .command(shell::affinities(&observations.session, id, &observed.path)),
-            ],
-        ),
-    };
+    let (restricted, mut advice) =
+        match observed.cpus.as_deref().filter(|cpus| is_narrow(cpus, &observations.cpu_numbers())) {
+            Some(cpus) => (
+                Some(format!("Its CPU set allows CPUs {cpus}.")),
+                vec![Advice::new(format!(
+                    "Widen the CPU set of {subject}, or its threads' affinity: other CPUs are idle."
+                ))],
+            ),
+            None => (
+                None,
+                vec![
+                    Advice::new(format!(
+                        "Check where the threads of {subject} may run, and let them use the idle CPUs. This shows it:"
+                    ))
+                    .command(shell::affinities(&observations.session, id, &observed.path)),
+                ],
+            ),
+        };
     advice.push(Advice::new(
         "If no affinity is set, check whether the CPUs are isolated (isolcpus, nohz_full) or balancing is off.",
     ));
@@ -110,7 +111,7 @@ fn finding(
             figures::waits.is(waits),
             figures::on_full_cpus.is(part),
             figures::idle_cpus.is(idle).note(format!("of {}", units::plural(observations.cpus(), "CPU"))),
-            figures::wait_p99.measured(
+            noisy_neighbour::figures::wait_p99.measured(
                 observed.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)),
                 "there is no distribution of its waits",
             ),
@@ -136,18 +137,13 @@ fn finding(
     }
 }
 
-/// Does a list of CPUs, as in `0-3,8`, leave some out?
-fn is_narrow(list: &str, all: u64) -> bool {
-    let count = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = first.trim().parse().ok().zip(last.trim().parse().ok())?;
-        Some(last.saturating_sub(first).saturating_add(1))
-    };
-    list.split(',').map(count).sum::<Option<u64>>().is_some_and(|allowed| allowed < all)
+/// Does a list of CPUs leave out some of those that are online?
+fn is_narrow(list: &str, online: &[u32]) -> bool {
+    !Group::allowed(list, online).is_empty()
 }
 
 /// The one behind which it waits most: itself, or another.
-fn worst_behind(observations: &Observations, id: CgroupId, observed: &Observed) -> Vec<super::Subject> {
+fn worst_behind(observations: &Observations, id: CgroupId, observed: &Observed) -> Vec<Subject> {
     let itself = (id, observed.totals.wait_self_ns.unwrap_or_default());
     let others = observed.behind.culprits().map(|(id, culprit)| (id, culprit.wait_ns));
     let worst = others.chain([itself]).max_by_key(|&(id, wait)| (wait, std::cmp::Reverse(id)));
@@ -159,8 +155,7 @@ fn worst_behind(observations: &Observations, id: CgroupId, observed: &Observed) 
 }
 
 fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
-    let rated = || observations.cgroups.iter().filter(|(id, _)| is_rated(**id)).map(|(_, observed)| observed);
-    let long = rated().filter(|observed| observed.waits_long(observations.span.duration_ns, thresholds)).count() as u64;
+    let long = overload::waiting_long(observations, thresholds, |_| true);
     let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
     let verdict = match (observations.too_short(thresholds), waits) {
         (Some(why), _) => {
@@ -182,7 +177,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     single::healthy(
         Rule::Pinned,
         verdict,
-        vec![figures::waiting_long.is(long)],
+        vec![overload::figures::waiting_long.is(long)],
         thresholds.state(Limit::wait_per_cpu_warn),
         observations.basis_of_waits().confidence(),
     )

@@ -26,7 +26,7 @@ figures! {
 }
 
 /// Periods that a share of them is sure with: half a minute of the usual 100 ms.
-const MANY_PERIODS: u64 = 300;
+pub(super) const MANY_PERIODS: u64 = 300;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let found = violations(observations, thresholds).into_iter().map(|(id, observed, violation)| {

@@ -25,7 +25,6 @@ figures! {
 impl Observations {
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
-        // The first of those that are as bad names who is to blame.
         let (verdict, findings) = self.judged(Simulation::Run, thresholds);
         let host = self.host.clone().unwrap_or_default();
         Report {

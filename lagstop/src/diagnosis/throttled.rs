@@ -4,10 +4,12 @@
 //! that they got, and the time in which they were stopped.
 
 use super::{
-    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Thresholds,
+    Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     observations::Observed,
+    overcommitted_threads::figures as pools,
+    quota_without_cpuset::{MANY_PERIODS, figures as limits},
     rated::is_rated,
     shell, single,
 };
@@ -17,16 +19,13 @@ use crate::{
 };
 
 figures! {
-    throttled: Share, "periods with the quota used up" = "nr_throttled / nr_periods", COUNTED;
-    quota: Cores, "quota" = "quota_ns per second", COUNTED;
-    waits: Share, "throttled, while it wants to run" = "wait_throttled_ns / (cpu_ns + runq_wait_ns)", COUNTED;
-    cpu: Cores, "CPU time" = "cpu_ns / duration_ns", COUNTED;
-    needed: Cores, "CPUs that it asks for" = "(cpu_ns + wait_throttled_ns) / duration_ns", COUNTED;
-    quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
+    [shared pools::throttled, pools::quota, limits::cpu, limits::quotas]
+    waits: Share, "time throttled while runnable" = "wait_throttled_ns / (cpu_ns + runq_wait_ns)", COUNTED;
+    needed: Cores, "CPUs that it asks for" = "min((cpu_ns + wait_throttled_ns) / duration_ns, cpus_online, threads)", COUNTED;
 }
 
-/// Periods that a share of them is sure with: half a minute of the usual 100 ms.
-const MANY_PERIODS: u64 = 300;
+/// Stopped for this part of its runnable time, it waits as long as it runs at least.
+const STOPPED_CRITICAL: f64 = 0.5;
 /// More quota than it asks for on average, since it does not always ask for the same.
 const HEADROOM: f64 = 1.2;
 
@@ -64,7 +63,7 @@ impl Throttled {
         let share = observed.throttled_share().filter(|_| observed.files.nr_throttled > Some(1));
         let stopped = totals.wait_throttled_ns;
         let wants = totals.runq_wait_ns.map(|wait| totals.cpu_ns.saturating_add(wait).0 as f64);
-        let above = if observed.quota_ns.is_none() { quota_above(observed) } else { None };
+        let above = if share.is_none() { quota_above(observed) } else { None };
         let (above, of_above) = above.unzip();
         // Threads that are stopped together would run together on no more CPUs than there are.
         let most = (observations.cpus() as f64).min(observed.threads().max(1) as f64);
@@ -72,7 +71,7 @@ impl Throttled {
             share,
             periods: observed.files.nr_periods.unwrap_or_default(),
             waits: stopped.zip(wants).map(|(stopped, wants)| stopped.0 as f64 / wants.max(1.0)),
-            quota: observed.quota_ns.map(|quota| quota.seconds()).or(of_above),
+            quota: of_above.or_else(|| observed.quota_ns.map(|quota| quota.seconds())),
             above,
             cpu: totals.cpu_ns.cores(duration).0,
             needed: stopped.map(|stopped| totals.cpu_ns.saturating_add(stopped).cores(duration).0.min(most)),
@@ -88,8 +87,7 @@ impl Throttled {
             _ => None,
         };
         let by_periods = self.share.map(|share| of(share, thresholds.throttled_critical));
-        // Half of the time in which it wants to run: as long as it runs.
-        let by_waits = self.waits.map(|waits| of(waits, 0.5));
+        let by_waits = self.waits.map(|waits| of(waits, STOPPED_CRITICAL));
         match (by_periods, by_waits) {
             (Some(periods), Some(waits)) => periods.min(waits),
             (periods, waits) => periods.or(waits)?,
@@ -104,7 +102,7 @@ impl Throttled {
 
 /// The nearest cgroup above that has a quota, by its path, and the quota in cores.
 fn quota_above(observed: &Observed) -> Option<(String, f64)> {
-    let levels = observed.levels.as_ref()?;
+    let (_, levels) = observed.levels.as_ref()?.split_last()?;
     let place = levels.iter().rposition(|level| level.quota_ns.is_some())?;
     let (quota, period) = (levels[place].quota_ns?, levels[place].period_ns?);
     let path =
@@ -144,7 +142,7 @@ fn finding(
     Finding {
         rule: Rule::Throttled,
         severity,
-        culprits: vec![subject.clone()],
+        culprits: vec![throttled.above.as_ref().map_or_else(|| subject.clone(), |above| named(above))],
         verdict,
         measured: measured(observations, throttled),
         threshold: [Limit::throttled_warn, Limit::throttled_critical].map(|limit| thresholds.state(limit)).into(),
@@ -166,6 +164,11 @@ fn finding(
     }
 }
 
+/// A cgroup that has no row of its own.
+fn named(path: &str) -> Subject {
+    Subject::Cgroup { id: None, path: path.into(), name: path.into() }
+}
+
 /// "0.40 CPUs".
 fn cpus(cores: f64) -> String {
     format!("{} CPU{}", units::number(cores), if (cores - 1.0).abs() < 0.005 { "" } else { "s" })
@@ -174,12 +177,12 @@ fn cpus(cores: f64) -> String {
 fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
     let why = observations.session.why_not(Measure::Blame);
     vec![
-        figures::throttled
+        pools::throttled
             .measured(throttled.share, "the quota is not its own")
             .note(format!("of {}", units::count(throttled.periods))),
         figures::waits.measured(throttled.waits, &why),
-        figures::quota.measured(throttled.quota, "it was not recorded"),
-        figures::cpu.is(throttled.cpu),
+        pools::quota.measured(throttled.quota, "it was not recorded"),
+        limits::cpu.is(throttled.cpu),
         figures::needed.measured(throttled.needed, &why),
     ]
 }
@@ -223,7 +226,7 @@ fn healthy(observations: &Observations, thresholds: &Thresholds) -> Finding {
     single::healthy(
         Rule::Throttled,
         verdict,
-        vec![figures::quotas.is(quotas)],
+        vec![limits::quotas.is(quotas)],
         thresholds.state(Limit::throttled_warn),
         observations.basis_of_waits().confidence(),
     )

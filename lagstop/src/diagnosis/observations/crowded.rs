@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::model::{CgroupId, Cpu, Interval, Nanos};
+use crate::model::{CgroupId, Cpu, Group, Interval, Nanos};
 
 /// Those of one cgroup.
 #[derive(Clone, Debug, Default)]
@@ -39,9 +39,9 @@ impl Crowded {
 
     pub(super) fn add(&mut self, needless: &Needless) {
         self.intervals += 1;
-        self.wait_ns = self.wait_ns.saturating_add(needless.waits.iter().map(|(_, wait)| *wait).sum());
+        self.wait_ns = self.wait_ns.saturating_add(needless.wait);
         let more = Self::MOST_CPUS.saturating_sub(self.cpus.len());
-        self.cpus.extend(needless.waits.iter().take(more).map(|(cpu, _)| *cpu));
+        self.cpus.extend(needless.cpus.iter().take(more));
         self.idle_ns += needless.idle_ns;
         self.during_ns += needless.during_ns;
     }
@@ -50,7 +50,8 @@ impl Crowded {
 /// What a cgroup waited on full CPUs in an interval in which others were idle.
 #[derive(Debug)]
 pub(super) struct Needless {
-    waits: Vec<(u32, Nanos)>,
+    cpus: Vec<u32>,
+    wait: Nanos,
     idle_ns: f64,
     during_ns: f64,
 }
@@ -68,42 +69,29 @@ pub(super) fn needless(interval: &Interval) -> BTreeMap<CgroupId, Needless> {
     for cpu in interval.cpus.iter().filter(|cpu| is_full(cpu)) {
         for one in &cpu.crowd {
             if let Some(wait) = one.runq_wait_ns.filter(|wait| *wait > Nanos::ZERO) {
-                let of_one = || Needless { waits: Vec::new(), idle_ns, during_ns };
-                needless.entry(one.id).or_insert_with(of_one).waits.push((cpu.cpu, wait));
+                let of_one = || Needless { cpus: Vec::new(), wait: Nanos::ZERO, idle_ns, during_ns };
+                let needless = needless.entry(one.id).or_insert_with(of_one);
+                needless.cpus.push(cpu.cpu);
+                needless.wait = needless.wait.saturating_add(wait);
             }
         }
     }
     // Where all CPUs that it may use are full, it waited nowhere else.
-    let mut is_kept: HashMap<&str, bool> = HashMap::new();
+    let online: Vec<u32> = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
+    let mut full_sets: HashMap<&str, Option<Vec<u32>>> = HashMap::new();
     for cgroup in &interval.cgroups {
         let (Some(allowed), Some(wait)) = (cgroup.cpus.as_deref(), cgroup.totals.runq_wait_ns) else { continue };
-        let is_kept = *is_kept.entry(allowed).or_insert_with(|| {
-            let of_set = || interval.cpus.iter().filter(|cpu| is_in(allowed, cpu.cpu));
-            of_set().count() > 0 && of_set().count() < count && of_set().all(is_full)
+        let cpus = full_sets.entry(allowed).or_insert_with(|| {
+            let allowed = Group::allowed(allowed, &online);
+            let of_set =
+                || interval.cpus.iter().zip(&allowed).filter(|(_, is_allowed)| **is_allowed).map(|(cpu, _)| cpu);
+            (!allowed.is_empty() && of_set().all(is_full)).then(|| of_set().map(|cpu| cpu.cpu).collect())
         });
-        if is_kept && wait > Nanos::ZERO {
-            let cpus = interval.cpus.iter().filter(|cpu| is_in(allowed, cpu.cpu)).map(|cpu| (cpu.cpu, Nanos::ZERO));
-            let waits = [(first_of(allowed), wait)].into_iter().chain(cpus).collect();
-            needless.insert(cgroup.id, Needless { waits, idle_ns, during_ns });
+        if let Some(cpus) = cpus.as_ref().filter(|_| wait > Nanos::ZERO) {
+            needless.insert(cgroup.id, Needless { cpus: cpus.clone(), wait, idle_ns, during_ns });
         }
     }
     needless
-}
-
-/// Is the CPU in a list of CPUs, as in `0-3,8`?
-fn is_in(list: &str, cpu: u32) -> bool {
-    ranges(list).any(|(first, last)| (first..=last).contains(&cpu))
-}
-
-fn first_of(list: &str) -> u32 {
-    ranges(list).next().map_or(0, |(first, _)| first)
-}
-
-fn ranges(list: &str) -> impl Iterator<Item = (u32, u32)> {
-    list.split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        first.trim().parse().ok().zip(last.trim().parse().ok())
-    })
 }
 
 fn idle(cpu: &Cpu) -> f64 {
@@ -118,7 +106,7 @@ fn is_full(cpu: &Cpu) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{CpuTotals, Crowding};
+    use crate::model::{Cgroup, CpuTotals, Crowding, Totals};
 
     fn cpu(cpu: u32, busy_ms: u64, waits: &[(u64, u64)]) -> Cpu {
         let ms = |ms: u64| Nanos(ms * 1_000_000);
@@ -129,8 +117,7 @@ mod tests {
 
     fn waited(cpus: Vec<Cpu>) -> Vec<(u64, Nanos)> {
         let interval = Interval { duration_ns: Nanos::SECOND, cpus, ..Interval::default() };
-        let sum = |one: Needless| one.waits.into_iter().map(|(_, wait)| wait).sum();
-        needless(&interval).into_iter().map(|(id, one)| (id.0, sum(one))).collect()
+        needless(&interval).into_iter().map(|(id, one)| (id.0, one.wait)).collect()
     }
 
     #[test]
@@ -143,6 +130,23 @@ mod tests {
         assert_eq!(waited(four(499)), [(7, ms(17)), (8, ms(3))]);
         assert_eq!(waited(four(600)), [], "half of two CPUs is not one");
         assert_eq!(waited(Vec::new()), []);
+    }
+
+    /// A busy partition has more cgroups than a CPU names.
+    #[test]
+    fn where_a_cpu_set_is_full_all_waits_of_its_cgroups_are_needless() {
+        let waiting = |(id, cpus): (u64, &str)| Cgroup {
+            id: CgroupId(id),
+            cpus: Some(cpus.into()),
+            totals: Totals { runq_wait_ns: Some(Nanos(id)), ..Totals::default() },
+            ..Cgroup::default()
+        };
+        let cpus = vec![cpu(0, 1_000, &[]), cpu(1, 990, &[]), cpu(2, 100, &[]), cpu(3, 100, &[])];
+        let cgroups = [(7, "0-1"), (8, "1-2"), (9, "0-3"), (10, "1")].map(waiting).into();
+        let interval = Interval { duration_ns: Nanos::SECOND, cpus, cgroups, ..Interval::default() };
+        let found: Vec<(u64, Vec<u32>, Nanos)> =
+            needless(&interval).into_iter().map(|(id, one)| (id.0, one.cpus, one.wait)).collect();
+        assert_eq!(found, [(7, vec![0, 1], Nanos(7)), (10, vec![1], Nanos(10))]);
     }
 
     #[test]

@@ -94,3 +94,17 @@ fn the_quota_of_a_cgroup_above_is_named() {
     assert!(finding.verdict.contains("the quota of 0.40 CPUs of /apps.slice is used up"), "{}", finding.verdict);
     assert!(finding.advice[0].command.as_deref().is_some_and(|it| it.contains("sh /sys/fs/cgroup/apps.slice ")));
 }
+
+#[test]
+fn of_two_quotas_the_one_that_is_used_up_is_named() {
+    let mut intervals = limited(0);
+    for cgroup in intervals.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+        let limited =
+            Level { quota_ns: Some(Nanos(40_000_000)), period_ns: Some(Nanos(100_000_000)), ..Level::DEFAULT };
+        let own = Level { quota_ns: Some(Nanos(50_000_000)), ..limited };
+        cgroup.levels = Some([limited, own].into());
+    }
+    let finding = &findings_of(Rule::Throttled, &intervals)[0];
+    assert!(finding.verdict.contains("the quota of 0.40 CPUs of /apps.slice is used up"), "{}", finding.verdict);
+    assert_eq!(finding.culprits[0].to_string(), "/apps.slice");
+}
