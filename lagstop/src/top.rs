@@ -36,7 +36,7 @@ use std::{
 };
 
 pub use app::{App, KeyOutcome};
-pub use batch::{Batch, print};
+pub use batch::{Batch, BatchFormat, print};
 pub use error::TopError;
 pub use keymap::{Key, markdown as key_table};
 pub use settings::TopSettings;

@@ -25,7 +25,10 @@ const INCIDENTS: [Incident; 12] = [
         name: "bully",
         answer: "shop/checkout waits behind the six threads of etl/batch. Give checkout more weight.",
         headline: &["/shop/checkout waits", "behind /etl/batch"],
-        beginning: &["more weight for /shop against /etl", "trial --policy weight --light /shop --apply"],
+        beginning: &[
+            "more weight for /shop against /etl: it should wait about",
+            "trial --policy weight --light /shop --apply",
+        ],
     },
     Incident {
         name: "throttled",
@@ -106,9 +109,7 @@ fn the_headline_names_the_cause_and_the_first_lines_the_culprit_and_what_to_do()
         for words in headline {
             assert!(first.contains(words), "{name}: {words:?} is not in {first:?}; {answer}");
         }
-        // Further causes come after the evidence.
-        let lines = if name == "two" { 30 } else { 10 };
-        let start = joined(&report.lines().take(lines).collect::<Vec<_>>().join("\n"));
+        let start = joined(&report.lines().take(10).collect::<Vec<_>>().join("\n"));
         for words in beginning {
             assert!(start.contains(words), "{name}: {words:?} is not in {start:?}; {answer}");
         }

@@ -46,6 +46,10 @@ pub(super) struct ResultArgs {
 }
 
 impl ResultArgs {
+    pub(super) fn is_stdout(&self) -> bool {
+        is_stdout(&self.to.output)
+    }
+
     /// Opens it, so that what cannot be written is refused before the work is done.
     pub(super) fn open(&self) -> Result<WholeFile, Failure> {
         WholeFile::create(&self.to.output, self.force)

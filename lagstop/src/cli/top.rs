@@ -7,13 +7,16 @@ use std::{
     time::Duration,
 };
 
-use clap::Args as ClapArgs;
+use clap::{Args as ClapArgs, ValueEnum};
 
-use super::{Failure, block_on, config::Config, measure::MeasureArgs, thresholds::ThresholdArgs, values::positive};
+use super::{
+    Failure, block_on, config::Config, measure::MeasureArgs, output::ResultArgs, thresholds::ThresholdArgs,
+    values::positive,
+};
 use crate::{
     recording::Reader,
     source::{Stream, recorded},
-    top::{self, Batch, TopSettings},
+    top::{self, Batch, BatchFormat, TopSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -23,6 +26,7 @@ Examples:
   lagstop top --sort runq-wait-p99 --columns runq-wait-p99,wait-per-cpu,load-credit
   lagstop top --once --rows 10              The ten most expensive cgroups as text
   watch -n 5 lagstop top --once --sort load-credit
+  lagstop top --once --format json | jq '.cgroups[0].path'
   lagstop top --replay host.jsonl           The same screens over a recording
 
 Press ? for the keys, m for the methods and missing measures, q to quit.
@@ -52,6 +56,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "NUMBER")]
     rows: Option<usize>,
 
+    /// With --once or --batch: output format
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    format: Format,
+
+    #[command(flatten)]
+    output: ResultArgs,
+
     #[command(flatten)]
     screen: ScreenArgs,
 
@@ -60,6 +71,14 @@ pub(super) struct Args {
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables for people
+    Text,
+    /// A line of JSON for each interval, as in a recording
+    Json,
 }
 
 /// What the screen shows at first.
@@ -160,8 +179,13 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     if args.once || args.batch {
         return print(args, config, &settings);
     }
-    if args.rows.is_some() {
-        return Err("--rows needs --once or --batch".into());
+    let needless = [
+        ("--rows", args.rows.is_some()),
+        ("--format json", args.format == Format::Json),
+        ("--output", !args.output.is_stdout()),
+    ];
+    if let Some((flag, _)) = needless.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(format!("{flag} needs --once or --batch").into());
     }
     top::check_terminal()?;
     let recording = args.replay.as_deref().map(Reader::open).transpose()?;
@@ -175,18 +199,28 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
 }
 
 fn print(args: &Args, config: &Config, settings: &TopSettings) -> Result<(), Failure> {
+    if args.format == Format::Json && settings.is_tree() {
+        return Err("--format json has no tree: leave out --tree, or use --no-tree".into());
+    }
+    let output = args.output.open()?;
     let stdout = io::stdout();
     let width = rustix::termios::tcgetwinsize(&stdout).ok().map(|size| usize::from(size.ws_col));
+    let is_terminal = args.output.is_stdout() && stdout.is_terminal();
     let batch = Batch {
         count: if args.once { Some(1) } else { args.count },
-        width: width.filter(|width| *width > 0 && stdout.is_terminal()),
+        format: match args.format {
+            Format::Text => BatchFormat::Text,
+            Format::Json => BatchFormat::Json,
+        },
+        width: width.filter(|width| *width > 0 && is_terminal),
     };
     block_on(async {
         let stream = match &args.replay {
             Some(file) => recorded(Reader::open(file)?),
             None => stream(args, config)?,
         };
-        Ok(top::print(stream, settings, batch, &mut stdout.lock()).await?)
+        top::print(stream, settings, batch, &mut output.writer()?).await?;
+        output.finish()
     })
 }
 

@@ -9,8 +9,6 @@ mod arena;
 mod gain;
 mod plan;
 
-pub use plan::weight_factor;
-
 use arena::{Arena, Class, Sibling};
 use plan::Plan;
 
@@ -25,6 +23,7 @@ use super::{
     forecast::{Held, MOST_OFF},
     observations::Observed,
     overload,
+    reweighting::{self, Simulations},
 };
 use crate::{
     model::{Measure, Nanos},
@@ -66,15 +65,8 @@ const HOLDS: f64 = 0.8;
 /// Of so many.
 const FEWEST_HELD: u32 = 10;
 
-/// Whether to simulate what another weight would do: it takes a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Simulation {
-    Run,
-    LeaveOut,
-}
-
-pub(super) fn judge(observations: &Observations, simulation: Simulation, thresholds: &Thresholds) -> Finding {
-    Judged::new(observations, simulation, thresholds).finding()
+pub(super) fn judge(observations: &Observations, simulations: &Simulations<'_>, thresholds: &Thresholds) -> Finding {
+    Judged::new(observations, simulations, thresholds).finding()
 }
 
 struct Judged<'a> {
@@ -93,16 +85,16 @@ struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    fn new(observations: &'a Observations, simulation: Simulation, thresholds: &'a Thresholds) -> Self {
+    fn new(observations: &'a Observations, simulations: &Simulations<'_>, thresholds: &'a Thresholds) -> Self {
         let arena = Arena::worst(observations, thresholds);
         let siblings = || arena.iter().flat_map(|arena| &arena.siblings);
         let light = Class::of(siblings().filter(|one| one.is_light()));
         let heavy = Class::of(siblings().filter(|one| !one.is_light()));
         let waiting = arena.iter().flat_map(|arena| arena.waiting(thresholds)).count();
         let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
-        if simulation == Simulation::Run && judged.has_enough() && judged.is_contended() && waiting > 0 {
-            judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, observations, thresholds));
-            judged.extent = observations.forecast_extent();
+        if judged.has_enough() && judged.is_contended() && waiting > 0 {
+            judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, simulations, thresholds));
+            judged.extent = judged.plans.as_ref().and_then(|_| observations.forecast_extent());
         }
         judged
     }
@@ -243,7 +235,7 @@ impl<'a> Judged<'a> {
             let median = all.median.map_or("n/a".to_owned(), units::percent);
             return (Severity::Info, format!("{found}; more weight would save only {median} of their wait (median)."));
         }
-        let range = gain::magnitudes(&gain);
+        let range = gain.magnitudes();
         let gain = changed(gain.change);
         match some {
             _ if all.is_borne(self.thresholds) => (
@@ -464,14 +456,7 @@ impl<'a> Judged<'a> {
 
 /// What the others pay for a plan.
 fn price(plan: &Plan) -> String {
-    let of = |name: &str, who: &str| match plan.forecast.change(name) {
-        Some(it) if it.is_significant() => {
-            let how = if it.change > 0.0 { "longer" } else { "less time" };
-            format!("{who} would take {} {how} for the same work", units::percent(it.change.abs()))
-        }
-        Some(it) => format!("{who} would take about as long ({})", gain::range(&it)),
-        None => format!("the cost to {who} is not predicted"),
-    };
+    let of = |name, who| reweighting::price(&plan.forecast, name, who);
     [of("heavy_time", "heavy cgroups"), of("others_time", "all others")].join(", and ")
 }
 

@@ -5,14 +5,19 @@
 //! neighbour causes a large part of the wait, and takes more than weights, quotas and CPU sets grant it, while the victim gets
 //! less. One that sleeps and waits for its turn whenever it wakes up is not short of CPU time: what it leaves is there for others.
 
+mod effect;
+
+use effect::Effect;
+
 use super::{
     Advice, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
     figure::{figures, sources::COUNTED},
-    forecast::siblings,
+    lags_candidates,
     observations::{Culprit, Observed},
     overload::{self, Load},
     rated::is_rated,
+    reweighting::Simulations,
     shares::Shares,
     shell, single,
 };
@@ -22,7 +27,7 @@ use crate::{
 };
 
 figures! {
-    [shared overload::figures::waiting_long]
+    [shared overload::figures::waiting_long, lags_candidates::figures::light_waiting, lags_candidates::figures::heavy_time]
     waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
@@ -42,16 +47,19 @@ const MANY_WAITS: u64 = 1_000;
 
 pub(super) fn judge(
     observations: &Observations,
-    shares: &Shares,
-    load: &Load,
+    (shares, load): (&Shares, &Load),
+    simulations: &Simulations<'_>,
     thresholds: &Thresholds,
 ) -> Vec<Finding> {
     let is_enough = observations.too_short(thresholds).is_none();
-    let victims: Vec<Victim<'_>> =
+    let mut victims: Vec<Victim<'_>> =
         if is_enough { Victim::all(observations, shares, load, thresholds).collect() } else { Vec::new() };
+    // So many effects are simulated, and those of the worst.
+    victims.sort_by(|a, b| b.wait_per_cpu().total_cmp(&a.wait_per_cpu()).then(a.id.cmp(&b.id)));
     let found = victims.iter().filter_map(|victim| {
         let Cause::Neighbour(neighbour) = &victim.cause else { return None };
-        Some((victim.observed.totals.runq_wait_ns?.0 as f64, finding(observations, thresholds, victim, neighbour)))
+        let effect = Effect::of(observations, simulations, thresholds, victim, neighbour);
+        Some((victim.wait, finding(observations, thresholds, (victim, neighbour), &effect)))
     });
     single::worst(found.collect(), thresholds, || nobody(observations, thresholds, &victims))
 }
@@ -180,8 +188,8 @@ impl Neighbour<'_> {
 fn finding(
     observations: &Observations,
     thresholds: &Thresholds,
-    victim: &Victim<'_>,
-    neighbour: &Neighbour<'_>,
+    (victim, neighbour): (&Victim<'_>, &Neighbour<'_>),
+    effect: &Effect,
 ) -> Finding {
     let (severity, verdict) = verdict(thresholds, victim, neighbour);
     Finding {
@@ -190,7 +198,7 @@ fn finding(
         subject: victim.subject(),
         culprits: vec![neighbour.subject()],
         verdict,
-        measured: measured(observations, victim),
+        measured: measured(observations, victim, effect),
         threshold: [
             Limit::wait_per_cpu_warn,
             Limit::wait_per_cpu_critical,
@@ -201,8 +209,8 @@ fn finding(
         .map(|limit| thresholds.state(limit))
         .into(),
         confidence: confidence(observations, victim, neighbour),
-        caveats: caveats(neighbour),
-        advice: advice(observations, thresholds, victim, neighbour),
+        caveats: effect.caveat().into_iter().chain(caveats(neighbour)).collect(),
+        advice: advice(observations, thresholds, (victim, neighbour), effect),
         cgroups: Vec::new(),
     }
 }
@@ -226,24 +234,26 @@ fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'
     }
 }
 
-fn measured(observations: &Observations, victim: &Victim<'_>) -> Vec<Figure> {
+fn measured(observations: &Observations, victim: &Victim<'_>, effect: &Effect) -> Vec<Figure> {
     let observed = victim.observed;
     let why = observations.session.why_not(Measure::Blame);
     let part = |cause| observed.part_of_wait(cause);
-    let mut measured = vec![
-        figures::waits.is(victim.waits()),
-        figures::wait_per_cpu.is(victim.wait_per_cpu()),
-        figures::wait_p99.measured(victim.p99, "no distribution was recorded"),
-    ];
-    for one in neighbours(observations, observed).into_iter().take(TOP) {
+    let mut measured =
+        vec![figures::waits.is(victim.waits()), figures::wait_p99.measured(victim.p99, "no distribution was recorded")];
+    let of_neighbour = |one: Neighbour<'_>| {
         let whom = one.subject();
-        measured.extend([
+        [
             figures::behind.is(one.part).of(whom.clone()),
             figures::takes.measured(one.takes, "weights were not recorded").of(whom.clone()),
             figures::cpu.is(one.observed.totals.cpu_ns.cores(observations.span.duration_ns).0).of(whom),
-        ]);
-    }
+        ]
+    };
+    let mut neighbours = neighbours(observations, observed).into_iter().take(TOP).map(of_neighbour);
+    measured.extend(neighbours.next().into_iter().flatten());
+    measured.extend(effect.figures());
+    measured.extend(neighbours.flatten());
     measured.extend([
+        figures::wait_per_cpu.is(victim.wait_per_cpu()),
         figures::behind_itself.measured(observed.self_inflicted(), &why),
         figures::in_throttled.measured(part(observed.totals.wait_throttled_ns), &why),
     ]);
@@ -277,43 +287,45 @@ fn caveats(neighbour: &Neighbour<'_>) -> Vec<String> {
 fn advice(
     observations: &Observations,
     thresholds: &Thresholds,
-    victim: &Victim<'_>,
-    neighbour: &Neighbour<'_>,
+    (victim, neighbour): (&Victim<'_>, &Neighbour<'_>),
+    effect: &Effect,
 ) -> Vec<Advice> {
-    let (whom, who) = (victim.subject(), neighbour.subject());
+    let who = neighbour.subject();
     if !is_rated(neighbour.id) {
         let text = "Move the tasks of the root cgroup into a cgroup, so that weights apply between it and the others.";
         return vec![Advice::new(text)];
     }
-    // A weight counts where the two compete: at the cgroups right below the lowest that both are inside of.
-    let asked = &observations.asked;
-    let level =
-        asked.number(victim.id).zip(asked.number(neighbour.id)).and_then(|(one, other)| siblings(asked, one, other));
-    let (light, heavy) = match level {
-        Some((one, other)) => (observations.subject_of(one), observations.subject_of(other)),
-        None => (whom, who.clone()),
+    let mut advice = Vec::new();
+    if !effect.is_small() {
+        let Effect { light, heavy, .. } = effect;
+        let promise = effect.promise().map_or_else(String::new, |promise| format!(": {promise}"));
+        let globs: Vec<&str> = light.path().and_then(shell::glob).into_iter().collect();
+        let trial = Advice::new(format!(
+            "Try more weight for {light} against {heavy}{promise}. For a minute the trial alternates between the old \
+             weights and new ones. It shows the effect and restores the old weights, also when interrupted."
+        ));
+        advice.push(trial.command(shell::trial_of_weights(&globs)));
+    }
+    // What comes after something else is another way.
+    let or = |advice: &[Advice], text: String| {
+        Advice::new(if advice.is_empty() { text } else { format!("Or {}{}", text[..1].to_lowercase(), &text[1..]) })
     };
-    let globs: Vec<&str> = light.path().and_then(shell::glob).into_iter().collect();
-    let trial = Advice::new(format!(
-        "Try more weight for {light} against {heavy}. For a minute the trial alternates between the old weights and new \
-         ones. It shows the effect and restores the old weights, also when interrupted."
-    ));
-    let mut advice = vec![trial.command(shell::trial_of_weights(&globs))];
     if let Some(cores) = neighbour.observed.entitled_cores()
         && victim.is_short
         && neighbour.takes_too_much(thresholds)
-        && is_rated(neighbour.id)
     {
-        advice.push(
-            Advice::new(format!(
-                "Or cap {who} at its share of {} cores with a quota. The cap also applies while CPUs are idle.",
-                units::number(cores)
-            ))
-            .command(shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores)),
+        let text = format!(
+            "Cap {who} at its share of {} cores with a quota. The cap also applies while CPUs are idle.",
+            units::number(cores)
         );
+        let command = shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores);
+        advice.push(or(&advice, text).command(command));
     }
     if neighbour.takes.is_some() && !neighbour.takes_too_much(thresholds) {
-        advice.push(Advice::new(format!("Or add CPUs, because {who} takes no more than its share.")));
+        advice.push(or(&advice, format!("Add CPUs, because {who} takes no more than its share.")));
+    }
+    if advice.is_empty() {
+        advice.push(Advice::new(format!("Add CPUs, or move {who} to another host.")));
     }
     advice
 }

@@ -3,12 +3,13 @@
 //! Where the CPUs are full, somebody has to wait, however fairly they are shared. Whether one cgroup is the reason depends on
 //! what would be left without it: those cgroups *fill the CPUs* without which the others had room.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod load;
+
+pub(super) use load::Load;
 
 use super::{
     Advice, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     figure::{figures, sources::COUNTED},
-    observations::Observed,
     rated::is_rated,
     utilisation,
 };
@@ -28,103 +29,8 @@ figures! {
 
 /// Cgroups that are named, of those that ask for the most.
 const TOP: usize = 3;
-/// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
-const ROOM: f64 = 0.1;
 /// From this part of the CPUs on, tasks outside of single cgroups may take more than their share.
 const OUTSIDE_MATTERS: f64 = 0.1;
-
-/// How full the CPUs are, and because of whom.
-#[derive(Debug)]
-pub(super) struct Load {
-    /// Tasks that want to run, on average. `None` where waits were not measured.
-    asked: Option<f64>,
-    /// The same of each cgroup that takes part, those that ask for the most first.
-    by_cgroup: Vec<(CgroupId, f64)>,
-    /// The same of tasks that are in none of these: in the root cgroup, or in those that had no row of their own.
-    outside: f64,
-    /// Those that fill the CPUs.
-    fillers: BTreeSet<CgroupId>,
-}
-
-impl Load {
-    pub(super) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
-        let duration = observations.span.duration_ns;
-        let load = |observed: &Observed| observed.asked_ns().map(|ns| ns.cores(duration).0);
-        let asked = observations.cgroups.values().map(load).sum::<Option<f64>>();
-        let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
-        let mut by_cgroup: Vec<(CgroupId, f64)> =
-            rated.filter_map(|(&id, observed)| Some((id, load(observed)?))).collect();
-        by_cgroup.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
-        let inside: f64 = by_cgroup.iter().map(|(_, load)| load).sum();
-        let fillers = if is_full { fillers(observations, &by_cgroup, inside) } else { BTreeSet::new() };
-        let outside = asked.map_or(0.0, |asked| (asked - inside).max(0.0));
-        Self { asked, by_cgroup, outside, fillers }
-    }
-
-    pub(super) fn fills_the_cpus(&self, id: CgroupId) -> bool {
-        self.fillers.contains(&id)
-    }
-}
-
-/// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
-fn fillers(observations: &Observations, by_cgroup: &[(CgroupId, f64)], asked: f64) -> BTreeSet<CgroupId> {
-    let room = observations.cpus() as f64 + ROOM;
-    let at_least = at_least(observations);
-    let (mut left, mut least) = (at_least.values().sum::<f64>(), f64::INFINITY);
-    if left > room {
-        for (id, load) in by_cgroup {
-            if left <= room {
-                break;
-            }
-            left -= at_least.get(id).unwrap_or(&0.0);
-            least = *load;
-        }
-    } else {
-        // Their tasks sleep, and would run more often if they ran sooner: who knows how much more.
-        least = without_waits_behind(observations, by_cgroup, asked - room);
-    }
-    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
-}
-
-/// What each cgroup asks for however few others there are, in CPUs: tasks that never sleep for one each, and those that sleep
-/// for the CPU time that they got.
-fn at_least(observations: &Observations) -> BTreeMap<CgroupId, f64> {
-    let asked = &observations.asked;
-    let mut sums: BTreeMap<CgroupId, f64> = BTreeMap::new();
-    for (group, demand) in asked.trace().steps.iter().flat_map(|step| &step.demands) {
-        let never_sleep = f64::from(demand.spinners) / demand.threads.max(1.0);
-        if let Some(id) = asked.id(*group) {
-            *sums.entry(id).or_default() += demand.ran + demand.waited * never_sleep.min(1.0);
-        }
-    }
-    let seconds = observations.span.duration_ns.seconds();
-    sums.values_mut().for_each(|sum| *sum /= seconds);
-    sums
-}
-
-/// What the last of those asks for that must go, with all waits behind them, for the load to be less by `too_much`.
-fn without_waits_behind(observations: &Observations, by_cgroup: &[(CgroupId, f64)], too_much: f64) -> f64 {
-    let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
-    for (&victim, observed) in &observations.cgroups {
-        for (culprit, wait) in observed.behind.culprits() {
-            behind.entry(culprit).or_default().push((victim, wait.wait_ns.cores(observations.span.duration_ns).0));
-        }
-    }
-    let (mut left, mut gone, mut least) = (too_much, BTreeSet::new(), f64::INFINITY);
-    for &(id, load) in by_cgroup {
-        if left <= 0.0 {
-            break;
-        }
-        // Without it nobody would wait behind it; and it would not wait.
-        let spared: f64 =
-            behind.get(&id).into_iter().flatten().filter(|(it, _)| !gone.contains(it)).map(|it| it.1).sum();
-        left -= load + spared;
-        gone.insert(id);
-        least = load;
-    }
-    least
-}
 
 pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Finding {
     let (severity, verdict) = verdict(observations, load, thresholds);
@@ -157,16 +63,22 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         return (Severity::NotEnoughData, format!("Cannot judge whether the CPUs suffice: run-queue wait is {why}."));
     };
     let cpus = observations.cpus();
-    let asks = format!("tasks ask for {} CPUs and there {}", units::number(asked), there_are(cpus));
+    let (when, then) = if load.part < 1.0 {
+        let all = observations.span.duration_ns;
+        (format!(" for {} of {all}", Nanos((all.0 as f64 * load.part) as u64)), "then ")
+    } else {
+        (String::new(), "")
+    };
+    let asks = format!("tasks {then}ask for {} CPUs and there {}", units::number(asked), there_are(cpus));
     let (full, long) = (load.fillers.len() as u64, waiting_long(observations, thresholds, |_| true));
-    let severity = harm(slowdown(observations) - 1.0, thresholds);
+    let severity = harm(load.slowdown.unwrap_or(1.0) - 1.0, thresholds);
     let others = waiting_long(observations, thresholds, |id| !load.fillers.contains(&id));
-    let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
+    let is_full = load.is_full;
     match load.by_cgroup.first() {
         _ if full == 0 && is_full && load.outside >= cpus as f64 / 2.0 => {
             let outside = units::number(load.outside);
             let verdict = format!(
-                "Tasks outside of single cgroups fill the CPUs: {asks}, {outside} of them for tasks in the root cgroup or in cgroups \
+                "Tasks outside of single cgroups fill the CPUs{when}: {asks}, {outside} of them for tasks in the root cgroup or in cgroups \
                  without a row of their own."
             );
             (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
@@ -184,12 +96,13 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
             let who = observations.name_of(id);
             let most = units::number(most);
             // What it does to itself is its own affair; what it does to others has findings of its own.
-            (severity.min(Severity::Info), format!("{who} fills the CPUs: {asks}, {most} of them for {who}."))
+            (severity.min(Severity::Info), format!("{who} fills the CPUs{when}: {asks}, {most} of them for {who}."))
         }
         // What a few do to themselves is their own affair, too.
         _ if full <= TOP as u64 && others == 0 && full < observations.active() => {
             let names = names(named(observations, load).map(|(subject, _)| subject), full);
-            let verdict = format!("{names} fill the CPUs and wait for each other: {asks}. No other cgroup waits long.");
+            let verdict =
+                format!("{names} fill the CPUs{when} and wait for each other: {asks}. No other cgroup waits long.");
             (severity.min(Severity::Info), verdict)
         }
         _ => {
@@ -207,7 +120,7 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
             } else {
                 String::new()
             };
-            (severity, format!("Overloaded: {asks}. {who}{whose}."))
+            (severity, format!("Overloaded{when}: {asks}. {who}{whose}."))
         }
     }
 }
@@ -245,13 +158,6 @@ pub(super) fn harm(wait_per_cpu: f64, thresholds: &Thresholds) -> Severity {
     }
 }
 
-/// How many times as long work takes as it would without waits.
-fn slowdown(observations: &Observations) -> f64 {
-    let sum = |of: fn(&Observed) -> Nanos| observations.cgroups.values().map(of).sum::<Nanos>().0 as f64;
-    let asked = sum(|observed| observed.asked_ns().unwrap_or_default());
-    asked / sum(|observed| observed.totals.cpu_ns).max(1.0)
-}
-
 /// How many cgroups wait long, of those `of` which it is asked.
 pub(super) fn waiting_long(observations: &Observations, thresholds: &Thresholds, of: impl Fn(CgroupId) -> bool) -> u64 {
     let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id) && of(**id));
@@ -267,11 +173,13 @@ fn named(observations: &Observations, load: &Load) -> impl Iterator<Item = (Subj
 fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Vec<Figure> {
     let why = observations.session.why_not(Measure::RunqWait);
     let mut measured = vec![
-        figures::asked_cpus
-            .measured(load.asked, &why)
-            .note(format!("of {}", units::plural(observations.cpus(), "CPU"))),
+        figures::asked_cpus.measured(load.asked, &why).note(format!(
+            "of {}{}",
+            units::plural(observations.cpus(), "CPU"),
+            if load.part < 1.0 { ", while they were full" } else { "" }
+        )),
         utilisation::figures::perceived_utilisation.is(utilisation::perceived(observations)).note("of all CPUs"),
-        figures::slowdown.measured(load.asked.map(|_| slowdown(observations)), &why),
+        figures::slowdown.measured(load.slowdown, &why),
         figures::waiting_long
             .measured(load.asked.map(|_| waiting_long(observations, thresholds, |_| true)), &why)
             .note(format!("of {}", observations.active())),

@@ -8,10 +8,11 @@ use super::{
     Figure, FigureDefinition, Finding, MeasuringCost, Observations, Report, Rule, Subject, Thresholds, Verdict,
     backlog, density,
     figure::{FigureName, figures, sources::COUNTED},
-    lags_candidates::{self, Simulation},
-    migrations, noisy_neighbour, outweighed, overcommitted_threads,
+    lags_candidates, migrations, noisy_neighbour, outweighed, overcommitted_threads,
     overload::{self, Load},
-    pinned, quota_without_cpuset, scheduling_overhead,
+    pinned, quota_without_cpuset,
+    reweighting::Simulations,
+    scheduling_overhead,
     shares::Shares,
     starved, steal, throttled, utilisation, wait_causes, weights_have_no_effect,
 };
@@ -25,7 +26,7 @@ figures! {
 impl Observations {
     /// Applies all rules.
     pub fn diagnose(&self, thresholds: &Thresholds) -> Report {
-        let (verdict, findings) = self.judged(Simulation::Run, thresholds);
+        let (verdict, findings) = self.judged(&Simulations::new(self), thresholds);
         let host = self.host.clone().unwrap_or_default();
         Report {
             session: self.session.clone(),
@@ -42,18 +43,18 @@ impl Observations {
 
     /// The verdict alone, without the simulations that take a while.
     pub fn verdict(&self, thresholds: &Thresholds) -> (Verdict, Vec<Finding>) {
-        self.judged(Simulation::LeaveOut, thresholds)
+        self.judged(&Simulations::none(self), thresholds)
     }
 
     /// The verdict, and what all rules find, the worst first.
-    fn judged(&self, simulation: Simulation, thresholds: &Thresholds) -> (Verdict, Vec<Finding>) {
+    fn judged(&self, simulations: &Simulations<'_>, thresholds: &Thresholds) -> (Verdict, Vec<Finding>) {
         let (shares, load) = (Shares::of(self, thresholds), Load::of(self, thresholds));
         let mut findings = vec![
             overload::judge(self, &load, thresholds),
             steal::judge(self, thresholds),
             scheduling_overhead::judge(self, thresholds),
             utilisation::judge(self, thresholds),
-            lags_candidates::judge(self, simulation, thresholds),
+            lags_candidates::judge(self, simulations, thresholds),
             wait_causes::judge(self, thresholds),
             density::judge(self, thresholds),
         ];
@@ -62,7 +63,7 @@ impl Observations {
         let everybody = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let of = |thresholds| -> Vec<Finding> {
             let mut all: Vec<Finding> =
-                findings.iter().cloned().chain(self.of_cgroups(&shares, &load, thresholds)).collect();
+                findings.iter().cloned().chain(self.of_cgroups((&shares, &load), simulations, thresholds)).collect();
             all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
             all
         };
@@ -95,7 +96,12 @@ impl Observations {
     }
 
     /// Applies the rules that judge cgroups one by one.
-    fn of_cgroups(&self, shares: &Shares, load: &Load, thresholds: &Thresholds) -> impl Iterator<Item = Finding> {
+    fn of_cgroups(
+        &self,
+        (shares, load): (&Shares, &Load),
+        simulations: &Simulations<'_>,
+        thresholds: &Thresholds,
+    ) -> impl Iterator<Item = Finding> {
         let rules = [
             throttled::judge,
             pinned::judge,
@@ -106,7 +112,7 @@ impl Observations {
         let of_shares = [starved::judge, outweighed::judge, weights_have_no_effect::judge];
         let by_itself = rules.into_iter().flat_map(|judge| judge(self, thresholds));
         let by_shares = of_shares.into_iter().flat_map(|judge| judge(self, shares, thresholds));
-        by_itself.chain(by_shares).chain(noisy_neighbour::judge(self, shares, load, thresholds))
+        by_itself.chain(by_shares).chain(noisy_neighbour::judge(self, (shares, load), simulations, thresholds))
     }
 
     /// What the rules find about one cgroup.
@@ -116,7 +122,8 @@ impl Observations {
         let about =
             |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));
         let (shares, load) = (Shares::of(self, &thresholds), Load::of(self, &thresholds));
-        let mut findings: Vec<Finding> = self.of_cgroups(&shares, &load, &thresholds).filter(about).collect();
+        let mut findings: Vec<Finding> =
+            self.of_cgroups((&shares, &load), &Simulations::none(self), &thresholds).filter(about).collect();
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         findings
     }

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     display::{display_name, fit, width},
     model::{Host, Interval, Nanos, Session, lost_kind},
+    recording::Line,
     signals::Endings,
     source::Stream,
     units::plural,
@@ -29,16 +30,27 @@ use crate::{
 /// Names are no longer than this.
 const LONGEST_NAME: usize = 100;
 
+/// What is printed of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchFormat {
+    /// The host in some lines and a table of cgroups.
+    #[default]
+    Text,
+    /// A line as in a recording, with the same cgroups in the same order.
+    Json,
+}
+
 /// How to print.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch {
     /// So many tables; for ever where `None`.
     pub count: Option<u64>,
+    pub format: BatchFormat,
     /// Cells of a line; as many as it takes where `None`.
     pub width: Option<usize>,
 }
 
-/// Prints a table of each interval to `output`.
+/// Prints each interval to `output`.
 ///
 /// # Errors
 /// When the stream ends with an error, or the output cannot be written. That nobody reads it any more is no error.
@@ -62,9 +74,14 @@ pub async fn print(
         };
         let Some(interval) = interval.transpose()? else { return Ok(()) };
         let frame = timeline.push(interval).map_err(TopError::Timeline)?;
-        let gap = if printed > 0 { "\n" } else { "" };
-        let table = table(&session, &frame, settings, batch.width);
-        match write!(output, "{gap}{table}").and_then(|()| output.flush()) {
+        let printout = match batch.format {
+            BatchFormat::Json => json(&frame, settings).map_err(TopError::Output)?,
+            BatchFormat::Text => {
+                let gap = if printed > 0 { "\n" } else { "" };
+                gap.to_owned() + &table(&session, &frame, settings, batch.width)
+            }
+        };
+        match write!(output, "{printout}").and_then(|()| output.flush()) {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(TopError::Output)?,
         }
@@ -73,19 +90,36 @@ pub async fn print(
     Ok(())
 }
 
-/// The host in some lines, then a line for each cgroup.
-pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, cells: Option<usize>) -> String {
-    let interval = &frame.interval;
-    let mut text = heading(session, frame);
+/// The first of the rows that are asked for.
+fn rows(frame: &Frame, settings: &TopSettings, tree: bool) -> Vec<Row> {
     let arrangement = Arrangement {
         sort: settings.sort,
-        tree: settings.tree,
+        tree,
         // It was read when it was set.
         filter: Filter::parse(&settings.filter).unwrap_or_default(),
         ..Arrangement::default()
     };
-    let rows = arrangement.rows(frame, &mut Arc::default());
-    let rows = &rows[..rows.len().min(settings.rows)];
+    let mut rows = arrangement.rows(frame, &mut Arc::default());
+    rows.truncate(settings.rows);
+    rows
+}
+
+/// The interval as a line of a recording.
+fn json(frame: &Frame, settings: &TopSettings) -> io::Result<String> {
+    let interval = &frame.interval;
+    let cgroups = rows(frame, settings, false).into_iter().filter_map(|row| match row.key {
+        RowKey::Cgroup(id) => interval.cgroups.iter().find(|cgroup| cgroup.id == id).cloned(),
+        RowKey::Path(_) => None,
+    });
+    let shown = Interval { cgroups: cgroups.collect(), ..Interval::clone(interval) };
+    Ok(serde_json::to_string(&Line::Interval(Box::new(shown)))? + "\n")
+}
+
+/// The host in some lines, then a line for each cgroup.
+pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, cells: Option<usize>) -> String {
+    let interval = &frame.interval;
+    let mut text = heading(session, frame);
+    let rows = rows(frame, settings, settings.tree);
     let plain = |text: String| if settings.ascii { to_ascii(&text) } else { text };
     // Before they are made to fit: what is wide or without a width becomes one cell.
     let names: Vec<String> = rows.iter().map(|row| plain(name(row, frame))).collect();
@@ -189,8 +223,8 @@ mod tests {
         top::frame::ActiveAlert,
     };
 
-    /// The lines of the cgroups with these names, each of which waits longer than it should.
-    fn lines(names: &[&str], settings: &TopSettings) -> Vec<String> {
+    /// An interval with cgroups of these names, each of which waits longer than it should.
+    fn frame(names: &[&str]) -> Frame {
         let cgroup = |(id, name): (u64, &&str)| Cgroup {
             id: CgroupId(id),
             path: format!("/{id}").into(),
@@ -211,8 +245,12 @@ mod tests {
             cgroups: ids.clone().zip(names).map(cgroup).collect(),
             ..Interval::default()
         };
-        let frame = Frame::new(0, interval, Default::default(), ids.map(active).collect(), Vec::new());
-        let table = table(&Session::default(), &frame, settings, None);
+        Frame::new(0, interval, Default::default(), ids.map(active).collect(), Vec::new())
+    }
+
+    /// The lines of their cgroups.
+    fn lines(names: &[&str], settings: &TopSettings) -> Vec<String> {
+        let table = table(&Session::default(), &frame(names), settings, None);
         table.lines().skip_while(|line| !line.contains("cgroup ")).skip(1).map(str::to_owned).collect()
     }
 
@@ -222,6 +260,18 @@ mod tests {
         settings.set_columns(["switches"]).unwrap();
         settings.set_ascii(ascii);
         settings
+    }
+
+    #[test]
+    fn json_has_the_rows_of_the_table_as_a_recording_has_them() {
+        let mut settings = settings(false);
+        settings.set_filter("b").unwrap();
+        settings.set_rows(2);
+        let line = json(&frame(&["web", "batch", "api", "blob", "cron", "db"]), &settings).unwrap();
+        let Line::Interval(interval) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
+        let names: Vec<&str> = interval.cgroups.iter().map(|cgroup| &*cgroup.name).collect();
+        assert_eq!(names, ["batch", "blob"], "sorted, filtered and cut");
+        assert!(line.ends_with("}\n") && line.lines().count() == 1, "{line}");
     }
 
     #[test]

@@ -120,6 +120,10 @@ impl TopSettings {
         self.tree = tree;
     }
 
+    pub const fn is_tree(&self) -> bool {
+        self.tree
+    }
+
     /// Shows only cgroups that match.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use super::{
     cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
 };
 use crate::{
-    diagnosis::weight_factor,
+    diagnosis::{CandidateClass, weight_factor},
     host::{Hierarchy, Version},
 };
 
@@ -164,8 +164,8 @@ impl Kernel {
 fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
-    let change = |group: &Group| {
-        let factor = weight_factor(fair, group.cores);
+    let change = |(side, group): (CandidateClass, &Group)| {
+        let factor = weight_factor(side, fair, group.cores);
         let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
             return Err(PolicyError::NoWeight { path: group.path.clone(), file });
         };
@@ -177,7 +177,9 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
         Ok(Change::File { directory, inode, file, before, after })
     };
     // Cgroups that were made idle since then accept no weight.
-    sides.all().filter(|group| !group.is_idle()).map(change).collect()
+    let light = sides.light.iter().map(|group| (CandidateClass::Light, group));
+    let heavy = sides.heavy.iter().map(|group| (CandidateClass::Heavy, group));
+    light.chain(heavy).filter(|(_, group)| !group.is_idle()).map(change).collect()
 }
 
 /// What makes all of them idle.

@@ -1,7 +1,7 @@
 //! docs/accuracy.md: what came of it, for people.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::{Display, Write as _},
     fs,
 };
@@ -90,8 +90,8 @@ fn with_tables(page: &str, calibration: &Calibration) -> Option<String> {
     let (before, rest) = rest.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
     let stated = calibration.stated_now();
-    let (answer, summary, details) = (answer(calibration), summary(&stated), details(&stated));
-    Some(format!("{top}{ANSWER}\n{answer}\n{ANSWERED}{before}{BEGIN}\n\n{summary}\n{details}\n{END}{after}"))
+    let (answer, summary, misses) = (answer(calibration), summary(&stated), misses(&stated));
+    Some(format!("{top}{ANSWER}\n{answer}\n{ANSWERED}{before}{BEGIN}\n\n{summary}\n{misses}\n{END}{after}"))
 }
 
 /// Of two policies on the same load, how often the one that was predicted to spare the light cgroups more did; and on how many
@@ -278,16 +278,12 @@ fn tallies<'a>(
         by,
         "predicted",
         "not predicted",
-        "trial inside",
+        "inside",
         "oracle inside",
-        "baseline inside",
-        "intervals overlap",
-        "wrong sign, of clear measurements",
-        "wrong sign, of clear predictions",
-        "error against trial, points",
-        "error against oracle, points",
+        "no change inside",
+        "wrong sign",
+        "error, points",
         "width, points",
-        "trial against oracle, points",
     ];
     table(text, &headings, rows);
 }
@@ -305,86 +301,88 @@ fn row(name: &str, tally: &Tally) -> Vec<String> {
         part(tally.inside),
         part(tally.oracle_inside),
         part(tally.unchanged_inside),
-        part(tally.overlap),
         part(tally.wrong_sign),
-        part(tally.sure_and_wrong),
         points(tally.error),
-        points(tally.oracle_error),
         points(tally.width),
-        points(tally.trial_error),
     ]
 }
 
-/// What was refused, what failed, what ended early, and what was not predicted.
+/// What was refused, what failed, what ended early, and what was not predicted: how often, on which loads, and why. Reasons that
+/// differ in their figures alone are one.
 fn exceptions(text: &mut String, cases: &[Case]) {
-    let mut reasons: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
+    let mut reasons: BTreeMap<(&str, String), (usize, BTreeSet<&str>)> = BTreeMap::new();
     for case in cases {
-        let (what, why) = match &case.outcome {
-            Outcome::Refused { why } => ("Refused", why.as_str()),
-            Outcome::Failed { why } => ("Failed", why.as_str()),
-            Outcome::NotRun { why } => ("Not run", why.as_str()),
+        let mut add = |what, why: &str| {
+            let (times, loads) = reasons.entry((what, without_figures(why))).or_default();
+            *times += 1;
+            loads.insert(&case.load);
+        };
+        match &case.outcome {
+            Outcome::Refused { why } => add("Refused", why),
+            Outcome::Failed { why } => add("Failed", why),
+            Outcome::NotRun { why } => add("Not run", why),
             Outcome::Measured(measured) => {
                 for figure in measured.figures.iter().filter(|figure| figure.predicted.change.is_none()) {
                     let why = figure.predicted.why_not.as_deref().unwrap_or("the trial does not say why");
-                    let of = format!("{}: {}", called(case), label(&figure.name));
-                    reasons.entry(("Not predicted", why)).or_default().push(of);
+                    add("Figure not predicted", why);
                 }
-                let Some(why) = &measured.ended else { continue };
-                ("Ended early", why.as_str())
+                if let Some(why) = &measured.ended {
+                    add("Ended early", why);
+                }
             }
-        };
-        reasons.entry((what, why)).or_default().push(called(case));
+        }
     }
     if !reasons.is_empty() {
-        let rows = reasons.into_iter().map(|((what, why), of)| vec![what.to_owned(), some(&of), one_line(why)]);
-        table(text, &["", "what", "why"], rows);
+        let rows = reasons.into_iter().map(|((what, why), (times, loads))| {
+            vec![what.to_owned(), times.to_string(), loads.into_iter().collect::<Vec<_>>().join(", "), one_line(&why)]
+        });
+        table(text, &["", "times", "loads", "why"], rows);
     }
 }
 
-/// Their names, or the first of many.
-fn some(names: &[String]) -> String {
-    const MOST: usize = 12;
-    match names.len().checked_sub(MOST) {
-        None | Some(0) => names.join("; "),
-        Some(more) => format!("{}; and {more} more", names[..MOST].join("; ")),
+/// The text with an N for each figure, so that one reason is one.
+fn without_figures(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_sign =
+            matches!(letter, '-' | '+') && shown.chars().next_back().is_none_or(|before| " (".contains(before));
+        let begins = letter.is_ascii_digit() || (is_sign && letters.peek().is_some_and(char::is_ascii_digit));
+        if !begins {
+            shown.push(letter);
+            continue;
+        }
+        while letters.next_if(|next| next.is_ascii_digit() || *next == '.').is_some() {}
+        shown.push('N');
     }
+    shown
 }
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// Every case, figure by figure.
-fn details(Calibration { cases, .. }: &Calibration) -> String {
-    let mut text = String::new();
+/// Each prediction that did not hold.
+fn misses(Calibration { cases, .. }: &Calibration) -> String {
+    let mut rows = Vec::new();
     for name in FIGURES {
-        let rows = cases.iter().filter_map(|case| {
-            let measured = case.measured()?;
-            let CalibratedFigure { predicted, measured, oracle, .. } =
-                measured.figures.iter().find(|figure| figure.name == name)?;
-            let inside = match predicted.holds(measured.change) {
-                Some(true) => "yes",
-                Some(false) => "**no**",
-                None => "n/a",
-            };
-            let again = if case.repeat > 0 { format!(" ({})", case.repeat + 1) } else { String::new() };
-            let name = format!("{}{again}", case.load);
-            Some(vec![
-                name,
-                case.policy.to_string(),
-                shown(predicted),
-                shown(measured),
-                shown(oracle),
-                inside.to_owned(),
-            ])
-        });
-        let rows: Vec<_> = rows.collect();
-        if rows.is_empty() {
-            continue;
+        for case in cases {
+            let Some(figures) = case.measured().map(|measured| &measured.figures) else { continue };
+            for CalibratedFigure { predicted, measured, oracle, .. } in figures.iter().filter(|it| it.name == name) {
+                if predicted.holds(measured.change) == Some(false) {
+                    rows.push(vec![
+                        label(name).to_owned(),
+                        called(case),
+                        shown(predicted),
+                        shown(measured),
+                        shown(oracle),
+                    ]);
+                }
+            }
         }
-        let _ = writeln!(text, "### {}\n", capital(label(name)));
-        table(&mut text, &["load", "policy", "predicted", "measured", "oracle", "inside"], rows);
     }
+    let mut text = "### Each prediction that did not hold\n\n".to_owned();
+    table(&mut text, &["figure", "load, policy", "predicted", "measured", "oracle"], rows);
     text.trim_end().to_owned()
 }
 
@@ -464,7 +462,8 @@ mod tests {
             "{text}"
         );
         for (what, why) in [("Refused", "no \\| slices here"), ("Failed", "it broke"), ("Not run", "the time was up")] {
-            let told = text.lines().any(|line| line.starts_with(&format!("| {what} | bursts")) && line.contains(why));
+            let told =
+                text.lines().any(|line| line.starts_with(&format!("| {what} | 1 | bursts")) && line.contains(why));
             assert!(told, "{what}: {text}");
         }
     }

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     diagnosis::simulation::{Group, Served, SimulationOutcome},
     stats::student,
+    units::{self, Unit},
 };
 
 /// What is predicted of a figure, as shares of what it was. `low` ≤ `change` ≤ `high`.
@@ -109,6 +110,23 @@ impl Predicted {
     /// Why it is no prediction. `None`: it is one.
     pub fn why_too_wide(&self) -> Option<Unpredicted> {
         (self.high - self.low > WIDEST).then_some(Unpredicted::TooWide(*self))
+    }
+
+    /// From where to where: "-71.5 % to -49.3 %".
+    pub(in crate::diagnosis) fn range(&self) -> String {
+        let signed = |change: f64| format!("{}{}", if change > 0.0 { "+" } else { "" }, Unit::Share.show(change));
+        format!("{} to {}", signed(self.low), signed(self.high))
+    }
+
+    /// The same of a change that a sentence gives the direction of: "49.3 to 71.5 %".
+    pub(in crate::diagnosis) fn magnitudes(&self) -> String {
+        let (low, high) = (self.low.abs().min(self.high.abs()), self.low.abs().max(self.high.abs()));
+        // One that may be none is not between two sizes.
+        if self.low * self.high <= 0.0 {
+            self.range()
+        } else {
+            format!("{} to {}", units::percent(low), units::percent(high))
+        }
     }
 
     /// Is it sure to rise, or to fall?

@@ -2,10 +2,7 @@
 
 use super::{Judged, figures, plan::Plan};
 use crate::{
-    diagnosis::{
-        Figure, FigureDefinition,
-        forecast::{Forecast, Predicted},
-    },
+    diagnosis::{Figure, FigureDefinition, forecast::Forecast},
     units::{self, Unit},
 };
 
@@ -23,7 +20,9 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let change = |figure: &FigureDefinition, of: &str| {
         let predicted = forecast.change(of);
         let why_not = why_not(forecast, of, "not simulated");
-        figure.measured(predicted.map(|it| it.change), &why_not).note(predicted.as_ref().map(range).unwrap_or_default())
+        figure
+            .measured(predicted.map(|it| it.change), &why_not)
+            .note(predicted.map(|it| it.range()).unwrap_or_default())
     };
     let whole = judged.observations.whole();
     let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
@@ -43,7 +42,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
         ),
         change(&figures::light_waiting, "light_waiting").note(format!(
             "{}{} instead of {} tasks waiting; {} bursts in {}, simulated 10 times",
-            forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", range(it))).unwrap_or_default(),
+            forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", it.range())).unwrap_or_default(),
             units::number(then.light),
             units::number(now.light),
             units::count(bursts),
@@ -70,25 +69,4 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
 /// Why nothing is predicted of a figure; `else_why` where nothing speaks against it.
 fn why_not(forecast: &Forecast, figure: &str, else_why: &str) -> String {
     forecast.why_not(figure).map_or_else(|| else_why.to_owned(), |why| why.to_string())
-}
-
-/// From where to where.
-/// The same of a change that a sentence gives the direction of: "49.3 to 71.5 %".
-pub(super) fn magnitudes(predicted: &Predicted) -> String {
-    let (low, high) = (predicted.low.abs().min(predicted.high.abs()), predicted.low.abs().max(predicted.high.abs()));
-    // One that may be none is not between two sizes.
-    if predicted.low * predicted.high <= 0.0 {
-        range(predicted)
-    } else {
-        format!("{} to {}", units::percent(low), units::percent(high))
-    }
-}
-
-pub(super) fn range(predicted: &Predicted) -> String {
-    format!("{} to {}", signed(predicted.low), signed(predicted.high))
-}
-
-fn signed(change: f64) -> String {
-    let sign = if change > 0.0 { "+" } else { "" };
-    format!("{sign}{}", Unit::Share.show(change))
 }

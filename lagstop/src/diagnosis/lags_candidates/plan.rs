@@ -3,24 +3,11 @@
 use std::sync::Arc;
 
 use super::arena::{Arena, Sibling};
-use crate::{
-    diagnosis::{
-        Observations, Thresholds,
-        forecast::{Competitors, Forecast, Forecaster, Intervention, Predicted},
-    },
-    model::Level,
+use crate::diagnosis::{
+    Thresholds,
+    forecast::{Competitors, Forecast, Predicted},
+    reweighting::Simulations,
 };
-
-/// Weights go up by no more than this, and down.
-const MOST: f64 = 10.0;
-const LEAST: f64 = 0.25;
-
-/// By how much a cgroup's weight is to change that uses `used` where those beside it use `fair` on average: the lighter, the
-/// more.
-pub fn weight_factor(fair: f64, used: f64) -> f64 {
-    let factor = (fair / used).clamp(LEAST, MOST);
-    if factor.is_nan() { 1.0 } else { factor }
-}
 
 /// Some light cgroups weigh more and the heavy ones less, and what that does.
 #[derive(Clone, Debug)]
@@ -42,42 +29,34 @@ impl Plan {
     /// that they bear, or else the first of all. `None` where nothing can be simulated.
     pub(super) fn best(
         arena: &Arena<'_>,
-        observations: &Observations,
+        simulations: &Simulations<'_>,
         thresholds: &Thresholds,
     ) -> Option<(Self, Option<Self>)> {
-        let forecaster = observations.forecaster()?;
         let mut waiting: Vec<&Sibling<'_>> = arena.waiting(thresholds).collect();
         waiting.sort_by(|a, b| a.cpu.total_cmp(&b.cpu).then(a.number.cmp(&b.number)));
-        let all = Self::of(&waiting, arena, observations, &forecaster);
+        let all = Self::of(&waiting, arena, simulations)?;
         if waiting.len() < 2 || all.is_borne(thresholds) {
             return Some((all, None));
         }
         let sizes = [waiting.len().div_ceil(2), waiting.len().div_ceil(4)];
         let fewer = sizes.into_iter().filter(|&size| size < waiting.len()).find_map(|size| {
-            let some = Self::of(&waiting[..size], arena, observations, &forecaster);
+            let some = Self::of(&waiting[..size], arena, simulations)?;
             (some.is_borne(thresholds) && some.is_worthwhile(thresholds)).then_some(some)
         });
         Some((all, fewer))
     }
 
-    fn of(first: &[&Sibling<'_>], arena: &Arena<'_>, observations: &Observations, forecaster: &Forecaster<'_>) -> Self {
+    fn of(first: &[&Sibling<'_>], arena: &Arena<'_>, simulations: &Simulations<'_>) -> Option<Self> {
         let heavy: Vec<&Sibling<'_>> = arena.siblings.iter().filter(|it| !it.is_light()).collect();
-        let both = || first.iter().chain(&heavy).copied();
-        let fair = both().map(|it| it.cpu).sum::<f64>() / both().count() as f64;
-        let weights: Vec<(Arc<str>, f64)> = both()
-            .filter(|it| !observations.asked.trace().groups[it.number].is_idle)
-            .map(|it| (Arc::clone(&it.path), it.weight * Level::DEFAULT_WEIGHT * weight_factor(fair, it.cpu)))
-            .collect();
         let paths = |siblings: &[&Sibling<'_>]| siblings.iter().map(|it| Arc::clone(&it.path)).collect();
-        let sides = Competitors { light: paths(first), heavy: paths(&heavy) };
-        let forecast =
-            forecaster.forecast(&sides, &Intervention { weights: weights.clone(), ..Intervention::default() });
+        let made = simulations.reweighting(&Competitors { light: paths(first), heavy: paths(&heavy) })?;
+        let (weights, forecast) = (made.weights.clone(), made.forecast.clone());
         let mut spared: Vec<f64> =
             first.iter().filter_map(|it| Some(1.0 - forecast.left(it.number)?)).filter(|it| it.is_finite()).collect();
         spared.sort_by(f64::total_cmp);
         let median =
             (!spared.is_empty()).then(|| f64::midpoint(spared[(spared.len() - 1) / 2], spared[spared.len() / 2]));
-        Self { first: first.iter().map(|it| it.number).collect(), weights, forecast, median }
+        Some(Self { first: first.iter().map(|it| it.number).collect(), weights, forecast, median })
     }
 
     /// Do the heavy ones, and all others, take no more than they should for it?

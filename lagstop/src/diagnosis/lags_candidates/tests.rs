@@ -48,7 +48,7 @@ fn the_advice_is_for_what_the_kernel_offers() {
     };
     let plain = commands(&["cpu.weight"], None);
     assert_eq!(plain[0], "sudo lagstop trial --policy weight --from-diagnose --apply");
-    assert!(plain.contains(&"echo 249 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight".to_owned()), "{plain:?}");
+    assert!(plain.contains(&"echo 400 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.weight".to_owned()), "{plain:?}");
     let is_known = |command: &String| {
         command.contains("cpu.weight") || command.contains("-inum 22") || command.starts_with("sudo lagstop trial ")
     };

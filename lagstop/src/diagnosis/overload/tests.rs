@@ -72,3 +72,24 @@ fn lists_of_names_have_an_end() {
     let list = |count: u64, all| names((1..=count).map(subject), all);
     assert_eq!((list(1, 1), list(2, 2), list(3, 5)), ("c1".into(), "c1 and c2".into(), "c1, c2, c3 and 2 more".into()));
 }
+
+/// The CPUs are full for so many seconds of a minute, and nearly idle for the rest of it.
+fn full_for(seconds: usize) -> Vec<Interval> {
+    let paths: Vec<String> = (0..20).map(|n| format!("/app-{n:02}")).collect();
+    let quiet: Vec<InTree> = paths.iter().map(|path| (path.clone().leak() as &str, EQUAL, 10, 0, 1)).collect();
+    let mut all = equals(20);
+    all.splice(seconds.., minute_of_tree(&quiet).into_iter().skip(seconds));
+    all
+}
+
+#[test]
+fn cpus_that_are_full_for_a_part_of_the_time_are_overloaded_then() {
+    let finding = judged(&full_for(12));
+    assert_eq!(
+        finding.verdict,
+        "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20 cgroups wait long; none gets \
+         more than its share."
+    );
+    assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
+    assert_eq!(judged(&full_for(5)).severity, Severity::Ok, "a twelfth of the time");
+}

@@ -3,7 +3,7 @@
 use super::{Cause, Verdict};
 use crate::{
     diagnosis::{Finding, Observations, Rule, Severity, Thresholds, overload, utilisation},
-    model::{Measure, Nanos},
+    model::{Distribution, Measure},
     units,
 };
 
@@ -50,8 +50,13 @@ fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &T
 fn healthy(observations: &Observations) -> String {
     let whole = observations.whole();
     let mut facts = Vec::new();
-    match worst_wait(observations) {
-        Some(p99) => facts.push(format!("99 % of all waits for a CPU end within {p99}")),
+    let waits = observations.cgroups.values().filter_map(|observed| observed.runq_wait.as_ref());
+    let waits = Distribution::sum(waits);
+    match waits.quantile(0.99).zip(waits.quantile(1.0)) {
+        // A few very long ones are in no other figure.
+        Some((p99, longest)) => {
+            facts.push(format!("99 % of all waits for a CPU end within {p99} (the longest: about {longest})"));
+        }
         None => facts.push("no task waits for a CPU".to_owned()),
     }
     match whole.overhead() {
@@ -60,10 +65,4 @@ fn healthy(observations: &Observations) -> String {
     }
     let used = units::percent(utilisation::perceived(observations));
     format!("Healthy: {}, and the CPUs are {used} busy.", facts.join(", "))
-}
-
-/// The p99 of all waits. `None` where none was measured.
-fn worst_wait(observations: &Observations) -> Option<Nanos> {
-    let waits = observations.cgroups.values().filter_map(|observed| observed.runq_wait.as_ref());
-    crate::model::Distribution::sum(waits).quantile(0.99)
 }

@@ -56,7 +56,7 @@ fn a_report_reads_like_this() {
       },
       "verdict": {
         "severity": "ok",
-        "headline": "Healthy: 99 % of all waits for a CPU end within 4.61 µs, switching takes 0.01 % of the CPU time, and the CPUs are 0.3 % busy.",
+        "headline": "Healthy: 99 % of all waits for a CPU end within 4.61 µs (the longest: about 4.61 µs), switching takes 0.01 % of the CPU time, and the CPUs are 0.3 % busy.",
         "causes": []
       },
       "summary": [

@@ -92,6 +92,39 @@ fn an_overloaded_host_is_a_ticket() {
       find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
       ```
 
+    ## WARNING: Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4. All 4 cgroups wait long; batch and train fill the CPUs.
+
+    `overload`, host. Confidence high: 40 intervals, 422 k waits.
+
+    | | | |
+    | --- | ---: | --- |
+    | CPUs that tasks ask for | 17.9 tasks | of 4 CPUs, while they were full |
+    | perceived utilisation | 60.0 % | of all CPUs |
+    | slowdown of work by waits | × 4.58 |  |
+    | cgroups that wait long | 4 | of 4 |
+    | cgroups that fill the CPUs | 2 |  |
+    | asks for: batch | 8.00 tasks |  |
+    | asks for: train | 8.00 tasks |  |
+
+    <details><summary>Thresholds</summary>
+
+    - `full_cpus` 90.0 %: default; lagstop's own choice: with more room than a tenth, hardly anything waits for want of CPUs
+    - `wait_per_cpu_warn` × 1.00: default; lagstop's own choice: waiting as long as running doubles response times
+    - `wait_per_cpu_critical` × 4.00: default; lagstop's own choice: one second of work takes five
+
+    </details>
+
+    <details><summary>Caveats</summary>
+
+    - Endless work asks for a CPU all the time: that many CPUs would not end it.
+    - This is an average: short bursts may be worse.
+
+    </details>
+
+    **What to do**
+
+    - Move work to other hosts, or add CPUs.
+
     ## WARNING: Switching takes 17.6 % of the used CPU time (0.42 cores): the CPUs are 60.0 % used with it and 49.4 % without.
 
     `utilisation`, host. Confidence medium: 40 intervals, 1.28 M switches; 20 of 40 intervals agree.
@@ -144,8 +177,8 @@ fn an_overloaded_host_is_a_ticket() {
     | predicted time per work, others | n/a | the simulation error is too large: CPU time of all other cgroups +432 % off the measured (limit 25 %) |
     | predicted wait, all cgroups | -1.3 % | -29.8 % to +38.7 % |
     | predicted tasks per CPU | 3.64 tasks | including running tasks; 3.68 tasks now |
-    | predicted switches | 10.6 % | -24.7 % to +62.5 % |
-    | predicted overhead | n/a | the predicted range is too wide (-29 % to +76 %) |
+    | predicted switches | 12.2 % | -25.1 % to +68.1 % |
+    | predicted overhead | n/a | the predicted range is too wide (-29 % to +78 %) |
     | predicted cores freed | n/a | overhead is not predicted |
     | light cgroups to prioritise | 2 | of 2 that wait long |
     | heavy: batch | 8.45 tasks | demand over the last seconds (Load Credit); 77.1 % of the CPU time, waited 3.68x its CPU time, p99 wait 1.44 ms |
@@ -218,7 +251,6 @@ fn an_overloaded_host_is_a_ticket() {
     - **NOT ENOUGH DATA**, `outweighed`: Cannot judge whether weights make a cgroup wait: the weights of cgroups that used 100 % of the CPU time were not recorded.
     - **NOT ENOUGH DATA**, `weights_have_no_effect`: Cannot judge whether weights take effect: the weights of cgroups that used 100 % of the CPU time were not recorded.
     - **NOT ENOUGH DATA**, `noisy_neighbour`: Cannot judge noisy neighbours: the cause of each wait is not measured by the lagstop that made the recording.
-    - **OK**, `overload`: The CPUs have room: tasks use 60.0 % of them.
     - **OK**, `steal`: The hypervisor steals 0 % of the CPU time.
     - **OK**, `density`: The host is not overfilled: tasks got the most CPU time near the highest density seen (4 active cgroups).
     - **OK**, `backlog`: No TCP listener was active.

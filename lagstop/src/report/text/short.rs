@@ -17,15 +17,15 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     let verdict = &report.verdict;
     page.text("", severity_colour(verdict.severity), &verdict.headline);
     next(page, verdict.next.as_ref(), usize::MAX);
-    page.blank();
-    page.text("", Colour::Dim, &host_line(report));
-    if let Some(worst) = verdict.causes.first() {
-        evidence(page, report, worst);
-    }
     for cause in verdict.beneath() {
         page.blank();
         page.text("", severity_colour(cause.severity), &format!("Also: {}", cause.says));
         next(page, cause.next.as_ref(), 1);
+    }
+    page.blank();
+    page.text("", Colour::Dim, &host_line(report));
+    if let Some(worst) = verdict.causes.first() {
+        evidence(page, report, worst);
     }
     page.blank();
     besides(page, report);
@@ -55,6 +55,7 @@ fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
 fn evidence(page: &mut Page, report: &Report, cause: &Cause) {
     let Some(finding) = report.findings.iter().find(|finding| cause.is_of(finding)) else { return };
     page.blank();
+    page.text("", Colour::None, &format!("Evidence ({}, {}):", finding.rule.name(), finding.subject));
     let shown: Vec<_> =
         finding.measured.iter().filter(|figure| figure.value.is_some()).take(FIGURES).cloned().collect();
     figures(page, "  ", &shown, &finding.subject);

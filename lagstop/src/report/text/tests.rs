@@ -74,6 +74,27 @@ fn an_overloaded_host_reads_like_this() {
                     the levels:
                     $ find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
 
+    [WARNING] Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4. All 4
+    cgroups wait long; batch and train fill the CPUs.
+      overload, host
+        CPUs that tasks ask for     17.9 tasks  of 4 CPUs, while they were full
+        perceived utilisation           60.0 %  of all CPUs
+        slowdown of work by waits       × 4.58
+        cgroups that wait long               4  of 4
+        cgroups that fill the CPUs           2
+        asks for: batch             8.00 tasks
+        asks for: train             8.00 tasks
+        threshold   full_cpus 90.0 %: default; lagstop's own choice: with more room than a tenth, hardly
+                    anything waits for want of CPUs
+        threshold   wait_per_cpu_warn × 1.00: default; lagstop's own choice: waiting as long as running
+                    doubles response times
+        threshold   wait_per_cpu_critical × 4.00: default; lagstop's own choice: one second of work
+                    takes five
+        confidence  high: 40 intervals, 422 k waits
+        caveat      Endless work asks for a CPU all the time: that many CPUs would not end it.
+        caveat      This is an average: short bursts may be worse.
+        advice      Move work to other hosts, or add CPUs.
+
     [WARNING] Switching takes 17.6 % of the used CPU time (0.42 cores): the CPUs are 60.0 % used with it
     and 49.4 % without.
       utilisation, host
@@ -120,8 +141,8 @@ fn an_overloaded_host_reads_like_this() {
                                                      other cgroups +432 % off the measured (limit 25 %)
         predicted wait, all cgroups          -1.3 %  -29.8 % to +38.7 %
         predicted tasks per CPU          3.64 tasks  including running tasks; 3.68 tasks now
-        predicted switches                   10.6 %  -24.7 % to +62.5 %
-        predicted overhead                      n/a  the predicted range is too wide (-29 % to +76 %)
+        predicted switches                   12.2 %  -25.1 % to +68.1 %
+        predicted overhead                      n/a  the predicted range is too wide (-29 % to +78 %)
         predicted cores freed                   n/a  overhead is not predicted
         light cgroups to prioritise               2  of 2 that wait long
         heavy: batch                     8.45 tasks  demand over the last seconds (Load Credit); 77.1 %
@@ -208,9 +229,6 @@ fn an_overloaded_host_reads_like_this() {
     lagstop that made the recording.
       noisy_neighbour, host
 
-    [OK] The CPUs have room: tasks use 60.0 % of them.
-      overload, host
-
     [OK] The hypervisor steals 0 % of the CPU time.
       steal, host
 
@@ -246,8 +264,14 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
     Tasks then wait longer for a CPU. To undo it, halve the value.
       $ sudo sh -c 'n=$(cat /sys/kernel/debug/sched/base_slice_ns) && echo $((2 * n)) > /sys/kernel/debug/sched/base_slice_ns'
 
+    Also: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” wait long,
+    while batch uses 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+    Next: Run a trial.
+      $ sudo lagstop trial --policy weight --from-diagnose --apply
+
     node-7, Linux 6.12.1, 4 CPUs; 40 intervals, 40.0 s from 2026-08-03T10:00:00Z
 
+    Evidence (scheduling_overhead, host):
       scheduling overhead                 10.6 %  of all CPU time
       mean switch cost                   13.0 µs  pick + swap, per switch
       switches                          32.0 k/s  8000/s per CPU
@@ -259,13 +283,8 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
       Caveat: The thresholds are starting points, because the paper's percentages cannot be reproduced
               from its raw data; compare with this host's quiet times.
 
-    Also: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” wait long,
-    while batch uses 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
-    Next: Run a trial.
-      $ sudo lagstop trial --policy weight --from-diagnose --apply
-
     Notes: wait_causes
-    Fine: overload, steal, density, backlog, throttled, migrations, quota_without_cpuset
+    Fine: steal, density, backlog, throttled, migrations, quota_without_cpuset
     Too little data: pinned, overcommitted_threads, starved, outweighed, weights_have_no_effect,
                      noisy_neighbour
     Measuring took 0.011 cores. Nothing was lost. --verbose shows everything.
@@ -278,8 +297,8 @@ fn the_answer_of_a_healthy_host_reads_like_this() {
     let answer = render(&report, Depth::Short, Options::default());
     assert!(answer.lines().count() <= 10, "{answer}");
     insta::assert_snapshot!(answer, @"
-    Healthy: 99 % of all waits for a CPU end within 4.61 µs, switching takes 0.01 % of the CPU time, and
-    the CPUs are 0.3 % busy.
+    Healthy: 99 % of all waits for a CPU end within 4.61 µs (the longest: about 4.61 µs), switching
+    takes 0.01 % of the CPU time, and the CPUs are 0.3 % busy.
 
     node-7, Linux 6.12.1, 4 CPUs; 60 intervals, 60.0 s from 2026-08-03T10:00:00Z
 

@@ -1,0 +1,195 @@
+//! How full the CPUs are, and because of whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    diagnosis::{
+        Observations, Thresholds,
+        observations::Observed,
+        rated::is_rated,
+        simulation::{Demand, Step},
+        utilisation,
+    },
+    model::{CgroupId, Nanos},
+};
+
+/// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
+const ROOM: f64 = 0.1;
+/// From this part of the time on that the CPUs are full, that time is looked at by itself.
+const PART_MATTERS: f64 = 0.1;
+
+/// How full the CPUs are, and because of whom: over all of the time where they are full on average, else over the time in which
+/// they are, where that is a part of it that matters.
+#[derive(Debug)]
+pub(in crate::diagnosis) struct Load {
+    /// The part of the time that this is about.
+    pub(super) part: f64,
+    /// Are the CPUs full in that time?
+    pub(super) is_full: bool,
+    /// Tasks that want to run, on average. `None` where waits were not measured.
+    pub(super) asked: Option<f64>,
+    /// How many times as long work takes as it would without waits.
+    pub(super) slowdown: Option<f64>,
+    /// Tasks that want to run of each cgroup that takes part, those that ask for the most first.
+    pub(super) by_cgroup: Vec<(CgroupId, f64)>,
+    /// The same of tasks that are in none of these: in the root cgroup, or in those that had no row of their own.
+    pub(super) outside: f64,
+    /// Those that fill the CPUs.
+    pub(super) fillers: BTreeSet<CgroupId>,
+}
+
+impl Load {
+    pub(in crate::diagnosis) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
+        let steps = &observations.asked.trace().steps;
+        if utilisation::perceived(observations) < thresholds.full_cpus {
+            let full: Vec<&Step> = steps.iter().filter(|step| is_full(step, thresholds)).collect();
+            let (part, time) = (seconds(full.iter().copied()), seconds(steps));
+            if full.len() > 1 && part >= PART_MATTERS * time {
+                return Self::during(observations, &full, part / time);
+            }
+        }
+        Self::throughout(observations, thresholds)
+    }
+
+    fn throughout(observations: &Observations, thresholds: &Thresholds) -> Self {
+        let duration = observations.span.duration_ns;
+        let load = |observed: &Observed| observed.asked_ns().map(|ns| ns.cores(duration).0);
+        let asked = observations.cgroups.values().map(load).sum::<Option<f64>>();
+        let ran: Nanos = observations.cgroups.values().map(|observed| observed.totals.cpu_ns).sum();
+        let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
+        let by_cgroup = rated.filter_map(|(&id, observed)| Some((id, load(observed)?))).collect();
+        let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
+        let load = Self {
+            part: 1.0,
+            is_full,
+            asked,
+            slowdown: asked.map(|asked| asked / ran.cores(duration).0.max(1e-9)),
+            by_cgroup,
+            outside: 0.0,
+            fillers: BTreeSet::new(),
+        };
+        let steps: Vec<&Step> = observations.asked.trace().steps.iter().collect();
+        if is_full { load.filled(observations, &steps) } else { load.sorted() }
+    }
+
+    /// In these steps, which are such a part of the time.
+    fn during(observations: &Observations, steps: &[&Step], part: f64) -> Self {
+        let (mut by_cgroup, mut all, mut ran) = (BTreeMap::<CgroupId, f64>::new(), 0.0, 0.0);
+        let time = seconds(steps.iter().copied());
+        for step in steps {
+            for (number, demand) in &step.demands {
+                let Some(id) = observations.asked.id(*number) else { continue };
+                let throttled =
+                    observations.cgroups.get(&id).and_then(|it| it.part_of_wait(it.totals.wait_throttled_ns));
+                let asks =
+                    (demand.load * step.duration - demand.waited * throttled.unwrap_or(0.0)).max(demand.ran) / time;
+                all += asks;
+                ran += demand.ran / time;
+                if is_rated(id) {
+                    *by_cgroup.entry(id).or_default() += asks;
+                }
+            }
+        }
+        Self {
+            part,
+            is_full: true,
+            asked: Some(all),
+            slowdown: Some(all / ran.max(1e-9)),
+            by_cgroup: by_cgroup.into_iter().collect(),
+            outside: 0.0,
+            fillers: BTreeSet::new(),
+        }
+        .filled(observations, steps)
+    }
+
+    fn sorted(mut self) -> Self {
+        self.by_cgroup.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let inside: f64 = self.by_cgroup.iter().map(|(_, load)| load).sum();
+        self.outside = self.asked.map_or(0.0, |asked| (asked - inside).max(0.0));
+        self
+    }
+
+    fn filled(self, observations: &Observations, steps: &[&Step]) -> Self {
+        let mut load = self.sorted();
+        load.fillers = fillers(observations, steps, &load);
+        load
+    }
+
+    pub(in crate::diagnosis) fn fills_the_cpus(&self, id: CgroupId) -> bool {
+        self.fillers.contains(&id)
+    }
+}
+
+fn seconds<'s>(steps: impl IntoIterator<Item = &'s Step>) -> f64 {
+    steps.into_iter().map(|step| step.duration).sum()
+}
+
+/// Did tasks take all CPUs that they could have, and ask for more?
+fn is_full(step: &Step, thresholds: &Thresholds) -> bool {
+    let sum = |of: fn(&Demand) -> f64| step.demands.iter().map(|(_, demand)| of(demand)).sum::<f64>();
+    step.duration > 0.0
+        && sum(|demand| demand.ran) >= thresholds.full_cpus * step.cpus * step.duration
+        && sum(|demand| demand.load) > step.cpus + ROOM
+}
+
+/// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
+fn fillers(observations: &Observations, steps: &[&Step], load: &Load) -> BTreeSet<CgroupId> {
+    let (by_cgroup, asked) = (&load.by_cgroup, load.by_cgroup.iter().map(|(_, load)| load).sum::<f64>());
+    let room = observations.cpus() as f64 + ROOM;
+    let at_least = at_least(observations, steps);
+    let (mut left, mut least) = (at_least.values().sum::<f64>(), f64::INFINITY);
+    if left > room {
+        for (id, load) in by_cgroup {
+            if left <= room {
+                break;
+            }
+            left -= at_least.get(id).unwrap_or(&0.0);
+            least = *load;
+        }
+    } else {
+        // Their tasks sleep, and would run more often if they ran sooner: who knows how much more.
+        least = without_waits_behind(observations, load, asked - room);
+    }
+    by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
+}
+
+/// What each cgroup asks for however few others there are, in CPUs: tasks that never sleep for one each, and those that sleep
+/// for the CPU time that they got.
+fn at_least(observations: &Observations, steps: &[&Step]) -> BTreeMap<CgroupId, f64> {
+    let asked = &observations.asked;
+    let mut sums: BTreeMap<CgroupId, f64> = BTreeMap::new();
+    for (group, demand) in steps.iter().flat_map(|step| &step.demands) {
+        let never_sleep = f64::from(demand.spinners) / demand.threads.max(1.0);
+        if let Some(id) = asked.id(*group) {
+            *sums.entry(id).or_default() += demand.ran + demand.waited * never_sleep.min(1.0);
+        }
+    }
+    let time = seconds(steps.iter().copied());
+    sums.values_mut().for_each(|sum| *sum /= time);
+    sums
+}
+
+/// What the last of those asks for that must go, with all waits behind them, for the load to be less by `too_much`.
+fn without_waits_behind(observations: &Observations, load: &Load, too_much: f64) -> f64 {
+    // Waits are long while the CPUs are full.
+    let time = observations.span.duration_ns.seconds() * load.part;
+    let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
+    for (&victim, observed) in &observations.cgroups {
+        for (culprit, wait) in observed.behind.culprits() {
+            behind.entry(culprit).or_default().push((victim, wait.wait_ns.seconds() / time));
+        }
+    }
+    let (mut left, mut gone, mut least) = (too_much, BTreeSet::new(), f64::INFINITY);
+    for &(id, load) in &load.by_cgroup {
+        if left <= 0.0 {
+            break;
+        }
+        // Without it nobody would wait behind it; and it would not wait.
+        let spared: f64 =
+            behind.get(&id).into_iter().flatten().filter(|(it, _)| !gone.contains(it)).map(|it| it.1).sum();
+        left -= load + spared;
+        gone.insert(id);
+        least = load;
+    }
+    least
+}

@@ -1,0 +1,114 @@
+//! More weight for those that go first and less for those that pay: what `lagstop trial --policy weight` writes, and what is
+//! predicted of it.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use super::{CandidateClass, Competitors, Forecast, Forecaster, Intervention, Observations};
+use crate::{model::Level, units};
+
+/// Weights go up by no more than this, and down.
+const MOST: f64 = 10.0;
+const LEAST: f64 = 0.25;
+/// Whoever goes first weighs at least so many times as much as before: with less, one that uses nearly as much as the heavy ones
+/// would hardly notice.
+const FIRST: f64 = 4.0;
+/// Changes below this are none that people would notice.
+const HARDLY_LONGER: f64 = 0.05;
+/// Different sides that are simulated for a report: each takes some tenths of a second.
+const MOST_SIDES: usize = 8;
+
+/// By how much a cgroup's weight is to change that uses `used` where those of both sides use `fair` on average: the lighter, the
+/// more.
+pub fn weight_factor(side: CandidateClass, fair: f64, used: f64) -> f64 {
+    let factor = if used > 0.0 { fair / used } else { MOST };
+    match side {
+        _ if factor.is_nan() => 1.0,
+        CandidateClass::Light => factor.clamp(FIRST, MOST),
+        CandidateClass::Heavy => factor.clamp(LEAST, 1.0),
+    }
+}
+
+/// New weights, as `cpu.weight` has them, and what they would do.
+#[derive(Clone, Debug)]
+pub(super) struct Reweighting {
+    pub(super) weights: Vec<(Arc<str>, f64)>,
+    pub(super) forecast: Forecast,
+}
+
+/// Simulations of what was observed, made when first asked for, and never where they are left out.
+pub(super) struct Simulations<'a> {
+    observations: &'a Observations,
+    is_wanted: bool,
+    forecaster: OnceCell<Option<Forecaster<'a>>>,
+    tried: RefCell<Vec<(Competitors, Rc<Reweighting>)>>,
+}
+
+impl<'a> Simulations<'a> {
+    pub(super) const fn new(observations: &'a Observations) -> Self {
+        Self { observations, is_wanted: true, forecaster: OnceCell::new(), tried: RefCell::new(Vec::new()) }
+    }
+
+    /// Makes none, which would take a while.
+    pub(super) fn none(observations: &'a Observations) -> Self {
+        Self { is_wanted: false, ..Self::new(observations) }
+    }
+
+    /// New weights for both sides. `None` where nothing can be simulated, or enough was.
+    pub(super) fn reweighting(&self, sides: &Competitors) -> Option<Rc<Reweighting>> {
+        let known = self.tried.borrow().iter().find(|(tried, _)| tried == sides).map(|(_, it)| Rc::clone(it));
+        if known.is_some() || self.tried.borrow().len() >= MOST_SIDES || !self.is_wanted {
+            return known;
+        }
+        let forecaster = self.forecaster.get_or_init(|| self.observations.forecaster()).as_ref()?;
+        let weights = weights(self.observations, sides);
+        let forecast =
+            forecaster.forecast(sides, &Intervention { weights: weights.clone(), ..Intervention::default() });
+        let made = Rc::new(Reweighting { weights, forecast });
+        self.tried.borrow_mut().push((sides.clone(), Rc::clone(&made)));
+        Some(made)
+    }
+}
+
+/// Those that are idle (`cpu.idle`) have no weight.
+fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f64)> {
+    let light = sides.light.iter().map(|path| (CandidateClass::Light, path));
+    let heavy = sides.heavy.iter().map(|path| (CandidateClass::Heavy, path));
+    let all: Vec<_> = light.chain(heavy).map(|(side, path)| (side, path, observations.cores_inside(path))).collect();
+    let fair = all.iter().map(|(.., used)| used).sum::<f64>() / all.len() as f64;
+    let weight = |(side, path, used): (CandidateClass, &Arc<str>, f64)| {
+        let group = &observations.asked.trace().groups[observations.asked.number_at(path)?];
+        let weight = group.whole_weight() * Level::DEFAULT_WEIGHT * weight_factor(side, fair, used);
+        (!group.is_idle).then(|| (Arc::clone(path), weight))
+    };
+    all.into_iter().filter_map(weight).collect()
+}
+
+/// What those pay whose time for the same work is the figure `name`, of whom a sentence speaks as `who`.
+pub(super) fn price(forecast: &Forecast, name: &str, who: &str) -> String {
+    match forecast.change(name) {
+        Some(it) if it.change.abs() < HARDLY_LONGER => format!("{who} would take about as long ({})", it.range()),
+        Some(it) => {
+            let how = if it.change > 0.0 { "longer" } else { "less time" };
+            format!("{who} would take {} {how} for the same work ({})", units::percent(it.change.abs()), it.range())
+        }
+        None => format!("the cost to {who} is not predicted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_goes_first_weighs_notably_more_however_much_it_uses() {
+        let light = |used| weight_factor(CandidateClass::Light, 1.0, used);
+        let heavy = |used| weight_factor(CandidateClass::Heavy, 1.0, used);
+        assert_eq!([0.0, 0.01, 0.2, 0.9, 2.0].map(light), [10.0, 10.0, 5.0, 4.0, 4.0]);
+        assert_eq!([0.0, 0.5, 2.0, 100.0].map(heavy), [1.0, 1.0, 0.5, 0.25]);
+        assert_eq!((weight_factor(CandidateClass::Light, f64::NAN, 1.0), light(f64::NAN)), (1.0, 10.0));
+    }
+}
