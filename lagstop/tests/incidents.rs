@@ -58,7 +58,7 @@ const INCIDENTS: [Incident; 12] = [
         name: "pinned",
         answer: "ingest/parser and ingest/writer are pinned to CPU 0 while CPU 1 has nothing to do. Unpin them.",
         headline: &["/ingest/parser waits", "CPU 0, which is full", "are idle"],
-        beginning: &["use the idle CPUs", "taskset -apc"],
+        beginning: &["allow the idle ones", "taskset -apc"],
     },
     Incident {
         name: "dense",

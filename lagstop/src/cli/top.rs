@@ -40,11 +40,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     replay: Option<PathBuf>,
 
-    /// Print one table as text, then exit
+    /// Print the host and its cgroups once, then exit
     #[arg(long)]
     once: bool,
 
-    /// Print a table for each interval as text
+    /// Print them for each interval
     #[arg(long, conflicts_with = "once")]
     batch: bool,
 

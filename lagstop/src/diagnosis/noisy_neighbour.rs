@@ -230,7 +230,7 @@ fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'
         Some(times) if neighbour.takes_too_much(thresholds) => {
             (severity, format!("{found}, which {}; {whom} still gets its own share.", takes(times)))
         }
-        Some(_) => (severity, format!("{found}, which takes no more than its share.")),
+        Some(_) => (severity, format!("{found}, which takes no more than its fair share.")),
     }
 }
 
@@ -322,7 +322,7 @@ fn advice(
         advice.push(or(&advice, text).command(command));
     }
     if neighbour.takes.is_some() && !neighbour.takes_too_much(thresholds) {
-        advice.push(or(&advice, format!("Add CPUs, because {who} takes no more than its share.")));
+        advice.push(or(&advice, format!("Add CPUs, because {who} takes no more than its fair share.")));
     }
     if advice.is_empty() {
         advice.push(Advice::new(format!("Add CPUs, or move {who} to another host.")));

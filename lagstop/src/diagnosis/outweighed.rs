@@ -164,15 +164,18 @@ fn advice(
     }
     let weight = weight_for(observations, shares, number, whole);
     let (file, _) = shell::weight(session);
-    let now = shell::written_weight(session, observations.asked.trace().groups[number].whole_weight());
+    let own = observations.asked.trace().groups[number].whole_weight();
+    let now = shell::written_weight(session, own);
+    let give = |weight| shell::give_weight(session, observations.asked.id(number), path, weight);
+    // The command may be of another unit than the file.
+    let undo = give(own).map_or_else(|| format!("{now} restores it."), |undo| format!("To undo it: {undo}"));
     let text = format!(
         "Raise the {file} of {subject} from {now} to {} if it should get more CPU time: that guarantees it about {}. Its siblings \
-         then get less while it wants to run. {now} restores it.",
+         then get less while it wants to run. {undo}",
         shell::written_weight(session, weight),
         Unit::Cores.show(whole.equal / whole.seconds),
     );
-    let command = shell::give_weight(session, observations.asked.id(number), path, weight);
-    vec![Advice::new(text).command_if(command)]
+    vec![Advice::new(text).command_if(give(weight))]
 }
 
 /// The weight with which it has beside its siblings what it would have if all weighed the same.

@@ -92,11 +92,11 @@ fn finding(
             None => (
                 None,
                 vec![
-                    Advice::new(format!(
-                        "Check where the threads of {subject} may run, and let them use the idle CPUs. This shows it:"
-                    ))
-                    .command(shell::affinities(&observations.session, id, &observed.path)),
-                ],
+                Advice::new(format!(
+                    "See which CPUs the threads of {subject} may use (this command shows it), and allow the idle ones."
+                ))
+                .command(shell::affinities(&observations.session, id, &observed.path)),
+            ],
             ),
         };
     advice.push(Advice::new(

@@ -17,7 +17,7 @@ const LEAST: f64 = 0.25;
 /// would hardly notice.
 const FIRST: f64 = 4.0;
 /// Changes below this are none that people would notice.
-const HARDLY_LONGER: f64 = 0.05;
+pub(super) const HARDLY_LONGER: f64 = 0.05;
 /// Different sides that are simulated for a report: each takes some tenths of a second.
 const MOST_SIDES: usize = 8;
 

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use serde::Serialize;
+
 use super::{
     column::Column,
     error::TopError,
@@ -14,7 +16,7 @@ use super::{
     quantity::{Cell, Quantity},
     rows::{Arrangement, Row, RowKey},
     settings::TopSettings,
-    text::clock_time,
+    text::{clock_time, moment},
     theme::severity_mark,
     timeline::{HistoryLimits, Timeline},
 };
@@ -75,7 +77,7 @@ pub async fn print(
         let Some(interval) = interval.transpose()? else { return Ok(()) };
         let frame = timeline.push(interval).map_err(TopError::Timeline)?;
         let printout = match batch.format {
-            BatchFormat::Json => json(&frame, settings).map_err(TopError::Output)?,
+            BatchFormat::Json => json(&session, &frame, settings).map_err(TopError::Output)?,
             BatchFormat::Text => {
                 let gap = if printed > 0 { "\n" } else { "" };
                 gap.to_owned() + &table(&session, &frame, settings, batch.width)
@@ -104,15 +106,29 @@ fn rows(frame: &Frame, settings: &TopSettings, tree: bool) -> Vec<Row> {
     rows
 }
 
-/// The interval as a line of a recording.
-fn json(frame: &Frame, settings: &TopSettings) -> io::Result<String> {
+/// An interval as a line of a recording, with what tells where and when it was.
+#[derive(Serialize)]
+struct Dated<'a> {
+    hostname: &'a str,
+    /// When it ended: RFC 3339, UTC. `None` where the recording's clock is not known.
+    ended_at: Option<String>,
+    #[serde(flatten)]
+    line: Line,
+}
+
+fn json(session: &Session, frame: &Frame, settings: &TopSettings) -> io::Result<String> {
     let interval = &frame.interval;
     let cgroups = rows(frame, settings, false).into_iter().filter_map(|row| match row.key {
         RowKey::Cgroup(id) => interval.cgroups.iter().find(|cgroup| cgroup.id == id).cloned(),
         RowKey::Path(_) => None,
     });
     let shown = Interval { cgroups: cgroups.collect(), ..Interval::clone(interval) };
-    Ok(serde_json::to_string(&Line::Interval(Box::new(shown)))? + "\n")
+    let dated = Dated {
+        hostname: &session.hostname,
+        ended_at: moment(session, frame.end()),
+        line: Line::Interval(Box::new(shown)),
+    };
+    Ok(serde_json::to_string(&dated)? + "\n")
 }
 
 /// The host in some lines, then a line for each cgroup.
@@ -267,10 +283,16 @@ mod tests {
         let mut settings = settings(false);
         settings.set_filter("b").unwrap();
         settings.set_rows(2);
-        let line = json(&frame(&["web", "batch", "api", "blob", "cron", "db"]), &settings).unwrap();
+        let session = Session {
+            hostname: "node-1".to_owned(),
+            started_at: "2026-11-25T10:00:00Z".to_owned(),
+            ..Session::default()
+        };
+        let line = json(&session, &frame(&["web", "batch", "api", "blob", "cron", "db"]), &settings).unwrap();
         let Line::Interval(interval) = serde_json::from_str(&line).unwrap() else { panic!("{line}") };
         let names: Vec<&str> = interval.cgroups.iter().map(|cgroup| &*cgroup.name).collect();
         assert_eq!(names, ["batch", "blob"], "sorted, filtered and cut");
+        assert!(line.starts_with("{\"hostname\":\"node-1\",\"ended_at\":\"2026-11-25T10:00:01Z\",\"kind\""), "{line}");
         assert!(line.ends_with("}\n") && line.lines().count() == 1, "{line}");
     }
 

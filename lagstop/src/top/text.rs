@@ -43,8 +43,13 @@ pub(super) fn shared_name(cgroup: &Cgroup) -> Arc<str> {
 
 /// The time of day, UTC, at which the stream's clock said `at`.
 pub(super) fn clock_time(session: &Session, at: Nanos) -> Option<String> {
+    moment(session, at)?.get(11..).map(str::to_owned)
+}
+
+/// The same with its date: RFC 3339.
+pub(super) fn moment(session: &Session, at: Nanos) -> Option<String> {
     let started = humantime::parse_rfc3339_weak(&session.started_at).ok()?;
     let moment = started.checked_add(Duration::from_nanos(at.0))?;
     let seconds = moment.duration_since(UNIX_EPOCH).ok()?.as_secs();
-    utc(seconds).get(11..).map(str::to_owned)
+    Some(utc(seconds))
 }

@@ -8,7 +8,7 @@ use crate::{
         Competitors, Figure, FigureDefinition, Observations, Predicted, Subject, Thresholds,
         forecast::siblings,
         lags_candidates,
-        reweighting::{Reweighting, Simulations, price},
+        reweighting::{HARDLY_LONGER, Reweighting, Simulations, price},
     },
     units,
 };
@@ -60,10 +60,14 @@ impl Effect {
         self.wait().is_some_and(|wait| wait.change > -self.least_gain)
     }
 
-    /// "it should wait about 62.0 % less (40.1 to 75.2 %)".
+    /// "it should wait about 62.0 % less (40.1 % to 75.2 %), while /etl takes about 22.3 % longer".
     pub(super) fn promise(&self) -> Option<String> {
         let wait = self.wait().filter(|wait| wait.change <= -self.least_gain)?;
-        Some(format!("it should wait about {} less ({})", units::percent(wait.change.abs()), wait.magnitudes()))
+        let less = format!("it should wait about {} less ({})", units::percent(wait.change.abs()), wait.magnitudes());
+        let longer = self.made.as_ref()?.forecast.change("heavy_time").filter(|time| time.change >= HARDLY_LONGER);
+        let price =
+            longer.map(|time| format!(", while {} takes about {} longer", self.heavy, units::percent(time.change)));
+        Some(less + &price.unwrap_or_default())
     }
 
     pub(super) fn caveat(&self) -> Option<String> {
