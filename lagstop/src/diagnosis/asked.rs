@@ -110,6 +110,11 @@ impl Asked {
         self.unweighed == 0
     }
 
+    /// Is every interval in the trace?
+    pub(super) const fn is_whole(&self) -> bool {
+        self.stride == 1
+    }
+
     /// Adds the next interval.
     pub(super) fn add(&mut self, interval: &Interval) {
         let turn = self.seen;

@@ -59,7 +59,7 @@ pub(super) fn judge(
     let found = victims.iter().filter_map(|victim| {
         let Cause::Neighbour(neighbour) = &victim.cause else { return None };
         let effect = Effect::of(observations, simulations, thresholds, victim, neighbour);
-        Some((victim.wait, finding(observations, thresholds, (victim, neighbour), &effect)))
+        Some((victim.wait, finding(observations, thresholds, (victim, neighbour), effect.as_ref())))
     });
     single::worst(found.collect(), thresholds, || nobody(observations, thresholds, &victims))
 }
@@ -189,7 +189,7 @@ fn finding(
     observations: &Observations,
     thresholds: &Thresholds,
     (victim, neighbour): (&Victim<'_>, &Neighbour<'_>),
-    effect: &Effect,
+    effect: Option<&Effect>,
 ) -> Finding {
     let (severity, verdict) = verdict(thresholds, victim, neighbour);
     Finding {
@@ -209,7 +209,7 @@ fn finding(
         .map(|limit| thresholds.state(limit))
         .into(),
         confidence: confidence(observations, victim, neighbour),
-        caveats: effect.caveat().into_iter().chain(caveats(neighbour)).collect(),
+        caveats: effect.and_then(Effect::caveat).into_iter().chain(caveats(neighbour)).collect(),
         advice: advice(observations, thresholds, (victim, neighbour), effect),
         cgroups: Vec::new(),
     }
@@ -234,7 +234,7 @@ fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'
     }
 }
 
-fn measured(observations: &Observations, victim: &Victim<'_>, effect: &Effect) -> Vec<Figure> {
+fn measured(observations: &Observations, victim: &Victim<'_>, effect: Option<&Effect>) -> Vec<Figure> {
     let observed = victim.observed;
     let why = observations.session.why_not(Measure::Blame);
     let part = |cause| observed.part_of_wait(cause);
@@ -250,7 +250,7 @@ fn measured(observations: &Observations, victim: &Victim<'_>, effect: &Effect) -
     };
     let mut neighbours = neighbours(observations, observed).into_iter().take(TOP).map(of_neighbour);
     measured.extend(neighbours.next().into_iter().flatten());
-    measured.extend(effect.figures());
+    measured.extend(effect.into_iter().flat_map(Effect::figures));
     measured.extend(neighbours.flatten());
     measured.extend([
         figures::wait_per_cpu.is(victim.wait_per_cpu()),
@@ -288,7 +288,7 @@ fn advice(
     observations: &Observations,
     thresholds: &Thresholds,
     (victim, neighbour): (&Victim<'_>, &Neighbour<'_>),
-    effect: &Effect,
+    effect: Option<&Effect>,
 ) -> Vec<Advice> {
     let who = neighbour.subject();
     if !is_rated(neighbour.id) {
@@ -296,7 +296,7 @@ fn advice(
         return vec![Advice::new(text)];
     }
     let mut advice = Vec::new();
-    if !effect.is_small() {
+    if let Some(effect) = effect.filter(|effect| !effect.is_small()) {
         let Effect { light, heavy, .. } = effect;
         let promise = effect.promise().map_or_else(String::new, |promise| format!(": {promise}"));
         let globs: Vec<&str> = light.path().and_then(shell::glob).into_iter().collect();

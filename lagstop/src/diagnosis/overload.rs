@@ -107,13 +107,15 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         }
         _ => {
             let who = match observations.active().saturating_sub(long) {
+                _ if long == 0 && load.part < 1.0 => return (severity, format!("Overloaded{when}: {asks}.")),
                 _ if long == 0 => "No single cgroup waits long".to_owned(),
                 0 => format!("All {long} cgroups wait long"),
                 _ => format!("{long} of {} cgroups wait long", observations.active()),
             };
             let whose = if 2 * full <= long {
                 format!("; {} fill the CPUs", names(named(observations, load).map(|(subject, _)| subject), full))
-            } else if load.outside < OUTSIDE_MATTERS * cpus as f64
+            } else if load.part >= 1.0
+                && load.outside < OUTSIDE_MATTERS * cpus as f64
                 && takes_too_much(observations, load, thresholds) == Some(false)
             {
                 "; none gets more than its share".to_owned()
@@ -186,7 +188,9 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
         figures::filling.is(load.fillers.len() as u64),
     ];
     measured.extend(named(observations, load).map(|(subject, asks)| {
-        let takes = subject.id().and_then(|id| observations.cgroups.get(&id)?.got_of_entitled());
+        // That is of all of the time.
+        let takes =
+            subject.id().filter(|_| load.part >= 1.0).and_then(|id| observations.cgroups.get(&id)?.got_of_entitled());
         let note = takes.map_or_else(String::new, |takes| format!("gets {} its share", Unit::Factor.show(takes)));
         figures::filler.is(asks).of(subject).note(note)
     }));

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{CandidateClass, Competitors, Forecast, Forecaster, Intervention, Observations};
+use super::{CandidateClass, Competitors, Forecast, Forecaster, Intervention, Observations, shell};
 use crate::{model::Level, units};
 
 /// Weights go up by no more than this, and down.
@@ -73,18 +73,26 @@ impl<'a> Simulations<'a> {
     }
 }
 
-/// Those that are idle (`cpu.idle`) have no weight.
+/// As the files take them. Those that are idle (`cpu.idle`) have no weight.
 fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f64)> {
     let light = sides.light.iter().map(|path| (CandidateClass::Light, path));
     let heavy = sides.heavy.iter().map(|path| (CandidateClass::Heavy, path));
-    let all: Vec<_> = light.chain(heavy).map(|(side, path)| (side, path, observations.cores_inside(path))).collect();
+    let asked = &observations.asked;
+    let group = |path: &Arc<str>| asked.number_at(path).map(|number| &asked.trace().groups[number]);
+    let with_weight = light.chain(heavy).filter_map(|(side, path)| {
+        let weight = group(path).filter(|group| !group.is_idle)?.whole_weight();
+        Some((side, path, weight, observations.cores_inside(path)))
+    });
+    let all: Vec<_> = with_weight.collect();
     let fair = all.iter().map(|(.., used)| used).sum::<f64>() / all.len() as f64;
-    let weight = |(side, path, used): (CandidateClass, &Arc<str>, f64)| {
-        let group = &observations.asked.trace().groups[observations.asked.number_at(path)?];
-        let weight = group.whole_weight() * Level::DEFAULT_WEIGHT * weight_factor(side, fair, used);
-        (!group.is_idle).then(|| (Arc::clone(path), weight))
-    };
-    all.into_iter().filter_map(weight).collect()
+    let (_, usual) = shell::weight(&observations.session);
+    let written = |weight| shell::written_weight(&observations.session, weight) as f64 / f64::from(usual);
+    all.into_iter()
+        .map(|(side, path, weight, used)| {
+            let new = written(weight * weight_factor(side, fair, used));
+            (Arc::clone(path), new * Level::DEFAULT_WEIGHT)
+        })
+        .collect()
 }
 
 /// What those pay whose time for the same work is the figure `name`, of whom a sentence speaks as `who`.

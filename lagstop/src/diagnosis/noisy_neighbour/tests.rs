@@ -155,3 +155,22 @@ fn a_neighbour_that_runs_seldom_is_capped_at_what_it_is_entitled_to_while_it_run
     let cap = finding.advice.iter().find(|advice| advice.text.contains("quota")).map(|advice| &advice.text);
     assert!(cap.is_some_and(|text| text.contains("its share of 3.00 cores")), "{:?}", finding.advice);
 }
+
+#[test]
+fn no_trial_is_advised_that_would_be_refused_or_not_touch_the_neighbour() {
+    let is_trial = |finding: &Finding| {
+        finding.advice.iter().any(|advice| advice.command.as_deref().is_some_and(|it| it.contains("lagstop trial")))
+    };
+    assert!(is_trial(&found(&bullied(60))));
+    let idle = change(bullied(60), |interval| {
+        interval.cgroups[1].levels = Some([Level::DEFAULT, Level { is_idle: true, ..Level::DEFAULT }].into());
+    });
+    let inside = change(bullied(60), |interval| {
+        interval.cgroups[1].path = format!("{}/etl", interval.cgroups[0].path).into();
+        interval.cgroups[1].levels = Some([Level::DEFAULT; 3].into());
+    });
+    let escaped = change(bullied(60), |interval| interval.cgroups[0].path = "/apps.slice/my\\x2dshop".into());
+    for (what, intervals) in [("idle", idle), ("inside", inside), ("not to be named", escaped)] {
+        assert!(!is_trial(&found(&intervals)), "{what}: {:?}", found(&intervals).advice);
+    }
+}

@@ -42,10 +42,14 @@ impl Load {
     pub(in crate::diagnosis) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
         let steps = &observations.asked.trace().steps;
         if utilisation::perceived(observations) < thresholds.full_cpus {
-            let full: Vec<&Step> = steps.iter().filter(|step| is_full(step, thresholds)).collect();
+            let full: Vec<&Step> = steps.iter().filter(|step| is_full(observations, step, thresholds)).collect();
             let (part, time) = (seconds(full.iter().copied()), seconds(steps));
-            if full.len() > 1 && part >= PART_MATTERS * time {
-                return Self::during(observations, &full, part / time);
+            // Of intervals that are left out it is not known.
+            if full.len() > 1 && part >= PART_MATTERS * time && observations.asked.is_whole() {
+                let load = Self::during(observations, &full, part / time);
+                if !load.fillers.is_empty() {
+                    return load;
+                }
             }
         }
         Self::throughout(observations, thresholds)
@@ -79,10 +83,7 @@ impl Load {
         for step in steps {
             for (number, demand) in &step.demands {
                 let Some(id) = observations.asked.id(*number) else { continue };
-                let throttled =
-                    observations.cgroups.get(&id).and_then(|it| it.part_of_wait(it.totals.wait_throttled_ns));
-                let asks =
-                    (demand.load * step.duration - demand.waited * throttled.unwrap_or(0.0)).max(demand.ran) / time;
+                let asks = demand.asks(step.duration) * step.duration / time;
                 all += asks;
                 ran += demand.ran / time;
                 if is_rated(id) {
@@ -124,12 +125,13 @@ fn seconds<'s>(steps: impl IntoIterator<Item = &'s Step>) -> f64 {
     steps.into_iter().map(|step| step.duration).sum()
 }
 
-/// Did tasks take all CPUs that they could have, and ask for more?
-fn is_full(step: &Step, thresholds: &Thresholds) -> bool {
-    let sum = |of: fn(&Demand) -> f64| step.demands.iter().map(|(_, demand)| of(demand)).sum::<f64>();
+/// Did tasks take all CPUs, and ask for more?
+fn is_full(observations: &Observations, step: &Step, thresholds: &Thresholds) -> bool {
+    let cpus = observations.cpus() as f64;
+    let sum = |of: &dyn Fn(&Demand) -> f64| step.demands.iter().map(|(_, demand)| of(demand)).sum::<f64>();
     step.duration > 0.0
-        && sum(|demand| demand.ran) >= thresholds.full_cpus * step.cpus * step.duration
-        && sum(|demand| demand.load) > step.cpus + ROOM
+        && sum(&|demand| demand.ran) >= thresholds.full_cpus * cpus * step.duration
+        && sum(&|demand| demand.asks(step.duration)) > cpus + ROOM
 }
 
 /// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
@@ -161,7 +163,7 @@ fn at_least(observations: &Observations, steps: &[&Step]) -> BTreeMap<CgroupId, 
     for (group, demand) in steps.iter().flat_map(|step| &step.demands) {
         let never_sleep = f64::from(demand.spinners) / demand.threads.max(1.0);
         if let Some(id) = asked.id(*group) {
-            *sums.entry(id).or_default() += demand.ran + demand.waited * never_sleep.min(1.0);
+            *sums.entry(id).or_default() += demand.ran + (demand.waited - demand.throttled) * never_sleep.min(1.0);
         }
     }
     let time = seconds(steps.iter().copied());

@@ -87,9 +87,20 @@ fn cpus_that_are_full_for_a_part_of_the_time_are_overloaded_then() {
     let finding = judged(&full_for(12));
     assert_eq!(
         finding.verdict,
-        "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20 cgroups wait long; none gets \
-         more than its share."
+        "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20 cgroups wait long."
     );
     assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
     assert_eq!(judged(&full_for(5)).severity, Severity::Ok, "a twelfth of the time");
+}
+
+#[test]
+fn whoever_its_own_quota_stops_asks_for_no_cpu() {
+    let mut all = full_for(12);
+    let cgroups = |interval: &mut Interval| {
+        for cgroup in &mut interval.cgroups {
+            cgroup.totals.wait_throttled_ns = cgroup.totals.runq_wait_ns;
+        }
+    };
+    all.iter_mut().for_each(cgroups);
+    assert_eq!(judged(&all).severity, Severity::Ok, "{}", judged(&all).verdict);
 }

@@ -61,6 +61,8 @@ pub struct Demand {
     pub pause: f64,
     /// What its tasks were measured to wait, in seconds in all.
     pub waited: f64,
+    /// Of that, while their quota stopped them.
+    pub throttled: f64,
     /// What they were measured to have of the CPUs, in seconds in all.
     pub ran: f64,
     /// Tasks that were runnable on average, and how many ran.
@@ -177,6 +179,7 @@ impl Demand {
             service,
             pause,
             waited: wait,
+            throttled: totals.wait_throttled_ns.unwrap_or_default().seconds().min(wait),
             ran: cpu,
             load,
             threads,
@@ -188,10 +191,22 @@ impl Demand {
         self.service * f64::from(self.bursts)
     }
 
+    /// Tasks that want a CPU on average, over `duration` seconds: not those that their quota stops.
+    pub fn asks(&self, duration: f64) -> f64 {
+        (self.load - self.throttled / duration).max(self.ran / duration)
+    }
+
     /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
     fn part(self, part: f64) -> Self {
         let sleeps = (f64::from(self.sleeps) * part).round() as u32;
-        let shorter = Self { spun: self.spun * part, sleeps, waited: self.waited * part, ran: self.ran * part, ..self };
+        let shorter = Self {
+            spun: self.spun * part,
+            sleeps,
+            waited: self.waited * part,
+            throttled: self.throttled * part,
+            ran: self.ran * part,
+            ..self
+        };
         if self.bursts == 0 {
             return shorter;
         }

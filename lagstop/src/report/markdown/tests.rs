@@ -175,10 +175,10 @@ fn an_overloaded_host_is_a_ticket() {
     | wait saved per cgroup (median) | n/a | the simulation error is too large: waits of the prioritised cgroups -80 % off the measured (limit 50 %) |
     | predicted time per work, heavy | n/a | the simulation error is too large: waits of the heavy cgroups -54 % off the measured (limit 50 %) |
     | predicted time per work, others | n/a | the simulation error is too large: CPU time of all other cgroups +432 % off the measured (limit 25 %) |
-    | predicted wait, all cgroups | -1.3 % | -29.8 % to +38.7 % |
+    | predicted wait, all cgroups | -1.4 % | -29.8 % to +38.6 % |
     | predicted tasks per CPU | 3.64 tasks | including running tasks; 3.68 tasks now |
-    | predicted switches | 12.2 % | -25.1 % to +68.1 % |
-    | predicted overhead | n/a | the predicted range is too wide (-29 % to +78 %) |
+    | predicted switches | 14.3 % | -24.8 % to +73.5 % |
+    | predicted overhead | n/a | the predicted range is too wide (-28 % to +79 %) |
     | predicted cores freed | n/a | overhead is not predicted |
     | light cgroups to prioritise | 2 | of 2 that wait long |
     | heavy: batch | 8.45 tasks | demand over the last seconds (Load Credit); 77.1 % of the CPU time, waited 3.68x its CPU time, p99 wait 1.44 ms |
