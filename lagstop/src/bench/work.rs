@@ -71,15 +71,18 @@ mod tests {
 
     #[test]
     fn work_takes_its_cpu_time() {
-        let speed = Speed::calibrate();
-        let took = |ms: u64| {
+        let took = |speed: Speed, ms: u64| {
             let before = cpu_time();
             assert!(speed.work(Duration::from_millis(ms), &AtomicBool::new(false)));
             (cpu_time() - before).as_secs_f64() * 1_000.0
         };
-        // Another CPU, another clock: the least of some tries is what counts.
-        let least = (0..5).map(|_| took(20)).fold(f64::INFINITY, f64::min);
-        assert!((14.0..40.0).contains(&least), "20 ms took {least}");
+        // Another CPU, another clock: the least of some tries is what counts, and what else runs may begin or end in between.
+        let least = || {
+            let speed = Speed::calibrate();
+            (0..5).map(|_| took(speed, 20)).fold(f64::INFINITY, f64::min)
+        };
+        let tries: Vec<f64> = (0..5).map(|_| least()).collect();
+        assert!(tries.iter().any(|least| (14.0..40.0).contains(least)), "20 ms took {tries:?}");
     }
 
     #[test]
