@@ -3,7 +3,7 @@
 //! `incidents/record.py` made them. The headline must name the cause, and the first lines whose doing it is and what to do.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::{path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 /// What a person said, as words that the report must have: in the headline, and in its first ten lines.
 struct Incident {
@@ -114,6 +114,22 @@ fn the_headline_names_the_cause_and_the_first_lines_the_culprit_and_what_to_do()
             assert!(start.contains(words), "{name}: {words:?} is not in {start:?}; {answer}");
         }
     }
+}
+
+#[test]
+fn a_recording_that_was_cut_off_is_said_to_be() {
+    let home = tempfile::tempdir().unwrap();
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/bully.jsonl.zst");
+    let cut = home.path().join("cut.jsonl.zst");
+    let bytes = fs::read(&whole).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let said = |file: &Path| {
+        let output = Command::new(env!("CARGO_BIN_EXE_lagstop")).arg("diagnose").arg(file).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(said(&cut).contains("cut.jsonl.zst was cut off, or is still being written"), "{}", said(&cut));
+    assert_eq!(said(&whole), "");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, IsTerminal},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
@@ -274,7 +274,7 @@ fn of_hosts(
 
 /// Reads recordings: those of one boot of one host, in the order of time, are one.
 fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure> {
-    let mut readers: Vec<Reader> = files.iter().map(|file| Reader::open(file)).collect::<Result<_, _>>()?;
+    let mut readers: Vec<Reader> = files.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
     readers.sort_by(|a, b| a.session().started_at.cmp(&b.session().started_at));
     let mut hosts: Vec<Observations> = Vec::new();
     for mut reader in readers {
@@ -292,6 +292,16 @@ fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure>
         }
     }
     Ok(hosts)
+}
+
+/// One that has no end is read as far as it goes.
+fn open(file: &Path) -> Result<Reader, Failure> {
+    let reader = Reader::open(file)?;
+    if reader.footer().is_none() {
+        let shown = file.display();
+        say(format_args!("lagstop: {shown} was cut off, or is still being written: read as far as it goes\n"));
+    }
+    Ok(reader)
 }
 
 /// Cgroups in all intervals, from which on a recording is not read one by one where they are written as longer ones,

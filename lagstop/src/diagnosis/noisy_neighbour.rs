@@ -306,10 +306,6 @@ fn advice(
         ));
         advice.push(trial.command(shell::trial_of_weights(&globs)));
     }
-    // What comes after something else is another way.
-    let or = |advice: &[Advice], text: String| {
-        Advice::new(if advice.is_empty() { text } else { format!("Or {}{}", text[..1].to_lowercase(), &text[1..]) })
-    };
     if let Some(cores) = neighbour.observed.entitled_cores()
         && victim.is_short
         && neighbour.takes_too_much(thresholds)
@@ -319,10 +315,10 @@ fn advice(
             units::number(cores)
         );
         let command = shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores);
-        advice.push(or(&advice, text).command(command));
+        advice.push(Advice::new(text).command(command));
     }
     if neighbour.takes.is_some() && !neighbour.takes_too_much(thresholds) {
-        advice.push(or(&advice, format!("Add CPUs, because {who} takes no more than its fair share.")));
+        advice.push(Advice::new(format!("Add CPUs, because {who} takes no more than its fair share.")));
     }
     if advice.is_empty() {
         advice.push(Advice::new(format!("Add CPUs, or move {who} to another host.")));

@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use super::{CandidateClass, Competitors, Forecast, Forecaster, Intervention, Observations, shell};
+use super::{
+    CandidateClass, Competitors, Figure, FigureDefinition, Forecast, Forecaster, Intervention, Observations, shell,
+};
 use crate::{model::Level, units};
 
 /// Weights go up by no more than this, and down.
@@ -95,6 +97,15 @@ fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f
         .collect()
 }
 
+/// What `forecast` says of its figure `name`, from where to where, or why nothing is predicted.
+pub(super) fn figure(forecast: &Forecast, definition: &FigureDefinition, name: &str) -> Figure {
+    let predicted = forecast.change(name);
+    let why_not = forecast.why_not(name).map_or_else(|| "not simulated".to_owned(), |why| why.to_string());
+    definition
+        .measured(predicted.map(|it| it.change), &why_not)
+        .note(predicted.map(|it| it.range()).unwrap_or_default())
+}
+
 /// What those pay whose time for the same work is the figure `name`, of whom a sentence speaks as `who`.
 pub(super) fn price(forecast: &Forecast, name: &str, who: &str) -> String {
     match forecast.change(name) {
@@ -118,5 +129,26 @@ mod tests {
         assert_eq!([0.0, 0.01, 0.2, 0.9, 2.0].map(light), [10.0, 10.0, 5.0, 4.0, 4.0]);
         assert_eq!([0.0, 0.5, 2.0, 100.0].map(heavy), [1.0, 1.0, 0.5, 0.25]);
         assert_eq!((weight_factor(CandidateClass::Light, f64::NAN, 1.0), light(f64::NAN)), (1.0, 10.0));
+    }
+
+    #[test]
+    fn weights_are_as_the_files_take_them_and_idle_cgroups_have_none() {
+        let of = |change: fn(&mut [Level; 2])| {
+            let mut observations = Observations::new(crate::model::fixture::session());
+            for mut interval in crate::diagnosis::fixture::bullied(5) {
+                let mut levels = [Level::DEFAULT; 2];
+                change(&mut levels);
+                interval.cgroups[0].levels = Some(levels.into());
+                observations.add(&interval);
+            }
+            let path = |n: usize| Arc::clone(&crate::diagnosis::fixture::bullied(1)[0].cgroups[n].path);
+            let sides = Competitors { light: vec![path(0)], heavy: vec!["/apps.slice/etl".into()] };
+            weights(&observations, &sides)
+        };
+        let least_and_most = |levels: &mut [Level; 2]| levels[1].weight = Some(10_000.0);
+        assert_eq!(of(least_and_most)[0].1, 10_000.0, "no file takes more");
+        assert!(of(|_| ())[0].1 >= 400.0);
+        let idle = of(|levels| levels[1].is_idle = true);
+        assert!(idle.iter().all(|(path, _)| **path == *"/apps.slice/etl"), "{idle:?}");
     }
 }

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     diagnosis::{Figure, Finding, Severity, Span, Subject},
     display::{self, pad, pad_left, short_name},
-    units::Unit,
+    units::{self, Unit},
 };
 
 /// How much to tell.
@@ -66,7 +66,7 @@ fn host_line(report: &Report) -> String {
 fn intervals(span: Span) -> String {
     let Span { intervals, merged_intervals, duration_ns, .. } = span;
     if merged_intervals == 0 {
-        return format!("{intervals} intervals");
+        return format!("{intervals} interval{}", units::ending(intervals));
     }
     let each = duration_ns.seconds() / intervals.max(1) as f64;
     let all = intervals.saturating_add(merged_intervals);

@@ -1,6 +1,6 @@
 //! How often predictions hold, and how far they are off.
 
-use super::result::{CalibratedFigure, Estimate};
+use super::result::CalibratedFigure;
 
 /// Of some predicted figures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,20 +15,14 @@ pub(super) struct Tally {
     pub(super) oracle_inside: Part,
     /// An interval as wide around no change would have held it, too: what is above that is the prediction's own.
     pub(super) unchanged_inside: Part,
-    /// The predicted interval and that of the trial have something in common.
-    pub(super) overlap: Part,
     /// Of those that the trial tells from no change: predicted with the other sign.
     pub(super) wrong_sign: Part,
     /// Of those that are predicted to be sure to change: measured with the other sign.
     pub(super) sure_and_wrong: Part,
     /// Predicted less measured, without its sign.
     pub(super) error: Option<f64>,
-    /// Predicted less what the oracle summed, without its sign.
-    pub(super) oracle_error: Option<f64>,
     /// How wide the predicted interval is.
     pub(super) width: Option<f64>,
-    /// What the trial measured less what the oracle summed, without its sign: the trial's own error.
-    pub(super) trial_error: Option<f64>,
 }
 
 /// So many of so many.
@@ -51,11 +45,6 @@ impl Tally {
     pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a CalibratedFigure>) -> Self {
         let (known, unpredicted): (Vec<&CalibratedFigure>, Vec<&CalibratedFigure>) =
             figures.into_iter().filter(|figure| is_known(figure)).partition(|figure| figure.predicted.change.is_some());
-        let apart = |one: fn(&CalibratedFigure) -> &Estimate, other: fn(&CalibratedFigure) -> &Estimate| {
-            median(
-                known.iter().filter_map(|figure| Some((one(figure).change? - other(figure).change?).abs())).collect(),
-            )
-        };
         let said = |of: fn(&CalibratedFigure) -> Option<bool>| Part::of(known.iter().map(|figure| of(figure)));
         Self {
             predicted: known.iter().filter(|figure| figure.measured.change.is_some()).count(),
@@ -66,10 +55,6 @@ impl Tally {
                 let (low, high) = figure.predicted.interval()?;
                 Some(figure.measured.change?.abs() <= (high - low) / 2.0)
             }),
-            overlap: said(|figure| {
-                let ((low, high), (least, most)) = (figure.predicted.interval()?, figure.measured.interval()?);
-                Some(low <= most && least <= high)
-            }),
             wrong_sign: said(|figure| {
                 let sign = figure.predicted.change? * figure.measured.change?;
                 figure.measured.is_change()?.then_some(sign < 0.0)
@@ -78,12 +63,15 @@ impl Tally {
                 let sign = figure.predicted.change? * figure.measured.change?;
                 figure.predicted.is_change()?.then_some(sign < 0.0)
             }),
-            error: apart(|figure| &figure.predicted, |figure| &figure.measured),
-            oracle_error: apart(|figure| &figure.predicted, |figure| &figure.oracle),
+            error: median(
+                known
+                    .iter()
+                    .filter_map(|figure| Some((figure.predicted.change? - figure.measured.change?).abs()))
+                    .collect(),
+            ),
             width: median(
                 known.iter().filter_map(|figure| figure.predicted.interval()).map(|(low, high)| high - low).collect(),
             ),
-            trial_error: apart(|figure| &figure.measured, |figure| &figure.oracle),
         }
     }
 }
@@ -104,6 +92,7 @@ pub(super) fn median(mut figures: Vec<f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibrate::result::Estimate;
 
     /// A change, and its interval.
     fn estimate(of: (f64, f64, f64)) -> Estimate {
@@ -127,21 +116,19 @@ mod tests {
             figure((-0.5, -0.6, -0.4), (-0.45, -0.7, -0.2), -0.55),
             // Neither, and the other sign.
             figure((0.3, 0.2, 0.4), (-0.2, -0.3, -0.1), -0.1),
-            // The intervals overlap all the same; no sign is wrong where there is no change.
+            // No sign is wrong where there is no change.
             figure((0.3, 0.1, 0.4), (-0.1, -0.3, 0.2), 0.2),
         ];
         let tally = Tally::of(&figures);
         assert_eq!((tally.predicted, tally.unpredicted), (3, 0));
         assert_eq!(tally.inside, Part { some: 1, all: 3 });
         assert_eq!(tally.oracle_inside, Part { some: 2, all: 3 });
-        assert_eq!(tally.overlap, Part { some: 2, all: 3 });
         // The second one's interval is too narrow for it, and so is the first one's.
         assert_eq!(tally.unchanged_inside, Part { some: 1, all: 3 });
         assert_eq!(tally.wrong_sign, Part { some: 1, all: 2 });
         assert_eq!(tally.sure_and_wrong, Part { some: 2, all: 3 });
         let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
-        assert!(near(tally.error, 0.4) && near(tally.oracle_error, 0.1) && near(tally.width, 0.2), "{tally:?}");
-        assert!(near(tally.trial_error, 0.1), "{tally:?}");
+        assert!(near(tally.error, 0.4) && near(tally.width, 0.2), "{tally:?}");
     }
 
     #[test]
@@ -156,7 +143,7 @@ mod tests {
         let tally = without(|figure| &mut figure.measured);
         assert_eq!((tally.predicted, tally.inside.all, tally.oracle_inside.some, tally.error), (0, 0, 1, None));
         let tally = without(|figure| &mut figure.oracle);
-        assert_eq!((tally.predicted, tally.inside.some, tally.oracle_inside.all, tally.trial_error), (1, 1, 0, None));
+        assert_eq!((tally.predicted, tally.inside.some, tally.oracle_inside.all), (1, 1, 0));
         assert_eq!(Tally::of(&[]), Tally::default());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Judged, figures, plan::Plan};
 use crate::{
-    diagnosis::{Figure, FigureDefinition, forecast::Forecast},
+    diagnosis::{Figure, FigureDefinition, forecast::Forecast, reweighting},
     units::{self, Unit},
 };
 
@@ -17,13 +17,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             units::number(measured)
         ))
     };
-    let change = |figure: &FigureDefinition, of: &str| {
-        let predicted = forecast.change(of);
-        let why_not = why_not(forecast, of, "not simulated");
-        figure
-            .measured(predicted.map(|it| it.change), &why_not)
-            .note(predicted.map(|it| it.range()).unwrap_or_default())
-    };
+    let change = |definition: &FigureDefinition, of: &str| reweighting::figure(forecast, definition, of);
     let whole = judged.observations.whole();
     let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
     let wait = whole.wait_ns.unwrap_or_default();

@@ -5,10 +5,10 @@ use std::{rc::Rc, sync::Arc};
 use super::{Neighbour, Victim};
 use crate::{
     diagnosis::{
-        Figure, FigureDefinition, Observations, Predicted, Subject, Thresholds,
+        Figure, Observations, Predicted, Subject, Thresholds,
         forecast::siblings,
         lags_candidates, overload,
-        reweighting::{HARDLY_LONGER, Reweighting, Simulations, price},
+        reweighting::{HARDLY_LONGER, Reweighting, Simulations, figure, price},
         shell,
     },
     units,
@@ -67,13 +67,13 @@ impl Effect {
         self.wait().is_some_and(|wait| wait.change > -self.least_gain)
     }
 
-    /// "it should wait about 62.0 % less (40.1 % to 75.2 %), while /etl takes about 22.3 % longer for the same work".
+    /// "it should wait about 62.0 % less (40.1 % to 75.2 %), while the same work takes /etl about 22.3 % longer".
     pub(super) fn promise(&self) -> Option<String> {
         let wait = self.wait().filter(|wait| wait.change <= -self.least_gain && wait.is_significant())?;
         let less = format!("it should wait about {} less ({})", units::percent(wait.change.abs()), wait.magnitudes());
         let longer = self.made.as_ref()?.forecast.change("heavy_time").filter(|time| time.change >= HARDLY_LONGER);
         let price = longer.map(|time| {
-            format!(", while {} takes about {} longer for the same work", self.heavy, units::percent(time.change))
+            format!(", while the same work takes {} about {} longer", self.heavy, units::percent(time.change))
         });
         Some(less + &price.unwrap_or_default())
     }
@@ -96,15 +96,44 @@ impl Effect {
 
     pub(super) fn figures(&self) -> Vec<Figure> {
         let Some(made) = &self.made else { return Vec::new() };
-        let figure = |definition: &FigureDefinition, name: &str| {
-            let predicted = made.forecast.change(name);
-            let why_not = made.forecast.why_not(name).map_or_else(|| "not simulated".to_owned(), |why| why.to_string());
-            let range = predicted.map(|it| it.range()).unwrap_or_default();
-            definition.measured(predicted.map(|it| it.change), &why_not).note(range)
-        };
         vec![
-            figure(&lags_candidates::figures::light_waiting, "light_waiting").of(self.light.clone()),
-            figure(&lags_candidates::figures::heavy_time, "heavy_time"),
+            figure(&made.forecast, &lags_candidates::figures::light_waiting, "light_waiting").of(self.light.clone()),
+            figure(&made.forecast, &lags_candidates::figures::heavy_time, "heavy_time"),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnosis::{Forecast, Unpredicted};
+
+    fn effect(wait: Result<Predicted, Unpredicted>, longer: f64) -> Effect {
+        let time = Predicted { change: longer, low: longer - 0.1, high: longer + 0.1 };
+        let forecast = Forecast::with([("light_waiting", wait), ("heavy_time", Ok(time))]);
+        let made = Some(Rc::new(Reweighting { weights: Vec::new(), forecast }));
+        let light = Subject::Cgroup { id: None, path: "/shop".into(), name: "shop".into() };
+        Effect { light, heavy: "etl".to_owned(), made, least_gain: 0.2 }
+    }
+
+    const fn between(low: f64, change: f64, high: f64) -> Result<Predicted, Unpredicted> {
+        Ok(Predicted { change, low, high })
+    }
+
+    #[test]
+    fn only_what_is_sure_and_worth_it_is_promised_and_its_price_is_said() {
+        let it = effect(between(-0.7, -0.5, -0.3), 0.25);
+        assert_eq!(
+            it.promise().unwrap(),
+            "it should wait about 50.0 % less (30.0 % to 70.0 %), while the same work takes etl about 25.0 % longer"
+        );
+        assert!(!effect(between(-0.7, -0.5, -0.3), 0.01).promise().unwrap().contains("longer"));
+        let may_be_a_loss = effect(between(-0.6, -0.3, 0.2), 0.25);
+        assert!(may_be_a_loss.promise().is_none() && !may_be_a_loss.is_small());
+        let small = effect(between(-0.15, -0.1, -0.05), 0.0);
+        assert!(small.promise().is_none() && small.is_small());
+        assert!(small.caveat().unwrap().contains("would hardly change its wait"), "{:?}", small.caveat());
+        let unknown = effect(Err(Unpredicted::NeverSleeps), 0.0);
+        assert!(unknown.promise().is_none() && unknown.caveat().unwrap().contains("is not predicted"));
     }
 }
