@@ -53,7 +53,7 @@ fn hotplug() {
     let mut recorder = Recorder::start(&["--interval", "100ms", "--output", output.to_str().unwrap()]);
     let online = |count: u64| {
         let recording = Recording::read(&output);
-        recording.intervals.iter().rev().take(3).filter(|interval| interval.host.cpus_online == count).count() == 3
+        recording.intervals.iter().rev().take(10).filter(|interval| interval.host.cpus_online == count).count() == 10
     };
     let all = lagstop::host::Cpus::read().unwrap().online.len() as u64;
     eventually("intervals before", || online(all));
@@ -67,7 +67,9 @@ fn hotplug() {
     let recording = Recording::read(&output);
     recording.is_without_holes();
     assert_eq!(recording.gaps, 0);
-    let mut alone = 0;
+    // A guest that is stopped between the clock's reading and a CPU's moves time from one interval to the next: what has
+    // to agree is the time of all of them.
+    let (mut alone, mut time_alone, mut expected) = (0, 0, 0);
     for interval in &recording.intervals {
         let time = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.0 + cpu.totals.idle_ns.0).sum::<u64>();
         assert_eq!(time, interval.host.capacity().0);
@@ -75,13 +77,14 @@ fn hotplug() {
         if interval.cpus.iter().all(|cpu| cpu.cpu != 1) {
             alone += 1;
             assert_eq!(interval.host.cpus_online, all - 1);
-            let expected = (interval.duration_ns.0 * (all - 1)) as f64;
-            let off = (time as f64 - expected).abs() / expected;
-            assert!(off <= tolerance(2.0) / 100.0, "{time} ns of the CPUs' time in {}", interval.duration_ns);
+            time_alone += time;
+            expected += interval.duration_ns.0 * (all - 1);
         }
     }
     println!("{alone} of {} intervals without it", recording.intervals.len());
-    assert!(alone >= 2);
+    assert!(alone >= 8);
+    let off = (time_alone as f64 - expected as f64).abs() / expected as f64;
+    assert!(off <= tolerance(2.0) / 100.0, "{time_alone} ns of the CPUs' time, {expected} expected");
 }
 
 /// The time of day, put right again by what passed meanwhile.
