@@ -19,8 +19,11 @@ use tokio::sync::mpsc;
 
 use super::keymap::Key;
 
-/// How soon the thread notices that it should end.
-const POLL: Duration = Duration::from_millis(100);
+/// How soon the thread notices a resize, and that it should end.
+const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// For how long crossterm is asked: where it is given no time it does not look at all, and the last millisecond of what it is given
+/// it spends asking again and again.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// What the user did.
 pub(super) enum Event {
@@ -70,18 +73,18 @@ impl Drop for Input {
 /// One event that means something here, if one comes soon.
 fn read() -> io::Result<Option<Event>> {
     let stdin = stdin();
-    // Asks for nothing but whether the terminal has gone: crossterm does not notice, and would be told of input for ever.
-    let mut ready = [PollFd::new(&stdin, PollFlags::empty())];
-    match poll(&mut ready, Some(&Timespec::default())) {
+    // Waits here, and not in crossterm, which does not notice that the terminal has gone and would be told of input for ever.
+    let mut ready = [PollFd::new(&stdin, PollFlags::IN)];
+    match poll(&mut ready, Some(&POLL)) {
         Ok(_) | Err(Errno::INTR) => {}
         Err(error) => return Err(error.into()),
     }
     if ready[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
         return Err(io::Error::other("it was closed"));
     }
-    // Waits for keys and for resizes at once. By epoll, as crossterm does unless it is built with `use-dev-tty`, it forgets
+    // Asks for keys and for resizes at once. By epoll, as crossterm does unless it is built with `use-dev-tty`, it forgets
     // keys that come with a resize until the next key.
-    if !event::poll(POLL)? {
+    if !event::poll(LOOK)? {
         return Ok(None);
     }
     Ok(match event::read()? {
