@@ -2,7 +2,7 @@
 
 use std::{
     hint::black_box,
-    io::{self, Read, Write},
+    io::{self, PipeReader, PipeWriter, Read, Write},
     process::{Command, ExitCode},
     thread,
     time::{Duration, Instant},
@@ -43,6 +43,8 @@ pub(crate) enum Kind {
     Burst { on_ms: u64, off_ms: u64 },
     /// Takes a byte from stdin, thinks, works, and hands the byte on to stdout
     Pipe { work_us: u64, think_us: u64 },
+    /// Two threads hand a byte to and fro, and do nothing else
+    PingPong,
     /// Sleeps between these times, evenly distributed, then works for 50 µs
     Nap { least_ms: u64, most_ms: u64 },
 }
@@ -59,6 +61,9 @@ impl Work {
 
     pub(crate) fn run(&self) -> ExitCode {
         let end = Instant::now() + Duration::from_secs(self.seconds);
+        if self.kind == Kind::PingPong {
+            return ping_pong(end);
+        }
         thread::scope(|scope| {
             for thread in 0..self.threads {
                 scope.spawn(move || self.kind.run(Random::new(self.seed, thread), end));
@@ -73,6 +78,7 @@ impl Kind {
     fn words(self) -> Vec<String> {
         let (name, first, second) = match self {
             Self::Spin => return vec!["spin".to_owned()],
+            Self::PingPong => return vec!["ping-pong".to_owned()],
             Self::Loop { work_us, think_us } => ("loop", work_us.to_string(), think_us),
             Self::Serve { per_second, work_us } => ("serve", per_second.to_string(), work_us),
             Self::Burst { on_ms, off_ms } => ("burst", on_ms.to_string(), off_ms),
@@ -86,7 +92,7 @@ impl Kind {
         let mut due = Instant::now();
         while Instant::now() < end {
             match self {
-                Self::Spin => spin_until(end),
+                Self::Spin | Self::PingPong => spin_until(end),
                 Self::Loop { work_us, think_us } => {
                     work(micros(work_us, &mut random));
                     thread::sleep(micros(think_us, &mut random));
@@ -122,6 +128,35 @@ impl Kind {
             }
         }
     }
+}
+
+/// Until then, or until a pipe breaks.
+fn ping_pong(end: Instant) -> ExitCode {
+    let (Ok((to_one, from_other)), Ok((to_other, from_one))) = (io::pipe(), io::pipe()) else {
+        return ExitCode::FAILURE;
+    };
+    let play = move |mut reads: PipeReader, mut writes: PipeWriter| {
+        let mut token = [0];
+        // The clock is looked at seldom: switches are to be all that there is.
+        while Instant::now() < end {
+            for _ in 0..1_000 {
+                if reads.read_exact(&mut token).and_then(|()| writes.write_all(&token)).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    let mut serve = match from_other.try_clone() {
+        Ok(serve) => serve,
+        Err(_) => return ExitCode::FAILURE,
+    };
+    thread::scope(|scope| {
+        scope.spawn(move || play(to_one, from_one));
+        scope.spawn(move || play(to_other, from_other));
+        let _ = serve.write_all(&[0]);
+        drop(serve);
+    });
+    ExitCode::SUCCESS
 }
 
 fn micros(mean: u64, random: &mut Random) -> Duration {
@@ -175,6 +210,7 @@ mod tests {
     fn what_is_started_is_what_was_meant() {
         let kinds = [
             Kind::Spin,
+            Kind::PingPong,
             Kind::Loop { work_us: 1, think_us: 2 },
             Kind::Serve { per_second: 3.5, work_us: 4 },
             Kind::Burst { on_ms: 5, off_ms: 6 },
@@ -187,6 +223,14 @@ mod tests {
             let command = work.command().unwrap();
             assert_eq!(Cli::parse_from(command.get_args()).work, work);
         }
+    }
+
+    #[test]
+    fn two_that_play_end_together() {
+        assert_eq!(
+            format!("{:?}", ping_pong(Instant::now() + Duration::from_millis(20))),
+            format!("{:?}", ExitCode::SUCCESS)
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::command::CommandError;
+use crate::{command::CommandError, tenants::TenantsError};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -10,24 +10,26 @@ pub(crate) enum Error {
     NotRoot,
     #[error("missing: {}. On Debian: `apt-get install {}`", .0.join(", "), .1.join(" "))]
     Tools(Vec<&'static str>, Vec<&'static str>),
-    #[error("`perf bench sched pipe` printed no line with `usecs/op`:\n{0}")]
-    Bench(String),
-    #[error("`perf bench sched pipe` was not done within {0} seconds: try fewer `--loops`")]
-    BenchTimeout(u64),
+    #[error("the pairs did not switch: is there a second CPU, and may they run on CPU 0?")]
+    NoSwitches,
+    #[error("interrupted")]
+    Interrupted,
+    #[error("{path} cannot be read or written: {source}")]
+    File { path: PathBuf, source: io::Error },
     #[error("{load} was not attached within {seconds} seconds; it printed:\n{output}")]
     NotAttached { load: &'static str, seconds: u64, output: String },
     #[error("{load} ended during the measurement ({status}); it printed:\n{output}")]
     Ended { load: &'static str, status: std::process::ExitStatus, output: String },
     #[error("{load} cannot be watched or stopped: {source}")]
     Process { load: &'static str, source: io::Error },
-    #[error("{path} cannot be read: {source}")]
-    Object { path: PathBuf, source: io::Error },
     #[error("{path} is no eBPF object: {source}; run `cargo xtask ebpf`")]
     Parse { path: PathBuf, source: aya_obj::ParseError },
-    #[error("a budget is overrun: see above")]
-    OverBudget,
+    #[error("a budget is overrun, or cannot be told to hold: see above")]
+    NotMet,
     #[error("the result cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error(transparent)]
     Command(#[from] CommandError),
+    #[error(transparent)]
+    Tenants(#[from] TenantsError),
 }

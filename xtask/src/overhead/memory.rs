@@ -35,7 +35,7 @@ pub(super) struct Memory {
 
 /// Reads the object's maps.
 pub(super) fn of_object(path: &Path) -> Result<Memory, Error> {
-    let bytes = fs::read(path).map_err(|source| Error::Object { path: path.to_owned(), source })?;
+    let bytes = fs::read(path).map_err(|source| Error::File { path: path.to_owned(), source })?;
     let object = Object::parse(&bytes).map_err(|source| Error::Parse { path: path.to_owned(), source })?;
     let mut maps: Vec<(String, u64)> =
         object.maps.iter().map(|(name, map)| (name.clone(), bytes_of(name, map))).collect();
@@ -45,8 +45,12 @@ pub(super) fn of_object(path: &Path) -> Result<Memory, Error> {
 }
 
 fn bytes_of(name: &str, map: &Map) -> u64 {
-    // User space gives PLACES one entry a CPU.
-    let entries = if name == "PLACES" { CPUS } else { u64::from(map.max_entries()) };
+    // User space gives PLACES one entry a CPU, and these as many for each CPU as there are in the object.
+    let entries = match name {
+        "PLACES" => CPUS,
+        "ROW_TOTALS" | "MARKS" => u64::from(map.max_entries()) * CPUS,
+        _ => map.max_entries().into(),
+    };
     bytes(map.map_type(), map.key_size().into(), map.value_size().into(), entries)
 }
 
@@ -102,8 +106,8 @@ mod tests {
         for map in ["ROW_TOTALS", "DISTRIBUTIONS", "LINEAGES", "ROW_OF", "TASKS"] {
             assert!(memory.maps.iter().any(|(name, _)| name == map), "{map} is not in the object: {memory}");
         }
-        // Totals of a row take 112 bytes a CPU: an estimate below that would have missed the copies.
-        assert!(memory.total > 2_502 * 112 * CPUS, "{memory}");
+        // Totals of a row take 128 bytes a CPU: an estimate below that would have missed the copies.
+        assert!(memory.total > 2_502 * 128 * CPUS, "{memory}");
     }
 
     #[test]

@@ -1,120 +1,140 @@
 //! Puts the rounds together and holds them against the budgets.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
-use super::{memory::Memory, stats::Summary};
+use super::{
+    contestant::Contestant,
+    judge::{Median, Verdict},
+    memory::Memory,
+    pairs::Crowd,
+};
 use crate::machine::Machine;
 
-/// What lagstop may add to a switch, in nanoseconds. It must also add less than the bpftrace script.
-const BUDGET_NS: f64 = 400.0;
-/// What `lagstop --light` may add to a switch.
-const LIGHT_BUDGET_NS: f64 = 150.0;
+/// What one may add at most, as a share of what another adds.
+const BUDGETS: [(Contestant, Contestant, f64); 4] = [
+    (Contestant::Lagstop, Contestant::Clock, 1.6),
+    (Contestant::Lagstop, Contestant::Bpftrace, 0.5),
+    (Contestant::Light, Contestant::LightClock, 1.5),
+    (Contestant::Light, Contestant::Bpftrace, 0.25),
+];
 
-/// Nanoseconds per switch under each load.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Round {
-    pub(super) baseline: f64,
-    pub(super) clock: f64,
-    pub(super) lagstop: f64,
-    pub(super) light_clock: f64,
-    pub(super) light: f64,
-    pub(super) bpftrace: f64,
+/// What one crowd showed: CPU time of a switch in nanoseconds, round by round.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Without anybody.
+    pub(super) alone: Vec<f64>,
+    /// What each adds.
+    pub(super) added: BTreeMap<Contestant, Vec<f64>>,
+    /// How long the kernel says that its programs run.
+    pub(super) programs: BTreeMap<Contestant, f64>,
 }
 
 /// The result.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     machine: Machine,
-    rounds: usize,
-    /// Nanoseconds per switch without load.
-    baseline: Summary,
-    /// Added nanoseconds per switch: each figure against its own round's baseline.
-    added: Added,
-    /// Median added by lagstop over median added by bpftrace. None when the latter drowned in noise.
-    lagstop_to_bpftrace: Option<f64>,
-    budget_ns: f64,
-    within_budget: bool,
-    light_budget_ns: f64,
-    light_within_budget: bool,
-    less_than_bpftrace: bool,
+    crowds: Vec<OfCrowd>,
     memory: Memory,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
+struct OfCrowd {
+    crowd: Crowd,
+    rounds: usize,
+    /// CPU time of a switch without anybody, in nanoseconds.
+    alone: Option<Median>,
+    added: Vec<Added>,
+    ratios: Vec<Ratio>,
+}
+
+#[derive(Clone, Debug, Serialize)]
 struct Added {
-    /// Programs on the same tracepoints that only read the clock: what no program could do without.
-    clock: Summary,
-    lagstop: Summary,
-    /// Lagstop on top of the clock reads, in the same round.
-    own_work: Summary,
-    /// A program on the switch alone that only reads the clock.
-    light_clock: Summary,
-    /// `lagstop --light`
-    light: Summary,
-    bpftrace: Summary,
+    contestant: Contestant,
+    /// Nanoseconds of CPU time that it adds to a switch. `None` of too few rounds.
+    added_ns: Option<Median>,
+    /// What the kernel times its programs at.
+    programs_ns: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Ratio {
+    of: Contestant,
+    to: Contestant,
+    ratio: Option<Median>,
+    budget: f64,
+    verdict: Verdict,
 }
 
 impl Report {
-    pub(super) fn new(machine: Machine, rounds: &[Round], memory: Memory) -> Self {
-        let added = |of: fn(&Round) -> f64| Summary::of(rounds.iter().map(|round| of(round) - round.baseline));
-        let added = Added {
-            clock: added(|round| round.clock),
-            lagstop: added(|round| round.lagstop),
-            own_work: Summary::of(rounds.iter().map(|round| round.lagstop - round.clock)),
-            light_clock: added(|round| round.light_clock),
-            light: added(|round| round.light),
-            bpftrace: added(|round| round.bpftrace),
-        };
-        let (lagstop, bpftrace) = (added.lagstop.median, added.bpftrace.median);
-        Self {
-            machine,
-            rounds: rounds.len(),
-            baseline: Summary::of(rounds.iter().map(|round| round.baseline)),
-            added,
-            lagstop_to_bpftrace: (bpftrace > 0.0).then(|| lagstop / bpftrace),
-            budget_ns: BUDGET_NS,
-            within_budget: lagstop <= BUDGET_NS,
-            light_budget_ns: LIGHT_BUDGET_NS,
-            light_within_budget: added.light.median <= LIGHT_BUDGET_NS,
-            less_than_bpftrace: lagstop < bpftrace,
-            memory,
-        }
+    pub(super) fn new(machine: Machine, measured: &BTreeMap<Crowd, Measured>, memory: Memory) -> Self {
+        let crowds = measured.iter().map(|(crowd, measured)| OfCrowd::new(*crowd, measured)).collect();
+        Self { machine, crowds, memory }
+    }
+
+    /// Is everything as cheap as it must be, for sure?
+    pub(super) fn keeps_the_budgets(&self) -> bool {
+        let mut ratios = self.crowds.iter().flat_map(|crowd| &crowd.ratios);
+        ratios.all(|ratio| ratio.verdict == Verdict::Met) && self.memory.is_within_the_budget()
     }
 }
 
-impl Report {
-    /// Is everything as cheap as it must be?
-    pub(super) fn keeps_the_budgets(&self) -> bool {
-        self.within_budget && self.light_within_budget && self.less_than_bpftrace && self.memory.is_within_the_budget()
+impl OfCrowd {
+    fn new(crowd: Crowd, measured: &Measured) -> Self {
+        let added = measured.added.iter().map(|(contestant, added)| Added {
+            contestant: *contestant,
+            added_ns: Median::of(added),
+            programs_ns: measured.programs.get(contestant).copied(),
+        });
+        let ratio = |&(of, to, budget): &(Contestant, Contestant, f64)| {
+            let ratio = Median::of_ratio(measured.added.get(&of)?, measured.added.get(&to)?);
+            let verdict = ratio.map_or(Verdict::CannotTell, |ratio| ratio.held_to(budget));
+            Some(Ratio { of, to, ratio, budget, verdict })
+        };
+        Self {
+            crowd,
+            rounds: measured.added.values().map(Vec::len).min().unwrap_or(0),
+            alone: Median::of(&measured.alone),
+            added: added.collect(),
+            ratios: BUDGETS.iter().filter_map(ratio).collect(),
+        }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Machine { kernel, cpu, cpus } = &self.machine;
-        writeln!(f, "Linux {kernel}, {cpu}, {cpus} CPUs; {} rounds of `perf bench sched pipe` on CPU 0", self.rounds)?;
-        writeln!(f, "\nns per switch                median      min      max")?;
-        let mut line = |name: &str, Summary { median, min, max }: Summary| {
-            writeln!(f, "  {name:<25}{median:>8.0} {min:>8.0} {max:>8.0}")
+        writeln!(f, "Linux {kernel}, {cpu}, {cpus} CPUs. CPU time of a switch in ns: medians, and 95 % intervals")?;
+        self.crowds.iter().try_for_each(|crowd| write!(f, "{crowd}"))?;
+        write!(f, "\n{}", self.memory)
+    }
+}
+
+impl fmt::Display for OfCrowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |median: Option<Median>, decimals: usize| {
+            median.map_or("n/a: too few rounds".to_owned(), |Median { middle, low, high }| {
+                format!("{middle:>8.decimals$}  {low:.decimals$} to {high:.decimals$}")
+            })
         };
-        line("nothing attached", self.baseline)?;
-        line("added: clock reads alone", self.added.clock)?;
-        line("added: lagstop", self.added.lagstop)?;
-        line("  its own work in that", self.added.own_work)?;
-        line("added: clock read, light", self.added.light_clock)?;
-        line("added: lagstop --light", self.added.light)?;
-        line("added: bpftrace runqlat", self.added.bpftrace)?;
-        let verdict = |good: bool| if good { "yes" } else { "NO" };
-        writeln!(f, "\nlagstop adds at most {} ns: {}", self.budget_ns, verdict(self.within_budget))?;
-        writeln!(f, "lagstop --light at most {} ns: {}", self.light_budget_ns, verdict(self.light_within_budget))?;
-        write!(f, "lagstop adds less than bpftrace: {}", verdict(self.less_than_bpftrace))?;
-        match self.lagstop_to_bpftrace {
-            Some(ratio) => writeln!(f, " ({ratio:.2} of it)\n")?,
-            None => writeln!(f, " (bpftrace's share drowned in noise)\n")?,
+        writeln!(f, "\n{}, {} rounds", self.crowd.describe(), self.rounds)?;
+        writeln!(f, "  {:<36}{}", "nobody attached", shown(self.alone, 0))?;
+        for Added { contestant, added_ns, programs_ns } in &self.added {
+            let timed =
+                programs_ns.map_or_else(String::new, |ns| format!("; its programs, timed by the kernel: {ns:.0}"));
+            writeln!(f, "  {:<36}{}{timed}", format!("added by {}", contestant.describe()), shown(*added_ns, 0))?;
         }
-        write!(f, "{}", self.memory)
+        for Ratio { of, to, ratio, budget, verdict } in &self.ratios {
+            let verdict = match verdict {
+                Verdict::Met => "met",
+                Verdict::Missed => "MISSED",
+                Verdict::CannotTell => "CANNOT TELL",
+            };
+            let name = format!("{} / {}", of.describe(), to.describe());
+            writeln!(f, "  {name:<52}{}  at most {budget}: {verdict}", shown(*ratio, 2))?;
+        }
+        Ok(())
     }
 }
 
@@ -123,43 +143,39 @@ mod tests {
     use super::*;
     use crate::{overhead::memory, workspace::Workspace};
 
-    fn report(rounds: &[Round]) -> Report {
+    fn report(lagstop: [f64; 4]) -> Report {
         let machine = Machine { kernel: "6.18.0".to_owned(), cpu: "A CPU".to_owned(), cpus: 2 };
-        Report::new(machine, rounds, memory::of_object(&Workspace::here().object()).unwrap())
+        let added = [
+            (Contestant::Clock, vec![200.0; 4]),
+            (Contestant::Lagstop, lagstop.to_vec()),
+            (Contestant::LightClock, vec![60.0; 4]),
+            (Contestant::Light, vec![80.0; 4]),
+            (Contestant::Bpftrace, vec![700.0; 4]),
+        ];
+        let measured = Measured {
+            alone: vec![2_000.0; 4],
+            added: added.into_iter().collect(),
+            programs: [(Contestant::Lagstop, 290.0)].into_iter().collect(),
+        };
+        let all = [(Crowd::Pair, measured)].into_iter().collect();
+        Report::new(machine, &all, memory::of_object(&Workspace::here().object()).unwrap())
     }
 
     #[test]
-    fn every_figure_is_held_against_its_own_round() {
-        // The machine slows down by half between the rounds; what is added stays.
-        let rounds = [1_000.0, 1_500.0].map(|baseline| Round {
-            baseline,
-            clock: baseline + 100.0,
-            lagstop: baseline + 300.0,
-            light_clock: baseline + 50.0,
-            light: baseline + 120.0,
-            bpftrace: baseline + 600.0,
-        });
-        let report = report(&rounds);
-        assert_eq!(report.added.lagstop, Summary { median: 300.0, min: 300.0, max: 300.0 });
-        assert_eq!(report.added.own_work, Summary { median: 200.0, min: 200.0, max: 200.0 });
-        assert_eq!(report.lagstop_to_bpftrace, Some(0.5));
-        assert!(report.within_budget && report.light_within_budget && report.less_than_bpftrace);
-        let text = report.to_string();
-        assert!(text.contains("lagstop adds less than bpftrace: yes (0.50 of it)"), "{text}");
+    fn each_ratio_is_held_to_its_budget() {
+        let good = report([300.0, 301.0, 299.0, 300.0]);
+        assert!(good.keeps_the_budgets());
+        let text = good.to_string();
+        assert!(text.contains("its programs, timed by the kernel: 290"), "{text}");
+        assert!(text.contains("1.50  1.50 to 1.50  at most 1.6: met"), "{text}");
+        let bad = report([400.0, 401.0, 399.0, 400.0]);
+        assert!(!bad.keeps_the_budgets() && bad.to_string().contains("at most 1.6: MISSED"), "{bad}");
     }
 
     #[test]
-    fn a_budget_that_is_overrun_shows() {
-        let report = report(&[Round {
-            baseline: 1_000.0,
-            clock: 1_100.0,
-            lagstop: 1_900.0,
-            light_clock: 1_050.0,
-            light: 1_200.0,
-            bpftrace: 900.0,
-        }]);
-        assert!(!report.within_budget && !report.light_within_budget && !report.less_than_bpftrace);
-        assert_eq!(report.lagstop_to_bpftrace, None);
-        assert!(report.to_string().contains("lagstop adds at most 400 ns: NO"), "{report}");
+    fn what_noise_decides_is_not_told() {
+        let report = report([250.0, 300.0, 340.0, 420.0]);
+        assert!(!report.keeps_the_budgets());
+        assert!(report.to_string().contains("at most 1.6: CANNOT TELL"), "{report}");
     }
 }

@@ -1,16 +1,17 @@
-//! What is measured: programs that attach to the scheduler while the bench runs. Every child is ended on every way out,
-//! by its own pid.
+//! Who is measured: programs that attach to the scheduler while the pairs run. Every child is ended on every way out, by its own
+//! pid.
 
 use std::{
     io::{BufRead, BufReader, Read},
     path::Path,
-    process::{self, ChildStdout, Command, ExitStatus, Stdio},
+    process::{self, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 
 use super::error::Error;
 use crate::command::not_started;
@@ -26,56 +27,77 @@ const BPFTRACE: &str = "tracepoint:sched:sched_wakeup, tracepoint:sched:sched_wa
                         $n = @q[args->next_pid]; if ($n) { @usecs = hist((nsecs - $n) / 1000); } \
                         delete(@q[args->next_pid]); } BEGIN { printf(\"start\\n\"); }";
 
-/// What to attach.
-#[derive(Clone, Copy)]
-pub(super) enum Load<'a> {
-    /// lagstop with these options; with `--clock-only` its programs read the clock and return: no tool that measures can
-    /// cost less on the same hooks.
-    Lagstop(&'a Path, &'static [&'static str]),
-    /// A bpftrace script.
+/// The CPU that they themselves run on: not that of the pairs.
+const CPU: &str = "1";
+
+/// Who attaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Contestant {
+    /// On lagstop's hooks, programs that read the clock and return: no tool that measures can cost less there.
+    Clock,
+    Lagstop,
+    /// The same on the hooks of `--light`.
+    LightClock,
+    Light,
+    /// A script of bpftrace that measures run-queue latency.
     Bpftrace,
 }
 
-impl Load<'_> {
-    const fn name(self) -> &'static str {
+impl Contestant {
+    pub(super) const ALL: [Self; 5] = [Self::Clock, Self::Lagstop, Self::LightClock, Self::Light, Self::Bpftrace];
+
+    pub(super) const fn describe(self) -> &'static str {
         match self {
-            Self::Lagstop(..) => "lagstop",
-            Self::Bpftrace => "bpftrace",
+            Self::Clock => "clock reads alone",
+            Self::Lagstop => "lagstop",
+            Self::LightClock => "clock reads alone, --light",
+            Self::Light => "lagstop --light",
+            Self::Bpftrace => "bpftrace, run-queue latency",
         }
+    }
+
+    /// lagstop's options. `None` of others.
+    pub(super) const fn options(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Clock => Some(&["--clock-only"]),
+            Self::Lagstop => Some(&[]),
+            Self::LightClock => Some(&["--clock-only", "--light"]),
+            Self::Light => Some(&["--light"]),
+            Self::Bpftrace => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        if self.options().is_some() { "lagstop" } else { "bpftrace" }
     }
 
     /// What a line starts with once it is attached.
     const fn ready(self) -> &'static str {
-        match self {
-            Self::Lagstop(..) => "recording",
-            Self::Bpftrace => "start",
-        }
+        if self.options().is_some() { "recording" } else { "start" }
     }
 
-    fn command(self) -> Command {
-        match self {
-            Self::Lagstop(binary, options) => {
-                let mut command = Command::new(binary);
-                command.args(["record", "--duration", "60s", "--output", "/dev/null"]).args(options);
-                command
+    fn command(self, lagstop: &Path) -> Command {
+        let mut command = Command::new("taskset");
+        command.args(["-c", CPU]);
+        match self.options() {
+            Some(options) => {
+                command.arg(lagstop).args(["record", "--duration", "10m", "--output", "/dev/null"]).args(options);
             }
-            Self::Bpftrace if Path::new("/sys/kernel/tracing/events").is_dir() => {
-                let mut command = Command::new("bpftrace");
-                command.args(["-e", BPFTRACE]);
-                command
+            None if Path::new("/sys/kernel/tracing/events").is_dir() => {
+                command.args(["bpftrace", "-e", BPFTRACE]);
             }
-            Self::Bpftrace => {
+            None => {
                 // In a mount namespace of its own, so that the machine is left as it was.
                 let script = "mount -t tracefs tracefs /sys/kernel/tracing && exec bpftrace -e \"$0\"";
-                let mut command = Command::new("unshare");
-                command.args(["-m", "sh", "-c", script, BPFTRACE]);
-                command
+                command.args(["unshare", "-m", "sh", "-c", script, BPFTRACE]);
             }
         }
+        command
     }
 }
 
-/// A load that is attached.
+/// One that is attached.
 pub(super) struct Running {
     child: Child,
     output: Receiver<String>,
@@ -83,8 +105,9 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts it and waits until it is attached.
-    pub(super) fn start(load: Load<'_>) -> Result<Self, Error> {
-        let running = Self::start_command(load.name(), load.ready(), load.command(), ATTACH_TIMEOUT)?;
+    pub(super) fn start(contestant: Contestant, lagstop: &Path) -> Result<Self, Error> {
+        let command = contestant.command(lagstop);
+        let running = Self::start_command(contestant.name(), contestant.ready(), command, ATTACH_TIMEOUT)?;
         thread::sleep(WARM_UP);
         Ok(running)
     }
@@ -116,6 +139,10 @@ impl Running {
         }
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.child.child.id()
+    }
+
     /// Ends it as Ctrl-C does and waits until its programs are detached.
     pub(super) fn stop(mut self) -> Result<(), Error> {
         if let Some(status) = self.child.ended()? {
@@ -137,22 +164,18 @@ fn forward(stream: impl Read + Send + 'static, sender: mpsc::Sender<String>) {
 }
 
 /// A child that is killed and waited for when dropped.
-pub(super) struct Child {
+struct Child {
     name: &'static str,
     child: process::Child,
 }
 
 impl Child {
-    pub(super) const fn new(name: &'static str, child: process::Child) -> Self {
+    const fn new(name: &'static str, child: process::Child) -> Self {
         Self { name, child }
     }
 
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+    fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.child.try_wait().map_err(|source| Error::Process { load: self.name, source })
-    }
-
-    pub(super) const fn take_stdout(&mut self) -> Option<ChildStdout> {
-        self.child.stdout.take()
     }
 
     /// SIGINT, and time to end in; what is still there afterwards is killed when dropped.
