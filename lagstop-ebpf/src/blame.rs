@@ -24,7 +24,7 @@ use lagstop_ebpf::{
 use crate::{
     distributions,
     kernel::{Task, constant},
-    maps::{PAIRS, STINT_LOGS, THROTTLES, this_cpu},
+    maps::{PAIRS, STINT_LOGS, THROTTLES, is_excluded, this_cpu},
     rows::Membership,
     shared::{Lookup, Shared, field},
 };
@@ -61,12 +61,6 @@ pub(crate) fn who_runs(task: Task, of: Membership) -> u64 {
     } else {
         cgroup_of(of)
     }
-}
-
-/// The clock of this CPU's run queue, at a switch. The idle task's group may have no run queue.
-#[inline(always)]
-pub(crate) fn clock(prev: Task, next: Task) -> u64 {
-    if prev.is_idle() { next.rq_clock() } else { prev.rq_clock() }
 }
 
 /// Logs the stint of who `ran`, which ends at `clock`.
@@ -194,6 +188,10 @@ pub(crate) fn charge(
     wait: Wait,
     is_whole: bool,
 ) {
+    // Pairs are of all CPUs.
+    if is_excluded(cpu) {
+        return;
+    }
     if !is_whole {
         count(cpu, of.row, Cause::Unknown, wait.ns);
         return;
@@ -250,7 +248,7 @@ fn count(cpu: Shared<CpuState>, row: u32, cause: Cause, ns: u64) {
     if ns > 0
         && let Some(details) = distributions::of(cpu, row)
     {
-        field!(details.causes_ns[cause as usize]).add(ns);
+        distributions::add(field!(details.causes_ns[cause as usize]), ns);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Kernel structures, read through offsets that user space took from this kernel's BTF.
 
-use core::ptr::read_volatile;
+use core::{arch::asm, ptr::read_volatile};
 
 use aya_ebpf::helpers::{
     bpf_probe_read_kernel,
@@ -151,6 +151,15 @@ impl Task {
     #[inline(always)]
     pub(crate) fn address(self) -> u64 {
         self.0.at as u64
+    }
+
+    /// The lower half of its address. The verifier lets nobody calculate with a pointer that it knows, but with half of one.
+    #[inline(always)]
+    pub(crate) fn low_address(self) -> u32 {
+        let low: u64;
+        // SAFETY: moves from one register to another.
+        unsafe { asm!("w0 = w1", in("r1") self.address(), lateout("r0") low, options(pure, nomem, nostack)) };
+        low as u32
     }
 
     /// Is this a CPU's idle task (pid 0)? `PF_IDLE` alone would also name idle-injection threads; it is asked first

@@ -13,8 +13,8 @@ pub const ROW_FIRST: u32 = 2;
 
 /// Rows, the two fixed ones included, unless user space asks for another number.
 pub const DEFAULT_ROWS: u32 = 2_502;
-/// Rows whose totals are in one element of their map: user space reads them many at a time, and each element has its price.
-pub const ROWS_A_PAGE: u32 = 16;
+/// Rows whose marks are in one element of their map: a cache line.
+pub const ROWS_A_LINE: u32 = 64;
 
 /// Copies of every distribution, at most. CPUs share a copy in blocks, so that neighbours write to the same memory; one
 /// copy a CPU would take 320 MB on 112 CPUs.
@@ -25,8 +25,13 @@ pub const LINEAGE_DEPTH: usize = 8;
 /// Bytes kept of one directory name, the closing zero included. Docker's scopes need 77.
 pub const NAME_LEN: usize = 88;
 
-/// Tasks about which something can be kept, unless user space asks for another number.
+/// Places for tasks about which something is kept, unless user space asks for fewer: a power of two.
 pub const MAX_TASKS: u32 = 65_536;
+/// One in so many of these can be kept beside its place, where another task has that.
+pub const DISPLACED: u32 = 4;
+
+/// Places that may be taken by a task each at once.
+pub const MAX_CLAIMS: u32 = 1_024;
 
 /// Connections that may wait unaccepted at once, over the whole host.
 pub const MAX_PENDING: u32 = 16_384;
@@ -139,6 +144,12 @@ pub struct Settings {
     pub loaded_at_ns: u64,
     /// Copies of every distribution.
     pub shards: u64,
+    /// 1: there are CPUs that nobody reads.
+    pub excludes_cpus: u64,
+    /// 1: no two CPUs write to the same copy, and no program that does is preempted by another one.
+    pub owns_distributions: u64,
+    /// The highest number of a place for a task: all its bits are set.
+    pub task_places: u64,
     /// 1: tell what each wait was caused by.
     pub blame: u64,
     /// 1: a `cfs_rq` tells for how long it was throttled.
@@ -177,8 +188,8 @@ pub const COST_PICK: u64 = 1;
 /// Both are seen.
 pub const COST_WHOLE: u64 = 2;
 
-/// Totals of one row on one CPU. All grow without end; each is written by one program, or by programs that cannot
-/// interrupt each other, so plain additions lose nothing.
+/// Totals of one row on one CPU, in two cache lines. All grow without end; each is written by one program, or by programs that
+/// cannot interrupt each other, so plain additions lose nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct RowTotals {
@@ -212,14 +223,19 @@ pub struct RowTotals {
     pub migrations_cross_numa: u64,
     /// Tasks seen running, each once an epoch.
     pub threads: u64,
+    /// The epoch in which the row was last marked as touched on this CPU.
+    pub touched: u64,
 }
 
-/// Totals of consecutive rows on one CPU.
+const _: () = assert!(size_of::<RowTotals>() == 128);
+
+/// Marks of consecutive rows on one CPU, by the row's remainder: the lowest byte of the epoch in which the row was last touched.
+/// User space reads them instead of all totals.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub struct TotalsPage {
+pub struct Marks {
     /// By the row's remainder.
-    pub rows: [RowTotals; ROWS_A_PAGE as usize],
+    pub rows: [u8; ROWS_A_LINE as usize],
 }
 
 /// What is known about the task on a CPU, the `__schedule()` call in flight there, and the CPU's own totals.
@@ -258,8 +274,14 @@ pub struct CpuState {
     pub epoch: u64,
     /// The epoch in which the running task was last counted.
     pub counted_epoch: u64,
-    /// The copy of the distributions that the CPU writes to; set by user space.
+    /// The copy of the distributions that the CPU writes to; set by user space, like the next three.
     pub shard: u64,
+    /// 1: nobody reads what is counted on the CPU.
+    pub is_excluded: u64,
+    /// Where in its map the CPU's totals begin,
+    pub first_totals: u64,
+    /// and where its marks do.
+    pub first_marks: u64,
     /// 1 when the table of rows was found full; user space clears it.
     pub rows_full: u64,
     /// Rows that were given to cgroups here.
@@ -484,31 +506,35 @@ pub struct Lineage {
     pub ancestors: [Ancestor; LINEAGE_DEPTH],
 }
 
-/// What is kept about a task.
+/// What is kept about a task: a cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 pub struct TaskState {
+    /// Address of its `task_struct`; 0: nobody's.
+    pub task: u64,
     /// When it was born, which tells it from another one at the same address.
     pub born_ns: u64,
-    /// Since when it has been waiting by the clock, where waits are taken so; 0 when it is not; or
-    /// [`TaskState::PREEMPTED_NOT_RUNNABLE`].
-    pub queued_ns: u64,
-    /// `run_delay` as the kernel will have booked it after the last wait seen.
-    pub run_delay_ns: u64,
-    /// The epoch in which the task was last counted in `threads`; 0 when it has not been seen before.
-    pub epoch: u64,
+    /// What its next wait is told by. Where waits are taken by the clock, since when it has been waiting: 0 when it is not, or
+    /// [`TaskState::PREEMPTED_NOT_RUNNABLE`]. Else `run_delay` as the kernel will have booked it after the last wait seen.
+    pub wait_from_ns: u64,
+    /// How far its sampled waits are from the next instant that is to be charged, in 2 to the power of −32 of a step, and above
+    /// that, in the upper 31 bits, where in its step that instant is.
+    pub sampled: u64,
     /// Address of what grouped it when the next two were looked up.
     pub group: u64,
     /// Id of its cgroup.
     pub cgroup: u64,
     /// Its row.
-    pub row: u64,
+    pub row: u32,
     /// The epoch in which that was.
-    pub group_epoch: u64,
-    /// How far its sampled waits are from the next instant that is to be charged, in 2 to the power of −32 of a step, and above
-    /// that, in the upper 31 bits, where in its step that instant is.
-    pub sampled: u64,
+    pub group_epoch: u32,
+    /// The epoch in which the task was last counted in `threads`; 0 when it has not been seen before.
+    pub epoch: u32,
+    /// Fills the line.
+    pub unused: u32,
 }
+
+const _: () = assert!(size_of::<TaskState>() == 64);
 
 impl TaskState {
     /// In place of the time since when a task has been waiting: it was preempted on its way to sleep, and runs again

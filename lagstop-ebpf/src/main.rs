@@ -12,7 +12,7 @@
 //! The user-space side loads the object with this kernel's field offsets in [`kernel::OFFSETS`].
 #![no_std]
 #![no_main]
-#![feature(core_intrinsics)]
+#![feature(asm_experimental_arch, core_intrinsics)]
 #![expect(internal_features, reason = "the BPF target has no other atomic addition")]
 
 mod acceptors;

@@ -3,16 +3,20 @@
 //! All of them are allocated when they are made: nothing here may allocate inside of a switch.
 
 use aya_ebpf::{
+    bindings::BPF_F_MMAPABLE,
     btf_maps::{Array, HashMap, LruHashMap, PerCpuArray, Stack},
     macros::btf_map,
 };
 use lagstop_ebpf::{
-    AcceptTotals, Acceptor, CpuPlace, CpuState, DEFAULT_ROWS, Distributions, GroupQueue, Lineage, ListenerKey,
-    ListenerTotals, MAX_ACCEPTORS, MAX_LISTENERS, MAX_PAIRS, MAX_PENDING, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, Pair,
-    Pending, ROWS_A_PAGE, StintLog, TaskState, Throttle, TotalsPage,
+    AcceptTotals, Acceptor, CpuPlace, CpuState, DEFAULT_ROWS, DISPLACED, Distributions, GroupQueue, Lineage,
+    ListenerKey, ListenerTotals, MAX_ACCEPTORS, MAX_CLAIMS, MAX_LISTENERS, MAX_PAIRS, MAX_PENDING, MAX_SHARDS,
+    MAX_TASKS, MAX_THROTTLES, Marks, Pair, Pending, ROWS_A_LINE, RowTotals, StintLog, TaskState, Throttle,
 };
 
-use crate::shared::{Lookup, Shared};
+use crate::{
+    kernel::constant,
+    shared::{Lookup, Shared, field},
+};
 
 const ROWS: usize = DEFAULT_ROWS as usize;
 
@@ -24,17 +28,25 @@ pub(crate) static ROW_OF: HashMap<u64, u32, ROWS> = HashMap::new();
 #[btf_map]
 pub(crate) static FREE_ROWS: Stack<u32, ROWS> = Stack::new();
 
-/// Totals by page of rows.
+/// User space maps these into its memory: a reading is loads of what was touched. They begin on a page, so that values of cache
+/// lines are lines.
+const MMAPABLE: usize = BPF_F_MMAPABLE as usize;
+
+/// Totals by CPU and row.
 #[btf_map]
-pub(crate) static ROW_TOTALS: PerCpuArray<TotalsPage, { ROWS.div_ceil(ROWS_A_PAGE as usize) }> = PerCpuArray::new();
+pub(crate) static ROW_TOTALS: Array<RowTotals, ROWS, MMAPABLE> = Array::new();
+
+/// Which rows were touched when, by CPU and line of rows.
+#[btf_map]
+pub(crate) static MARKS: Array<Marks, { ROWS.div_ceil(ROWS_A_LINE as usize) }, MMAPABLE> = Array::new();
 
 /// Distributions by row and shard: row · shards + shard.
 #[btf_map]
-pub(crate) static DISTRIBUTIONS: Array<Distributions, { ROWS * MAX_SHARDS as usize }> = Array::new();
+pub(crate) static DISTRIBUTIONS: Array<Distributions, { ROWS * MAX_SHARDS as usize }, MMAPABLE> = Array::new();
 
 /// Accepts by row.
 #[btf_map]
-pub(crate) static ACCEPTS: Array<AcceptTotals, ROWS> = Array::new();
+pub(crate) static ACCEPTS: Array<AcceptTotals, ROWS, MMAPABLE> = Array::new();
 
 /// Names by row, written when the row is given out.
 #[btf_map]
@@ -60,9 +72,17 @@ pub(crate) static LISTENERS: HashMap<ListenerKey, ListenerTotals, { MAX_LISTENER
 #[btf_map]
 pub(crate) static ACCEPTORS: HashMap<u64, Acceptor, { MAX_ACCEPTORS as usize }> = HashMap::new();
 
-/// What is kept about each task, by the address of its `task_struct`. Taken out when the task is freed.
+/// What is kept about each task, at a place that its address leads to: one look, at one cache line.
 #[btf_map]
-pub(crate) static TASKS: HashMap<u64, TaskState, { MAX_TASKS as usize }> = HashMap::new();
+pub(crate) static TASKS: Array<TaskState, { MAX_TASKS as usize }, MMAPABLE> = Array::new();
+
+/// Places in [`TASKS`] that are being taken at this moment: no more than there are CPUs.
+#[btf_map]
+pub(crate) static CLAIMS: HashMap<u32, u32, { MAX_CLAIMS as usize }> = HashMap::new();
+
+/// What is kept about tasks whose place is another one's, by address.
+#[btf_map]
+pub(crate) static DISPLACED_TASKS: HashMap<u64, TaskState, { (MAX_TASKS / DISPLACED) as usize }> = HashMap::new();
 
 /// This CPU's last stints, and behind them the blocks of older ones.
 #[btf_map]
@@ -75,6 +95,12 @@ pub(crate) static THROTTLES: LruHashMap<GroupQueue, Throttle, { MAX_THROTTLES as
 /// Time that a cgroup's tasks waited while another one's ran. User space takes out what does not grow any more.
 #[btf_map]
 pub(crate) static PAIRS: HashMap<Pair, u64, { MAX_PAIRS as usize }> = HashMap::new();
+
+/// Is nobody to read what is counted on this CPU?
+#[inline(always)]
+pub(crate) fn is_excluded(cpu: Shared<CpuState>) -> bool {
+    constant!(SETTINGS.excludes_cpus) != 0 && field!(cpu.is_excluded).get() != 0
+}
 
 /// What is kept about this CPU. A program stays on the CPU that it began on.
 #[inline(always)]

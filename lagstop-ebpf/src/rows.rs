@@ -2,12 +2,12 @@
 
 use aya_ebpf::{bindings::BPF_NOEXIST, helpers::generated::bpf_probe_read_kernel_str};
 use lagstop_ebpf::{
-    Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, ROWS_A_PAGE, RowTotals, TaskState,
+    Ancestor, CpuState, LINEAGE_DEPTH, NAME_LEN, ROW_IDLE, ROW_OTHER, ROWS_A_LINE, RowTotals, TaskState,
 };
 
 use crate::{
     kernel::{Cgroup, Group, Pointer, Task, constant, probe_field, probe_read},
-    maps::{FREE_ROWS, LINEAGES, ROW_OF, ROW_TOTALS},
+    maps::{FREE_ROWS, LINEAGES, MARKS, ROW_OF, ROW_TOTALS},
     shared::{Lookup, Shared, field},
 };
 
@@ -47,15 +47,17 @@ impl Membership {
     pub(crate) fn of_next(cpu: Shared<CpuState>, task: Task, state: Option<Shared<TaskState>>) -> Self {
         let group = task.group();
         let Some(state) = state else { return Self::look_up(cpu, group) };
-        if field!(state.group).get() == group.address() && field!(state.group_epoch).get() == field!(cpu.epoch).get() {
-            let (cgroup, row) = (field!(state.cgroup).get(), field!(state.row).get() as u32);
+        if field!(state.group).get() == group.address()
+            && field!(state.group_epoch).get() == field!(cpu.epoch).get() as u32
+        {
+            let (cgroup, row) = (field!(state.cgroup).get(), field!(state.row).get());
             return Self { group: group.address(), cgroup, row };
         }
         let found = Self::look_up(cpu, group);
         field!(state.group).set(found.group);
         field!(state.cgroup).set(found.cgroup);
-        field!(state.row).set(u64::from(found.row));
-        field!(state.group_epoch).set(field!(cpu.epoch).get());
+        field!(state.row).set(found.row);
+        field!(state.group_epoch).set(field!(cpu.epoch).get() as u32);
         found
     }
 
@@ -77,14 +79,29 @@ pub(crate) fn row_of(cpu: Shared<CpuState>, cgroup: Cgroup, id: u64) -> u32 {
     }
 }
 
-/// The totals of `row` on this CPU.
+/// The totals of `row` on this CPU, which are about to be added to.
 ///
 /// Every caller runs with interrupts off, or writes to fields that no interrupt does.
 #[inline(always)]
-pub(crate) fn totals_of(row: u32) -> Option<Shared<RowTotals>> {
-    // Keeps the null check before the pointer arithmetic, as the verifier requires.
-    let page = core::hint::black_box(ROW_TOTALS.shared(row / ROWS_A_PAGE)?);
-    Some(field!(page.rows[(row % ROWS_A_PAGE) as usize]))
+pub(crate) fn totals_of(cpu: Shared<CpuState>, row: u32) -> Option<Shared<RowTotals>> {
+    let totals = ROW_TOTALS.shared(field!(cpu.first_totals).get() as u32 + row)?;
+    let epoch = field!(cpu.epoch).get();
+    if field!(totals.touched).get() != epoch {
+        mark(cpu, row, epoch);
+        // In this order: what comes in between finds that it is not marked yet.
+        field!(totals.touched).set(epoch);
+    }
+    Some(totals)
+}
+
+/// Notes that `row` is touched in `epoch`. A byte of its own each: an interrupt may mark another one meanwhile.
+#[inline(always)]
+fn mark(cpu: Shared<CpuState>, row: u32, epoch: u64) {
+    if let Some(marks) = MARKS.shared(field!(cpu.first_marks).get() as u32 + row / ROWS_A_LINE) {
+        // Keeps the null check before the pointer arithmetic, as the verifier requires.
+        let marks = core::hint::black_box(marks);
+        field!(marks.rows[(row % ROWS_A_LINE) as usize]).set(epoch as u8);
+    }
 }
 
 /// Gives `cgroup` a free row, or `(other)` where none is left.

@@ -65,6 +65,12 @@ impl<T: Number> Shared<T> {
         unsafe { self.0.write_volatile(value) }
     }
 
+    /// Adds to a number that nobody else writes to meanwhile, which costs less: to one of this CPU's, with interrupts off; wraps.
+    #[inline(always)]
+    pub(crate) fn add_nonatomic(self, amount: T) {
+        self.set(self.get().plus(amount));
+    }
+
     /// Adds to a number that others may add to at the same time; wraps.
     #[inline(always)]
     pub(crate) fn add(self, amount: T) {
@@ -82,18 +88,32 @@ impl<T: Pod, const N: usize> Shared<[T; N]> {
     }
 }
 
-impl Shared<u64> {
-    /// Adds to a number that nobody else writes to meanwhile, which costs less: to one of this CPU's, with interrupts off.
+/// What is read and written in one piece, and can be added to atomically.
+pub(crate) trait Number: Pod {
+    /// The sum; wraps.
+    fn plus(self, amount: Self) -> Self;
+}
+
+impl Number for u8 {
     #[inline(always)]
-    pub(crate) fn add_nonatomic(self, amount: u64) {
-        self.set(self.get().wrapping_add(amount));
+    fn plus(self, amount: Self) -> Self {
+        self.wrapping_add(amount)
     }
 }
 
-/// What is read and written in one piece, and can be added to atomically.
-pub(crate) trait Number: Pod {}
-impl Number for u32 {}
-impl Number for u64 {}
+impl Number for u32 {
+    #[inline(always)]
+    fn plus(self, amount: Self) -> Self {
+        self.wrapping_add(amount)
+    }
+}
+
+impl Number for u64 {
+    #[inline(always)]
+    fn plus(self, amount: Self) -> Self {
+        self.wrapping_add(amount)
+    }
+}
 
 /// A part of a value: `field!(value.path.to[its].field)`.
 macro_rules! field {
@@ -111,7 +131,7 @@ pub(crate) trait Lookup<K, V> {
     fn shared(&self, key: impl Borrow<K>) -> Option<Shared<V>>;
 }
 
-impl<V: Pod, const N: usize> Lookup<u32, V> for Array<V, N> {
+impl<V: Pod, const N: usize, const FLAGS: usize> Lookup<u32, V> for Array<V, N, FLAGS> {
     #[inline(always)]
     fn shared(&self, index: impl Borrow<u32>) -> Option<Shared<V>> {
         // SAFETY: a value of the map.

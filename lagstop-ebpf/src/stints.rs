@@ -80,7 +80,7 @@ pub(crate) fn sched_in(cpu: Shared<CpuState>, next: Task, arrival: Arrival, now:
     } else {
         let state = state_of(cpu, next);
         let of = Membership::of_next(cpu, next, state);
-        if let Some(totals) = totals_of(of.row) {
+        if let Some(totals) = totals_of(cpu, of.row) {
             let wait = waits::arrive(cpu, next, state, arrival, now);
             if let Some(state) = state {
                 count_once(cpu, totals, state);
@@ -108,7 +108,7 @@ pub(crate) fn count_thread(cpu: Shared<CpuState>, totals: Shared<RowTotals>, row
     if let Some(state) = state_of(cpu, task) {
         // First seen while it runs: its waits so far are booked, and not ours.
         if field!(state.epoch).get() == 0 && constant!(SETTINGS.runq_wait) == WAITS_SCHED_INFO {
-            field!(state.run_delay_ns).set(task.run_delay());
+            field!(state.wait_from_ns).set(task.run_delay());
         }
         count_once(cpu, totals, state);
     }
@@ -117,7 +117,7 @@ pub(crate) fn count_thread(cpu: Shared<CpuState>, totals: Shared<RowTotals>, row
 /// Counts the task of `state` in `threads`, unless it was counted in this epoch.
 #[inline(always)]
 fn count_once(cpu: Shared<CpuState>, totals: Shared<RowTotals>, state: Shared<TaskState>) {
-    let epoch = field!(cpu.epoch).get();
+    let epoch = field!(cpu.epoch).get() as u32;
     if field!(state.epoch).get() < epoch {
         field!(state.epoch).set(epoch);
         field!(totals.threads).add_nonatomic(1);
@@ -136,7 +136,7 @@ pub(crate) fn resync_at_exit(cpu: Shared<CpuState>, current: Task, now: u64) {
     if before != 0 {
         field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
         let row = field!(cpu.row).get() as u32;
-        if let (Some(seen), Some(totals)) = (Seen::probe(before), totals_of(row)) {
+        if let (Some(seen), Some(totals)) = (Seen::probe(before), totals_of(cpu, row)) {
             sched_out(cpu, totals, row, seen, now);
         }
     }

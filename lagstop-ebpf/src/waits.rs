@@ -13,8 +13,8 @@ use crate::{
 /// Whether the kernel has yet to book the wait of a task that gets the CPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is about to: at `sched_switch`, `sched_info_arrive` is still to come.
-    Coming,
+    /// It is about to: at `sched_switch`, when the run queue's clock says this, `sched_info_arrive` is still to come.
+    Coming(u64),
     /// It has.
     Done,
 }
@@ -35,7 +35,7 @@ pub(crate) fn depart(cpu: Shared<CpuState>, task: Task, departure: Departure, no
         return;
     }
     if let Some(state) = state_of(cpu, task) {
-        field!(state.queued_ns).set(match departure {
+        field!(state.wait_from_ns).set(match departure {
             Departure::Involuntary if task.is_runnable() => now,
             Departure::Involuntary => TaskState::PREEMPTED_NOT_RUNNABLE,
             Departure::Voluntary => 0,
@@ -82,24 +82,27 @@ fn by_sched_info(task: Task, state: Option<Shared<TaskState>>, arrival: Arrival)
     let mut wait = 0;
     let mut here_ns = 0;
     // A task that was never queued has not waited: it was preempted in a state other than running.
-    let mut waited = arrival == Arrival::Done;
-    let queued = task.last_queued();
-    if arrival == Arrival::Coming && queued != 0 {
-        waited = true;
-        here_ns = task.rq_clock().wrapping_sub(queued);
-        wait = here_ns;
-        delay += wait;
+    let mut waited = true;
+    if let Arrival::Coming(clock) = arrival {
+        let queued = task.last_queued();
+        waited = queued != 0;
+        if waited {
+            here_ns = clock.wrapping_sub(queued);
+            wait = here_ns;
+            delay += wait;
+        }
     }
     if let Some(state) = state {
         let is_known = field!(state.epoch).get() != 0;
         if is_known {
-            wait = delay.wrapping_sub(field!(state.run_delay_ns).get());
-        } else if field!(state.born_ns).get() > constant!(SETTINGS.loaded_at_ns) {
-            // Born after the load, it has had no other waits. Those of older tasks are not ours.
+            wait = delay.wrapping_sub(field!(state.wait_from_ns).get());
+        } else if field!(state.born_ns).get() > constant!(SETTINGS.loaded_at_ns) && task.seen().runtime_ns == 0 {
+            // Born after the load, it has had no other waits. Those of older tasks are not ours, and those of one that has run while
+            // nothing could be kept of it are counted.
             wait = delay;
         }
         if waited || !is_known {
-            field!(state.run_delay_ns).set(delay);
+            field!(state.wait_from_ns).set(delay);
         }
     }
     waited.then_some(Wait { ns: wait, here_ns })
@@ -109,8 +112,8 @@ fn by_sched_info(task: Task, state: Option<Shared<TaskState>>, arrival: Arrival)
 #[inline(always)]
 fn by_the_clock(cpu: Shared<CpuState>, state: Option<Shared<TaskState>>, now: u64) -> Option<u64> {
     let state = state?;
-    let queued_ns = field!(state.queued_ns).get();
-    field!(state.queued_ns).set(0);
+    let queued_ns = field!(state.wait_from_ns).get();
+    field!(state.wait_from_ns).set(0);
     match queued_ns {
         TaskState::PREEMPTED_NOT_RUNNABLE => None,
         0 => {

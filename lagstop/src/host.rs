@@ -29,7 +29,7 @@ mod turn;
 pub use busy::{Busy, busy};
 pub use cgroup_files::CgroupFiles;
 pub use cpu_time::CpuTime;
-pub use cpus::Cpus;
+pub use cpus::{Cpus, ExcludedCpus};
 pub use figures::figures;
 pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
@@ -68,6 +68,9 @@ pub enum HostError {
          mount the host's /sys/fs/cgroup into it)"
     )]
     NoCgroups(&'static str),
+    /// All CPUs are to be left alone.
+    #[error("no CPU is left to measure: --exclude-cpus excludes all that are online. Exclude fewer")]
+    NoCpus,
 }
 
 /// Reads a text file that should be there. Names in it are as whoever gave them wanted: what is no text shows as �.

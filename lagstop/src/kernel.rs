@@ -1,7 +1,6 @@
 //! The only code that talks to eBPF: facts → plan → attach → read.
 
 mod answer;
-mod array;
 mod attach;
 mod btf;
 mod capabilities;
@@ -15,11 +14,13 @@ mod memlock;
 mod misses;
 mod offsets;
 mod options;
+mod per_cpu;
 mod plan;
 mod probe_cost;
 mod proof;
 mod reader;
 mod rows;
+mod table;
 mod tracefs;
 mod way;
 
@@ -32,7 +33,7 @@ pub(crate) use facts::configuration;
 pub use facts::{Facts, Types};
 pub use options::AttachOptions;
 pub use plan::{Plan, Wish, Wishes};
-pub use reader::{KernelSnapshot, Reader};
+pub use reader::{KernelSnapshot, MadeUpHost, Reader};
 pub use way::{At, Probe, Way};
 
 /// The object that `cargo xtask ebpf` builds.

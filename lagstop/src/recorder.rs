@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use crate::{
     display::plain,
+    host::ExcludedCpus,
     kernel::Wishes,
     model::{GroupBy, Interval, LoadCredits, Session},
     source::{LiveOptions, SourceError, Stop, Stream, live_since},
@@ -68,6 +69,7 @@ impl Recorder {
             wishes: Wishes::default(),
             btf: None,
             clock_only: false,
+            exclude_cpus: ExcludedCpus::default(),
         };
         Self::of(move || live_since(options), Self::PATIENCE)
     }

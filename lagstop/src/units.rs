@@ -1,11 +1,13 @@
 //! Quantities with their units, and how people write them. Sums and differences end where numbers do, and are called
 //! `saturating_…`.
 
+mod cpu_list;
 mod moment;
 mod quantities;
 mod unit;
 mod words;
 
+pub(crate) use cpu_list::{cpus_given, parse_cpus, show_cpus};
 pub(crate) use moment::Moment;
 pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};

@@ -10,7 +10,7 @@ use crate::{
     acceptors, distributions,
     kernel::{Context, Pointer, Task, constant, now},
     lost::lose,
-    maps::{ACCEPTS, this_cpu},
+    maps::{ACCEPTS, is_excluded, this_cpu},
     rows::row_of,
     shared::{Lookup, field},
 };
@@ -78,12 +78,18 @@ fn accepted(sock: Pointer) {
         lose(Lost::Listeners);
     }
     let Some(cpu) = this_cpu() else { return };
+    if is_excluded(cpu) {
+        return;
+    }
     // Accepts may preempt each other here. `row_of` is safe: its slow path sets `rows_full`, to 1 alone, and adds
     // atomically.
     let row = row_of(cpu, cgroup, id);
     if let Some(totals) = ACCEPTS.shared(row) {
         field!(totals.accepts).add(1);
         field!(totals.accept_wait_ns).add(wait);
-        distributions::count(field!(totals.accept_wait), wait);
+        // There is one copy for all CPUs.
+        if let Some(count) = distributions::bucket(field!(totals.accept_wait), wait) {
+            count.add(1);
+        }
     }
 }

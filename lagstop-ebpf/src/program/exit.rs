@@ -36,13 +36,15 @@ fn left(_: Context) {
         field!(cpu.switch_ns).set(now);
         return;
     }
+    // Asked each time, though `sched_exit_tp` says whether it was a switch: some are shown neither at entry nor at `sched_switch`,
+    // and then the one on record is another one.
     let current = Task::current();
     if field!(cpu.task).get() != current.address() {
         // Where this can be preempted, the next switch resyncs.
         if constant!(SETTINGS.is_preemptible) == 0 {
             stints::resync_at_exit(cpu, current, now);
         }
-    } else if let Some(totals) = totals_of(field!(cpu.row).get() as u32) {
+    } else if let Some(totals) = totals_of(cpu, field!(cpu.row).get() as u32) {
         // Where this can be preempted, another call may have come and gone since `now` was read: its stamps are later.
         let call = field!(cpu.call).get();
         let switch_ns = field!(cpu.switch_ns).get();

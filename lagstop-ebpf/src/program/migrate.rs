@@ -23,7 +23,7 @@ fn migrates(context: Context) {
     let Some(cpu) = this_cpu() else { return };
     let cgroup = task.group().cgroup();
     let row = row_of(cpu, cgroup, cgroup.id());
-    let Some(totals) = totals_of(row) else { return };
+    let Some(totals) = totals_of(cpu, row) else { return };
     field!(totals.migrations).add_nonatomic(1);
     if let (Some(from), Some(to)) = (PLACES.shared(origin), PLACES.shared(destination)) {
         let is_cross_llc = field!(from.llc).get() != field!(to.llc).get();

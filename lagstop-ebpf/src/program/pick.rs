@@ -38,7 +38,7 @@ fn left(_: Context) {
     field!(cpu.totals.pick_function_calls).add_nonatomic(1);
     // Else the row is another task's: the switch to this one was not shown.
     if field!(cpu.task).get() == Task::current().address()
-        && let Some(totals) = totals_of(field!(cpu.row).get() as u32)
+        && let Some(totals) = totals_of(cpu, field!(cpu.row).get() as u32)
     {
         field!(totals.pick_function_ns).add_nonatomic(now.wrapping_sub(entry_ns));
     }

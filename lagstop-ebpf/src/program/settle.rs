@@ -37,7 +37,7 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
         let of = Membership::of_running(cpu, current);
         if !is_known {
             stints::begin(cpu, current, of, now);
-        } else if let Some(totals) = totals_of(of.row) {
+        } else if let Some(totals) = totals_of(cpu, of.row) {
             stints::count_thread(cpu, totals, of.row, current);
             stints::book(cpu, totals, of.row, current.seen().runtime_ns, now);
             stints::count_if_other(cpu, of.row);
@@ -46,7 +46,9 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
     }
     // Else a switch that was not shown is not over yet: its end resyncs.
 
-    field!(cpu.epoch).set(epoch);
+    if epoch != 0 {
+        field!(cpu.epoch).set(epoch);
+    }
     field!(cpu.tasks_full).set(0);
     field!(cpu.pairs_full).set(0);
     if epoch == 0 { current.tgid() as i32 } else { field!(cpu.rows_allocated).get() as i32 }

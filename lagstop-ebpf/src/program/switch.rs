@@ -5,7 +5,7 @@ use lagstop_ebpf::{COST_NONE, COST_WHOLE, CpuState, Lost, ROW_IDLE};
 use super::hooks::hooks;
 use crate::{
     blame,
-    kernel::{self, Context, constant},
+    kernel::{self, Context, Task, constant},
     maps::this_cpu,
     rows::{Membership, totals_of},
     shared::{Shared, field},
@@ -35,15 +35,16 @@ fn switched(context: Context) {
         note_pick(cpu, context.number(0) != 0, now);
     }
     field!(cpu.previous_row).set(u64::from(left.row));
-    if let Some(totals) = totals_of(left.row) {
+    if let Some(totals) = totals_of(cpu, left.row) {
         stints::count_thread(cpu, totals, left.row, prev);
         let departure = stints::sched_out(cpu, totals, left.row, prev.seen(), now);
         waits::depart(cpu, prev, departure, now);
         field!(totals.pick_ns).add_nonatomic(field!(cpu.pick_ns).get());
+        let clock = rq_clock(prev, next);
         if constant!(SETTINGS.blame) != 0 {
-            blame::log(cpu, blame::who_runs(prev, left), blame::clock(prev, next));
+            blame::log(cpu, blame::who_runs(prev, left), clock);
         }
-        let taken = stints::sched_in(cpu, next, Arrival::Coming, now, true);
+        let taken = stints::sched_in(cpu, next, Arrival::Coming(clock), now, true);
         // A switch to or from idle is not cross-cgroup.
         let both_are_tasks = left.row != ROW_IDLE && taken.row != ROW_IDLE;
         let is_cross = both_are_tasks && left.cgroup != taken.cgroup;
@@ -54,6 +55,12 @@ fn switched(context: Context) {
         // Read again, so that the time spent here is not in the swap cost.
         field!(cpu.switch_ns).set(kernel::now());
     }
+}
+
+/// The clock of this CPU's run queue. The idle task's group may have no run queue.
+#[inline(always)]
+fn rq_clock(prev: Task, next: Task) -> u64 {
+    if prev.is_idle() { next.rq_clock() } else { prev.rq_clock() }
 }
 
 /// Takes the time from entry to `now`, where the entry was seen: not that of an earlier call, which was preempted before

@@ -21,8 +21,8 @@ hooks!(wakes:
 fn wakes(context: Context) {
     let Some(cpu) = this_cpu() else { return };
     if let Some(state) = state_of(cpu, context.task(0))
-        && field!(state.queued_ns).get() == 0
+        && field!(state.wait_from_ns).get() == 0
     {
-        field!(state.queued_ns).set(now());
+        field!(state.wait_from_ns).set(now());
     }
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use thiserror::Error;
 
 use super::values::{Grouping, interval, positive};
-use crate::{diagnosis::Thresholds, display::plain, top::TopSettings};
+use crate::{diagnosis::Thresholds, display::plain, host::ExcludedCpus, top::TopSettings};
 
 /// What is wrong with a configuration file.
 #[derive(Debug, Error)]
@@ -61,6 +61,8 @@ pub(super) struct MeasureConfig {
     pub(super) max_cgroups: Option<MaxCgroups>,
     #[serde(deserialize_with = "some_time")]
     pub(super) load_credit_time: Option<Duration>,
+    #[serde(deserialize_with = "some_cpus")]
+    pub(super) exclude_cpus: Option<ExcludedCpus>,
 }
 
 /// Within what `--max-cgroups` takes.
@@ -213,6 +215,10 @@ impl<'de> serde::de::DeserializeSeed<'de> for Threshold<'_> {
 
 fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
     positive(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+}
+
+fn some_cpus<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ExcludedCpus>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(D::Error::custom)
 }
 
 fn some_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

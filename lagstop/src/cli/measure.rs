@@ -10,6 +10,7 @@ use super::{
     values::{Grouping, interval, positive},
 };
 use crate::{
+    host::ExcludedCpus,
     model::LoadCredits,
     source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
 };
@@ -32,6 +33,10 @@ pub(super) struct MeasureArgs {
     /// Time constant of Load Credit [default: 2s]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     load_credit_time: Option<Duration>,
+
+    /// Leave CPUs alone and out of all figures: numbers such as `2-5,8`, or `isolated` for those of isolcpus= and nohz_full=
+    #[arg(long, value_name = "CPUS")]
+    exclude_cpus: Option<ExcludedCpus>,
 
     #[command(flatten)]
     hooks: HookArgs,
@@ -78,6 +83,7 @@ impl MeasureArgs {
             wishes: self.hooks.wishes(),
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
+            exclude_cpus: self.exclude_cpus.clone().or_else(|| config.exclude_cpus.clone()).unwrap_or_default(),
         }
     }
 
@@ -86,7 +92,12 @@ impl MeasureArgs {
         match self.start(None, config) {
             // Who chose a way wants that one.
             Err(SourceError::Kernel(why)) if self.hooks.are_default() => {
-                let LiveOptions { interval, duration, group_by, load_credit_time, .. } = self.options(None, config);
+                let LiveOptions { interval, duration, group_by, load_credit_time, exclude_cpus, .. } =
+                    self.options(None, config);
+                // Files tell of all CPUs.
+                if exclude_cpus != ExcludedCpus::default() {
+                    return Err(SourceError::Kernel(why));
+                }
                 let options = FilesOptions { interval, duration, group_by, load_credit_time };
                 files(options, why.to_string())
             }

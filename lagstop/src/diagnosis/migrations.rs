@@ -9,7 +9,6 @@ use super::{
     figure::{figures, sources::COUNTED},
     observations::Observed,
     overcommitted_threads::figures as pools,
-    planned::list,
     rated::is_rated,
     shell, single,
 };
@@ -87,7 +86,7 @@ fn finding(
     let numbers = observations.cpu_numbers();
     let cpus =
         (observed.totals.cpu_ns.cores(observations.span.duration_ns).0.ceil().max(1.0) as usize).min(numbers.len());
-    let first = list(&numbers[..cpus]);
+    let first = units::show_cpus(&numbers[..cpus]);
     Finding {
         rule: Rule::Migrations,
         culprits: Vec::new(),
@@ -116,18 +115,21 @@ fn finding(
              often right."
                 .to_owned(),
         ],
-        advice: vec![
-            Advice::new(format!(
-                "Use fewer threads: {threads} ran, and {} were runnable on average. A pool of that size keeps tasks \
+        advice: [Advice::new(format!(
+            "Use fewer threads: {threads} ran, and {} were runnable on average. A pool of that size keeps tasks \
                  near their cached data.",
-                units::number(runnable)
-            )),
+            units::number(runnable)
+        ))]
+        .into_iter()
+        // How many it uses on CPUs that were left out is not known.
+        .chain(observations.session.excluded_cpus.is_empty().then(|| {
             Advice::new(format!(
                 "Or limit it to a CPU set of {}, as many as it uses. Choose which ones.",
                 units::plural(cpus as u64, "CPU")
             ))
-            .command(shell::cpuset(&observations.session, id, &observed.path, &first)),
-        ],
+            .command(shell::cpuset(&observations.session, id, &observed.path, &first))
+        }))
+        .collect(),
         subject,
         cgroups: Vec::new(),
     }

@@ -256,6 +256,15 @@ impl Observations {
                 host.times.steal_ns.unwrap_or_default()
             ));
         }
+        let excluded = &self.session.excluded_cpus;
+        if !excluded.is_empty() {
+            caveats.push(format!(
+                "CPU{} {} {} excluded: what ran or waited there is in no figure.",
+                units::ending(excluded.len() as u64),
+                units::show_cpus(excluded),
+                if excluded.len() == 1 { "was" } else { "were" }
+            ));
+        }
         for (count, what) in [
             (host.lost.entries, "switches without pick cost (entry not seen)"),
             (host.lost.switches, "switches without cost (not reported by the kernel)"),

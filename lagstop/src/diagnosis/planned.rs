@@ -6,7 +6,7 @@ use super::{
     CpusetPlan, Observations, Request, Strictness, Subject, Thresholds, cpuset_plan::plan,
     quota_without_cpuset::violations, rated::is_rated, shell,
 };
-use crate::units::{Unit, Value};
+use crate::units::{Unit, Value, show_cpus};
 
 /// Which CPUs each cgroup should have, and how to give it them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -68,22 +68,28 @@ impl Observations {
             .collect();
         let CpusetPlan { cpus, exclusive, parts, pool } = plan(&self.cpu_numbers(), &requests, strictness);
         let cgroups = members.iter().zip(cpus).map(|(&(is_other, id, observed), cpus)| {
-            let cpus = cpus.map(|cpus| list(&cpus));
+            let cpus = cpus.map(|cpus| show_cpus(&cpus));
             PlannedCgroup {
                 cgroup: observed.subject(id),
                 is_sensitive: !is_other,
                 quota: observed.quota_ns.map(|quota| quota.seconds().into()),
-                command: cpus.as_ref().map(|cpus| shell::cpuset(&self.session, id, &observed.path, cpus)),
+                // What it does on CPUs that were left out is not known.
+                command: cpus
+                    .as_ref()
+                    .filter(|_| self.session.excluded_cpus.is_empty())
+                    .map(|cpus| shell::cpuset(&self.session, id, &observed.path, cpus)),
                 cpus,
             }
         });
         Planned {
             strictness,
             cgroups: cgroups.collect(),
-            exclusive: list(&exclusive),
-            parts: list(&parts),
-            pool: list(&pool),
-            commands_withheld: None,
+            exclusive: show_cpus(&exclusive),
+            parts: show_cpus(&parts),
+            pool: show_cpus(&pool),
+            commands_withheld: (!self.session.excluded_cpus.is_empty()).then(|| {
+                "No commands are shown: CPUs were excluded, and what cgroups do there is not known.".to_owned()
+            }),
         }
     }
 }
@@ -95,16 +101,6 @@ impl PlannedCgroup {
     }
 }
 
-/// Numbers as the kernel writes them: `0-2,5`.
-pub(super) fn list(cpus: &[u32]) -> String {
-    let mut cpus = cpus.to_vec();
-    cpus.sort_unstable();
-    let runs = cpus.chunk_by(|a, b| a + 1 == *b).filter_map(|run| Some((run.first()?, run.last()?)));
-    let shown: Vec<String> =
-        runs.map(|(from, to)| if from == to { from.to_string() } else { format!("{from}-{to}") }).collect();
-    shown.join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,11 +110,6 @@ mod tests {
         let mut observations = Observations::new(fixture::session());
         fixture::full_of_problems().iter().for_each(|interval| observations.add(interval));
         observations.plan_cpusets(&Thresholds::default(), strictness)
-    }
-
-    #[test]
-    fn lists_are_as_the_kernel_writes_them() {
-        assert_eq!([list(&[]), list(&[3]), list(&[7, 0, 1, 2, 5, 6])], ["", "3", "0-2,5-7"]);
     }
 
     #[test]

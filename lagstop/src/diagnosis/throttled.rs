@@ -74,7 +74,9 @@ impl Throttled {
             quota: of_above.or_else(|| observed.quota_ns.map(|quota| quota.seconds())),
             above,
             cpu: totals.cpu_ns.cores(duration).0,
-            needed: stopped.map(|stopped| totals.cpu_ns.saturating_add(stopped).cores(duration).0.min(most)),
+            needed: stopped
+                .filter(|_| observations.session.excluded_cpus.is_empty())
+                .map(|stopped| totals.cpu_ns.saturating_add(stopped).cores(duration).0.min(most)),
         })
         .filter(|it| it.share.is_some() || it.above.is_some())
     }

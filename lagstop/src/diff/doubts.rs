@@ -1,7 +1,10 @@
 //! What makes a comparison doubtful.
 
 use super::{Change, DiffSide};
-use crate::model::{GroupBy, HookState, Session};
+use crate::{
+    model::{GroupBy, HookState, Session},
+    units::show_cpus,
+};
 
 /// A share of lost switches from which they may bend the result.
 const LOST_MATTERS: f64 = 0.01;
@@ -41,6 +44,13 @@ fn between(before: &Session, after: &Session, doubts: &mut Vec<String>) {
     });
     say(before.cpus_online != after.cpus_online, &|| {
         format!("The numbers of CPUs differ: {} and {}.", before.cpus_online, after.cpus_online)
+    });
+    say(before.excluded_cpus != after.excluded_cpus, &|| {
+        let of = |session: &Session| {
+            let cpus = show_cpus(&session.excluded_cpus);
+            if cpus.is_empty() { "none".to_owned() } else { cpus }
+        };
+        format!("Different CPUs are excluded: {} and {}.", of(before), of(after))
     });
     say(before.group_by != after.group_by, &|| {
         format!(

@@ -1,9 +1,12 @@
 //! Which CPUs there are and what they share.
 
-use std::{collections::HashMap, fs, path::Path};
+use std::{collections::HashMap, fs, path::Path, str::FromStr};
 
 use super::{HostError, read};
-use crate::model::Place;
+use crate::{
+    model::Place,
+    units::{cpus_given, parse_cpus},
+};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
@@ -22,8 +25,15 @@ impl Cpus {
     /// # Errors
     /// When sysfs does not say.
     pub fn read() -> Result<Self, HostError> {
-        let list = |name: &str| read(&format!("{CPUS}/{name}")).map(|text| parse_list(&text));
+        let list = |name: &str| read(&format!("{CPUS}/{name}")).map(|text| parse_cpus(&text));
         Ok(Self { online: list("online")?, possible: list("possible")? })
+    }
+
+    /// The same without those that are `excluded`.
+    #[must_use]
+    pub fn without(mut self, excluded: &[u32]) -> Self {
+        self.online.retain(|cpu| !excluded.contains(cpu));
+        self
     }
 
     /// The last-level cache and NUMA node of each possible CPU. A CPU of which sysfs says nothing is in cache and node 0,
@@ -48,7 +58,7 @@ fn last_level_cache(cpu: u32) -> Option<u32> {
         .filter_map(|cache| {
             let path = cache.path();
             let level: u32 = text(&path, "level")?.trim().parse().ok()?;
-            Some((level, parse_list(&text(&path, "shared_cpu_list")?).first().copied()?))
+            Some((level, parse_cpus(&text(&path, "shared_cpu_list")?).first().copied()?))
         })
         .max()
         .map(|(_, first)| first)
@@ -62,21 +72,49 @@ fn numa_nodes() -> HashMap<u32, u32> {
     for entry in entries.flatten() {
         let Some(node) = entry.file_name().to_str().and_then(node) else { continue };
         let list = fs::read_to_string(entry.path().join("cpulist")).unwrap_or_default();
-        nodes.extend(parse_list(&list).into_iter().map(|cpu| (cpu, node)));
+        nodes.extend(parse_cpus(&list).into_iter().map(|cpu| (cpu, node)));
     }
     nodes
 }
 
-/// More CPUs than any kernel takes (`NR_CPUS`): what a list has beyond is left out.
-const MOST: usize = 1 << 16;
+/// CPUs that are left alone: nothing interrupts them, and nothing of them is in any figure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExcludedCpus {
+    /// By number,
+    listed: Vec<u32>,
+    /// and those that the kernel was told to leave alone: `isolcpus=` and `nohz_full=`.
+    isolated: bool,
+}
 
-/// Parses the kernel's lists: `0-3,8,10-11`.
-pub(super) fn parse_list(text: &str) -> Vec<u32> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
-    };
-    text.trim().split(',').filter_map(range).flatten().take(MOST).collect()
+impl FromStr for ExcludedCpus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let (isolated, listed): (Vec<&str>, Vec<&str>) = text.split(',').partition(|part| part.trim() == "isolated");
+        let listed = if listed.is_empty() { Vec::new() } else { cpus_given(&listed.join(","))? };
+        Ok(Self { listed, isolated: !isolated.is_empty() })
+    }
+}
+
+impl ExcludedCpus {
+    /// Which they are on this host, ascending.
+    ///
+    /// # Errors
+    /// When no CPU would be left.
+    pub fn find(&self) -> Result<Vec<u32>, HostError> {
+        let mut cpus = self.listed.clone();
+        if self.isolated {
+            // A kernel that can isolate none has no such file.
+            let list = |name: &str| fs::read_to_string(format!("{CPUS}/{name}")).unwrap_or_default();
+            cpus.extend(["isolated", "nohz_full"].iter().flat_map(|name| parse_cpus(&list(name))));
+            cpus.sort_unstable();
+            cpus.dedup();
+        }
+        if Cpus::read()?.without(&cpus).online.is_empty() { Err(HostError::NoCpus) } else { Ok(cpus) }
+    }
 }
 
 #[cfg(test)]
@@ -84,9 +122,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_read_as_the_kernel_writes_them() {
-        assert_eq!(parse_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
-        assert_eq!(parse_list("0\n"), [0]);
-        assert_eq!(parse_list("\n"), [] as [u32; 0]);
+    fn cpus_are_excluded_by_number_or_because_they_are_isolated() {
+        let excluded = |text: &str| text.parse::<ExcludedCpus>();
+        let of = |listed: &[u32], isolated| Ok(ExcludedCpus { listed: listed.to_vec(), isolated });
+        assert_eq!(excluded("2-3,8"), of(&[2, 3, 8], false));
+        assert_eq!([excluded("isolated"), excluded("5,isolated")], [of(&[], true), of(&[5], true)]);
+        assert_eq!(excluded(" "), of(&[], false));
+        assert!(excluded("isolated,").is_err() && excluded("isolated,x").is_err());
+        let all = excluded("0-8191").and_then(|all| all.find().map_err(|error| error.to_string()));
+        assert!(all.is_err_and(|error| error.contains("no CPU")));
+        assert_eq!(Cpus { online: vec![0, 1, 2], possible: vec![0, 1, 2, 3] }.without(&[1, 3]).online, [0, 2]);
     }
 }

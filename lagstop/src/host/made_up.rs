@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use super::{
-    Hierarchy, bandwidth, busy, cpu_time, cpus, figures, limits, netstat, pressure, process, schedstat, sock_diag,
-    threads,
+    Hierarchy, bandwidth, busy, cpu_time, figures, limits, netstat, pressure, process, schedstat, sock_diag, threads,
 };
 use crate::model::{GroupBy, Nanos};
 
@@ -26,8 +25,8 @@ pub fn read_kernel_files(bytes: &[u8]) {
     let _ = bandwidth::parse(text);
     let _ = busy::parse(text, tick);
     let _ = (cpu_time::parse("cpu.stat", text), cpu_time::parse("cpuacct.usage", text));
-    let _ = cpus::parse_list(text);
-    let _ = (figures::steal(text, tick), pressure::parse(text));
+    let _ = crate::units::parse_cpus(text);
+    let _ = (figures::steal(text, &[0], tick), pressure::parse(text));
     let _ = limits::quota_v2(text);
     let (quota, period) = text.split_once('\n').unwrap_or((text, "100000"));
     let _ = limits::quota_v1(quota, period);

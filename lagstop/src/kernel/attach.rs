@@ -9,13 +9,12 @@ use aya::{
         BtfTracePoint, FEntry, FExit, KProbe, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, TracePoint,
     },
 };
-use bytemuck::{Zeroable, bytes_of};
-use lagstop_ebpf::{self as abi, CpuState, MAX_PAIRS, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, ROW_FIRST, ROWS_A_PAGE};
+use bytemuck::{Pod, Zeroable, bytes_of};
+use lagstop_ebpf::{self as abi, CpuState, DISPLACED, MAX_PAIRS, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, ROW_FIRST};
 
 use super::{
     OBJECT,
     answer::Answer,
-    array::Array,
     btf::Btf,
     clock::now,
     error::{KernelError, errno},
@@ -24,10 +23,12 @@ use super::{
     map::Map,
     memlock,
     options::AttachOptions,
+    per_cpu::PerCpu,
     plan::{Plan, Wishes},
     probe_cost::ProbeCost,
     proof,
-    reader::Reader,
+    reader::{Reader, Shards, Tables, lines},
+    table::Table,
     tracefs::with_tracefs,
     way::{At, Probe},
 };
@@ -41,7 +42,7 @@ pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Re
     // Each turn refuses something that is not tried again.
     loop {
         let plan = Plan::from_facts(facts, wishes)?;
-        match Attempt::new(facts, &plan, options)?.run()? {
+        match Attempt::new(facts, &plan, options)?.run(&options.excluded)? {
             Outcome::Attached(reader) => return Ok(*reader),
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
         }
@@ -69,8 +70,10 @@ struct Attempt<'a> {
     /// Where programs can be attached by types.
     btf: Option<AyaBtf>,
     clock_only: bool,
+    /// Of the tables: rows, CPUs, and copies of each distribution.
     rows: u32,
-    shards: u32,
+    cpus: u32,
+    shards: Shards,
 }
 
 impl<'a> Attempt<'a> {
@@ -78,8 +81,11 @@ impl<'a> Attempt<'a> {
     fn new(facts: &'a Facts, plan: &'a Plan, options: &AttachOptions) -> Result<Self, KernelError> {
         let rows = options.max_cgroups.saturating_add(ROW_FIRST);
         let possible = options.places.iter().map(|place| place.cpu + 1).max().unwrap_or(1);
-        let shards = MAX_SHARDS.min(possible);
-        let settings = plan.settings(options, now().0, shards);
+        let read = MAX_SHARDS.min(possible);
+        // Those that nobody reads have a copy of their own.
+        let shards = read + u32::from(!options.excluded.is_empty());
+        let tasks = most_tasks();
+        let settings = plan.settings(options, now().0, (read, shards, possible), tasks);
         let limit = memlock::raise(&facts.release);
         let ebpf = EbpfLoader::new()
             // It has read all of the kernel's types by now. They are let go before any others are read: nothing here is
@@ -89,14 +95,16 @@ impl<'a> Attempt<'a> {
             .override_global("SETTINGS", bytes_of(&settings), true)
             .map_max_entries("ROW_OF", rows)
             .map_max_entries("FREE_ROWS", rows)
-            .map_max_entries("ROW_TOTALS", rows.div_ceil(ROWS_A_PAGE))
+            .map_max_entries("ROW_TOTALS", rows.saturating_mul(possible))
+            .map_max_entries("MARKS", lines(rows) * possible)
             .map_max_entries("DISTRIBUTIONS", rows * shards)
             .map_max_entries("ACCEPTS", rows)
             .map_max_entries("LINEAGES", rows)
             .map_max_entries("THROTTLES", if settings.sees_throttling != 0 { MAX_THROTTLES } else { 1 })
             .map_max_entries("PAIRS", if settings.blame != 0 { MAX_PAIRS } else { 1 })
             .map_max_entries("PLACES", possible)
-            .map_max_entries("TASKS", most_tasks())
+            .map_max_entries("TASKS", tasks)
+            .map_max_entries("DISPLACED_TASKS", tasks / DISPLACED)
             .load(OBJECT)
             .map_err(|error| match limit {
                 Some(limit) => KernelError::LockedMemory { limit, source: error.into() },
@@ -106,13 +114,22 @@ impl<'a> Attempt<'a> {
             Types::Kernel => Some(kernel_types()?),
             _ => None,
         };
-        let attempt = Self { ebpf, facts, plan, btf, clock_only: options.clock_only, rows, shards };
-        attempt.fill(options, possible)?;
+        let attempt = Self {
+            ebpf,
+            facts,
+            plan,
+            btf,
+            clock_only: options.clock_only,
+            rows,
+            cpus: possible,
+            shards: Shards { read, all: shards },
+        };
+        attempt.fill(options)?;
         Ok(attempt)
     }
 
     /// Attaches everything, and sees it fire.
-    fn run(mut self) -> Result<Outcome, KernelError> {
+    fn run(mut self, excluded: &[u32]) -> Result<Outcome, KernelError> {
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         settle.load().map_err(|error| refused("settle", error))?;
         if matches!(self.facts.types, Types::File(_)) && self.facts.in_host_pid_namespace == Answer::Known(true) {
@@ -130,8 +147,9 @@ impl<'a> Attempt<'a> {
         {
             return Ok(Outcome::Setback(at, reason));
         }
-        let Self { ebpf, plan, rows, shards, clock_only, .. } = self;
-        Ok(Outcome::Attached(Box::new(Reader::new(ebpf, maps, plan.clone(), clock_only, rows, shards, cost)?)))
+        let tables = self.tables(excluded)?;
+        let Self { ebpf, plan, clock_only, .. } = self;
+        Ok(Outcome::Attached(Box::new(Reader::new(ebpf, maps, tables, plan.clone(), clock_only, cost))))
     }
 
     /// Has a program say which process is running here, by the fields it was told. The kernel does not check a file's.
@@ -192,14 +210,29 @@ impl<'a> Attempt<'a> {
         Ok(Maps {
             row_of: self.map("ROW_OF")?,
             free_rows: self.map("FREE_ROWS")?,
-            totals: Array::new(self.map("ROW_TOTALS")?, copies),
-            distributions: Array::new(self.map("DISTRIBUTIONS")?, 1),
-            accepts: Array::new(self.map("ACCEPTS")?, 1),
             lineages: self.map("LINEAGES")?,
-            cpu: Array::new(self.map("CPU")?, copies),
+            cpu: PerCpu::new(self.map("CPU")?, copies),
             listeners: self.map("LISTENERS")?,
             pairs: self.map("PAIRS")?,
         })
+    }
+
+    fn tables(&self, excluded: &[u32]) -> Result<Tables, KernelError> {
+        let Self { rows, cpus: possible, shards, .. } = *self;
+        Ok(Tables {
+            totals: self.table("ROW_TOTALS", rows as usize * possible as usize)?,
+            marks: self.table("MARKS", lines(rows) as usize * possible as usize)?,
+            distributions: self.table("DISTRIBUTIONS", rows as usize * shards.all as usize)?,
+            accepts: self.table("ACCEPTS", rows as usize)?,
+            rows,
+            cpus: (0..possible).filter(|cpu| !excluded.contains(cpu)).collect(),
+            possible,
+            shards,
+        })
+    }
+
+    fn table<V: Pod>(&self, name: &str, values: usize) -> Result<Table<V>, KernelError> {
+        Table::map(self.map(name)?.fd(), values).map_err(|why| KernelError::refused(format!("map {name}"), why))
     }
 
     fn map(&self, name: &str) -> Result<Map, KernelError> {
@@ -213,7 +246,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Fills the maps that the programs only read.
-    fn fill(&self, options: &AttachOptions, possible: u32) -> Result<(), KernelError> {
+    fn fill(&self, options: &AttachOptions) -> Result<(), KernelError> {
         let free_rows = self.map("FREE_ROWS")?;
         // The last one pushed is the first one taken: low rows first, so that reads can stop early.
         for row in (ROW_FIRST..self.rows).rev() {
@@ -224,12 +257,17 @@ impl<'a> Attempt<'a> {
             places.set(&place.cpu, &[abi::CpuPlace { llc: place.llc, numa: place.numa }])?;
         }
         // Neighbours share a copy of the distributions. Epoch 0 means never: the first is 1.
-        let shards = u64::from(self.shards);
+        let [rows, cpus, shards] = [self.rows, self.cpus, self.shards.read].map(u64::from);
+        let is_excluded = |cpu: usize| options.excluded.iter().any(|excluded| *excluded as usize == cpu);
         let state = |cpu: usize| CpuState {
             epoch: Reader::FIRST_EPOCH,
             // Any number but 0, another one for each.
             random: (cpu as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            shard: (cpu as u64 * shards / u64::from(possible)).min(shards - 1),
+            shard: if is_excluded(cpu) { shards } else { (cpu as u64 * shards / cpus).min(shards - 1) },
+            is_excluded: is_excluded(cpu).into(),
+            // Beyond the last CPU that there can be is one that there never is.
+            first_totals: (cpu as u64).min(cpus - 1) * rows,
+            first_marks: (cpu as u64).min(cpus - 1) * u64::from(lines(self.rows)),
             ..CpuState::zeroed()
         };
         let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
@@ -237,10 +275,11 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Tasks that there can be, as far as there is room for all.
+/// Places for tasks: a power of two, and twice as many as there can be tasks, as far as there is room.
 fn most_tasks() -> u32 {
     let limit = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u32>().ok();
-    ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit).fold(MAX_TASKS, u32::min)
+    let limits = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit);
+    limits.fold(MAX_TASKS / 2, u32::min).max(DISPLACED).next_power_of_two() * 2
 }
 
 fn refused_object(error: impl std::error::Error + Send + Sync + 'static) -> KernelError {

@@ -4,23 +4,20 @@ use aya::{
     Ebpf,
     programs::{Program, ProgramError},
 };
-use lagstop_ebpf::{AcceptTotals, CpuState, Distributions, TotalsPage};
+use lagstop_ebpf::CpuState;
 
 use super::{
-    array::Array,
     error::{KernelError, Source},
     map::Map,
+    per_cpu::PerCpu,
 };
 
-/// The maps that user space reads or writes.
+/// The maps that user space reads or writes by system calls.
 pub(super) struct Maps {
     pub(super) row_of: Map,
     pub(super) free_rows: Map,
-    pub(super) totals: Array<TotalsPage>,
-    pub(super) distributions: Array<Distributions>,
-    pub(super) accepts: Array<AcceptTotals>,
     pub(super) lineages: Map,
-    pub(super) cpu: Array<CpuState>,
+    pub(super) cpu: PerCpu<CpuState>,
     pub(super) listeners: Map,
     pub(super) pairs: Map,
 }

@@ -4,7 +4,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
 };
 
 use aya_obj::generated::{bpf_attr, bpf_cmd};
@@ -24,6 +24,10 @@ pub(super) struct Map {
 impl Map {
     pub(super) fn new(fd: BorrowedFd<'_>) -> Result<Self, KernelError> {
         fd.try_clone_to_owned().map(|fd| Self { fd }).map_err(failed("opened"))
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 
     /// Every key and value of a hash map. One that comes or goes meanwhile may be in it or not.
@@ -143,13 +147,6 @@ pub(super) unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()
     // SAFETY: the caller vouches for the pointers, and `attr` is as large as is said.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<bpf_attr>()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Has the kernel no such call for this kind of map?
-pub(super) fn not_supported(error: &io::Error) -> bool {
-    /// `ENOTSUPP` of the kernel's own, which libc has no name for.
-    const ENOTSUPP: i32 = 524;
-    matches!(error.raw_os_error(), Some(ENOTSUPP | libc::EINVAL | libc::EOPNOTSUPP))
 }
 
 pub(super) fn failed(action: &'static str) -> impl Fn(io::Error) -> KernelError {

@@ -15,6 +15,8 @@ pub struct AttachOptions {
     pub clock_only: bool,
     /// Every possible CPU.
     pub places: Vec<Place>,
+    /// CPUs that are left alone: nothing of them is in any figure.
+    pub excluded: Vec<u32>,
 }
 
 impl AttachOptions {

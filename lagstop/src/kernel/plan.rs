@@ -159,7 +159,13 @@ impl Plan {
         probes.into_iter()
     }
 
-    pub(super) fn settings(&self, options: &AttachOptions, loaded_at_ns: u64, shards: u32) -> Settings {
+    pub(super) fn settings(
+        &self,
+        options: &AttachOptions,
+        loaded_at_ns: u64,
+        (read, shards, cpus): (u32, u32, u32),
+        tasks: u32,
+    ) -> Settings {
         let setting = |measure, none| self.way(measure).map_or(none, |way| way.setting);
         let cost = self.way(Measure::SwitchCost);
         Settings {
@@ -172,6 +178,9 @@ impl Plan {
             accept_result: self.accept_result,
             loaded_at_ns,
             shards: shards.into(),
+            excludes_cpus: u64::from(shards > read),
+            owns_distributions: (cpus <= read && !cost.is_some_and(|way| way.is_preemptible)).into(),
+            task_places: (tasks - 1).into(),
             blame: self.uses(Measure::Blame).into(),
             sees_throttling: (self.sees_throttling && self.uses(Measure::Blame)).into(),
             clock_only: options.clock_only.into(),

@@ -8,7 +8,7 @@ use std::{
 
 use lagstop_ebpf::{CpuState, CpuTotals, Lost};
 
-use super::{array::Array, error::KernelError, plan::Plan, way::At};
+use super::{error::KernelError, per_cpu::PerCpu, plan::Plan, way::At};
 use crate::model::Measure;
 
 /// Switches after which a program that did not run is taken for silent.
@@ -18,7 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first part of the plan whose programs do not run, with what was seen. Sleeps a little again and again, which are
 /// switches.
-pub(super) fn what_does_not_fire(plan: &Plan, cpus: &mut Array<CpuState>) -> Result<Option<(At, String)>, KernelError> {
+pub(super) fn what_does_not_fire(
+    plan: &Plan,
+    cpus: &mut PerCpu<CpuState>,
+) -> Result<Option<(At, String)>, KernelError> {
     let started = Instant::now();
     let mut totals = sum(cpus)?;
     while totals.switches < ENOUGH && started.elapsed() < PATIENCE {
@@ -39,16 +42,14 @@ pub(super) fn what_does_not_fire(plan: &Plan, cpus: &mut Array<CpuState>) -> Res
     Ok(at.map(|at| (at, format!("attached, but did not fire in {} switches", totals.switches))))
 }
 
-fn sum(cpus: &mut Array<CpuState>) -> Result<CpuTotals, KernelError> {
+fn sum(cpus: &mut PerCpu<CpuState>) -> Result<CpuTotals, KernelError> {
     let mut sum = CpuTotals::default();
-    cpus.read(0..1, |_, copies| {
-        for CpuState { totals, .. } in copies {
-            // Before the program at the switch was there, the one at the exit found out about switches afterwards.
-            sum.switches += totals.switches - totals.lost[Lost::Switches as usize].min(totals.switches);
-            sum.pick_ns += totals.pick_ns;
-            sum.swap_ns += totals.swap_ns;
-            sum.pick_function_calls += totals.pick_function_calls;
-        }
-    })?;
+    for CpuState { totals, .. } in cpus.read()? {
+        // Before the program at the switch was there, the one at the exit found out about switches afterwards.
+        sum.switches += totals.switches - totals.lost[Lost::Switches as usize].min(totals.switches);
+        sum.pick_ns += totals.pick_ns;
+        sum.swap_ns += totals.swap_ns;
+        sum.pick_function_calls += totals.pick_function_calls;
+    }
     Ok(sum)
 }

@@ -1,16 +1,18 @@
 //! Reads all totals at one moment.
 
 mod causes;
+mod counted;
 mod cpus;
+mod made_up;
 mod measured;
 mod pairs;
 mod path;
 mod row;
+mod tables;
 mod traffic;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    ops::Range,
     sync::Arc,
 };
 
@@ -18,13 +20,15 @@ use aya::{
     Ebpf,
     programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
-use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE, ROW_OTHER, ROWS_A_PAGE};
+use lagstop_ebpf::{self as abi, Lineage, ListenerKey, MAX_LISTENERS, ROW_FIRST, ROW_IDLE, ROW_OTHER};
 
+pub use self::made_up::MadeUpHost;
+pub(super) use self::tables::{Shards, Tables, lines};
 use self::{
+    counted::{Counted, Touched},
     measured::Measured,
     pairs::Pairs,
     path::path_of,
-    row::{Details, Row},
     traffic::{TrafficLog, traffic},
 };
 use super::{
@@ -66,16 +70,17 @@ pub struct Reader {
     maps: Maps,
     plan: Plan,
     measured: Measured,
-    rows: Vec<Row>,
+    counted: Counted,
     owners: Owners,
-    shards: u32,
-    /// Room for what a run of rows has counted.
-    details: Vec<Details>,
     max_rows: u32,
     epoch: u64,
     attached: bool,
-    /// CPUs that were settled the last time.
+    /// CPUs that were settled the last time,
     settled: Vec<u32>,
+    /// and whether they are the same ones as before.
+    same_settled: bool,
+    /// Switches on CPUs that were not settled.
+    switches_elsewhere: u64,
     /// Rows that had been given out on them,
     rows_allocated: u32,
     /// and on all CPUs, those that are offline too.
@@ -91,35 +96,28 @@ impl Reader {
     /// What the programs start with; 0 would mean never.
     pub(super) const FIRST_EPOCH: u64 = 1;
 
-    pub(super) fn new(
-        ebpf: Ebpf,
-        maps: Maps,
-        plan: Plan,
-        clock_only: bool,
-        max_rows: u32,
-        shards: u32,
-        cost: ProbeCost,
-    ) -> Result<Self, KernelError> {
-        Ok(Self {
+    pub(super) fn new(ebpf: Ebpf, maps: Maps, tables: Tables, plan: Plan, clock_only: bool, cost: ProbeCost) -> Self {
+        let measured = if clock_only { Measured::NOTHING } else { Measured::by(&plan) };
+        Self {
             ebpf,
             maps,
-            measured: if clock_only { Measured::NOTHING } else { Measured::by(&plan) },
+            measured,
             plan,
-            rows: Vec::new(),
+            max_rows: tables.rows,
+            counted: Counted::new(tables, measured),
             owners: Owners::default(),
-            shards,
-            details: Vec::new(),
-            max_rows,
             epoch: Self::FIRST_EPOCH,
             attached: true,
             settled: Vec::new(),
+            same_settled: false,
+            switches_elsewhere: 0,
             rows_allocated: 0,
             rows_allocated_anywhere: 0,
             has_new_rows: false,
             traffic: TrafficLog::default(),
             pairs: Pairs::default(),
             cost,
-        })
+        }
     }
 
     /// What is attached, and what is not and why.
@@ -184,11 +182,12 @@ impl Reader {
         // Before the totals that they are a part of: what is named is never more than that.
         let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { HashMap::new() };
         let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
-        self.read_rows(&owned, &behind)?;
+        let is_marked = self.marks_hold()?;
+        self.read_rows(&owned, &behind, is_marked);
 
         let mut snapshot = KernelSnapshot {
             at,
-            idle: self.rows[ROW_IDLE as usize].counters.totals,
+            idle: self.counted.totals(ROW_IDLE),
             cgroups: self.cgroups(),
             traffic: self.read_traffic()?,
             ..KernelSnapshot::default()
@@ -199,8 +198,8 @@ impl Reader {
         self.cost.update(&self.ebpf, switches);
         snapshot.probe_ns = self.cost.of(switches);
 
-        let Self { owners, rows, .. } = self;
-        for row in owners.release(|row| rows[row as usize].changed) {
+        let Self { owners, counted, .. } = self;
+        for row in owners.release(|row| counted.changed(row)) {
             self.maps.free_rows.push(&row)?;
         }
         Ok(snapshot)
@@ -229,7 +228,8 @@ impl Reader {
                 }
             }
         }
-        self.has_new_rows |= rows_allocated != self.rows_allocated || settled != self.settled;
+        self.same_settled = settled == self.settled;
+        self.has_new_rows |= rows_allocated != self.rows_allocated || !self.same_settled;
         (self.rows_allocated, self.settled) = (rows_allocated, settled);
         Ok(())
     }
@@ -242,56 +242,39 @@ impl Reader {
             }
             let path = path_of(&self.maps.lineages.get(row)?);
             self.owners.note(row, CgroupId(id), path.into());
-            if let Some(row) = self.rows.get_mut(row as usize) {
-                row.pass_on();
-            }
+            self.counted.pass_on(row);
         }
         Ok(())
     }
 
-    /// Reads the rows of `owned`, which ascend. The others keep what was read of them last: a row that a cgroup got a
-    /// moment ago, and that is not in `owned` yet, must not lose what it has counted since.
-    fn read_rows(&mut self, owned: &[u32], behind: &Behind) -> Result<(), KernelError> {
-        let Self { maps, rows, measured, .. } = self;
-        let end = owned.last().map_or(0, |row| row + 1);
-        rows.resize_with(rows.len().max(end as usize), || Row::new(*measured));
-        let mut next = owned.iter().copied().peekable();
-        let mut due = Vec::new();
-        maps.totals.read(0..end.div_ceil(ROWS_A_PAGE), |page, copies| {
-            while let Some(row) = next.next_if(|row| row / ROWS_A_PAGE == page) {
-                if rows[row as usize].update_totals(copies, (row % ROWS_A_PAGE) as usize, *measured) {
-                    due.push(row);
-                }
+    /// Was all that was touched since the last reading marked on CPUs that were settled in both? One that is not settled any more, or
+    /// that came and went between the two, has marked what it did in an epoch of its own.
+    fn marks_hold(&mut self) -> Result<bool, KernelError> {
+        let Self { maps, counted, settled, switches_elsewhere, .. } = self;
+        let is_elsewhere = |cpu: &u32| counted.reads(*cpu) && !settled.contains(cpu);
+        let mut switches = 0u64;
+        if !counted.reads_only(settled) {
+            for (_, state) in (0u32..).zip(maps.cpu.read()?).filter(|(cpu, _)| is_elsewhere(cpu)) {
+                switches = switches.wrapping_add(state.totals.switches);
             }
-        })?;
-        for run in runs(&due) {
-            self.read_details(run, behind)?;
         }
-        Ok(())
+        let is_quiet_elsewhere = std::mem::replace(switches_elsewhere, switches) == switches;
+        Ok(self.attached && self.same_settled && is_quiet_elsewhere)
     }
 
-    /// Reads what is counted beside the totals in a run of rows.
-    fn read_details(&mut self, run: Range<u32>, behind: &Behind) -> Result<(), KernelError> {
-        let Self { maps, rows, owners, details, shards, measured, .. } = self;
-        details.clear();
-        details.resize_with(run.len(), Details::zeroed);
-        maps.distributions.read(run.start * *shards..run.end * *shards, |index, value| {
-            details[(index / *shards - run.start) as usize].add(&value[0]);
-        })?;
-        if measured.accepts {
-            maps.accepts.read(run.clone(), |row, value| details[(row - run.start) as usize].accepts = value[0])?;
-        }
-        for ((number, row), details) in (run.start..).zip(&mut rows[run.start as usize..]).zip(details) {
-            let owner = if number == ROW_OTHER { Some(CgroupId::OTHER) } else { owners.of(number) };
-            let behind = owner.and_then(|owner| behind.get(&owner)).map_or(&[][..], Vec::as_slice);
-            row.update_details(details, behind, *measured);
-        }
-        Ok(())
+    /// Reads the rows of `owned`.
+    fn read_rows(&mut self, owned: &[u32], behind: &Behind, is_marked: bool) {
+        let Self { counted, owners, settled, epoch, .. } = self;
+        let touched = if is_marked { Touched::Marked(settled, *epoch) } else { Touched::Any };
+        counted.read(owned, &touched, |row| {
+            let owner = if row == ROW_OTHER { Some(CgroupId::OTHER) } else { owners.of(row) };
+            owner.and_then(|owner| behind.get(&owner)).map_or(&[][..], Vec::as_slice)
+        });
     }
 
     /// What the rows say of those who own them.
     fn cgroups(&self) -> BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)> {
-        let counters = |row: u32| Arc::clone(&self.rows[row as usize].counters);
+        let counters = |row: u32| self.counted.counters(row);
         let other = (CgroupId::OTHER, ("(other)".into(), counters(ROW_OTHER)));
         let owned = self.owners.iter().map(|(row, owner)| (owner.id, (Arc::clone(&owner.path), counters(row))));
         let mut all: Vec<_> = std::iter::once(other).chain(owned).collect();
@@ -310,18 +293,20 @@ impl Reader {
     fn read_cpus(&mut self, snapshot: &mut KernelSnapshot) -> Result<(), KernelError> {
         let mut booked = Vec::with_capacity(self.settled.len());
         let mut rows_allocated = 0u64;
-        let Self { maps, settled, measured, .. } = self;
-        maps.cpu.read(0..1, |_, copies| {
-            for (cpu, state) in (0u32..).zip(copies) {
-                let is_online = settled.contains(&cpu);
-                if is_online {
-                    booked.push(state.booked_ns);
-                }
-                snapshot.cpus.push(cpus::totals(state, is_online, *measured));
-                snapshot.lost.add(&cpus::lost(state));
-                rows_allocated = rows_allocated.wrapping_add(state.rows_allocated);
+        let Self { maps, settled, measured, counted, .. } = self;
+        for (cpu, state) in (0u32..).zip(maps.cpu.read()?) {
+            rows_allocated = rows_allocated.wrapping_add(state.rows_allocated);
+            if !counted.reads(cpu) {
+                snapshot.cpus.push(CpuReading::default());
+                continue;
             }
-        })?;
+            let is_online = settled.contains(&cpu);
+            if is_online {
+                booked.push(state.booked_ns);
+            }
+            snapshot.cpus.push(cpus::totals(state, is_online, *measured));
+            snapshot.lost.add(&cpus::lost(state));
+        }
         // A CPU may have come and gone between two readings.
         self.has_new_rows |= rows_allocated != self.rows_allocated_anywhere;
         self.rows_allocated_anywhere = rows_allocated;
@@ -340,28 +325,5 @@ impl Reader {
             self.maps.listeners.remove(&key)?;
         }
         Ok(addresses.into_iter().map(|(key, totals)| traffic(key, &totals)).collect())
-    }
-}
-
-/// Most rows whose details are read at once: bounds the memory that takes.
-const LONGEST_RUN: usize = 64;
-
-/// The runs of consecutive numbers in `rows`, which ascend.
-fn runs(rows: &[u32]) -> impl Iterator<Item = Range<u32>> {
-    rows.chunk_by(|a, b| a + 1 == *b)
-        .flat_map(|run| run.chunks(LONGEST_RUN))
-        .map(|run| run[0]..run[0] + run.len() as u32)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_are_consecutive_and_not_too_long() {
-        assert_eq!(runs(&[0, 1, 2, 5, 7, 8]).collect::<Vec<_>>(), [0..3, 5..6, 7..9]);
-        let long: Vec<u32> = (3..3 + LONGEST_RUN as u32 + 2).collect();
-        assert_eq!(runs(&long).collect::<Vec<_>>(), [3..67, 67..69]);
-        assert_eq!(runs(&[]).count(), 0);
     }
 }

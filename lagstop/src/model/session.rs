@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::units::{ending, plural, show_cpus};
+
 use super::{GroupBy, Hook, HookState, LoadCredits, Measure, Nanos, Place, bounded};
 
 /// Host and settings with which a stream of intervals was measured.
@@ -22,6 +24,9 @@ pub struct Session {
     pub cpus_online: u64,
     /// CPUs that can be online (possible CPUs).
     pub cpus_possible: u64,
+    /// CPUs that were left alone (`--exclude-cpus`): nothing of them is in any figure, and they are not among those online.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "bounded::cpus")]
+    pub excluded_cpus: Vec<u32>,
     /// Intended length of an interval.
     pub interval_ns: Nanos,
     /// How tasks are grouped.
@@ -74,6 +79,16 @@ const fn version_2() -> u8 {
 }
 
 impl Session {
+    /// The CPUs that are measured and `online`, for people: `6 CPUs`, `6 CPUs (CPUs 2-3 excluded)`.
+    pub fn cpus(&self, online: u64) -> String {
+        let cpus = plural(online, "CPU");
+        let excluded = &self.excluded_cpus;
+        match excluded.len() {
+            0 => cpus,
+            count => format!("{cpus} (CPU{} {} excluded)", ending(count as u64), show_cpus(excluded)),
+        }
+    }
+
     /// Hooks that this kernel lacks or refused.
     pub fn missing_hooks(&self) -> impl Iterator<Item = &Hook> {
         self.hooks.iter().filter(|hook| hook.state == HookState::Off)

@@ -16,6 +16,7 @@ pub(super) const OLDEST_SCHEMA: u32 = 1;
 /// One line of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[expect(clippy::large_enum_variant, reason = "a recording has one header")]
 pub enum Line {
     /// The first line.
     Header {

@@ -120,6 +120,8 @@ impl Merge {
             "different boots of the host"
         } else if (a.group_by, a.cgroup_version, &a.cgroup_mount) != (b.group_by, b.cgroup_version, &b.cgroup_mount) {
             "different grouping of tasks (--group-by)"
+        } else if a.excluded_cpus != b.excluded_cpus {
+            "different CPUs excluded (--exclude-cpus)"
         } else if a.load_credit_time_ns != b.load_credit_time_ns {
             "different time constants of Load Credit"
         } else if ways(a) != ways(b) || a.restricted.is_some() != b.restricted.is_some() {

@@ -63,9 +63,9 @@ impl Page {
             "p",
             "",
             &format!(
-                "Linux {}, {} CPUs; {} intervals, {} from {}.",
+                "Linux {}, {}; {} intervals, {} from {}.",
                 session.kernel,
-                session.cpus_online,
+                session.cpus(session.cpus_online),
                 report.span.intervals,
                 Unit::Seconds.show(report.span.duration_ns.seconds()),
                 session.started_at

@@ -21,9 +21,9 @@ pub fn render(report: &Report) -> String {
         page.next(cause.next.as_ref());
     }
     page.line(&format!(
-        "Linux {}, {} CPUs; {} intervals, {} from {}.",
+        "Linux {}, {}; {} intervals, {} from {}.",
         text(&session.kernel),
-        session.cpus_online,
+        session.cpus(session.cpus_online),
         report.span.intervals,
         Unit::Seconds.show(report.span.duration_ns.seconds()),
         text(&session.started_at)

@@ -52,10 +52,10 @@ fn everything(page: &mut Page, report: &Report) {
 fn host_line(report: &Report) -> String {
     let session = &report.session;
     format!(
-        "{}, Linux {}, {} CPUs; {}, {} from {}",
+        "{}, Linux {}, {}; {}, {} from {}",
         or_unknown(&session.hostname),
         or_unknown(&session.kernel),
-        session.cpus_online,
+        session.cpus(session.cpus_online),
         intervals(report.span),
         Unit::Seconds.show(report.span.duration_ns.seconds()),
         or_unknown(&session.started_at)

@@ -48,8 +48,15 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let FilesOptions { interval, duration, group_by, load_credit_time } = options;
     let collector = Collector::start(group_by)?;
     let hierarchy = collector.hierarchy.clone();
-    let mut session =
-        session(interval, load_credit_time, group_by, &hierarchy, Cpus::read()?.places(), collector.hooks(interval))?;
+    let mut session = session(
+        interval,
+        load_credit_time,
+        group_by,
+        &hierarchy,
+        Cpus::read()?.places(),
+        &[],
+        collector.hooks(interval),
+    )?;
     session.restricted = Some(why);
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
@@ -184,7 +191,7 @@ impl Readings for Collector {
             let files = files.of(group.id, &label.path, waited, || Some(group.directory.clone()));
             cgroups.insert(group.id, CgroupState { label, counters, files });
         }
-        let host = figures(Cpus::read()?.online.len() as u64)?;
+        let host = figures(Cpus::read()?.online.len() as u64, &[])?;
         let idle = self.threads.nothing();
         let (listening, network_namespaces) = self.listeners.read(&[]);
         let snapshot = Snapshot { at, idle, cgroups, cpus, listening, network_namespaces, host, ..Snapshot::default() };

@@ -19,7 +19,7 @@ use super::{
     session::session,
 };
 use crate::{
-    host::{CgroupFiles, Cpus, Hierarchy, Listeners, Owners, figures},
+    host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
     kernel::{AttachOptions, Capabilities, Facts, KernelError, KernelSnapshot, Reader, Wishes, attach},
     model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Measure, Place, Snapshot},
     units::Moment,
@@ -44,6 +44,8 @@ pub struct LiveOptions {
     pub btf: Option<PathBuf>,
     /// See [`AttachOptions::clock_only`].
     pub clock_only: bool,
+    /// CPUs that are left alone.
+    pub exclude_cpus: ExcludedCpus,
 }
 
 impl LiveOptions {
@@ -88,13 +90,14 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
     let collector = Collector::start(&options)?;
     // No process began after that.
     let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
-    let Collector { hierarchy, topology, reader, .. } = &collector;
+    let Collector { hierarchy, topology, reader, excluded, .. } = &collector;
     let session = session(
         options.interval,
         options.load_credit_time,
         options.group_by,
         hierarchy,
         topology.clone(),
+        excluded,
         reader.hooks(),
     )?;
     let (sender, intervals) = mpsc::channel(WAITING);
@@ -121,6 +124,8 @@ struct Collector {
     reader: Reader,
     /// Where the possible CPUs sit: that does not change.
     topology: Vec<Place>,
+    /// CPUs that are left alone.
+    excluded: Vec<u32>,
     hierarchy: Hierarchy,
     files: CgroupFiles,
     listeners: Listeners,
@@ -135,6 +140,7 @@ impl Collector {
         let mut facts = Facts::probe(options.btf.as_deref());
         let hierarchy = Hierarchy::find(options.group_by)?;
         let topology = Cpus::read()?.places();
+        let excluded = options.exclude_cpus.find()?;
         let reader = attach(
             &mut facts,
             &options.wishes,
@@ -143,6 +149,7 @@ impl Collector {
                 max_cgroups: options.max_cgroups,
                 clock_only: options.clock_only,
                 places: topology.clone(),
+                excluded: excluded.clone(),
             },
         )?;
         // What entering other network namespaces takes is kept only where TCP is watched.
@@ -150,6 +157,7 @@ impl Collector {
         let mut collector = Self {
             reader,
             topology,
+            excluded,
             files: CgroupFiles::new(&hierarchy),
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
@@ -164,7 +172,7 @@ impl Collector {
 
     /// Reads the kernel side and the host's files.
     fn snapshot(&mut self) -> Result<Snapshot, SourceError> {
-        let cpus = Cpus::read()?;
+        let cpus = Cpus::read()?.without(&self.excluded);
         let KernelSnapshot { at, idle, cgroups, cpus: cpu_totals, traffic, lost, probe_ns } =
             self.reader.snapshot(&cpus.online)?;
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
@@ -176,7 +184,7 @@ impl Collector {
         let cgroups = self.states(cgroups);
         self.retire_gone(&cgroups)?;
         let (listening, network_namespaces) = self.listeners.read(&traffic);
-        let mut host = figures(cpus.online.len() as u64)?;
+        let mut host = figures(cpus.online.len() as u64, &self.excluded)?;
         host.lost = lost;
         host.own_cost.self_probe_ns = probe_ns;
         Ok(Snapshot {

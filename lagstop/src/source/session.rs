@@ -16,10 +16,11 @@ pub(super) fn session(
     group_by: GroupBy,
     hierarchy: &Hierarchy,
     topology: Vec<Place>,
+    excluded: &[u32],
     hooks: Vec<Hook>,
 ) -> Result<Session, SourceError> {
     let Identity { hostname, kernel, boot_id } = Identity::read()?;
-    let cpus = Cpus::read()?;
+    let cpus = Cpus::read()?.without(excluded);
     let Scheduler { tick_ns, base_slice_ns, rt_group_sched } = Scheduler::read(&kernel);
     Ok(Session {
         lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -29,6 +30,7 @@ pub(super) fn session(
         kernel,
         cpus_online: cpus.online.len() as u64,
         cpus_possible: cpus.possible.len() as u64,
+        excluded_cpus: excluded.to_vec(),
         interval_ns: nanos(interval),
         group_by,
         load_credit_time_ns: nanos(load_credit_time),

@@ -193,7 +193,7 @@ fn heading(session: &Session, frame: &Frame) -> String {
     let mut text = format!(
         "lagstop top  {}{time}  {}  interval {}  {}\n",
         display_name(&session.hostname),
-        plural(host.cpus_online, "CPU"),
+        session.cpus(host.cpus_online),
         interval.duration_ns,
         plural(interval.cgroups.len() as u64, "active cgroup"),
     );

@@ -9,11 +9,14 @@ use lagstop::{
 
 use crate::{
     Test,
-    fixture::{Load, Probes, TestCgroup, assert_within, at_least, tolerance},
+    fixture::{Load, Probes, Setup, TestCgroup, assert_within, at_least, tolerance},
 };
 
-pub(crate) const TESTS: &[Test] =
-    &[("a_cpu_is_crowded_by_who_runs_and_waits_there", crowd), ("each_cpu_adds_up_to_the_cgroups_on_it", identity)];
+pub(crate) const TESTS: &[Test] = &[
+    ("a_cpu_is_crowded_by_who_runs_and_waits_there", crowd),
+    ("each_cpu_adds_up_to_the_cgroups_on_it", identity),
+    ("nothing_of_a_cpu_that_is_excluded_is_counted", excluded),
+];
 
 /// As the source makes it of the kernel's part.
 fn state_of(KernelSnapshot { at, idle, cgroups, cpus, .. }: KernelSnapshot) -> Snapshot {
@@ -34,6 +37,32 @@ fn between(before: &Snapshot, after: &Snapshot) -> Interval {
 /// The part of `id` in the crowd on `cpu`, if it is named there.
 fn part_of(id: CgroupId, cpu: &Cpu) -> Option<&Crowding> {
     cpu.crowd.iter().find(|one| one.id == id)
+}
+
+/// The same load on the second CPU, which is left alone.
+fn excluded() {
+    let cgroup = TestCgroup::new("excluded");
+    let mut probes = Probes::with(&Setup { excluded: vec![1], ..Setup::default() });
+    let before = state_of(probes.snapshot());
+    let mut load = cgroup.start("crowd 1 8");
+    load.line();
+    let then = cgroup.cpu_ns();
+    load.go();
+    assert_eq!(load.line(), "done");
+    let after = state_of(probes.snapshot());
+    let there = cgroup.cpu_ns() - then;
+    let interval = between(&before, &after);
+
+    let cpus: Vec<u32> = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
+    assert!(!cpus.contains(&1) && cpus.contains(&0), "{cpus:?}");
+    let busy = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.0 + cpu.totals.idle_ns.0).sum::<u64>();
+    assert_within("the time of the other CPUs", busy, interval.duration_ns.0 * cpus.len() as u64, tolerance(2.0));
+    // The load was put on the other one, and ran elsewhere until then.
+    let counted = interval.cgroups.iter().find(|one| one.id == cgroup.id()).map_or(0, |one| one.totals.cpu_ns.0);
+    assert!(counted < there / 20, "{counted} of {there} ns");
+    let waited = interval.cgroups.iter().find(|one| one.id == cgroup.id());
+    let behind = waited.map_or(0, |one| one.totals.wait_self_ns.unwrap_or_default().0);
+    assert!(behind < there / 20, "{behind} ns of waiting for each other");
 }
 
 /// More tasks than whatever else runs here is likely to have on one CPU, all on the second.

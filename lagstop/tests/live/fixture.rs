@@ -13,7 +13,7 @@ use std::{
 };
 
 use lagstop::{
-    host::Cpus,
+    host::{Cpus, ExcludedCpus},
     kernel::{AttachOptions, Btf, Facts, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy, Level, Measure},
     source::{LiveOptions, Stream, live},
@@ -357,6 +357,8 @@ pub(crate) struct Setup {
     pub(crate) wishes: Wishes,
     /// The kernel's types are taken from a file, as where the kernel shows none.
     pub(crate) by_file: bool,
+    /// CPUs that are left alone.
+    pub(crate) excluded: Vec<u32>,
 }
 
 impl Setup {
@@ -381,9 +383,10 @@ impl Probes {
             max_cgroups: setup.max_cgroups.unwrap_or(AttachOptions::DEFAULT_MAX_CGROUPS),
             clock_only: false,
             places: cpus.places(),
+            excluded: setup.excluded.clone(),
         };
         let reader = attach(&mut facts, &setup.wishes, &options).unwrap_or_else(|error| panic!("{error}"));
-        let mut probes = Self { reader, online: cpus.online };
+        let mut probes = Self { reader, online: cpus.without(&setup.excluded).online };
         // The first settles the CPUs: what ran before is not ours.
         probes.snapshot();
         probes
@@ -432,6 +435,7 @@ pub(crate) fn with_stream_every<T: Send>(
             wishes: Wishes::default(),
             btf: None,
             clock_only: false,
+            exclude_cpus: ExcludedCpus::default(),
         })
         .unwrap_or_else(|error| panic!("{error}"));
         runtime.block_on(look(&mut stream))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytemuck::Zeroable;
-use lagstop_ebpf::{AcceptTotals, BUCKETS, CAUSES, Cause, Distributions, RowTotals, TotalsPage};
+use lagstop_ebpf::{AcceptTotals, BUCKETS, CAUSES, Cause, Distributions, RowTotals};
 
 use super::{causes::Causes, measured::Measured};
 use crate::model::{ByCpu, CgroupCounters, Distribution, Nanos, Totals, WaitBehind};
@@ -63,24 +63,26 @@ pub(super) struct Row {
 impl Row {
     pub(super) fn new(measured: Measured) -> Self {
         let totals = RowTotals::zeroed();
-        let by_cpu = by_cpu(&[], 0, measured);
+        let by_cpu = by_cpu(&[], measured);
         let causes = Causes::default();
         let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), &causes, measured));
         let counters = Arc::clone(&all);
         Self { totals, by_cpu, is_behind: false, causes, lost: 0, counters, all, base: None, changed: false }
     }
 
-    /// Takes in the copies of its totals, one a CPU: those at `slot` of `pages`. Gives whether its details have to be read
-    /// too.
-    pub(super) fn update_totals(&mut self, pages: &[TotalsPage], slot: usize, measured: Measured) -> bool {
-        let mut totals = RowTotals::zeroed();
-        pages.iter().for_each(|page| add(&mut totals, &page.rows[slot]));
-        let grows = totals != self.totals;
-        if grows {
-            self.totals = totals;
-            self.by_cpu = by_cpu(pages, slot, measured);
-        }
+    /// Begins a read. Does it have to be read, as it may have changed, or its details are behind?
+    pub(super) fn is_due(&mut self, may_have_changed: bool) -> bool {
         self.changed = false;
+        may_have_changed || self.is_behind
+    }
+
+    /// Takes in the sum of its totals, and CPU time and wait on each CPU. Gives whether its details have to be read too.
+    pub(super) fn update_totals(&mut self, totals: &RowTotals, on_cpus: &[(Nanos, Nanos)], measured: Measured) -> bool {
+        let grows = *totals != self.totals;
+        if grows {
+            self.totals = *totals;
+            self.by_cpu = by_cpu(on_cpus, measured);
+        }
         std::mem::replace(&mut self.is_behind, grows) || grows
     }
 
@@ -112,18 +114,8 @@ impl Row {
     }
 }
 
-/// What the copies of a row's totals, one a CPU, say of each CPU.
-fn by_cpu(pages: &[TotalsPage], slot: usize, measured: Measured) -> ByCpu {
-    let figures = |page: &TotalsPage| (Nanos(page.rows[slot].cpu_ns), Nanos(page.rows[slot].runq_wait_ns));
-    ByCpu::of(pages, figures, measured.waits)
-}
-
-fn add(sum: &mut RowTotals, copy: &RowTotals) {
-    let copy: &[u64] = bytemuck::cast_slice(std::slice::from_ref(copy));
-    let sum: &mut [u64] = bytemuck::cast_slice_mut(std::slice::from_mut(sum));
-    for (sum, copy) in sum.iter_mut().zip(copy) {
-        *sum = sum.wrapping_add(*copy);
-    }
+fn by_cpu(on_cpus: &[(Nanos, Nanos)], measured: Measured) -> ByCpu {
+    ByCpu::of(on_cpus, |figures| *figures, measured.waits)
 }
 
 /// Switches and waits that are in the totals and in no distribution.
@@ -186,7 +178,6 @@ fn counters(
 mod tests {
     use super::*;
 
-    const SLOT: usize = 3;
     const ALL: Measured = Measured { swap: true, waits: true, ..Measured::NOTHING };
 
     /// Reads CPU time and run-queue wait on each CPU, and one wait for each nanosecond of it.
@@ -196,15 +187,16 @@ mod tests {
 
     /// The same with `waits` of the waits in the distribution.
     fn read_with(row: &mut Row, cpus: &[(u64, u64)], waits: u32) -> bool {
-        let page = |&(cpu_ns, runq_wait_ns): &(u64, u64)| {
-            let mut page = TotalsPage::zeroed();
-            page.rows[SLOT] = RowTotals { cpu_ns, runq_wait_ns, runq_waits: runq_wait_ns, ..RowTotals::zeroed() };
-            page
-        };
-        let pages: Vec<TotalsPage> = cpus.iter().map(page).collect();
+        let mut sum = RowTotals::zeroed();
+        for &(cpu_ns, runq_wait_ns) in cpus {
+            sum.cpu_ns += cpu_ns;
+            sum.runq_wait_ns += runq_wait_ns;
+            sum.runq_waits += runq_wait_ns;
+        }
+        let on_cpus: Vec<_> = cpus.iter().map(|&(time, wait)| (Nanos(time), Nanos(wait))).collect();
         let mut details = Details::zeroed();
         details.runq_wait[7] = waits;
-        let due = row.update_totals(&pages, SLOT, ALL);
+        let due = row.is_due(true) && row.update_totals(&sum, &on_cpus, ALL);
         if due {
             row.update_details(&details, &[], ALL);
         }

@@ -42,10 +42,10 @@ fn heading(recorded: &Recorded) -> String {
     let session = &recorded.session;
     let or_unknown = |text: &str| if text.is_empty() { "(unknown)".to_owned() } else { text.to_owned() };
     format!(
-        "{}, Linux {}, {} CPUs; {} intervals, {} from {}",
+        "{}, Linux {}, {}; {} intervals, {} from {}",
         or_unknown(&session.hostname),
         or_unknown(&session.kernel),
-        session.cpus_online,
+        session.cpus(session.cpus_online),
         recorded.intervals,
         Unit::Seconds.show(recorded.duration_ns.seconds()),
         or_unknown(&session.started_at)

@@ -19,7 +19,6 @@ use crate::{
         text::clock_time,
         theme::Theme,
     },
-    units::ending,
 };
 
 /// Lines of the strip.
@@ -64,7 +63,7 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
         vec![Span::styled("lagstop top", theme.title()), Span::styled(shortened(&session.hostname), theme.strong())];
     parts.extend(now.and_then(|now| clock_time(session, now.end())).map(Span::raw));
     parts.extend([
-        Span::raw(format!("{cpus} CPU{}", ending(cpus))),
+        Span::raw(session.cpus(cpus)),
         Span::raw(format!("interval {every}")),
         Span::raw(format!("Linux {}", shortened(&session.kernel))),
     ]);
