@@ -67,6 +67,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("threads_are_counted_once", &["switches"]),
     truth("a_cpu_is_crowded_by_who_runs_and_waits_there", &["switches", "runq-wait"]),
     truth("each_cpu_adds_up_to_the_cgroups_on_it", &["switches", "runq-wait"]),
+    truth("nothing_of_a_cpu_that_is_excluded_is_counted", &["switches"]),
     truth("nested_cgroups_have_their_paths", &["switches"]),
     truth("grouping_by_leaf_uses_the_unified_hierarchy", &["switches"]),
     truth("the_surplus_goes_to_other_and_nothing_is_lost", &["switches"]),
