@@ -5,7 +5,8 @@ use std::fs;
 use super::{HostError, pressure, read};
 use crate::model::{HostFigures, Lost, Nanos, OwnCost, Pressure};
 
-/// Reads them. What the kernel side counts is for the caller to add.
+/// Reads them. What the kernel side counts is for the caller to add. `cpus_online` and steal are without the CPUs that are
+/// `excluded`; pressure is of all.
 ///
 /// # Errors
 /// When `/proc/stat` cannot be read.
