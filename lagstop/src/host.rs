@@ -68,6 +68,16 @@ pub enum HostError {
          mount the host's /sys/fs/cgroup into it)"
     )]
     NoCgroups(&'static str),
+    /// CPUs are to be left alone that cannot be.
+    #[error(
+        "this host has no CPU {excluded}: it can have {possible}. Correct --exclude-cpus, or exclude-cpus in the configuration"
+    )]
+    NoSuchCpus {
+        /// Those that it cannot have.
+        excluded: String,
+        /// Those that it can have.
+        possible: String,
+    },
     /// All CPUs are to be left alone.
     #[error("no CPU is left to measure: --exclude-cpus excludes all that are online. Exclude fewer")]
     NoCpus,

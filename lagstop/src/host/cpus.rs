@@ -5,7 +5,7 @@ use std::{collections::HashMap, fs, path::Path, str::FromStr};
 use super::{HostError, read};
 use crate::{
     model::Place,
-    units::{cpus_given, parse_cpus},
+    units::{cpus_given, parse_cpus, show_cpus},
 };
 
 const CPUS: &str = "/sys/devices/system/cpu";
@@ -103,8 +103,17 @@ impl ExcludedCpus {
     /// Which they are on this host, ascending.
     ///
     /// # Errors
-    /// When no CPU would be left.
+    /// When one that is listed cannot be there, or no CPU would be left.
     pub fn find(&self) -> Result<Vec<u32>, HostError> {
+        self.of(Cpus::read()?)
+    }
+
+    fn of(&self, there: Cpus) -> Result<Vec<u32>, HostError> {
+        let strange: Vec<u32> = self.listed.iter().copied().filter(|cpu| !there.possible.contains(cpu)).collect();
+        if !strange.is_empty() {
+            let possible = show_cpus(&there.possible);
+            return Err(HostError::NoSuchCpus { excluded: show_cpus(&strange), possible });
+        }
         let mut cpus = self.listed.clone();
         if self.isolated {
             // A kernel that can isolate none has no such file.
@@ -113,7 +122,7 @@ impl ExcludedCpus {
             cpus.sort_unstable();
             cpus.dedup();
         }
-        if Cpus::read()?.without(&cpus).online.is_empty() { Err(HostError::NoCpus) } else { Ok(cpus) }
+        if there.without(&cpus).online.is_empty() { Err(HostError::NoCpus) } else { Ok(cpus) }
     }
 }
 
@@ -129,8 +138,11 @@ mod tests {
         assert_eq!([excluded("isolated"), excluded("5,isolated")], [of(&[], true), of(&[5], true)]);
         assert_eq!(excluded(" "), of(&[], false));
         assert!(excluded("isolated,").is_err() && excluded("isolated,x").is_err());
-        let all = excluded("0-8191").and_then(|all| all.find().map_err(|error| error.to_string()));
-        assert!(all.is_err_and(|error| error.contains("no CPU")));
-        assert_eq!(Cpus { online: vec![0, 1, 2], possible: vec![0, 1, 2, 3] }.without(&[1, 3]).online, [0, 2]);
+        let there = || Cpus { online: vec![0, 1, 2], possible: vec![0, 1, 2, 3] };
+        assert_eq!(there().without(&[1, 3]).online, [0, 2]);
+        let found = |text: &str| excluded(text).and_then(|it| it.of(there()).map_err(|error| error.to_string()));
+        assert_eq!(found("0-1,3"), Ok(vec![0, 1, 3]), "one may be offline");
+        assert!(found("0-2").is_err_and(|error| error.contains("no CPU is left")));
+        assert!(found("2-5").is_err_and(|error| error.contains("has no CPU 4-5: it can have 0-3")));
     }
 }
