@@ -53,6 +53,8 @@ Examples:
   cargo xtask vmtest --quick --install      Three kernels, with what that takes
   cargo xtask vmtest 6.12 6.12-hybrid       One kernel with cgroup v2, and with v1 and v2 side by side
   cargo xtask vmtest 7.2 --filter accept    Some tests on one kernel
+  cargo xtask vmtest 7.2 --cpus 32 --filter agree --timeout 3600
+                                            On many processors
   cargo xtask vmtest --docs --facts         What the last runs of each kernel showed, without another run")]
 pub(crate) struct Arguments {
     /// Kernels to try: names as --list shows them, with `-v1` or `-hybrid` for another layout of cgroups, or an
@@ -79,6 +81,9 @@ pub(crate) struct Arguments {
     /// are, unless given
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
+    /// Processors of each virtual machine. What is kept for the docs is of two
+    #[arg(long, value_name = "NUMBER", default_value_t = CPUS, value_parser = clap::value_parser!(u8).range(1..))]
+    cpus: u8,
     /// How long a virtual machine may take
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
     timeout: u64,
@@ -87,6 +92,8 @@ pub(crate) struct Arguments {
     install: bool,
 }
 
+/// Processors of a virtual machine, unless asked otherwise.
+const CPUS: u8 = 2;
 /// How long one test may take.
 const TEST_TIMEOUT_SECONDS: u64 = 120;
 
@@ -148,7 +155,7 @@ impl Arguments {
     }
 
     fn runs_every_test(&self) -> bool {
-        !self.quick && self.filter.is_empty()
+        !self.quick && self.filter.is_empty() && self.cpus == CPUS
     }
 }
 
@@ -229,7 +236,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
     };
     let initramfs = dir.join("initramfs");
     vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &modules, &settings))?;
-    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir };
+    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir, cpus: arguments.cpus };
     println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
     let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
     let last_words = machine.last_words();

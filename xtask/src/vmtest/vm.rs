@@ -30,6 +30,8 @@ pub(super) struct Machine<'a> {
     pub(super) initramfs: &'a Path,
     /// Where the logs go.
     pub(super) dir: &'a Path,
+    /// Its processors.
+    pub(super) cpus: u8,
 }
 
 impl Machine<'_> {
@@ -38,12 +40,13 @@ impl Machine<'_> {
     }
 
     /// The console goes to a file, results to standard output. Emulated, because stock kernels are to run wherever this
-    /// does, and KVM is rare where tests run. Both processors in one thread: while one writes to code that another runs, as
+    /// does, and KVM is rare where tests run. All processors in one thread: while one writes to code that another runs, as
     /// the kernel does to attach programs, QEMU's threads may keep a translation of what was there in between, and a guest
     /// died of it (an int3 in schedule_idle() that was no longer there). It takes no longer, either.
     fn command(&self) -> Command {
         let mut qemu = Command::new(self.arch.qemu().0);
-        qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-smp", "2", "-m", "1G", "-no-reboot"]);
+        qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-m", "1G", "-no-reboot"]);
+        qemu.arg("-smp").arg(self.cpus.to_string());
         qemu.args(["-nodefaults", "-display", "none", "-monitor", "none"]);
         qemu.arg("-serial").arg(format!("file:{}", self.console().display())).args(["-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);
