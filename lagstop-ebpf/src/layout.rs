@@ -132,6 +132,8 @@ pub struct Settings {
     pub runq_wait: u64,
     /// What is seen of a call to `__schedule()` beside the switch: one of the `COST_` constants.
     pub switch_cost: u64,
+    /// 1: switches are timed only while [`CpuState::is_timed`] says so.
+    pub samples_cost: u64,
     /// 1: calls that kept the running task are seen to end.
     pub sees_kept: u64,
     /// 1: another task may get the CPU while the programs at entry and exit run.
@@ -274,6 +276,8 @@ pub struct CpuState {
     pub epoch: u64,
     /// The epoch in which the running task was last counted.
     pub counted_epoch: u64,
+    /// 1: switches are timed now, where not all are; set by each reading.
+    pub is_timed: u64,
     /// The copy of the distributions that the CPU writes to; set by user space, like the next three.
     pub shard: u64,
     /// 1: nobody reads what is counted on the CPU.

@@ -122,8 +122,15 @@ impl<'e> Trial<'e> {
 fn try_to_attach(facts: &mut Facts, wishes: &Wishes) -> Result<Vec<Hook>, KernelError> {
     let places = Cpus::read().map(|cpus| cpus.places()).unwrap_or_default();
     let max_cgroups = AttachOptions::DEFAULT_MAX_CGROUPS;
-    let options =
-        AttachOptions { group_by: GroupBy::Scheduler, max_cgroups, clock_only: false, places, excluded: Vec::new() };
+    let options = AttachOptions {
+        group_by: GroupBy::Scheduler,
+        max_cgroups,
+        clock_only: false,
+        places,
+        excluded: Vec::new(),
+        samples_cost: false,
+        max_tasks: AttachOptions::default_max_tasks(),
+    };
     attach(facts, wishes, &options).map(|reader| reader.hooks())
 }
 

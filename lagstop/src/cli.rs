@@ -17,6 +17,7 @@ mod policy;
 mod progress;
 mod record;
 mod renamed;
+mod sentinel;
 mod serve;
 mod show;
 mod thresholds;

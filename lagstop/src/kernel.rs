@@ -2,6 +2,7 @@
 
 mod answer;
 mod attach;
+mod attachment;
 mod btf;
 mod capabilities;
 mod clock;

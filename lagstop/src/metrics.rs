@@ -13,6 +13,7 @@ mod listeners;
 mod members;
 mod message;
 mod protobuf;
+mod sampled_costs;
 mod series;
 mod snapshot;
 mod text;

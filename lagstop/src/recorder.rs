@@ -3,6 +3,7 @@
 
 use std::{
     io,
+    num::NonZeroU32,
     ops::Range,
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
@@ -70,6 +71,7 @@ impl Recorder {
             btf: None,
             clock_only: false,
             exclude_cpus: ExcludedCpus::default(),
+            cost_sampling: NonZeroU32::MIN,
         };
         Self::of(move || live_since(options), Self::PATIENCE)
     }
@@ -169,7 +171,7 @@ mod tests {
             thread::sleep(SHORT);
             is_over.store(true, Ordering::SeqCst);
         });
-        Stream { session: Session::default(), intervals, stop, looks: None }
+        Stream { session: Session::default(), intervals, stop, looks: None, watched: None }
     }
 
     #[test]

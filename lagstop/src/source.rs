@@ -7,19 +7,22 @@ mod labels;
 mod live;
 mod looks;
 mod recorded;
+mod sampling;
 mod scheduler;
+mod sentinel;
 mod session;
 
 use std::sync::mpsc as blocking;
 
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub use files::{FilesOptions, files};
 pub(crate) use live::live_since;
 pub use live::{LiveOptions, live, live_as_nobody};
 pub use looks::Looks;
 pub use recorded::recorded;
+pub use sentinel::{Watched, sentinel, sentinel_as_nobody};
 
 use crate::model::{Interval, Session};
 
@@ -33,6 +36,8 @@ pub struct Stream {
     pub stop: Stop,
     /// Takes closer looks at single cgroups; `None` where intervals are not of the running host.
     pub looks: Option<Looks>,
+    /// How a sentinel is doing; `None` where it is always measured.
+    pub watched: Option<watch::Receiver<Watched>>,
 }
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.

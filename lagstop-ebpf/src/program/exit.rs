@@ -3,7 +3,7 @@
 
 use lagstop_ebpf::CpuState;
 
-use super::hooks::hooks;
+use super::{hooks::hooks, timing::is_timed};
 use crate::{
     distributions,
     kernel::{Context, Task, constant, now},
@@ -58,7 +58,7 @@ fn left(_: Context) {
             {
                 distributions::count(field!(distributions.switch_cost), field!(cpu.pick_ns).get() + swap);
             }
-        } else if call == CpuState::CALL_ENTERED && entry_ns <= now {
+        } else if call == CpuState::CALL_ENTERED && entry_ns <= now && is_timed(cpu) {
             let kept = now - entry_ns;
             add(field!(totals.kept_calls), 1);
             add(field!(totals.kept_ns), kept);

@@ -10,4 +10,5 @@ mod pick;
 mod settle;
 mod switch;
 mod tcp_state;
+mod timing;
 mod wakeup;

@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// Never attached: run by `BPF_PROG_TEST_RUN` on one CPU, in an interrupt there. Arguments: the epoch that begins; 1 when
-/// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date. Gives
-/// how many rows were given to cgroups there; where the epoch is 0, which never begins, the process id of the running task,
-/// by which user space can tell whether the fields are where it thinks.
+/// there are free rows; 1 when the CPU was not settled the last time, so that what is known of it is out of date; 1 where
+/// switches are timed from now on. Gives how many rows were given to cgroups there; where the epoch is 0, which never begins, the
+/// process id of the running task, by which user space can tell whether the fields are where it thinks.
 ///
 /// Declared by hand: aya's macro has raw tracepoints give 0.
 #[unsafe(no_mangle)]
@@ -22,7 +22,8 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
     let Some(cpu) = this_cpu() else { return 0 };
     let current = Task::current();
     // SAFETY: user space passes them, and the verifier checks the bounds.
-    let [epoch, has_free_rows, restart] = unsafe { [*arguments, *arguments.add(1), *arguments.add(2)] };
+    let [epoch, has_free_rows, restart, is_timed] =
+        unsafe { [*arguments, *arguments.add(1), *arguments.add(2), *arguments.add(3)] };
     if restart != 0 {
         field!(cpu.task).set(0);
     }
@@ -48,6 +49,7 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
 
     if epoch != 0 {
         field!(cpu.epoch).set(epoch);
+        field!(cpu.is_timed).set(is_timed);
     }
     field!(cpu.tasks_full).set(0);
     field!(cpu.pairs_full).set(0);

@@ -1,8 +1,8 @@
 //! The switch itself: `sched_switch`, in `__schedule()` after the next task was picked, with interrupts off.
 
-use lagstop_ebpf::{COST_NONE, COST_WHOLE, CpuState, Lost, ROW_IDLE};
+use lagstop_ebpf::{COST_WHOLE, CpuState, Lost, ROW_IDLE};
 
-use super::hooks::hooks;
+use super::{hooks::hooks, timing::is_timed};
 use crate::{
     blame,
     kernel::{self, Context, Task, constant},
@@ -31,7 +31,8 @@ fn switched(context: Context) {
         stints::resync_at_switch(cpu, prev, now);
     }
     let left = Membership::of_running(cpu, prev);
-    if constant!(SETTINGS.switch_cost) != COST_NONE {
+    let is_timed = is_timed(cpu);
+    if is_timed {
         note_pick(cpu, context.number(0) != 0, now);
     }
     field!(cpu.previous_row).set(u64::from(left.row));
@@ -39,7 +40,9 @@ fn switched(context: Context) {
         stints::count_thread(cpu, totals, left.row, prev);
         let departure = stints::sched_out(cpu, totals, left.row, prev.seen(), now);
         waits::depart(cpu, prev, departure, now);
-        field!(totals.pick_ns).add_nonatomic(field!(cpu.pick_ns).get());
+        if is_timed {
+            field!(totals.pick_ns).add_nonatomic(field!(cpu.pick_ns).get());
+        }
         let clock = rq_clock(prev, next);
         if constant!(SETTINGS.blame) != 0 {
             blame::log(cpu, blame::who_runs(prev, left), clock);
@@ -50,10 +53,13 @@ fn switched(context: Context) {
         let is_cross = both_are_tasks && left.cgroup != taken.cgroup;
         field!(totals.cross_cgroup_switches).add_nonatomic(u64::from(is_cross));
     }
-    if constant!(SETTINGS.switch_cost) != COST_NONE {
+    if is_timed {
         field!(cpu.call).set(CpuState::CALL_SWITCHED);
         // Read again, so that the time spent here is not in the swap cost.
         field!(cpu.switch_ns).set(kernel::now());
+    } else if constant!(SETTINGS.samples_cost) != 0 {
+        // Its exit may be the first that is timed.
+        field!(cpu.call).set(CpuState::CALL_NONE);
     }
 }
 

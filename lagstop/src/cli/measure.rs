@@ -1,6 +1,6 @@
 //! Arguments of every subcommand that measures.
 
-use std::time::Duration;
+use std::{num::NonZeroU32, time::Duration};
 
 use clap::Args;
 
@@ -12,7 +12,9 @@ use super::{
 use crate::{
     host::ExcludedCpus,
     model::LoadCredits,
-    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
+    source::{
+        FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody, sentinel, sentinel_as_nobody,
+    },
 };
 
 /// How to measure.
@@ -57,11 +59,33 @@ impl MeasureArgs {
         live(self.options(duration, config))
     }
 
-    /// The same for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
+    /// The same while something is wrong, and for `linger` after that; only files are watched while all is calm.
+    pub(super) fn start_sentinel(
+        &self,
+        duration: Option<Duration>,
+        linger: Duration,
+        config: &MeasureConfig,
+    ) -> Result<Stream, SourceError> {
+        sentinel(self.options(duration, config), linger)
+    }
+
+    /// [`Self::start`] for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
     /// the file are for people who wait for them.
-    pub(super) fn start_every(&self, default: Duration, config: &MeasureConfig) -> Result<Stream, SourceError> {
+    /// Switches are timed in one interval of `cost_sampling`. With `linger` it measures only while
+    /// something is wrong, and for so long after that.
+    pub(super) fn start_every(
+        &self,
+        default: Duration,
+        cost_sampling: NonZeroU32,
+        linger: Option<Duration>,
+        config: &MeasureConfig,
+    ) -> Result<Stream, SourceError> {
         let config = MeasureConfig { interval: Some(default), ..config.clone() };
-        live_as_nobody(self.options(None, &config))
+        let options = LiveOptions { cost_sampling, ..self.options(None, &config) };
+        match linger {
+            Some(linger) => sentinel_as_nobody(options, linger),
+            None => live_as_nobody(options),
+        }
     }
 
     /// What groups tasks.
@@ -84,6 +108,7 @@ impl MeasureArgs {
             btf: self.hooks.btf.clone(),
             clock_only: self.clock_only,
             exclude_cpus: self.exclude_cpus.clone().or_else(|| config.exclude_cpus.clone()).unwrap_or_default(),
+            cost_sampling: NonZeroU32::MIN,
         }
     }
 

@@ -28,16 +28,20 @@ use super::{
     listen,
     measure::MeasureArgs,
     output::{GrowingFile, is_compressed, is_stdout},
+    sentinel::{SentinelArgs, seen},
     thresholds::ThresholdArgs,
     values::positive,
 };
 use crate::{
     diagnosis::{AlertSubject, Thresholds, alerts},
-    model::Interval,
-    recording::{Footer, WriteError},
+    model::{Interval, Nanos},
+    recording::{Footer, Gap, WriteError},
     signals::{Dumps, Endings},
     source::Stream,
 };
+
+/// Why a sentinel measured nothing.
+const CALM: &str = "calm: no programs were attached";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,6 +90,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", value_parser = positive)]
     ring: Option<Duration>,
 
+    #[command(flatten)]
+    sentinel: SentinelArgs,
+
     /// With --ring: which thresholds cause a write
     #[arg(long, value_name = "WHICH", default_value = "host", requires = "ring")]
     trigger: Trigger,
@@ -132,6 +139,9 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     if is_stdout(&args.output) && (args.rotate.is_some() || args.ring.is_some()) {
         return Err("--rotate and --ring write several files. Give their base name with --output".into());
     }
+    if args.sentinel.linger().is_some() && args.ring.is_none() {
+        return Err("--sentinel needs --ring".into());
+    }
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
         return Err("--keep needs --rotate or --ring".into());
     }
@@ -148,6 +158,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
             thresholds: args.thresholds.over(config.thresholds.0.clone()),
             clocks: Clocks::read(),
             footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
+            end: Nanos::ZERO,
             progress: Progress::new(&args.output),
         };
         recording.run(stream, command).await
@@ -168,7 +179,11 @@ fn sink(args: &Args) -> Result<Sink, Failure> {
 fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Failure> {
     let group_by = args.measure.group_by(&config.measure);
     let command = args.attach_cmd.then(|| Command::prepare(&args.command, group_by)).transpose()?;
-    Ok((args.measure.start(args.duration, &config.measure)?, command))
+    let stream = match args.sentinel.linger() {
+        Some(linger) => args.measure.start_sentinel(args.duration, linger, &config.measure),
+        None => args.measure.start(args.duration, &config.measure),
+    };
+    Ok((stream?, command))
 }
 
 /// A recording that goes on.
@@ -180,6 +195,8 @@ struct Recording {
     thresholds: Thresholds,
     clocks: Clocks,
     footer: Footer,
+    /// Where the last interval ended.
+    end: Nanos,
     progress: Progress,
 }
 
@@ -226,9 +243,14 @@ impl Recording {
 
     async fn write_all(&mut self, stream: &mut Stream, running: &mut Option<command::Running>) -> Result<(), Failure> {
         let mut failure = None;
+        let mut watched = stream.watched.take();
         loop {
             let interval = tokio::select! {
                 interval = stream.intervals.recv() => interval,
+                Some(now) = seen(&mut watched) => {
+                    self.progress.watched(&now);
+                    continue;
+                }
                 () = self.endings.wait() => {
                     "interrupted".clone_into(&mut self.footer.reason);
                     stream.stop.stop();
@@ -258,7 +280,13 @@ impl Recording {
     }
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
-        let gap = self.clocks.gap(interval.start_ns.saturating_add(interval.duration_ns));
+        if interval.start_ns > self.end {
+            // A sentinel watched.
+            let duration_ns = interval.start_ns.saturating_sub(self.end);
+            self.sink.gap(Gap { start_ns: self.end, duration_ns, reason: CALM.to_owned() })?;
+        }
+        self.end = interval.start_ns.saturating_add(interval.duration_ns);
+        let gap = self.clocks.gap(self.end);
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
         let lost = interval.host.lost;
         self.progress.interval(&interval, self.footer.intervals + 1);

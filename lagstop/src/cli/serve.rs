@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv6Addr, SocketAddr, TcpListener},
+    num::NonZeroU32,
     path::PathBuf,
     time::{Duration, Instant, SystemTime},
 };
@@ -16,6 +17,7 @@ use super::{
     listen,
     measure::MeasureArgs,
     say,
+    sentinel::{SentinelArgs, seen, watching},
     values::{glob, positive},
 };
 use crate::{
@@ -23,6 +25,7 @@ use crate::{
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
     serve::{ConnectionLimits, Published, Security, ServeOptions, Server},
+    source::Watched,
 };
 
 const EXAMPLES: &str = "\
@@ -67,6 +70,13 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
+    /// Time switches in one interval of NUMBER, chosen at random, and estimate their cost in the others. 1 times all of them
+    #[arg(long, value_name = "NUMBER", default_value = "10")]
+    cost_sampling: NonZeroU32,
+
+    #[command(flatten)]
+    sentinel: SentinelArgs,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
@@ -98,7 +108,7 @@ async fn serve(
     listener: TcpListener,
 ) -> Result<(), Failure> {
     let mut endings = listen()?;
-    let mut stream = args.measure.start_every(INTERVAL, &config.measure)?;
+    let mut stream = args.measure.start_every(INTERVAL, args.cost_sampling, args.sentinel.linger(), &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
     let (publisher, published) = watch::channel(None);
     let options = ServeOptions {
@@ -106,13 +116,20 @@ async fn serve(
         fresh_for: fresh_for(&stream.session),
         hangs_after: hangs_after(&stream.session),
     };
-    let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
+    let mut told = Told { is_attached: false, encrypted: security.is_encrypted(), open: security.is_open() };
     let failed = |error| format!("cannot start the server: {}", plain(&error));
     let mut server = Server::start(listener, security, published, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
+    let mut watched = stream.watched.take();
     loop {
         let interval = tokio::select! {
             interval = stream.intervals.recv() => interval,
+            Some(now) = seen(&mut watched) => {
+                told.watched(&now);
+                accumulator.watched(now);
+                publish(&publisher, &accumulator);
+                continue;
+            }
             () = endings.wait() => break,
             () = server.died() => {
                 return Err("serving ended because of a bug in lagstop. Please report it with the message above".into());
@@ -120,12 +137,16 @@ async fn serve(
         };
         let Some(interval) = interval else { break };
         accumulator.add(&interval?);
-        let snapshot = MetricsSnapshot { taken_in: unix_now(), ..accumulator.snapshot() };
-        publisher.send_replace(Some(Published { snapshot: snapshot.into(), at: Instant::now() }));
+        publish(&publisher, &accumulator);
     }
     stream.stop.stop();
     server.stop();
     Ok(())
+}
+
+fn publish(publisher: &watch::Sender<Option<Published>>, accumulator: &Accumulator) {
+    let snapshot = MetricsSnapshot { taken_in: unix_now(), ..accumulator.snapshot() };
+    publisher.send_replace(Some(Published { snapshot: snapshot.into(), at: Instant::now() }));
 }
 
 fn unix_now() -> Nanos {
@@ -166,11 +187,19 @@ impl Args {
 
 /// What the person who started it is told.
 struct Told {
+    /// Were programs attached when a sentinel was heard of last?
+    is_attached: bool,
     encrypted: bool,
     open: bool,
 }
 
 impl Told {
+    fn watched(&mut self, now: &Watched) {
+        if std::mem::replace(&mut self.is_attached, now.is_attached) != now.is_attached {
+            say(format_args!("lagstop: {}\n", watching(now)));
+        }
+    }
+
     fn tell(&self, address: SocketAddr, session: &Session) {
         let scheme = if self.encrypted { "https" } else { "http" };
         say(format_args!("serving {scheme}://{address}/metrics (Ctrl-C ends){}\n", session.not_measured()));

@@ -5,9 +5,7 @@ use std::path::Path;
 use aya::{
     Btf as AyaBtf, Ebpf, EbpfLoader, Endianness,
     maps::Map as AyaMap,
-    programs::{
-        BtfTracePoint, FEntry, FExit, KProbe, ProgramError, RawTracePoint, RawTracePointRunOptions, TestRun, TracePoint,
-    },
+    programs::{RawTracePoint, RawTracePointRunOptions, TestRun},
 };
 use bytemuck::{Pod, Zeroable, bytes_of};
 use lagstop_ebpf::{self as abi, CpuState, DISPLACED, MAX_PAIRS, MAX_SHARDS, MAX_TASKS, MAX_THROTTLES, ROW_FIRST};
@@ -15,6 +13,7 @@ use lagstop_ebpf::{self as abi, CpuState, DISPLACED, MAX_PAIRS, MAX_SHARDS, MAX_
 use super::{
     OBJECT,
     answer::Answer,
+    attachment::Attachment,
     btf::Btf,
     clock::now,
     error::{KernelError, errno},
@@ -27,10 +26,9 @@ use super::{
     plan::{Plan, Wishes},
     probe_cost::ProbeCost,
     proof,
-    reader::{Reader, Shards, Tables, lines},
+    reader::{Attached, Reader, Shards, Tables, lines},
     table::Table,
-    tracefs::with_tracefs,
-    way::{At, Probe},
+    way::At,
 };
 
 /// Loads and attaches the programs. What the kernel refuses, or what does not fire, becomes a fact, and the rest is
@@ -42,7 +40,7 @@ pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Re
     // Each turn refuses something that is not tried again.
     loop {
         let plan = Plan::from_facts(facts, wishes)?;
-        match Attempt::new(facts, &plan, options)?.run(&options.excluded)? {
+        match Attempt::new(facts, &plan, options)?.run(options)? {
             Outcome::Attached(reader) => return Ok(*reader),
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
         }
@@ -69,7 +67,6 @@ struct Attempt<'a> {
     plan: &'a Plan,
     /// Where programs can be attached by types.
     btf: Option<AyaBtf>,
-    clock_only: bool,
     /// Of the tables: rows, CPUs, and copies of each distribution.
     rows: u32,
     cpus: u32,
@@ -84,7 +81,7 @@ impl<'a> Attempt<'a> {
         let read = MAX_SHARDS.min(possible);
         // Those that nobody reads have a copy of their own.
         let shards = read + u32::from(!options.excluded.is_empty());
-        let tasks = most_tasks();
+        let tasks = options.max_tasks.clamp(DISPLACED, MAX_TASKS).next_power_of_two();
         let settings = plan.settings(options, now().0, (read, shards, possible), tasks);
         let limit = memlock::raise(&facts.release);
         let ebpf = EbpfLoader::new()
@@ -114,42 +111,37 @@ impl<'a> Attempt<'a> {
             Types::Kernel => Some(kernel_types()?),
             _ => None,
         };
-        let attempt = Self {
-            ebpf,
-            facts,
-            plan,
-            btf,
-            clock_only: options.clock_only,
-            rows,
-            cpus: possible,
-            shards: Shards { read, all: shards },
-        };
+        let attempt = Self { ebpf, facts, plan, btf, rows, cpus: possible, shards: Shards { read, all: shards } };
         attempt.fill(options)?;
         Ok(attempt)
     }
 
     /// Attaches everything, and sees it fire.
-    fn run(mut self, excluded: &[u32]) -> Result<Outcome, KernelError> {
+    fn run(mut self, options: &AttachOptions) -> Result<Outcome, KernelError> {
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         settle.load().map_err(|error| refused("settle", error))?;
         if matches!(self.facts.types, Types::File(_)) && self.facts.in_host_pid_namespace == Answer::Known(true) {
             self.try_fields()?;
         }
-        let cost = ProbeCost::start();
+        let cost = ProbeCost::start(options.samples_cost);
+        let mut attachments = Vec::new();
         for probe in self.plan.probes() {
-            if let Err(error) = self.attach(probe) {
-                return Ok(Outcome::Setback(probe.at, error.reason()));
+            let Self { ebpf, facts, plan, btf, .. } = &mut self;
+            match Attachment::new(probe, (plan.has_types(), plan.times_by(probe)), facts, btf.as_ref(), ebpf) {
+                Ok(attachment) => attachments.push(attachment),
+                Err(error) => return Ok(Outcome::Setback(probe.at, error.reason())),
             }
         }
         let mut maps = self.maps()?;
-        if !self.clock_only
+        if !options.clock_only
             && let Some((at, reason)) = proof::what_does_not_fire(self.plan, &mut maps.cpu)?
         {
             return Ok(Outcome::Setback(at, reason));
         }
-        let tables = self.tables(excluded)?;
-        let Self { ebpf, plan, clock_only, .. } = self;
-        Ok(Outcome::Attached(Box::new(Reader::new(ebpf, maps, tables, plan.clone(), clock_only, cost))))
+        let tables = self.tables(&options.excluded)?;
+        let Self { ebpf, plan, .. } = self;
+        let attached = Attached { ebpf, attachments, maps, cost };
+        Ok(Outcome::Attached(Box::new(Reader::new(attached, tables, plan.clone(), options))))
     }
 
     /// Has a program say which process is running here, by the fields it was told. The kernel does not check a file's.
@@ -158,51 +150,6 @@ impl<'a> Attempt<'a> {
         let options = RawTracePointRunOptions { args: [0; 12], cpu: None };
         let seen = settle.test_run(options).map_err(|error| refused("settle", error))?.return_value;
         if seen == std::process::id() { Ok(()) } else { Err(KernelError::WrongTypes) }
-    }
-
-    fn attach(&mut self, probe: &Probe) -> Result<(), KernelError> {
-        let Self { ebpf, facts, btf, .. } = self;
-        let failed = |error: ProgramError| refused(probe.at.target(), error);
-        let btf = || {
-            btf.as_ref()
-                .ok_or_else(|| KernelError::refused(format!("program on {}", probe.at), "the kernel shows no types"))
-        };
-        let name_in_object = probe.program(self.plan.has_types());
-        match probe.at {
-            At::Tracepoint(name) if self.plan.has_types() => {
-                let program: &mut BtfTracePoint = program(ebpf, &name_in_object)?;
-                program.load(name, btf()?).map_err(failed)?;
-                program.attach().map(drop).map_err(failed)
-            }
-            At::Tracepoint(name) => {
-                let program: &mut RawTracePoint = program(ebpf, &name_in_object)?;
-                program.load().map_err(failed)?;
-                program.attach(name).map(drop).map_err(failed)
-            }
-            At::Entry(name) => {
-                let program: &mut FEntry = program(ebpf, &name_in_object)?;
-                program.load(name, btf()?).map_err(failed)?;
-                program.attach().map(drop).map_err(failed)
-            }
-            At::Exit(name) => {
-                let program: &mut FExit = program(ebpf, &name_in_object)?;
-                program.load(name, btf()?).map_err(failed)?;
-                program.attach().map(drop).map_err(failed)
-            }
-            At::Kprobe(name) | At::Kretprobe(name) => {
-                let symbol = facts.symbol(name).unwrap_or_else(|| name.to_owned());
-                let program: &mut KProbe = program(ebpf, &name_in_object)?;
-                program.load().map_err(failed)?;
-                program.attach(symbol, 0).map(drop).map_err(failed)
-            }
-            At::Syscall(name) => {
-                let program: &mut TracePoint = program(ebpf, &name_in_object)?;
-                program.load().map_err(failed)?;
-                with_tracefs(|| program.attach("syscalls", name).map(drop))
-                    .map_err(|why| KernelError::refused(name, why))?
-                    .map_err(failed)
-            }
-        }
     }
 
     fn maps(&self) -> Result<Maps, KernelError> {
@@ -261,6 +208,7 @@ impl<'a> Attempt<'a> {
         let is_excluded = |cpu: usize| options.excluded.iter().any(|excluded| *excluded as usize == cpu);
         let state = |cpu: usize| CpuState {
             epoch: Reader::FIRST_EPOCH,
+            is_timed: 1,
             // Any number but 0, another one for each.
             random: (cpu as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             shard: if is_excluded(cpu) { shards } else { (cpu as u64 * shards / cpus).min(shards - 1) },
@@ -273,13 +221,6 @@ impl<'a> Attempt<'a> {
         let states: Vec<CpuState> = (0..possible_copies()?).map(state).collect();
         self.map("CPU")?.set(&0u32, &states)
     }
-}
-
-/// Places for tasks: a power of two, and twice as many as there can be tasks, as far as there is room.
-fn most_tasks() -> u32 {
-    let limit = |file: &str| std::fs::read_to_string(file).ok()?.trim().parse::<u32>().ok();
-    let limits = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].into_iter().filter_map(limit);
-    limits.fold(MAX_TASKS / 2, u32::min).max(DISPLACED).next_power_of_two() * 2
 }
 
 fn refused_object(error: impl std::error::Error + Send + Sync + 'static) -> KernelError {

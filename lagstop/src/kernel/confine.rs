@@ -69,7 +69,7 @@ impl Reader {
     ///
     /// # Errors
     /// When a map cannot be read even with all of them, or capabilities cannot be changed.
-    pub fn needs(&self) -> Result<Capabilities, KernelError> {
+    pub fn needs(&mut self) -> Result<Capabilities, KernelError> {
         let held = Capabilities::held();
         let mut needed = Capabilities::NONE.with(Capability::DacReadSearch);
         if self.measures(Measure::TcpState) {
@@ -80,7 +80,8 @@ impl Reader {
         if kernel_version(&release).is_none_or(|version| version < BPF_IS_FREE_SINCE) {
             needed = needed.with(Capability::Bpf);
         }
-        for more in [Capabilities::NONE, Capabilities::NONE.with(Capability::Bpf)] {
+        let bpf = Capabilities::NONE.with(Capability::Bpf);
+        for more in [Capabilities::NONE, bpf, bpf.with(Capability::Perfmon)] {
             let tried = needed.and(more).among(held);
             let result =
                 tried.try_with(|| self.try_to_read()).map_err(|source| KernelError::Capabilities { source })?;
@@ -88,6 +89,7 @@ impl Reader {
                 return Ok(tried);
             }
         }
+        self.try_to_read()?;
         Ok(held)
     }
 }

@@ -39,25 +39,3 @@ where
 pub(super) fn refused(what: &str, error: impl Into<Source>) -> KernelError {
     KernelError::refused(format!("program on {what}"), error)
 }
-
-/// Takes every program off its hook, and those that never got there are no matter.
-pub(super) fn detach_all(ebpf: &mut Ebpf) -> Result<(), KernelError> {
-    for (name, program) in ebpf.programs_mut() {
-        let detached = match program {
-            Program::BtfTracePoint(program) => program.unload(),
-            // Read on: it is run on request, and attached to nothing.
-            Program::RawTracePoint(_) if name == "settle" => continue,
-            Program::RawTracePoint(program) => program.unload(),
-            Program::FEntry(program) => program.unload(),
-            Program::FExit(program) => program.unload(),
-            Program::KProbe(program) => program.unload(),
-            Program::TracePoint(program) => program.unload(),
-            _ => continue,
-        };
-        match detached {
-            Ok(()) | Err(ProgramError::NotLoaded) => {}
-            Err(error) => return Err(KernelError::refused(format!("end of {name}"), error)),
-        }
-    }
-    Ok(())
-}

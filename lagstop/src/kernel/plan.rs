@@ -146,6 +146,12 @@ impl Plan {
         self.has_types
     }
 
+    /// Is `probe` only there to time switches?
+    pub(super) fn times_by(&self, probe: &Probe) -> bool {
+        let of_costs = |choice: &&Choice| matches!(choice.measure, Measure::SwitchCost | Measure::Pick);
+        self.choices.iter().filter(of_costs).any(|choice| choice.probes.contains(&probe))
+    }
+
     /// What to attach, in the order in which to do it. What is refused most is tried first; the switch comes last, so
     /// that no switch is seen without its entry.
     pub(super) fn probes(&self) -> impl Iterator<Item = &'static Probe> {
@@ -172,6 +178,7 @@ impl Plan {
             group_by_leaf: u64::from(options.group_by == GroupBy::Leaf),
             runq_wait: setting(Measure::RunqWait, WAITS_NONE),
             switch_cost: setting(Measure::SwitchCost, COST_NONE),
+            samples_cost: options.samples_cost.into(),
             sees_kept: cost.is_some_and(|way| way.sees_kept).into(),
             is_preemptible: cost.is_some_and(|way| way.is_preemptible).into(),
             current_is_typed: self.has_typed_current.into(),

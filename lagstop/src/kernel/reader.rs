@@ -32,10 +32,12 @@ use self::{
     traffic::{TrafficLog, traffic},
 };
 use super::{
+    attachment::Attachment,
     clock::now,
     error::{KernelError, errno},
-    loaded::{Maps, detach_all, program},
+    loaded::{Maps, program},
     misses,
+    options::AttachOptions,
     plan::Plan,
     probe_cost::ProbeCost,
     rows::Owners,
@@ -59,13 +61,25 @@ pub struct KernelSnapshot {
     pub lost: Lost,
     /// Time in the programs.
     pub probe_ns: Option<Nanos>,
+    /// Were switches timed since the snapshot before? Else the counters of their costs stood still.
+    pub switches_timed: bool,
 }
 
 /// Behind whom each cgroup has waited since the last reading.
 type Behind = HashMap<CgroupId, Vec<WaitBehind>>;
 
+/// The programs on their hooks, and what they fill.
+pub(super) struct Attached {
+    pub(super) ebpf: Ebpf,
+    pub(super) attachments: Vec<Attachment>,
+    pub(super) maps: Maps,
+    pub(super) cost: ProbeCost,
+}
+
 /// The attached programs and their maps. Dropping it detaches them.
 pub struct Reader {
+    /// Before the programs, which it takes off their hooks.
+    attachments: Vec<Attachment>,
     ebpf: Ebpf,
     maps: Maps,
     plan: Plan,
@@ -75,6 +89,12 @@ pub struct Reader {
     max_rows: u32,
     epoch: u64,
     attached: bool,
+    /// Switches are timed only between some readings:
+    samples_cost: bool,
+    /// up to the next one,
+    is_timed: bool,
+    /// and after that.
+    times_next: bool,
     /// CPUs that were settled the last time,
     settled: Vec<u32>,
     /// and whether they are the same ones as before.
@@ -96,9 +116,11 @@ impl Reader {
     /// What the programs start with; 0 would mean never.
     pub(super) const FIRST_EPOCH: u64 = 1;
 
-    pub(super) fn new(ebpf: Ebpf, maps: Maps, tables: Tables, plan: Plan, clock_only: bool, cost: ProbeCost) -> Self {
-        let measured = if clock_only { Measured::NOTHING } else { Measured::by(&plan) };
+    pub(super) fn new(attached: Attached, tables: Tables, plan: Plan, options: &AttachOptions) -> Self {
+        let measured = if options.clock_only { Measured::NOTHING } else { Measured::by(&plan) };
+        let Attached { ebpf, attachments, maps, cost } = attached;
         Self {
+            attachments,
             ebpf,
             maps,
             measured,
@@ -108,6 +130,9 @@ impl Reader {
             owners: Owners::default(),
             epoch: Self::FIRST_EPOCH,
             attached: true,
+            samples_cost: options.samples_cost,
+            is_timed: true,
+            times_next: true,
             settled: Vec::new(),
             same_settled: false,
             switches_elsewhere: 0,
@@ -136,17 +161,24 @@ impl Reader {
     }
 
     /// Does what reading does, without any effect: fails when it is not permitted.
-    pub(super) fn try_to_read(&self) -> Result<(), KernelError> {
+    pub(super) fn try_to_read(&mut self) -> Result<(), KernelError> {
+        if self.samples_cost {
+            self.attachments.iter_mut().filter(|attachment| attachment.times).for_each(Attachment::detach);
+            self.attach_timing()?;
+        }
         self.maps.lineages.get::<Lineage>(0).map(drop)
     }
 
     /// Stops the programs; what they counted can still be read.
-    ///
-    /// # Errors
-    /// When the kernel refuses to detach one.
-    pub fn detach(&mut self) -> Result<(), KernelError> {
+    pub fn detach(&mut self) {
         self.attached = false;
-        detach_all(&mut self.ebpf)
+        self.attachments.clear();
+    }
+
+    /// Says whether switches are timed from the next reading to the one after it. Has no effect where all are: see
+    /// [`AttachOptions::samples_cost`].
+    pub const fn time_next(&mut self, times: bool) {
+        self.times_next = times || !self.samples_cost;
     }
 
     /// Has more than half of the rows been given out? From then on those of cgroups that are gone are missed.
@@ -172,8 +204,9 @@ impl Reader {
     /// # Errors
     /// When a map cannot be read.
     pub fn snapshot(&mut self, online: &[u32]) -> Result<KernelSnapshot, KernelError> {
+        let switches_timed = self.is_timed;
         if self.attached {
-            self.settle(online)?;
+            self.settle_timing(online)?;
         }
         let at = now();
         if std::mem::take(&mut self.has_new_rows) || !self.attached {
@@ -190,19 +223,38 @@ impl Reader {
             idle: self.counted.totals(ROW_IDLE),
             cgroups: self.cgroups(),
             traffic: self.read_traffic()?,
+            switches_timed,
             ..KernelSnapshot::default()
         };
         self.read_cpus(&mut snapshot)?;
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
         let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.totals.switches).sum();
-        self.cost.update(&self.ebpf, switches);
-        snapshot.probe_ns = self.cost.of(switches);
+        self.cost.update(&self.ebpf, switches, switches_timed);
+        snapshot.probe_ns = self.cost.total();
 
         let Self { owners, counted, .. } = self;
         for row in owners.release(|row| counted.changed(row)) {
             self.maps.free_rows.push(&row)?;
         }
         Ok(snapshot)
+    }
+
+    /// Settles the CPUs, with the programs that time switches on their hooks while they are to.
+    fn settle_timing(&mut self, online: &[u32]) -> Result<(), KernelError> {
+        if self.times_next && !self.is_timed {
+            self.attach_timing()?;
+        }
+        self.settle(online)?;
+        if self.is_timed && !self.times_next {
+            self.attachments.iter_mut().filter(|attachment| attachment.times).for_each(Attachment::detach);
+        }
+        self.is_timed = self.times_next;
+        Ok(())
+    }
+
+    fn attach_timing(&mut self) -> Result<(), KernelError> {
+        let Self { attachments, ebpf, .. } = self;
+        attachments.iter_mut().filter(|attachment| attachment.times).try_for_each(|attachment| attachment.attach(ebpf))
     }
 
     /// Books the running tasks' time on every CPU and starts the next epoch.
@@ -215,7 +267,8 @@ impl Reader {
         for &cpu in online {
             let restart = !self.settled.is_empty() && !self.settled.contains(&cpu);
             let mut args = [0; 12];
-            args[..3].copy_from_slice(&[self.epoch, has_free_rows.into(), restart.into()]);
+            let times = u64::from(self.times_next);
+            args[..4].copy_from_slice(&[self.epoch, has_free_rows.into(), restart.into(), times]);
             match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
                 Ok(result) => {
                     settled.push(cpu);

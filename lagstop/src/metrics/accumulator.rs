@@ -4,11 +4,12 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use super::{
     CgroupSeries, HostSeries, Labels, MetricsSnapshot, caused::Pairs, labels::Name, listeners::Listeners,
-    members::Members,
+    members::Members, sampled_costs::SampledCosts,
 };
 use crate::{
     diagnosis::credits,
     model::{Cgroup, CgroupId, HookState, Interval, Nanos, Session, Workload},
+    source::Watched,
 };
 
 /// What the sum of the cgroups without series of their own is called. No cgroup is: paths begin with `/`.
@@ -46,6 +47,8 @@ pub struct Accumulator {
     own: HashMap<Arc<str>, Own>,
     other: Option<CgroupSeries>,
     pairs: Pairs,
+    costs: SampledCosts,
+    sentinel: Option<Watched>,
     host: HostSeries,
     listeners: Listeners,
     intervals: u64,
@@ -72,6 +75,8 @@ impl Accumulator {
             own: HashMap::new(),
             other: None,
             pairs: Pairs::new(),
+            costs: SampledCosts::default(),
+            sentinel: None,
             host: HostSeries::default(),
             listeners: Listeners::default(),
             intervals: 0,
@@ -81,8 +86,34 @@ impl Accumulator {
         }
     }
 
+    /// Takes in what a sentinel has seen.
+    pub fn watched(&mut self, now: Watched) {
+        if !now.is_attached {
+            self.forget_gauges();
+        }
+        self.sentinel = Some(now);
+    }
+
+    /// Nothing is measured now: what was is not what is.
+    fn forget_gauges(&mut self) {
+        let Self { own, other, host, listeners, .. } = self;
+        own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).forget_gauges());
+        if let Some(other) = other {
+            other.forget_gauges();
+        }
+        (host.active, host.runnable_per_cpu) = (None, None);
+        listeners.forget_gauges();
+    }
+
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
+        match self.costs.complete(interval) {
+            Some(with_estimates) => self.add_whole(&with_estimates),
+            None => self.add_whole(interval),
+        }
+    }
+
+    fn add_whole(&mut self, interval: &Interval) {
         self.intervals += 1;
         self.now = self.now.saturating_add(interval.duration_ns);
         self.host.add(interval);
@@ -92,7 +123,7 @@ impl Accumulator {
         self.own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).rest(keep));
         if let Some(other) = &mut self.other {
             // Who of them is idle is not followed: their credit is that of those that ran.
-            (other.load_credit, other.threads) = (None, 0);
+            (other.load_credit, other.threads) = (None, Some(0));
         }
         let (rated, fair_share) = credits(interval);
         let rated: HashMap<CgroupId, f64> = rated.into_iter().collect();
@@ -159,6 +190,9 @@ impl Accumulator {
             listeners: self.listeners.series(),
             overflows: self.listeners.overflows(),
             intervals: self.intervals,
+            sentinel: self.sentinel.clone(),
+            timed_intervals: self.costs.timed(),
+            switch_cost_error: self.costs.relative_standard_error(),
             taken_in: Nanos::ZERO,
             exported: self.own.len() as u64,
             in_other: self.in_other,

@@ -1,12 +1,16 @@
 //! All metrics: name, meaning, and source in a snapshot. Metrics of counters are declared with the counters.
 //! `docs/metrics.md` is generated from all of them.
 
-use std::sync::{Arc, LazyLock};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use super::{CgroupSeries, Histogram, Labels, ListenerSeries, MetricsSnapshot};
 use crate::model::{
     Counter, CounterUnit, FileCounters, Host, HostTimes, ListenerTotals, Nanos, OwnCost, Pressure, Totals,
 };
+use crate::source::Watched;
 
 /// A metric, and its samples in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +211,7 @@ static HOST: &[Family] = &[
         labels: &[],
         help: "Cgroups that ran in the last interval",
         source: "cgroups with any nonzero counter",
-        of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.host.active)))),
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.host.active.map(Value::Count))),
     },
     Family {
         name: "lagstop_host_runnable_tasks_per_cpu",
@@ -375,7 +379,7 @@ static CGROUP_FAMILIES: &[Family] = &[
         labels: CGROUP,
         help: "Tasks seen running in the last interval",
         source: "distinct tasks; 0 if it did not run",
-        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| Some(Value::Count(cgroup.threads)))),
+        of: Of::MetricsSnapshot(|snapshot| cgroups(snapshot, |cgroup| cgroup.threads.map(Value::Count))),
     },
     Family {
         name: "lagstop_cgroup_quota_cores",
@@ -461,6 +465,81 @@ static ITSELF: &[Family] = &[
         help: "Intervals processed since start",
         source: "intervals since `lagstop serve` was started",
         of: Of::MetricsSnapshot(|snapshot| host(Some(Value::Count(snapshot.intervals)))),
+    },
+    Family {
+        name: "lagstop_sentinel_attached",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "1 while something is wrong and programs are attached, 0 while files are watched. Only with `--sentinel`",
+        source: "While it is 0, the counters of cgroups, listeners and the host stand still: nothing is measured",
+        of: Of::MetricsSnapshot(|snapshot| {
+            host(snapshot.sentinel.as_ref().map(|sentinel| Value::Count(sentinel.is_attached.into())))
+        }),
+    },
+    Family {
+        name: "lagstop_sentinel_seconds_total",
+        kind: Kind::Counter,
+        labels: &["state"],
+        help: "Time in which programs were attached (measuring), and in which only files were watched (watching)",
+        source: "from one look at the files to the next",
+        of: Of::MetricsSnapshot(|snapshot| {
+            let time =
+                |of: fn(&Watched) -> Duration| snapshot.sentinel.as_ref().map(|it| Value::Real(of(it).as_secs_f64()));
+            parts(
+                Labels::NONE,
+                [
+                    (("state", "measuring"), time(|sentinel| sentinel.measuring)),
+                    (("state", "watching"), time(|sentinel| sentinel.watching)),
+                ],
+            )
+        }),
+    },
+    Family {
+        name: "lagstop_sentinel_attachments_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Times that programs were attached because something was wrong",
+        source: "without the first time, which tests that it is possible",
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.sentinel.as_ref().map(|it| Value::Count(it.attached)))),
+    },
+    Family {
+        name: "lagstop_sentinel_worst_ratio",
+        kind: Kind::Gauge,
+        labels: &["sign"],
+        help: "Worst of each sign that is watched: share of the time that a cgroup waited (pressure), share of throttled periods (throttled), tasks waiting for a CPU (waiting)",
+        source: "`cpu.pressure` and `cpu.stat` of cgroups, `/proc/pressure/cpu`, `/proc/schedstat`; absent where the kernel has none",
+        of: Of::MetricsSnapshot(|snapshot| {
+            let signs = snapshot.sentinel.as_ref().map(|sentinel| &sentinel.signs);
+            let pressure = signs.and_then(|signs| signs.pressure.as_ref()).map(|worst| Value::Real(worst.0));
+            let throttled = signs.and_then(|signs| signs.throttled.as_ref()).map(|worst| Value::Real(worst.0));
+            let waiting = signs.and_then(|signs| signs.waiting).map(|worst| Value::Real(worst.0));
+            let parts_of = [("pressure", pressure), ("throttled", throttled), ("waiting", waiting)];
+            parts(Labels::NONE, parts_of.map(|(sign, value)| (("sign", sign), value)))
+        }),
+    },
+    Family {
+        name: "lagstop_sentinel_cgroups_left_out",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Cgroups whose pressure is not watched, because lagstop may not open as many files. Only with `--sentinel`",
+        source: "raise `LimitNOFILE=` of the unit; 0 is as it should be",
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.sentinel.as_ref().map(|it| Value::Count(it.signs.left_out)))),
+    },
+    Family {
+        name: "lagstop_timed_intervals_total",
+        kind: Kind::Counter,
+        labels: &[],
+        help: "Intervals in which switches were timed, where not all are: `--cost-sampling`",
+        source: "costs in the other intervals are estimates: switches × mean cost per switch of the last timed intervals",
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.timed_intervals.map(Value::Count))),
+    },
+    Family {
+        name: "lagstop_switch_cost_relative_standard_error",
+        kind: Kind::Gauge,
+        labels: &[],
+        help: "Standard error of the mean switch cost of the host, as a share of it, where not all intervals are timed",
+        source: "how the last timed intervals differ, at most 60; absent where all are timed",
+        of: Of::MetricsSnapshot(|snapshot| host(snapshot.switch_cost_error.map(Value::Real))),
     },
     Family {
         name: "lagstop_last_interval_timestamp_seconds",

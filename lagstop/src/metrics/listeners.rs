@@ -47,10 +47,7 @@ impl Listeners {
     /// Takes in the next interval, which ends `now`.
     pub(super) fn add(&mut self, interval: &Interval, now: Nanos, expiry: Nanos) {
         self.owners.add(interval, now, expiry);
-        for known in self.known.values_mut() {
-            let series = Arc::make_mut(&mut known.series);
-            (series.backlog, series.backlog_capacity) = (None, None);
-        }
+        self.forget_gauges();
         self.left_out = 0;
         for listener in &interval.listeners {
             self.listener(listener, now);
@@ -60,6 +57,14 @@ impl Listeners {
             now.saturating_sub(known.listened) <= expiry && !(is_crowded && now.saturating_sub(known.busy) > expiry)
         });
         self.namespaces(&interval.network_namespaces, now, expiry);
+    }
+
+    /// Nothing is known of how they are now.
+    pub(super) fn forget_gauges(&mut self) {
+        for known in self.known.values_mut() {
+            let series = Arc::make_mut(&mut known.series);
+            (series.backlog, series.backlog_capacity) = (None, None);
+        }
     }
 
     fn listener(&mut self, listener: &Listener, now: Nanos) {

@@ -26,8 +26,8 @@ pub struct CgroupSeries {
     pub load_credit: Option<f64>,
     /// Is it light? `None` where it was not runnable.
     pub is_light: Option<bool>,
-    /// Tasks seen running in the last interval.
-    pub threads: u64,
+    /// Tasks seen running in the last interval. `None` while nothing is measured.
+    pub threads: Option<u64>,
 }
 
 impl CgroupSeries {
@@ -52,7 +52,7 @@ impl CgroupSeries {
         {
             self.accept_wait.get_or_insert_default().add(waits, time);
         }
-        self.threads = self.threads.saturating_add(totals.threads);
+        self.threads = Some(self.threads.unwrap_or(0).saturating_add(totals.threads));
     }
 
     /// What is served of what the files of `cgroup` count. One without a quota of its own has figures of one from its first
@@ -67,7 +67,12 @@ impl CgroupSeries {
     pub(super) fn rest(&mut self, keep: f64) {
         self.load_credit = self.load_credit.map(|credit| if credit < FORGOTTEN { 0.0 } else { credit * keep });
         self.is_light = None;
-        self.threads = 0;
+        self.threads = Some(0);
+    }
+
+    /// Nothing is measured now: what it was is not what it is.
+    pub(super) const fn forget_gauges(&mut self) {
+        (self.load_credit, self.is_light, self.threads) = (None, None, None);
     }
 }
 
@@ -87,8 +92,8 @@ pub struct CausedSeries {
 pub struct HostSeries {
     /// What was counted. `None` before anything was.
     pub sum: Option<Host>,
-    /// Cgroups that ran in the last interval.
-    pub active: u64,
+    /// Cgroups that ran in the last interval. `None` before one, and while nothing is measured.
+    pub active: Option<u64>,
     /// Runnable tasks per CPU in the last interval.
     pub runnable_per_cpu: Option<f64>,
     /// Voluntary switches away from tasks other than idle.
@@ -107,7 +112,7 @@ impl HostSeries {
             Some(sum) => sum.add(host),
             None => self.sum = Some(host.clone()),
         }
-        self.active = interval.cgroups.iter().filter(|cgroup| !cgroup.totals.is_zero()).count() as u64;
+        self.active = Some(interval.cgroups.iter().filter(|cgroup| !cgroup.totals.is_zero()).count() as u64);
         self.runnable_per_cpu = runnable_per_cpu(host);
         for cgroup in &interval.cgroups {
             self.voluntary = self.voluntary.saturating_add(cgroup.totals.voluntary_switches);

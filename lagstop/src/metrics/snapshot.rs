@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{CausedSeries, CgroupSeries, HostSeries, Labels, ListenerSeries};
-use crate::model::Nanos;
+use crate::{model::Nanos, source::Watched};
 
 /// All exposed series at one moment, in the order in which they are written.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,12 @@ pub struct MetricsSnapshot {
     pub overflows: Vec<(Arc<Labels>, u64)>,
     /// Number of processed intervals.
     pub intervals: u64,
+    /// What a sentinel does and sees, where there is one.
+    pub sentinel: Option<Watched>,
+    /// Those in which switches were timed, where not all are.
+    pub timed_intervals: Option<u64>,
+    /// The standard error of the host's mean switch cost, as a share of it, where not all are.
+    pub switch_cost_error: Option<f64>,
     /// Unix time at which the last interval was processed.
     pub taken_in: Nanos,
     /// Cgroups with series of their own.

@@ -7,6 +7,7 @@ use std::{
     io::Write,
     process::{Command, Stdio},
     sync::Arc,
+    time::Duration,
 };
 
 use proptest::prelude::*;
@@ -16,6 +17,7 @@ use crate::model::{
     Cgroup, CgroupId, Distribution, FileCounters, Hook, HookState, Host, HostTimes, Idle, Interval, Listener,
     ListenerTotals, Nanos, NetworkNamespace, OwnCost, Pressure, Session, Tasks, Totals, WaitBehind, Workload,
 };
+use crate::{host::Signs, source::Watched};
 
 const HOSTILE: &str = "/a\"} 1\n# TYPE x counter\nx{y=\"\\";
 
@@ -142,7 +144,14 @@ fn everything() -> Arc<MetricsSnapshot> {
     pod.workload =
         Some(Arc::new(Workload { namespace: Some("shop".into()), pod: Some("web".into()), container: None }));
     accumulator.add(&interval(vec![cgroup(6, HOSTILE, 9), behind(pod, 6, 5), cgroup(7, "/small", 1)]));
-    accumulator.snapshot().into()
+    let signs = Signs {
+        pressure: Some((0.2, "/a".into())),
+        throttled: Some((0.1, "/b".into())),
+        waiting: Some((0.5, 1)),
+        left_out: 0,
+    };
+    accumulator.watched(Watched { is_attached: true, signs, ..Watched::default() });
+    MetricsSnapshot { timed_intervals: Some(3), switch_cost_error: Some(0.02), ..accumulator.snapshot() }.into()
 }
 
 /// Name and labels of a series.
@@ -360,6 +369,53 @@ fn what_is_not_measured_is_absent() {
     ] {
         assert!(!names.iter().any(|name| name.contains(absent)), "{absent}: {names:?}");
     }
+}
+
+#[test]
+fn while_a_sentinel_only_watches_counters_stand_still_and_gauges_are_absent() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    accumulator.add(&interval(vec![cgroup(5, "/a", 1)]));
+    let signs = Signs { pressure: Some((0.25, "/a".into())), ..Signs::default() };
+    let [watching, measuring] = [70, 30].map(Duration::from_secs);
+    let watched = Watched { is_attached: false, watching, measuring, attached: 2, signs, why: None };
+    accumulator.watched(Watched { is_attached: true, ..watched.clone() });
+    let told = |accumulator: &Accumulator, name: &str, labels: &[(&str, &str)]| {
+        value(&openmetrics(&accumulator.snapshot().into()), name, labels)
+    };
+    assert_eq!(told(&accumulator, "lagstop_sentinel_attached", &[]), Some(1.0));
+    assert_eq!(told(&accumulator, "lagstop_cgroup_threads", &[("cgroup", "/a")]), Some(2.0));
+    accumulator.watched(watched);
+    let seconds = |state| told(&accumulator, "lagstop_sentinel_seconds_total", &[("state", state)]);
+    assert_eq!([seconds("measuring"), seconds("watching")], [Some(30.0), Some(70.0)]);
+    assert_eq!(told(&accumulator, "lagstop_sentinel_attached", &[]), Some(0.0));
+    assert_eq!(told(&accumulator, "lagstop_sentinel_attachments_total", &[]), Some(2.0));
+    assert_eq!(told(&accumulator, "lagstop_sentinel_worst_ratio", &[("sign", "pressure")]), Some(0.25));
+    assert_eq!(
+        told(&accumulator, "lagstop_sentinel_worst_ratio", &[("sign", "throttled")]),
+        None,
+        "nobody has a quota"
+    );
+    for gauge in ["lagstop_cgroup_threads", "lagstop_cgroup_load_credit_tasks", "lagstop_cgroup_light"] {
+        assert_eq!(told(&accumulator, gauge, &[("cgroup", "/a")]), None, "{gauge}");
+    }
+    assert_eq!(told(&accumulator, "lagstop_host_cgroups_active", &[]), None);
+    assert_eq!(told(&accumulator, "lagstop_cgroup_cpu_seconds_total", &[("cgroup", "/a")]), Some(0.01));
+}
+
+#[test]
+fn costs_of_intervals_that_were_not_timed_are_estimates_with_an_error() {
+    let mut accumulator = Accumulator::new(&session(), settings(10));
+    let mut untimed = interval(vec![cgroup(5, "/a", 3)]);
+    untimed.forget_switch_costs();
+    for n in [1, 2] {
+        accumulator.add(&interval(vec![cgroup(5, "/a", n)]));
+        accumulator.add(&untimed);
+    }
+    let samples = openmetrics(&accumulator.snapshot().into());
+    let pick = value(&samples, "lagstop_cgroup_switch_cost_seconds_total", &[("cgroup", "/a"), ("phase", "pick")]);
+    assert_eq!(pick, Some((1.0 + 2.0 + 3.0 + 3.0) * 5e-6), "as many for each switch");
+    assert_eq!(value(&samples, "lagstop_timed_intervals_total", &[]), Some(2.0));
+    assert_eq!(value(&samples, "lagstop_switch_cost_relative_standard_error", &[]), Some(0.0), "all cost the same");
 }
 
 #[test]

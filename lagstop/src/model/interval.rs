@@ -100,7 +100,7 @@ impl Interval {
         for cgroup in &mut cgroups {
             cgroup.load_credit = cgroup.runnable_load.map(|_| credits.of(cgroup.id));
         }
-        Self {
+        let mut interval = Self {
             seq,
             start_ns: before.at.saturating_sub(origin),
             duration_ns,
@@ -112,6 +112,23 @@ impl Interval {
             cgroups,
             cpus,
             network_namespaces: after.namespaces_since(before),
+        };
+        if after.untimed {
+            interval.forget_switch_costs();
+        }
+        interval
+    }
+
+    /// Takes out what is only known where switches are timed.
+    pub(crate) fn forget_switch_costs(&mut self) {
+        for cgroup in &mut self.cgroups {
+            cgroup.totals.forget_switch_costs();
+            cgroup.switch_cost = None;
+        }
+        self.host.totals.forget_switch_costs();
+        self.host.idle = Idle { switches: self.host.idle.switches, ..Idle::default() };
+        for cpu in &mut self.cpus {
+            (cpu.totals.kept_calls, cpu.totals.pick_ns, cpu.totals.swap_ns) = (None, None, None);
         }
     }
 

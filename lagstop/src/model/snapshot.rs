@@ -16,6 +16,8 @@ pub struct Snapshot {
     pub switch_cost_way: Option<Arc<str>>,
     /// The way in which the cost of the pick function is.
     pub pick_function_way: Option<Arc<str>>,
+    /// Switches were not timed since the snapshot before, so that the counters of their costs stood still.
+    pub untimed: bool,
     /// The idle tasks.
     pub idle: Totals,
     /// Every cgroup that has been seen and still has a row; [`CgroupId::OTHER`] is what found no row.

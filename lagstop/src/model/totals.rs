@@ -100,6 +100,15 @@ impl Totals {
         self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 
+    /// Takes out what is only known where switches are timed.
+    pub(super) const fn forget_switch_costs(&mut self) {
+        self.schedule_calls = None;
+        self.pick_ns = None;
+        self.kept_ns = None;
+        self.swap_ns = None;
+        self.pick_function_ns = None;
+    }
+
     /// Mean cost of a switch, without calls that kept the running task.
     pub fn mean_switch_cost(&self) -> Option<Nanos> {
         // Where those calls are not measured, they are not in the pick cost either.

@@ -27,6 +27,27 @@ pub(super) trait Readings {
     fn shortest(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Asked after each interval: is there more to measure?
+    fn goes_on(&mut self) -> Result<bool, SourceError> {
+        Ok(true)
+    }
+}
+
+impl Course {
+    /// One whose clock began then.
+    pub(super) fn since(origin: Nanos) -> Self {
+        Self { seq: 0, origin: Some(origin) }
+    }
+}
+
+/// How far a stream has come that is measured in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// The number of the next interval.
+    seq: u64,
+    /// When the first one began, by the clock of snapshots.
+    origin: Option<Nanos>,
 }
 
 /// When to read, and until when.
@@ -41,32 +62,21 @@ pub(super) struct Beat {
 }
 
 impl Beat {
-    /// Measures until the time is up, somebody stops it, or nobody listens.
+    /// Measures until the time is up, somebody stops it, nobody listens, or there is no more to measure; gives whether it is that.
     pub(super) fn run(
         self,
-        readings: impl Readings,
-        stopped: &blocking::Receiver<()>,
-        intervals: &mpsc::Sender<Result<Interval, SourceError>>,
-    ) {
-        let run = AssertUnwindSafe(|| self.beat(readings, stopped, intervals));
-        if panic::catch_unwind(run).is_err() {
-            // Else its readers would take the end of the stream for the end of the measurement.
-            let _ = intervals.blocking_send(Err(SourceError::Died));
-        }
-    }
-
-    fn beat(
-        self,
         mut readings: impl Readings,
+        course: &mut Course,
         stopped: &blocking::Receiver<()>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
-    ) {
+    ) -> bool {
         let mut credits = LoadCredits::new(nanos(self.load_credit_time));
-        let origin = readings.last().at;
+        let began = readings.last().at;
+        let origin = *course.origin.get_or_insert(began);
         let started = Instant::now();
         let end = self.duration.map(|duration| started + duration);
         let mut next = started;
-        for seq in 0.. {
+        loop {
             // From tick to tick, so that lateness does not add up; ticks that have passed already are left out.
             while next <= Instant::now() {
                 next += self.interval.max(readings.shortest());
@@ -78,7 +88,8 @@ impl Beat {
             };
             let interval = readings.read().map(|now| {
                 let last = readings.last();
-                let interval = Interval::between(seq, origin, last, &now, &mut credits);
+                let interval = Interval::between(course.seq, origin, last, &now, &mut credits);
+                course.seq += 1;
                 *last = now;
                 interval
             });
@@ -88,9 +99,22 @@ impl Beat {
                     interval.duration_ns.seconds() < self.interval.as_secs_f64() * WORTH_AN_INTERVAL
                 });
             if !too_short && intervals.blocking_send(interval).is_err() || stopping || failed {
-                break;
+                return false;
+            }
+            match readings.goes_on() {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(error) => return intervals.blocking_send(Err(error)).is_err(),
             }
         }
+    }
+}
+
+/// Runs what fills `intervals`. A fault of lagstop's own is told: else its readers would take the end of the stream for the end of
+/// the measurement.
+pub(super) fn guarded<T>(intervals: &mpsc::Sender<Result<Interval, SourceError>>, run: impl FnOnce() -> T) {
+    if panic::catch_unwind(AssertUnwindSafe(run)).is_err() {
+        let _ = intervals.blocking_send(Err(SourceError::Died));
     }
 }
 
@@ -138,7 +162,7 @@ mod tests {
         let beat = Beat { interval, duration: Some(duration), load_credit_time: interval };
         let (sender, mut intervals) = mpsc::channel(100);
         let (_stop, stopped) = blocking::channel();
-        beat.run(readings, &stopped, &sender);
+        guarded(&sender, || beat.run(readings, &mut Course::default(), &stopped, &sender));
         drop(sender);
         std::iter::from_fn(|| intervals.blocking_recv()).collect()
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Looks, SourceError, Stop, Stream,
-    beat::{Beat, Readings, WAITING},
+    beat::{Beat, Course, Readings, WAITING, guarded},
     labels::Labels,
     live::LOOK_EVERY,
     session::session,
@@ -61,8 +61,8 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
-    thread::spawn(move || beat.run(collector, &stopped, &sender));
-    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
+    thread::spawn(move || guarded(&sender, || beat.run(collector, &mut Course::default(), &stopped, &sender)));
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None })
 }
 
 struct Collector {

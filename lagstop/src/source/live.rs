@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    num::NonZeroU32,
     path::PathBuf,
     sync::Arc,
     thread,
@@ -13,15 +14,16 @@ use tokio::sync::mpsc;
 
 use super::{
     Looks, SourceError, Stop, Stream,
-    beat::{Beat, Readings, WAITING},
+    beat::{Beat, Course, Readings, WAITING, guarded},
     departed::Departed,
     labels::Labels,
+    sampling::Sampling,
     session::session,
 };
 use crate::{
     host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
     kernel::{AttachOptions, Capabilities, Facts, KernelError, KernelSnapshot, Reader, Wishes, attach},
-    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Measure, Place, Snapshot},
+    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Place, Session, Snapshot},
     units::Moment,
 };
 
@@ -46,6 +48,8 @@ pub struct LiveOptions {
     pub clock_only: bool,
     /// CPUs that are left alone.
     pub exclude_cpus: ExcludedCpus,
+    /// Switches are timed in one interval of so many, chosen at random.
+    pub cost_sampling: NonZeroU32,
 }
 
 impl LiveOptions {
@@ -56,10 +60,10 @@ impl LiveOptions {
 /// Readings between two looks for new names of containers.
 pub(super) const LOOK_EVERY: u64 = 10;
 /// Niceness of the thread that reads.
-const NICE: i32 = -10;
+pub(super) const NICE: i32 = -10;
 
 /// How a thread leaves behind what it does not need any more.
-type Leave = fn(Capabilities) -> io::Result<()>;
+pub(super) type Leave = fn(Capabilities) -> io::Result<()>;
 
 /// Attaches to the running kernel and starts measuring. This thread and all that it starts later lose the capabilities that
 /// only attaching needed, and those that only reading needs.
@@ -87,19 +91,10 @@ pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
 }
 
 fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), SourceError> {
-    let collector = Collector::start(&options)?;
+    let mut collector = Collector::start(&mut Facts::probe(options.btf.as_deref()), &options)?;
     // No process began after that.
     let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
-    let Collector { hierarchy, topology, reader, excluded, .. } = &collector;
-    let session = session(
-        options.interval,
-        options.load_credit_time,
-        options.group_by,
-        hierarchy,
-        topology.clone(),
-        excluded,
-        reader.hooks(),
-    )?;
+    let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, stopped) = Stop::new();
     let needed = collector.reader.needs()?;
@@ -114,13 +109,15 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
             return;
         }
         let LiveOptions { interval, duration, load_credit_time, .. } = options;
-        Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
+        let beat = Beat { interval, duration, load_credit_time };
+        guarded(&sender, || beat.run(collector, &mut Course::default(), &stopped, &sender));
     });
     keep(needed.beside_reading())?;
-    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) }, began))
+    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None }, began))
 }
 
-struct Collector {
+/// Reads the kernel side and files. Dropping it detaches.
+pub(super) struct Collector {
     reader: Reader,
     /// Where the possible CPUs sit: that does not change.
     topology: Vec<Place>,
@@ -130,19 +127,21 @@ struct Collector {
     files: CgroupFiles,
     listeners: Listeners,
     labels: Labels,
+    sampling: Sampling,
     last: Snapshot,
     departed: Departed,
     readings: u64,
 }
 
 impl Collector {
-    fn start(options: &LiveOptions) -> Result<Self, SourceError> {
-        let mut facts = Facts::probe(options.btf.as_deref());
+    /// Attaches. What the kernel refuses is added to `facts`.
+    pub(super) fn start(facts: &mut Facts, options: &LiveOptions) -> Result<Self, SourceError> {
         let hierarchy = Hierarchy::find(options.group_by)?;
         let topology = Cpus::read()?.places();
         let excluded = options.exclude_cpus.find()?;
+        let sampling = Sampling::one_in(options.cost_sampling);
         let reader = attach(
-            &mut facts,
+            facts,
             &options.wishes,
             &AttachOptions {
                 group_by: options.group_by,
@@ -150,6 +149,8 @@ impl Collector {
                 clock_only: options.clock_only,
                 places: topology.clone(),
                 excluded: excluded.clone(),
+                samples_cost: sampling.leaves_out(),
+                max_tasks: AttachOptions::default_max_tasks(),
             },
         )?;
         // What entering other network namespaces takes is kept only where TCP is watched.
@@ -162,6 +163,7 @@ impl Collector {
             listeners: Listeners::new(is_everywhere, Owners::new(hierarchy.clone())),
             hierarchy,
             labels: Labels::read(),
+            sampling,
             last: Snapshot::default(),
             departed: Departed::default(),
             readings: 0,
@@ -170,10 +172,36 @@ impl Collector {
         Ok(collector)
     }
 
+    /// What holds for all intervals.
+    pub(super) fn session(&self, options: &LiveOptions) -> Result<Session, SourceError> {
+        let Self { hierarchy, topology, excluded, .. } = self;
+        session(
+            options.interval,
+            options.load_credit_time,
+            options.group_by,
+            hierarchy,
+            topology.clone(),
+            excluded,
+            self.hooks(),
+        )
+    }
+
+    /// What is attached, and what is not and why.
+    fn hooks(&self) -> Vec<Hook> {
+        let mut hooks = self.reader.hooks();
+        let is_sampled = |hook: &&mut Hook| {
+            let of_costs = [Measure::SwitchCost, Measure::Pick].map(Measure::name).contains(&hook.name.as_str());
+            self.sampling.leaves_out() && of_costs && hook.state == HookState::On
+        };
+        hooks.iter_mut().filter(is_sampled).for_each(|hook| hook.detail.push_str(&self.sampling.note()));
+        hooks
+    }
+
     /// Reads the kernel side and the host's files.
     fn snapshot(&mut self) -> Result<Snapshot, SourceError> {
         let cpus = Cpus::read()?.without(&self.excluded);
-        let KernelSnapshot { at, idle, cgroups, cpus: cpu_totals, traffic, lost, probe_ns } =
+        self.reader.time_next(self.sampling.times_next());
+        let KernelSnapshot { at, idle, cgroups, cpus: cpu_totals, traffic, lost, probe_ns, switches_timed } =
             self.reader.snapshot(&cpus.online)?;
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
         self.readings += 1;
@@ -191,6 +219,7 @@ impl Collector {
             at,
             switch_cost_way: self.reader.way(Measure::SwitchCost).map(Arc::from),
             pick_function_way: self.reader.way(Measure::Pick).map(Arc::from),
+            untimed: !switches_timed,
             idle,
             cgroups,
             cpus: cpu_totals,

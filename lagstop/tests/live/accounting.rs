@@ -1,6 +1,6 @@
 //! Switches, waits, CPU time, migrations, and that they add up.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{fs, sync::Arc, thread, time::Duration};
 
 use lagstop::model::{CgroupCounters, CpuReading, Distribution, LoadCredits, Lost, Nanos, Tasks, Totals};
 
@@ -14,6 +14,9 @@ use crate::{
 pub(crate) const TESTS: &[Test] = &[
     ("switches_and_waits_agree_with_proc_while_cpus_are_contended", contended),
     ("switches_and_waits_agree_with_proc_while_cpus_are_half_idle", half_idle),
+    ("switches_and_waits_of_tasks_that_share_places_agree_with_proc", shared_places),
+    ("where_no_place_is_left_for_tasks_it_is_counted_and_nothing_else_is_lost", no_places),
+    ("switches_are_timed_only_between_chosen_readings", timed_now_and_then),
     ("a_thread_that_executes_a_program_does_not_wait_twice", execute),
     ("cpu_time_agrees_with_the_cgroups_own_figure", cpu_time),
     ("cpu_time_of_a_task_that_never_switches_is_there_at_once", lone_spinner),
@@ -91,6 +94,90 @@ fn half_idle() {
     let measured = run("idle", "nap", 1);
     assert!(measured.1.voluntary > at_least(1_000), "the load was to sleep: {:?}", measured.1);
     agree(&measured, 2, 1.0);
+}
+
+/// With half as many tasks as places, one in five to ten finds its place taken.
+fn shared_places() {
+    let threads = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read_dir(entry.ok()?.path().join("task")).ok());
+    let tasks = threads.map(Iterator::count).sum::<usize>() as u32;
+    assert!(tasks > 40, "{tasks} tasks");
+    let setup = Setup { max_tasks: Some(2 * tasks), ..Setup::default() };
+    let measured = run_with(&setup, "places", "wander", 8);
+    agree(&measured, 16, 1.0);
+}
+
+fn no_places() {
+    let cgroup = TestCgroup::new("placeless");
+    let mut probes = Probes::with(&Setup { max_tasks: Some(4), ..Setup::default() });
+    let mut loads: Vec<Load> = (0..8).map(|_| cgroup.start("nap")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    thread::sleep(Duration::from_millis(50));
+    let before = probes.counters(cgroup.id());
+    let then: Vec<ProcessFigures> = loads.iter().map(|load| ProcessFigures::read(load.pid())).collect();
+    loads.iter_mut().for_each(Load::go);
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    thread::sleep(Duration::from_millis(50));
+    let totals = probes.counters(cgroup.id()).since(&before).totals;
+    let mut kernel = ProcessFigures::default();
+    for (load, then) in loads.iter().zip(then) {
+        kernel.add(ProcessFigures::read(load.pid()).since(then));
+    }
+    assert_equal_but_for_edges("voluntary switches", totals.voluntary_switches, kernel.voluntary, 8);
+    assert_equal_but_for_edges("involuntary switches", totals.involuntary_switches, kernel.involuntary, 8);
+    let lost = probes.snapshot().lost.task_states;
+    println!("{lost} times there was no place");
+    assert!(lost > 0);
+}
+
+fn timed_now_and_then() {
+    let cgroup = TestCgroup::new("timed");
+    let mut probes = Probes::with(&Setup { samples_cost: true, ..Setup::default() });
+    let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap 8000")).collect();
+    loads.iter_mut().for_each(|load| drop(load.line()));
+    loads.iter_mut().for_each(Load::go);
+    let mut read = |times_next: bool| {
+        probes.reader.time_next(times_next);
+        let snapshot = probes.snapshot();
+        let counters =
+            snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |(_, counters)| Arc::clone(counters));
+        (snapshot.switches_timed, counters, snapshot.lost)
+    };
+    let mut last = read(false);
+    let mut lost = 0;
+    for round in 0..20 {
+        let is_timed = round % 2 == 1;
+        thread::sleep(Duration::from_millis(300));
+        let now = read(!is_timed);
+        assert_eq!(now.0, is_timed);
+        let (then, lost_then) =
+            (std::mem::replace(&mut last.1, Arc::clone(&now.1)), std::mem::replace(&mut last.2, now.2));
+        let since = now.1.since(&then);
+        let costs = since.switch_cost.as_ref().map_or(0, Distribution::count);
+        let (switches, pick) = (since.totals.switches, since.totals.pick_ns.unwrap());
+        println!("round {round}: {switches} switches, {costs} costs, {pick} of pick cost");
+        assert!(switches > at_least(200), "the load was to switch");
+        // A switch that was under way when the round began or ended is on either side.
+        let edges = 4;
+        if is_timed {
+            let all_lost =
+                now.2.entries + now.2.exits + now.2.switches - lost_then.entries - lost_then.exits - lost_then.switches;
+            lost += all_lost;
+            assert!(
+                costs <= switches + edges && costs + all_lost + edges >= switches,
+                "{costs} costs, {all_lost} lost"
+            );
+            assert!(pick > Nanos::ZERO);
+        } else {
+            assert!(costs <= edges, "{costs} costs");
+            assert_eq!(
+                (now.2.entries, now.2.exits),
+                (lost_then.entries, lost_then.exits),
+                "nothing is lost that was not wanted"
+            );
+        }
+    }
+    println!("{lost} were lost at the edges");
+    assert!(lost <= 10 * 4 * probes.online.len() as u64, "{lost}");
 }
 
 /// The thread takes over the process' id and time of birth.
@@ -201,7 +288,7 @@ fn identity() {
     thread::sleep(Duration::from_secs(2));
     probes.snapshot();
     // Reading is not one moment. With the programs detached nothing moves, and the two books must be equal.
-    probes.reader.detach().unwrap();
+    probes.reader.detach();
     let snapshot = probes.snapshot();
     let mut rows = snapshot.idle;
     for (_, counters) in snapshot.cgroups.values() {

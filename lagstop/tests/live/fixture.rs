@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{BufRead, BufReader, Write},
+    num::NonZeroU32,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -346,7 +347,7 @@ pub(crate) fn own_cgroups() -> u32 {
 /// The programs, attached.
 pub(crate) struct Probes {
     pub(crate) reader: Reader,
-    online: Vec<u32>,
+    pub(crate) online: Vec<u32>,
 }
 
 /// How they are to be attached.
@@ -359,6 +360,10 @@ pub(crate) struct Setup {
     pub(crate) by_file: bool,
     /// CPUs that are left alone.
     pub(crate) excluded: Vec<u32>,
+    /// Switches are timed only between some readings.
+    pub(crate) samples_cost: bool,
+    /// See [`AttachOptions::max_tasks`].
+    pub(crate) max_tasks: Option<u32>,
 }
 
 impl Setup {
@@ -384,6 +389,8 @@ impl Probes {
             clock_only: false,
             places: cpus.places(),
             excluded: setup.excluded.clone(),
+            samples_cost: setup.samples_cost,
+            max_tasks: setup.max_tasks.unwrap_or_else(AttachOptions::default_max_tasks),
         };
         let reader = attach(&mut facts, &setup.wishes, &options).unwrap_or_else(|error| panic!("{error}"));
         let mut probes = Self { reader, online: cpus.without(&setup.excluded).online };
@@ -436,6 +443,7 @@ pub(crate) fn with_stream_every<T: Send>(
             btf: None,
             clock_only: false,
             exclude_cpus: ExcludedCpus::default(),
+            cost_sampling: NonZeroU32::MIN,
         })
         .unwrap_or_else(|error| panic!("{error}"));
         runtime.block_on(look(&mut stream))

@@ -20,7 +20,10 @@ use crate::{
     recorder::Recorder,
 };
 
-pub(crate) const TESTS: &[Test] = &[("what_is_served_agrees_with_the_kernel", agreement)];
+pub(crate) const TESTS: &[Test] = &[
+    ("what_is_served_agrees_with_the_kernel", agreement),
+    ("a_sentinel_attaches_when_something_is_wrong_and_detaches_when_it_is_over", sentinel),
+];
 /// They run side by side.
 pub(crate) const BESIDE: &[Test] = &[
     ("serve_ends_on_sigterm_and_gives_its_port_back", ending),
@@ -83,6 +86,45 @@ impl Scrape {
         assert_eq!(found.next(), None, "{line}");
         line.rsplit(' ').next().unwrap().parse().unwrap()
     }
+}
+
+/// Programs that the process holds, attached or not.
+fn programs(pid: u32) -> usize {
+    let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
+    let is_program = |text: &String| text.contains("\nprog_id:") && text.contains("\nprog_tag:");
+    files.filter_map(|file| fs::read_to_string(file.path()).ok()).filter(is_program).count()
+}
+
+fn sentinel() {
+    let cgroup = TestCgroup::new("sentinel");
+    let server = Server::start(&["--sentinel", "--linger", "6s", "--interval", "1s"]);
+    let attached = || server.scrape().value("lagstop_sentinel_attached", &[]) == 1.0;
+    // It looks for the first time after five seconds.
+    assert!(!attached() && programs(server.process.pid()) == 0, "nothing is wrong yet");
+    let mut loads: Vec<_> = (0..6).map(|_| cgroup.start("spin 40000")).collect();
+    for load in &mut loads {
+        load.line();
+        load.go();
+    }
+    let began = Instant::now();
+    while !attached() {
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", server.scrape().0);
+        thread::sleep(Duration::from_millis(200));
+    }
+    println!("attached after {:.1?}", began.elapsed());
+    assert!(programs(server.process.pid()) > 0);
+    let own = [format!("cgroup=\"{}\"", cgroup.path)];
+    eventually("its load", || server.scrape().value("lagstop_cgroup_cpu_seconds_total", &own) > 0.5);
+    drop(loads);
+    let ended = Instant::now();
+    while attached() {
+        assert!(ended.elapsed() < Duration::from_secs(90), "this host does not rest: {}", server.scrape().0);
+        thread::sleep(Duration::from_millis(500));
+    }
+    println!("detached after {:.1?}", ended.elapsed());
+    assert_eq!(programs(server.process.pid()), 0);
+    let seconds = |state: &str| server.scrape().value("lagstop_sentinel_seconds_total", &[format!("\"{state}\"")]);
+    assert!(seconds("measuring") > 5.0 && seconds("watching") > 4.0, "{}", server.scrape().0);
 }
 
 fn agreement() {

@@ -81,7 +81,7 @@ fn detached(mut probes: Probes) -> Counted {
     let before = probes.snapshot();
     let lost = before.lost;
     println!("lost: {lost:?}");
-    probes.reader.detach().unwrap();
+    probes.reader.detach();
     let snapshot = probes.snapshot();
     let ours = before.cgroups[&cgroups[0].id()].1.as_ref().clone();
     let Totals { pick_ns, cpu_ns, switches, .. } = snapshot.cgroups[&busy.id()].1.totals;

@@ -45,6 +45,9 @@ const fn program_on_kernel(name: &'static str) -> LiveTest {
 pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("switches_and_waits_agree_with_proc_while_cpus_are_contended", &["switches", "runq-wait"]),
     truth("switches_and_waits_agree_with_proc_while_cpus_are_half_idle", &["switches", "runq-wait"]),
+    truth("switches_and_waits_of_tasks_that_share_places_agree_with_proc", &["switches", "runq-wait"]),
+    truth("where_no_place_is_left_for_tasks_it_is_counted_and_nothing_else_is_lost", &["switches"]),
+    truth("switches_are_timed_only_between_chosen_readings", &["switch-cost"]),
     truth("a_thread_that_executes_a_program_does_not_wait_twice", &["runq-wait"]),
     truth("cpu_time_agrees_with_the_cgroups_own_figure", &["switches"]),
     truth("cpu_time_of_a_task_that_never_switches_is_there_at_once", &["switches"]),
@@ -115,6 +118,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("top_gives_the_terminal_back_when_something_panics"),
     program("top_prints_tables_for_scripts"),
     program("what_is_served_agrees_with_the_kernel"),
+    on_a_host("a_sentinel_attaches_when_something_is_wrong_and_detaches_when_it_is_over"),
     program("serve_ends_on_sigterm_and_gives_its_port_back"),
     program("serve_lets_nobody_in_whose_file_was_emptied"),
     program("diagnose_reports_on_the_running_host"),

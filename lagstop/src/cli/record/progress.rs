@@ -8,9 +8,10 @@ use std::{
 
 use super::ring::Cause;
 use crate::{
-    cli::{Failure, output::is_stdout, say},
+    cli::{Failure, output::is_stdout, say, sentinel::watching},
     model::{Interval, Session},
     recording::{Footer, Gap},
+    source::Watched,
 };
 
 /// What the person at the terminal sees while it goes on.
@@ -18,13 +19,15 @@ pub(super) struct Progress {
     output: String,
     /// Only a terminal gets more than a line at the beginning.
     live: bool,
+    /// Were programs attached when a sentinel was heard of last?
+    is_attached: bool,
 }
 
 impl Progress {
     pub(super) fn new(output: &Path) -> Self {
         let to_terminal = is_stdout(output) && io::stdout().is_terminal();
         let output = if is_stdout(output) { "standard output".to_owned() } else { output.display().to_string() };
-        Self { output, live: io::stderr().is_terminal() && !to_terminal }
+        Self { output, live: io::stderr().is_terminal() && !to_terminal, is_attached: false }
     }
 
     /// Where it goes, for people.
@@ -47,6 +50,13 @@ impl Progress {
     /// A time of which nothing is known, said also where no terminal is.
     pub(super) fn gap(&self, gap: &Gap) {
         self.message(format_args!("lagstop: gap in the recording: {}, {}", gap.reason, gap.duration_ns));
+    }
+
+    /// A sentinel begins to measure, or ends it.
+    pub(super) fn watched(&mut self, now: &Watched) {
+        if std::mem::replace(&mut self.is_attached, now.is_attached) != now.is_attached {
+            self.message(format_args!("lagstop: {}", watching(now)));
+        }
     }
 
     /// What was in memory is in a file now.

@@ -81,7 +81,7 @@ impl Ring {
         self.open.lost.add(&interval.host.lost);
         self.push(&Line::Interval(Box::new(interval)))?;
         if let Some(gap) = gap {
-            self.push(&Line::Gap(gap))?;
+            self.gap(gap)?;
         }
         if self.chunks.is_between() {
             self.close();
@@ -91,6 +91,10 @@ impl Ring {
             self.pieces.pop_front();
         }
         Ok(())
+    }
+
+    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), WriteError> {
+        self.push(&Line::Gap(gap))
     }
 
     fn push(&mut self, line: &Line) -> Result<(), WriteError> {

@@ -1,0 +1,50 @@
+//! `--sentinel`, and what commands tell of it.
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::sync::watch;
+
+use super::values::positive;
+use crate::source::Watched;
+
+/// Whether to measure only while something is wrong.
+#[derive(Args, Clone, Debug)]
+pub(super) struct SentinelArgs {
+    /// Attach nothing while all is calm: watch pressure and throttling in files, and measure only while something is wrong
+    #[arg(long)]
+    sentinel: bool,
+
+    /// With --sentinel: keep measuring until nothing has been wrong for this long
+    #[arg(long, value_name = "TIME", default_value = "3m", requires = "sentinel", value_parser = positive)]
+    linger: Duration,
+}
+
+impl SentinelArgs {
+    /// For how long to measure after the last sign; `None` where it is always measured.
+    pub(super) fn linger(&self) -> Option<Duration> {
+        self.sentinel.then_some(self.linger)
+    }
+}
+
+/// What it sees next. Never where there is none, or when it has ended.
+pub(super) async fn seen(watched: &mut Option<watch::Receiver<Watched>>) -> Option<Watched> {
+    match watched {
+        Some(receiver) => match receiver.changed().await {
+            Ok(()) => Some(receiver.borrow_and_update().clone()),
+            Err(_) => {
+                *watched = None;
+                None
+            }
+        },
+        None => None,
+    }
+}
+
+/// What it does now, for people.
+pub(super) fn watching(now: &Watched) -> String {
+    match &now.why {
+        Some(why) if now.is_attached => format!("measuring: {why}"),
+        _ => "watching: nothing is attached".to_owned(),
+    }
+}
