@@ -409,7 +409,9 @@ fn the_unit_hides_nothing_that_names_are_from() {
     let unit = fs::read_to_string(deploy().join("systemd/lagstop.service")).unwrap();
     let settings = unit.lines().filter_map(|line| line.split_once('='));
     let hidden: Vec<&str> = settings
-        .filter(|(setting, _)| ["InaccessiblePaths", "TemporaryFileSystem", "RootDirectory", "RootImage"].contains(setting))
+        .filter(|(setting, _)| {
+            ["InaccessiblePaths", "TemporaryFileSystem", "RootDirectory", "RootImage"].contains(setting)
+        })
         .flat_map(|(_, paths)| paths.split_whitespace())
         .map(|path| path.trim_start_matches('-'))
         // ProtectHome=yes and PrivateTmp=yes.

@@ -120,6 +120,8 @@ impl Names {
                 let inside = &all[owner.length..];
                 let vcpus = match &owner.kind {
                     Kind::Libvirt(_) if libvirt::is_vcpu(inside) => Some(Vcpus::Own),
+                    // Without the controller, virtual CPUs compete in the guest's group.
+                    Kind::Libvirt(_) if inside.is_empty() => Some(Vcpus::Inside),
                     _ => called.vcpus.filter(|_| inside.is_empty()),
                 };
                 let workload = called.workload.map(Arc::new);
@@ -201,7 +203,11 @@ impl Names {
         let container = pod.container.clone().or_else(|| Some(id[..SHORT_ID].into()));
         // What the monitor does is not the container's.
         let container = container.filter(|_| !is_monitor);
-        Called { name: called::monitoring(name, is_monitor), workload: Some(Workload { container, ..pod }), vcpus: None }
+        Called {
+            name: called::monitoring(name, is_monitor),
+            workload: Some(Workload { container, ..pod }),
+            vcpus: None,
+        }
     }
 }
 

@@ -174,9 +174,9 @@ fn names_vcpu(name: &str) -> bool {
     if let Some(number) = name.strip_prefix("fc_vcpu ") {
         return is_number(number);
     }
-    name.strip_prefix("CPU ").and_then(|rest| rest.split_once('/')).is_some_and(|(number, how)| {
-        is_number(number) && (how.starts_with("KVM") || how.starts_with("TCG"))
-    })
+    name.strip_prefix("CPU ")
+        .and_then(|rest| rest.split_once('/'))
+        .is_some_and(|(number, how)| is_number(number) && (how.starts_with("KVM") || how.starts_with("TCG")))
 }
 
 fn nanos(duration: std::time::Duration) -> Nanos {
@@ -199,7 +199,9 @@ mod tests {
         for vcpu in ["CPU 0/KVM\n", "CPU 127/TCG", "fc_vcpu 3\n"] {
             assert!(names_vcpu(vcpu), "{vcpu}");
         }
-        for other in ["qemu-system-x86", "CPU 0", "CPU x/KVM", "IO iothread0", "fc_vcpu", "fc_api", "CPU /KVM", "vhost-12"] {
+        for other in
+            ["qemu-system-x86", "CPU 0", "CPU x/KVM", "IO iothread0", "fc_vcpu", "fc_api", "CPU /KVM", "vhost-12"]
+        {
             assert!(!names_vcpu(other), "{other}");
         }
     }

@@ -7,7 +7,8 @@ use super::{
 
 const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup").of_quota();
 const VCPUS: Counter = Counter::from(
-    "a vCPU's own cgroup: as `runq_wait_ns`; else `/proc/TID/schedstat` of the threads that the hypervisor named as vCPUs");
+    "a vCPU's own cgroup: as `runq_wait_ns`; else `/proc/TID/schedstat` of the threads that the hypervisor named as vCPUs",
+);
 const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, cgroup v2 only").not_adding_up().compared();
 
 counters! {

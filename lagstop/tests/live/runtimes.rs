@@ -23,7 +23,7 @@ use crate::{
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_container_of_lxc_has_its_name", lxc),
-    ("a_container_of_podman_and_its_monitor_have_its_name", podman),
+    ("a_container_of_podman_has_its_name_and_is_renamed", podman),
     ("a_container_of_docker_has_its_name_and_is_renamed", docker),
     ("vcpus_were_ready_for_as_long_as_proc_says", ready),
 ];
@@ -32,7 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
 pub(crate) fn lacks(test: &str) -> Option<&'static str> {
     let needed: &[&str] = match test {
         "a_container_of_lxc_has_its_name" => &["lxc-execute", "busybox"],
-        "a_container_of_podman_and_its_monitor_have_its_name" => &["podman", "runc", "busybox", "tar"],
+        "a_container_of_podman_has_its_name_and_is_renamed" => &["podman", "runc", "busybox", "tar"],
         "a_container_of_docker_has_its_name_and_is_renamed" => &["dockerd", "docker", "busybox", "tar"],
         _ => &[],
     };
@@ -126,7 +126,8 @@ fn seen() -> Vec<(String, String, Option<String>)> {
     let interval: Value = serde_json::from_slice(&output.stdout).unwrap();
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let all = interval["cgroups"].as_array().unwrap().iter();
-    all.map(|one| (text(&one["path"]).unwrap(), text(&one["name"]).unwrap(), text(&one["workload"]["container"]))).collect()
+    all.map(|one| (text(&one["path"]).unwrap(), text(&one["name"]).unwrap(), text(&one["workload"]["container"])))
+        .collect()
 }
 
 /// Waits until a cgroup is called so; gives its container.
@@ -152,7 +153,13 @@ fn lxc() {
     fs::write(&config, format!("lxc.rootfs.path = dir:{}\nlxc.net.0.type = empty\n", rootfs.display())).unwrap();
     let called = called();
     let _running = Running(
-        command("lxc-execute").args(["-P", "/var/lib", "-n", &called, "-f"]).arg(&config).arg("--").args(BUSY).spawn().unwrap(),
+        command("lxc-execute")
+            .args(["-P", "/var/lib", "-n", &called, "-f"])
+            .arg(&config)
+            .arg("--")
+            .args(BUSY)
+            .spawn()
+            .unwrap(),
     );
     assert_eq!(eventually_seen(&format!("lxc:{called}")).as_deref(), Some(called.as_str()));
     let stopped = command("lxc-stop").args(["-P", "/var/lib", "-k", "-n", &called]).status().unwrap();
@@ -165,14 +172,29 @@ fn podman() {
     let run = Storage::path("run");
     let podman = || {
         let mut podman = command("podman");
-        podman.args(["--runtime"]).arg(find("runc").unwrap()).args(["--cgroup-manager", "cgroupfs", "--storage-driver", "vfs"]);
+        podman.args(["--runtime"]).arg(find("runc").unwrap()).args([
+            "--cgroup-manager",
+            "cgroupfs",
+            "--storage-driver",
+            "vfs",
+        ]);
         podman.args(["--root", "/var/lib/containers/storage", "--runroot"]).arg(&run).arg("--tmpdir").arg(&run);
         podman
     };
     Storage::import(podman().args(["import", "-", "lagstop-test"]));
     let called = called();
     let mut run = podman();
-    run.args(["run", "--name", &called, "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"]);
+    run.args([
+        "run",
+        "--name",
+        &called,
+        "--network",
+        "none",
+        "--ulimit",
+        "nofile=1024:1024",
+        "--ulimit",
+        "nproc=1000:1000",
+    ]);
     let _running = Running(run.arg("lagstop-test").args(BUSY).spawn().unwrap());
     assert_eq!(eventually_seen(&format!("podman:{called}")).as_deref(), Some(called.as_str()));
     let renamed = format!("{called}-renamed");
@@ -214,7 +236,11 @@ fn docker() {
     });
     Storage::import(docker().args(["import", "-", "lagstop-test"]));
     let called = called();
-    let run = docker().args(["run", "-d", "--name", &called, "--network", "none", "lagstop-test"]).args(BUSY).output().unwrap();
+    let run = docker()
+        .args(["run", "-d", "--name", &called, "--network", "none", "lagstop-test"])
+        .args(BUSY)
+        .output()
+        .unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let id = String::from_utf8(run.stdout).unwrap();
     assert_eq!(eventually_seen(&format!("docker:{called}")).as_deref(), Some(called.as_str()));
@@ -222,7 +248,12 @@ fn docker() {
     assert!(docker().args(["rename", &called, &renamed]).status().unwrap().success());
     assert_eq!(eventually_seen(&format!("docker:{renamed}")), Some(renamed.clone()));
     // What lies elsewhere and has that id is not it.
-    assert!(seen().iter().filter(|(_, name, _)| *name == format!("docker:{renamed}")).all(|(path, ..)| path.contains(id.trim())));
+    assert!(
+        seen()
+            .iter()
+            .filter(|(_, name, _)| *name == format!("docker:{renamed}"))
+            .all(|(path, ..)| path.contains(id.trim()))
+    );
     assert!(docker().args(["rm", "-f", &renamed]).stdout(Stdio::null()).status().unwrap().success());
 }
 
@@ -247,7 +278,8 @@ fn ready() {
     let waited = || loads.each_ref().map(|load| tasks_waited(load.pid()));
     let (start, before) = (Instant::now(), waited());
     let mut top = Command::new(lagstop());
-    let output = top.args(["top", "--batch", "--count", "6", "--format", "json", "--interval", "500ms"]).output().unwrap();
+    let output =
+        top.args(["top", "--batch", "--count", "6", "--format", "json", "--interval", "500ms"]).output().unwrap();
     let (over, after) = (start.elapsed().as_nanos() as f64, waited());
     let lines = String::from_utf8(output.stdout).unwrap();
     let intervals: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

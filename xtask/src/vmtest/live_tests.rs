@@ -156,7 +156,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("diagnose_names_pods_and_not_their_containers"),
     program("a_trial_changes_pods_and_not_their_containers"),
     on_a_host("a_container_of_lxc_has_its_name"),
-    on_a_host("a_container_of_podman_and_its_monitor_have_its_name"),
+    on_a_host("a_container_of_podman_has_its_name_and_is_renamed"),
     on_a_host("a_container_of_docker_has_its_name_and_is_renamed"),
     truth("vcpus_were_ready_for_as_long_as_proc_says", &["runq-wait"]),
     program("a_refused_recording_leaves_files_as_they_were"),

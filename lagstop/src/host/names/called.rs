@@ -39,9 +39,8 @@ impl Called {
 pub(super) fn called(kind: &Kind<'_>, look: &mut Look<'_>) -> Option<Called> {
     match kind {
         Kind::Container(container) => Some(of_container(container, look)),
-        Kind::PodmanPod(id) => {
-            Some(Called { name: by_id("podman-pod", id), ..Called::default() })
-        }
+        Kind::PodmanPod(id) => Some(Called { name: by_id("podman-pod", id), ..Called::default() }),
+        Kind::PodmanMonitors => Some(Called { name: "podman (monitors)".to_owned(), ..Called::default() }),
         Kind::Machine(machine) => Some(machined::called(machine)),
         Kind::Libvirt(guest) => Some(libvirt::called(guest, look)),
         Kind::Proxmox(proxmox) => proxmox::called(*proxmox, look),

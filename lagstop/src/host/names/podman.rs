@@ -15,7 +15,14 @@ const LARGEST: u64 = 32 << 20;
 
 /// What was read of each file, and when: all containers ask for the same ones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Stores(HashMap<String, (Option<Stamp>, Arc<HashMap<String, String>>)>);
+pub(super) struct Stores(HashMap<String, Store>);
+
+/// A file, and the first name of each container in it, by id.
+#[derive(Clone, Debug)]
+struct Store {
+    stamp: Option<Stamp>,
+    names: Arc<HashMap<String, String>>,
+}
 
 #[derive(Debug, Deserialize)]
 struct Stored {
@@ -49,14 +56,15 @@ pub(super) fn name(id: &str, look: &mut Look<'_>) -> Option<String> {
 /// The first name of each container in a store, by id.
 fn stored(path: &str, look: &mut Look<'_>) -> Arc<HashMap<String, String>> {
     let stamp = look.watch(path);
-    if let Some((read, names)) = look.stores.0.get(path)
-        && *read == stamp
+    if let Some(known) = look.stores.0.get(path)
+        && known.stamp == stamp
     {
-        return Arc::clone(names);
+        return Arc::clone(&known.names);
     }
-    let stored = look.trusted.read(path, LARGEST).ok().and_then(|bytes| serde_json::from_slice::<Vec<Stored>>(&bytes).ok());
+    let stored =
+        look.trusted.read(path, LARGEST).ok().and_then(|bytes| serde_json::from_slice::<Vec<Stored>>(&bytes).ok());
     let name = |Stored { id, names }| Some((id, identifier(names?.first()?)?.to_owned()));
     let names: Arc<HashMap<_, _>> = Arc::new(stored.unwrap_or_default().into_iter().filter_map(name).collect());
-    look.stores.0.insert(path.to_owned(), (stamp, Arc::clone(&names)));
+    look.stores.0.insert(path.to_owned(), Store { stamp, names: Arc::clone(&names) });
     names
 }

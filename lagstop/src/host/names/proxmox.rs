@@ -1,7 +1,6 @@
 //! Guests and containers of Proxmox VE. `/etc/pve` is not read: it is a daemon's.
 
-use std::fs;
-use std::io::Read;
+use std::{fs, io::Read};
 
 use super::{
     Called,

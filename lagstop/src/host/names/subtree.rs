@@ -24,17 +24,25 @@ pub(super) struct Owner<'p> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'p> {
     /// A pod of Kubernetes, and the container in it, outside of which there is none.
-    Pod { uid: String, container: Option<Container<'p>> },
+    Pod {
+        uid: String,
+        container: Option<Container<'p>>,
+    },
     Container(Container<'p>),
     /// A pod of Podman's.
     PodmanPod(&'p str),
+    /// Without systemd, one cgroup has the monitors of all containers of Podman's.
+    PodmanMonitors,
     Machine(Machine),
     Libvirt(libvirt::Guest),
     Proxmox(Proxmox<'p>),
     Lxc(Lxc<'p>),
     MicroVm(&'p str),
     /// What is called as containerd's are without systemd; it may be something else.
-    Task { namespace: &'p str, id: &'p str },
+    Task {
+        namespace: &'p str,
+        id: &'p str,
+    },
 }
 
 /// A container, as its cgroup is called.
@@ -131,14 +139,19 @@ fn by_runtime<'p>(components: &[&'p str]) -> Option<(usize, Kind<'p>)> {
             return Some((at + 1, Kind::Container(Container { directory: Some(parent), ..found })));
         }
         // Amazon's, by task.
-        ["ecs", _] if !is_unit => return Some((at + 1, Kind::Container(Container { directory: Some("ecs"), ..found }))),
+        ["ecs", _] if !is_unit => {
+            return Some((at + 1, Kind::Container(Container { directory: Some("ecs"), ..found })));
+        }
         _ => {}
     }
     (is_unit && only_slices(above)).then_some((at + 1, Kind::Container(found)))
 }
 
-/// Podman's own slice of a pod, in `machine.slice`.
+/// Podman's own slice of a pod, in `machine.slice`, and what looks after its containers.
 fn podman_pod<'p>(components: &[&'p str]) -> Option<(usize, Kind<'p>)> {
+    if let ["libpod_parent", "conmon", ..] = components {
+        return Some((2, Kind::PodmanMonitors));
+    }
     let mut all = components.iter().enumerate();
     let (at, id) = all.find_map(|(at, component)| {
         let (_, id) = component.strip_suffix(".slice")?.split_once("libpod_pod_")?;

@@ -146,7 +146,11 @@ fn the_outermost_container_is_the_one() {
         (format!("/kubepods/pod{UID}/{ID}/system.slice/sshd.service"), "shop/web-7d9/nginx/system.slice/sshd.service"),
         (format!("/kubepods/pod{UID}/{ID}/kubepods"), "shop/web-7d9/nginx/kubepods"),
     ] {
-        assert_eq!((name(&mut names, &path), workload(&mut names, &path)), (called.to_owned(), whole.clone()), "{path}");
+        assert_eq!(
+            (name(&mut names, &path), workload(&mut names, &path)),
+            (called.to_owned(), whole.clone()),
+            "{path}"
+        );
     }
     let outer = Some([None, None, Some("ffff456789ab".to_owned())]);
     for path in [
@@ -227,7 +231,11 @@ fn what_a_user_runs_for_himself_says_so() {
         (format!("{user}/app.slice/docker-{ID}.scope"), "app.slice/docker-0123456789ab.scope"),
         (format!("{user}/app.slice/sshd.service"), "app.slice/sshd.service"),
     ] {
-        assert_eq!((name(&mut names, &path), workload(&mut names, &path)), (format!("user@1000.service/{called}"), None), "{path}");
+        assert_eq!(
+            (name(&mut names, &path), workload(&mut names, &path)),
+            (format!("user@1000.service/{called}"), None),
+            "{path}"
+        );
     }
 }
 

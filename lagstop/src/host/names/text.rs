@@ -97,7 +97,8 @@ mod tests {
 
     #[test]
     fn settings_are_found_in_their_table() {
-        let text = "# graphroot = \"/no\"\n[other]\ngraphroot = \"/wrong\"\n[storage]\n  graphroot=\"/data\" # here\nx=1\n";
+        let text =
+            "# graphroot = \"/no\"\n[other]\ngraphroot = \"/wrong\"\n[storage]\n  graphroot=\"/data\" # here\nx=1\n";
         assert_eq!(setting(text, "storage", "graphroot").as_deref(), Some("/data"));
         assert_eq!(setting(text, "storage", "x"), None);
         assert_eq!(setting(text, "storage", "runroot"), None);

@@ -72,6 +72,7 @@ fn podman_of_root_and_its_monitor() {
             (&format!("/machine.slice/libpod-{ID}.scope/container"), "podman:db/container"),
             (&format!("/machine.slice/libpod-conmon-{ID}.scope"), "podman:db (monitor)"),
             (&format!("/libpod_parent/libpod-{OTHER}"), "podman:job"),
+            ("/libpod_parent/conmon", "podman (monitors)"),
             ("/system.slice/web.service/libpod-payload-1", "web.service/libpod-payload-1"),
         ],
     );
@@ -138,10 +139,8 @@ fn nerdctl_under_systemd_and_without() {
     let paths = [format!("/system.slice/nerdctl-{ID}.scope"), format!("/default/{ID}")];
     assert_names(&host, &[(&paths[0], "nerdctl:web"), (&paths[1], "nerdctl:web")]);
     // Renamed: the annotation stays.
-    host.write("/var/lib/nerdctl/1935db59/names/default/api", ID).write(
-        "/var/lib/nerdctl/1935db59/names/default/other",
-        OTHER,
-    );
+    host.write("/var/lib/nerdctl/1935db59/names/default/api", ID)
+        .write("/var/lib/nerdctl/1935db59/names/default/other", OTHER);
     assert_names(&host, &[(&paths[0], "nerdctl:api"), (&paths[1], "nerdctl:api")]);
 }
 
@@ -194,7 +193,9 @@ fn a_link_that_was_cut_still_tells_the_pod() {
     let mut names = host.names();
     let container = "c".repeat(200);
     let link: String = format!("web-7d9_shop_{container}-{ID}").chars().take(251).collect();
-    names.kubelet.learn(&format!("{link}.log"), Path::new(&format!("/var/log/pods/shop_web-7d9_{UID}/{container}/0.log")));
+    names
+        .kubelet
+        .learn(&format!("{link}.log"), Path::new(&format!("/var/log/pods/shop_web-7d9_{UID}/{container}/0.log")));
     assert_eq!(name(&mut names, &format!("/kubepods/burstable/pod{UID}")), "shop/web-7d9");
     let path = format!("/kubepods/burstable/pod{UID}/{ID}");
     assert_eq!(name(&mut names, &path), "container:0123456789ab");
@@ -250,7 +251,10 @@ fn lxc_and_its_monitor() {
 #[test]
 fn incus_and_lxd_have_projects() {
     let host = Host::new();
-    host.make("/run/incus/web").make("/run/incus/shop_web").make("/var/log/lxd/api").make("/var/snap/lxd/common/lxd/logs/x_y");
+    host.make("/run/incus/web")
+        .make("/run/incus/shop_web")
+        .make("/var/log/lxd/api")
+        .make("/var/snap/lxd/common/lxd/logs/x_y");
     assert_names(
         &host,
         &[
@@ -274,8 +278,10 @@ fn nspawn_and_other_machines() {
             ("/machine.slice/systemd-nspawn@web-1.service/supervisor", "nspawn:web-1/supervisor"),
             (r"/machine.slice/machine-build\x2dbox.scope/payload", "machine:build-box/payload"),
             ("/system.slice/machine-x.scope", "machine-x.scope"),
-            ("/user.slice/user-1.slice/user@1.service/app.slice/systemd-nspawn@x.service",
-             "user@1.service/app.slice/systemd-nspawn@x.service"),
+            (
+                "/user.slice/user-1.slice/user@1.service/app.slice/systemd-nspawn@x.service",
+                "user@1.service/app.slice/systemd-nspawn@x.service",
+            ),
         ],
     );
     assert_eq!(container(&host, "/machine.slice/systemd-nspawn@web-1.service/payload").as_deref(), Some("web-1"));
@@ -312,7 +318,10 @@ fn libvirts_guests_and_each_of_their_vcpus() {
     let mut names = host.names();
     let mut vcpus = |path: &str| names.label(path.into()).vcpus;
     assert_eq!(vcpus(&format!("{scope}/libvirt/vcpu0")), Some(Vcpus::Own));
-    for path in [format!("{scope}/libvirt/emulator"), format!("{scope}/libvirt/vcpu0/x"), "/system.slice/vcpu0".to_owned()] {
+    assert_eq!(vcpus(scope), Some(Vcpus::Inside), "those that have no cgroup of their own");
+    for path in
+        [format!("{scope}/libvirt/emulator"), format!("{scope}/libvirt/vcpu0/x"), "/system.slice/vcpu0".to_owned()]
+    {
         assert_eq!(vcpus(&path), None, "{path}");
     }
 }
@@ -323,7 +332,7 @@ fn proxmox_guests_and_containers() {
     host.make("/var/lib/pve-cluster")
         .write("/run/qemu-server/100.pid", "4711\n")
         .write("/proc/4711/cgroup", "0::/qemu.slice/100.scope\n")
-        .write("/proc/4711/cmdline", "kvm\0-id\0100\0-name\0mail,debug-threads=on\0-smp\04\0")
+        .write("/proc/4711/cmdline", "kvm\0-id\0vm\0-name\0mail,debug-threads=on\0-smp\0x\0")
         // Another's process by now.
         .write("/run/qemu-server/101.pid", "4712\n")
         .write("/proc/4712/cgroup", "0::/system.slice/cron.service\n")
