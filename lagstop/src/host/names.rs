@@ -6,6 +6,7 @@
 mod called;
 mod containerd;
 mod docker;
+mod find;
 mod firecracker;
 mod kubelet;
 mod libvirt;
@@ -15,6 +16,7 @@ mod lxc;
 mod machined;
 mod podman;
 mod proxmox;
+mod stores;
 mod subtree;
 mod text;
 mod trusted;
@@ -29,7 +31,7 @@ use self::{
     called::Called,
     kubelet::Kubelet,
     look::{Look, Watch},
-    podman::Stores,
+    stores::Stores,
     subtree::{Container, Kind, Owner, claims, is_rootless, owners, with_short_id},
     trusted::{Stamp, Trusted},
 };
@@ -156,7 +158,7 @@ impl Names {
         match &owner.kind {
             Kind::Pod { uid, container } => Some(self.in_pod(all, owner.length, uid, *container)),
             Kind::Task { namespace, .. } if !self.namespaces.iter().any(|known| known == namespace) => None,
-            kind => self.remembered(all, owner.length, |look| called::called(kind, look)),
+            kind => self.remembered(all, owner.length, |look| find::called(kind, look)),
         }
     }
 

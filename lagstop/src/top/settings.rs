@@ -103,8 +103,9 @@ impl TopSettings {
         if columns.is_empty() {
             return Err("at least one column must be shown".to_owned());
         }
+        // Written down, what is so anyway is no choice.
+        self.adds_columns = columns == Column::DEFAULT;
         self.columns = columns;
-        self.adds_columns = false;
         Ok(())
     }
 

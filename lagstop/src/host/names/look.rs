@@ -5,7 +5,7 @@ use std::io;
 use serde::de::DeserializeOwned;
 
 use super::{
-    podman::Stores,
+    stores::Stores,
     trusted::{Stamp, Trusted},
 };
 

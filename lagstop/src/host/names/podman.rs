@@ -6,23 +6,12 @@ use serde::Deserialize;
 
 use super::{
     look::{Look, SMALL},
+    stores::Store,
     text::{identifier, setting},
-    trusted::Stamp,
 };
 
 /// Largest file of all containers.
 const LARGEST: u64 = 32 << 20;
-
-/// What was read of each file, and when: all containers ask for the same ones.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Stores(HashMap<String, Store>);
-
-/// A file, and the first name of each container in it, by id.
-#[derive(Clone, Debug)]
-struct Store {
-    stamp: Option<Stamp>,
-    names: Arc<HashMap<String, String>>,
-}
 
 #[derive(Debug, Deserialize)]
 struct Stored {
