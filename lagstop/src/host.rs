@@ -26,6 +26,7 @@ mod surroundings;
 mod thread_work;
 mod threads;
 mod turn;
+mod vcpus;
 
 pub use busy::{Busy, busy};
 pub use cgroup_files::CgroupFiles;

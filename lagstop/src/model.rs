@@ -35,7 +35,7 @@ mod totals;
 
 pub use behind::WaitBehind;
 pub use by_cpu::ByCpu;
-pub use cgroup::{Cgroup, CgroupLabel, GroupBy, Workload};
+pub use cgroup::{Cgroup, CgroupLabel, GroupBy, Vcpus, Workload};
 pub use cgroup_id::CgroupId;
 pub use closer_look::{CgroupLimits, CloserLook, Quota, Thread};
 pub use counters::{Counter, CounterColumn, CounterUnit};

@@ -387,6 +387,57 @@ fn the_units_capabilities_are_those_of_the_manifests() {
     assert_eq!(unit, texts(&container(&all["kubernetes-everything"])["securityContext"]["capabilities"]["add"]));
 }
 
+/// The directories that names are from, as docs/names.md has them.
+const NAMES_ARE_FROM: [&str; 12] = [
+    "/var/lib/docker",
+    "/etc/docker/daemon.json",
+    "/var/lib/containers/storage",
+    "/etc/containers/storage.conf",
+    "/var/lib/nerdctl",
+    "/var/lib/lxc",
+    "/var/log/containers",
+    "/run/containerd/io.containerd.runtime.v2.task",
+    "/run/incus",
+    "/run/libvirt/qemu",
+    "/run/systemd/sessions",
+    "/etc/passwd",
+];
+
+#[test]
+fn the_unit_hides_nothing_that_names_are_from() {
+    let page = fs::read_to_string(deploy().join("../names.md")).unwrap();
+    let unit = fs::read_to_string(deploy().join("systemd/lagstop.service")).unwrap();
+    let settings = unit.lines().filter_map(|line| line.split_once('='));
+    let hidden: Vec<&str> = settings
+        .filter(|(setting, _)| {
+            ["InaccessiblePaths", "TemporaryFileSystem", "RootDirectory", "RootImage"].contains(setting)
+        })
+        .flat_map(|(_, paths)| paths.split_whitespace())
+        .map(|path| path.trim_start_matches('-'))
+        // ProtectHome=yes and PrivateTmp=yes.
+        .chain(["/home", "/root", "/run/user", "/tmp", "/var/tmp"])
+        .collect();
+    assert!(hidden.contains(&"/proc/kcore") && unit.contains("ProtectHome=yes"), "{hidden:?}");
+    for path in NAMES_ARE_FROM {
+        assert!(page.contains(path), "docs/names.md does not name {path}");
+        assert!(hidden.iter().all(|hidden| !path.starts_with(hidden)), "the unit hides {path}");
+    }
+}
+
+#[test]
+fn manifests_mount_no_file_that_holds_secrets_and_no_socket() {
+    for (name, documents) in renderings() {
+        let volumes = daemonset(&documents)["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
+        let paths: Vec<&str> = volumes.iter().filter_map(|volume| volume["hostPath"]["path"].as_str()).collect();
+        assert!(paths.contains(&"/var/log/containers"), "{name}: {paths:?}");
+        // Of all that names are from, links alone.
+        let others = NAMES_ARE_FROM.iter().filter(|path| **path != "/var/log/containers");
+        for other in others {
+            assert!(paths.iter().all(|path| !other.starts_with(path) && !path.starts_with(other)), "{name}: {paths:?}");
+        }
+    }
+}
+
 /// Every command that is handed out, as lagstop would be called.
 fn commands() -> Vec<Vec<String>> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

@@ -1,119 +1,214 @@
-//! What people call a cgroup: the systemd unit, the container, the pod.
+//! What people call a cgroup: the systemd unit, the container, the pod, the guest, the user.
+//!
+//! A path alone tells whose a cgroup is (`names/subtree.rs`); files of that runtime, which only root can write, tell what he calls it.
+//! No daemon is asked.
 
+mod called;
+mod containerd;
+mod docker;
+mod find;
+mod firecracker;
+mod kubelet;
+mod libvirt;
+mod login;
+mod look;
+mod lxc;
+mod machined;
+mod podman;
+mod proxmox;
+mod stores;
 mod subtree;
+mod text;
+mod trusted;
 
-use std::{collections::HashMap, fs, io, path::Path};
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    sync::Arc,
+};
 
-use self::subtree::{Container, Owner, claims, is_id, is_rootless, owner, with_short_id};
-use crate::model::Workload;
+use self::{
+    called::Called,
+    kubelet::Kubelet,
+    look::{Look, Watch},
+    stores::Stores,
+    subtree::{Container, Kind, Owner, claims, is_rootless, owners, with_short_id},
+    trusted::{Stamp, Trusted},
+};
+use crate::model::{CgroupLabel, Vcpus, Workload};
 
-/// Where the kubelet links the logs of containers.
-const CONTAINER_LOGS: &str = "/var/log/containers";
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
 const SHORT_ID: usize = 12;
+/// Containers and the like whose names are kept. Beyond it all are looked up anew.
+const MOST_KNOWN: usize = 16_384;
 
-/// Names of containers and pods, learnt from the kubelet's log links where they can be read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Names of containers, pods, guests and users, as the host's files have them.
+#[derive(Debug)]
 pub struct Names {
-    /// By container id.
-    containers: HashMap<String, Member>,
-    /// By pod uid: namespace and pod.
-    pods: HashMap<String, Workload>,
+    trusted: Trusted,
+    kubelet: Kubelet,
+    /// containerd's: in other directories nobody is looked for.
+    namespaces: Vec<String>,
+    stores: Stores,
+    /// By the path that leads to each.
+    known: HashMap<String, Known>,
 }
 
-/// A container of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Member {
-    /// The pod's uid; `None` where nobody told.
-    pod: Option<String>,
-    /// Namespace, pod and container.
-    workload: Workload,
+/// What was found out.
+#[derive(Debug)]
+struct Known {
+    called: Option<Called>,
+    /// Where that is from.
+    seen: Vec<Watch>,
 }
 
 impl Names {
-    /// Reads the kubelet's links.
+    /// Those of the host.
+    pub fn host() -> Self {
+        Self::of(Trusted::host())
+    }
+
+    /// Those in a directory of a test.
+    #[cfg(test)]
+    pub(crate) fn at(root: &std::path::Path) -> Self {
+        Self::of(Trusted::at(root))
+    }
+
+    fn of(trusted: Trusted) -> Self {
+        let kubelet = Kubelet::read(&trusted).unwrap_or_default();
+        let namespaces = containerd::namespaces(&trusted);
+        Self { trusted, kubelet, namespaces, stores: Stores::default(), known: HashMap::new() }
+    }
+
+    /// Whether the kubelet's links can be read.
     ///
     /// # Errors
-    ///
-    /// Where their directory cannot be read, as where there is no kubelet.
-    pub fn read() -> io::Result<Self> {
-        let mut names = Self::default();
-        for entry in fs::read_dir(CONTAINER_LOGS)?.flatten() {
-            let target = fs::read_link(entry.path()).unwrap_or_default();
-            names.learn(&entry.file_name().to_string_lossy(), &target);
-        }
-        Ok(names)
+    /// Where they cannot, as where there is no kubelet.
+    pub fn reads_links() -> io::Result<()> {
+        Kubelet::read(&Trusted::host()).map(drop)
     }
 
-    /// A link is called `<pod>_<namespace>_<container>-<container id>.log` and leads to
-    /// `/var/log/pods/<namespace>_<pod>_<pod uid>/<container>/<n>.log`.
-    fn learn(&mut self, link: &str, target: &Path) {
-        let parse = || {
-            let (rest, id) = link.strip_suffix(".log")?.rsplit_once('-')?;
-            let mut parts = rest.splitn(3, '_');
-            let (pod, namespace, container) = (parts.next()?, parts.next()?, parts.next()?);
-            Some((id.to_owned(), namespace, pod, container))
-        };
-        let Some((id, namespace, pod, container)) = parse().filter(|(id, ..)| is_id(id)) else { return };
-        let uid = target.iter().rev().nth(2).and_then(|pod| pod.to_str()).and_then(|pod| pod.rsplit_once('_'));
-        let uid = uid.map(|(_, uid)| uid.to_owned()).filter(|uid| !uid.is_empty());
-        let pod = Workload { namespace: Some(namespace.into()), pod: Some(pod.into()), container: None };
-        let workload = Workload { container: Some(container.into()), ..pod.clone() };
-        self.containers.insert(id, Member { pod: uid.clone(), workload });
-        if let Some(uid) = uid {
-            self.pods.insert(uid, pod);
+    /// Looks at the files again. Gives whether any name may have changed.
+    pub fn look(&mut self) -> bool {
+        let Self { trusted, kubelet, namespaces, known, .. } = self;
+        let links = Kubelet::read(trusted).unwrap_or_default();
+        let of_containerd = containerd::namespaces(trusted);
+        let is_otherwise = links != *kubelet || of_containerd != *namespaces;
+        (*kubelet, *namespaces) = (links, of_containerd);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+            return true;
         }
+        // Many names are from the same file.
+        let mut stamps: HashMap<&str, Option<Stamp>> = HashMap::new();
+        let mut stale: HashSet<String> = HashSet::new();
+        for (path, one) in known.iter() {
+            for Watch { path: file, stamp } in &one.seen {
+                if *stamps.entry(file).or_insert_with(|| trusted.stamp(file)) != *stamp {
+                    stale.insert(path.clone());
+                }
+            }
+        }
+        known.retain(|path, _| !stale.contains(path));
+        is_otherwise || !stale.is_empty()
     }
 
-    /// The name of the cgroup at `path`. Where nothing better is known, the path; so it is where a cgroup calls itself a
+    /// What the cgroup at `path` is called. Where nothing better is known, by its path; so it is where a cgroup calls itself a
     /// container and is not where its runtime would have made it.
-    pub fn of(&self, path: &str) -> String {
-        let components = components(path);
-        if let Some(owner) = owner(&components) {
-            return below(self.called(&owner), &components[owner.length..]);
+    pub fn label(&mut self, path: Arc<str>) -> CgroupLabel {
+        let all = components(&path);
+        for owner in owners(&all) {
+            if let Some(called) = self.called(&all, &owner) {
+                let inside = &all[owner.length..];
+                let vcpus = match &owner.kind {
+                    Kind::Libvirt(_) if libvirt::is_vcpu(inside) => Some(Vcpus::Own),
+                    // Without the controller, virtual CPUs compete in the guest's group.
+                    Kind::Libvirt(_) if inside.is_empty() => Some(Vcpus::Inside),
+                    _ => called.vcpus.filter(|_| inside.is_empty()),
+                };
+                let workload = called.workload.map(Arc::new);
+                return CgroupLabel { name: below(called.name, inside).into(), workload, vcpus, path };
+            }
         }
-        if claims(&components) && !is_rootless(&components) {
+        let name = self.without_owner(&path, &all).into();
+        CgroupLabel { name, path, ..CgroupLabel::default() }
+    }
+
+    /// The name of a cgroup that is no container's, guest's or pod's.
+    fn without_owner(&mut self, path: &str, all: &[&str]) -> String {
+        if claims(all) && !is_rootless(all) {
             return path.to_owned();
         }
-        match unit(&components) {
-            Some(at) => below(components[at].to_owned(), &components[at + 1..]),
+        if let Some((length, login)) = subtree::login(all) {
+            let name = self.remembered(all, length, |look| {
+                Some(Called { name: login::called(login, look)?, ..Called::default() })
+            });
+            if let Some(Called { name, .. }) = name {
+                return below(name, &all[length..]);
+            }
+        }
+        match unit(all) {
+            Some(at) => below(all[at].to_owned(), &all[at + 1..]),
             None => path.to_owned(),
         }
     }
 
-    /// The container and the pod that the cgroup at `path` is, or that it is inside of; the outermost of each. Where no name is
-    /// known, the container's id as [`Names::of`] shows it, and the pod's uid.
-    pub fn workload(&self, path: &str) -> Option<Workload> {
-        let owner = owner(&components(path))?;
-        if let Some(known) = self.container(&owner) {
-            return Some(known.clone());
+    /// What `owner` is called. `None` where it is none after all.
+    fn called(&mut self, all: &[&str], owner: &Owner<'_>) -> Option<Called> {
+        match &owner.kind {
+            Kind::Pod { uid, container } => Some(self.in_pod(all, owner.length, uid, *container)),
+            Kind::Task { namespace, .. } if !self.namespaces.iter().any(|known| known == namespace) => None,
+            kind => self.remembered(all, owner.length, |look| find::called(kind, look)),
         }
-        let pod = owner.pod.as_ref().map(|uid| {
-            let unknown = || Workload { pod: Some(uid.as_str().into()), ..Workload::default() };
-            self.pods.get(uid).cloned().unwrap_or_else(unknown)
+    }
+
+    /// What was found out about the first `length` components, or what `find` finds out now.
+    fn remembered(
+        &mut self,
+        all: &[&str],
+        length: usize,
+        find: impl FnOnce(&mut Look<'_>) -> Option<Called>,
+    ) -> Option<Called> {
+        let Self { trusted, stores, known, .. } = self;
+        let path = all[..length].join("/");
+        if let Some(known) = known.get(&path) {
+            return known.called.clone();
+        }
+        let mut look = Look::new(trusted, stores);
+        let called = find(&mut look);
+        let seen = look.seen;
+        known.insert(path, Known { called: called.clone(), seen });
+        called
+    }
+
+    /// What a pod or its container is called. Where no name is known: by the container's id, and the pod's uid.
+    fn in_pod(&mut self, all: &[&str], length: usize, uid: &str, container: Option<Container<'_>>) -> Called {
+        let Some(Container { runtime, id, is_monitor, .. }) = container else {
+            let pod = self.kubelet.pod(uid);
+            let name = pod.map_or_else(|| format!("pod:{uid}"), slashed);
+            let unknown = || Workload { pod: Some(uid.into()), ..Workload::default() };
+            return Called { name, workload: Some(pod.cloned().unwrap_or_else(unknown)), vcpus: None };
+        };
+        let linked = self.kubelet.container(uid, id).cloned();
+        let known = linked.or_else(|| {
+            let from_bundle = |look: &mut Look<'_>| {
+                let workload = kubelet::from_bundle(runtime, id, uid, look)?;
+                Some(Called { workload: Some(workload), ..Called::default() })
+            };
+            self.remembered(all, length, from_bundle)?.workload
         });
-        let container = owner.container.map(|Container { id, .. }| id[..SHORT_ID].into());
-        Some(Workload { container, ..pod.unwrap_or_default() })
-    }
-
-    /// What the kubelet calls the container: one of the pod that it is in, and of no other.
-    fn container(&self, owner: &Owner<'_>) -> Option<&Workload> {
-        let uid = owner.pod.as_ref()?;
-        let Member { pod, workload } = self.containers.get(owner.container?.id)?;
-        pod.as_ref().is_none_or(|pod| pod == uid).then_some(workload)
-    }
-
-    /// The name of a container or a pod.
-    fn called(&self, owner: &Owner<'_>) -> String {
-        if let Some(known) = self.container(owner) {
-            return slashed(known);
-        }
-        match (&owner.container, &owner.pod) {
-            (Some(Container { runtime, id }), _) => {
-                format!("{}:{}", runtime.trim_start_matches("cri-"), &id[..SHORT_ID])
-            }
-            (None, Some(uid)) => self.pods.get(uid).map_or_else(|| format!("pod:{uid}"), slashed),
-            (None, None) => String::new(),
+        // Only of a sandbox the container has no name.
+        let named = known.as_ref().filter(|workload| workload.container.is_some());
+        let name = named.map_or_else(|| called::by_id(called::people_call(runtime), id), slashed);
+        let unknown = || Workload { pod: Some(uid.into()), ..Workload::default() };
+        let pod = known.as_ref().or_else(|| self.kubelet.pod(uid)).cloned().unwrap_or_else(unknown);
+        let container = pod.container.clone().or_else(|| Some(id[..SHORT_ID].into()));
+        // What the monitor does is not the container's.
+        let container = container.filter(|_| !is_monitor);
+        Called {
+            name: called::monitoring(name, is_monitor),
+            workload: Some(Workload { container, ..pod }),
+            vcpus: None,
         }
     }
 }

@@ -40,7 +40,7 @@ impl Surroundings {
         let has_pods = hierarchy.as_ref().is_ok_and(has_pods);
         Self {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
-            names_pods: has_pods.then(|| Names::read().map(drop)),
+            names_pods: has_pods.then(Names::reads_links),
             hierarchy: hierarchy.map(|found| Seen::from(&found)),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
             lists_listeners: sock_diag::listening().map(drop),

@@ -82,6 +82,8 @@ fn cgroup(id: u64, path: &str, n: u64) -> Cgroup {
             throttled_ns: Some(Nanos(5_000_000)),
             pressure_some_ns: Some(Nanos(3_000_000)),
             pressure_full_ns: Some(Nanos(1_000_000)),
+            vcpu_wait_ns: Some(Nanos(20_000_000)),
+            vcpu_ns: Some(Nanos(2_000_000_000)),
         },
         quota_ns: Some(Nanos(500_000_000)),
         runq_wait: Some(waits.clone()),

@@ -30,6 +30,17 @@ pub struct CgroupLabel {
     pub name: Arc<str>,
     /// The container that it is in, if any.
     pub workload: Option<Arc<Workload>>,
+    /// Where virtual CPUs of a guest run in it.
+    pub vcpus: Option<Vcpus>,
+}
+
+/// Which threads of a cgroup are a guest's virtual CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vcpus {
+    /// All of it: libvirt gives each virtual CPU a cgroup of its own.
+    Own,
+    /// Those that the hypervisor named so, beside others.
+    Inside,
 }
 
 /// The container that a cgroup belongs to.

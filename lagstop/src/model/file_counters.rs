@@ -6,6 +6,9 @@ use super::{
 };
 
 const BANDWIDTH: Counter = Counter::from("`cpu.stat` of the cgroup").of_quota();
+const VCPUS: Counter = Counter::from(
+    "a vCPU's own cgroup: as `runq_wait_ns`; else `/proc/TID/schedstat` of the threads that the hypervisor named as vCPUs",
+);
 const PRESSURE: Counter = Counter::from("`cpu.pressure` of the cgroup, cgroup v2 only").not_adding_up().compared();
 
 counters! {
@@ -28,6 +31,10 @@ counters! {
         pressure_full_ns: Nanos => PRESSURE.metric("lagstop_cgroup_cpu_pressure_full_seconds_total").column("pressure-full",
             "full %", 6, "PSI full",
             "pressure: time in which its tasks, or its descendants' tasks, waited for a CPU and none ran, in %");
+        /// Run-queue wait of the guest's virtual CPUs, summed over them. `None` where no guest runs.
+        vcpu_wait_ns: Nanos => VCPUS.metric("lagstop_cgroup_vcpu_wait_seconds_total");
+        /// Time over which that wait was counted, summed over the virtual CPUs. CPU ready is `vcpu_wait_ns / vcpu_ns`.
+        vcpu_ns: Nanos => VCPUS.metric("lagstop_cgroup_vcpu_seconds_total");
     }
 }
 

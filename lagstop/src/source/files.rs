@@ -187,8 +187,8 @@ impl Readings for Collector {
         let mut cgroups = BTreeMap::new();
         for (group, counters) in groups.iter().zip(counted) {
             let label = labels.of(last.cgroups.get(&group.id), &*group.path);
-            let waited = waited(group.id, &counters);
-            let files = files.of(group.id, &label.path, waited, || Some(group.directory.clone()));
+            let waited = counters.totals.runq_wait_ns.map(|_| waited(group.id, &counters));
+            let files = files.of(group.id, &label, waited, || Some(group.directory.clone()));
             cgroups.insert(group.id, CgroupState { label, counters, files });
         }
         let host = figures(Cpus::read()?.online.len() as u64, &[])?;

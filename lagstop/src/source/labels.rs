@@ -14,13 +14,13 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// With the names that are known now.
+    /// With the names that the host has for them.
     pub(super) fn read() -> Self {
-        Self { names: Names::read().unwrap_or_default() }
+        Self { names: Names::host() }
     }
 
     /// The label of the cgroup at `path`, whose state was `before`.
-    pub(super) fn of<P>(&self, before: Option<&CgroupState>, path: P) -> Arc<CgroupLabel>
+    pub(super) fn of<P>(&mut self, before: Option<&CgroupState>, path: P) -> Arc<CgroupLabel>
     where
         P: AsRef<str> + Into<Arc<str>>,
     {
@@ -30,20 +30,21 @@ impl Labels {
         }
     }
 
-    /// Reads the names anew. Where there are others, the labels in `last` get them.
+    /// Looks at the names again: containers start before their names can be read, and are renamed. The labels in `last` get
+    /// those that have changed.
     pub(super) fn refresh(&mut self, last: &mut Snapshot) {
-        let names = Names::read().unwrap_or_default();
-        if names != self.names {
-            self.names = names;
+        if self.names.look() {
             for state in last.cgroups.values_mut() {
-                state.label = self.label(Arc::clone(&state.label.path));
+                let label = self.label(Arc::clone(&state.label.path));
+                if label != state.label {
+                    state.label = label;
+                }
             }
         }
     }
 
-    fn label(&self, path: Arc<str>) -> Arc<CgroupLabel> {
-        let Self { names, .. } = self;
-        Arc::new(CgroupLabel { name: names.of(&path).into(), workload: names.workload(&path).map(Arc::new), path })
+    fn label(&mut self, path: Arc<str>) -> Arc<CgroupLabel> {
+        Arc::new(self.names.label(path))
     }
 }
 
@@ -53,7 +54,8 @@ mod tests {
 
     #[test]
     fn a_label_is_kept_until_the_cgroup_is_renamed() {
-        let labels = Labels { names: Names::default() };
+        let home = tempfile::tempdir().unwrap();
+        let mut labels = Labels { names: Names::at(home.path()) };
         let first = labels.of(None, "/a");
         let before = CgroupState { label: Arc::clone(&first), ..CgroupState::default() };
         assert!(Arc::ptr_eq(&labels.of(Some(&before), "/a"), &first));

@@ -241,7 +241,8 @@ impl Collector {
         let state = |(id, (path, counters)): (CgroupId, (Arc<str>, Arc<CgroupCounters>))| {
             let before = last.cgroups.get(&id);
             let label = labels.of(before, path);
-            let files = files.of(id, &label.path, waited(id, &counters), || hierarchy.directory(&label.path));
+            let waited = counters.totals.runq_wait_ns.map(|_| waited(id, &counters));
+            let files = files.of(id, &label, waited, || hierarchy.directory(&label.path));
             (id, CgroupState { label, counters, files })
         };
         counted.into_iter().map(state).collect()

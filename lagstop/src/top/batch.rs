@@ -135,11 +135,13 @@ fn json(session: &Session, frame: &Frame, settings: &TopSettings) -> io::Result<
 pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, cells: Option<usize>) -> String {
     let interval = &frame.interval;
     let mut text = heading(session, frame);
+    let with_guests = Column::with_guests(&settings.columns, interval).filter(|_| settings.adds_columns);
+    let columns = with_guests.as_ref().unwrap_or(&settings.columns);
     let rows = rows(frame, settings, settings.tree);
     let plain = |text: String| if settings.ascii { to_ascii(&text) } else { text };
     // Before they are made to fit: what is wide or without a width becomes one cell.
     let names: Vec<String> = rows.iter().map(|row| plain(name(row, frame))).collect();
-    let figures: usize = settings.columns.iter().map(|column| usize::from(column.width()) + 1).sum();
+    let figures: usize = columns.iter().map(|column| usize::from(column.width()) + 1).sum();
     let longest = names.iter().map(|name| width(name)).max().unwrap_or(0).clamp(10, LONGEST_NAME);
     // Where it must fit, names give way, down to what still tells them apart.
     let longest = cells.map_or(longest, |cells| longest.min(cells.saturating_sub(figures).max(20)));
@@ -153,7 +155,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, ce
     };
     // A script that splits at blanks must find as many fields in each line.
     let title = |column: &Column| (column.title().replace(' ', ""), usize::from(column.width()));
-    let titles = &mut settings.columns.iter().map(title);
+    let titles = &mut columns.iter().map(title);
     text.push_str(&line("    cgroup", titles));
     for (row, name) in rows.iter().zip(&names) {
         let cell = |column: &Column| match row.cell(*column, interval) {
@@ -163,7 +165,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, ce
                 format!("{culprit}{cell}").replace(' ', "")
             }
         };
-        let cells = &mut settings.columns.iter().map(|column| (cell(column), usize::from(column.width())));
+        let cells = &mut columns.iter().map(|column| (cell(column), usize::from(column.width())));
         text.push_str(&line(name, cells));
     }
     plain(text)

@@ -68,6 +68,8 @@ columns! {
     WaitPerCpu: "wait-per-cpu" "wait/run" 8 "run-queue wait per CPU time"
         "run-queue wait per second of CPU time: at 1.00, it waited as long as it ran",
     RunqWait: "runq-wait" "wait" 8 "mean run-queue wait" "mean run-queue wait: time from runnable to running",
+    CpuReady: "cpu-ready" "ready %" 7 "CPU ready"
+        "CPU ready: time that the guest's vCPUs waited for a CPU, in % of the time of its vCPUs",
     RunqWaitP99: "runq-wait-p99" "p99 wait" 8 "99th percentile of run-queue wait"
         "99 % of the run-queue waits are at most this long",
     Behind: "behind" "culprit %" 21 "share of waits behind the worst culprit"
@@ -124,6 +126,14 @@ impl Column {
         Self::Throttled,
         Self::ThrottledTime,
     ];
+
+    /// `columns`, and [`Self::CpuReady`] behind the waits if guests run.
+    pub(super) fn with_guests(columns: &[Self], interval: &Interval) -> Option<Vec<Self>> {
+        interval.cgroups.iter().find(|cgroup| cgroup.files.vcpu_ns.is_some())?;
+        let at = columns.iter().position(|column| *column == Self::RunqWait).map_or(columns.len(), |at| at + 1);
+        let (before, after) = columns.split_at(at);
+        Some([before, &[Self::CpuReady], after].concat())
+    }
 
     /// All of them, in the order of the picker.
     pub(super) fn all() -> impl Iterator<Item = Self> {
@@ -230,6 +240,10 @@ impl Column {
             Self::RunqWait => Cell::mean(totals.runq_wait_ns, totals.runq_waits),
             Self::Behind => Self::behind(totals, std::iter::once(cgroup)),
             Self::AcceptWait => Cell::mean(totals.accept_wait_ns, totals.accepts),
+            Self::CpuReady => {
+                let ns = |time: Option<Nanos>| time.map(|time| time.0);
+                Cell::share(ns(cgroup.files.vcpu_wait_ns), ns(cgroup.files.vcpu_ns))
+            }
             Self::Throttled => Cell::share(cgroup.files.nr_throttled, cgroup.files.nr_periods),
             Self::CostOfCpu => Cell::share(totals.switch_cost().map(|cost| cost.0), Some(totals.cpu_ns.0)),
             Self::SwitchP50 | Self::SwitchP99 | Self::RunqWaitP50 | Self::RunqWaitP99 => {

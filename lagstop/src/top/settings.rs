@@ -20,6 +20,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TopSettings {
     pub(super) columns: Vec<Column>,
+    /// Nobody chose them: where guests run, one more is shown.
+    pub(super) adds_columns: bool,
     pub(super) sort: Sort,
     pub(super) tree: bool,
     pub(super) filter: String,
@@ -36,6 +38,7 @@ impl Default for TopSettings {
     fn default() -> Self {
         Self {
             columns: Column::DEFAULT.to_vec(),
+            adds_columns: true,
             sort: Sort::default(),
             tree: false,
             filter: String::new(),
@@ -100,6 +103,8 @@ impl TopSettings {
         if columns.is_empty() {
             return Err("at least one column must be shown".to_owned());
         }
+        // Written down, what is so anyway is no choice.
+        self.adds_columns = columns == Column::DEFAULT;
         self.columns = columns;
         Ok(())
     }

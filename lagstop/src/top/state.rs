@@ -19,6 +19,7 @@ pub(super) use waits::Waits;
 use std::{net::SocketAddr, sync::Arc};
 
 use super::{
+    column::Column,
     frame::{ActiveAlert, Frame},
     keymap::{self, Command, Context, Key, Move, Step, View},
     rows::RowKey,
@@ -99,6 +100,8 @@ pub(super) struct State {
     overlay_scroll: Scroll,
     prompt: Option<Prompt>,
     picker: Picker,
+    /// Are the columns still those that nobody chose, and no guest was seen?
+    adds_columns: bool,
     /// What went wrong with the last key.
     notice: Option<String>,
 }
@@ -127,6 +130,7 @@ impl State {
             overlay_scroll: Scroll::default(),
             prompt: None,
             picker: Picker::new(settings.columns.clone()),
+            adds_columns: settings.adds_columns,
             notice: None,
         }
     }
@@ -161,8 +165,22 @@ impl State {
         }
         self.listeners.follow(super::listeners::sorted(&frame).into_iter().map(listener_key));
         self.alerts.follow(frame.alerts().iter().map(alert_key));
+        self.add_columns(&frame);
         self.frame = Some(frame);
         self.arrange();
+    }
+
+    /// Shows one more column where guests run, unless columns were chosen.
+    fn add_columns(&mut self, frame: &Frame) {
+        self.adds_columns &= !self.picker.is_changed();
+        if !self.adds_columns {
+            return;
+        }
+        if let Some(columns) = Column::with_guests(self.table.columns(), &frame.interval) {
+            self.picker = Picker::new(columns.clone());
+            self.table.set_columns(columns);
+            self.adds_columns = false;
+        }
     }
 
     /// Brings the rows into order that the filter chooses.

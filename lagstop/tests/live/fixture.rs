@@ -94,6 +94,16 @@ impl TestCgroup {
         Self::at("/kubelet".to_owned())
     }
 
+    /// Makes one that a runtime makes at the top. Where there is one already, its runtime runs here.
+    pub(crate) fn top(path: &str) -> Self {
+        Self::at(path.to_owned())
+    }
+
+    /// Its directories.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.directories
+    }
+
     /// Makes one inside of this.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self::at(format!("{}/{name}", self.path))

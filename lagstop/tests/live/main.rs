@@ -24,6 +24,7 @@ mod pods;
 mod privileges;
 mod recorder;
 mod rotation;
+mod runtimes;
 mod screen;
 mod serving;
 mod sockets;
@@ -61,8 +62,16 @@ fn main() -> ExitCode {
     if !disruption::may_disrupt() && !arguments.list {
         eprintln!("*** SKIPPED: others may be on this machine. LAGSTOP_TEST_DISRUPT=1 tries what they would feel ***");
     }
+    if !arguments.list {
+        for (test, _) in runtimes::TESTS {
+            if let Some(missing) = runtimes::lacks(test) {
+                eprintln!("*** SKIPPED: there is no {missing} here, which {test} needs ***");
+            }
+        }
+    }
     let is_ignored = |test: &str| {
         why_not.is_some()
+            || runtimes::lacks(test).is_some()
             || !disruption::may_disrupt() && disruption::TESTS.iter().any(|(disruptive, _)| *disruptive == test)
     };
     let trial = |name: &'static str, test: fn(), turn: fn(fn())| {
@@ -99,6 +108,7 @@ fn main() -> ExitCode {
         outputs::TESTS,
         pods::TESTS,
         rotation::TESTS,
+        runtimes::TESTS,
         screen::TESTS,
         serving::TESTS,
         sockets::TESTS,

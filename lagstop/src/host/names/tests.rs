@@ -1,23 +1,63 @@
 //! Names by paths, as runtimes make them and as others would have them.
 
+mod hostile;
+mod runtimes;
+
+use std::{fs, path::Path};
+
 use super::*;
 
 const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 const UID: &str = "11111111-2222-3333-4444-555555555555";
 
+/// A host's files, in a directory.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        let place = self.0.path().join(path.trim_start_matches('/'));
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+        self
+    }
+
+    fn make(&self, directory: &str) -> &Self {
+        fs::create_dir_all(self.0.path().join(directory.trim_start_matches('/'))).unwrap();
+        self
+    }
+
+    fn names(&self) -> Names {
+        Names::at(self.0.path())
+    }
+}
+
+/// With nothing but paths.
+fn nothing() -> Names {
+    Host::new().names()
+}
+
 fn kubernetes() -> Names {
-    let mut names = Names::default();
-    names.learn(
+    let mut names = nothing();
+    names.kubelet.learn(
         &format!("web-7d9_shop_nginx-{ID}.log"),
         Path::new(&format!("/var/log/pods/shop_web-7d9_{UID}/nginx/0.log")),
     );
     names
 }
 
+/// The name of the cgroup at `path`.
+fn name(names: &mut Names, path: &str) -> String {
+    names.label(path.into()).name.to_string()
+}
+
 #[test]
 fn units_containers_and_pods_are_named_as_people_know_them() {
-    let plain = Names::default();
-    for (path, name) in [
+    let mut plain = nothing();
+    for (path, called) in [
         ("/", "/"),
         ("/func-3", "/func-3"),
         ("/faas/func-3", "/faas/func-3"),
@@ -26,36 +66,36 @@ fn units_containers_and_pods_are_named_as_people_know_them() {
         ("/user.slice/user-1000.slice/session-3.scope", "session-3.scope"),
         (&format!("/system.slice/docker-{ID}.scope"), "docker:0123456789ab"),
         (&format!("/docker/{ID}"), "docker:0123456789ab"),
-        (&format!("/machine.slice/libpod-{ID}.scope"), "libpod:0123456789ab"),
+        (&format!("/machine.slice/libpod-{ID}.scope"), "podman:0123456789ab"),
         (&format!("/kubepods/burstable/pod{UID}/{ID}"), "container:0123456789ab"),
         (&format!("/kubepods/burstable/pod{UID}"), &format!("pod:{UID}")),
     ] {
-        assert_eq!(plain.of(path), name, "{path}");
+        assert_eq!(name(&mut plain, path), called, "{path}");
     }
 }
 
 #[test]
 fn the_kubelets_links_give_namespace_pod_and_container() {
-    let names = kubernetes();
+    let mut names = kubernetes();
     let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
-    for (path, name) in [
+    for (path, called) in [
         (format!("/kubepods.slice/kubepods-burstable.slice/{slice}/cri-containerd-{ID}.scope"), "shop/web-7d9/nginx"),
         (format!("/kubepods/pod{UID}/{ID}"), "shop/web-7d9/nginx"),
         (format!("/kubepods.slice/kubepods-burstable.slice/{slice}"), "shop/web-7d9"),
         ("/kubepods.slice".to_owned(), "kubepods.slice"),
     ] {
-        assert_eq!(names.of(&path), name, "{path}");
+        assert_eq!(name(&mut names, &path), called, "{path}");
     }
 }
 
-fn workload(names: &Names, path: &str) -> Option<[Option<String>; 3]> {
-    let Workload { namespace, pod, container } = names.workload(path)?;
+fn workload(names: &mut Names, path: &str) -> Option<[Option<String>; 3]> {
+    let Workload { namespace, pod, container } = Workload::clone(names.label(path.into()).workload.as_deref()?);
     Some([namespace, pod, container].map(|part| part.map(|part| part.to_string())))
 }
 
 #[test]
 fn what_is_inside_of_a_container_belongs_to_it() {
-    let names = kubernetes();
+    let mut names = kubernetes();
     let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
     let whole = Some(["shop", "web-7d9", "nginx"].map(|part| Some(part.to_owned())));
     for path in [
@@ -64,18 +104,18 @@ fn what_is_inside_of_a_container_belongs_to_it() {
         format!("/kubepods/pod{UID}/{ID}"),
         format!("/kubepods/pod{UID}/{ID}/payload"),
     ] {
-        assert_eq!(workload(&names, &path), whole, "{path}");
+        assert_eq!(workload(&mut names, &path), whole, "{path}");
     }
     let pod = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), None]);
-    assert_eq!(workload(&names, &format!("/kubepods.slice/{slice}")), pod);
+    assert_eq!(workload(&mut names, &format!("/kubepods.slice/{slice}")), pod);
     for path in ["/", "/kubepods.slice", "/system.slice/nginx.service"] {
-        assert_eq!(workload(&names, path), None, "{path}");
+        assert_eq!(workload(&mut names, path), None, "{path}");
     }
 }
 
 #[test]
 fn a_container_without_a_name_has_its_id() {
-    let plain = Names::default();
+    let mut plain = nothing();
     let id = Some("0123456789ab".to_owned());
     let alone = Some([None, None, id.clone()]);
     for path in [
@@ -83,30 +123,34 @@ fn a_container_without_a_name_has_its_id() {
         format!("/docker/{ID}/nested"),
         format!("/machine.slice/libpod-{ID}.scope/container"),
     ] {
-        assert_eq!(workload(&plain, &path), alone, "{path}");
+        assert_eq!(workload(&mut plain, &path), alone, "{path}");
     }
     let uid = Some(UID.to_owned());
     let path = format!("/kubepods/burstable/pod{UID}/{ID}");
-    assert_eq!(workload(&plain, &path), Some([None, uid.clone(), id.clone()]));
-    assert_eq!(workload(&plain, &format!("/kubepods/burstable/pod{UID}")), Some([None, uid, None]));
+    assert_eq!(workload(&mut plain, &path), Some([None, uid.clone(), id.clone()]));
+    assert_eq!(workload(&mut plain, &format!("/kubepods/burstable/pod{UID}")), Some([None, uid, None]));
     // A pod's name is known from its other containers.
     let other = ID.replace("0123", "ffff");
     let named = Some([Some("shop".to_owned()), Some("web-7d9".to_owned()), Some("ffff456789ab".to_owned())]);
-    assert_eq!(workload(&kubernetes(), &format!("/kubepods/pod{UID}/{other}")), named);
+    assert_eq!(workload(&mut kubernetes(), &format!("/kubepods/pod{UID}/{other}")), named);
 }
 
 #[test]
 fn the_outermost_container_is_the_one() {
     let inner = ID.replace("0123", "ffff");
-    let names = kubernetes();
+    let mut names = kubernetes();
     let whole = Some(["shop", "web-7d9", "nginx"].map(|part| Some(part.to_owned())));
     // What runs in a container calls cgroups in it as it likes: another's id, another's pod, a unit of the host's.
-    for (path, name) in [
+    for (path, called) in [
         (format!("/kubepods/pod{UID}/{ID}/docker/{inner}/x"), "shop/web-7d9/nginx/docker/ffff456789ab/x"),
         (format!("/kubepods/pod{UID}/{ID}/system.slice/sshd.service"), "shop/web-7d9/nginx/system.slice/sshd.service"),
         (format!("/kubepods/pod{UID}/{ID}/kubepods"), "shop/web-7d9/nginx/kubepods"),
     ] {
-        assert_eq!((names.of(&path).as_str(), workload(&names, &path)), (name, whole.clone()), "{path}");
+        assert_eq!(
+            (name(&mut names, &path), workload(&mut names, &path)),
+            (called.to_owned(), whole.clone()),
+            "{path}"
+        );
     }
     let outer = Some([None, None, Some("ffff456789ab".to_owned())]);
     for path in [
@@ -114,14 +158,14 @@ fn the_outermost_container_is_the_one() {
         format!("/system.slice/docker-{inner}.scope/kubepods.slice/kubepods-pod{UID}.slice/cri-containerd-{ID}.scope"),
         format!("/machine.slice/libpod-{inner}.scope/container/cri-containerd-{ID}.scope"),
     ] {
-        assert_eq!(workload(&names, &path), outer, "{path}");
-        assert!(!names.of(&path).contains("shop"), "{path}: {}", names.of(&path));
+        assert_eq!(workload(&mut names, &path), outer, "{path}");
+        assert!(!name(&mut names, &path).contains("shop"), "{path}: {}", name(&mut names, &path));
     }
 }
 
 #[test]
 fn a_cgroup_that_merely_calls_itself_a_container_keeps_its_path() {
-    let names = kubernetes();
+    let mut names = kubernetes();
     let slice = format!("kubepods-burstable-pod{}.slice", UID.replace('-', "_"));
     let user = "/user.slice/user-1000.slice/user@1000.service";
     for path in [
@@ -142,52 +186,56 @@ fn a_cgroup_that_merely_calls_itself_a_container_keeps_its_path() {
         format!("…/kubepods.slice/{slice}/cri-containerd-{ID}.scope"),
         format!("…/docker/{ID}"),
     ] {
-        assert_eq!((names.of(&path), workload(&names, &path)), (path.clone(), None), "{path}");
+        assert_eq!((name(&mut names, &path), workload(&mut names, &path)), (path.clone(), None), "{path}");
     }
 }
 
 #[test]
 fn an_id_is_its_own_pods_alone() {
-    let names = kubernetes();
+    let mut names = kubernetes();
     let other = UID.replace("1111", "9999");
     let path = format!("/kubepods/burstable/pod{other}/{ID}");
-    assert_eq!(names.of(&path), "container:0123456789ab");
-    assert_eq!(workload(&names, &path), Some([None, Some(other), Some("0123456789ab".to_owned())]));
+    assert_eq!(name(&mut names, &path), "container:0123456789ab");
+    assert_eq!(workload(&mut names, &path), Some([None, Some(other), Some("0123456789ab".to_owned())]));
     // The kubelet names what is below its own cgroup.
     for path in [format!("/docker/{ID}"), format!("/system.slice/cri-containerd-{ID}.scope")] {
-        assert_eq!(workload(&names, &path), Some([None, None, Some("0123456789ab".to_owned())]), "{path}");
+        assert_eq!(workload(&mut names, &path), Some([None, None, Some("0123456789ab".to_owned())]), "{path}");
     }
 }
 
 #[test]
 fn runtimes_have_their_own_places() {
-    let plain = Names::default();
+    let mut plain = nothing();
     let slice = format!("kubelet-kubepods-besteffort-pod{}.slice", UID.replace('-', "_"));
-    for (path, name) in [
+    for (path, called) in [
         (format!("/tenants.slice/tenants-1.slice/docker-{ID}.scope"), "docker:0123456789ab"),
-        (format!("/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope"), "libpod:0123456789ab"),
-        (format!("/libpod_parent/libpod-{ID}"), "libpod:0123456789ab"),
+        (format!("/machine.slice/machine-libpod_pod_{ID}.slice/libpod-{ID}.scope"), "podman:0123456789ab"),
+        (format!("/libpod_parent/libpod-{ID}"), "podman:0123456789ab"),
         (format!("/system.slice/nerdctl-{ID}.scope"), "nerdctl:0123456789ab"),
         (format!("/default/{ID}"), "container:0123456789ab"),
         (format!("/ecs/4d1f/{ID}"), "container:0123456789ab"),
         (format!("/kubelet.slice/kubelet-kubepods.slice/{slice}/cri-containerd-{ID}.scope"), "containerd:0123456789ab"),
         (format!("/kubelet/kubepods/pod{UID}/crio-{ID}"), "crio:0123456789ab"),
-        ("/lxc.payload.web/system.slice/nginx.service".to_owned(), "/lxc.payload.web/system.slice/nginx.service"),
+        ("/lxc.payload.web/system.slice/nginx.service".to_owned(), "lxc:web/system.slice/nginx.service"),
     ] {
-        assert_eq!(plain.of(&path), name, "{path}");
+        assert_eq!(name(&mut plain, &path), called, "{path}");
     }
 }
 
 #[test]
 fn what_a_user_runs_for_himself_says_so() {
-    let names = kubernetes();
+    let mut names = kubernetes();
     let user = "/user.slice/user-1000.slice/user@1000.service";
-    for (path, name) in [
+    for (path, called) in [
         (format!("{user}/user.slice/libpod-{ID}.scope/container"), "user.slice/libpod-0123456789ab.scope/container"),
         (format!("{user}/app.slice/docker-{ID}.scope"), "app.slice/docker-0123456789ab.scope"),
         (format!("{user}/app.slice/sshd.service"), "app.slice/sshd.service"),
     ] {
-        assert_eq!((names.of(&path), workload(&names, &path)), (format!("user@1000.service/{name}"), None), "{path}");
+        assert_eq!(
+            (name(&mut names, &path), workload(&mut names, &path)),
+            (format!("user@1000.service/{called}"), None),
+            "{path}"
+        );
     }
 }
 
@@ -205,9 +253,10 @@ fn the_innermost_unit_is_found() {
 
 #[test]
 fn links_that_mean_nothing_teach_nothing() {
-    let mut names = Names::default();
+    let mut kubelet = Kubelet::default();
     for link in ["", "x.log", "a_b_c-123.log", "no-underscores.log", &format!("{ID}.log")] {
-        names.learn(link, Path::new("/"));
+        kubelet.learn(link, Path::new("/"));
+        kubelet.learn(link, Path::new("/var/log/pods/shop_web_1234/nginx/0.log"));
     }
-    assert_eq!(names, Names::default());
+    assert_eq!(kubelet, Kubelet::default());
 }

@@ -27,6 +27,11 @@ impl Picker {
         self.columns.iter().filter(|(_, shown)| *shown).map(|(column, _)| *column).collect()
     }
 
+    /// Were any shown, hidden or moved?
+    pub(super) fn is_changed(&self) -> bool {
+        self.chosen() != self.first
+    }
+
     /// Shows or hides one. The last one stays: a table without figures says nothing.
     pub(super) fn toggle(&mut self, at: usize) {
         let shown = self.columns.iter().filter(|(_, shown)| *shown).count();

@@ -280,6 +280,36 @@ fn columns_are_chosen_and_moved() {
 }
 
 #[test]
+fn where_guests_run_one_more_column_is_shown_unless_columns_were_chosen() {
+    let guests = || {
+        let mut interval = interval();
+        let files = &mut interval.cgroups[0].files;
+        (files.vcpu_wait_ns, files.vcpu_ns) = (Some(Nanos(150_000_000)), Some(Nanos(2_000_000_000)));
+        interval
+    };
+    let keys = |app: &App| app.state().table.columns().iter().map(|column| column.key()).collect::<Vec<_>>();
+    let mut app = showing(interval());
+    assert!(!keys(&app).contains(&"cpu-ready"));
+    app.on_interval(guests()).unwrap();
+    let at = keys(&app).iter().position(|key| *key == "runq-wait").unwrap();
+    assert_eq!(keys(&app)[at + 1], "cpu-ready");
+    let screen = drawn(&mut app, 250, 45);
+    assert!(screen.contains("ready %") && screen.contains(" 7.50") && screen.contains(" n/a"), "{screen}");
+    // It stays as the user has it.
+    app.on_interval(guests()).unwrap();
+    assert_eq!(keys(&app).iter().filter(|key| **key == "cpu-ready").count(), 1);
+    let mut chosen = showing(interval());
+    press(&mut chosen, "c ");
+    chosen.on_interval(guests()).unwrap();
+    assert!(!keys(&chosen).contains(&"cpu-ready"));
+    let mut settings = TopSettings::default();
+    settings.set_columns(["cpu"]).unwrap();
+    let mut chosen = App::live(&session(), &settings);
+    chosen.on_interval(guests()).unwrap();
+    assert_eq!(keys(&chosen), ["cpu"]);
+}
+
+#[test]
 fn a_filter_is_kept_given_up_and_taken_away() {
     let mut app = replay(&TopSettings::default());
     let rows = |app: &App| app.state().table.rows().len();
