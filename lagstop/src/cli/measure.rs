@@ -1,6 +1,6 @@
 //! Arguments of every subcommand that measures.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     host::ExcludedCpus,
     model::LoadCredits,
-    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody},
+    source::{FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody, live_since},
 };
 
 /// How to measure.
@@ -57,6 +57,20 @@ impl MeasureArgs {
         live(self.options(duration, config))
     }
 
+    /// The same for as long as it is wanted, by a settled `group_by`, and with the time that intervals count from.
+    pub(super) fn start_since(
+        &self,
+        group_by: Grouping,
+        config: &MeasureConfig,
+    ) -> Result<(Stream, Instant), SourceError> {
+        live_since(LiveOptions { group_by: group_by.into(), ..self.options(None, config) })
+    }
+
+    /// Was no way of measuring chosen, so that files may tell where programs cannot?
+    pub(super) fn may_read_files(&self) -> bool {
+        self.hooks.are_default()
+    }
+
     /// The same for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
     /// the file are for people who wait for them.
     pub(super) fn start_every(&self, default: Duration, config: &MeasureConfig) -> Result<Stream, SourceError> {
@@ -91,7 +105,7 @@ impl MeasureArgs {
     pub(super) fn start_or_read(&self, config: &MeasureConfig) -> Result<Stream, SourceError> {
         match self.start(None, config) {
             // Who chose a way wants that one.
-            Err(SourceError::Kernel(why)) if self.hooks.are_default() => {
+            Err(SourceError::Kernel(why)) if self.may_read_files() => {
                 let LiveOptions { interval, duration, group_by, load_credit_time, exclude_cpus, .. } =
                     self.options(None, config);
                 // Files tell of all CPUs.

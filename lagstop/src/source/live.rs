@@ -101,7 +101,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
         reader.hooks(),
     )?;
     let (sender, intervals) = mpsc::channel(WAITING);
-    let (stop, stopped) = Stop::new();
+    let (stop, orders) = Stop::new();
     let needed = collector.reader.needs()?;
     let hierarchy = collector.hierarchy.clone();
     let keep = move |needed| leave(needed).map_err(|source| KernelError::Capabilities { source });
@@ -114,7 +114,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
             return;
         }
         let LiveOptions { interval, duration, load_credit_time, .. } = options;
-        Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
+        Beat { interval, duration, load_credit_time }.run(collector, &orders, &sender);
     });
     keep(needed.beside_reading())?;
     Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) }, began))
