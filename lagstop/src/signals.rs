@@ -1,6 +1,6 @@
 //! Signals that ask a program to end or to stop, and those that are for another.
 
-use std::{io, mem, ptr, thread, time::Duration};
+use std::{io, mem, os::unix::process::CommandExt, process::Command, ptr, sync::OnceLock, thread, time::Duration};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::{
@@ -94,11 +94,13 @@ impl ForCommand {
     /// there is one thread.
     pub(crate) fn take() -> io::Result<Self> {
         let set = signal_set(Self::SIGNALS.into_iter().filter(|&signal| !is_ignored(signal)));
-        // SAFETY: a set that was made above; the old one is not asked for.
-        let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
+        let mut before = signal_set([]);
+        // SAFETY: two sets that were made above.
+        let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
         if blocked != 0 {
             return Err(io::Error::from_raw_os_error(blocked));
         }
+        let _ = BEFORE.set(before);
         let (sender, receiver) = mpsc::unbounded_channel();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             while !sender.is_closed() {
@@ -132,6 +134,23 @@ impl ForCommand {
     pub(crate) fn has_come(&mut self) -> Option<Caught> {
         self.0.try_recv().ok()
     }
+}
+
+/// The signals that were blocked before [`ForCommand`] was taken.
+static BEFORE: OnceLock<libc::sigset_t> = OnceLock::new();
+
+/// Has `command` begin with the signals blocked that were when this process began: a child inherits what its parent blocks.
+pub(crate) fn blocked_as_before(command: &mut Command) -> &mut Command {
+    let Some(before) = BEFORE.get().copied() else { return command };
+    let restore = move || {
+        // SAFETY: a set that the kernel has filled; only a system call.
+        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    };
+    // SAFETY: it makes one system call.
+    unsafe { command.pre_exec(restore) }
 }
 
 /// Ends this process by `signal`, as the command did that it stands for: shells look at that. No core is left of it. Comes back

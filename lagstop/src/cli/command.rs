@@ -26,7 +26,7 @@ use self::{
     message::{Lines, Said, Told, send},
 };
 use super::{Failure, values::Grouping};
-use crate::display::plain;
+use crate::{display::plain, signals::blocked_as_before};
 
 /// A command that is ready to run, or runs. Where it is never started, nothing is left of it.
 pub(super) struct Command {
@@ -61,7 +61,7 @@ impl Command {
         }
         let value = group_by.to_possible_value();
         keeper.args(value.iter().flat_map(|value| ["--group-by", value.get_name()])).arg("--").args(command);
-        let mut keeper = keeper.spawn().map_err(cannot)?;
+        let mut keeper = blocked_as_before(&mut keeper).spawn().map_err(cannot)?;
         // Else its end would not be seen.
         drop(its);
         let Some(Said::Ready(place)) = lines.next() else {

@@ -30,7 +30,7 @@ use crate::{
     display::plain,
     host::{CgroupMoment, Hierarchy, HostMoment, OwnCgroup, Version},
     model::{CgroupId, GroupBy, Nanos},
-    signals::{Caught, ForCommand},
+    signals::{Caught, ForCommand, blocked_as_before},
     units::Moment,
 };
 
@@ -183,6 +183,7 @@ impl Keeper {
 
     /// Runs the command until it ends, and says how it did.
     fn keep(&mut self, command: &mut Command, cgroup: Option<&Cgroup>, sample: bool) -> io::Result<ExitStatus> {
+        blocked_as_before(command);
         let host = HostMoment::read();
         let began = Moment::now();
         let child = match cgroup {
