@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod command;
 mod config;
 mod cut;
 mod diagnose;
@@ -17,6 +18,7 @@ mod policy;
 mod progress;
 mod record;
 mod renamed;
+mod run;
 mod sentinel;
 mod serve;
 mod show;
@@ -42,8 +44,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 #[doc(hidden)]
 pub use config::{ConfigError, check_config};
 
+use command::keeper;
 use config::Config;
-use record::keeper;
 use unprivileged::Files;
 
 use crate::{display::plain, display::short_name, report::text::Options, signals::Endings};
@@ -57,6 +59,7 @@ Examples:
   lagstop diagnose --duration 1m       Report on costs, waits and remedies
   lagstop record --duration 30s --output host.jsonl
                                        Record 30 seconds to a file
+  lagstop run -- cargo bench           Whether other work disturbed a command
   lagstop record | jq .host.switches   Intervals for a script
   lagstop serve                        Metrics for Prometheus, on 127.0.0.1:9185
   lagstop diff before.jsonl after.jsonl
@@ -66,7 +69,8 @@ Examples:
   lagstop check                        Report missing kernel features and privileges
   lagstop show host.jsonl              Describe a recording
 
-Measuring needs root, or CAP_BPF and CAP_PERFMON. Without them only `lagstop top` works; it reads /proc and cgroup files.";
+Measuring needs root, or CAP_BPF and CAP_PERFMON. Without them only `lagstop top` and `lagstop run` work, and tell less: they \
+read /proc and cgroup files.";
 
 #[derive(Debug, Parser)]
 #[command(name = "lagstop", version, about = ABOUT, after_help = EXAMPLES)]
@@ -85,6 +89,8 @@ enum Command {
     Top(top::Args),
     /// Record switches, their cost and waits of every cgroup, as one JSON line per interval
     Record(record::Args),
+    /// Run a command, and report whether other work on the host disturbed it
+    Run(run::Args),
     /// Serve switches, their cost and waits of every cgroup as metrics for Prometheus
     Serve(serve::Args),
     /// Measure, then report the cost of scheduling, its causes, and the waits of each cgroup
@@ -161,12 +167,16 @@ impl Cli {
         // What reads no setting runs whatever is wrong with the file.
         let config = || Config::load(self.config.as_deref());
         let confine = || files.as_ref().map_or(Ok(()), Files::give_up_the_rest);
-        if matches!(self.command, Command::Top(_) | Command::Record(_) | Command::Serve(_) | Command::Check(_)) {
+        if matches!(
+            self.command,
+            Command::Top(_) | Command::Record(_) | Command::Run(_) | Command::Serve(_) | Command::Check(_)
+        ) {
             trial::say_left();
         }
         match self.command {
             Command::Top(args) => top::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Record(args) => record::run(args, &config()?),
+            Command::Run(args) => Ok(run::run(&args, config)),
             Command::Serve(args) => serve::run(&args, &config()?).map(|()| ExitCode::SUCCESS),
             Command::Diagnose(args) => confine().and_then(|()| diagnose::run(&args, &config()?)),
             Command::Fleet(args) => confine().and_then(|()| fleet::run(&args)),
@@ -191,6 +201,7 @@ impl Command {
         match self {
             Self::Top(args) => args.measure.list(),
             Self::Record(args) => args.measure.list(),
+            Self::Run(args) => args.measure.list(),
             Self::Serve(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),

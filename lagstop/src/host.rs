@@ -13,6 +13,7 @@ mod levels;
 mod limits;
 mod listeners;
 mod made_up;
+mod moment;
 mod names;
 mod netstat;
 mod own_cgroup;
@@ -20,6 +21,7 @@ mod owners;
 mod pressure;
 mod process;
 pub(crate) mod schedstat;
+mod seen_threads;
 mod signs;
 mod sock_diag;
 mod surroundings;
@@ -40,14 +42,16 @@ pub use limits::limits;
 pub use listeners::Listeners;
 #[doc(hidden)]
 pub use made_up::{read_kernel_files, read_mountinfo};
+pub use moment::{CgroupMoment, HostMoment};
 pub use names::{Names, last_unit};
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};
+pub use seen_threads::{SeenThreads, SeenWork};
 pub use signs::{Signs, Watch};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::{Threads, ThreadsError, populated, tids, tids_inside};
+pub use threads::{Threads, ThreadsError, names_of_runnable, populated, tids, tids_inside};
 
 use std::io;
 

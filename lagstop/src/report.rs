@@ -11,6 +11,7 @@ pub mod json;
 pub mod markdown;
 mod page;
 pub mod plan;
+pub mod run;
 pub mod show;
 pub mod text;
 pub mod trial;

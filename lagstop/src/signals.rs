@@ -1,8 +1,12 @@
-//! Signals that ask a program to end or to stop.
+//! Signals that ask a program to end or to stop, and those that are for another.
 
-use std::{io, time::Duration};
+use std::{io, mem, os::unix::process::CommandExt, process::Command, ptr, sync::OnceLock, thread, time::Duration};
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
 /// SIGINT, SIGTERM and SIGHUP.
 pub(crate) struct Endings {
@@ -62,4 +66,125 @@ impl Stops {
     pub(crate) async fn wait(&mut self) {
         self.0.recv().await;
     }
+}
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caught {
+    pub(crate) signal: i32,
+    /// A process has sent it to this one. What a terminal sends, it sends to all in its foreground.
+    pub(crate) is_sent: bool,
+}
+
+impl Caught {
+    /// Does it ask to end?
+    pub(crate) const fn asks_to_end(self) -> bool {
+        matches!(self.signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
+    }
+}
+
+/// Signals on their way to a command that this process runs: taken one by one, with where they came from.
+pub(crate) struct ForCommand(mpsc::UnboundedReceiver<Caught>);
+
+impl ForCommand {
+    /// As timeout(1) passes them on, and those that programs give a meaning of their own.
+    const SIGNALS: [i32; 6] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+    /// Takes them from now on. Those that are ignored stay so, here and in the command: nohup(1) wants that. To be called while
+    /// there is one thread.
+    pub(crate) fn take() -> io::Result<Self> {
+        let set = signal_set(Self::SIGNALS.into_iter().filter(|&signal| !is_ignored(signal)));
+        let mut before = signal_set([]);
+        // SAFETY: two sets that were made above.
+        let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before) };
+        if blocked != 0 {
+            return Err(io::Error::from_raw_os_error(blocked));
+        }
+        let _ = BEFORE.set(before);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            while !sender.is_closed() {
+                // SAFETY: plain integers.
+                let mut info: libc::siginfo_t = unsafe { mem::zeroed() };
+                // SAFETY: both are there as long as the call takes.
+                let signal = unsafe { libc::sigwaitinfo(&raw const set, &raw mut info) };
+                // What a process sends has no positive code: sigaction(2).
+                if signal > 0 && sender.send(Caught { signal, is_sent: info.si_code <= 0 }).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self(receiver))
+    }
+
+    /// The next one.
+    pub(crate) async fn next(&mut self) -> Caught {
+        match self.0.recv().await {
+            Some(caught) => caught,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The next one, for who has nothing else to do. `None` when there will be none.
+    pub(crate) fn blocking_next(&mut self) -> Option<Caught> {
+        self.0.blocking_recv()
+    }
+
+    /// One that has come already.
+    pub(crate) fn has_come(&mut self) -> Option<Caught> {
+        self.0.try_recv().ok()
+    }
+}
+
+/// The signals that were blocked before [`ForCommand`] was taken.
+static BEFORE: OnceLock<libc::sigset_t> = OnceLock::new();
+
+/// Has `command` begin with the signals blocked that were when this process began: a child inherits what its parent blocks.
+pub(crate) fn blocked_as_before(command: &mut Command) -> &mut Command {
+    let Some(before) = BEFORE.get().copied() else { return command };
+    let restore = move || {
+        // SAFETY: a set that the kernel has filled; only a system call.
+        match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut()) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    };
+    // SAFETY: it makes one system call.
+    unsafe { command.pre_exec(restore) }
+}
+
+/// Ends this process by `signal`, as the command did that it stands for: shells look at that. No core is left of it. Comes back
+/// where that signal ends nobody.
+pub(crate) fn die_of(signal: i32) {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    if setrlimit(Resource::Core, none).is_err() {
+        return;
+    }
+    let set = signal_set([signal]);
+    // SAFETY: the default action, a set that was made above, and this thread.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+        libc::raise(signal);
+    }
+}
+
+fn signal_set(signals: impl IntoIterator<Item = i32>) -> libc::sigset_t {
+    // SAFETY: plain integers, which are set up by the next call.
+    let mut set: libc::sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: it is this function's own.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for signal in signals {
+        // SAFETY: as above; a number that is no signal is refused.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    set
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: plain integers.
+    let mut action: libc::sigaction = unsafe { mem::zeroed() };
+    // SAFETY: it is asked for and not changed.
+    let asked = unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -42,18 +42,32 @@ pub struct Stream {
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.
 #[derive(Clone, Debug)]
-pub struct Stop(blocking::Sender<()>);
+pub struct Stop(blocking::Sender<Order>);
+
+/// What a stream is told while it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// End the interval now, and begin the next one.
+    Read,
+    /// End.
+    Stop,
+}
 
 impl Stop {
     /// A handle, and what it is heard by.
-    pub fn new() -> (Self, blocking::Receiver<()>) {
+    pub fn new() -> (Self, blocking::Receiver<Order>) {
         let (sender, receiver) = blocking::channel();
         (Self(sender), receiver)
     }
 
     /// Ends the stream. Once is enough; it is no error when it has ended already.
     pub fn stop(&self) {
-        let _ = self.0.send(());
+        let _ = self.0.send(Order::Stop);
+    }
+
+    /// Ends the running interval of a live stream now, so that what has happened so far is told.
+    pub fn read_now(&self) {
+        let _ = self.0.send(Order::Read);
     }
 }
 

@@ -3,7 +3,8 @@
 //! off, `cargo xtask docs` makes the tables of the docs and the README's picture, `cargo xtask serving` measures what serving metrics costs, `cargo
 //! xtask schema` writes the schema of recordings, `cargo xtask man` and `cargo xtask completions` write manual pages and shell
 //! completions, `cargo xtask manifests` renders what runs lagstop on Kubernetes, `cargo xtask soak` runs lagstop for long on
-//! a host that never rests, `cargo xtask vmtest` runs the live tests on other kernels, `cargo xtask simulate-fleet` makes a
+//! a host that never rests, `cargo xtask verdicts` measures how often
+//! `lagstop run` is right, `cargo xtask vmtest` runs the live tests on other kernels, `cargo xtask simulate-fleet` makes a
 //! fleet up, and `cargo xtask fleet-scale` measures `lagstop fleet` over it.
 
 mod calibrate;
@@ -22,6 +23,7 @@ mod schema;
 mod serving;
 mod soak;
 mod tenants;
+mod verdicts;
 mod vmtest;
 mod work;
 mod workspace;
@@ -56,6 +58,7 @@ enum Task {
     Serving(serving::Arguments),
     SimulateFleet(fleet::Arguments),
     Soak(soak::Arguments),
+    Verdicts(verdicts::Arguments),
     Vmtest(vmtest::Arguments),
     #[command(hide = true)]
     Work(work::Work),
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Task::Schema(arguments) => finish(schema::run(&workspace, &arguments), |_| 1),
         Task::SimulateFleet(arguments) => finish(fleet::simulate(&arguments), |_| 1),
         Task::Soak(arguments) => finish(soak::run(&workspace, &arguments), |_| 1),
+        Task::Verdicts(arguments) => finish(verdicts::run(&workspace, &arguments), |_| 1),
         Task::Vmtest(arguments) => finish(vmtest::run(&workspace, &arguments), |_| 1),
         Task::Work(work) => work.run(),
     }

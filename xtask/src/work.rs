@@ -35,6 +35,8 @@ pub(crate) struct Work {
 pub(crate) enum Kind {
     /// Runs without a pause
     Spin,
+    /// Computes so many million steps, and ends
+    Steps { millions: u64 },
     /// Closed loop: works, then thinks
     Loop { work_us: u64, think_us: u64 },
     /// Open loop: requests come at random times, and wait until those before are done
@@ -79,6 +81,7 @@ impl Kind {
         let (name, first, second) = match self {
             Self::Spin => return vec!["spin".to_owned()],
             Self::PingPong => return vec!["ping-pong".to_owned()],
+            Self::Steps { millions } => return vec!["steps".to_owned(), millions.to_string()],
             Self::Loop { work_us, think_us } => ("loop", work_us.to_string(), think_us),
             Self::Serve { per_second, work_us } => ("serve", per_second.to_string(), work_us),
             Self::Burst { on_ms, off_ms } => ("burst", on_ms.to_string(), off_ms),
@@ -93,6 +96,12 @@ impl Kind {
         while Instant::now() < end {
             match self {
                 Self::Spin | Self::PingPong => spin_until(end),
+                Self::Steps { millions } => {
+                    for step in 0..millions * 1_000_000 {
+                        let _ = black_box(step);
+                    }
+                    return;
+                }
                 Self::Loop { work_us, think_us } => {
                     work(micros(work_us, &mut random));
                     thread::sleep(micros(think_us, &mut random));

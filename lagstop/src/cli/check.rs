@@ -19,7 +19,7 @@ Examples:
   lagstop check --hooks switch-cost=kprobe:schedule
 
 Exit code: 0 if everything can be measured, 3 if some metrics are n/a, 4 if measuring in the kernel is impossible.
-With exit code 4 only `lagstop top` works; it reads /proc and cgroup files.
+With exit code 4 only `lagstop top` and `lagstop run` work; they read /proc and cgroup files.
 Without privileges, check attaches no programs and reports what it can determine.";
 
 #[derive(Clone, Debug, ClapArgs)]

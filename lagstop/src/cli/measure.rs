@@ -1,6 +1,9 @@
 //! Arguments of every subcommand that measures.
 
-use std::{num::NonZeroU32, time::Duration};
+use std::{
+    num::NonZeroU32,
+    time::{Duration, Instant},
+};
 
 use clap::Args;
 
@@ -13,7 +16,8 @@ use crate::{
     host::ExcludedCpus,
     model::LoadCredits,
     source::{
-        FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody, sentinel, sentinel_as_nobody,
+        FilesOptions, LiveOptions, SourceError, Stream, files, live, live_as_nobody, live_since, sentinel,
+        sentinel_as_nobody,
     },
 };
 
@@ -69,6 +73,20 @@ impl MeasureArgs {
         sentinel(self.options(duration, config), linger)
     }
 
+    /// [`Self::start`] for as long as it is wanted, by a settled `group_by`, and with the time that intervals count from.
+    pub(super) fn start_since(
+        &self,
+        group_by: Grouping,
+        config: &MeasureConfig,
+    ) -> Result<(Stream, Instant), SourceError> {
+        live_since(LiveOptions { group_by: group_by.into(), ..self.options(None, config) })
+    }
+
+    /// Was no way of measuring chosen, so that files may tell where programs cannot?
+    pub(super) fn may_read_files(&self) -> bool {
+        self.hooks.are_default()
+    }
+
     /// [`Self::start`] for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
     /// the file are for people who wait for them.
     /// Switches are timed in one interval of `cost_sampling`. With `linger` it measures only while
@@ -116,7 +134,7 @@ impl MeasureArgs {
     pub(super) fn start_or_read(&self, config: &MeasureConfig) -> Result<Stream, SourceError> {
         match self.start(None, config) {
             // Who chose a way wants that one.
-            Err(SourceError::Kernel(why)) if self.hooks.are_default() => {
+            Err(SourceError::Kernel(why)) if self.may_read_files() => {
                 let LiveOptions { interval, duration, group_by, load_credit_time, exclude_cpus, .. } =
                     self.options(None, config);
                 // Files tell of all CPUs.

@@ -1,8 +1,7 @@
 //! `lagstop record`
 
+mod attached;
 mod clocks;
-mod command;
-pub(super) mod keeper;
 mod progress;
 mod ring;
 mod rotation;
@@ -14,16 +13,16 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use self::{
-    clocks::Clocks,
-    command::Command,
+    attached::Running,
     progress::Progress,
     ring::{Cause, Ring},
     rotation::{Limit, Rotation, limit},
-    single::Single,
     sink::Sink,
 };
+pub(super) use self::{clocks::Clocks, single::Single};
 use super::{
     Failure, block_on,
+    command::{Command, Otherwise},
     config::Config,
     listen,
     measure::MeasureArgs,
@@ -53,10 +52,8 @@ Examples:
   lagstop record --output host.jsonl.zst --ring 10m
                                                   Write the last ten minutes on kill -USR1, or when
                                                   the host's overhead crosses its threshold
-  lagstop record --output build.jsonl.zst --attach-cmd -- make -j8
-                                                  Record while a command runs in its own cgroup
 
-docs/recording.md defines every field. Ctrl-C ends a recording and leaves a complete file.";
+To record while a command runs, use lagstop run --record FILE. docs/recording.md defines every field. Ctrl-C ends a recording and leaves a complete file.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
@@ -101,11 +98,11 @@ pub(super) struct Args {
     thresholds: ThresholdArgs,
 
     /// Run COMMAND in its own cgroup, record while it runs, and exit with its status
-    #[arg(long, requires = "command", conflicts_with_all = ["duration", "ring"])]
+    #[arg(long, hide = true, requires = "command", conflicts_with_all = ["duration", "ring"])]
     attach_cmd: bool,
 
     /// Command to run
-    #[arg(last = true, value_name = "COMMAND", requires = "attach_cmd")]
+    #[arg(last = true, hide = true, value_name = "COMMAND", requires = "attach_cmd")]
     command: Vec<std::ffi::OsString>,
 
     #[command(flatten)]
@@ -178,7 +175,7 @@ fn sink(args: &Args) -> Result<Sink, Failure> {
 /// Starts to measure, and has the command ready to run.
 fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Failure> {
     let group_by = args.measure.group_by(&config.measure);
-    let command = args.attach_cmd.then(|| Command::prepare(&args.command, group_by)).transpose()?;
+    let command = args.attach_cmd.then(|| Command::prepare(&args.command, group_by, Otherwise::Nothing)).transpose()?;
     let stream = match args.sentinel.linger() {
         Some(linger) => args.measure.start_sentinel(args.duration, linger, &config.measure),
         None => args.measure.start(args.duration, &config.measure),
@@ -208,7 +205,7 @@ impl Recording {
         // What is not recorded from its beginning is not begun.
         self.sink.begin(&stream.session).map_err(|error| self.failure(error))?;
         self.progress.started(&stream.session);
-        let mut running = command.map(Command::start).transpose()?;
+        let mut running = command.map(Running::start).transpose()?;
         let written = self.write_all(&mut stream, &mut running).await;
         // Nothing is measured any more, whatever the command does.
         drop(stream);
@@ -241,7 +238,7 @@ impl Recording {
         }
     }
 
-    async fn write_all(&mut self, stream: &mut Stream, running: &mut Option<command::Running>) -> Result<(), Failure> {
+    async fn write_all(&mut self, stream: &mut Stream, running: &mut Option<Running>) -> Result<(), Failure> {
         let mut failure = None;
         let mut watched = stream.watched.take();
         loop {
@@ -260,7 +257,7 @@ impl Recording {
                     self.dump(Cause::Signal);
                     continue;
                 }
-                () = command::ended(running) => {
+                () = attached::ended(running) => {
                     "the command ended".clone_into(&mut self.footer.reason);
                     stream.stop.stop();
                     continue;

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 
 /// The command, the flag's old name with its value, and what to write instead.
-const RENAMED: [(&str, &str, &str); 6] = [
+const RENAMED: [(&str, &str, &str); 7] = [
     ("bench", "--json FILE", "--format json --output FILE"),
     ("bench", "--csv FILE", "--format csv --output FILE"),
     ("bench", "--html FILE", "--format html --output FILE"),
     ("cut", "--cgroup GLOB", "--cgroups GLOB"),
     ("diff", "--cgroups NUMBER", "--rows NUMBER"),
+    ("record", "--attach-cmd", "lagstop run --record FILE"),
     ("trial", "--for TIME", "--duration TIME"),
 ];
 
@@ -38,7 +39,8 @@ mod tests {
         assert_eq!(said("bench --json a"), ["--json FILE is now --format json --output FILE"]);
         assert_eq!(said("trial --for=2m --apply"), ["--for TIME is now --duration TIME"]);
         assert_eq!(said("bench --csv a --html b").len(), 2);
-        for line in ["serve --cgroups a", "cut a --cgroups b", "trial --force", "record --attach-cmd -- --for"] {
+        assert_eq!(said("record --attach-cmd -- --for"), ["--attach-cmd is now lagstop run --record FILE"]);
+        for line in ["serve --cgroups a", "cut a --cgroups b", "trial --force", "run -- --attach-cmd"] {
             assert!(said(line).is_empty(), "{line}");
         }
     }

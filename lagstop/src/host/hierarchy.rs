@@ -109,7 +109,7 @@ impl Hierarchy {
 
     /// Has the scheduler a group for the cgroup in `directory`, which is not the root? Where version 2 does not hand the
     /// controller down to a cgroup, its tasks compete in the group of the next above it that has one.
-    pub(super) fn has_group(&self, directory: &Path) -> bool {
+    pub fn has_group(&self, directory: &Path) -> bool {
         match (self.version, self.group_by) {
             (Version::V2, GroupBy::Scheduler) => directory.join("cpu.weight").exists(),
             (Version::V1, _) | (_, GroupBy::Leaf) => true,

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::{
     hierarchy::{Hierarchy, Version},
-    process::starttime,
+    process::{starttime, state},
     schedstat::{self, Schedstat},
 };
 use crate::{
@@ -122,6 +122,37 @@ pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, Threads
     list(hierarchy, of, usize::MAX, |_| true)
 }
 
+/// The names of the threads that run now, or wait to, and compete in the cgroup in directory `of`: the most frequent first. None
+/// where it has more than `most` threads, which would take too long.
+pub fn names_of_runnable(hierarchy: &Hierarchy, of: &Path, most: usize) -> Vec<String> {
+    let own = std::process::id().to_string();
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for tid in tids(hierarchy, of, most).unwrap_or_default() {
+        // Not who asks.
+        if Path::new("/proc").join(&own).join("task").join(tid.to_string()).exists() {
+            continue;
+        }
+        let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+        if state(&stat) == Some(b'R')
+            && !is_of_the_kernel(&stat)
+            && let Some((name, _)) = parse(&String::from_utf8_lossy(&stat))
+        {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+    let mut names: Vec<(String, usize)> = counts.into_iter().collect();
+    names.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
+    names.into_iter().map(|(name, _)| name).collect()
+}
+
+/// `PF_KTHREAD` in the ninth field of proc_pid_stat(5).
+fn is_of_the_kernel(stat: &[u8]) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let after = stat.rsplit(|byte| *byte == b')').next().and_then(|after| str::from_utf8(after).ok());
+    let flags = after.and_then(|after| after.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 /// The cgroup in directory `of` and those inside of it, as far as any thread is in them.
 pub fn populated(hierarchy: &Hierarchy, of: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -187,6 +218,13 @@ fn inside(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 mod tests {
     use super::*;
     use crate::model::GroupBy;
+
+    #[test]
+    fn threads_of_the_kernel_are_told() {
+        assert!(is_of_the_kernel(b"2 (kthreadd) S 0 0 0 0 -1 2129984 0 0"));
+        assert!(!is_of_the_kernel(b"7 (a) b) R 1 7 7 0 -1 4194560 1 2"));
+        assert!(!is_of_the_kernel(b""));
+    }
 
     fn reading(began: u64, cpu: u64, wait: u64) -> Reading {
         let booked = Schedstat { cpu_ns: Nanos(cpu), runq_wait_ns: Nanos(wait), timeslices: 1 };

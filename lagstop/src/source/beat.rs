@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::mpsc;
 
-use super::SourceError;
+use super::{Order, SourceError};
 use crate::model::{Interval, LoadCredits, Nanos, Snapshot};
 
 /// Intervals that may wait for a slow reader. When more do, the next ones get longer; none is lost.
@@ -67,7 +67,7 @@ impl Beat {
         self,
         mut readings: impl Readings,
         course: &mut Course,
-        stopped: &blocking::Receiver<()>,
+        orders: &blocking::Receiver<Order>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
     ) -> bool {
         let mut credits = LoadCredits::new(nanos(self.load_credit_time));
@@ -82,9 +82,14 @@ impl Beat {
                 next += self.interval.max(readings.shortest());
             }
             let until = end.map_or(next, |end| end.min(next));
-            let stopping = match stopped.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            let stopping = match orders.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Err(blocking::RecvTimeoutError::Timeout) => end.is_some_and(|end| Instant::now() >= end),
-                Ok(()) | Err(blocking::RecvTimeoutError::Disconnected) => true,
+                // The beat goes on from here: the interval after it is a whole one.
+                Ok(Order::Read) => {
+                    next = Instant::now();
+                    false
+                }
+                Ok(Order::Stop) | Err(blocking::RecvTimeoutError::Disconnected) => true,
             };
             let interval = readings.read().map(|now| {
                 let last = readings.last();
@@ -104,7 +109,10 @@ impl Beat {
             match readings.goes_on() {
                 Ok(true) => {}
                 Ok(false) => return true,
-                Err(error) => return intervals.blocking_send(Err(error)).is_err(),
+                Err(error) => {
+                    let _ = intervals.blocking_send(Err(error));
+                    return false;
+                }
             }
         }
     }
@@ -161,8 +169,8 @@ mod tests {
         let [interval, duration] = [20, 300].map(Duration::from_millis);
         let beat = Beat { interval, duration: Some(duration), load_credit_time: interval };
         let (sender, mut intervals) = mpsc::channel(100);
-        let (_stop, stopped) = blocking::channel();
-        guarded(&sender, || beat.run(readings, &mut Course::default(), &stopped, &sender));
+        let (_order, orders) = blocking::channel();
+        guarded(&sender, || beat.run(readings, &mut Course::default(), &orders, &sender));
         drop(sender);
         std::iter::from_fn(|| intervals.blocking_recv()).collect()
     }
@@ -174,6 +182,20 @@ mod tests {
         assert!(intervals[0].duration_ns >= Nanos(90_000_000), "{intervals:?}");
         let end = intervals.last().map(|last| last.start_ns.saturating_add(last.duration_ns)).unwrap();
         assert!(end >= Nanos(295_000_000), "nothing is left out: {end}");
+    }
+
+    #[test]
+    fn an_interval_ends_when_it_is_asked_for() {
+        let beat = Beat { interval: Duration::from_secs(60), duration: None, load_credit_time: Duration::from_secs(2) };
+        let (sender, mut intervals) = mpsc::channel(100);
+        let (order, orders) = blocking::channel();
+        [Order::Read, Order::Read, Order::Stop].into_iter().for_each(|one| order.send(one).unwrap());
+        let begun = Instant::now();
+        beat.run(silent(0), &orders, &sender);
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing is waited for");
+        drop(sender);
+        let numbers: Vec<u64> = std::iter::from_fn(|| intervals.blocking_recv()).map(|one| one.unwrap().seq).collect();
+        assert_eq!(numbers, [0, 1], "what is left at the end is too short");
     }
 
     #[test]

@@ -1,11 +1,6 @@
 //! Intervals from the kernel's files alone, where no programs can be attached.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, mpsc as blocking},
-    thread,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
@@ -59,9 +54,9 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     )?;
     session.restricted = Some(why);
     let (sender, intervals) = mpsc::channel(WAITING);
-    let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
+    let (stop, orders) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
-    thread::spawn(move || guarded(&sender, || beat.run(collector, &mut Course::default(), &stopped, &sender)));
+    thread::spawn(move || guarded(&sender, || beat.run(collector, &mut Course::default(), &orders, &sender)));
     Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None })
 }
 

@@ -96,7 +96,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
     let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
     let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
-    let (stop, stopped) = Stop::new();
+    let (stop, orders) = Stop::new();
     let needed = collector.reader.needs()?;
     let hierarchy = collector.hierarchy.clone();
     let keep = move |needed| leave(needed).map_err(|source| KernelError::Capabilities { source });
@@ -110,7 +110,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
         }
         let LiveOptions { interval, duration, load_credit_time, .. } = options;
         let beat = Beat { interval, duration, load_credit_time };
-        guarded(&sender, || beat.run(collector, &mut Course::default(), &stopped, &sender));
+        guarded(&sender, || beat.run(collector, &mut Course::default(), &orders, &sender));
     });
     keep(needed.beside_reading())?;
     Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None }, began))

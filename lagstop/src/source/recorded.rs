@@ -4,7 +4,7 @@ use std::thread;
 
 use tokio::sync::mpsc;
 
-use super::{Stop, Stream};
+use super::{Order, Stop, Stream};
 use crate::recording::Reader;
 
 /// Intervals that are read ahead.
@@ -19,7 +19,7 @@ pub fn recorded(mut recording: Reader) -> Stream {
         for n in 0..recording.len() {
             let interval = recording.interval(n).map_err(Into::into);
             let failed = interval.is_err();
-            if stopped.try_recv().is_ok() || sender.blocking_send(interval).is_err() || failed {
+            if stopped.try_recv() == Ok(Order::Stop) || sender.blocking_send(interval).is_err() || failed {
                 break;
             }
         }

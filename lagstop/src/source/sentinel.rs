@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::{mpsc, watch};
 
 use super::{
-    Looks, SourceError, Stop, Stream,
+    Looks, Order, SourceError, Stop, Stream,
     beat::{Beat, Course, Readings, WAITING, guarded},
     live::{Collector, Leave, LiveOptions, NICE},
 };
@@ -108,7 +108,7 @@ pub fn sentinel_as_nobody(options: LiveOptions, linger: Duration) -> Result<Stre
 /// Attaches once, to see that it can. This thread and the one that watches `leave` what capabilities neither needs.
 fn start(options: LiveOptions, linger: Duration, leave: Leave) -> Result<Stream, SourceError> {
     let (sender, intervals) = mpsc::channel(WAITING);
-    let (stop, stopped) = Stop::new();
+    let (stop, orders) = Stop::new();
     let (teller, told) = watch::channel(Watched::default());
     let (begins, begun) = blocking::channel();
     let hierarchy = Hierarchy::find(options.group_by)?;
@@ -134,7 +134,7 @@ fn start(options: LiveOptions, linger: Duration, leave: Leave) -> Result<Stream,
             Err(error) => drop(begins.send(Err(error))),
             Ok((session, course, sentinel)) => {
                 let _ = begins.send(Ok(session));
-                guarded(&sender, || sentinel.run(course, &stopped, &sender));
+                guarded(&sender, || sentinel.run(course, &orders, &sender));
             }
         }
     });
@@ -172,12 +172,12 @@ impl Sentinel {
     fn run(
         mut self,
         mut course: Course,
-        stopped: &blocking::Receiver<()>,
+        orders: &blocking::Receiver<Order>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
     ) {
         let end = self.options.duration.map(|duration| Instant::now() + duration);
         self.tell(false);
-        while self.is_calm_until_something_is_wrong(end, stopped, intervals) {
+        while self.is_calm_until_something_is_wrong(end, orders, intervals) {
             let LiveOptions { interval, load_credit_time, .. } = self.options;
             let duration = end.map(|end| end.saturating_duration_since(Instant::now()));
             let beat = Beat { interval, duration, load_credit_time };
@@ -186,7 +186,7 @@ impl Sentinel {
                 Ok(collector) => {
                     self.tell(true);
                     let measuring = Measuring { collector, sentinel: &mut self, calm_since: None };
-                    Ok(beat.run(measuring, &mut course, stopped, intervals))
+                    Ok(beat.run(measuring, &mut course, orders, intervals))
                 }
             };
             match over {
@@ -204,14 +204,16 @@ impl Sentinel {
     fn is_calm_until_something_is_wrong(
         &mut self,
         end: Option<Instant>,
-        stopped: &blocking::Receiver<()>,
+        orders: &blocking::Receiver<Order>,
         intervals: &mpsc::Sender<Result<Interval, SourceError>>,
     ) -> bool {
         loop {
             let next = self.last_look + self.options.interval.max(LOOK_EVERY);
             let until = end.map_or(next, |end| end.min(next));
-            match stopped.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match orders.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Err(blocking::RecvTimeoutError::Timeout) if end.is_none_or(|end| Instant::now() < end) => {}
+                // There is no interval to end.
+                Ok(Order::Read) => continue,
                 _ => return false,
             }
             match self.look() {

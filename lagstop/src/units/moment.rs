@@ -11,14 +11,19 @@ use super::Nanos;
 pub(crate) struct Moment(pub(crate) Nanos);
 
 impl Moment {
-    fn now() -> (Instant, Self) {
+    /// It is now.
+    pub(crate) fn now() -> Self {
+        Self::both().1
+    }
+
+    fn both() -> (Instant, Self) {
         let now = clock_gettime(ClockId::Monotonic);
         (Instant::now(), Self(Nanos(now.tv_sec.unsigned_abs() * Nanos::SECOND.0 + now.tv_nsec.unsigned_abs())))
     }
 
     /// It, from what this process calls it.
     pub(crate) fn of(when: Instant) -> Self {
-        let (now, Self(at)) = Self::now();
+        let (now, Self(at)) = Self::both();
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         let later = nanos(when.saturating_duration_since(now));
         let earlier = nanos(now.saturating_duration_since(when));
@@ -27,7 +32,7 @@ impl Moment {
 
     /// What this process calls it. `None` where that is out of reach.
     pub(crate) fn instant(self) -> Option<Instant> {
-        let (now, Self(at)) = Self::now();
+        let (now, Self(at)) = Self::both();
         if self.0 >= at {
             now.checked_add(Duration::from_nanos(self.0.saturating_sub(at).0))
         } else {

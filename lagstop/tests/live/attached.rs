@@ -234,7 +234,7 @@ fn killed_after() {
     // Standard error was open until the last of them ended.
     let (status, said) = recorder.end();
     assert!(!status.success());
-    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 2, "a hint, and that it records: {said}");
     assert!(Recording::read(&output).footer.is_none());
 }
 

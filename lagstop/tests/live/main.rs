@@ -13,6 +13,7 @@ mod command;
 mod cpus;
 mod dashboard;
 mod disruption;
+mod disturbed;
 mod files;
 mod findings;
 mod fixture;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
     let beside = [
         attached::TESTS,
         command::BESIDE,
+        disturbed::BESIDE,
         files::BESIDE,
         outputs::BESIDE,
         privileges::TESTS,
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         cpus::TESTS,
         dashboard::TESTS,
         disruption::TESTS,
+        disturbed::TESTS,
         files::TESTS,
         findings::TESTS,
         looks::TESTS,

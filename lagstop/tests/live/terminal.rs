@@ -50,6 +50,20 @@ impl Terminal {
         command.spawn().unwrap()
     }
 
+    /// Starts `command` on it, as what its keys are for.
+    pub(crate) fn run_in_foreground(&self, command: &mut Command) -> Child {
+        // SAFETY: only a system call, after the one that makes a session.
+        let take = || match unsafe { libc::ioctl(0, libc::TIOCSCTTY as _, 0) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        };
+        let screen = || self.screen.try_clone().unwrap();
+        command.stdin(screen()).stdout(screen()).stderr(screen());
+        // SAFETY: only system calls.
+        unsafe { command.pre_exec(move || rustix::process::setsid().map_err(Into::into).and_then(|_| take())) };
+        command.spawn().unwrap()
+    }
+
     pub(crate) fn press(&mut self, keys: &[u8]) {
         self.keyboard.write_all(keys).unwrap();
     }
@@ -67,6 +81,11 @@ impl Terminal {
     /// Has `text` been written to it?
     pub(crate) fn shows(&self, text: &str) -> bool {
         String::from_utf8_lossy(&self.written.lock().unwrap()).contains(text)
+    }
+
+    /// How often has `text` been written to it?
+    pub(crate) fn count(&self, text: &str) -> usize {
+        String::from_utf8_lossy(&self.written.lock().unwrap()).matches(text).count()
     }
 
     /// The end of what has been written to it.

@@ -6,7 +6,7 @@ use crate::{model::Nanos, recording::Gap};
 
 /// What the clocks are apart. CLOCK_MONOTONIC, by which intervals are measured, stops while the machine is suspended.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clocks {
+pub(in crate::cli) struct Clocks {
     /// Time suspended since boot.
     suspended: i128,
     /// The time on the wall, less that since boot.
@@ -20,7 +20,7 @@ const SHORTEST_STEP: i128 = 500_000_000;
 
 impl Clocks {
     /// As they are now.
-    pub(super) fn read() -> Self {
+    pub(in crate::cli) fn read() -> Self {
         let [monotonic, boot, wall] = [ClockId::Monotonic, ClockId::Boottime, ClockId::Realtime].map(|clock| {
             let now = clock_gettime(clock);
             i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
@@ -29,7 +29,7 @@ impl Clocks {
     }
 
     /// What happened since it was asked last; `at` is now on the clock of intervals.
-    pub(super) fn gap(&mut self, at: Nanos) -> Option<Gap> {
+    pub(in crate::cli) fn gap(&mut self, at: Nanos) -> Option<Gap> {
         let last = std::mem::replace(self, Self::read());
         self.gap_since(last, at)
     }

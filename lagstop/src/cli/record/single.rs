@@ -7,28 +7,28 @@ use crate::{
 };
 
 /// Writes everything into one file.
-pub(super) struct Single {
+pub(in crate::cli) struct Single {
     file: GrowingFile,
     compress: bool,
     writer: Option<Writer>,
 }
 
 impl Single {
-    pub(super) const fn new(file: GrowingFile, compress: bool) -> Self {
+    pub(in crate::cli) const fn new(file: GrowingFile, compress: bool) -> Self {
         Self { file, compress, writer: None }
     }
 
-    pub(super) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
+    pub(in crate::cli) fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         self.writer = Some(self.file.recording(self.compress)?);
         Ok(self.write(&Line::Header { schema: SCHEMA, session: session.clone() })?)
     }
 
-    pub(super) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), WriteError> {
+    pub(in crate::cli) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), WriteError> {
         self.write(&Line::Interval(Box::new(interval)))?;
         gap.map_or(Ok(()), |gap| self.write(&Line::Gap(gap)))
     }
 
-    pub(super) fn end(&mut self, footer: Footer) -> Result<(), WriteError> {
+    pub(in crate::cli) fn end(&mut self, footer: Footer) -> Result<(), WriteError> {
         self.write(&Line::Footer(footer))
     }
 

@@ -1,0 +1,254 @@
+//! What goes on beside the command: every wait measured, or nothing but files.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::MetadataExt,
+    time::{Duration, Instant},
+};
+
+use super::Args;
+use crate::{
+    cli::{
+        Failure,
+        command::{Group, Place},
+        config::Config,
+        output::{GrowingFile, is_compressed},
+        record::{Clocks, Single},
+        say,
+        values::Grouping,
+    },
+    host::{Hierarchy, names_of_runnable},
+    model::{CgroupId, Interval, Nanos},
+    recording::{Footer, now},
+    run::{Account, Behind, Work},
+    source::{SourceError, Stream},
+    units::Moment,
+};
+
+/// What measures.
+pub(super) enum Measuring {
+    Live(Box<Live>),
+    /// Nothing does; why, and what to do.
+    Files(String),
+}
+
+/// Every wait, with its cause.
+pub(super) struct Live {
+    /// `None` once it has ended.
+    stream: Option<Stream>,
+    /// What the times of intervals count from.
+    began: Instant,
+    hierarchy: Hierarchy,
+    recording: Option<Recording>,
+    account: Option<Account>,
+    names: BTreeMap<CgroupId, Vec<String>>,
+    looks: u32,
+    /// Why it has ended.
+    failure: Option<String>,
+}
+
+impl Measuring {
+    /// Starts to measure a command that will run in `place`.
+    pub(super) fn start(args: &Args, config: &Config, place: &Place) -> Result<Self, Failure> {
+        let (group_by, stream) = match &place.cgroup {
+            Err(why) => return Self::files(args, why.clone()),
+            Ok(group) => {
+                // What the scheduler has no group for is still a leaf.
+                let asked = args.measure.group_by(&config.measure);
+                let group_by = if group.has_group { asked } else { Grouping::Leaf };
+                (group_by, args.measure.start_since(group_by, &config.measure))
+            }
+        };
+        match stream {
+            Ok((stream, began)) => {
+                let mut recording = args.record.as_ref().map(|_| Recording::open(args)).transpose()?;
+                if let Some(recording) = &mut recording {
+                    recording.file.begin(&stream.session)?;
+                }
+                Ok(Self::Live(Box::new(Live {
+                    stream: Some(stream),
+                    began,
+                    hierarchy: Hierarchy::find(group_by.into())?,
+                    recording,
+                    account: None,
+                    names: BTreeMap::new(),
+                    looks: 0,
+                    failure: None,
+                })))
+            }
+            Err(SourceError::Kernel(why)) if args.measure.may_read_files() => Self::files(args, why.to_string()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn files(args: &Args, why: String) -> Result<Self, Failure> {
+        if args.record.is_some() {
+            return Err(format!("nothing can be recorded, and the command was not run: {why}").into());
+        }
+        Ok(Self::Files(why))
+    }
+
+    /// Why nothing is measured.
+    pub(super) fn restricted(&self) -> Option<&str> {
+        match self {
+            Self::Live(_) => None,
+            Self::Files(why) => Some(why),
+        }
+    }
+
+    /// A run begins in this place.
+    pub(super) fn begin(&mut self, place: &Place) {
+        if let (Self::Live(live), Ok(Group { id, path, .. })) = (self, &place.cgroup) {
+            live.account = Some(Account::new(*id, path));
+            live.names.clear();
+            live.looks = 0;
+        }
+    }
+
+    /// Takes the next interval, while the command runs. For ever where there is none.
+    pub(super) async fn next(&mut self) {
+        match self {
+            Self::Live(live) if live.stream.is_some() => live.next().await,
+            Self::Live(_) | Self::Files(_) => std::future::pending().await,
+        }
+    }
+
+    /// What came of a run that ended at this moment; or why nothing did.
+    pub(super) async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+        match self {
+            Self::Live(live) => live.finish(ended).await,
+            Self::Files(why) => Err(why.clone()),
+        }
+    }
+}
+
+impl Live {
+    /// To read takes it less, unless something is wrong.
+    const LAST_READING: Duration = Duration::from_secs(10);
+    /// Looks at who runs where the command waits, in one run: each takes time itself.
+    const MOST_LOOKS: u32 = 3;
+    /// The part of an interval from which on a wait is worth a look.
+    const WORTH_A_LOOK: f64 = 0.01;
+
+    async fn next(&mut self) {
+        let Some(stream) = &mut self.stream else { return };
+        match stream.intervals.recv().await {
+            Some(Ok(interval)) => drop(self.take(interval)),
+            Some(Err(error)) => self.fail(error.to_string()),
+            None => self.fail("measuring has ended".to_owned()),
+        }
+    }
+
+    fn fail(&mut self, why: String) {
+        self.stream = None;
+        self.failure = Some(why);
+    }
+
+    /// Gives when it ended.
+    fn take(&mut self, interval: Interval) -> Instant {
+        let end = interval.start_ns.saturating_add(interval.duration_ns);
+        if let Some(account) = &mut self.account {
+            let before = account.worst().map_or(Nanos::ZERO, |worst| worst.wait_ns);
+            account.add(&interval);
+            let worst = account.worst().cloned();
+            let grew = |worst: &Behind| worst.wait_ns.saturating_sub(before).cores(interval.duration_ns).0;
+            if let Some(worst) = worst.filter(|worst| grew(worst) > Self::WORTH_A_LOOK) {
+                self.look(&worst);
+            }
+        }
+        if let Some(recording) = &mut self.recording
+            && let Err(error) = recording.add(interval)
+        {
+            say(format_args!("lagstop: {error}. The recording has ended; the command continues\n"));
+            self.recording = None;
+        }
+        self.began + Duration::from_nanos(end.0)
+    }
+
+    /// Sees who runs there now.
+    fn look(&mut self, whom: &Behind) {
+        /// To read more of them would disturb the command.
+        const MOST_THREADS: usize = 1_000;
+        if self.looks == Self::MOST_LOOKS {
+            return;
+        }
+        let directory = self.hierarchy.directory(&whom.path);
+        let is_its = |found: fs::Metadata| whom.id == CgroupId::ROOT || found.ino() == whom.id.0;
+        let Some(directory) = directory.filter(|directory| fs::metadata(directory).is_ok_and(is_its)) else { return };
+        self.looks += 1;
+        let known = self.names.entry(whom.id).or_default();
+        for name in names_of_runnable(&self.hierarchy, &directory, MOST_THREADS) {
+            if !known.contains(&name) {
+                known.push(name);
+            }
+        }
+    }
+
+    async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+        if let Some(stream) = &self.stream {
+            stream.stop.read_now();
+        }
+        let ended = Moment(ended).instant().unwrap_or_else(Instant::now);
+        let until = tokio::time::Instant::now() + Self::LAST_READING;
+        while let Some(stream) = &mut self.stream {
+            match tokio::time::timeout_at(until, stream.intervals.recv()).await {
+                Ok(Some(Ok(interval))) => {
+                    // One that was read while the command ended may lack a part of it.
+                    if self.take(interval) >= ended {
+                        break;
+                    }
+                }
+                Ok(Some(Err(error))) => self.fail(error.to_string()),
+                Ok(None) => self.fail("measuring has ended".to_owned()),
+                Err(_) => self.fail("measuring did not answer".to_owned()),
+            }
+        }
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let work = self.account.take().and_then(Account::finish);
+        let mut work = work.ok_or("its cgroup was not among those that are tracked. Raise --max-cgroups")?;
+        for behind in &mut work.behind {
+            behind.threads = self.names.remove(&behind.id).unwrap_or_default();
+        }
+        Ok(work)
+    }
+}
+
+/// Nothing is measured any more.
+impl Drop for Live {
+    fn drop(&mut self) {
+        if let Some(mut recording) = self.recording.take() {
+            let reason = self.failure.clone().unwrap_or_else(|| "the command ended".to_owned());
+            let footer = Footer { ended_at: now(), reason, ..recording.footer };
+            if let Err(error) = recording.file.end(footer) {
+                say(format_args!("lagstop: {error}\n"));
+            }
+        }
+    }
+}
+
+/// A recording that is made beside.
+struct Recording {
+    file: Single,
+    clocks: Clocks,
+    footer: Footer,
+}
+
+impl Recording {
+    fn open(args: &Args) -> Result<Self, Failure> {
+        let path = args.record.as_deref().unwrap_or(std::path::Path::new("-"));
+        let file = GrowingFile::open(path, args.force)?;
+        Ok(Self { file: Single::new(file, is_compressed(path)), clocks: Clocks::read(), footer: Footer::default() })
+    }
+
+    fn add(&mut self, interval: Interval) -> Result<(), Failure> {
+        let gap = self.clocks.gap(interval.start_ns.saturating_add(interval.duration_ns));
+        let lost = interval.host.lost;
+        self.file.interval(interval, gap)?;
+        self.footer.intervals += 1;
+        self.footer.lost.add(&lost);
+        Ok(())
+    }
+}

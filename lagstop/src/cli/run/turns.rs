@@ -1,0 +1,144 @@
+//! The runs of the command, one after the other.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use super::{Args, End, Measuring, OWN_FAILURE};
+use crate::{
+    cli::{
+        Failure,
+        command::{Command, Ended},
+        say,
+    },
+    display::plain,
+    host::{Cpus, Identity},
+    model::Nanos,
+    recording::now,
+    report,
+    run::{Known, Method, Run, Series, Status, judge},
+    signals::ForCommand,
+};
+
+/// A command that is run in turns.
+pub(super) struct Turns {
+    command: Command,
+    measuring: Measuring,
+    signals: ForCommand,
+    series: Series,
+    /// A signal that asked to end: there is no further turn.
+    interrupted: Option<i32>,
+    /// Is each run told of when it ends?
+    tells: bool,
+}
+
+impl Turns {
+    pub(super) fn new(
+        args: &Args,
+        command: Command,
+        measuring: Measuring,
+        signals: ForCommand,
+    ) -> Result<Self, Failure> {
+        let Identity { hostname, kernel, .. } = Identity::read()?;
+        let wanted = args.repeat.unwrap_or(1);
+        let restricted = measuring.restricted().map(str::to_owned);
+        let series = Series {
+            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            method: if restricted.is_some() { Method::Files } else { Method::Ebpf },
+            restricted,
+            lagstop_version: env!("CARGO_PKG_VERSION").to_owned(),
+            hostname,
+            kernel,
+            cpus_online: Cpus::read()?.online.len() as u64,
+            started_at: now(),
+            limits: args.limits(),
+            wanted,
+            at_most: if args.repeat.is_some() { args.at_most.unwrap_or(wanted.saturating_mul(3)) } else { 1 },
+            runs: Vec::new(),
+        };
+        Ok(Self { command, measuring, signals, series, interrupted: None, tells: args.repeat.is_some() })
+    }
+
+    /// Runs it as often as it takes, and leaves nothing behind.
+    pub(super) async fn run(mut self) -> Result<(Series, End), Failure> {
+        loop {
+            let Some(ended) = self.turn().await? else { break };
+            let work = self.measuring.finish(ended.ended_ns).await;
+            let run = self.judged(ended, work);
+            if self.tells {
+                say(format_args!("lagstop: {}\n", report::run::numbered_line(&run)));
+            }
+            self.series.runs.push(run);
+            if self.interrupted.is_some() || !self.series.wants_more() {
+                break;
+            }
+            self.command.again().await?;
+        }
+        let Self { command, measuring, series, interrupted, .. } = self;
+        // Detached before the cgroup goes, which may be waited for.
+        drop(measuring);
+        let keeper = command
+            .finish()
+            .map_err(|error| format!("the exit status of the command is unknown: {}", plain(&error)))?;
+        let end = match series.runs.last() {
+            // It could not be run, as its keeper said.
+            None => keepers_end(keeper),
+            Some(run) => match (run.status, interrupted) {
+                (Status { signal: Some(signal), .. }, _) => End::Signal(signal),
+                (Status { exit_code: Some(0), .. }, Some(signal)) if !series.is_enough() && series.wanted > 1 => {
+                    End::Signal(signal)
+                }
+                (Status { exit_code, .. }, _) => End::Code(exit_code.and_then(code).unwrap_or(OWN_FAILURE)),
+            },
+        };
+        Ok((series, end))
+    }
+
+    /// Runs it once. `None` where that could not be.
+    async fn turn(&mut self) -> Result<Option<Ended>, Failure> {
+        self.measuring.begin(self.command.place());
+        self.command.let_go(self.measuring.restricted().is_some())?;
+        loop {
+            tokio::select! {
+                ended = self.command.ended() => return Ok(ended),
+                () = self.measuring.next() => {}
+                caught = self.signals.next() => {
+                    if caught.asks_to_end() {
+                        self.interrupted = Some(caught.signal);
+                    }
+                    // What a terminal sends, the command has got already.
+                    if caught.is_sent {
+                        self.command.pass_on(caught.signal);
+                    }
+                }
+            }
+        }
+    }
+
+    fn judged(&self, ended: Ended, work: Result<crate::run::Work, String>) -> Run {
+        let Ended { status, began_ns, ended_ns, cpu_ns, host, cgroup, seen } = ended;
+        let known = Known {
+            number: self.series.runs.len() as u32 + 1,
+            status: status_of(ExitStatus::from_raw(status)),
+            wall_ns: Nanos(ended_ns.0.saturating_sub(began_ns.0)),
+            cpu_ns,
+            work,
+            seen,
+            host,
+            cgroup,
+        };
+        judge(known, &self.series.limits)
+    }
+}
+
+fn status_of(status: ExitStatus) -> Status {
+    Status { exit_code: status.code(), signal: status.signal() }
+}
+
+fn code(code: i32) -> Option<u8> {
+    u8::try_from(code).ok()
+}
+
+/// Of a keeper whose command did not run: the codes are those of shells.
+fn keepers_end(status: ExitStatus) -> End {
+    End::Code(status.code().and_then(code).filter(|code| [126, 127].contains(code)).unwrap_or(OWN_FAILURE))
+}

@@ -1,0 +1,306 @@
+//! Whether a command was disturbed: a line for people, a document for programs, Markdown for a CI job's summary.
+
+use std::fmt::Write as _;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{json, markdown};
+use crate::{
+    display::short_name,
+    model::Nanos,
+    run::{Behind, Cause, Exceeded, Method, Run, Series, Shares, Spread, Verdict},
+    units::{ending, number, percent, plural, ratio},
+};
+
+/// What the fields mean; the number goes up when one of them changes its meaning or goes away.
+pub const SCHEMA: &str = "lagstop.run/1";
+
+/// Cells of a name.
+const NAME: usize = 60;
+/// Waits behind its own threads and kernel threads are said from this share on.
+const SPOKEN_OF: f64 = 0.01;
+/// Moves to another CPU in a second of CPU time that are said: each costs caches some tens of microseconds.
+const MANY_MOVES: f64 = 500.0;
+
+/// One line about a run, without a line break.
+pub fn line(run: &Run) -> String {
+    match run.verdict {
+        Verdict::NotJudged => format!("not judged: {}", not_judged(run)),
+        Verdict::Disturbed => format!("disturbed: {}", figures(run).join("; ")),
+        Verdict::Undisturbed => format!("undisturbed: {}", figures(run).join("; ")),
+    }
+}
+
+/// The line of one of several runs.
+pub fn numbered_line(run: &Run) -> String {
+    format!("run {} ({}): {}", run.number, run.wall_ns, line(run))
+}
+
+/// What is said, the reason of a verdict first.
+fn figures(run: &Run) -> Vec<String> {
+    let Shares { waited, throttled, steal, behind_itself, behind_kernel, .. } = run.shares;
+    let is_cause = |cause: Cause| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
+    let mut all: Vec<(bool, String)> = vec![
+        (is_cause(Cause::Wait), waited_for(run, waited)),
+        (is_cause(Cause::Throttled), format!("throttled {}", share(throttled))),
+        (is_cause(Cause::Steal), format!("steal {}", share(steal))),
+    ];
+    all.sort_by_key(|(is_cause, _)| !is_cause);
+    let mut said: Vec<String> = all.into_iter().map(|(_, said)| said).collect();
+    let spoken = |share: Option<f64>| share.filter(|&share| share >= SPOKEN_OF);
+    said.extend(spoken(behind_kernel).map(|share| format!("behind kernel threads {}", percent(share))));
+    said.extend(spoken(behind_itself).map(|share| format!("behind its own threads {}", percent(share))));
+    said.extend(moves(run));
+    let hot = run.host_too_hot.filter(|&times| times > 0);
+    said.extend(hot.map(|times| format!("CPUs slowed down by heat {}", plural(times, "time"))));
+    let lost = Some(run.lost_events).filter(|&lost| lost > 0);
+    said.extend(lost.map(|lost| format!("{} could not be measured", plural(lost, "event"))));
+    said
+}
+
+fn share(share: Option<f64>) -> String {
+    share.map_or("n/a".to_owned(), percent)
+}
+
+/// `waited 6.1 % of the time, 83 % of it behind user.slice (cargo); p99 wait 14 ms`.
+fn waited_for(run: &Run, waited: Option<f64>) -> String {
+    let Some(waited) = waited else { return "waits n/a".to_owned() };
+    let mut said = format!("waited {} of the time", percent(waited));
+    let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
+    // Who it was matters where there was something.
+    let worst = run.behind.first().filter(|worst| waited >= SPOKEN_OF / 10.0 && worst.wait_ns > Nanos::ZERO);
+    if let Some(worst) = worst {
+        let _ = write!(said, ", {} of it behind {}", whole_percent(worst.wait_ns, others), name(worst));
+    }
+    if let Some(p99) = run.waits.and_then(|waits| waits.p99_ns) {
+        let _ = write!(said, "; p99 wait {p99}");
+    }
+    said
+}
+
+fn whole_percent(part: Nanos, whole: Nanos) -> String {
+    format!("{:.0} %", (ratio(part.0 as f64, whole.0 as f64) * 100.0).min(100.0))
+}
+
+/// What it is called, and who was seen to run in it.
+fn name(behind: &Behind) -> String {
+    /// Threads that are named.
+    const SHOWN: usize = 2;
+    let cgroup = match &*behind.name {
+        "/" => "the root cgroup".into(),
+        name => short_name(name, NAME),
+    };
+    let threads: Vec<_> = behind.threads.iter().take(SHOWN).map(|name| short_name(name, NAME)).collect();
+    if threads.is_empty() { cgroup.into_owned() } else { format!("{cgroup} ({})", threads.join(", ")) }
+}
+
+/// Moves of its tasks, where they are many or far.
+fn moves(run: &Run) -> Option<String> {
+    if let Some(far) = run.migrations_cross_numa.filter(|&far| far > 0) {
+        return Some(format!("moved to another NUMA node {}", plural(far, "time")));
+    }
+    let per_second = ratio(run.migrations? as f64, run.cpu_ns.seconds());
+    (per_second > MANY_MOVES).then(|| format!("{} migrations per second of CPU time", number(per_second)))
+}
+
+/// What can be said where nothing tells what it waited for.
+fn not_judged(run: &Run) -> String {
+    let mut said = Vec::new();
+    if let Some(seen) = run.seen {
+        let part = percent(ratio(seen.cpu_ns.0 as f64, run.cpu_ns.0 as f64).min(1.0));
+        said.push(match run.shares.all_waits {
+            Some(all) => format!("its threads waited {} of the time, for what is unknown", percent(all)),
+            None => "this kernel does not count how long its threads waited".to_owned(),
+        });
+        said.push(format!("schedstat showed {part} of its CPU time"));
+        let pressure = run.pressure_some_ns.map(|some| ("of its cgroup", some));
+        let pressure = pressure.or(run.host_pressure_ns.map(|some| ("of the host", some)));
+        said.extend(pressure.map(|(whose, some)| {
+            format!("CPU pressure {whose} {}", percent(ratio(some.0 as f64, run.wall_ns.0 as f64)))
+        }));
+        said.push(format!("steal {}", share(run.shares.steal)));
+    }
+    said.extend(run.why_not.clone());
+    said.join("; ")
+}
+
+/// Several lines about all runs: how many were undisturbed, and what that does to the run time.
+pub fn summary(series: &Series) -> String {
+    let mut text = format!("{}\n", headline(series));
+    for (what, spread) in times(series) {
+        let _ = writeln!(text, "{what}: {}", spread_of(&spread));
+    }
+    text
+}
+
+fn headline(series: &Series) -> String {
+    let runs = series.runs.len() as u32;
+    let mut said = format!("{} of {runs} run{} undisturbed", series.count(Verdict::Undisturbed), ending(runs));
+    for (verdict, word) in [(Verdict::Disturbed, "disturbed"), (Verdict::NotJudged, "not judged")] {
+        let numbers: Vec<String> = series.numbers(verdict).iter().map(u32::to_string).collect();
+        if !numbers.is_empty() {
+            let _ = write!(said, "; {word}: {}", numbers.join(", "));
+        }
+    }
+    said
+}
+
+/// Run times of all runs, and without those that were disturbed.
+fn times(series: &Series) -> Vec<(&'static str, Spread)> {
+    let (all, undisturbed) = (series.spread(), series.spread_undisturbed());
+    let mut times: Vec<_> = all.map(|all| ("run time, all runs", all)).into_iter().collect();
+    let others = undisturbed.filter(|some| all.is_some_and(|all| some.runs < all.runs));
+    times.extend(others.map(|spread| ("run time, undisturbed runs", spread)));
+    times
+}
+
+/// `2.01 s ± 0.6 % (1.99 s to 2.03 s)`.
+fn spread_of(spread: &Spread) -> String {
+    let Spread { mean_ns, deviation_ns, min_ns, max_ns, .. } = spread;
+    match deviation_ns {
+        Some(deviation) => {
+            let part = percent(ratio(deviation.0 as f64, mean_ns.0 as f64));
+            format!("{mean_ns} ± {part} ({min_ns} to {max_ns})")
+        }
+        None => mean_ns.to_string(),
+    }
+}
+
+/// All of it, as `lagstop run --format json` writes it.
+#[derive(Serialize, JsonSchema)]
+struct Document<'a> {
+    /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
+    schema: &'static str,
+    /// `undisturbed`: as many runs were undisturbed as were wanted.
+    verdict: Verdict,
+    /// Numbers of the undisturbed runs.
+    undisturbed: Vec<u32>,
+    /// Numbers of the disturbed runs.
+    disturbed: Vec<u32>,
+    /// Numbers of the runs that could not be judged.
+    not_judged: Vec<u32>,
+    /// Run times of all runs.
+    run_time: Option<Spread>,
+    /// Run times of the undisturbed runs.
+    run_time_undisturbed: Option<Spread>,
+    #[serde(flatten)]
+    series: &'a Series,
+}
+
+/// The verdict on all of them.
+fn verdict(series: &Series) -> Verdict {
+    if series.is_enough() {
+        Verdict::Undisturbed
+    } else if series.count(Verdict::Disturbed) > 0 {
+        Verdict::Disturbed
+    } else {
+        Verdict::NotJudged
+    }
+}
+
+/// As JSON, readable, one document, ending in a newline. Characters in names that a terminal would obey are escaped.
+///
+/// # Errors
+/// When a figure cannot be written as JSON.
+pub fn json(series: &Series) -> Result<String, serde_json::Error> {
+    json::document(&Document {
+        schema: SCHEMA,
+        verdict: verdict(series),
+        undisturbed: series.numbers(Verdict::Undisturbed),
+        disturbed: series.numbers(Verdict::Disturbed),
+        not_judged: series.numbers(Verdict::NotJudged),
+        run_time: series.spread(),
+        run_time_undisturbed: series.spread_undisturbed(),
+        series,
+    })
+}
+
+/// The JSON Schema of that. Published as `docs/run.schema.json`.
+pub fn schema() -> serde_json::Value {
+    json::schema_of::<Document<'_>>("What lagstop run reports")
+}
+
+/// A section in GitHub's Markdown. Names cannot be anything but text in it.
+pub fn github(series: &Series) -> String {
+    let text = markdown::text;
+    let command: Vec<String> = series.command.iter().map(|word| text(word)).collect();
+    let mut page = format!("### {}: {}\n\n", word(verdict(series)), short_name(&command.join(" "), 200));
+    let of_runs = series.runs.len() > 1;
+    if of_runs {
+        let _ = writeln!(page, "{}.\n", text(&headline(series)));
+        for (what, spread) in times(series) {
+            let _ = writeln!(page, "- {what}: {}", spread_of(&spread));
+        }
+        page.push('\n');
+    }
+    page += "| run | verdict | run time | waited | throttled | steal | behind |\n| ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
+    for run in &series.runs {
+        let Shares { waited, throttled, steal, .. } = run.shares;
+        let shown = |cause: Cause, value: Option<f64>| match run.exceeded.iter().find(|one| one.cause == cause) {
+            Some(Exceeded { limit, .. }) => format!("**{}** (limit {})", share(value), percent(*limit)),
+            None => share(value),
+        };
+        let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
+        let behind =
+            run.behind.first().map(|worst| format!("{} {}", whole_percent(worst.wait_ns, others), text(&name(worst))));
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            run.number,
+            word(run.verdict),
+            run.wall_ns,
+            shown(Cause::Wait, waited),
+            shown(Cause::Throttled, throttled),
+            shown(Cause::Steal, steal),
+            behind.unwrap_or_default()
+        );
+    }
+    let _ = writeln!(
+        page,
+        "\nOn {}, Linux {}, {}, by lagstop {}.",
+        text(&series.hostname),
+        text(&series.kernel),
+        plural(series.cpus_online, "CPU"),
+        text(&series.lagstop_version)
+    );
+    if let Some(why) = series.restricted.as_ref().filter(|_| series.method == Method::Files) {
+        let _ = writeln!(page, "\nThe causes of waits are unknown: {}", text(why));
+    }
+    page.push('\n');
+    page
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Undisturbed => "undisturbed",
+        Verdict::Disturbed => "disturbed",
+        Verdict::NotJudged => "not judged",
+    }
+}
+
+/// Why the exit code is not the command's, where it was held against these limits.
+pub fn failure(series: &Series, limits: &[Cause]) -> String {
+    let wanted = series.wanted;
+    if wanted > 1 || limits.is_empty() {
+        let runs = series.runs.len() as u64;
+        let undisturbed = series.count(Verdict::Undisturbed);
+        return format!("{undisturbed} of {} undisturbed, and --repeat is {wanted}", plural(runs, "run"));
+    }
+    let exceeded = series.runs.iter().flat_map(|run| &run.exceeded);
+    let exceeded = exceeded.filter(|exceeded| limits.contains(&exceeded.cause));
+    let said: Vec<String> = exceeded
+        .map(|Exceeded { cause, share, limit }| {
+            let (what, flag) = match cause {
+                Cause::Wait => ("waited", "--max-wait"),
+                Cause::Throttled => ("throttled", "--max-throttled"),
+                Cause::Steal => ("steal", "--max-steal"),
+            };
+            format!("{what} {} and {flag} is {}", percent(*share), percent(*limit))
+        })
+        .collect();
+    if said.is_empty() { "the limits could not be checked".to_owned() } else { said.join("; ") }
+}
+
+#[cfg(test)]
+mod tests;

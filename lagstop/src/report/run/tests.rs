@@ -1,0 +1,152 @@
+use super::*;
+use crate::{
+    host::{HostMoment, SeenWork},
+    model::CgroupId,
+    run::{Known, Limits, Status, Waits, Work, judge},
+};
+
+const MS: u64 = 1_000_000;
+
+fn behind(path: &str, ms: u64, threads: &[&str]) -> Behind {
+    let threads = threads.iter().map(|&name| name.to_owned()).collect();
+    let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+    let name = if name.is_empty() { path } else { name };
+    Behind { id: CgroupId(5), path: path.into(), name: name.into(), wait_ns: Nanos(ms * MS), threads }
+}
+
+fn host(steal: u64) -> HostMoment {
+    HostMoment { steal_ns: Some(Nanos(steal * MS)), busy_ns: Some(Nanos(2_000 * MS)), ..HostMoment::default() }
+}
+
+/// That waited so long behind others and behind itself, in milliseconds.
+fn run(number: u32, others: u64, itself: u64, whom: Vec<Behind>) -> Run {
+    let waits = Waits {
+        count: 100,
+        total_ns: Nanos((others + itself) * MS),
+        p99_ns: Some(Nanos(14 * MS)),
+        behind_others_ns: Nanos(others * MS),
+        behind_itself_ns: Nanos(itself * MS),
+        ..Waits::default()
+    };
+    let work =
+        Work { cpu_ns: Nanos(939 * MS), waits: Some(waits), behind: whom, migrations: Some(3), ..Work::default() };
+    let status = Status { exit_code: Some(0), signal: None };
+    let known = Known { number, status, wall_ns: Nanos(2_000 * MS), work: Ok(work), host: host(4), ..Known::default() };
+    judge(known, &Limits::default())
+}
+
+fn series(runs: Vec<Run>, wanted: u32) -> Series {
+    Series {
+        command: vec!["make".to_owned(), "|`<x>\u{1b}[2J".to_owned()],
+        method: Method::Ebpf,
+        restricted: None,
+        lagstop_version: "0.1.0".to_owned(),
+        hostname: "ci-7".to_owned(),
+        kernel: "6.12.1".to_owned(),
+        cpus_online: 2,
+        started_at: "2026-11-26T00:00:00Z".to_owned(),
+        limits: Limits::default(),
+        wanted,
+        at_most: wanted * 3,
+        runs,
+    }
+}
+
+#[test]
+fn one_line_says_who_and_how_much() {
+    let disturbed = run(1, 61, 0, vec![behind("/user.slice", 51, &["cargo"]), behind("/", 9, &[])]);
+    assert_eq!(
+        line(&disturbed),
+        "disturbed: waited 6.1 % of the time, 84 % of it behind user.slice (cargo); p99 wait 14.0 ms; throttled 0 %; steal 0.2 %"
+    );
+    let own = run(1, 0, 939, vec![]);
+    assert_eq!(
+        line(&own),
+        "undisturbed: waited 0 % of the time; p99 wait 14.0 ms; throttled 0 %; steal 0.2 %; behind its own threads 50.0 %"
+    );
+    let root = run(2, 61, 0, vec![behind("/", 61, &[])]);
+    assert!(
+        numbered_line(&root)
+            .starts_with("run 2 (2.00 s): disturbed: waited 6.1 % of the time, 100 % of it behind the root cgroup;")
+    );
+}
+
+#[test]
+fn what_matters_is_said_and_the_cause_comes_first() {
+    let quiet = run(1, 0, 0, vec![]);
+    let far = Run { migrations_cross_numa: Some(2), host_too_hot: Some(1), lost_events: 4, ..quiet.clone() };
+    let expected =
+        "; moved to another NUMA node 2 times; CPUs slowed down by heat 1 time; 4 events could not be measured";
+    assert!(line(&far).ends_with(expected), "{}", line(&far));
+    let often = Run { migrations: Some(939), ..quiet };
+    assert!(line(&often).ends_with("; 1000 migrations per second of CPU time"), "{}", line(&often));
+    let known = Known {
+        work: Ok(Work { cpu_ns: Nanos(900 * MS), waits: Some(Waits::default()), ..Work::default() }),
+        host: host(500),
+        ..Known::default()
+    };
+    let stolen = judge(known, &Limits::default());
+    assert!(line(&stolen).starts_with("disturbed: steal 20.0 %; waited 0 % of the time"), "{}", line(&stolen));
+}
+
+#[test]
+fn what_files_tell_is_not_said_as_a_verdict() {
+    let seen = SeenWork { cpu_ns: Nanos(880 * MS), runq_wait_ns: Some(Nanos(98 * MS)), threads: 3 };
+    let host = HostMoment { pressure_ns: Some(Nanos(100 * MS)), ..host(0) };
+    let known = Known {
+        wall_ns: Nanos(1_000 * MS),
+        cpu_ns: Nanos(900 * MS),
+        work: Err("lagstop needs CAP_BPF".to_owned()),
+        seen: Some(seen),
+        host,
+        ..Known::default()
+    };
+    assert_eq!(
+        line(&judge(known, &Limits::default())),
+        "not judged: its threads waited 10.0 % of the time, for what is unknown; schedstat showed 97.8 % of its CPU time; \
+         CPU pressure of the host 10.0 %; steal 0 %; lagstop needs CAP_BPF"
+    );
+}
+
+#[test]
+fn the_disturbed_are_named_and_their_part_of_the_spread_is_shown() {
+    let mut runs =
+        vec![run(1, 0, 0, vec![]), run(2, 61, 0, vec![behind("/user.slice", 61, &[])]), run(3, 0, 0, vec![])];
+    runs[1].wall_ns = Nanos(3_000 * MS);
+    let series = series(runs, 2);
+    assert_eq!(
+        summary(&series),
+        "2 of 3 runs undisturbed; disturbed: 2\n\
+         run time, all runs: 2.33 s ± 24.7 % (2.00 s to 3.00 s)\n\
+         run time, undisturbed runs: 2.00 s ± 0 % (2.00 s to 2.00 s)\n"
+    );
+}
+
+#[test]
+fn json_fits_its_schema_and_no_name_moves_a_cursor() {
+    let runs = vec![run(1, 61, 0, vec![behind("/evil\u{1b}[2J", 61, &["a\u{202e}b"])])];
+    let text = json(&series(runs, 1)).unwrap();
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(jsonschema::is_valid(&schema(), &document), "{text}");
+    assert_eq!((&document["schema"], &document["verdict"]), (&SCHEMA.into(), &"disturbed".into()));
+    assert_eq!(document["runs"][0]["exceeded"][0]["cause"], "wait");
+    assert_eq!(document["runs"][0]["behind"][0]["path"], "/evil\u{1b}[2J");
+}
+
+#[test]
+fn names_are_text_in_markdown() {
+    let page = github(&series(vec![run(1, 61, 0, vec![behind("/a|b_<c>", 61, &[])])], 1));
+    assert!(page.starts_with("### disturbed: make \\|\\`&lt;x&gt;"), "{page}");
+    assert!(page.contains("| **6.1 %** (limit 1.0 %) |") && page.contains("a\\|b\\_&lt;c&gt; |"), "{page}");
+    assert!(!page.contains('\u{1b}'));
+}
+
+#[test]
+fn a_failed_limit_is_said() {
+    let disturbed = run(1, 61, 0, vec![]);
+    assert_eq!(failure(&series(vec![disturbed.clone()], 1), &[Cause::Wait]), "waited 6.1 % and --max-wait is 1.0 %");
+    let unchecked = failure(&series(vec![disturbed.clone()], 1), &[Cause::Steal]);
+    assert_eq!(unchecked, "the limits could not be checked");
+    assert_eq!(failure(&series(vec![disturbed], 3), &[]), "0 of 1 run undisturbed, and --repeat is 3");
+}

@@ -1,0 +1,11 @@
+//! Was a command disturbed while it ran? What its cgroup waited for, held against limits. Pure: no clock, no files.
+
+mod account;
+mod limits;
+mod outcome;
+mod series;
+
+pub use account::{Account, Behind, Waits, Work};
+pub use limits::Limits;
+pub use outcome::{Cause, Exceeded, Known, Run, Shares, Status, Verdict, judge};
+pub use series::{Method, Series, Spread};

@@ -1,0 +1,245 @@
+//! What the intervals of a run say of the command: the sums over its cgroup and those inside of it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::model::{Cgroup, CgroupId, DistributionSum, Interval, Nanos, Totals};
+
+/// Sums up one run.
+#[derive(Clone, Debug)]
+pub struct Account {
+    id: CgroupId,
+    /// Where its cgroup is, as intervals have it.
+    path: Arc<str>,
+    totals: Option<Totals>,
+    waits: DistributionSum,
+    own: BTreeSet<CgroupId>,
+    behind: BTreeMap<CgroupId, Behind>,
+    lost: u64,
+}
+
+/// What the command's tasks did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    pub cpu_ns: Nanos,
+    /// `None` where they were not measured with their causes.
+    pub waits: Option<Waits>,
+    /// The cgroups that it waited behind, the longest first.
+    pub behind: Vec<Behind>,
+    pub migrations: Option<u64>,
+    pub migrations_cross_llc: Option<u64>,
+    pub migrations_cross_numa: Option<u64>,
+    /// Events of the host that could not be measured meanwhile.
+    pub lost: u64,
+}
+
+/// The waits of the command's tasks for a CPU. The seven causes add up to `total_ns`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Waits {
+    /// Their number.
+    pub count: u64,
+    /// Their total time.
+    pub total_ns: Nanos,
+    /// Of 100 waits, 99 were no longer, whatever they were for. `None` without waits.
+    pub p99_ns: Option<Nanos>,
+    /// Tasks of other cgroups ran.
+    pub behind_others_ns: Nanos,
+    /// Other tasks of the command ran.
+    pub behind_itself_ns: Nanos,
+    /// Kernel threads ran.
+    pub behind_kernel_ns: Nanos,
+    /// The CPU was idle, and about to run the task.
+    pub idle_ns: Nanos,
+    /// A quota was used up.
+    pub throttled_ns: Nanos,
+    /// Waits on another CPU, before the task moved.
+    pub elsewhere_ns: Nanos,
+    /// Waits of unknown cause.
+    pub unknown_ns: Nanos,
+}
+
+/// A cgroup that the command waited behind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Behind {
+    pub id: CgroupId,
+    /// Path from the root of its hierarchy.
+    pub path: Arc<str>,
+    /// Readable name.
+    pub name: Arc<str>,
+    /// For how long.
+    pub wait_ns: Nanos,
+    /// Names of threads that ran in it when lagstop looked, which is now and then. Empty if it did not look, or if none
+    /// did.
+    pub threads: Vec<String>,
+}
+
+impl Account {
+    /// Of a command in the cgroup `id` at `path`.
+    pub fn new(id: CgroupId, path: &str) -> Self {
+        Self {
+            id,
+            path: path.into(),
+            totals: None,
+            waits: DistributionSum::default(),
+            own: [id].into(),
+            behind: BTreeMap::new(),
+            lost: 0,
+        }
+    }
+
+    /// Adds an interval in which it may have run.
+    pub fn add(&mut self, interval: &Interval) {
+        self.lost = self.lost.saturating_add(interval.host.lost.task_states);
+        // As the kernel calls it, which from inside of a container is not what its files call it.
+        if let Some(own) = interval.cgroups.iter().find(|cgroup| cgroup.id == self.id) {
+            self.path = Arc::clone(&own.path);
+        }
+        for cgroup in &interval.cgroups {
+            if !self.is_own(cgroup) {
+                continue;
+            }
+            self.own.insert(cgroup.id);
+            match &mut self.totals {
+                Some(totals) => totals.add(&cgroup.totals),
+                None => self.totals = Some(cgroup.totals),
+            }
+            if let Some(waits) = &cgroup.runq_wait {
+                self.waits.add(waits);
+            }
+            for one in &cgroup.waits_behind {
+                let Some(whom) = interval.cgroups.iter().find(|whom| whom.id == one.id) else { continue };
+                let behind = self.behind.entry(one.id).or_insert_with(|| Behind {
+                    id: one.id,
+                    path: Arc::clone(&whom.path),
+                    name: Arc::clone(&whom.name),
+                    wait_ns: Nanos::ZERO,
+                    threads: Vec::new(),
+                });
+                behind.wait_ns = behind.wait_ns.saturating_add(one.wait_ns);
+            }
+        }
+    }
+
+    fn is_own(&self, cgroup: &Cgroup) -> bool {
+        cgroup.id == self.id || cgroup.path.strip_prefix(&*self.path).is_some_and(|inside| inside.starts_with('/'))
+    }
+
+    /// The cgroup that it has waited behind longest so far.
+    pub fn worst(&self) -> Option<&Behind> {
+        self.behind.values().filter(|one| !self.own.contains(&one.id)).max_by_key(|one| one.wait_ns)
+    }
+
+    /// What came of it. `None` where nothing was seen of its cgroup.
+    pub fn finish(self) -> Option<Work> {
+        let totals = self.totals?;
+        let (own, others): (Vec<Behind>, Vec<Behind>) =
+            self.behind.into_values().partition(|one| self.own.contains(&one.id));
+        let mut behind = others;
+        behind.sort_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
+        let p99_ns = self.waits.total().quantile(0.99);
+        Some(Work {
+            cpu_ns: totals.cpu_ns,
+            waits: waits(&totals, own.iter().map(|one| one.wait_ns).sum(), p99_ns),
+            behind,
+            migrations: totals.migrations,
+            migrations_cross_llc: totals.migrations_cross_llc,
+            migrations_cross_numa: totals.migrations_cross_numa,
+            lost: self.lost,
+        })
+    }
+}
+
+/// The waits, of which `among` were between cgroups of the command's own.
+fn waits(totals: &Totals, among: Nanos, p99_ns: Option<Nanos>) -> Option<Waits> {
+    Some(Waits {
+        count: totals.runq_waits?,
+        total_ns: totals.runq_wait_ns?,
+        p99_ns,
+        behind_others_ns: totals.wait_behind_ns?.saturating_sub(among),
+        behind_itself_ns: totals.wait_self_ns?.saturating_add(among),
+        behind_kernel_ns: totals.wait_kernel_ns?,
+        idle_ns: totals.wait_idle_ns?,
+        throttled_ns: totals.wait_throttled_ns?,
+        elsewhere_ns: totals.wait_elsewhere_ns?,
+        unknown_ns: totals.wait_unknown_ns?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::WaitBehind;
+
+    const MS: u64 = 1_000_000;
+
+    fn cgroup(id: u64, path: &str, cpu: u64, behind: u64, whom: &[(u64, u64)]) -> Cgroup {
+        let known = Some(Nanos(0));
+        Cgroup {
+            id: CgroupId(id),
+            path: path.into(),
+            name: path.trim_start_matches('/').into(),
+            totals: Totals {
+                cpu_ns: Nanos(cpu * MS),
+                runq_waits: Some(3),
+                runq_wait_ns: Some(Nanos(behind * MS)),
+                wait_behind_ns: Some(Nanos(behind * MS)),
+                wait_self_ns: known,
+                wait_kernel_ns: known,
+                wait_idle_ns: known,
+                wait_throttled_ns: known,
+                wait_elsewhere_ns: known,
+                wait_unknown_ns: known,
+                ..Totals::default()
+            },
+            waits_behind: whom
+                .iter()
+                .map(|&(id, ms)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ms * MS) })
+                .collect(),
+            ..Cgroup::default()
+        }
+    }
+
+    fn interval(cgroups: Vec<Cgroup>) -> Interval {
+        Interval { cgroups, ..Interval::default() }
+    }
+
+    #[test]
+    fn what_its_cgroups_wait_for_each_other_is_its_own() {
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
+        account.add(&interval(vec![
+            cgroup(2, "/user.slice", 90, 5, &[(7, 5)]),
+            // As the kernel calls it: the mount shows a part of the tree.
+            cgroup(7, "/docker/abc/lagstop-command-1", 10, 4, &[(2, 3), (8, 1)]),
+            cgroup(8, "/docker/abc/lagstop-command-1/inner", 5, 2, &[(7, 2)]),
+            cgroup(9, "/docker/abc/lagstop-command-12", 50, 2, &[(7, 2)]),
+        ]));
+        account.add(&interval(vec![
+            cgroup(3, "/system.slice/cron.service", 1, 0, &[]),
+            cgroup(7, "/docker/abc/lagstop-command-1", 10, 7, &[(3, 7)]),
+        ]));
+        assert_eq!(account.worst().map(|one| &*one.name), Some("system.slice/cron.service"));
+        let work = account.finish().unwrap();
+        assert_eq!(work.cpu_ns, Nanos(25 * MS));
+        let waits = work.waits.unwrap();
+        assert_eq!((waits.count, waits.total_ns), (9, Nanos(13 * MS)));
+        assert_eq!((waits.behind_others_ns, waits.behind_itself_ns), (Nanos(10 * MS), Nanos(3 * MS)));
+        let behind: Vec<_> = work.behind.iter().map(|one| (&*one.path, one.wait_ns.0 / MS)).collect();
+        assert_eq!(behind, [("/system.slice/cron.service", 7), ("/user.slice", 3)]);
+    }
+
+    #[test]
+    fn what_was_not_seen_or_not_measured_is_not_known() {
+        let mut account = Account::new(CgroupId(7), "/a");
+        account.add(&interval(vec![cgroup(2, "/user.slice", 90, 5, &[])]));
+        assert_eq!(account.clone().finish(), None);
+        let mut without = cgroup(7, "/a", 1, 1, &[]);
+        without.totals.wait_self_ns = None;
+        account.add(&interval(vec![without]));
+        assert_eq!(account.finish().unwrap().waits, None);
+    }
+}

@@ -1,0 +1,31 @@
+//! How much of a run's time others may take before it counts as disturbed.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::units::Nanos;
+
+/// Shares from which on a run is disturbed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Limits {
+    /// Time behind tasks of other cgroups, as a share of the time in which the command's tasks ran or waited for a CPU.
+    pub max_wait: f64,
+    /// Time for which quotas kept them waiting, as a share of the same.
+    pub max_throttled: f64,
+    /// Time that a hypervisor took from this host's CPUs, as a share of the time in which they wanted to run.
+    pub max_steal: f64,
+}
+
+impl Limits {
+    /// Shorter runs are not judged: a single switch at a bad moment would be a large share of them.
+    pub const LEAST_TIME: Nanos = Nanos(10_000_000);
+    /// The kernel shows stolen time in clock ticks of each CPU. Less than this is within what rounding makes.
+    pub const LEAST_STEAL: Nanos = Nanos(30_000_000);
+}
+
+/// docs/run.md says what was measured to choose them.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_wait: 0.01, max_throttled: 0.01, max_steal: 0.05 }
+    }
+}

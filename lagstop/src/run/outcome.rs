@@ -1,0 +1,347 @@
+//! One run of a command, and whether it was disturbed.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Behind, Limits, Waits, Work};
+use crate::{
+    host::{CgroupMoment, HostMoment, SeenWork},
+    model::Nanos,
+    units::ratio,
+};
+
+/// A run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Run {
+    /// Counted from 1.
+    pub number: u32,
+    pub verdict: Verdict,
+    /// The limits that it exceeds.
+    pub exceeded: Vec<Exceeded>,
+    /// Why it is not judged.
+    pub why_not: Option<String>,
+    pub status: Status,
+    /// From before the command was started until it had ended.
+    pub wall_ns: Nanos,
+    /// CPU time of the command.
+    pub cpu_ns: Nanos,
+    pub shares: Shares,
+    /// What its tasks waited for. `null` without eBPF: files do not tell.
+    pub waits: Option<Waits>,
+    /// The cgroups that it waited behind, longest first. In each interval, only the worst four are known.
+    pub behind: Vec<Behind>,
+    /// Moves of its tasks to another CPU.
+    pub migrations: Option<u64>,
+    /// Moves to another last-level cache.
+    pub migrations_cross_llc: Option<u64>,
+    /// Moves to another NUMA node.
+    pub migrations_cross_numa: Option<u64>,
+    /// What /proc/<tid>/schedstat showed of its threads. Only without eBPF.
+    pub seen: Option<SeenWork>,
+    /// Time in which some task of its cgroup waited for a CPU (PSI some). `null` in version 1 of cgroups.
+    pub pressure_some_ns: Option<Nanos>,
+    /// Time in which some waited and none ran (PSI full).
+    pub pressure_full_ns: Option<Nanos>,
+    /// Time in which some task of the host waited for a CPU (PSI some).
+    pub host_pressure_ns: Option<Nanos>,
+    /// Time that a hypervisor took from all CPUs of this host.
+    pub host_steal_ns: Option<Nanos>,
+    /// Time of all CPUs of this host in tasks and interrupts.
+    pub host_busy_ns: Option<Nanos>,
+    /// How often CPUs of this host were slowed down because of their heat. `null` if the kernel does not count it.
+    pub host_too_hot: Option<u64>,
+    /// Events of the host that could not be measured. If there are any, waits may be missing.
+    pub lost_events: u64,
+}
+
+/// Was it disturbed?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Everything was measured, and no limit is exceeded.
+    Undisturbed,
+    /// A limit is exceeded.
+    Disturbed,
+    /// What would have to be known is not.
+    #[default]
+    NotJudged,
+}
+
+/// What disturbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    Wait,
+    Throttled,
+    Steal,
+}
+
+/// A limit, and what is above it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Exceeded {
+    pub cause: Cause,
+    pub share: f64,
+    pub limit: f64,
+}
+
+/// How the command ended: one of the two is not `null`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Status {
+    pub exit_code: Option<i32>,
+    /// Number of the signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Status {
+    /// Has it succeeded?
+    pub fn is_success(self) -> bool {
+        self.exit_code == Some(0)
+    }
+}
+
+/// Shares of the time in which the command's tasks ran or waited for a CPU, if not stated otherwise. `null` if unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Shares {
+    /// Waits behind tasks of other cgroups. Includes their part of `unattributed`.
+    pub waited: Option<f64>,
+    /// Waits behind other tasks of the command itself.
+    pub behind_itself: Option<f64>,
+    /// Waits behind kernel threads, which may have worked for the command itself.
+    pub behind_kernel: Option<f64>,
+    /// Waits for a quota.
+    pub throttled: Option<f64>,
+    /// Waits before a move to another CPU, and waits of unknown cause. `waited` has the same part of them as of all other
+    /// waits.
+    pub unattributed: Option<f64>,
+    /// Waits of all causes.
+    pub all_waits: Option<f64>,
+    /// Time that a hypervisor took from all CPUs of this host, as a share of the time in which these wanted to run.
+    pub steal: Option<f64>,
+}
+
+impl Shares {
+    fn of(work: Option<&Work>, seen: Option<&SeenWork>, host: &HostMoment) -> Self {
+        let steal = host.steal_ns.zip(host.busy_ns);
+        let steal = steal.map(|(steal, busy)| ratio(steal.0 as f64, busy.saturating_add(steal).0 as f64));
+        let Some((work, waits)) = work.and_then(|work| Some((work, work.waits?))) else {
+            // Files do not tell what for.
+            let all = seen.and_then(|seen| {
+                let wait = seen.runq_wait_ns?;
+                Some(ratio(wait.0 as f64, wait.saturating_add(seen.cpu_ns).0 as f64))
+            });
+            return Self { all_waits: all, steal, ..Self::default() };
+        };
+        let time = time(work).0 as f64;
+        let share = |wait: Nanos| ratio(wait.0 as f64, time);
+        let unattributed = share(waits.elsewhere_ns.saturating_add(waits.unknown_ns));
+        let others = share(waits.behind_others_ns);
+        let known = share(waits.total_ns) - unattributed;
+        Self {
+            waited: Some(others + unattributed * ratio(others, known)),
+            behind_itself: Some(share(waits.behind_itself_ns)),
+            behind_kernel: Some(share(waits.behind_kernel_ns)),
+            throttled: Some(share(waits.throttled_ns)),
+            unattributed: Some(unattributed),
+            all_waits: Some(share(waits.total_ns)),
+            steal,
+        }
+    }
+
+    /// What is above its limit.
+    fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
+        let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
+        let all = [
+            (Cause::Wait, self.waited.filter(|_| !is_short), limits.max_wait),
+            (Cause::Throttled, self.throttled.filter(|_| !is_short), limits.max_throttled),
+            (Cause::Steal, self.steal.filter(|_| !is_rounding), limits.max_steal),
+        ];
+        let exceeded = all.into_iter().filter_map(|(cause, share, limit)| {
+            let share = share.filter(|&share| share > limit)?;
+            Some(Exceeded { cause, share, limit })
+        });
+        exceeded.collect()
+    }
+}
+
+/// What is known of a run when it has ended.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub number: u32,
+    pub status: Status,
+    pub wall_ns: Nanos,
+    /// CPU time by wait4(2), for where nothing better is known.
+    pub cpu_ns: Nanos,
+    /// What was measured; or why not.
+    pub work: Result<Work, String>,
+    pub seen: Option<SeenWork>,
+    pub host: HostMoment,
+    pub cgroup: Option<CgroupMoment>,
+}
+
+#[cfg(test)]
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            number: 1,
+            status: Status::default(),
+            wall_ns: Nanos::ZERO,
+            cpu_ns: Nanos::ZERO,
+            work: Err("not measured".to_owned()),
+            seen: None,
+            host: HostMoment::default(),
+            cgroup: None,
+        }
+    }
+}
+
+/// Holds it against `limits`.
+pub fn judge(known: Known, limits: &Limits) -> Run {
+    let Known { number, status, wall_ns, cpu_ns, work, seen, host, cgroup } = known;
+    let shares = Shares::of(work.as_ref().ok(), seen.as_ref(), &host);
+    let why_not = why_not(&work, &shares, limits);
+    let is_short = work.as_ref().is_ok_and(|work| time(work) < Limits::LEAST_TIME);
+    let exceeded = shares.exceeded(limits, &host, is_short);
+    let verdict = match (&why_not, exceeded.is_empty()) {
+        // Steal is told by files alone, and is enough.
+        (_, false) => Verdict::Disturbed,
+        (Some(_), true) => Verdict::NotJudged,
+        (None, true) => Verdict::Undisturbed,
+    };
+    let cgroup = cgroup.unwrap_or_default();
+    let work = work.unwrap_or_default();
+    Run {
+        number,
+        verdict,
+        exceeded,
+        why_not,
+        status,
+        wall_ns,
+        cpu_ns: if work.cpu_ns > Nanos::ZERO { work.cpu_ns } else { cpu_ns },
+        shares,
+        waits: work.waits,
+        behind: work.behind,
+        migrations: work.migrations,
+        migrations_cross_llc: work.migrations_cross_llc,
+        migrations_cross_numa: work.migrations_cross_numa,
+        seen,
+        pressure_some_ns: cgroup.pressure_some_ns,
+        pressure_full_ns: cgroup.pressure_full_ns,
+        host_pressure_ns: host.pressure_ns,
+        host_steal_ns: host.steal_ns,
+        host_busy_ns: host.busy_ns,
+        host_too_hot: host.heat,
+        lost_events: work.lost,
+    }
+}
+
+/// How long its tasks ran or waited for a CPU.
+fn time(work: &Work) -> Nanos {
+    work.cpu_ns.saturating_add(work.waits.map(|waits| waits.total_ns).unwrap_or_default())
+}
+
+/// Why it cannot be judged what the run's tasks waited for.
+fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Option<String> {
+    let work = match work {
+        Ok(work) => work,
+        Err(why) => return Some(why.clone()),
+    };
+    if work.waits.is_none() {
+        return Some("the causes of its waits were not measured".to_owned());
+    }
+    let time = time(work);
+    if time < Limits::LEAST_TIME {
+        return Some(format!(
+            "it ran and waited for {time} in all, and less than {} tells nothing",
+            Limits::LEAST_TIME
+        ));
+    }
+    // Of waits without any known cause there is no part that could be told.
+    let unattributed = shares.unattributed.unwrap_or_default();
+    let known = shares.all_waits.unwrap_or_default() - unattributed;
+    (known < unattributed
+        && unattributed > limits.max_wait
+        && shares.waited.is_some_and(|waited| waited <= limits.max_wait))
+    .then(|| "most of its waits could not be attributed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn ms(ms: u64) -> Nanos {
+        Nanos(ms * MS)
+    }
+
+    fn run_of(waits: Waits, host: HostMoment) -> Run {
+        let work = Work { cpu_ns: ms(900), waits: Some(waits), ..Work::default() };
+        judge(Known { number: 1, work: Ok(work), host, ..Known::default() }, &Limits::default())
+    }
+
+    fn waits(behind_others: u64, behind_itself: u64, elsewhere: u64) -> Waits {
+        Waits {
+            count: 10,
+            total_ns: ms(behind_others + behind_itself + elsewhere),
+            behind_others_ns: ms(behind_others),
+            behind_itself_ns: ms(behind_itself),
+            elsewhere_ns: ms(elsewhere),
+            ..Waits::default()
+        }
+    }
+
+    #[test]
+    fn who_waits_behind_others_is_disturbed_and_who_waits_behind_itself_is_not() {
+        let run = run_of(waits(100, 0, 0), HostMoment::default());
+        assert_eq!((run.verdict, run.shares.waited), (Verdict::Disturbed, Some(0.1)));
+        assert_eq!(run.exceeded, [Exceeded { cause: Cause::Wait, share: 0.1, limit: 0.01 }]);
+        let run = run_of(waits(5, 3_000, 0), HostMoment::default());
+        assert_eq!(run.verdict, Verdict::Undisturbed, "{:?}", run.shares);
+        assert!(run.shares.behind_itself.is_some_and(|share| share > 0.7));
+    }
+
+    #[test]
+    fn waits_before_a_move_are_split_as_the_others_are() {
+        // Nobody else was there: all of it was behind others.
+        let run = run_of(waits(6, 0, 6), HostMoment::default());
+        assert_eq!(run.verdict, Verdict::Disturbed, "{:?}", run.shares);
+        // Its own threads make each other wait, and move.
+        let run = run_of(waits(1, 400, 300), HostMoment::default());
+        assert_eq!(run.verdict, Verdict::Undisturbed, "{:?}", run.shares);
+        // Nothing is known of most.
+        let run = run_of(waits(0, 1, 300), HostMoment::default());
+        assert_eq!(run.verdict, Verdict::NotJudged, "{:?}", run.shares);
+    }
+
+    #[test]
+    fn quotas_and_hypervisors_disturb_too() {
+        let throttled = Waits { total_ns: ms(100), throttled_ns: ms(100), ..Waits::default() };
+        assert_eq!(run_of(throttled, HostMoment::default()).exceeded[0].cause, Cause::Throttled);
+        let host = |steal| HostMoment { steal_ns: Some(ms(steal)), busy_ns: Some(ms(900)), ..HostMoment::default() };
+        assert_eq!(run_of(waits(0, 0, 0), host(100)).exceeded[0].cause, Cause::Steal);
+        let rounded = HostMoment { busy_ns: Some(ms(50)), ..host(20) };
+        assert_eq!(run_of(waits(0, 0, 0), rounded).verdict, Verdict::Undisturbed, "two ticks of two CPUs");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_judged() {
+        let unmeasured = |work: Result<Work, String>| judge(Known { work, ..Known::default() }, &Limits::default());
+        let run = unmeasured(Err("not permitted".to_owned()));
+        assert_eq!((run.verdict, run.why_not.as_deref()), (Verdict::NotJudged, Some("not permitted")));
+        assert_eq!(run.shares, Shares::default());
+        let run = unmeasured(Ok(Work { cpu_ns: ms(900), ..Work::default() }));
+        assert!(run.why_not.is_some_and(|why| why.contains("causes")));
+        let short = Work { cpu_ns: ms(2), waits: Some(waits(1, 0, 0)), ..Work::default() };
+        let run = unmeasured(Ok(short));
+        assert_eq!(run.verdict, Verdict::NotJudged);
+        assert!(run.why_not.is_some_and(|why| why.contains("3.00 ms")));
+    }
+
+    #[test]
+    fn files_tell_how_long_and_not_what_for() {
+        let seen = SeenWork { cpu_ns: ms(90), runq_wait_ns: Some(ms(10)), threads: 2 };
+        let known = Known { work: Err("not root".to_owned()), seen: Some(seen), ..Known::default() };
+        let run = judge(known, &Limits::default());
+        assert_eq!((run.verdict, run.shares.all_waits, run.shares.waited), (Verdict::NotJudged, Some(0.1), None));
+    }
+}
