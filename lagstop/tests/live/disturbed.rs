@@ -94,7 +94,11 @@ fn neighbour() {
     assert_eq!(said(&output).lines().count(), 1);
     let run = &report["runs"][0];
     assert_eq!((&report["verdict"], &run["verdict"]), (&"disturbed".into(), &"disturbed".into()));
-    assert_eq!(run["behind"][0]["path"], *neighbour.path);
+    // Whatever else runs here.
+    let behind = run["behind"].as_array().unwrap();
+    let it = behind.iter().find(|one| one["path"] == *neighbour.path).expect("the neighbour is named");
+    let others = run["waits"]["behind_others_ns"].as_u64().unwrap();
+    assert!(it["wait_ns"].as_u64().unwrap() > others / 10, "{behind:?}");
     // Two cgroups of the same weight want the CPU all the time.
     let waited = run["shares"]["waited"].as_f64().unwrap();
     assert!((0.2..0.8).contains(&waited), "{waited}");
@@ -236,7 +240,7 @@ fn terminal() {
 }
 
 fn killed() {
-    let (mut child, cgroups) = patient(&mut run(&[], "echo ready; sleep 1"));
+    let (mut child, cgroups) = patient(&mut run(&[], "echo ready; sleep 8"));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!are_gone(&cgroups), "the command goes on");
