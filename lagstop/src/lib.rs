@@ -19,6 +19,7 @@ mod recorder;
 pub mod recording;
 pub mod reference;
 pub mod report;
+pub mod scheduler;
 pub mod serve;
 mod signals;
 pub mod source;
