@@ -85,6 +85,10 @@ pub(crate) struct Arguments {
     /// Install what is missing from Debian's mirror
     #[arg(long)]
     install: bool,
+    /// Count time in instructions of one processor, 2 ns each: what two loads do can then be compared to a percent or two,
+    /// whatever else the host does. Not for all tests
+    #[arg(long)]
+    counted: bool,
 }
 
 /// How long one test may take.
@@ -226,10 +230,12 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         filter: &arguments.filter,
         left_out: &live_tests::left_out(arguments.quick),
         test_timeout_seconds: TEST_TIMEOUT_SECONDS,
+        counted: arguments.counted,
     };
     let initramfs = dir.join("initramfs");
     vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &modules, &settings))?;
-    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir };
+    let counted = arguments.counted;
+    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir, counted };
     println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
     let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
     let last_words = machine.last_words();

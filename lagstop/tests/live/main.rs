@@ -24,6 +24,7 @@ mod pods;
 mod privileges;
 mod recorder;
 mod rotation;
+mod scheduling;
 mod screen;
 mod serving;
 mod sockets;
@@ -99,6 +100,7 @@ fn main() -> ExitCode {
         outputs::TESTS,
         pods::TESTS,
         rotation::TESTS,
+        scheduling::TESTS,
         screen::TESTS,
         serving::TESTS,
         sockets::TESTS,

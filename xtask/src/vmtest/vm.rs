@@ -30,6 +30,8 @@ pub(super) struct Machine<'a> {
     pub(super) initramfs: &'a Path,
     /// Where the logs go.
     pub(super) dir: &'a Path,
+    /// Is its time counted in instructions, and not the host's?
+    pub(super) counted: bool,
 }
 
 impl Machine<'_> {
@@ -43,7 +45,8 @@ impl Machine<'_> {
     /// died of it (an int3 in schedule_idle() that was no longer there). It takes no longer, either.
     fn command(&self) -> Command {
         let mut qemu = Command::new(self.arch.qemu().0);
-        qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-smp", "2", "-m", "1G", "-no-reboot"]);
+        qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-m", "1G", "-no-reboot"]);
+        qemu.args(if self.counted { &["-smp", "1", "-icount", "shift=1,sleep=off"][..] } else { &["-smp", "2"] });
         qemu.args(["-nodefaults", "-display", "none", "-monitor", "none"]);
         qemu.arg("-serial").arg(format!("file:{}", self.console().display())).args(["-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);
