@@ -179,7 +179,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     on_a_host("every_query_of_the_dashboard_and_every_rule_has_an_answer"),
     program_on_kernel("lags_serves_light_cgroups_first"),
     program("lags_serves_light_cgroups_first_among_a_hundred"),
-    program("weights_hold_while_lags_schedules"),
+    program("weights_count_while_lags_schedules"),
     program("nobody_starves_while_lags_schedules_an_overload"),
     program_on_kernel("the_kernels_own_scheduler_is_back_however_lags_ends"),
     program_on_kernel("lags_refuses_quotas_and_a_second_scheduler"),

@@ -85,7 +85,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         Some("") => advice.extend([
             Advice::new(
                 "Schedule the host by LAGS for a while. No cgroup has to change, and the kernel's own scheduler is back \
-                 when it ends. Weights hold within some percent, CPU quotas do not: it refuses a host that has any.",
+                 when it ends. Weights hold only roughly, and CPU quotas not at all: it refuses a host that has any.",
             )
             .command("sudo lagstop schedule --for 10m"),
             Advice::new(
