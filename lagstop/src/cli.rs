@@ -19,6 +19,7 @@ mod progress;
 mod record;
 mod renamed;
 mod run;
+mod schedule;
 mod sentinel;
 mod serve;
 mod show;
@@ -103,6 +104,8 @@ enum Command {
     Bench(bench::Args),
     /// Apply a recommendation for a while, measure its effect, and undo it
     Trial(trial::Args),
+    /// Schedule this host by LAGS until Ctrl-C: cgroups that used little CPU time lately run first (CFS-LAGS paper, §4)
+    Schedule(schedule::Args),
     /// Report what this kernel and these privileges support, and how to enable the rest
     Check(check::Args),
     /// Describe the contents of a recording
@@ -189,6 +192,7 @@ impl Cli {
             Command::Keep(args) => keeper::run(&args),
             Command::Bench(args) => bench::run(&args),
             Command::Trial(args) => trial::run(&args),
+            Command::Schedule(args) => schedule::run(&args),
             Command::Watchdog(args) => trial::watch(&args),
             Command::Function => Ok(crate::bench::function::serve().map(|()| ExitCode::SUCCESS)?),
         }
@@ -214,6 +218,7 @@ impl Command {
             | Self::Keep(_)
             | Self::Bench(_)
             | Self::Trial(_)
+            | Self::Schedule(_)
             | Self::Watchdog(_)
             | Self::Function => None,
         }

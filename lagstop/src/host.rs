@@ -38,6 +38,7 @@ pub use figures::figures;
 pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
+pub(crate) use limits::level;
 pub use limits::limits;
 pub use listeners::Listeners;
 #[doc(hidden)]

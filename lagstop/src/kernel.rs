@@ -27,11 +27,13 @@ mod way;
 
 pub use answer::Answer;
 pub use attach::attach;
+pub(crate) use btf::Structure;
 pub use btf::{Btf, BtfError};
 pub use capabilities::{Capabilities, Capability};
 pub use error::{KernelError, SETCAP};
 pub(crate) use facts::configuration;
-pub use facts::{Facts, Types};
+pub use facts::{Facts, SchedExt, Types, loaded_scheduler};
+pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
 pub use plan::{Plan, Wish, Wishes};
 pub use reader::{KernelSnapshot, MadeUpHost, Reader};

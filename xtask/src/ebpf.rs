@@ -1,9 +1,10 @@
-//! `cargo xtask ebpf`: builds the committed eBPF object, or checks it.
+//! `cargo xtask ebpf`: builds the committed eBPF objects, or checks them.
 
 mod build;
 mod error;
 mod install;
 mod manifest;
+mod object;
 mod rust_src;
 mod strip;
 mod toolchain;
@@ -13,28 +14,30 @@ use std::{fs, path::PathBuf};
 pub(crate) use error::Error;
 use manifest::Manifest;
 pub(crate) use manifest::sha256;
+pub(crate) use object::MEASURING;
+use object::{OBJECTS, Object};
 use toolchain::Toolchain;
 
 use crate::workspace::Workspace;
 
-/// Build lagstop's eBPF object, lagstop/bpf/lagstop.bpf.o, and the manifest beside it.
+/// Build lagstop's eBPF objects in lagstop/bpf/ and the manifests beside them.
 ///
-/// The object is committed, so that lagstop builds with nothing but stable Rust. Run this after every change in
-/// lagstop-ebpf/ and commit both files.
+/// The objects are committed, so that lagstop builds with nothing but stable Rust. Run this after every change in
+/// lagstop-ebpf/ or lagstop-scheduler-ebpf/ and commit the object with its manifest.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes:
-  0  built, or --check found the committed object to be what its sources give
+  0  built, or --check found the committed objects to be what their sources give
   1  the build failed, or --check found a difference
   2  wrong usage
   3  the toolchain is missing or, for --check, of another version: nothing was compared
 
 Examples:
-  cargo xtask ebpf                                  Build the object
+  cargo xtask ebpf                                  Build the objects
   cargo xtask ebpf --check                          Rebuild and compare, write nothing
   cargo xtask ebpf --install-toolchain              Get what is missing first
   cargo xtask ebpf --rust-src rust-src_1.95.0.deb   Take the standard library's source from a file first")]
 pub(crate) struct Arguments {
-    /// Rebuild and compare with the committed object, byte by byte, without writing it
+    /// Rebuild and compare with the committed objects, byte by byte, without writing them
     #[arg(long)]
     check: bool,
     /// Install what is missing: bpf-linker by `cargo install`, the standard library's source by rustup or else from
@@ -50,34 +53,37 @@ pub(crate) struct Arguments {
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
     install::install(arguments.rust_src.as_deref(), arguments.install_toolchain)?;
     let toolchain = Toolchain::find()?;
-    if arguments.check { check(workspace, &toolchain) } else { write(workspace, &toolchain) }
+    let one = if arguments.check { check } else { write };
+    OBJECTS.into_iter().try_for_each(|object| one(workspace, &toolchain, object))
 }
 
-fn write(workspace: &Workspace, toolchain: &Toolchain) -> Result<(), Error> {
-    let object = strip::strip(&build::build(workspace, toolchain)?)?;
-    let manifest = Manifest::of(workspace, toolchain, &object)?;
-    for (path, bytes) in [(workspace.object(), &object[..]), (workspace.manifest(), manifest.to_string().as_bytes())] {
+fn write(workspace: &Workspace, toolchain: &Toolchain, object: Object) -> Result<(), Error> {
+    let built = strip::strip(&build::build(workspace, toolchain, object)?)?;
+    let manifest = Manifest::of(workspace, toolchain, object, &built)?.text(object);
+    for (path, bytes) in [(object.path(workspace), &built[..]), (object.manifest_path(workspace), manifest.as_bytes())]
+    {
         fs::write(&path, bytes).map_err(Error::file("written", &path))?;
     }
-    println!("lagstop/bpf/lagstop.bpf.o: {} bytes, sha256 {}", object.len(), sha256(&object));
-    println!("Commit it together with lagstop/bpf/manifest.txt.");
+    println!("lagstop/bpf/{}: {} bytes, sha256 {}", object.file, built.len(), sha256(&built));
+    println!("Commit it together with lagstop/bpf/{}.", object.manifest);
     Ok(())
 }
 
-fn check(workspace: &Workspace, toolchain: &Toolchain) -> Result<(), Error> {
-    let committed = Manifest::read(workspace)?;
+fn check(workspace: &Workspace, toolchain: &Toolchain, object: Object) -> Result<(), Error> {
+    let committed = Manifest::read(workspace, object)?;
     if let Some(built_with) = committed.get(manifest::RUSTC)
         && built_with != toolchain.rustc
     {
         return Err(Error::OtherCompiler { committed: built_with.to_owned(), here: toolchain.rustc.clone() });
     }
-    let path = workspace.object();
-    let object = fs::read(&path).map_err(Error::file("read", &path))?;
-    let rebuilt = strip::strip(&build::build(workspace, toolchain)?)?;
-    let differences = committed.differences(&Manifest::of(workspace, toolchain, &rebuilt)?);
-    if object != rebuilt || !differences.is_empty() {
-        return Err(Error::Differs { committed: sha256(&object), rebuilt: sha256(&rebuilt), differences });
+    let path = object.path(workspace);
+    let bytes = fs::read(&path).map_err(Error::file("read", &path))?;
+    let rebuilt = strip::strip(&build::build(workspace, toolchain, object)?)?;
+    let differences = committed.differences(&Manifest::of(workspace, toolchain, object, &rebuilt)?);
+    if bytes != rebuilt || !differences.is_empty() {
+        let (committed, rebuilt) = (sha256(&bytes), sha256(&rebuilt));
+        return Err(Error::Differs { object, committed, rebuilt, differences });
     }
-    println!("lagstop/bpf/lagstop.bpf.o is what its sources give: sha256 {}", sha256(&object));
+    println!("lagstop/bpf/{} is what its sources give: sha256 {}", object.file, sha256(&bytes));
     Ok(())
 }

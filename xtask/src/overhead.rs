@@ -18,7 +18,7 @@ use pairs::{Crowd, Pairs};
 use programs::Timed;
 use report::{Measured, Report};
 
-use crate::{interrupt::Interrupt, machine, workspace::Workspace};
+use crate::{ebpf::MEASURING, interrupt::Interrupt, machine, workspace::Workspace};
 
 /// Short runs of a block, of which the least counts: whatever else the machine does can only add.
 const RUNS: u32 = 8;
@@ -70,7 +70,7 @@ enum Format {
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
     let contestants = if arguments.only.is_empty() { Contestant::ALL.to_vec() } else { arguments.only.clone() };
     tools::require_root_and_tools(contestants.contains(&Contestant::Bpftrace))?;
-    let memory = memory::of_object(&workspace.object())?;
+    let memory = memory::of_object(&MEASURING.path(workspace))?;
     let lagstop = match &arguments.lagstop {
         Some(path) => path.clone(),
         None => workspace.released()?,

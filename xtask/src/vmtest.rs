@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
     /// Processors of each virtual machine. What is kept for the docs is of two
-    #[arg(long, value_name = "NUMBER", default_value_t = CPUS, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "NUMBER", default_value_t = CPUS, conflicts_with = "counted", value_parser = clap::value_parser!(u8).range(1..))]
     cpus: u8,
     /// How long a virtual machine may take
     #[arg(long, value_name = "SECONDS", default_value_t = 900)]
@@ -90,6 +90,10 @@ pub(crate) struct Arguments {
     /// Install what is missing from Debian's mirror
     #[arg(long)]
     install: bool,
+    /// Count time in instructions of one processor, 2 ns each: what two loads do can then be compared to a percent or two,
+    /// whatever else the host does. Not for all tests
+    #[arg(long)]
+    counted: bool,
 }
 
 /// Processors of a virtual machine, unless asked otherwise.
@@ -233,10 +237,14 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         filter: &arguments.filter,
         left_out: &live_tests::left_out(arguments.quick),
         test_timeout_seconds: TEST_TIMEOUT_SECONDS,
+        counted: arguments.counted,
     };
     let initramfs = dir.join("initramfs");
     vm::write(&initramfs, &initramfs::pack(&guest.busybox, &guest.binaries, &modules, &settings))?;
-    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir, cpus: arguments.cpus };
+    // Counted time takes a single processor.
+    let cpus = if arguments.counted { 1 } else { arguments.cpus };
+    let counted = arguments.counted;
+    let machine = Machine { arch: guest.arch, kernel: &kernel, initramfs: &initramfs, dir: &dir, cpus, counted };
     println!("{run:<12} booting {}, cgroup {}", run.kernel.version, run.layout.name());
     let report = machine.run(Duration::from_secs(arguments.timeout), |event| tell(run, event))?;
     let last_words = machine.last_words();

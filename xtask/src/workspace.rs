@@ -38,14 +38,4 @@ impl Workspace {
         command::run(cargo.current_dir(&self.root).args(arguments))?;
         Ok(self.target().join("released/lagstop"))
     }
-
-    /// The committed eBPF object.
-    pub(crate) fn object(&self) -> PathBuf {
-        self.root.join("lagstop/bpf/lagstop.bpf.o")
-    }
-
-    /// What the committed object was built from.
-    pub(crate) fn manifest(&self) -> PathBuf {
-        self.root.join("lagstop/bpf/manifest.txt")
-    }
 }

@@ -5,6 +5,7 @@ use crate::{
     display::plain,
     host::{Seen, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
+    scheduler::{Plan, SchedulerError},
 };
 
 const EVERYTHING: &str = "everything";
@@ -44,6 +45,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
         pressure(surroundings),
         socket_diagnostics(surroundings),
         names_of_pods(surroundings),
+        scheduling(facts),
     ];
     if let Trial::Failed(error) = trial {
         all.push(missed(
@@ -115,6 +117,18 @@ fn types(facts: &Facts) -> Requirement {
                 "--btf FILE, with the types of exactly this kernel (btfhub has those of older distribution kernels)",
             ],
         ),
+    }
+}
+
+/// Whether `lagstop schedule` can run. Nothing is lost without it: it measures nothing.
+fn scheduling(facts: &Facts) -> Requirement {
+    const NAME: &str = "scheduling by LAGS";
+    match Plan::from_types(facts) {
+        Ok(_) => satisfied(NAME, "possible: sudo lagstop schedule --dry-run says more"),
+        Err(error @ SchedulerError::MalformedTypes { .. }) => {
+            Requirement { state: State::Missed, ..satisfied(NAME, format!("not possible: {error}")) }
+        }
+        Err(error) => satisfied(NAME, format!("not possible, and not needed to measure: {error}")),
     }
 }
 

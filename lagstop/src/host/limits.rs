@@ -96,7 +96,7 @@ pub(super) fn own_cpus(version: Version, directory: &Path) -> Option<String> {
 
 /// What the cgroup in `directory` is entitled to among its siblings. `None` where that cannot be told, as of one that is gone
 /// meanwhile; what a kernel is too old for is as by default.
-pub(super) fn level(version: Version, directory: &Path) -> Option<Level> {
+pub(crate) fn level(version: Version, directory: &Path) -> Option<Level> {
     let file = |name: &str| file(&directory.join(name));
     let weight: u64 = match version {
         Version::V1 => number(&file("cpu.shares")??)?,

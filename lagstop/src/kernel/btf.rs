@@ -49,6 +49,32 @@ mod kind {
     pub(super) const ENUM64: u32 = 19;
 }
 
+/// A structure or union.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Structure {
+    pub(crate) id: u32,
+    /// In bytes.
+    pub(crate) size: u32,
+    /// In order.
+    pub(crate) members: Vec<Member>,
+}
+
+/// A member of a structure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    /// In bytes, rounded down where it is a bit field.
+    pub(crate) offset: u32,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Function {
+    pub(crate) id: u32,
+    /// Their names.
+    pub(crate) parameters: Vec<String>,
+}
+
 /// A parsed BTF blob: the bytes, and where each type and each named structure is.
 pub struct Btf {
     data: Vec<u8>,
@@ -165,6 +191,34 @@ impl Btf {
         let function = self.at(*self.functions.get(name.as_bytes())?)?;
         let prototype = self.at(self.word(function + 8)?)?;
         Some(self.word(prototype + 4)? & 0xffff)
+    }
+
+    /// The structure or union `name`. `None` where there is none.
+    pub(crate) fn structure(&self, name: &str) -> Option<Structure> {
+        let id = *self.structs.get(name.as_bytes())?;
+        let at = self.at(id)?;
+        let info = self.word(at + 4)?;
+        let member = |n: usize| {
+            let member = at + 12 + n * 12;
+            let bits = self.word(member + 8)?;
+            let bits = if info >> 31 == 1 { bits & 0x00ff_ffff } else { bits };
+            let name = String::from_utf8_lossy(self.string(self.word(member)?)?).into_owned();
+            Some(Member { name, offset: bits / 8 })
+        };
+        let members = (0..(info & 0xffff) as usize).map(member).collect::<Option<_>>()?;
+        Some(Structure { id, size: self.word(at + 8)?, members })
+    }
+
+    /// The function `name`. `None` where there is none.
+    pub(crate) fn function(&self, name: &str) -> Option<Function> {
+        let id = *self.functions.get(name.as_bytes())?;
+        let prototype = self.at(self.word(self.at(id)? + 8)?)?;
+        let parameter = |n: usize| {
+            let name = self.string(self.word(prototype + 12 + n * 8)?)?;
+            Some(String::from_utf8_lossy(name).into_owned())
+        };
+        let count = (self.word(prototype + 4)? & 0xffff) as usize;
+        Some(Function { id, parameters: (0..count).map(parameter).collect::<Option<_>>()? })
     }
 
     /// BTF with the same ids that has but the names of functions and typedefs: what programs are attached by. A full copy
@@ -332,6 +386,16 @@ mod tests {
     fn functions_are_known_with_their_arguments() {
         let btf = Btf::parse(sample()).unwrap();
         assert_eq!((btf.arguments("b"), btf.arguments("outer")), (Some(3), None));
+        let function = btf.function("b").unwrap();
+        assert_eq!((function.id, function.parameters), (9, vec![String::new(); 3]));
+        assert_eq!(btf.function("outer"), None);
+    }
+
+    #[test]
+    fn structures_are_known_with_their_members() {
+        let inner = Btf::parse(sample()).unwrap().structure("inner").unwrap();
+        let members: Vec<(&str, u32)> = inner.members.iter().map(|member| (&*member.name, member.offset)).collect();
+        assert_eq!((inner.id, inner.size, members), (2, 8, vec![("a", 0), ("b", 4)]));
     }
 
     #[test]
@@ -348,7 +412,7 @@ mod tests {
         let whole = sample();
         for len in 0..whole.len() {
             if let Ok(btf) = Btf::parse(whole[..len].to_vec()) {
-                let _ = btf.offset("outer", "inner.b");
+                let _ = (btf.offset("outer", "inner.b"), btf.structure("outer"), btf.function("b"));
             }
         }
         for at in 0..whole.len() {

@@ -1,9 +1,11 @@
 //! What this kernel and this process have, found out once; "could not be checked" is told apart from "no".
 
 mod config;
+mod sched_ext;
 mod symbols;
 
 pub(crate) use config::configuration;
+pub use sched_ext::{SchedExt, loaded_scheduler};
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,6 +70,9 @@ pub struct Facts {
     /// What was tried and refused, with the kernel's reason, by where it was to be attached.
     #[serde(default)]
     pub refused: BTreeMap<String, String>,
+    /// What its types say of sched_ext; `None` where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sched_ext: Option<SchedExt>,
     #[serde(skip)]
     pub(super) offsets: Offsets,
 }
@@ -112,6 +117,7 @@ impl Facts {
             tracefs: tracefs(),
             config: configuration(&release),
             refused: BTreeMap::new(),
+            sched_ext: None,
             offsets: Offsets::default(),
             release,
         };
@@ -136,6 +142,7 @@ impl Facts {
         self.missing_fields = missing.into_iter().map(str::to_owned).collect();
         // Came with the cure for trampolines that were freed under a task that slept (e21aa341785c, 5.12 and stable).
         self.trampolines_outlive_sleep = btf.has_structure("bpf_tramp_image");
+        self.sched_ext = SchedExt::of(btf);
         self.has_typed_current = btf.arguments("bpf_get_current_task_btf").is_some();
         for at in WAYS.iter().flat_map(|way| way.probes).map(|probe| probe.at) {
             let target = at.target();

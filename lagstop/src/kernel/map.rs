@@ -17,21 +17,26 @@ const CHUNK: u32 = 512;
 
 /// A map, known by its file descriptor.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(crate) struct Map {
     fd: OwnedFd,
 }
 
 impl Map {
+    /// One that was made here.
+    pub(crate) fn own(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
     pub(super) fn new(fd: BorrowedFd<'_>) -> Result<Self, KernelError> {
         fd.try_clone_to_owned().map(|fd| Self { fd }).map_err(failed("opened"))
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// Every key and value of a hash map. One that comes or goes meanwhile may be in it or not.
-    pub(super) fn read_hash<K: Pod, V: Pod>(&self, max_entries: u32) -> Result<Vec<(K, V)>, KernelError> {
+    pub(crate) fn read_hash<K: Pod, V: Pod>(&self, max_entries: u32) -> Result<Vec<(K, V)>, KernelError> {
         let mut all = Vec::new();
         // A batch must take a whole bucket; kernels round buckets up to the number of entries, so few share one.
         let mut chunk = CHUNK.min(max_entries.max(1));
@@ -55,26 +60,26 @@ impl Map {
     }
 
     /// The value of `key`; `copies` of it where the map is per CPU.
-    pub(super) fn lookup<K: NoUninit, V: AnyBitPattern>(&self, key: &K, values: &mut [V]) -> io::Result<()> {
+    pub(crate) fn lookup<K: NoUninit, V: AnyBitPattern>(&self, key: &K, values: &mut [V]) -> io::Result<()> {
         let mut attr = self.element(key);
         attr.__bindgen_anon_2.__bindgen_anon_1.value = values.as_mut_ptr() as u64;
         // SAFETY: `values` has room for what the map has for a key; the callers see to it.
-        unsafe { bpf(bpf_cmd::BPF_MAP_LOOKUP_ELEM, &mut attr) }
+        unsafe { bpf(bpf_cmd::BPF_MAP_LOOKUP_ELEM, &mut attr) }.map(drop)
     }
 
     /// The value at `index` of an array.
-    pub(super) fn get<V: Pod>(&self, index: u32) -> Result<V, KernelError> {
+    pub(crate) fn get<V: Pod>(&self, index: u32) -> Result<V, KernelError> {
         let mut value = V::zeroed();
         self.lookup(&index, std::slice::from_mut(&mut value)).map_err(failed("read"))?;
         Ok(value)
     }
 
     /// Writes a value; of a per-CPU map one for each possible CPU.
-    pub(super) fn set<K: NoUninit, V: NoUninit>(&self, key: &K, values: &[V]) -> Result<(), KernelError> {
+    pub(crate) fn set<K: NoUninit, V: NoUninit>(&self, key: &K, values: &[V]) -> Result<(), KernelError> {
         let mut attr = self.element(key);
         attr.__bindgen_anon_2.__bindgen_anon_1.value = values.as_ptr() as u64;
         // SAFETY: as in `lookup`.
-        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }.map_err(failed("written"))
+        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop).map_err(failed("written"))
     }
 
     /// Pushes onto a stack.
@@ -84,11 +89,11 @@ impl Map {
         attr.__bindgen_anon_2.map_fd = self.fd.as_raw_fd().unsigned_abs();
         attr.__bindgen_anon_2.__bindgen_anon_1.value = std::ptr::from_ref(value) as u64;
         // SAFETY: `value` is read only, and is of the map's value size.
-        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }.map_err(failed("written"))
+        unsafe { bpf(bpf_cmd::BPF_MAP_UPDATE_ELEM, &mut attr) }.map(drop).map_err(failed("written"))
     }
 
     /// Removes `key`; it is no error when it is not there.
-    pub(super) fn remove<K: NoUninit>(&self, key: &K) -> Result<(), KernelError> {
+    pub(crate) fn remove<K: NoUninit>(&self, key: &K) -> Result<(), KernelError> {
         // SAFETY: only `key` is read.
         match unsafe { bpf(bpf_cmd::BPF_MAP_DELETE_ELEM, &mut self.element(key)) } {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("written")(error)),
@@ -128,7 +133,7 @@ impl Map {
         let got = unsafe { attr.batch.count };
         *cursor = Some(to);
         match result {
-            Ok(()) => Ok((got, true)),
+            Ok(_) => Ok((got, true)),
             // The end of the map, not an error: `got` is what was left.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((got, false)),
             Err(error) => {
@@ -139,14 +144,14 @@ impl Map {
     }
 }
 
-/// `bpf(2)`.
+/// `bpf(2)`. Gives what it returns, which of some commands is a file descriptor.
 ///
 /// # Safety
 /// Every pointer in `attr` must be valid for what `command` does with it.
-pub(super) unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<()> {
+pub(crate) unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i64> {
     // SAFETY: the caller vouches for the pointers, and `attr` is as large as is said.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), size_of::<bpf_attr>()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 pub(super) fn failed(action: &'static str) -> impl Fn(io::Error) -> KernelError {

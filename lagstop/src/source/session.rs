@@ -1,10 +1,11 @@
 //! What holds for all intervals that are measured here.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
 use super::{SourceError, beat::nanos, scheduler::Scheduler};
 use crate::{
     host::{Cpus, Hierarchy, Identity, Version},
+    kernel::loaded_scheduler,
     model::{GroupBy, Hook, Place, Session},
     recording::now,
 };
@@ -40,7 +41,7 @@ pub(super) fn session(
             Version::V2 => 2,
         },
         cpu_files: hierarchy.cpu_files(),
-        sched_ext: sched_ext(),
+        sched_ext: loaded_scheduler(),
         tick_ns,
         base_slice_ns,
         rt_group_sched,
@@ -48,12 +49,4 @@ pub(super) fn session(
         restricted: None,
         hooks,
     })
-}
-
-/// The scheduler that is loaded, empty for none; `None` where the kernel cannot load any.
-fn sched_ext() -> Option<String> {
-    let read = |file: &str| fs::read_to_string(Path::new("/sys/kernel/sched_ext").join(file));
-    let state = read("state").ok()?;
-    let name = || read("root/ops").map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned());
-    Some(if state.trim() == "disabled" { String::new() } else { name() })
 }

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     diagnosis::{CandidateClass, weight_factor},
     host::{Hierarchy, Version},
+    kernel::loaded_scheduler,
 };
 
 /// A scheduling policy that can be tried.
@@ -49,6 +50,8 @@ pub struct Kernel {
     has_fair_server: bool,
     /// Does the throttle keep a part of every CPU for them?
     has_throttle: bool,
+    /// The sched_ext scheduler that is loaded.
+    other_scheduler: Option<String>,
 }
 
 /// The real-time throttle; -1 turns it off. From Linux 6.12 on it is there only with `CONFIG_RT_GROUP_SCHED` (kernel/sched/rt.c;
@@ -70,6 +73,18 @@ impl Policy {
             Self::Slice => "slice",
             Self::KernelLags => "kernel-lags",
             Self::LagsDynamic => "lags-dynamic",
+        }
+    }
+
+    /// Whether what it changes has an effect under the scheduler that is loaded.
+    ///
+    /// # Errors
+    /// When it has none that can be relied on.
+    pub fn has_effect(self, kernel: &Kernel) -> Result<(), PolicyError> {
+        match &kernel.other_scheduler {
+            // Real-time tasks are above all of them.
+            Some(name) if self != Self::LagsStatic => Err(PolicyError::OtherScheduler(name.clone())),
+            _ => Ok(()),
         }
     }
 
@@ -144,7 +159,8 @@ impl Kernel {
         let has_slices = Attr::usual_slice() > 0;
         let (has_fair_server, has_throttle) =
             (static_priority::has_fair_server(&hierarchy.mount), static_priority::has_throttle(&hierarchy.mount));
-        Self { hierarchy, has_slices, has_fair_server, has_throttle }
+        let other_scheduler = loaded_scheduler().filter(|name| !name.is_empty());
+        Self { hierarchy, has_slices, has_fair_server, has_throttle, other_scheduler }
     }
 
     /// The file with a cgroup's weight, and the least and the most that it takes.

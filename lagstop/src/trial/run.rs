@@ -144,6 +144,10 @@ pub fn prepare(
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Prepared, TrialError> {
+    if let Some(policy) = settings.policy {
+        let cannot = |source: PolicyError| TrialError::Policy { policy: settings.policy, source: source.into() };
+        policy.has_effect(kernel).map_err(cannot)?;
+    }
     let recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
     let session = recorder.session().clone();

@@ -103,6 +103,15 @@ pub(crate) fn run(what: &str) -> ExitCode {
             load.parse().unwrap(),
             Duration::from_millis(ms.parse().unwrap()),
         ),
+        // Threads that work without a pause, piece by piece.
+        ["grind", count, ref window @ ..] => grind(count.parse().unwrap(), &Window::wait_for(window)),
+        // Requests that come at random, so many microseconds apart and with so much work each, served one after the other.
+        ["requests", seed, gap, work, ref window @ ..] => requests(
+            seed.parse().unwrap(),
+            Duration::from_micros(gap.parse().unwrap()),
+            Duration::from_micros(work.parse().unwrap()),
+            &Window::wait_for(window),
+        ),
         ["connect", port, ms] => connect_to(port.parse().unwrap(), Duration::from_millis(ms.parse().unwrap())),
         ["abandon", count] => abandon(count.parse().unwrap()),
         // Watches all cgroups through the kernel's files, until a line comes.
@@ -296,14 +305,7 @@ fn queue(spins: bool, work: Duration, load: f64, time: Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     say(&address.port().to_string());
-    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut exponential = move || {
-        // xorshift64 (Marsaglia, 2003)
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        -(((seed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64).ln()
-    };
+    let mut exponential = exponential(0x9e37_79b9_7f4a_7c15);
     // All is drawn before: the two threads of a run have nothing to do with each other.
     let between = work.div_f64(load);
     let mut at = Duration::ZERO;
@@ -336,6 +338,99 @@ fn queue(spins: bool, work: Duration, load: f64, time: Duration) {
     }
     say(&format!("{} {} {}", arrivals.len(), busy.as_nanos(), start.elapsed().as_nanos()));
     drop(client.join().unwrap());
+}
+
+/// Numbers with an exponential distribution around 1.
+fn exponential(mut seed: u64) -> impl FnMut() -> f64 {
+    move || {
+        // xorshift64 (Marsaglia, 2003)
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        -(((seed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64).ln()
+    }
+}
+
+/// A piece of work: some ten microseconds.
+fn piece() {
+    let mut x = 1_u64;
+    for n in 0..10_000_u64 {
+        x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(n));
+    }
+}
+
+/// When loads that run beside each other begin and end, and of what time they tell.
+struct Window {
+    start: Instant,
+    told_from: Duration,
+    time: Duration,
+}
+
+impl Window {
+    /// Waits until all begin. The words are a file with the time of that, in nanoseconds of CLOCK_MONOTONIC, how many milliseconds
+    /// are not told of, and how many there are.
+    fn wait_for(words: &[&str]) -> Self {
+        let ms = |word: &str| Duration::from_millis(word.parse().unwrap());
+        let start = Duration::from_nanos(fs::read_to_string(words[0]).unwrap().trim().parse().unwrap());
+        thread::sleep(start.saturating_sub(monotonic()));
+        Self { start: Instant::now(), told_from: ms(words[1]), time: ms(words[2]) }
+    }
+}
+
+/// CLOCK_MONOTONIC.
+pub(crate) fn monotonic() -> Duration {
+    let time = clock_gettime(ClockId::Monotonic);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Says how many pieces all threads did, and the longest time in microseconds in which one of them did not get on.
+fn grind(count: usize, window: &Window) {
+    let Window { start, told_from, time } = *window;
+    let one = || {
+        let (mut pieces, mut longest, mut last) = (0_u64, Duration::ZERO, start);
+        while start.elapsed() < time {
+            piece();
+            let now = Instant::now();
+            if now - start > told_from {
+                pieces += 1;
+                longest = longest.max(now - last);
+            }
+            last = now;
+        }
+        (pieces, longest)
+    };
+    let all: Vec<(u64, Duration)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let pieces: u64 = all.iter().map(|(pieces, _)| pieces).sum();
+    say(&format!("{pieces} {}", all.iter().map(|(_, longest)| longest.as_micros()).max().unwrap()));
+}
+
+/// Says of each request after how many microseconds it was done.
+fn requests(seed: u64, gap: Duration, work: Duration, window: &Window) {
+    let Window { start, told_from, time } = *window;
+    let mut exponential = exponential(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let had = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    };
+    let (mut due, mut latencies) = (Duration::ZERO, Vec::new());
+    loop {
+        due += gap.mul_f64(exponential());
+        if due > time {
+            break;
+        }
+        thread::sleep(due.saturating_sub(start.elapsed()));
+        let before = had();
+        while had() - before < work {
+            piece();
+        }
+        if due > told_from {
+            latencies.push((start.elapsed() - due).as_micros().to_string());
+        }
+    }
+    say(&latencies.join(" "));
 }
 
 /// Makes connections that nobody accepts, and ends them.

@@ -26,6 +26,7 @@ mod privileges;
 mod recorder;
 mod rotation;
 mod runtimes;
+mod scheduling;
 mod screen;
 mod serving;
 mod sockets;
@@ -112,6 +113,7 @@ fn main() -> ExitCode {
         pods::TESTS,
         rotation::TESTS,
         runtimes::TESTS,
+        scheduling::TESTS,
         screen::TESTS,
         serving::TESTS,
         sockets::TESTS,

@@ -1,4 +1,4 @@
-//! Compiles lagstop-ebpf for BPF, so that the bytes depend on nothing but the sources and the toolchain.
+//! Compiles programs for BPF, so that the bytes depend on nothing but the sources and the toolchain.
 
 use std::{
     ffi::OsString,
@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{Error, toolchain::Toolchain};
+use super::{Error, object::Object, toolchain::Toolchain};
 use crate::{command::run, workspace::Workspace};
 
 const TARGET: &str = "bpfel-unknown-none";
@@ -27,18 +27,18 @@ pub(super) const PROFILE: &[(&str, &str)] = &[
 /// the architecture; no program here depends on it.
 pub(super) const FLAGS: &[&str] = &["-Cdebuginfo=2", "-Clink-arg=--btf", "--cfg=bpf_target_arch=\"x86_64\""];
 
-/// Builds the object, debug sections and all.
-pub(super) fn build(workspace: &Workspace, toolchain: &Toolchain) -> Result<Vec<u8>, Error> {
+/// Builds an object, debug sections and all.
+pub(super) fn build(workspace: &Workspace, toolchain: &Toolchain, object: Object) -> Result<Vec<u8>, Error> {
     let target_dir = workspace.target().join("ebpf");
     // Unpacks the crates, so that the folder whose name is to be mapped away is there.
     run(cargo(workspace).args(["fetch", "--quiet", "--locked", "--target", TARGET]))?;
     run(cargo(workspace)
         .env("CARGO_ENCODED_RUSTFLAGS", encoded_flags(workspace.root(), &target_dir, &toolchain.sysroot))
-        .args(["build", "--package", "lagstop-ebpf", "--bin", "lagstop-ebpf", "--features", "programs"])
+        .args(["build", "--package", object.package, "--bin", object.package, "--features", "programs"])
         .args(["--release", "--locked", "--target", TARGET, "-Z", "build-std=core", "--target-dir"])
         .arg(&target_dir))?;
-    let object = target_dir.join(TARGET).join("release/lagstop-ebpf");
-    fs::read(&object).map_err(Error::file("read", &object))
+    let built = target_dir.join(TARGET).join("release").join(object.package);
+    fs::read(&built).map_err(Error::file("read", &built))
 }
 
 /// Cargo, with what it inherits made the same everywhere.

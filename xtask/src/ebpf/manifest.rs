@@ -1,8 +1,8 @@
-//! lagstop/bpf/manifest.txt: what the committed object was built from, one `name = value` a line, sorted.
+//! The manifests in lagstop/bpf/: what the committed objects were built from, one `name = value` a line, sorted.
 
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write as _},
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
@@ -12,31 +12,35 @@ use sha2::{Digest, Sha256};
 use super::{
     Error,
     build::{FLAGS, PROFILE},
+    object::Object,
     toolchain::Toolchain,
 };
 use crate::workspace::Workspace;
 
 pub(super) const RUSTC: &str = "rustc";
 const BPF_LINKER: &str = "bpf-linker";
-const OBJECT: &str = "object lagstop.bpf.o";
-const HEADING: &str = "# What lagstop.bpf.o was built from. `cargo xtask ebpf` writes this; do not edit it.";
 
 /// Names and values.
 pub(super) struct Manifest(BTreeMap<String, String>);
 
 impl Manifest {
-    /// What `object` was built from just now.
-    pub(super) fn of(workspace: &Workspace, toolchain: &Toolchain, object: &[u8]) -> Result<Self, Error> {
-        let mut entries = sources(workspace)?;
+    /// What `built` was built from just now.
+    pub(super) fn of(
+        workspace: &Workspace,
+        toolchain: &Toolchain,
+        object: Object,
+        built: &[u8],
+    ) -> Result<Self, Error> {
+        let mut entries = sources(workspace, object)?;
         entries.insert(RUSTC.to_owned(), toolchain.rustc.clone());
         entries.insert(BPF_LINKER.to_owned(), toolchain.bpf_linker.clone());
-        entries.insert(OBJECT.to_owned(), sha256(object));
+        entries.insert(entry(object), sha256(built));
         Ok(Self(entries))
     }
 
     /// The committed one.
-    pub(super) fn read(workspace: &Workspace) -> Result<Self, Error> {
-        let path = workspace.manifest();
+    pub(super) fn read(workspace: &Workspace, object: Object) -> Result<Self, Error> {
+        let path = object.manifest_path(workspace);
         let text = fs::read_to_string(&path).map_err(Error::file("read", &path))?;
         parse(&text).map(Self).map_err(|line| Error::Manifest { path, line })
     }
@@ -49,13 +53,18 @@ impl Manifest {
     pub(super) fn differences(&self, now: &Self) -> Vec<String> {
         differences(&self.0, &now.0)
     }
+
+    /// As it is committed.
+    pub(super) fn text(&self, object: Object) -> String {
+        let heading =
+            format!("# What {} was built from. `cargo xtask ebpf` writes this; do not edit it.\n", object.file);
+        self.0.iter().fold(heading, |text, (name, value)| text + &format!("{name} = {value}\n"))
+    }
 }
 
-impl fmt::Display for Manifest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{HEADING}")?;
-        self.0.iter().try_for_each(|(name, value)| writeln!(f, "{name} = {value}"))
-    }
+/// The name of the entry that has the object's own hash.
+fn entry(object: Object) -> String {
+    format!("object {}", object.file)
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
@@ -92,19 +101,20 @@ fn differences(before: &BTreeMap<String, String>, now: &BTreeMap<String, String>
 }
 
 /// Everything in the repository that determines the object.
-fn sources(workspace: &Workspace) -> Result<BTreeMap<String, String>, Error> {
+fn sources(workspace: &Workspace, object: Object) -> Result<BTreeMap<String, String>, Error> {
     let root = workspace.root();
     let read = |path: &Path| fs::read_to_string(path).map_err(Error::file("read", path));
     let mut entries = BTreeMap::new();
-    let mut files = vec![root.join("lagstop-ebpf/Cargo.toml")];
-    rust_files(&root.join("lagstop-ebpf/src"), &mut files)?;
+    let package = root.join(object.package);
+    let mut files = vec![package.join("Cargo.toml")];
+    rust_files(&package.join("src"), &mut files)?;
     for file in files {
         let bytes = fs::read(&file).map_err(Error::file("read", &file))?;
         let name = file.strip_prefix(root).unwrap_or(&file).display();
         entries.insert(format!("source {name}"), sha256(&bytes));
     }
     entries.extend(crates(&read(&root.join("Cargo.lock"))?));
-    entries.extend(package_profile(&read(&root.join("Cargo.toml"))?));
+    entries.extend(package_profile(&read(&root.join("Cargo.toml"))?, object.package));
     for (setting, value) in PROFILE {
         entries.insert(format!("profile {}", setting.to_lowercase().replace('_', "-")), (*value).to_owned());
     }
@@ -138,8 +148,9 @@ fn crates(lock: &str) -> impl Iterator<Item = (String, String)> {
 }
 
 /// The workspace's settings for the package, which go before the profile's own.
-fn package_profile(cargo_toml: &str) -> impl Iterator<Item = (String, String)> {
-    let lines = cargo_toml.lines().skip_while(|line| *line != "[profile.release.package.lagstop-ebpf]").skip(1);
+fn package_profile(cargo_toml: &str, package: &str) -> impl Iterator<Item = (String, String)> {
+    let heading = format!("[profile.release.package.{package}]");
+    let lines = cargo_toml.lines().skip_while(move |line| *line != heading).skip(1);
     lines
         .take_while(|line| !line.starts_with('['))
         .filter_map(|line| line.split_once(" = "))
@@ -148,33 +159,38 @@ fn package_profile(cargo_toml: &str) -> impl Iterator<Item = (String, String)> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::object::{MEASURING, OBJECTS},
+        *,
+    };
 
-    /// The object that is committed must be the one that the sources give. `cargo xtask ebpf --check` proves it; this
+    /// An object that is committed must be the one that its sources give. `cargo xtask ebpf --check` proves it; this
     /// notices a forgotten rebuild without the toolchain for BPF.
     #[test]
-    fn the_committed_object_is_not_stale() {
+    fn the_committed_objects_are_not_stale() {
         let workspace = Workspace::here();
-        let committed = Manifest::read(&workspace).unwrap();
-        let mut now = sources(&workspace).unwrap();
-        now.insert(OBJECT.to_owned(), sha256(&fs::read(workspace.object()).unwrap()));
-        for tool in [RUSTC, BPF_LINKER] {
-            now.insert(tool.to_owned(), committed.get(tool).unwrap().to_owned());
+        for object in OBJECTS {
+            let committed = Manifest::read(&workspace, object).unwrap();
+            let mut now = sources(&workspace, object).unwrap();
+            now.insert(entry(object), sha256(&fs::read(object.path(&workspace)).unwrap()));
+            for tool in [RUSTC, BPF_LINKER] {
+                now.insert(tool.to_owned(), committed.get(tool).unwrap().to_owned());
+            }
+            let differences = differences(&committed.0, &now);
+            assert!(
+                differences.is_empty(),
+                "lagstop/bpf/{} does not belong to its sources:\n  {}\nRun `cargo xtask ebpf` and commit lagstop/bpf/.",
+                object.file,
+                differences.join("\n  ")
+            );
         }
-        let differences = differences(&committed.0, &now);
-        assert!(
-            differences.is_empty(),
-            "lagstop/bpf/lagstop.bpf.o does not belong to its sources:\n  {}\nRun `cargo xtask ebpf` and commit \
-             lagstop/bpf/.",
-            differences.join("\n  ")
-        );
     }
 
     #[test]
     fn what_is_written_is_read_back() {
         let entries = [("flags", "-Ca=b"), ("source a.rs", "00ff"), ("rustc", "1.95.0 (59807616e 2026-04-14)")];
         let manifest = Manifest(entries.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        assert_eq!(parse(&manifest.to_string()), Ok(manifest.0));
+        assert_eq!(parse(&manifest.text(MEASURING)), Ok(manifest.0));
         assert_eq!(parse("# heading\na = b\nnonsense\n"), Err(3));
     }
 
@@ -193,7 +209,7 @@ mod tests {
                     \"0.2.1\"\n";
         assert_eq!(crates(lock).collect::<Vec<_>>(), [("crate aya-ebpf".to_owned(), "0.2.1".to_owned())]);
         let toml = "[profile.release]\nlto = \"thin\"\n\n[profile.release.package.lagstop-ebpf]\nopt-level = 3\n";
-        let settings: Vec<_> = package_profile(toml).collect();
+        let settings: Vec<_> = package_profile(toml, "lagstop-ebpf").collect();
         assert_eq!(settings, [("profile of the package, opt-level".to_owned(), "3".to_owned())]);
     }
 }

@@ -38,12 +38,15 @@ fn is_debug(section: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::object::OBJECTS, *};
+    use crate::workspace::Workspace;
 
     #[test]
-    fn the_committed_object_is_stripped_already() {
-        let object = include_bytes!("../../../lagstop/bpf/lagstop.bpf.o");
-        assert_eq!(strip(object).unwrap(), object);
+    fn the_committed_objects_are_stripped_already() {
+        for object in OBJECTS {
+            let bytes = std::fs::read(object.path(&Workspace::here())).unwrap();
+            assert_eq!(strip(&bytes).unwrap(), bytes, "{}", object.file);
+        }
     }
 
     #[test]

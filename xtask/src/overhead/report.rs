@@ -141,7 +141,7 @@ impl fmt::Display for OfCrowd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{overhead::memory, workspace::Workspace};
+    use crate::{ebpf::MEASURING, overhead::memory, workspace::Workspace};
 
     fn report(lagstop: [f64; 4]) -> Report {
         let machine = Machine { kernel: "6.18.0".to_owned(), cpu: "A CPU".to_owned(), cpus: 2 };
@@ -158,7 +158,7 @@ mod tests {
             programs: [(Contestant::Lagstop, 290.0)].into_iter().collect(),
         };
         let all = [(Crowd::Pair, measured)].into_iter().collect();
-        Report::new(machine, &all, memory::of_object(&Workspace::here().object()).unwrap())
+        Report::new(machine, &all, memory::of_object(&MEASURING.path(&Workspace::here())).unwrap())
     }
 
     #[test]

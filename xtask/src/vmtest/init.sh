@@ -91,6 +91,7 @@ esac
 
 # Nobody else is here.
 export LAGSTOP_BIN=/bin/lagstop LAGSTOP_TEST_SLOW=1 LAGSTOP_TEST_DISRUPT=1 RUST_BACKTRACE=0
+[ -z "$COUNTED" ] || export LAGSTOP_TEST_COUNTED=1
 
 say "kernel $(uname -r)"
 say "check"

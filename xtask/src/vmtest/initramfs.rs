@@ -14,6 +14,8 @@ pub(super) struct GuestSettings<'a> {
     /// Names of tests that are not to run.
     pub(super) left_out: &'a [&'a str],
     pub(super) test_timeout_seconds: u64,
+    /// Is its time counted in instructions?
+    pub(super) counted: bool,
 }
 
 /// What of the kernel is not in its image and lagstop needs: it lists listening TCP sockets. In the order in which they are
@@ -47,7 +49,7 @@ pub(super) fn pack(
 
 /// For the shell, in quotes.
 fn variables(settings: &GuestSettings<'_>) -> String {
-    let GuestSettings { layout, port, filter, left_out, test_timeout_seconds } = settings;
+    let GuestSettings { layout, port, filter, left_out, test_timeout_seconds, counted } = settings;
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     [
         ("CGROUP", layout.name().to_owned()),
@@ -56,6 +58,7 @@ fn variables(settings: &GuestSettings<'_>) -> String {
         ("LEFT_OUT", left_out.join(" ")),
         ("MODULES", MODULES.join(" ")),
         ("TEST_TIMEOUT", test_timeout_seconds.to_string()),
+        ("COUNTED", if *counted { "1" } else { "" }.to_owned()),
     ]
     .iter()
     .map(|(name, value)| format!("{name}={}\n", quoted(value)))
@@ -74,9 +77,10 @@ mod tests {
             filter: "it's $HOME",
             left_out: &["one", "two"],
             test_timeout_seconds: 60,
+            counted: true,
         };
-        let script = format!("{}echo \"$CGROUP $PORT $FILTER $LEFT_OUT $TEST_TIMEOUT\"", variables(&settings));
+        let script = format!("{}echo \"$CGROUP $PORT $FILTER $LEFT_OUT $TEST_TIMEOUT $COUNTED\"", variables(&settings));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "hybrid /dev/ttyS1 it's $HOME one two 60\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "hybrid /dev/ttyS1 it's $HOME one two 60 1\n");
     }
 }

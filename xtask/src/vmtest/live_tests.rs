@@ -195,6 +195,12 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("a_run_without_privileges_is_not_judged"),
     program("a_run_is_recorded"),
     on_a_host("every_query_of_the_dashboard_and_every_rule_has_an_answer"),
+    program_on_kernel("lags_serves_light_cgroups_first"),
+    program("lags_serves_light_cgroups_first_among_a_hundred"),
+    program("weights_count_while_lags_schedules"),
+    program("nobody_starves_while_lags_schedules_an_overload"),
+    program_on_kernel("the_kernels_own_scheduler_is_back_however_lags_ends"),
+    program_on_kernel("lags_refuses_quotas_and_a_second_scheduler"),
     program_on_kernel("a_cpu_that_goes_and_comes_back_is_no_hole_in_a_recording"),
     program_on_kernel("a_step_of_the_clock_is_a_gap_in_a_recording"),
 ];

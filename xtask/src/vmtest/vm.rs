@@ -32,6 +32,8 @@ pub(super) struct Machine<'a> {
     pub(super) dir: &'a Path,
     /// Its processors.
     pub(super) cpus: u8,
+    /// Is its time counted in instructions, and not the host's?
+    pub(super) counted: bool,
 }
 
 impl Machine<'_> {
@@ -47,6 +49,9 @@ impl Machine<'_> {
         let mut qemu = Command::new(self.arch.qemu().0);
         qemu.args(self.arch.machine()).args(["-accel", "tcg,thread=single", "-m", "1G", "-no-reboot"]);
         qemu.arg("-smp").arg(self.cpus.to_string());
+        if self.counted {
+            qemu.args(["-icount", "shift=1,sleep=off"]);
+        }
         qemu.args(["-nodefaults", "-display", "none", "-monitor", "none"]);
         qemu.arg("-serial").arg(format!("file:{}", self.console().display())).args(["-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);

@@ -82,10 +82,18 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         }));
     }
     match session.sched_ext.as_deref() {
-        Some("") => advice.push(Advice::new(
-            "Consider a sched_ext scheduler that favours tasks which run briefly and rarely, such as scx_lavd. This \
-             kernel can load one, and no cgroup has to change.",
-        )),
+        Some("") => advice.extend([
+            Advice::new(
+                "Schedule the host by LAGS for a while. No cgroup has to change, and the kernel's own scheduler is back \
+                 when it ends. Weights hold only roughly, and CPU quotas not at all: it refuses a host that has any.",
+            )
+            .command("sudo lagstop schedule --for 10m"),
+            Advice::new(
+                "Or consider another sched_ext scheduler that favours tasks which run briefly and rarely, such as \
+                 scx_lavd. Check first what it takes away: with most of them cpu.max, cpu.weight and cpu.idle have no \
+                 effect.",
+            ),
+        ]),
         Some(name) => advice.push(Advice::new(format!(
             "Check whether the loaded sched_ext scheduler {} has a latency setting before changing weights.",
             units::quoted(name)

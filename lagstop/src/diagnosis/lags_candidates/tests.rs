@@ -55,6 +55,8 @@ fn the_advice_is_for_what_the_kernel_offers() {
     assert!(plain.iter().all(is_known), "{plain:?}");
     let idle = commands(&["cpu.idle", "cpu.weight"], Some(""));
     assert!(idle.iter().any(|command| command.starts_with("echo 1") && command.ends_with("/cpu.idle")), "{idle:?}");
+    let is_scheduled = |commands: &[String]| commands.iter().any(|command| command.contains("lagstop schedule"));
+    assert!(is_scheduled(&idle) && !is_scheduled(&plain) && !is_scheduled(&commands(&[], Some("scx_lavd"))));
     let patched = commands(&["cpu.latency_awareness"], None);
     assert_eq!(patched[1], "echo 1 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.latency_awareness");
 }

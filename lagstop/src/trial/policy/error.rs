@@ -5,7 +5,7 @@ use std::{num::ParseFloatError, path::PathBuf};
 use thiserror::Error;
 
 use super::THROTTLE;
-use crate::trial::cgroup_file::BUDGET;
+use crate::{display::short_name, trial::cgroup_file::BUDGET};
 
 #[derive(Debug, Error)]
 pub enum PolicyError {
@@ -13,6 +13,12 @@ pub enum PolicyError {
         "the policy needs light cgroups with long waits and heavy cgroups beside them; lagstop did not find both. Name the light ones with --light"
     )]
     NotBoth,
+    #[error(
+        "the sched_ext scheduler {} is loaded, and may ignore weights, cpu.idle and slices: the trial would change files without \
+         effect. Stop that scheduler first, or try lags-static",
+        short_name(.0, 64)
+    )]
+    OtherScheduler(String),
     #[error("this kernel has no task slices, which came with Linux 6.12")]
     NoSlices,
     #[error("this kernel has no cpu.latency_awareness, which needs the patch of the CFS-LAGS paper")]

@@ -123,7 +123,8 @@ mod tests {
         }
         let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
         let pod = Group { id: CgroupId(7), path: "/pod".to_owned(), directory: home.path().join("pod"), cores: 0.1 };
-        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: true };
+        let kernel =
+            Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: true, other_scheduler: None };
         let changes = budgets(&[pod], &kernel).unwrap();
         let said: Vec<(String, String)> = changes
             .into_iter()
@@ -147,7 +148,8 @@ mod tests {
         assert_eq!(throttles("-1\n", "6.11.9"), [false, false]);
         assert_eq!(throttles("", "strange"), [false, false]);
         let hierarchy = Hierarchy::at(Version::V2, "/nowhere".as_ref(), GroupBy::Scheduler);
-        let kernel = Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: false };
+        let kernel =
+            Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: false, other_scheduler: None };
         assert!(changes(&Sides::default(), &kernel).unwrap_err().to_string().contains("fair server"));
     }
 

@@ -149,3 +149,15 @@ fn the_dynamic_one_follows_load_credit_but_not_every_wiggle() {
     assert_eq!(idle(), "0000");
     assert!(MIX.iter().all(|(name, _)| says(home.path(), name, "cpu.weight") == "100"));
 }
+
+#[test]
+fn what_another_scheduler_ignores_is_refused_with_its_name() {
+    let (_home, kernel, _) = host(MIX);
+    let under = |name: Option<&str>| Kernel { other_scheduler: name.map(str::to_owned), ..kernel.clone() };
+    for policy in [Policy::Weight, Policy::Idle, Policy::Slice, Policy::LagsDynamic, Policy::KernelLags] {
+        let error = policy.has_effect(&under(Some("scx_lavd"))).unwrap_err().to_string();
+        assert!(error.contains("scx_lavd is loaded"), "{error}");
+        assert!(policy.has_effect(&under(None)).is_ok());
+    }
+    assert!(Policy::LagsStatic.has_effect(&under(Some("scx_lavd"))).is_ok());
+}

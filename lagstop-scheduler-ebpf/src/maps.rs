@@ -1,0 +1,92 @@
+//! Every map. All are allocated when they are made: nothing here may allocate while it schedules.
+
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+
+use aya_ebpf::{
+    btf_maps::{Array, HashMap, PerCpuArray},
+    macros::btf_map,
+};
+use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, Plan};
+
+/// By cgroup. User space takes out those that are gone.
+#[btf_map]
+static GROUPS: HashMap<u64, Group, { MAX_GROUPS as usize }> = HashMap::new();
+
+/// By cgroup; only user space writes it.
+#[btf_map]
+static PLANS: HashMap<u64, Plan, { MAX_GROUPS as usize }> = HashMap::new();
+
+/// By CPU. User space says how many.
+#[btf_map]
+static CPUS: Array<Cpu, 8_192> = Array::new();
+
+#[btf_map]
+static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
+
+#[btf_map]
+static END: Array<End, 1> = Array::new();
+
+/// A cgroup that is known.
+#[inline(always)]
+pub(crate) fn known_group(id: u64) -> Option<*mut Group> {
+    GROUPS.get_ptr_mut(id)
+}
+
+/// A cgroup, which is made known where it is not yet.
+#[inline(always)]
+pub(crate) fn group(id: u64, now: u64) -> Option<*mut Group> {
+    if let Some(group) = GROUPS.get_ptr_mut(id) {
+        return Some(group);
+    }
+    let new = Group { credit: 0, at: now, born: now, running: 0, runnable: 0, turns: 0, preempted: 0 };
+    // Another CPU may have been faster: its value stays, and is found below.
+    const NO_EXIST: u64 = 1;
+    let _ = GROUPS.insert(id, new, NO_EXIST);
+    GROUPS.get_ptr_mut(id)
+}
+
+/// What is planned for the cgroup, or for those that nothing is known of.
+#[inline(always)]
+pub(crate) fn plan(id: u64) -> Option<*const Plan> {
+    match PLANS.get_ptr(id) {
+        Some(plan) => Some(plan),
+        None => PLANS.get_ptr(ANY_GROUP),
+    }
+}
+
+#[inline(always)]
+pub(crate) fn cpu(n: u32) -> Option<*mut Cpu> {
+    CPUS.get_ptr_mut(n)
+}
+
+#[inline(always)]
+pub(crate) fn end() -> Option<*mut End> {
+    END.get_ptr_mut(0)
+}
+
+/// This CPU's.
+#[inline(always)]
+pub(crate) fn counters() -> Option<*mut Counters> {
+    COUNTERS.get_ptr_mut(0)
+}
+
+/// Adds one to a counter of this CPU's.
+macro_rules! count {
+    ($counter:ident) => {
+        if let Some(counters) = $crate::maps::counters() {
+            // SAFETY: this CPU's value, which is written here alone.
+            unsafe { (*counters).$counter += 1 };
+        }
+    };
+}
+pub(crate) use count;
+
+/// Adds to a number that other CPUs may add to at the same time.
+///
+/// # Safety
+/// `to` is in a value of a map.
+#[inline(always)]
+pub(crate) unsafe fn add(to: *mut i64, amount: i64) {
+    // SAFETY: the caller vouches for it.
+    unsafe { atomic_xadd::<i64, i64, { AtomicOrdering::Relaxed }>(to, amount) };
+}

@@ -1,0 +1,352 @@
+//! The operations of `struct sched_ext_ops`, each named for its member.
+
+use core::{
+    mem::MaybeUninit,
+    ptr::{read_volatile, write_volatile},
+};
+
+use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use lagstop_scheduler_ebpf::{Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE};
+
+use crate::{
+    credit,
+    kernel::{Pointer, Task, argument, constant, load, now, this_cpu},
+    kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL},
+    maps::{self, count},
+    turn::{FIRST_OF_OTHERS, Standing, standing},
+};
+
+/// Id of the first queue: those of the caches follow each other.
+const QUEUE: u64 = 0x4c41_4753;
+
+/// Makes the queues.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/init")]
+extern "C" fn lags_init(_: *const u64) -> i32 {
+    let mut n = 0;
+    while n < MAX_QUEUES && u64::from(n) < constant!(SETTINGS.queues) {
+        let error = kfuncs::create_dsq(QUEUE + u64::from(n), -1);
+        if error != 0 {
+            return error;
+        }
+        n += 1;
+    }
+    0
+}
+
+/// Keeps what the kernel says of the end.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/exit")]
+extern "C" fn lags_exit(context: *const u64) -> i32 {
+    let info: Pointer = argument(context, 0);
+    let Some(end) = maps::end() else { return 0 };
+    let kind: u32 = load(info, constant!(OFFSETS.exit_kind));
+    let code: u64 = load(info, constant!(OFFSETS.exit_code));
+    let message: Pointer = load(info, constant!(OFFSETS.exit_message));
+    let report: Pointer = load(info, constant!(OFFSETS.exit_report));
+    // SAFETY: a value of a map, which is written here alone, once. The helper checks where it reads.
+    unsafe {
+        let into = &raw mut (*end).message;
+        bpf_probe_read_kernel_str(into.cast(), size_of_val(&*into) as u32, message.cast());
+        let mut n = 0;
+        while n < 4 {
+            // Each piece ends in a zero.
+            let from = report.wrapping_add(n * (REPORT_PIECE - 1));
+            bpf_probe_read_kernel_str((&raw mut (*end).report[n]).cast(), REPORT_PIECE as u32, from.cast());
+            n += 1;
+        }
+        (*end).code = code;
+        write_volatile(&raw mut (*end).kind, u64::from(kind));
+    }
+    0
+}
+
+/// Chooses an idle CPU near the last one, as the kernel does by itself, and sends it there at once.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/select_cpu")]
+extern "C" fn lags_select_cpu(context: *const u64) -> i32 {
+    let task: Pointer = argument(context, 0);
+    let previous: i32 = argument(context, 1);
+    let flags: u64 = argument(context, 2);
+    let mut is_idle = 0u8;
+    let cpu = kfuncs::select_cpu(task, i64::from(previous), flags, &raw mut is_idle);
+    // SAFETY: the kernel wrote it.
+    if unsafe { read_volatile(&raw const is_idle) } != 0 {
+        count!(to_idle);
+        kfuncs::insert(task, LOCAL, standing(Task(task), now()).slice, 0);
+    }
+    cpu
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/runnable")]
+extern "C" fn lags_runnable(context: *const u64) -> i32 {
+    wants_to_run(Task(argument(context, 0)), 1);
+    0
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/quiescent")]
+extern "C" fn lags_quiescent(context: *const u64) -> i32 {
+    wants_to_run(Task(argument(context, 0)), -1);
+    0
+}
+
+/// Whoever moves a task to another cgroup takes it off its queue before, and puts it back behind: it is in the same one at both
+/// ends.
+#[inline(always)]
+fn wants_to_run(task: Task, change: i64) {
+    if task.is_kernel_thread() {
+        return;
+    }
+    let (id, now) = (task.cgroup(), now());
+    let group = if change > 0 { maps::group(id, now) } else { maps::known_group(id) };
+    if let Some(group) = group {
+        // SAFETY: a value of a map.
+        unsafe { credit::runnable(group, now, change) };
+    }
+}
+
+/// Queues a task by its turn, and gets it a CPU: an idle one, or that of the heaviest.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/enqueue")]
+extern "C" fn lags_enqueue(context: *const u64) -> i32 {
+    let task = Task(argument(context, 0));
+    let flags: u64 = argument(context, 1);
+    let now = now();
+    let own = standing(task, now);
+    if task.is_kernel_thread() && task.is_pinned() {
+        kfuncs::insert(task.0, LOCAL, own.slice, flags);
+        return 0;
+    }
+    let cpu = kfuncs::task_cpu(task.0) as u32;
+    let queue = match maps::cpu(cpu) {
+        // SAFETY: a value of a map; user space wrote it before.
+        Some(cpu) => unsafe { read_volatile(&raw const (*cpu).queue) },
+        None => 0,
+    };
+    queue_up(task, queue, own, flags);
+    count!(queued);
+    let idle = kfuncs::pick_idle_cpu(task.cpus(), 0);
+    if idle >= 0 {
+        kfuncs::kick_cpu(i64::from(idle), KICK_IDLE);
+    } else if flags & ENQ_WAKEUP != 0 && constant!(SETTINGS.preempts) != 0 {
+        preempt_for(task, own, cpu, now);
+    }
+    0
+}
+
+#[inline(always)]
+fn queue_up(task: Task, queue: u32, own: Standing, flags: u64) {
+    let Standing { turn, slice, .. } = own;
+    let dsq = QUEUE + u64::from(queue);
+    if constant!(SETTINGS.has_vtime_args) != 0 {
+        let arguments = InsertArguments { dsq, slice, vtime: turn, flags };
+        kfuncs::insert_vtime_args(task.0, &raw const arguments);
+    } else {
+        kfuncs::insert_vtime(task.0, dsq, slice, turn, flags);
+    }
+}
+
+/// Takes the CPU from the heaviest of those near `first` that are heavier by the margin.
+#[inline(always)]
+fn preempt_for(task: Task, own: Standing, first: u32, now: u64) {
+    let mut heaviest = own.credit + constant!(SETTINGS.margin) as i64;
+    let mut victim = None;
+    let mut n = first;
+    let mut looks = 0;
+    while looks < MAX_LOOKS {
+        let Some(cpu) = maps::cpu(n) else { break };
+        // SAFETY: a value of a map, of which each number is read in one piece.
+        let (credit, next) =
+            unsafe { (read_volatile(&raw const (*cpu).credit), read_volatile(&raw const (*cpu).next)) };
+        if credit > heaviest && kfuncs::test_cpu(u64::from(n), task.cpus()) & 1 != 0 {
+            heaviest = credit;
+            victim = Some(n);
+        }
+        if next == first {
+            break;
+        }
+        n = next;
+        looks += 1;
+    }
+    let Some(victim) = victim else { return };
+    let Some(cpu) = maps::cpu(victim) else { return };
+    let protect = constant!(SETTINGS.protect);
+    // SAFETY: as above.
+    unsafe {
+        if now > read_volatile(&raw const (*cpu).since) + protect {
+            // The next one that wakes is to look elsewhere.
+            write_volatile(&raw mut (*cpu).credit, 0);
+            taken_off(cpu);
+            kfuncs::kick_cpu(i64::from(victim), KICK_PREEMPT);
+        } else {
+            write_volatile(&raw mut (*cpu).asked, 1);
+        }
+    }
+}
+
+/// Counts that the task on `cpu` makes way.
+///
+/// # Safety
+/// `cpu` is a value of a map.
+#[inline(always)]
+unsafe fn taken_off(cpu: *mut Cpu) {
+    count!(preempted);
+    // SAFETY: the caller vouches for it, and the other is one too.
+    unsafe {
+        if let Some(group) = maps::known_group(read_volatile(&raw const (*cpu).group)) {
+            maps::add((&raw mut (*group).preempted).cast(), 1);
+        }
+    }
+}
+
+/// Ends a turn whose protected time is over and for whose end a lighter one waits.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/tick")]
+extern "C" fn lags_tick(context: *const u64) -> i32 {
+    let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
+    let protect = constant!(SETTINGS.protect);
+    // SAFETY: a value of a map.
+    unsafe {
+        if read_volatile(&raw const (*cpu).asked) != 0 && now() > read_volatile(&raw const (*cpu).since) + protect {
+            write_volatile(&raw mut (*cpu).asked, 0);
+            taken_off(cpu);
+            Task(argument(context, 0)).set_slice(0);
+        }
+    }
+    0
+}
+
+/// Gives a CPU the task whose turn is first: the one that has it, one of its cache's queue, or one of another's.
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/dispatch")]
+extern "C" fn lags_dispatch(context: *const u64) -> i32 {
+    let previous: Pointer = argument(context, 1);
+    let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
+    // SAFETY: a value of a map; this number is written by user space before.
+    let queue = unsafe { read_volatile(&raw const (*cpu).queue) };
+    let now = now();
+    let first = first_turn(queue);
+    if !previous.is_null() && Task(previous).is_queued() {
+        let own = standing(Task(previous), now);
+        if first == 0 || first > own.turn {
+            Task(previous).set_slice(own.slice);
+            count!(kept);
+            return 0;
+        }
+    }
+    if constant!(SETTINGS.queues) > 1 && takes_from_another(cpu, queue, first) {
+        return 0;
+    }
+    if first != 0 && kfuncs::move_to_local(QUEUE + u64::from(queue), 0) & 1 != 0 {
+        count!(dispatched);
+        if now > first && first >= FIRST_OF_OTHERS {
+            is_overdue(now - first);
+        }
+    }
+    0
+}
+
+#[inline(always)]
+fn is_overdue(time: u64) {
+    if let Some(counters) = maps::counters() {
+        // SAFETY: this CPU's value.
+        unsafe {
+            (*counters).overdue += 1;
+            if time > (*counters).longest_overdue {
+                (*counters).longest_overdue = time;
+            }
+        }
+    }
+}
+
+/// Looks at one other queue, each time at the next, and takes from it where its first turn is well before `own`, which is 0 where
+/// nothing waits here; then at more of them.
+#[inline(always)]
+fn takes_from_another(cpu: *mut Cpu, queue: u32, own: u64) -> bool {
+    /// What moving to another cache may cost.
+    const WELL_BEFORE: u64 = 10_000_000;
+    let queues = constant!(SETTINGS.queues) as u32;
+    let mut looks = 0;
+    while looks < MAX_LOOKS {
+        // SAFETY: a value of a map, of which this CPU alone writes this number.
+        let other = unsafe {
+            let next = read_volatile(&raw const (*cpu).other) + 1;
+            let next = if next >= queues { 0 } else { next };
+            write_volatile(&raw mut (*cpu).other, next);
+            next
+        };
+        if other != queue {
+            let theirs = first_turn(other);
+            if theirs != 0
+                && (own == 0 || theirs + WELL_BEFORE < own)
+                && kfuncs::move_to_local(QUEUE + u64::from(other), 0) & 1 != 0
+            {
+                count!(dispatched);
+                count!(stolen);
+                return true;
+            }
+            if own != 0 {
+                return false;
+            }
+        }
+        looks += 1;
+    }
+    false
+}
+
+/// The first turn of a queue; 0 where nothing waits there.
+#[inline(always)]
+fn first_turn(queue: u32) -> u64 {
+    let mut iterator = MaybeUninit::<[u64; 6]>::uninit();
+    let iterator = iterator.as_mut_ptr().cast::<u64>();
+    let mut turn = 0;
+    if kfuncs::iter_new(iterator, QUEUE + u64::from(queue), 0) == 0 {
+        let first = kfuncs::iter_next(iterator);
+        if !first.is_null() {
+            // A turn of 0 would be none.
+            turn = Task(first).turn() | 1;
+        }
+    }
+    kfuncs::iter_destroy(iterator);
+    turn
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/running")]
+extern "C" fn lags_running(context: *const u64) -> i32 {
+    let task = Task(argument(context, 0));
+    let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
+    let now = now();
+    let Standing { credit, group, .. } = standing(task, now);
+    // SAFETY: values of maps.
+    unsafe {
+        write_volatile(&raw mut (*cpu).credit, credit);
+        write_volatile(&raw mut (*cpu).since, now);
+        write_volatile(&raw mut (*cpu).group, group);
+        write_volatile(&raw mut (*cpu).asked, 0);
+        if group != 0
+            && let Some(group) = maps::group(group, now)
+        {
+            maps::add((&raw mut (*group).turns).cast(), 1);
+            credit::running(group, now, 1);
+        }
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+#[unsafe(link_section = "iter/stopping")]
+extern "C" fn lags_stopping(_: *const u64) -> i32 {
+    let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
+    // SAFETY: values of maps. That of the cgroup that began to run here is ended, whichever the task is in by now.
+    unsafe {
+        write_volatile(&raw mut (*cpu).credit, 0);
+        if let Some(group) = maps::known_group(read_volatile(&raw const (*cpu).group)) {
+            credit::running(group, now(), -1);
+        }
+        write_volatile(&raw mut (*cpu).group, 0);
+    }
+    0
+}

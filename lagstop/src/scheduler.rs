@@ -1,0 +1,31 @@
+//! LAGS as the host's scheduler (CFS-LAGS paper, §4.2), through sched_ext: kernel's facts → plan → object → attached, and what
+//! each cgroup's share is, worked out once a second.
+//!
+//! aya has neither calls of kernel functions nor struct_ops for programs in Rust (aya#200, aya#1444): [`object`], [`calls`] and
+//! [`operations`] are as much of a loader as this takes. They go when aya has both.
+
+mod attached;
+mod calls;
+mod demand;
+mod error;
+mod object;
+mod operations;
+mod plan;
+mod run;
+mod shares;
+mod status;
+mod topology;
+mod tuning;
+
+pub use attached::{Attached, Counted, Ended};
+pub use demand::Quota;
+pub use error::SchedulerError;
+pub use plan::Plan;
+pub use run::{Options, Prepared, Running, prepare};
+pub use status::{GroupStatus, Status, StatusError};
+pub use tuning::{Credit, Tuning};
+
+/// The object that `cargo xtask ebpf` builds.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/scheduler.bpf.o");
+/// What the kernel calls the scheduler.
+pub const NAME: &str = "lags";

@@ -1,0 +1,157 @@
+//! What the cgroup tree says: weights, quotas, and who used how much lately.
+
+use std::collections::{HashMap, HashSet};
+
+use globset::GlobSet;
+
+use super::shares::{Node, smoothed};
+use crate::{
+    host::{CpuTime, Group, Hierarchy, HostError, level},
+    model::{CgroupId, GroupBy, Level, Nanos},
+};
+
+/// A cgroup with a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Path from the root of its hierarchy.
+    pub path: String,
+}
+
+/// What is known of a cgroup from before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    turns: u64,
+    /// On average; `None` while the programs have not told yet.
+    tasks: Option<f64>,
+}
+
+/// What the programs say of a cgroup at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    /// Turns that its tasks have had so far.
+    pub(super) turns: u64,
+    /// Tasks that run or wait.
+    pub(super) tasks: u64,
+}
+
+/// Reads the tree again and again.
+pub(super) struct Demand {
+    hierarchy: Hierarchy,
+    /// Cgroups that are ranked, by path; all where `None`.
+    only: Option<GlobSet>,
+    before: HashMap<CgroupId, Before>,
+}
+
+/// The tree at a moment.
+pub(super) struct Tree {
+    pub(super) groups: Vec<Group>,
+    /// One for each group.
+    pub(super) nodes: Vec<Node>,
+    pub(super) quotas: Vec<Quota>,
+    /// Of the cgroups with a weight that is not the default, or with `cpu.idle`.
+    pub(super) weighted: usize,
+}
+
+impl Demand {
+    pub(super) fn new(only: Option<GlobSet>) -> Result<Self, HostError> {
+        Ok(Self { hierarchy: Hierarchy::find(GroupBy::Scheduler)?, only, before: HashMap::new() })
+    }
+
+    /// Reads all cgroups; `seen` is what the programs know of each.
+    pub(super) fn read(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Tree, HostError> {
+        let groups = self.hierarchy.groups()?;
+        let (mut nodes, mut quotas, mut weighted) = (Vec::with_capacity(groups.len()), Vec::new(), 0);
+        for group in &groups {
+            let level = match group.parent {
+                // What cannot be read is gone by now.
+                Some(_) => level(self.hierarchy.version, &group.directory).unwrap_or_default(),
+                None => Level::DEFAULT,
+            };
+            if level.quota_ns.is_some() {
+                quotas.push(Quota { path: group.path.clone() });
+            }
+            if level.is_idle || level.weight.is_some_and(|weight| weight != Level::DEFAULT_WEIGHT) {
+                weighted += 1;
+            }
+            let before = self.before.entry(group.id).or_default();
+            let is_active = seen.get(&group.id).is_some_and(|seen| seen.turns != before.turns || seen.tasks > 0);
+            if let Some(Seen { turns, tasks }) = seen.get(&group.id).copied() {
+                let tasks = tasks as f64;
+                *before = Before { turns, tasks: Some(before.tasks.map_or(tasks, |before| smoothed(before, tasks))) };
+            }
+            nodes.push(Node {
+                parent: group.parent,
+                weight: level.weight.unwrap_or(Level::DEFAULT_WEIGHT),
+                is_active,
+                tasks: before.tasks.unwrap_or(0.0),
+                is_ranked: self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
+            });
+        }
+        let there: HashSet<CgroupId> = groups.iter().map(|group| group.id).collect();
+        self.before.retain(|id, _| there.contains(id));
+        Ok(Tree { groups, nodes, quotas, weighted })
+    }
+
+    /// What reads CPU time by the kernel's own files, for credits to begin with.
+    pub(super) fn learn(&self) -> Result<Learning, HostError> {
+        let mut cpu_time = CpuTime::new(&self.hierarchy);
+        let first = self.hierarchy.groups()?;
+        let began = cpu_time.read(&first);
+        let began = first.iter().zip(began).filter_map(|(group, time)| Some((group.id, time?))).collect();
+        Ok(Learning { hierarchy: self.hierarchy.clone(), cpu_time, began })
+    }
+}
+
+/// CPU time of cgroups since some moment.
+pub(super) struct Learning {
+    hierarchy: Hierarchy,
+    cpu_time: CpuTime,
+    began: HashMap<CgroupId, Nanos>,
+}
+
+impl Learning {
+    /// CPUs that each cgroup used over `time`, without those inside.
+    pub(super) fn used(&mut self, time: Nanos) -> Result<HashMap<CgroupId, f64>, HostError> {
+        let groups = self.hierarchy.groups()?;
+        let now = self.cpu_time.read(&groups);
+        let used = |(group, now): (&Group, Option<Nanos>)| {
+            let began = self.began.get(&group.id).copied().unwrap_or(Nanos::ZERO);
+            Some((group.id, now?.saturating_sub(began).0 as f64 / time.0.max(1) as f64))
+        };
+        Ok(groups.iter().zip(now).filter_map(used).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::Version;
+    use globset::{Glob, GlobSetBuilder};
+    use std::{fs, os::unix::fs::MetadataExt as _};
+
+    #[test]
+    fn weights_quotas_and_activity_are_read() {
+        let home = tempfile::tempdir().unwrap();
+        for (path, files) in [
+            ("a", &[("cpu.weight", "300\n"), ("cpu.max", "max 100000\n"), ("cpu.idle", "0\n")][..]),
+            ("b", &[("cpu.weight", "100\n"), ("cpu.max", "20000 100000\n"), ("cpu.idle", "0\n")]),
+        ] {
+            fs::create_dir(home.path().join(path)).unwrap();
+            files.iter().for_each(|(name, text)| fs::write(home.path().join(path).join(name), text).unwrap());
+        }
+        let hierarchy = Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler);
+        let only = GlobSetBuilder::new().add(Glob::new("/a*").unwrap()).build().unwrap();
+        let mut demand = Demand { hierarchy, only: Some(only), before: HashMap::new() };
+        let id = CgroupId(fs::metadata(home.path().join("a")).unwrap().ino());
+        let seen = HashMap::from([(id, Seen { turns: 5, tasks: 0 })]);
+        let tree = demand.read(&seen).unwrap();
+        assert_eq!(tree.quotas, [Quota { path: "/b".to_owned() }]);
+        assert_eq!(tree.weighted, 1);
+        let place = |path: &str| tree.groups.iter().position(|group| group.path == path).unwrap();
+        let (a, b) = (&tree.nodes[place("/a")], &tree.nodes[place("/b")]);
+        assert_eq!((a.weight, a.is_active, a.is_ranked), (300.0, true, true));
+        assert_eq!((b.weight, b.is_active, b.is_ranked), (100.0, false, false));
+        let again = demand.read(&seen).unwrap();
+        assert!(!again.nodes[place("/a")].is_active, "it had no further turn");
+    }
+}

@@ -1,0 +1,94 @@
+//! Why the host is not, or no longer, scheduled by LAGS: sentences with a remedy.
+
+use std::io;
+
+use thiserror::Error;
+
+use super::demand::Quota;
+use crate::{
+    display::{plain, short_name},
+    host::HostError,
+    kernel::KernelError,
+    units::ending,
+};
+
+/// Why LAGS cannot schedule this host.
+#[derive(Debug, Error)]
+pub enum SchedulerError {
+    #[error(
+        "kernel {release} has no sched_ext, which schedulers are loaded through. It needs Linux 6.12 or later, built with \
+         CONFIG_SCHED_CLASS_EXT=y; Debian's kernels have it since 6.16"
+    )]
+    NoSchedExt {
+        /// `uname -r`
+        release: String,
+    },
+    #[error(
+        "the types of kernel {release} (BTF) describe {function} wrongly, so that it refuses every sched_ext scheduler. \
+         Boot a kernel whose types were made with pahole 1.31 or later"
+    )]
+    MalformedTypes {
+        /// `uname -r`
+        release: String,
+        /// The first of the functions.
+        function: String,
+    },
+    #[error("kernel {release} lacks {what}, which the scheduler needs. Boot a newer kernel")]
+    Lacks {
+        /// `uname -r`
+        release: String,
+        what: String,
+    },
+    #[error("the sched_ext scheduler {} is loaded, and there can be one only. Stop it first", short_name(.0, 64))]
+    Loaded(String),
+    #[error(
+        "loading a scheduler needs {0}. Run lagstop as root on the host, or in a container with --privileged and the host's \
+         PID and user namespaces"
+    )]
+    NotPermitted(&'static str),
+    #[error(
+        "{}{} a CPU quota, and no quota holds while LAGS schedules: a cgroup limited to 20% of a CPU could use all of it. \
+         Lift the quotas, or accept that with --ignore-quotas",
+        short_name(&.first.path, 200), others(*.more)
+    )]
+    Quotas { first: Quota, more: usize },
+    #[error("cannot read the cgroups: {0}")]
+    Host(#[from] HostError),
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error(
+        "cannot make the attaching thread real-time: {}. Without that, attaching to a busy host can stall it. Grant \
+         CAP_SYS_NICE",
+        plain(source)
+    )]
+    NotRealTime { source: io::Error },
+    #[error("the kernel did not switch to LAGS: {}. See dmesg for its reason", plain(source))]
+    NotAttached { source: io::Error },
+}
+
+impl SchedulerError {
+    /// That the kernel refused `what`.
+    pub(super) fn refused(what: impl Into<String>, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        KernelError::refused(what, why).into()
+    }
+}
+
+fn others(more: usize) -> String {
+    match more {
+        0 => " has".to_owned(),
+        more => format!(" and {more} more cgroup{} have", ending(more)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_named_and_counted() {
+        let said = |more| SchedulerError::Quotas { first: Quota { path: "/a".to_owned() }, more }.to_string();
+        assert!(said(0).starts_with("/a has a CPU quota"), "{}", said(0));
+        assert!(said(1).starts_with("/a and 1 more cgroup have"), "{}", said(1));
+        assert!(said(7).starts_with("/a and 7 more cgroups have"), "{}", said(7));
+    }
+}

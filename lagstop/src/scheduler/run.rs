@@ -1,0 +1,237 @@
+//! From the first look at the host to the end: once a second what each cgroup's share is.
+
+use std::{collections::HashMap, time::Duration};
+
+use globset::GlobSet;
+use lagstop_scheduler_ebpf::{ANY_GROUP, Group, Plan as GroupPlan};
+
+use super::{
+    attached::{Attached, Counted, Ended},
+    demand::{Demand, Learning, Quota, Seen, Tree},
+    error::SchedulerError,
+    plan::Plan,
+    shares::{Shares, longest_turn, shares},
+    status::GroupStatus,
+    topology::topology,
+    tuning::Tuning,
+};
+use crate::{
+    host::Cpus,
+    kernel::{Facts, loaded_scheduler},
+    model::{CgroupId, Nanos},
+};
+
+/// How to schedule.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub tuning: Tuning,
+    /// Cgroups that are ranked by what they use; all where `None`.
+    pub only: Option<GlobSet>,
+    /// Go on although quotas do not hold.
+    pub ignore_quotas: bool,
+}
+
+/// Nothing is changed yet, and nothing is in the way.
+pub struct Prepared {
+    facts: Facts,
+    plan: Plan,
+    options: Options,
+    demand: Demand,
+    cpus: Cpus,
+    /// Cgroups below the root, those of them that are ranked, and those with a weight that is not the default.
+    pub cgroups: usize,
+    pub ranked: usize,
+    pub weighted: usize,
+    /// Quotas that will not hold.
+    pub quotas: Vec<Quota>,
+}
+
+/// Looks whether this host can be scheduled.
+///
+/// # Errors
+/// When it cannot, and why.
+pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
+    let facts = Facts::probe(None);
+    let plan = Plan::from_facts(&facts)?;
+    match loaded_scheduler() {
+        Some(name) if !name.is_empty() => return Err(SchedulerError::Loaded(name)),
+        Some(_) => {}
+        None => return Err(SchedulerError::NoSchedExt { release: facts.release }),
+    }
+    let mut demand = Demand::new(options.only.clone())?;
+    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new())?;
+    refuse_quotas(&quotas, options.ignore_quotas)?;
+    let below = || nodes.iter().filter(|node| node.parent.is_some());
+    Ok(Prepared {
+        cgroups: below().count(),
+        ranked: below().filter(|node| node.is_ranked).count(),
+        weighted,
+        quotas,
+        cpus: Cpus::read()?,
+        facts,
+        plan,
+        options,
+        demand,
+    })
+}
+
+fn refuse_quotas(quotas: &[Quota], ignored: bool) -> Result<(), SchedulerError> {
+    match quotas {
+        [first, rest @ ..] if !ignored => Err(SchedulerError::Quotas { first: first.clone(), more: rest.len() }),
+        _ => Ok(()),
+    }
+}
+
+/// CPU time of cgroups since [`Prepared::learn`].
+pub struct Learnt(Learning);
+
+impl Prepared {
+    /// Begins to see what each cgroup uses, for credits to begin with.
+    ///
+    /// # Errors
+    /// When cgroups cannot be read.
+    pub fn learn(&self) -> Result<Learnt, SchedulerError> {
+        Ok(Learnt(self.demand.learn()?))
+    }
+
+    /// Last-level caches, each of which gets a queue.
+    pub fn queues(&self) -> u32 {
+        topology(&self.cpus.places(), &self.cpus.online).1
+    }
+
+    /// Switches the host to LAGS. Credits begin with what was learnt over so much time.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn attach(mut self, learnt: Option<(Learnt, Duration)>) -> Result<Running, SchedulerError> {
+        let used = match learnt {
+            Some((Learnt(mut learning), time)) => {
+                learning.used(Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))?
+            }
+            None => HashMap::new(),
+        };
+        let tuning = self.options.tuning;
+        let (cpus, queues) = topology(&self.cpus.places(), &self.cpus.online);
+        // Whoever used anything is one of those that compete.
+        let seen = used.iter().map(|(&id, &used)| (id, Seen { turns: u64::from(used > 0.001), tasks: 0 })).collect();
+        let tree = self.demand.read(&seen)?;
+        let found = shares(&tree.nodes, self.cpus.online.len() as f64, &tuning);
+        let mut told = Told::default();
+        let mut first = |attached: &Attached| told.tell(attached, &tree, &found);
+        let attached = Attached::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &used, &mut first)?;
+        let Self { options, demand, cpus, .. } = self;
+        let last = Last { groups: HashMap::new(), tree, found };
+        Ok(Running { attached, options, demand, cpus: cpus.online.len() as f64, told, last })
+    }
+}
+
+/// Plans that the programs have already.
+#[derive(Default)]
+struct Told(HashMap<u64, GroupPlan>);
+
+impl Told {
+    /// Tells what is new.
+    fn tell(&mut self, attached: &Attached, tree: &Tree, found: &Shares) -> Result<(), SchedulerError> {
+        let of_groups = tree.groups.iter().map(|group| group.id.0).zip(found.plans.iter().copied());
+        for (id, plan) in std::iter::once((ANY_GROUP, found.any)).chain(of_groups) {
+            if self.0.get(&id) != Some(&plan) {
+                // Where the table is full the cgroup is as those that nothing is known of.
+                if attached.plan(id, plan).is_ok() {
+                    self.0.insert(id, plan);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// LAGS in force, and what it is told.
+pub struct Running {
+    attached: Attached,
+    options: Options,
+    demand: Demand,
+    cpus: f64,
+    told: Told,
+    last: Last,
+}
+
+/// What was found out last.
+struct Last {
+    groups: HashMap<CgroupId, Group>,
+    tree: Tree,
+    found: Shares,
+}
+
+impl Running {
+    /// How often [`Self::refresh`] is to be called.
+    pub const EVERY: Duration = Duration::from_secs(1);
+
+    /// Works out all shares again. Gives how it ended, if it did.
+    ///
+    /// # Errors
+    /// When cgroups or maps cannot be read, or somebody has set a quota.
+    pub fn refresh(&mut self) -> Result<Option<Ended>, SchedulerError> {
+        if let Some(ended) = self.attached.ended()? {
+            return Ok(Some(ended));
+        }
+        let groups = self.attached.groups()?;
+        let seen = groups.iter().map(|(&id, group)| {
+            let tasks = u64::try_from(group.runnable.max(0)).unwrap_or(0);
+            (id, Seen { turns: group.turns, tasks })
+        });
+        let tree = self.demand.read(&seen.collect())?;
+        refuse_quotas(&tree.quotas, self.options.ignore_quotas)?;
+        let found = shares(&tree.nodes, self.cpus, &self.options.tuning);
+        self.told.tell(&self.attached, &tree, &found)?;
+        self.forget(&groups, &tree)?;
+        self.last = Last { groups, tree, found };
+        Ok(None)
+    }
+
+    fn forget(&mut self, groups: &HashMap<CgroupId, Group>, tree: &Tree) -> Result<(), SchedulerError> {
+        let there: std::collections::HashSet<u64> = tree.groups.iter().map(|group| group.id.0).collect();
+        let is_there = |id: u64| id == ANY_GROUP || there.contains(&id);
+        let known = groups.keys().map(|id| id.0).chain(self.told.0.keys().copied());
+        for id in known.filter(|id| !is_there(*id)) {
+            self.attached.forget(CgroupId(id))?;
+        }
+        self.told.0.retain(|id, _| is_there(*id));
+        Ok(())
+    }
+
+    /// What it has done so far.
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn counted(&self) -> Result<Counted, SchedulerError> {
+        self.attached.counted()
+    }
+
+    /// The cgroups that had the most turns, up to `most` of them, and the longest turn of all.
+    pub fn groups(&self, most: usize) -> (Vec<GroupStatus>, Duration) {
+        let Last { groups, tree, found } = &self.last;
+        let status = |n: usize| {
+            let group = &tree.groups[n];
+            let state = groups.get(&group.id)?;
+            Some(GroupStatus {
+                path: group.path.clone(),
+                share_cpus: found.cpus[n],
+                tasks: tree.nodes[n].tasks,
+                turns: state.turns,
+                preempted: state.preempted,
+            })
+        };
+        let mut all: Vec<GroupStatus> = (0..tree.groups.len()).filter_map(status).collect();
+        all.sort_by_key(|group| std::cmp::Reverse(group.turns));
+        all.truncate(most);
+        (all, longest_turn(&found.plans))
+    }
+
+    /// Gives the host back to the kernel's own scheduler.
+    ///
+    /// # Errors
+    /// When the reason of an end before cannot be read.
+    pub fn let_go(self) -> Result<Ended, SchedulerError> {
+        self.attached.let_go()
+    }
+}

@@ -1,0 +1,364 @@
+//! `lagstop schedule`: what LAGS does to light and heavy cgroups beside what the kernel's own scheduler does, and that the latter
+//! is back however it ends.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lagstop::{
+    kernel::loaded_scheduler,
+    model::Level,
+    scheduler::{NAME, Plan},
+};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{Load, TestCgroup, eventually, facts, is_slow},
+    kernel_files::context_switches,
+    load,
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("lags_serves_light_cgroups_first", few),
+    ("lags_serves_light_cgroups_first_among_a_hundred", many),
+    ("weights_count_while_lags_schedules", weights),
+    ("nobody_starves_while_lags_schedules_an_overload", overload),
+    ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
+    ("lags_refuses_quotas_and_a_second_scheduler", refusals),
+];
+
+/// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
+fn is_possible() -> bool {
+    let why = match Plan::from_types(facts()) {
+        Ok(_) if loaded_scheduler().is_some() => return true,
+        Ok(_) => "has no sched_ext".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    println!("*** SKIPPED: {why} ***");
+    let refused = Command::new(lagstop()).args(["schedule", "--dry-run"]).output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(&why), "{said}");
+    false
+}
+
+/// Is time counted by instructions here, so that what two blocks do can be compared to a percent?
+fn is_counted() -> bool {
+    std::env::var_os("LAGSTOP_TEST_COUNTED").is_some()
+}
+
+/// `lagstop schedule`, in force.
+struct Lags {
+    child: Child,
+    said: BufReader<ChildStderr>,
+}
+
+impl Lags {
+    fn start(flags: &[&str]) -> Self {
+        let mut command = Command::new(lagstop());
+        let mut child =
+            command.arg("schedule").args(flags).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut all = String::new();
+        while !all.contains("LAGS schedules this host") {
+            assert!(said.read_line(&mut all).unwrap() > 0, "it ended: {all}");
+        }
+        assert_eq!(loaded_scheduler().as_deref(), Some(NAME));
+        Self { child, said }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it. How, and what it said since.
+    fn end(mut self, signal: Signal) -> (ExitStatus, String) {
+        self.signal(signal);
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        (status, said)
+    }
+}
+
+impl Drop for Lags {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_back() -> bool {
+    loaded_scheduler().as_deref() == Some("")
+}
+
+/// What a block measured.
+#[derive(Debug)]
+struct Block {
+    /// From when requests are due to when they are done, in milliseconds, ascending.
+    latencies: Vec<f64>,
+    /// Pieces of work that the heavy ones did, and the longest time in which one of them did not get on.
+    work: u64,
+    gap: f64,
+    switches_per_second: f64,
+}
+
+impl Block {
+    fn percentile(&self, part: f64) -> f64 {
+        self.latencies[((self.latencies.len() - 1) as f64 * part) as usize]
+    }
+
+    fn say(&self, name: &str) {
+        println!(
+            "{name:<10} requests {:>5}  p50 {:>7.2}  p95 {:>7.2}  p99 {:>7.2} ms  work {:>7}  longest gap {:>6.0} ms  \
+             switches {:>5.0}/s",
+            self.latencies.len(),
+            self.percentile(0.5),
+            self.percentile(0.95),
+            self.percentile(0.99),
+            self.work,
+            self.gap,
+            self.switches_per_second
+        );
+    }
+}
+
+/// How many cgroups of each kind.
+#[derive(Clone, Copy)]
+struct Mix {
+    heavy: usize,
+    /// In each heavy one.
+    threads: usize,
+    light: usize,
+    /// Between two requests of a light one, on average, and what each takes, in microseconds.
+    gap: u64,
+    work: u64,
+    /// How long it is measured, and how long it runs before: until it is known what is heavy, and what starting processes took is
+    /// forgotten.
+    time: Duration,
+    before: Duration,
+}
+
+impl Mix {
+    /// The same seeded load each time, under whatever schedules now.
+    fn run(self) -> Block {
+        let start_file = tempfile::NamedTempFile::new().unwrap();
+        let told_from = self.before.as_millis();
+        let window = format!("{} {told_from} {}", start_file.path().display(), told_from + self.time.as_millis());
+        let parent = TestCgroup::new("lags");
+        let start = |name: String, what: &str| {
+            let cgroup = parent.child(&name);
+            let load = cgroup.start(what);
+            (load, cgroup)
+        };
+        let mut heavy: Vec<(Load, TestCgroup)> =
+            (0..self.heavy).map(|n| start(format!("heavy{n}"), &format!("grind {} {window}", self.threads))).collect();
+        let mut light: Vec<(Load, TestCgroup)> = (0..self.light)
+            .map(|n| start(format!("light{n}"), &format!("requests {} {} {} {window}", n + 1, self.gap, self.work)))
+            .collect();
+        heavy.iter_mut().chain(&mut light).for_each(|(load, _)| assert_eq!(load.line(), "joined"));
+        let start = load::monotonic() + Duration::from_secs(1);
+        fs::write(start_file.path(), start.as_nanos().to_string()).unwrap();
+        heavy.iter_mut().chain(&mut light).for_each(|(load, _)| load.go());
+        thread::sleep(start.saturating_sub(load::monotonic()) + self.before);
+        let (before, began) = (context_switches(), Instant::now());
+        let numbers = |load: &mut Load| -> Vec<u64> {
+            load.line().split(' ').filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect()
+        };
+        let ground: Vec<Vec<u64>> = heavy.iter_mut().map(|(load, _)| numbers(load)).collect();
+        let switches_per_second = (context_switches() - before) as f64 / began.elapsed().as_secs_f64();
+        let mut latencies: Vec<f64> =
+            light.iter_mut().flat_map(|(load, _)| numbers(load)).map(|us| us as f64 / 1e3).collect();
+        latencies.sort_by(f64::total_cmp);
+        // Of those that end before they begin to be served nothing is said.
+        assert!(latencies.len() > 50, "{}", latencies.len());
+        let work = ground.iter().map(|ground| ground[0]).sum();
+        let gap = ground.iter().map(|ground| ground[1]).max().unwrap() as f64 / 1e3;
+        // Processes end before their cgroups are removed.
+        drop((heavy, light));
+        Block { latencies, work, gap, switches_per_second }
+    }
+}
+
+/// The same load under the kernel's own and under LAGS.
+fn compared(mix: Mix) -> (Block, Block) {
+    let own = mix.run();
+    own.say("kernel's");
+    let lags = Lags::start(&[]);
+    let block = mix.run();
+    block.say("LAGS");
+    let (status, said) = lags.end(Signal::INT);
+    println!("{said}");
+    assert!(status.success() && said.contains("The kernel's own scheduler is back"), "{said}");
+    eventually("the kernel's own is back", is_back);
+    (own, block)
+}
+
+fn is_better((own, lags): &(Block, Block), switches: f64) {
+    let faster = lags.percentile(0.95) / own.percentile(0.95);
+    assert!(faster < if is_counted() { 0.25 } else { 0.4 }, "p95 is {faster} of the kernel's own");
+    let work = lags.work as f64 / own.work as f64;
+    assert!(work > if is_counted() { 0.99 } else { 0.85 }, "work is {work} of the kernel's own");
+    let fewer = lags.switches_per_second / own.switches_per_second;
+    assert!(fewer < switches, "switches are {fewer} of the kernel's own");
+    assert!(lags.gap < 4_500.0, "one did not get on for {} ms", lags.gap);
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn few() {
+    if !is_possible() {
+        return;
+    }
+    let mix = Mix { heavy: 4, threads: 2, light: 6, gap: 50_000, work: 1_500, time: seconds(4), before: seconds(2) };
+    is_better(&compared(mix), 0.7);
+}
+
+fn many() {
+    if !is_possible() {
+        return;
+    }
+    let mix = Mix { heavy: 60, threads: 1, light: 40, gap: 400_000, work: 1_500, time: seconds(5), before: seconds(5) };
+    is_better(&compared(mix), 0.7);
+}
+
+/// CPU time that spinning cgroups with these levels got, as parts of the whole, and what `--status` said of them.
+fn divided(levels: &[Level], time: Duration) -> (Vec<f64>, String) {
+    let parent = TestCgroup::new("weights");
+    let mut all: Vec<(Load, TestCgroup)> = levels
+        .iter()
+        .enumerate()
+        .map(|(n, level)| {
+            let cgroup = parent.child(&format!("w{n}"));
+            if level.is_idle {
+                assert!(cgroup.make_idle());
+            } else {
+                cgroup.entitle(level);
+            }
+            (cgroup.start(&format!("threads 2 {}", (time + Duration::from_secs(3)).as_millis())), cgroup)
+        })
+        .collect();
+    all.iter_mut().for_each(|(load, _)| assert_eq!(load.line(), "joined"));
+    all.iter_mut().for_each(|(load, _)| load.go());
+    // Until what each is entitled to has been worked out.
+    thread::sleep(Duration::from_secs(3));
+    let before: Vec<u64> = all.iter().map(|(_, cgroup)| cgroup.cpu_ns()).collect();
+    thread::sleep(time);
+    let used: Vec<f64> =
+        all.iter().zip(before).map(|((_, cgroup), before)| (cgroup.cpu_ns() - before) as f64).collect();
+    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
+    let whole: f64 = used.iter().sum();
+    (used.into_iter().map(|used| used / whole).collect(), String::from_utf8(status.stdout).unwrap())
+}
+
+fn weights() {
+    if !is_possible() {
+        return;
+    }
+    let weight = |weight: f64| Level { weight: Some(weight), ..Level::DEFAULT };
+    let idle = Level { weight: Some(Level::IDLE_WEIGHT), is_idle: true, ..Level::DEFAULT };
+    let levels = [weight(100.0), weight(200.0), weight(300.0), idle];
+    let lags = Lags::start(&["--learn", "0s"]);
+    let (parts, status) = divided(&levels, Duration::from_secs(5));
+    lags.end(Signal::TERM);
+    println!("100, 200, 300 and idle got {parts:.3?}\n{status}");
+    assert!(status.contains("LAGS schedules this host") && status.contains("weights"), "{status}");
+    // Turns end at ticks, and where the host runs others in between, time is not the guest's: the order is what can be relied on.
+    assert!(parts[1] > 1.3 * parts[0] && parts[2] > 1.5 * parts[0], "{parts:?}");
+    assert!(parts[3] < 0.7 * parts[0], "{parts:?}");
+}
+
+/// Many cgroups of which each wants little, but together more than there is, beside two that want all.
+fn overload() {
+    if !is_possible() {
+        return;
+    }
+    let mix = Mix { heavy: 4, threads: 2, light: 30, gap: 20_000, work: 2_500, time: seconds(4), before: seconds(2) };
+    let lags = Lags::start(&["--learn", "1s"]);
+    let block = mix.run();
+    block.say("overload");
+    assert_eq!(loaded_scheduler().as_deref(), Some(NAME), "it is still in force");
+    let (status, said) = lags.end(Signal::INT);
+    println!("{said}");
+    assert!(status.success(), "{said}");
+    assert!(block.gap < 4_500.0, "one did not get on for {} ms", block.gap);
+    assert!(block.work > 0);
+}
+
+fn ends() {
+    if !is_possible() {
+        return;
+    }
+    let busy = TestCgroup::new("busy");
+    let mut load = busy.start("threads 6 60000");
+    assert_eq!(load.line(), "joined");
+    load.go();
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let lags = Lags::start(&["--learn", "0s"]);
+        thread::sleep(Duration::from_millis(300));
+        let (status, said) = lags.end(signal);
+        assert_eq!(status.success(), signal != Signal::KILL, "{signal:?}: {said}");
+        eventually("the kernel's own is back", is_back);
+    }
+    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("was killed") && status.contains("kernel's own scheduler is in force"), "{status}");
+    // Loading takes some 300 ms where everything is emulated.
+    let times = if is_slow() { 4 } else { 200 };
+    let memory = || {
+        let text = fs::read_to_string("/proc/meminfo").unwrap();
+        let free = text.lines().find_map(|line| line.strip_prefix("MemAvailable:")).unwrap();
+        free.trim().trim_end_matches(" kB").parse::<i64>().unwrap()
+    };
+    let before = memory();
+    for _ in 0..times {
+        drop(Lags::start(&["--learn", "0s"]));
+        eventually("the kernel's own is back", is_back);
+    }
+    println!("{times} times on and off took {} kB for good", before - memory());
+    let timed = Command::new(lagstop()).args(["schedule", "--learn", "0s", "--for", "1s"]).output().unwrap();
+    let said = String::from_utf8_lossy(&timed.stderr).into_owned();
+    assert!(timed.status.success() && said.contains("the time is over"), "{said}");
+    eventually("the kernel's own is back", is_back);
+}
+
+fn refusals() {
+    if !is_possible() {
+        return;
+    }
+    let refused = |flags: &[&str], why: &str| {
+        let output = Command::new(lagstop()).arg("schedule").args(flags).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert!(said.lines().count() < 5, "{said}");
+    };
+    let limited = TestCgroup::new("limited");
+    limited.limit_to_half_a_cpu();
+    refused(&["--dry-run"], &format!("{} has a CPU quota", limited.path));
+    let lags = Lags::start(&["--learn", "0s", "--ignore-quotas"]);
+    refused(&["--ignore-quotas"], "the sched_ext scheduler lags is loaded");
+    let (status, said) = lags.end(Signal::INT);
+    assert!(status.success() && said.contains("asked to end"), "{said}");
+    eventually("the kernel's own is back", is_back);
+    limited.lift_the_limit();
+    let dry = Command::new(lagstop()).args(["schedule", "--dry-run"]).output().unwrap();
+    let said = String::from_utf8(dry.stdout).unwrap();
+    assert!(said.contains("LAGS can schedule this host"), "{said}");
+    assert!(is_back());
+    // One that is set while it schedules ends it.
+    let mut lags = Lags::start(&["--learn", "0s"]);
+    limited.limit_to_half_a_cpu();
+    let status = lags.child.wait().unwrap();
+    assert_eq!(status.code(), Some(1));
+    eventually("the kernel's own is back", is_back);
+    limited.lift_the_limit();
+}
