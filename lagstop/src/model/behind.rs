@@ -54,7 +54,8 @@ pub(super) fn worst_since(
 
 /// The longest of these waits, longest first. Their sum is limited to `all` wait behind others.
 fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
-    these.sort_unstable_by_key(|one| (std::cmp::Reverse(one.wait_ns), one.id));
+    let longest_first = |one: &WaitBehind| (std::cmp::Reverse(one.wait_ns), one.id);
+    these.sort_unstable_by_key(longest_first);
     these.truncate(WaitBehind::NAMED);
     let mut left = 1_000;
     for one in &mut these {
@@ -65,6 +66,8 @@ fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
         left -= thousandths;
     }
     these.retain(|one| one.wait_ns > Nanos::ZERO);
+    // Waits that differed by less than a thousandth may be equal now.
+    these.sort_unstable_by_key(longest_first);
     these
 }
 
@@ -100,6 +103,14 @@ mod tests {
         let earlier = behind(&[(3, 480), (4, 100)]);
         let worst = worst_since(&now, &earlier, Nanos(1_000_000), |id| id != CgroupId(9));
         assert_eq!(worst, behind(&[(4, 90), (3, 20), (2, 10)]), "what was taken out meanwhile began at 0");
+    }
+
+    #[test]
+    fn waits_that_are_equal_in_thousandths_are_in_the_order_of_their_ids() {
+        let all = Nanos(1_734_560_637);
+        let named = worst_since(&behind(&[(2, 869_014_877), (3, 869_014_878)]), &[], all, |_| true);
+        assert_eq!(named, behind(&[(2, 867_280_318), (3, 867_280_318)]));
+        assert_eq!(worst(named.clone(), all), named);
     }
 
     proptest! {
