@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod config;
+mod connection;
 mod cut;
 mod diagnose;
 mod diff;
