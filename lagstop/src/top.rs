@@ -25,7 +25,6 @@ mod tests;
 mod text;
 mod theme;
 mod timeline;
-mod verdict;
 mod view;
 mod waits;
 mod watch;
