@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod config;
+mod connect;
 mod connection;
 mod cut;
 mod diagnose;

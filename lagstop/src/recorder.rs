@@ -169,7 +169,7 @@ mod tests {
             thread::sleep(SHORT);
             is_over.store(true, Ordering::SeqCst);
         });
-        Stream { session: Session::default(), intervals, stop, looks: None }
+        Stream { session: Session::default(), intervals, stop, looks: None, link: None }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
 mod beat;
+mod connected;
 mod departed;
 mod files;
 mod labels;
@@ -13,8 +14,9 @@ mod session;
 use std::sync::mpsc as blocking;
 
 use thiserror::Error;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
+pub use connected::{Begin, ConnectOptions, ConnectedError, Link, connected};
 pub use files::{FilesOptions, files};
 pub(crate) use live::live_since;
 pub use live::{LiveOptions, live, live_as_nobody};
@@ -33,6 +35,8 @@ pub struct Stream {
     pub stop: Stop,
     /// Takes closer looks at single cgroups; `None` where intervals are not of the running host.
     pub looks: Option<Looks>,
+    /// How the connection is; `None` where intervals come over none.
+    pub link: Option<watch::Receiver<Link>>,
 }
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.
@@ -63,6 +67,9 @@ pub enum SourceError {
     Died,
     #[error(transparent)]
     Recording(#[from] crate::recording::ReadError),
+    /// Another host's server.
+    #[error(transparent)]
+    Connected(#[from] ConnectedError),
     /// The host's files.
     #[error(transparent)]
     Host(#[from] crate::host::HostError),

@@ -25,6 +25,7 @@ use self::{
 use super::{
     Failure, block_on,
     config::Config,
+    connect::ConnectArgs,
     listen,
     measure::MeasureArgs,
     output::{GrowingFile, is_compressed, is_stdout},
@@ -36,7 +37,7 @@ use crate::{
     model::Interval,
     recording::{Footer, WriteError},
     signals::{Dumps, Endings},
-    source::Stream,
+    source::{Begin, Stream},
 };
 
 const EXAMPLES: &str = "\
@@ -51,6 +52,8 @@ Examples:
                                                   the host's overhead crosses its threshold
   lagstop record --output build.jsonl.zst --attach-cmd -- make -j8
                                                   Record while a command runs in its own cgroup
+  lagstop record --output node.jsonl.zst --connect https://node:9185
+                                                  Record a host that runs `lagstop serve`
 
 docs/recording.md defines every field. Ctrl-C ends a recording and leaves a complete file.";
 
@@ -94,12 +97,15 @@ pub(super) struct Args {
     thresholds: ThresholdArgs,
 
     /// Run COMMAND in its own cgroup, record while it runs, and exit with its status
-    #[arg(long, requires = "command", conflicts_with_all = ["duration", "ring"])]
+    #[arg(long, requires = "command", conflicts_with_all = ["duration", "ring", "connect"])]
     attach_cmd: bool,
 
     /// Command to run
     #[arg(last = true, value_name = "COMMAND", requires = "attach_cmd")]
     command: Vec<std::ffi::OsString>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -138,15 +144,21 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     // What can be refused is looked at before anything is started.
     let sink = sink(&args)?;
     block_on(async {
+        // A signal ends the wait for a server at once.
+        let remote = args.connect.start_and_tell(Begin::Ago(Duration::ZERO), args.duration)?;
         let (endings, dumps) = (listen()?, Dumps::listen()?);
-        let (stream, command) = start(&args, config)?;
+        let clocks = remote.as_ref().map_or_else(Clocks::read, |_| Clocks::of_another_host());
+        let (stream, command) = match remote {
+            Some(stream) => (stream, None),
+            None => start(&args, config)?,
+        };
         let recording = Recording {
             sink,
             endings,
             dumps,
             trigger: args.trigger,
             thresholds: args.thresholds.over(config.thresholds.0.clone()),
-            clocks: Clocks::read(),
+            clocks,
             footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
             progress: Progress::new(&args.output),
         };
@@ -258,7 +270,7 @@ impl Recording {
     }
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
-        let gap = self.clocks.gap(interval.start_ns.saturating_add(interval.duration_ns));
+        let gap = self.clocks.gap(&interval);
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
         let lost = interval.host.lost;
         self.progress.interval(&interval, self.footer.intervals + 1);

@@ -22,7 +22,7 @@ use crate::{
     display::plain,
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
-    serve::{ConnectionLimits, Published, Security, ServeOptions, Server},
+    serve::{ConnectionLimits, Feeder, Offered, Published, Security, ServeOptions, Server, Watcher},
 };
 
 const EXAMPLES: &str = "\
@@ -67,6 +67,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
+    /// Serve no web page at / and none of its figures; metrics and intervals only
+    #[arg(long)]
+    no_page: bool,
+
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
 }
@@ -100,7 +104,10 @@ async fn serve(
     let mut endings = listen()?;
     let mut stream = args.measure.start_every(INTERVAL, &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
-    let (publisher, published) = watch::channel(None);
+    let mut feeder = Feeder::new(&stream.session)?;
+    let (publisher, metrics) = watch::channel(None);
+    let mut watcher = (!args.no_page).then(|| Watcher::new(&stream.session, &config.thresholds.0));
+    let offered = Offered { metrics, intervals: feeder.feed(), page: watcher.as_ref().map(Watcher::moments) };
     let options = ServeOptions {
         limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
@@ -108,7 +115,7 @@ async fn serve(
     };
     let told = Told { encrypted: security.is_encrypted(), open: security.is_open() };
     let failed = |error| format!("cannot start the server: {}", plain(&error));
-    let mut server = Server::start(listener, security, published, options).map_err(failed)?;
+    let mut server = Server::start(listener, security, offered, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     loop {
         let interval = tokio::select! {
@@ -119,7 +126,12 @@ async fn serve(
             }
         };
         let Some(interval) = interval else { break };
-        accumulator.add(&interval?);
+        let interval = interval?;
+        accumulator.add(&interval);
+        feeder.add(&interval)?;
+        if let Some(watcher) = &mut watcher {
+            watcher.add(&interval);
+        }
         let snapshot = MetricsSnapshot { taken_in: unix_now(), ..accumulator.snapshot() };
         publisher.send_replace(Some(Published { snapshot: snapshot.into(), at: Instant::now() }));
     }

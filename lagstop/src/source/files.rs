@@ -62,7 +62,7 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let (stop, stopped): (Stop, blocking::Receiver<()>) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
     thread::spawn(move || beat.run(collector, &stopped, &sender));
-    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) })
+    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), link: None })
 }
 
 struct Collector {

@@ -117,7 +117,7 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
         Beat { interval, duration, load_credit_time }.run(collector, &stopped, &sender);
     });
     keep(needed.beside_reading())?;
-    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)) }, began))
+    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), link: None }, began))
 }
 
 struct Collector {

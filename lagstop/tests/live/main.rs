@@ -10,6 +10,7 @@ mod blame;
 mod cgroups;
 mod churn;
 mod command;
+mod connected;
 mod cpus;
 mod dashboard;
 mod disruption;
@@ -75,6 +76,7 @@ fn main() -> ExitCode {
     let beside = [
         attached::TESTS,
         command::BESIDE,
+        connected::BESIDE,
         files::BESIDE,
         outputs::BESIDE,
         privileges::TESTS,
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         cgroups::TESTS,
         churn::TESTS,
         command::TESTS,
+        connected::TESTS,
         cpus::TESTS,
         dashboard::TESTS,
         disruption::TESTS,
