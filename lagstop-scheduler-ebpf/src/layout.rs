@@ -208,7 +208,7 @@ pub struct End {
     pub report: [[u8; REPORT_PIECE]; 4],
 }
 
-const _: () = assert!(size_of::<Cpu>() == 64 && size_of::<End>() % 8 == 0);
+const _: () = assert!(size_of::<Cpu>() == 64 && size_of::<End>().is_multiple_of(8));
 const _: () = {
     let mut n = 0;
     while n < Kfunc::ALL.len() {

@@ -4,6 +4,8 @@ mod bench;
 mod check;
 mod command;
 mod config;
+mod connect;
+mod connection;
 mod cut;
 mod diagnose;
 mod diff;

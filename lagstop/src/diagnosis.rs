@@ -50,9 +50,11 @@ mod steal;
 mod subject;
 mod thresholds;
 mod throttled;
+mod told;
 mod utilisation;
 mod verdict;
 mod wait_causes;
+mod waits;
 mod weights_have_no_effect;
 mod withheld;
 
@@ -82,7 +84,9 @@ pub use severity::Severity;
 pub use span::Span;
 pub use subject::Subject;
 pub use thresholds::{Limit, Threshold, ThresholdError, Thresholds};
+pub(crate) use told::{Told, Verdicts};
 pub use verdict::{Cause, Verdict};
+pub use waits::{Wait, WaitCause};
 
 use crate::model::{Interval, Session};
 

@@ -26,7 +26,7 @@ mod workloads;
 pub use answer::check_answer;
 
 pub use analysis::{Analysis, Densities, FleetSettings, FleetTotals, Gaps, NodeFigures};
-pub use client::{CertificateError, Client, ClientError, Connection, Refused, TlsFiles};
+pub use client::{Client, ClientError, Refused};
 pub use curve::Bin;
 pub use gather::{GatherError, Gathered, Missing, gather};
 pub use knee::Knee;

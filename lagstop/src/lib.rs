@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod check;
 pub mod cli;
+pub mod client;
 pub mod diagnosis;
 pub mod diff;
 pub mod display;

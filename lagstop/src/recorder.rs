@@ -171,7 +171,7 @@ mod tests {
             thread::sleep(SHORT);
             is_over.store(true, Ordering::SeqCst);
         });
-        Stream { session: Session::default(), intervals, stop, looks: None, watched: None }
+        Stream { session: Session::default(), intervals, stop, looks: None, watched: None, link: None }
     }
 
     #[test]

@@ -1,20 +1,29 @@
-//! The HTTP server of `lagstop serve`. It knows nothing of measuring: it serves the last snapshot that was published.
+//! The HTTP server of `lagstop serve`. It knows nothing of measuring: it serves the last snapshot that was published, and the
+//! intervals that were fed to it.
 //!
 //! Whoever connects is trusted with nothing. Each connection is one request and has a limited time for it; there is a limited
-//! number of them, and where more come, whoever has most of them makes room. What is sent to all of them is encoded once for
+//! number of them, and where more come, whoever has most of them makes room. Those that follow the intervals stay, in places of
+//! their own: they end where they take nothing, lag too far behind, or would not be let in any more. What is sent to all of them is encoded once for
 //! each interval and format, and slow readers share it. Passwords are tried one at a time, and not often, and so are handshakes
 //! of TLS. The server has a thread of its own, so that nothing of this can hold up a reading. All else on the host goes first,
 //! and it may do nothing but read the files that say who is let in.
 
 mod chunks;
 mod connections;
+mod feed;
+mod live;
+mod names;
 mod negotiation;
 mod pace;
+mod page;
 mod pages;
 mod passwords;
 mod peer;
+mod places;
+mod query;
 mod response_cache;
 mod security;
+mod stall;
 mod web_config;
 
 use std::{
@@ -28,13 +37,15 @@ use std::{
 use tokio::sync::{oneshot, watch};
 
 pub use connections::ConnectionLimits;
+pub use feed::{Feed, Feeder};
+pub use page::{Moment, Moments, Watcher, schema};
 pub use passwords::NoRandomNumbers;
 pub use security::{Reloaded, Security};
 #[doc(hidden)]
 pub use web_config::check_web_config;
 pub use web_config::{Mistake, WebConfigError};
 
-use self::pages::Site;
+use self::{pages::Site, places::Places};
 use crate::{kernel::Capabilities, metrics::MetricsSnapshot};
 
 /// A snapshot, and when it was made.
@@ -48,6 +59,17 @@ pub struct Published {
 
 /// Where snapshots are published. `None` before the first.
 pub type Publisher = watch::Sender<Option<Published>>;
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// The metrics.
+    pub metrics: watch::Receiver<Option<Published>>,
+    /// The intervals.
+    pub intervals: Arc<Feed>,
+    /// What the page shows. `None` where there is none.
+    pub page: Option<Arc<Moments>>,
+}
 
 /// How to serve.
 #[derive(Clone, Copy, Debug)]
@@ -75,14 +97,14 @@ const THREADS: usize = 2;
 const NICE: i32 = 10;
 
 impl Server {
-    /// Starts to serve what is published, to whom `security` lets in.
+    /// Starts to serve what is offered, to whom `security` lets in.
     ///
     /// # Errors
     /// When the system has no more threads or files for it.
     pub fn start(
         listener: TcpListener,
         security: Security,
-        published: watch::Receiver<Option<Published>>,
+        offered: Offered,
         options: ServeOptions,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
@@ -95,7 +117,8 @@ impl Server {
         };
         let (stop, stopped) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
-        let site = Arc::new(Site::new(published, options.fresh_for, options.hangs_after));
+        let places = Places::new(options.limits.followers, options.limits.followers_of_one);
+        let site = Arc::new(Site::new(offered, places, options.fresh_for, options.hangs_after));
         let thread = thread::Builder::new().name("serve".to_owned()).spawn(move || {
             // Told also when this thread dies.
             let _ending = ending;

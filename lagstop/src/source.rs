@@ -1,6 +1,7 @@
 //! Where intervals come from. What reads a stream cannot tell a live one from a recorded one.
 
 mod beat;
+mod connected;
 mod departed;
 mod files;
 mod labels;
@@ -17,6 +18,7 @@ use std::sync::mpsc as blocking;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
+pub use connected::{Begin, ConnectOptions, ConnectedError, Link, connected};
 pub use files::{FilesOptions, files};
 pub(crate) use live::live_since;
 pub use live::{LiveOptions, live, live_as_nobody};
@@ -38,6 +40,8 @@ pub struct Stream {
     pub looks: Option<Looks>,
     /// How a sentinel is doing; `None` where it is always measured.
     pub watched: Option<watch::Receiver<Watched>>,
+    /// How the connection is; `None` where intervals come over none.
+    pub link: Option<watch::Receiver<Link>>,
 }
 
 /// Ends a stream: what was measured since the last interval comes as a shorter one, then no more.
@@ -82,6 +86,9 @@ pub enum SourceError {
     Died,
     #[error(transparent)]
     Recording(#[from] crate::recording::ReadError),
+    /// Another host's server.
+    #[error(transparent)]
+    Connected(#[from] ConnectedError),
     /// The host's files.
     #[error(transparent)]
     Host(#[from] crate::host::HostError),

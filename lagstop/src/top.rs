@@ -25,7 +25,6 @@ mod tests;
 mod text;
 mod theme;
 mod timeline;
-mod verdict;
 mod view;
 mod waits;
 mod watch;
@@ -45,11 +44,11 @@ use crate::{
     model::{CloserLook, Nanos},
     recording::Reader,
     signals::{Endings, Stops},
-    source::{Looks, Stream},
+    source::{Link, Looks, Stream},
 };
 use input::{Event, Input};
 use screen::Screen;
-use tokio::time::Instant;
+use tokio::{sync::watch::Receiver, time::Instant};
 
 /// Is there somebody to look at the screen and press keys? Worth asking before anything is measured.
 ///
@@ -96,6 +95,10 @@ async fn show(
     mut stops: Stops,
 ) -> Result<(), TopError> {
     let mut looks = stream.as_mut().and_then(|stream| stream.looks.take());
+    let mut link = stream.as_mut().and_then(|stream| stream.link.take());
+    if let Some(link) = &mut link {
+        app.on_link(link.borrow_and_update().clone());
+    }
     let mut input = Input::start();
     // When a recording that plays goes on.
     let mut turn = Instant::now();
@@ -138,6 +141,10 @@ async fn show(
                     looks = None;
                     app.on_looks_end();
                 }
+            },
+            now = changed(&mut link), if link.is_some() => match now {
+                Some(now) => app.on_link(now),
+                None => link = None,
             },
             () = tokio::time::sleep_until(turn), if app.stays().is_some() => {
                 app.play()?;
@@ -185,6 +192,13 @@ async fn look(looks: &mut Option<Looks>) -> Option<CloserLook> {
         Some(looks) => looks.next().await,
         None => None,
     }
+}
+
+/// How the connection is, once that has changed. `None` where it will not any more.
+async fn changed(link: &mut Option<Receiver<Link>>) -> Option<Link> {
+    let link = link.as_mut()?;
+    link.changed().await.ok()?;
+    Some(link.borrow_and_update().clone())
 }
 
 /// Asks for limits and threads of the cgroup that is looked at.

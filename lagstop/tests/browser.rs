@@ -1,6 +1,12 @@
-//! What a browser makes of `lagstop diagnose --format html`. Needs Chromium; without, it counts as ignored, and says so.
+//! What a browser makes of `lagstop diagnose --format html`, and of the page of `lagstop serve`. Needs Chromium; without, they count as
+//! ignored, and say so.
 
-#![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
+
+#[path = "browser/chromium.rs"]
+mod chromium;
+#[path = "browser/page.rs"]
+mod page;
 
 use std::{
     fs,
@@ -19,18 +25,29 @@ const HOSTILE: &str = "</td></details><script>document.documentElement.dataset.p
                        <img src=x onerror=\"document.documentElement.dataset.pwned='image'\">\
                        <svg onload=\"document.documentElement.dataset.pwned='svg'\">";
 
+/// Tries something in the browser of this name.
+type Test = fn(&str);
+
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let browser = BROWSERS.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
     if browser.is_none() && !arguments.list {
-        eprintln!("\n*** SKIPPED: there is no Chromium here. What a hostile name does to the page is not tried. ***\n");
+        eprintln!("\n*** SKIPPED: there is no Chromium here. What a hostile name does to a page is not tried. ***\n");
     }
-    let test = move || {
-        a_hostile_name_does_nothing(browser.unwrap());
-        Ok::<(), Failed>(())
+    let tests: [(&str, Test); 4] = [
+        ("a_hostile_name_does_nothing_in_chromium", a_hostile_name_does_nothing),
+        ("the_page_shows_a_bully_within_three_seconds_and_goes_back_in_time", page::a_bully),
+        ("hostile_names_do_nothing_on_the_page", page::hostile_names),
+        ("the_page_is_used_by_keyboard_and_on_a_phone", page::by_keyboard_and_on_a_phone),
+    ];
+    let trial = |(name, test): (&str, Test)| {
+        let test = move || {
+            test(browser.unwrap());
+            Ok::<(), Failed>(())
+        };
+        Trial::test(name, test).with_ignored_flag(browser.is_none())
     };
-    let trial = Trial::test("a_hostile_name_does_nothing_in_chromium", test).with_ignored_flag(browser.is_none());
-    libtest_mimic::run(&arguments, vec![trial]).exit_code()
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_code()
 }
 
 /// The recording, with every cgroup called something hostile.

@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: the published schemas of recordings, reports, reports on several hosts, fleets, benchmarks, runs and trials, made from the types that they are written from.
+//! `cargo xtask schema`: the published schemas of recordings, reports, reports on several hosts, fleets, benchmarks, runs, trials and the page of serve, made from the types that they are written from.
 
 use std::{fs, io, path::PathBuf};
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::workspace::Workspace;
 
-/// Write docs/recording.schema.json, docs/report.schema.json, docs/hosts.schema.json, docs/fleet.schema.json, docs/bench.schema.json, docs/run.schema.json and docs/trial.schema.json
+/// Write docs/recording.schema.json, docs/report.schema.json, docs/hosts.schema.json, docs/fleet.schema.json, docs/bench.schema.json, docs/run.schema.json, docs/trial.schema.json and docs/moment.schema.json
 #[derive(Args, Debug)]
 pub(crate) struct Arguments {
     /// Write nothing; fail where something would change
@@ -39,6 +39,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Sc
         ("bench", lagstop::report::bench::schema()),
         ("run", lagstop::report::run::schema()),
         ("trial", lagstop::report::trial::schema()),
+        ("moment", lagstop::serve::schema()),
     ];
     for (name, schema) in schemas {
         let path = workspace.root().join(format!("docs/{name}.schema.json"));

@@ -13,8 +13,8 @@ use clap::{
 };
 
 use super::{
-    Failure, block_on, config::Config, listen, measure::MeasureArgs, output::ResultArgs, progress::Progress, say,
-    thresholds::ThresholdArgs, values::positive,
+    Failure, block_on, config::Config, connect::ConnectArgs, listen, measure::MeasureArgs, output::ResultArgs,
+    progress::Progress, say, thresholds::ThresholdArgs, values::positive,
 };
 use crate::{
     diagnosis::{
@@ -25,7 +25,7 @@ use crate::{
     recording::{ReadError, Reader},
     report::{explanation, hosts, html, json, markdown, plan, text},
     signals::Endings,
-    source::Stream,
+    source::{Begin, Stream},
 };
 
 const EXAMPLES: &str = "\
@@ -39,6 +39,8 @@ Examples:
                                             How the figures of a finding came about
   lagstop diagnose node-*.jsonl.zst         One report on many hosts: where advice pays most
   lagstop diagnose --plan cpuset            Which CPUs cgroups with a quota should have
+  lagstop diagnose --connect https://node:9185 --back 5m
+                                            A host that runs `lagstop serve`, from five minutes ago on
   lagstop diagnose --fail-on warning        For a pipeline: exit code 3 when something is wrong
 
 Measure both busy and quiet times: the report compares them. Ctrl-C ends the measurement early and prints the report.
@@ -48,7 +50,7 @@ docs/diagnose.md explains each finding.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Recordings to read instead of measuring. Several hosts give one report
-    #[arg(value_name = "FILE", conflicts_with_all = ["duration", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["duration", "connect", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     files: Vec<PathBuf>,
 
     /// Read every interval. By default, long recordings are read in merged intervals of up to 60
@@ -92,6 +94,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     thresholds: ThresholdArgs,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -148,8 +153,13 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
     let options = output.options();
     let hosts = match &args.files[..] {
         [] => vec![block_on(async {
+            // A signal ends the wait for a server at once.
+            let remote = args.connect.start_and_tell(Begin::Ago(Duration::ZERO), Some(args.duration))?;
             let mut endings = listen()?;
-            let stream = args.measure.start(Some(args.duration), &config.measure)?;
+            let stream = match remote {
+                Some(stream) => stream,
+                None => args.measure.start(Some(args.duration), &config.measure)?,
+            };
             observe(stream, &mut endings, args.duration).await
         })?],
         files => read_all(files, args.full)?,
@@ -179,7 +189,7 @@ impl Args {
 
     /// Those of the running host are for it, and who asks for those of others gets them.
     fn commands(&self) -> Commands {
-        if self.files.is_empty() || self.commands {
+        if self.files.is_empty() && !self.connect.is_given() || self.commands {
             Commands::All
         } else {
             Commands::OfBoot(Identity::read().ok().map(|identity| identity.boot_id))

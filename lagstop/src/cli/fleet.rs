@@ -1,29 +1,23 @@
 //! `lagstop fleet`
 
 use std::{
-    env, fs, io,
-    path::{Path, PathBuf},
+    env,
     process::ExitCode,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use clap::{Args as ClapArgs, ValueEnum};
-use thiserror::Error;
 
 use super::{
     Failure,
-    headers::{header, headers_in},
+    connection::ConnectionArgs,
     output::ResultArgs,
     progress::Progress,
-    say,
     values::{part, positive},
 };
 use crate::{
-    display::plain,
-    fleet::{
-        Analysis, Client, Connection, FleetSettings, Matcher, Prediction, Selector, TlsFiles, Window, WindowError,
-        gather,
-    },
+    client::{Connection, Secret},
+    fleet::{Analysis, Client, FleetSettings, Matcher, Prediction, Selector, Window, WindowError, gather},
     report::{
         fleet::{FleetReport, json, text},
         html,
@@ -109,33 +103,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = FleetSettings::default().seed)]
     seed: u64,
 
-    /// Read the bearer token for the server from FILE
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-
-    /// Send this header to the server, e.g. X-Scope-OrgID:team (repeatable)
-    #[arg(long = "header", value_name = "NAME:VALUE", value_parser = header)]
-    headers: Vec<(String, String)>,
-
-    /// Read headers for the server from FILE, one per line as NAME: VALUE
-    #[arg(long, value_name = "FILE")]
-    header_file: Option<PathBuf>,
-
-    /// CA certificates to verify the server, in PEM [default: system trust store]
-    #[arg(long, value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-
-    /// Client certificate for the server, in PEM
-    #[arg(long, value_name = "FILE", requires = "client_key")]
-    client_cert: Option<PathBuf>,
-
-    /// Key of the client certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "client_cert")]
-    client_key: Option<PathBuf>,
-
-    /// Trust any certificate, and send tokens and passwords unencrypted
-    #[arg(long)]
-    insecure: bool,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 
     /// How long to wait for an answer from the server
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = positive)]
@@ -156,10 +125,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let window = args.window()?;
     let output = args.output.open()?;
     let selector = Selector(args.matchers.clone());
-    if args.insecure {
-        say(format_args!("lagstop: --insecure: the server's identity is not verified\n"));
-    }
-    let mut client = Client::new(&args.connection()?)?;
+    let mut client = Client::new(&args.connection()?, args.timeout)?;
     let mut progress = Progress::new("asking");
     let gathered = gather(&mut client, window, &selector, args.raw, &mut |done, all| progress.step(done, all))?;
     drop(progress);
@@ -191,35 +157,13 @@ impl Args {
     }
 
     fn connection(&self) -> Result<Connection, Failure> {
-        let token = match &self.token_file {
-            Some(path) => Some(token(path)?),
-            None => env::var(TOKEN).ok().map(|token| token.trim().to_owned()).filter(|token| !token.is_empty()),
-        };
-        let in_file = self.header_file.as_deref().map_or(Ok(Vec::new()), headers_in)?;
-        Ok(Connection {
-            url: self.prometheus.clone(),
-            token,
-            headers: [self.headers.clone(), in_file].concat(),
-            tls: TlsFiles { ca: self.ca_file.clone(), client: self.client_cert.clone().zip(self.client_key.clone()) },
-            insecure: self.insecure,
-            timeout: self.timeout,
-        })
+        let mut connection = self.connection.to(&self.prometheus)?;
+        if connection.secret.is_none() {
+            let token = env::var(TOKEN).ok().map(|token| token.trim().to_owned());
+            connection.secret = token.filter(|token| !token.is_empty()).map(Secret::Token);
+        }
+        Ok(connection)
     }
-}
-
-/// Why there is no token.
-#[derive(Debug, Error)]
-enum TokenError {
-    #[error("cannot read the token in {}: {}. Check the path and its permissions", path.display(), plain(source))]
-    Read { path: PathBuf, source: io::Error },
-    #[error("{} is empty: write the token into it", .0.display())]
-    Empty(PathBuf),
-}
-
-fn token(path: &Path) -> Result<String, TokenError> {
-    let text = fs::read_to_string(path).map_err(|source| TokenError::Read { path: path.to_owned(), source })?;
-    let token = text.trim();
-    if token.is_empty() { Err(TokenError::Empty(path.to_owned())) } else { Ok(token.to_owned()) }
 }
 
 /// A point in time, in seconds since 1970.

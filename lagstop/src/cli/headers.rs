@@ -36,10 +36,15 @@ pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, HeadersEr
     if headers.is_empty() {
         return Err(HeadersError::Empty(path.to_owned()));
     }
+    warn_if_for_all(path);
+    Ok(headers)
+}
+
+/// Says so where others may read what is in `path`.
+pub(super) fn warn_if_for_all(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| is_for_all(metadata.permissions().mode())) {
         say(format_args!("lagstop: all users of this host can read {0}. Run chmod o= {0}\n", path.display()));
     }
-    Ok(headers)
 }
 
 /// What is in it, or the number of the line that is none.

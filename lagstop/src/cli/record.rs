@@ -24,6 +24,7 @@ use super::{
     Failure, block_on,
     command::{Command, Otherwise},
     config::Config,
+    connect::ConnectArgs,
     listen,
     measure::MeasureArgs,
     output::{GrowingFile, is_compressed, is_stdout},
@@ -36,7 +37,7 @@ use crate::{
     model::{Interval, Nanos},
     recording::{Footer, Gap, WriteError},
     signals::{Dumps, Endings},
-    source::Stream,
+    source::{Begin, Stream},
 };
 
 /// Why a sentinel measured nothing.
@@ -52,6 +53,8 @@ Examples:
   lagstop record --output host.jsonl.zst --ring 10m
                                                   Write the last ten minutes on kill -USR1, or when
                                                   the host's overhead crosses its threshold
+  lagstop record --output node.jsonl.zst --connect https://node:9185
+                                                  Record a host that runs `lagstop serve`
 
 To record while a command runs, use lagstop run --record FILE. docs/recording.md defines every field. Ctrl-C ends a recording and leaves a complete file.";
 
@@ -98,12 +101,15 @@ pub(super) struct Args {
     thresholds: ThresholdArgs,
 
     /// Run COMMAND in its own cgroup, record while it runs, and exit with its status
-    #[arg(long, hide = true, requires = "command", conflicts_with_all = ["duration", "ring"])]
+    #[arg(long, hide = true, requires = "command", conflicts_with_all = ["duration", "ring", "connect"])]
     attach_cmd: bool,
 
     /// Command to run
     #[arg(last = true, hide = true, value_name = "COMMAND", requires = "attach_cmd")]
     command: Vec<std::ffi::OsString>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -139,22 +145,33 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     if args.sentinel.linger().is_some() && args.ring.is_none() {
         return Err("--sentinel needs --ring".into());
     }
+    if args.sentinel.linger().is_some() && args.connect.is_given() {
+        return Err("--sentinel is for this host. Start lagstop serve --sentinel on the other one".into());
+    }
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
         return Err("--keep needs --rotate or --ring".into());
     }
     // What can be refused is looked at before anything is started.
     let sink = sink(&args)?;
     block_on(async {
+        // A signal ends the wait for a server at once.
+        let remote = args.connect.start_and_tell(Begin::Ago(Duration::ZERO), args.duration)?;
         let (endings, dumps) = (listen()?, Dumps::listen()?);
-        let (stream, command) = start(&args, config)?;
+        let watches = args.sentinel.linger().is_some();
+        let clocks = remote.as_ref().map_or_else(Clocks::read, |_| Clocks::of_another_host());
+        let (stream, command) = match remote {
+            Some(stream) => (stream, None),
+            None => start(&args, config)?,
+        };
         let recording = Recording {
             sink,
             endings,
             dumps,
             trigger: args.trigger,
             thresholds: args.thresholds.over(config.thresholds.0.clone()),
-            clocks: Clocks::read(),
+            clocks,
             footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
+            watches,
             end: Nanos::ZERO,
             progress: Progress::new(&args.output),
         };
@@ -192,6 +209,8 @@ struct Recording {
     thresholds: Thresholds,
     clocks: Clocks,
     footer: Footer,
+    /// Does it measure only while something is wrong?
+    watches: bool,
     /// Where the last interval ended.
     end: Nanos,
     progress: Progress,
@@ -277,13 +296,12 @@ impl Recording {
     }
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
-        if interval.start_ns > self.end {
-            // A sentinel watched.
+        if self.watches && interval.start_ns > self.end {
             let duration_ns = interval.start_ns.saturating_sub(self.end);
             self.sink.gap(Gap { start_ns: self.end, duration_ns, reason: CALM.to_owned() })?;
         }
         self.end = interval.start_ns.saturating_add(interval.duration_ns);
-        let gap = self.clocks.gap(self.end);
+        let gap = self.clocks.gap(&interval);
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
         let lost = interval.host.lost;
         self.progress.interval(&interval, self.footer.intervals + 1);

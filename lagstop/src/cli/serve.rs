@@ -24,7 +24,7 @@ use crate::{
     display::plain,
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
-    serve::{ConnectionLimits, Published, Security, ServeOptions, Server},
+    serve::{ConnectionLimits, Feeder, Offered, Published, Security, ServeOptions, Server, Watcher},
     source::Watched,
 };
 
@@ -74,6 +74,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "NUMBER", default_value = "10")]
     cost_sampling: NonZeroU32,
 
+    /// Serve no web page at / and none of its figures; metrics and intervals only
+    #[arg(long)]
+    no_page: bool,
+
     #[command(flatten)]
     sentinel: SentinelArgs,
 
@@ -110,7 +114,10 @@ async fn serve(
     let mut endings = listen()?;
     let mut stream = args.measure.start_every(INTERVAL, args.cost_sampling, args.sentinel.linger(), &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
-    let (publisher, published) = watch::channel(None);
+    let mut feeder = Feeder::new(&stream.session)?;
+    let (publisher, metrics) = watch::channel(None);
+    let mut watcher = (!args.no_page).then(|| Watcher::new(&stream.session, &config.thresholds.0));
+    let offered = Offered { metrics, intervals: feeder.feed(), page: watcher.as_ref().map(Watcher::moments) };
     let options = ServeOptions {
         limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
@@ -118,7 +125,7 @@ async fn serve(
     };
     let mut told = Told { is_attached: false, encrypted: security.is_encrypted(), open: security.is_open() };
     let failed = |error| format!("cannot start the server: {}", plain(&error));
-    let mut server = Server::start(listener, security, published, options).map_err(failed)?;
+    let mut server = Server::start(listener, security, offered, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     let mut watched = stream.watched.take();
     loop {
@@ -136,7 +143,12 @@ async fn serve(
             }
         };
         let Some(interval) = interval else { break };
-        accumulator.add(&interval?);
+        let interval = interval?;
+        accumulator.add(&interval);
+        feeder.add(&interval)?;
+        if let Some(watcher) = &mut watcher {
+            watcher.add(&interval);
+        }
         publish(&publisher, &accumulator);
     }
     stream.stop.stop();

@@ -10,12 +10,12 @@ use std::{
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{
-    Failure, block_on, config::Config, measure::MeasureArgs, output::ResultArgs, thresholds::ThresholdArgs,
-    values::positive,
+    Failure, block_on, config::Config, connect::ConnectArgs, measure::MeasureArgs, output::ResultArgs,
+    thresholds::ThresholdArgs, values::positive,
 };
 use crate::{
     recording::Reader,
-    source::{Stream, recorded},
+    source::{Begin, Stream, recorded},
     top::{self, Batch, BatchFormat, TopSettings},
 };
 
@@ -28,6 +28,7 @@ Examples:
   watch -n 5 lagstop top --once --sort load-credit
   lagstop top --once --format json | jq '.cgroups[0].path'
   lagstop top --replay host.jsonl           The same screens over a recording
+  lagstop top --connect https://node:9185   The same screens of a host that runs `lagstop serve`
 
 Press ? for the keys, m for the methods and missing measures, q to quit.
 Without privileges, top reads /proc and cgroup files: CPU time, switches, waits, Load Credit.
@@ -37,7 +38,7 @@ docs/config.md describes how to change the defaults.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Show a recording instead of this host
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connect", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     replay: Option<PathBuf>,
 
     /// Print the host and its cgroups once, then exit
@@ -68,6 +69,9 @@ pub(super) struct Args {
 
     #[command(flatten)]
     thresholds: ThresholdArgs,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
 
     #[command(flatten)]
     pub(super) measure: MeasureArgs,
@@ -192,7 +196,10 @@ pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
     block_on(async {
         match recording {
             Some(recording) => top::replay(recording, &settings).await?,
-            None => top::run(stream(args, config)?, &settings).await?,
+            None => {
+                let remote = args.connect.start(Begin::Oldest, None)?;
+                top::run(remote.map_or_else(|| here(args, config), Ok)?, &settings).await?;
+            }
         }
         Ok(())
     })
@@ -217,7 +224,10 @@ fn print(args: &Args, config: &Config, settings: &TopSettings) -> Result<(), Fai
     block_on(async {
         let stream = match &args.replay {
             Some(file) => recorded(Reader::open(file)?),
-            None => stream(args, config)?,
+            None => {
+                let remote = args.connect.start_and_tell(Begin::Last, None)?;
+                remote.map_or_else(|| here(args, config), Ok)?
+            }
         };
         top::print(stream, settings, batch, &mut output.writer()?).await?;
         output.finish()
@@ -225,7 +235,7 @@ fn print(args: &Args, config: &Config, settings: &TopSettings) -> Result<(), Fai
 }
 
 /// The running host: measured in the kernel, or from files where that is not possible.
-fn stream(args: &Args, config: &Config) -> Result<Stream, Failure> {
+fn here(args: &Args, config: &Config) -> Result<Stream, Failure> {
     Ok(args.measure.start_or_read(&config.measure)?)
 }
 

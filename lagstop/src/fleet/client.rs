@@ -1,11 +1,8 @@
 //! Client of a Prometheus server, or of a server with the same HTTP API: Thanos, Mimir, VictoriaMetrics.
 //!
-//! Size and time of answers are limited. The token is sent only to the given server: redirects are reported, and not
-//! followed.
+//! Size and time of answers are limited.
 
 mod error;
-mod headers;
-mod tls;
 
 use std::{
     io::Read,
@@ -16,11 +13,10 @@ use std::{
 use serde::de::DeserializeOwned;
 use ureq::{Agent, http};
 
-pub use error::{CertificateError, ClientError, Refused};
-use headers::{as_headers, is_here, is_secret};
-pub use tls::TlsFiles;
+pub use error::{ClientError, Refused};
 
 use super::answer::{Answer, Matrix};
+use crate::client::{Connection, Server};
 
 /// The longest answer that is read.
 const MOST_BYTES: u64 = 64 << 20;
@@ -31,32 +27,13 @@ const ATTEMPTS: u32 = 4;
 /// How long to wait before asking again, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How long to wait for a connection.
-const CONNECTING: Duration = Duration::from_secs(10);
 /// The most warnings of the server that are kept.
 const MOST_WARNINGS: usize = 20;
 
-/// How to reach a server.
-#[derive(Clone, Debug)]
-pub struct Connection {
-    /// Its address, as in `https://prometheus.example:9090/prefix`.
-    pub url: String,
-    /// For `Authorization: Bearer`.
-    pub token: Option<String>,
-    /// More headers, as `X-Scope-OrgID` for Mimir.
-    pub headers: Vec<(String, String)>,
-    /// CA certificates and client certificate.
-    pub tls: TlsFiles,
-    /// Accept any certificate, and send tokens and secret headers over unencrypted connections.
-    pub insecure: bool,
-    /// Time limit of an answer.
-    pub timeout: Duration,
-}
-
+/// A server, and what it said so far.
 pub struct Client {
     agent: Agent,
-    base: String,
-    headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    server: Server,
     timeout: Duration,
     warnings: Vec<String>,
     requests: u64,
@@ -64,51 +41,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to nothing yet.
+    /// Connects to nothing yet. An answer takes `timeout` at most.
     ///
     /// # Errors
     /// When the address, a header or a certificate is invalid.
-    pub fn new(connection: &Connection) -> Result<Self, ClientError> {
-        let base = connection.url.trim_end_matches('/').to_owned();
-        let uri: http::Uri =
-            base.parse().map_err(|source| ClientError::Url { url: base.clone(), source: Some(source) })?;
-        let scheme = uri.scheme_str().unwrap_or_default();
-        let host = uri.host().unwrap_or_default();
-        if !matches!(scheme, "http" | "https") || host.is_empty() || uri.query().is_some() {
-            return Err(ClientError::Url { url: base, source: None });
-        }
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(ClientError::Userinfo);
-        }
-        if scheme == "http" && !is_here(host) && !connection.insecure {
-            let secret = connection.headers.iter().find(|(name, _)| is_secret(name));
-            let header = secret.map(|(name, _)| format!("the header {name}"));
-            if let Some(what) = connection.token.is_some().then(|| "the token".to_owned()).or(header) {
-                return Err(ClientError::Unencrypted { what, host: host.to_owned() });
-            }
-        }
-        let mut headers = as_headers(&connection.headers)?;
-        if let Some(token) = &connection.token {
-            let value = http::HeaderValue::from_str(&format!("Bearer {token}"));
-            let mut value = value.map_err(ClientError::Token)?;
-            value.set_sensitive(true);
-            headers.push((http::header::AUTHORIZATION, value));
-        }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .timeout_connect(Some(CONNECTING))
-            .timeout_global(Some(connection.timeout))
-            .user_agent(concat!("lagstop/", env!("CARGO_PKG_VERSION")))
-            .tls_config(connection.tls.config(connection.insecure)?)
-            .build()
-            .new_agent();
-        Ok(Self { agent, base, headers, timeout: connection.timeout, warnings: Vec::new(), requests: 0, bytes: 0 })
+    pub fn new(connection: &Connection, timeout: Duration) -> Result<Self, ClientError> {
+        let server = Server::new(connection)?;
+        let agent = server.agent().timeout_global(Some(timeout)).build().new_agent();
+        Ok(Self { agent, server, timeout, warnings: Vec::new(), requests: 0, bytes: 0 })
     }
 
     pub fn url(&self) -> &str {
-        &self.base
+        self.server.url()
     }
 
     /// What the server said beside its answers, each once.
@@ -178,22 +122,16 @@ impl Client {
         query: &str,
         by_form: bool,
     ) -> Result<Option<T>, ClientError> {
-        let address = format!("{}/api/v1/{what}", self.base);
+        let path = format!("/api/v1/{what}");
         self.requests += 1;
-        let unreachable = |error: ureq::Error| ClientError::of(error, &self.base, self.timeout);
+        let base = self.server.url();
+        let unreachable = |error: ureq::Error| ClientError::of(error, base, self.timeout);
         // Queries are longer than some proxies take an address to be.
         let answer = if by_form {
-            let mut request = self.agent.post(&address);
-            for (name, value) in &self.headers {
-                request = request.header(name, value);
-            }
+            let request = self.server.with_headers(self.agent.post(format!("{base}{path}")));
             request.send_form(parameters.iter().copied())
         } else {
-            let mut request = self.agent.get(&address);
-            for (name, value) in &self.headers {
-                request = request.header(name, value);
-            }
-            request.query_pairs(parameters.iter().copied()).call()
+            self.server.get(&self.agent, &path).query_pairs(parameters.iter().copied()).call()
         };
         let mut answer = answer.map_err(unreachable)?;
         let status = answer.status();
@@ -202,7 +140,7 @@ impl Client {
         };
         if status.is_redirection() {
             let to = header(http::header::LOCATION).unwrap_or_default();
-            return Err(ClientError::Redirect { from: self.base.clone(), to });
+            return Err(ClientError::Redirect { from: base.to_owned(), to });
         }
         let retry_after =
             header(http::header::RETRY_AFTER).and_then(|seconds| seconds.parse().ok()).map(Duration::from_secs);
@@ -210,7 +148,7 @@ impl Client {
         let mut body = Vec::new();
         let read = answer.body_mut().as_reader().take(most + 1).read_to_end(&mut body);
         self.bytes += body.len() as u64;
-        read.map_err(|error| ClientError::of(error.into(), &self.base, self.timeout))?;
+        read.map_err(|error| ClientError::of(error.into(), base, self.timeout))?;
         if status.is_success() && body.len() as u64 > most {
             return Err(ClientError::TooLong { query: query.to_owned(), most });
         }
@@ -220,7 +158,7 @@ impl Client {
         let parsed: Answer<T> = match serde_json::from_slice(&body) {
             Ok(parsed) => parsed,
             Err(_) if !status.is_success() => return Err(refused(&String::from_utf8_lossy(&body), "")),
-            Err(source) => return Err(ClientError::NoAnswer { url: self.base.clone(), source }),
+            Err(source) => return Err(ClientError::NoAnswer { url: base.to_owned(), source }),
         };
         if !status.is_success() || !parsed.error.is_empty() || !parsed.error_type.is_empty() {
             return Err(refused(&parsed.error, &parsed.error_type));
@@ -231,31 +169,5 @@ impl Client {
             }
         }
         Ok(parsed.data)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn connect(url: &str, header: &str, insecure: bool) -> Result<Client, ClientError> {
-        Client::new(&Connection {
-            url: url.to_owned(),
-            token: None,
-            headers: vec![(header.to_owned(), "Bearer hush".to_owned())],
-            tls: TlsFiles::default(),
-            insecure,
-            timeout: Duration::from_secs(1),
-        })
-    }
-
-    #[test]
-    fn a_header_is_kept_as_a_token_is() {
-        let refused = connect("http://prometheus:9090", "Authorization", false).err().unwrap().to_string();
-        assert!(refused.starts_with("the header Authorization would be sent to prometheus unencrypted"), "{refused}");
-        assert!(!refused.contains("hush"), "{refused}");
-        assert!(connect("http://prometheus:9090", "Authorization", true).is_ok(), "who insists");
-        assert!(connect("http://127.0.0.1:9090", "Authorization", false).is_ok());
-        assert!(connect("http://prometheus:9090", "X-Scope-OrgID", false).is_ok(), "it opens no door");
     }
 }

@@ -7,6 +7,7 @@ mod head;
 mod outline;
 mod plain;
 mod room;
+mod streamed;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use crate::model::{
 };
 
 pub use error::ReadError;
+pub use streamed::{StreamReader, Streamed};
 
 /// A recording. What is in an interval is found out when it is asked for.
 #[derive(Debug)]

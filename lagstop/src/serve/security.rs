@@ -133,6 +133,13 @@ pub(super) struct Doors {
     pub(super) passwords: Option<Arc<Passwords>>,
 }
 
+impl Doors {
+    /// Is whoever can send a request let in, and by whatever name it calls this server?
+    pub(super) fn are_open(&self) -> bool {
+        self.tls.is_none() && self.passwords.is_none()
+    }
+}
+
 /// How TLS is spoken.
 pub(super) struct Tls(Arc<ServerConfig>);
 

@@ -16,7 +16,14 @@ use tokio_rustls::rustls::{
 };
 
 use super::*;
-use crate::{metrics::Accumulator, model::Session};
+use crate::{
+    diagnosis::Thresholds,
+    metrics::Accumulator,
+    model::{Session, fixture},
+};
+
+mod following;
+mod page;
 
 /// Long enough for a slow machine, short enough to wait for.
 const LIMITS: ConnectionLimits = ConnectionLimits {
@@ -24,22 +31,35 @@ const LIMITS: ConnectionLimits = ConnectionLimits {
     handshake: Duration::from_millis(700),
     head: Duration::from_millis(700),
     whole: Duration::from_secs(3),
+    followers: 3,
+    followers_of_one: 2,
+    stall: Duration::from_secs(2),
 };
 
 /// A server with a snapshot to serve.
 struct Served {
     server: Server,
     publisher: Publisher,
+    feeder: Feeder,
+    watcher: Watcher,
+}
+
+/// What a server offers, and how it is told more.
+fn offered() -> (Offered, Publisher, Feeder, Watcher) {
+    let (publisher, metrics) = watch::channel(None);
+    let feeder = Feeder::new(&fixture::session()).unwrap();
+    let watcher = Watcher::new(&fixture::session(), &Thresholds::default());
+    (Offered { metrics, intervals: feeder.feed(), page: Some(watcher.moments()) }, publisher, feeder, watcher)
 }
 
 impl Served {
     fn start(security: Security, limits: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (publisher, published) = watch::channel(None);
+        let (offered, publisher, feeder, watcher) = offered();
         let options =
             ServeOptions { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
-        let server = Server::start(listener, security, published, options).unwrap();
-        Self { server, publisher }
+        let server = Server::start(listener, security, offered, options).unwrap();
+        Self { server, publisher, feeder, watcher }
     }
 
     fn plain() -> Self {
@@ -162,9 +182,9 @@ fn it_is_not_healthy_where_reading_hangs() {
     assert_eq!(status(&served.get("/-/healthy")), 200);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (_publisher, published) = watch::channel(None);
+    let (offered, _publisher, _feeder, _watcher) = offered();
     let options = ServeOptions { limits: LIMITS, fresh_for: Duration::ZERO, hangs_after: Duration::from_millis(300) };
-    let server = Server::start(listener, Security::none(), published, options).unwrap();
+    let server = Server::start(listener, Security::none(), offered, options).unwrap();
     thread::sleep(Duration::from_millis(400));
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(get("/-/healthy").as_bytes()).unwrap();

@@ -57,7 +57,8 @@ pub fn files(options: FilesOptions, why: String) -> Result<Stream, SourceError> 
     let (stop, orders) = Stop::new();
     let beat = Beat { interval, duration, load_credit_time };
     thread::spawn(move || guarded(&sender, || beat.run(collector, &mut Course::default(), &orders, &sender)));
-    Ok(Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None })
+    let looks = Some(Looks::start(hierarchy));
+    Ok(Stream { session, intervals, stop, looks, watched: None, link: None })
 }
 
 struct Collector {

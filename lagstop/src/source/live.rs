@@ -113,7 +113,8 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
         guarded(&sender, || beat.run(collector, &mut Course::default(), &orders, &sender));
     });
     keep(needed.beside_reading())?;
-    Ok((Stream { session, intervals, stop, looks: Some(Looks::start(hierarchy)), watched: None }, began))
+    let looks = Some(Looks::start(hierarchy));
+    Ok((Stream { session, intervals, stop, looks, watched: None, link: None }, began))
 }
 
 /// Reads the kernel side and files. Dropping it detaches.

@@ -24,5 +24,5 @@ pub fn recorded(mut recording: Reader) -> Stream {
             }
         }
     });
-    Stream { session, intervals, stop, looks: None, watched: None }
+    Stream { session, intervals, stop, looks: None, watched: None, link: None }
 }

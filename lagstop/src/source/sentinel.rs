@@ -141,7 +141,7 @@ fn start(options: LiveOptions, linger: Duration, leave: Leave) -> Result<Stream,
     let session = begun.recv().map_err(|_| SourceError::Died)??;
     keep(Capabilities::NONE.with(Capability::DacReadSearch).among(held))?;
     let looks = Some(Looks::start(hierarchy));
-    Ok(Stream { session, intervals, stop, looks, watched: Some(told) })
+    Ok(Stream { session, intervals, stop, looks, watched: Some(told), link: None })
 }
 
 /// What attaching and reading take, again and again.

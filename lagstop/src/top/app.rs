@@ -17,6 +17,7 @@ use super::{
 use crate::{
     model::{CgroupId, CloserLook, Interval, Nanos, Session},
     recording::Reader,
+    source::Link,
 };
 
 /// Time before the interval that is jumped to, that is read for what only several intervals say: six times as long as roles
@@ -105,6 +106,11 @@ impl App {
     /// There will be no more intervals.
     pub const fn on_end(&mut self) {
         self.state.on_end();
+    }
+
+    /// The intervals come over a connection, which is so now.
+    pub fn on_link(&mut self, link: Link) {
+        self.state.on_link(link);
     }
 
     /// Limits and threads of a cgroup have been read.

@@ -2,9 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::verdict::Told;
 use crate::{
-    diagnosis::{Alert, AlertKind, AlertSubject, Role, Severity},
+    diagnosis::{Alert, AlertKind, AlertSubject, Role, Severity, Told},
     model::{Cgroup, CgroupId, Interval, Nanos},
 };
 

@@ -29,6 +29,7 @@ use super::{
 use crate::{
     diagnosis::{AlertKind, AlertSubject, Finding, Span},
     model::{CloserLook, Listener, Nanos, Session},
+    source::Link,
 };
 
 /// What the loop does after a key.
@@ -90,6 +91,8 @@ pub(super) struct State {
     pub(super) alerts: List<(AlertSubject, AlertKind)>,
     pub(super) waits: Waits,
     detail: Option<Detail>,
+    /// How the connection is over which intervals come, if they come over one.
+    link: Option<Link>,
     /// Whether whoever reads limits and threads is gone.
     looks_ended: bool,
     /// Whether the worst alerts are shown below the view.
@@ -123,6 +126,7 @@ impl State {
             alerts: List::default(),
             waits: Waits::default(),
             detail: None,
+            link: None,
             looks_ended: false,
             alerts_below: settings.alerts,
             on_verdict: false,
@@ -202,6 +206,10 @@ impl State {
     /// There will be no more intervals.
     pub(super) const fn on_end(&mut self) {
         self.ended = true;
+    }
+
+    pub(super) fn on_link(&mut self, link: Link) {
+        self.link = Some(link);
     }
 
     /// Limits and threads have been read.
@@ -527,6 +535,10 @@ impl State {
 
     pub(super) const fn detail(&self) -> Option<&Detail> {
         self.detail.as_ref()
+    }
+
+    pub(super) const fn link(&self) -> Option<&Link> {
+        self.link.as_ref()
     }
 
     pub(super) const fn looks_ended(&self) -> bool {

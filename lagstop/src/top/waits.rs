@@ -6,58 +6,11 @@ use std::{
 };
 
 use super::filter::Filter;
-use crate::model::{Cgroup, CgroupId, HookState, Interval, Measure, Nanos, Session, Totals};
+pub(super) use crate::diagnosis::{Wait, WaitCause as Cause};
+use crate::model::{Cgroup, CgroupId, HookState, Interval, Measure, Nanos, Session};
 
 /// From this share of a wait on, a cause that is no cgroup has a row in the list of all waits.
 const NOTABLE: f64 = 0.05;
-
-/// What a part of a cgroup's wait was caused by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cause {
-    /// Tasks of this cgroup ran.
-    Behind(CgroupId),
-    /// Tasks of other cgroups ran that are not among the worst.
-    BehindOthers,
-    OwnThreads,
-    KernelThreads,
-    IdleCpu,
-    Throttled,
-    OtherCpu,
-    Unknown,
-}
-
-impl Cause {
-    /// What it is called, where it is no cgroup. In brackets: a cgroup may have any name.
-    pub(super) const fn label(self) -> Option<&'static str> {
-        match self {
-            Self::Behind(_) => None,
-            Self::BehindOthers => Some("(lesser culprits)"),
-            Self::OwnThreads => Some("(its own threads)"),
-            Self::KernelThreads => Some("(kernel threads)"),
-            Self::IdleCpu => Some("(CPU idle or waking)"),
-            Self::Throttled => Some("(throttled by quota)"),
-            Self::OtherCpu => Some("(on another CPU)"),
-            Self::Unknown => Some("(unknown)"),
-        }
-    }
-}
-
-/// A part of a cgroup's wait, with its cause.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Wait {
-    pub(super) victim: CgroupId,
-    pub(super) cause: Cause,
-    pub(super) time: Nanos,
-    /// Of all that the victim waited.
-    pub(super) share: f64,
-}
-
-impl Wait {
-    /// What stays the same from frame to frame.
-    pub(super) const fn key(&self) -> (CgroupId, Cause) {
-        (self.victim, self.cause)
-    }
-}
 
 /// The cgroup behind which others waited most.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,38 +18,6 @@ pub(super) struct Culprit {
     pub(super) id: CgroupId,
     /// Of all that they waited.
     pub(super) share: f64,
-}
-
-/// All that `cgroup` waited, by cause, the worst first. `None` where causes were not measured.
-pub(super) fn parts(cgroup: &Cgroup) -> Option<Vec<Wait>> {
-    let all = cgroup.totals.runq_wait_ns?;
-    let behind = cgroup.totals.wait_behind_ns?;
-    let named: Nanos = cgroup.waits_behind.iter().map(|one| one.wait_ns).sum();
-    let part = |(cause, time): (Cause, Nanos)| Wait { victim: cgroup.id, cause, time, share: time.cores(all).0 };
-    let mut parts: Vec<Wait> = cgroup
-        .waits_behind
-        .iter()
-        .map(|one| (Cause::Behind(one.id), one.wait_ns))
-        .chain([(Cause::BehindOthers, behind.saturating_sub(named))])
-        .chain(without_culprit(&cgroup.totals))
-        .filter(|(_, time)| *time > Nanos::ZERO)
-        .map(part)
-        .collect();
-    sort(&mut parts);
-    Some(parts)
-}
-
-/// Waits that no other cgroup caused.
-fn without_culprit(totals: &Totals) -> [(Cause, Nanos); 6] {
-    [
-        (Cause::OwnThreads, totals.wait_self_ns),
-        (Cause::KernelThreads, totals.wait_kernel_ns),
-        (Cause::IdleCpu, totals.wait_idle_ns),
-        (Cause::Throttled, totals.wait_throttled_ns),
-        (Cause::OtherCpu, totals.wait_elsewhere_ns),
-        (Cause::Unknown, totals.wait_unknown_ns),
-    ]
-    .map(|(cause, time)| (cause, time.unwrap_or_default()))
 }
 
 /// The waits of all cgroups of `interval`, the longest first: each pair of cgroups, and other causes where they are notable.
@@ -112,21 +33,17 @@ pub(super) fn all(interval: &Interval, filter: Option<&Filter>) -> Vec<Wait> {
             _ => wait.share >= NOTABLE && matches(wait.victim),
         }
     };
-    let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(parts).flatten().filter(is_shown).collect();
-    sort(&mut waits);
+    let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(Wait::parts).flatten().filter(is_shown).collect();
+    Wait::sort(&mut waits);
     waits
 }
 
 /// Whom `culprit` made wait, the worst first, as far as it is among the worst of that one.
 pub(super) fn caused_by(culprit: CgroupId, interval: &Interval) -> Vec<Wait> {
     let by_it = |wait: &Wait| wait.cause == Cause::Behind(culprit);
-    let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(parts).flatten().filter(by_it).collect();
-    sort(&mut waits);
+    let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(Wait::parts).flatten().filter(by_it).collect();
+    Wait::sort(&mut waits);
     waits
-}
-
-fn sort(waits: &mut [Wait]) {
-    waits.sort_unstable_by_key(|wait| (Reverse(wait.time), wait.key()));
 }
 
 /// The cgroup behind which `victims` together waited most.
@@ -168,7 +85,7 @@ pub(super) fn why_not(session: &Session) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::WaitBehind;
+    use crate::model::{Totals, WaitBehind};
 
     fn cgroup(id: u64, behind: &[(u64, u64)], others: u64) -> Cgroup {
         let behind: Vec<WaitBehind> =
@@ -199,7 +116,7 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_wait_add_up_to_it() {
-        let parts = parts(&cgroup(1, &[(2, 600), (3, 200)], 100)).unwrap();
+        let parts = Wait::parts(&cgroup(1, &[(2, 600), (3, 200)], 100)).unwrap();
         let expected = [
             (1, behind(2), 600),
             (1, behind(3), 200),
@@ -214,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_has_no_parts() {
-        assert_eq!(parts(&Cgroup::default()), None);
+        assert_eq!(Wait::parts(&Cgroup::default()), None);
         assert!(!are_known(&Interval { cgroups: vec![Cgroup::default()], ..Interval::default() }));
         assert_eq!(culprit([&Cgroup::default()].into_iter()), None);
         let session = Session::default();

@@ -2,12 +2,12 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{
-    frame::ActiveAlert,
-    verdict::{Told, Verdicts},
-};
+use super::frame::ActiveAlert;
 use crate::{
-    diagnosis::{Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Thresholds, alerts},
+    diagnosis::{
+        Alert, AlertKind, AlertSubject, Finding, Observations, Priorities, Role, Span, Thresholds, Told, Verdicts,
+        alerts,
+    },
     model::{CgroupId, Interval, Nanos, Session},
 };
 

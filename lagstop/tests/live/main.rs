@@ -10,6 +10,7 @@ mod blame;
 mod cgroups;
 mod churn;
 mod command;
+mod connected;
 mod cpus;
 mod dashboard;
 mod disruption;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
     let beside = [
         attached::TESTS,
         command::BESIDE,
+        connected::BESIDE,
         disturbed::BESIDE,
         files::BESIDE,
         outputs::BESIDE,
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         cgroups::TESTS,
         churn::TESTS,
         command::TESTS,
+        connected::TESTS,
         cpus::TESTS,
         dashboard::TESTS,
         disruption::TESTS,

@@ -178,7 +178,7 @@ fn stopped() {
 pub(crate) fn panics() -> ExitCode {
     let (sender, intervals) = tokio::sync::mpsc::channel(1);
     let session = Session { interval_ns: Nanos::SECOND, ..Session::default() };
-    let stream = Stream { session, intervals, stop: Stop::new().0, looks: None, watched: None };
+    let stream = Stream { session, intervals, stop: Stop::new().0, looks: None, watched: None, link: None };
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(500));
         let fault = thread::spawn(|| panic!("a fault of its own"));

@@ -31,14 +31,18 @@ pub(crate) const BESIDE: &[Test] = &[
 ];
 
 /// A server, gone when the test ends.
-struct Server {
+pub(crate) struct Server {
     process: Recorder,
     address: String,
 }
 
 impl Server {
-    fn start(arguments: &[&str]) -> Self {
-        let process = Recorder::run(Command::new(lagstop()).args(["serve", "--listen", "127.0.0.1:0"]).args(arguments));
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_at("127.0.0.1:0", arguments)
+    }
+
+    pub(crate) fn start_at(address: &str, arguments: &[&str]) -> Self {
+        let process = Recorder::run(Command::new(lagstop()).args(["serve", "--listen", address]).args(arguments));
         eventually("a server", || process.says("/metrics (Ctrl-C ends)"));
         let said = process.said();
         let address = said.split("serving http://").nth(1).unwrap().split("/metrics").next().unwrap().to_owned();
@@ -47,9 +51,13 @@ impl Server {
         server
     }
 
-    fn get(&self, path: &str, accept: &str) -> String {
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub(crate) fn get(&self, path: &str, accept: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: lagstop\r\nAccept: {accept}\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n").unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8_lossy(&answer).into_owned()

@@ -1,12 +1,49 @@
-//! Times that the clock of intervals does not count, and steps of the one on the wall.
+//! Times that the clock of intervals does not count, steps of the one on the wall, and intervals that did not come.
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{model::Nanos, recording::Gap};
+use crate::{
+    model::{Interval, Nanos},
+    recording::Gap,
+};
+
+/// Finds gaps.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) enum Clocks {
+    /// Of this host.
+    Here(Apart),
+    /// Of another one, whose clocks are not known here. With when its last interval ended.
+    There(Option<Nanos>),
+}
+
+impl Clocks {
+    /// As they are now.
+    pub(in crate::cli) fn read() -> Self {
+        Self::Here(Apart::read())
+    }
+
+    pub(super) const fn of_another_host() -> Self {
+        Self::There(None)
+    }
+
+    /// What is not known of the time since the interval before this one.
+    pub(in crate::cli) fn gap(&mut self, interval: &Interval) -> Option<Gap> {
+        let end = interval.start_ns.saturating_add(interval.duration_ns);
+        match self {
+            Self::Here(apart) => apart.gap(end),
+            Self::There(last) => {
+                let start_ns = last.replace(end)?;
+                let duration_ns = interval.start_ns.saturating_sub(start_ns);
+                let reason = "not received".to_owned();
+                (duration_ns > Nanos::ZERO).then_some(Gap { start_ns, duration_ns, reason })
+            }
+        }
+    }
+}
 
 /// What the clocks are apart. CLOCK_MONOTONIC, by which intervals are measured, stops while the machine is suspended.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cli) struct Clocks {
+pub(in crate::cli) struct Apart {
     /// Time suspended since boot.
     suspended: i128,
     /// The time on the wall, less that since boot.
@@ -18,9 +55,9 @@ const SHORTEST_SUSPENSION: i128 = 10_000_000;
 /// What slows a clock down or speeds it up is no step.
 const SHORTEST_STEP: i128 = 500_000_000;
 
-impl Clocks {
+impl Apart {
     /// As they are now.
-    pub(in crate::cli) fn read() -> Self {
+    fn read() -> Self {
         let [monotonic, boot, wall] = [ClockId::Monotonic, ClockId::Boottime, ClockId::Realtime].map(|clock| {
             let now = clock_gettime(clock);
             i128::from(now.tv_sec) * 1_000_000_000 + i128::from(now.tv_nsec)
@@ -29,7 +66,7 @@ impl Clocks {
     }
 
     /// What happened since it was asked last; `at` is now on the clock of intervals.
-    pub(in crate::cli) fn gap(&mut self, at: Nanos) -> Option<Gap> {
+    fn gap(&mut self, at: Nanos) -> Option<Gap> {
         let last = std::mem::replace(self, Self::read());
         self.gap_since(last, at)
     }
@@ -57,18 +94,30 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_on_has_no_gap() {
-        let mut clocks = Clocks::read();
+        let mut clocks = Apart::read();
         assert_eq!(clocks.gap(Nanos(5)), None);
     }
 
     #[test]
     fn suspensions_and_steps_are_gaps() {
-        let last = Clocks { suspended: 0, wall: 0 };
-        let gap = |suspended, wall| Clocks { suspended, wall }.gap_since(last, Nanos(5));
+        let last = Apart { suspended: 0, wall: 0 };
+        let gap = |suspended, wall| Apart { suspended, wall }.gap_since(last, Nanos(5));
         let slept = gap(60_000_000_000, 0).unwrap();
         assert_eq!((slept.start_ns, slept.duration_ns, &*slept.reason), (Nanos(5), Nanos(60_000_000_000), "suspended"));
         let set = gap(0, -3_600_000_000_000).unwrap();
         assert_eq!((set.duration_ns, &*set.reason), (Nanos(0), "the clock was set by -3600.000 s"));
         assert_eq!(gap(100, 400_000_000), None);
+    }
+
+    #[test]
+    fn intervals_that_did_not_come_are_a_gap() {
+        let mut clocks = Clocks::of_another_host();
+        let mut gap = |start: u64| {
+            clocks.gap(&Interval { start_ns: Nanos(start), duration_ns: Nanos(10), ..Interval::default() })
+        };
+        assert_eq!([gap(5), gap(15)], [None, None]);
+        let missing = gap(40).unwrap();
+        assert_eq!((missing.start_ns, missing.duration_ns, &*missing.reason), (Nanos(25), Nanos(15), "not received"));
+        assert_eq!(gap(50), None);
     }
 }

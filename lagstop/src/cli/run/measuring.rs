@@ -244,7 +244,7 @@ impl Recording {
     }
 
     fn add(&mut self, interval: Interval) -> Result<(), Failure> {
-        let gap = self.clocks.gap(interval.start_ns.saturating_add(interval.duration_ns));
+        let gap = self.clocks.gap(&interval);
         let lost = interval.host.lost;
         self.file.interval(interval, gap)?;
         self.footer.intervals += 1;

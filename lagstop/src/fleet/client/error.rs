@@ -1,13 +1,11 @@
 //! What goes wrong between lagstop and a server, as sentences.
 
-use std::{fmt, io, path::PathBuf, time::Duration};
+use std::{fmt, io, time::Duration};
 
-use rustls::pki_types::pem;
 use schemars::JsonSchema;
 use serde::Serialize;
-use ureq::http::{self, header::InvalidHeaderValue, uri::InvalidUri};
 
-use crate::display::plain;
+use crate::client::ConnectionError;
 
 /// The most characters of a server message that are shown.
 const SHOWN: usize = 400;
@@ -15,53 +13,9 @@ const SHOWN: usize = 400;
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The address is invalid.
-    #[error("`{url}` is not a server address: write http://HOST:9090 or https://HOST/PREFIX")]
-    Url {
-        url: String,
-        /// `None` if the address is valid, but not of a server.
-        source: Option<InvalidUri>,
-    },
-    /// The address has a password in it.
-    #[error("all users of this host can read a password in the URL. Write a token to a file and use --token-file")]
-    Userinfo,
-    /// A token would be sent unencrypted.
-    #[error("{what} would be sent to {host} unencrypted. Use https, or --insecure on a trusted network")]
-    Unencrypted {
-        /// The token, or a secret header.
-        what: String,
-        /// The host that would receive it.
-        host: String,
-    },
-    /// A header is invalid.
-    #[error("{name:?} with its value is not an HTTP header: write NAME:VALUE, e.g. X-Scope-OrgID:team")]
-    Header { name: String, source: http::Error },
-    /// The token cannot be sent.
-    #[error("the token contains characters that are invalid in HTTP headers. Check the token file")]
-    Token(#[source] InvalidHeaderValue),
-    /// A file cannot be read.
-    #[error("cannot read {}: {}", path.display(), plain(source))]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A file has invalid contents.
-    #[error("{}: {source}", path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: CertificateError,
-    },
-    /// The server is unreachable.
-    #[error("cannot query {url}: {}", why(source, url))]
-    Unreachable {
-        /// The server.
-        url: String,
-        source: Box<ureq::Error>,
-    },
+    /// The server cannot be reached, or must not be.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
     /// The server did not answer in time.
     #[error("{url} did not answer within {} s. Use a shorter --window or a longer --timeout", within.as_secs())]
     Slow {
@@ -99,19 +53,6 @@ pub enum ClientError {
     /// The server refused the query.
     #[error("{0}")]
     Refused(Box<Refused>),
-}
-
-/// What is wrong with certificates or keys in a file.
-#[derive(Debug, thiserror::Error)]
-pub enum CertificateError {
-    #[error("not in PEM format: {0}")]
-    Pem(#[source] Box<ureq::Error>),
-    #[error("the file contains no certificate")]
-    NoCertificate,
-    #[error("the file contains no private key")]
-    NoKey(#[source] Option<pem::Error>),
-    #[error("the certificate does not match the key in {}: {source}", key.display())]
-    Pair { key: PathBuf, source: rustls::Error },
 }
 
 /// A query that the server refused.
@@ -168,19 +109,18 @@ impl ClientError {
     /// Of what happened on the way to `url`.
     pub(super) fn of(error: ureq::Error, url: &str, within: Duration) -> Self {
         use ureq::Timeout::{Connect, Resolve};
-        let url = url.to_owned();
         let is_slow = match &error {
             ureq::Error::Timeout(timeout) => !matches!(timeout, Connect | Resolve),
             ureq::Error::Io(error) => error.kind() == io::ErrorKind::TimedOut,
             _ => false,
         };
-        if is_slow { Self::Slow { url, within } } else { Self::Unreachable { url, source: Box::new(error) } }
+        if is_slow { Self::Slow { url: url.to_owned(), within } } else { ConnectionError::of(error, url).into() }
     }
 
     /// May it be otherwise in a moment?
     pub(super) fn is_passing(&self) -> bool {
         match self {
-            Self::Unreachable { source, .. } => may_pass(source),
+            Self::Connection(error) => error.is_passing(),
             // A server that ran out of time says 503, too.
             Self::Refused(refused) => matches!(refused.status, 429 | 502 | 503 | 504) && !self.is_too_much(),
             _ => false,
@@ -212,55 +152,6 @@ impl ClientError {
     }
 }
 
-/// What happened on the way to a server, and what to do.
-fn why(error: &ureq::Error, url: &str) -> String {
-    match error {
-        ureq::Error::Timeout(_) => "no connection. Check the address and the network".to_owned(),
-        ureq::Error::HostNotFound => "unknown host name. Check the address".to_owned(),
-        ureq::Error::Io(error) => match tls(error) {
-            Some(error) => of_tls(error),
-            None => {
-                let spoken = if url.starts_with("https") { "https" } else { "http" };
-                format!("{}. Check that the server is running and uses {spoken}", plain(error))
-            }
-        },
-        ureq::Error::Rustls(error) => of_tls(error),
-        other => other.to_string(),
-    }
-}
-
-/// May it be otherwise in a moment?
-fn may_pass(error: &ureq::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof};
-    match error {
-        ureq::Error::Timeout(_) => true,
-        ureq::Error::Io(error) => {
-            tls(error).is_none()
-                && matches!(error.kind(), ConnectionRefused | ConnectionReset | ConnectionAborted | UnexpectedEof)
-        }
-        _ => false,
-    }
-}
-
-/// What TLS is not content with, in what the system said.
-fn tls(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref().and_then(|inner| inner.downcast_ref())
-}
-
-/// What TLS is not content with, and what to do.
-fn of_tls(error: &rustls::Error) -> String {
-    let remedy = match error {
-        rustls::Error::InvalidCertificate(_) => {
-            "Name the CA of its certificate with --ca-file, or accept any certificate with --insecure"
-        }
-        rustls::Error::AlertReceived(_) => {
-            "The server may require a client certificate: use --client-cert and --client-key"
-        }
-        _ => "Check that the server uses https at this address",
-    };
-    format!("{error}. {remedy}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,21 +168,6 @@ mod tests {
         assert!(long.len() < 600, "a kind is as foreign as a reason: {} bytes", long.len());
         assert!(refused(401, "", "").to_string().contains("--token-file"));
         assert!(refused(500, "", &"x".repeat(10_000)).to_string().len() < 600);
-    }
-
-    #[test]
-    fn what_tls_is_not_content_with_has_a_remedy() {
-        let wrapped = |error: rustls::Error| {
-            let error = ureq::Error::Io(io::Error::new(io::ErrorKind::InvalidData, error));
-            ClientError::of(error, "https://prometheus", Duration::from_secs(1)).to_string()
-        };
-        let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-        assert!(wrapped(unknown).ends_with("accept any certificate with --insecure"));
-        assert!(
-            wrapped(rustls::Error::AlertReceived(rustls::AlertDescription::CertificateRequired))
-                .contains("--client-cert")
-        );
-        assert!(wrapped(rustls::Error::HandshakeNotComplete).contains("uses https"));
     }
 
     #[test]

@@ -62,7 +62,7 @@ impl Chunks {
     /// When the library fails.
     pub fn compress(&mut self, line: &Line) -> Result<Vec<u8>, WriteError> {
         match line {
-            Line::Interval(interval) => self.interval(interval),
+            Line::Interval(interval) => self.compress_interval(interval),
             Line::Gap(gap) => {
                 self.index.gaps.push(gap.clone());
                 self.push(line)?;
@@ -81,7 +81,11 @@ impl Chunks {
         }
     }
 
-    fn interval(&mut self, interval: &Interval) -> Result<Vec<u8>, WriteError> {
+    /// The same for an interval that is not a line yet.
+    ///
+    /// # Errors
+    /// When the library fails.
+    pub fn compress_interval(&mut self, interval: &Interval) -> Result<Vec<u8>, WriteError> {
         let mut bytes = Vec::new();
         // What is merged of a chunk has all of its cgroups, and no more can be read.
         if !self.merger.has_room_for(interval, CGROUPS) {

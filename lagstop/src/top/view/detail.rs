@@ -287,6 +287,9 @@ impl Page {
                 }
             }
             (None, Mode::Replay) => self.plain("n/a: limits are not in recordings."),
+            (None, Mode::Live) if state.link().is_some() => {
+                self.plain("n/a: limits are read on the host itself. Run `lagstop top` there.");
+            }
             (None, Mode::Live) if state.looks_ended() => {
                 self.plain(
                     "n/a: the reader of limits and threads crashed. This is a bug in lagstop. Please report it.",
@@ -302,6 +305,9 @@ impl Page {
             if state.mode() == Mode::Replay {
                 self.heading("Threads");
                 self.plain("n/a: threads are not in recordings.");
+            } else if state.link().is_some() {
+                self.heading("Threads");
+                self.plain("n/a: threads are read on the host itself. Run `lagstop top` there.");
             }
             return;
         };

@@ -10,7 +10,7 @@ use ratatui::{
 use super::{chart, whole_parts};
 use crate::{
     diagnosis::{AlertKind, AlertSubject},
-    display::{display_name, fit, width},
+    display::{display_name, fit, short_name, width},
     model::{Interval, Nanos},
     top::{
         frame,
@@ -29,6 +29,8 @@ const COLUMNS: [(u16, u16); 4] = [(9, 7), (11, 9), (10, 6), (12, 6)];
 
 /// Cells for the names of the host and the kernel.
 const LONGEST_NAME: usize = 28;
+/// Cells between parts of the first line.
+const GAP: usize = 2;
 /// The sparkline reaches its top at this overhead at least, so that a quiet host looks quiet.
 const FULL_OVERHEAD: f64 = 0.05;
 
@@ -62,11 +64,19 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
     let mut parts =
         vec![Span::styled("lagstop top", theme.title()), Span::styled(shortened(&session.hostname), theme.strong())];
     parts.extend(now.and_then(|now| clock_time(session, now.end())).map(Span::raw));
-    parts.extend([
-        Span::raw(session.cpus(cpus)),
-        Span::raw(format!("interval {every}")),
-        Span::raw(format!("Linux {}", shortened(&session.kernel))),
-    ]);
+    if let Some(why) = state.link().and_then(|link| link.lost.as_ref()) {
+        // Instead of what does not change: as much of it as there is room for.
+        let used: usize = parts.iter().map(|part| part.width() + GAP).sum();
+        let room = usize::from(area.width).saturating_sub(used + width(&badge));
+        parts.push(Span::raw(short_name(why, room).into_owned()));
+    } else {
+        parts.extend(state.link().map(|link| Span::raw(format!("from {}", shortened(&link.server)))));
+        parts.extend([
+            Span::raw(session.cpus(cpus)),
+            Span::raw(format!("interval {every}")),
+            Span::raw(format!("Linux {}", shortened(&session.kernel))),
+        ]);
+    }
     let [left, right] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(width(&badge) as u16)]).areas(area);
     frame.render_widget(whole_parts(parts, left.width), left);
     frame.render_widget(Span::styled(badge, theme.badge()), right);
@@ -78,6 +88,10 @@ fn badge(state: &State) -> String {
         Nanos::ZERO => String::new(),
         behind => format!(" −{behind}"),
     };
+    if state.link().is_some_and(|link| link.lost.is_some()) && !state.ended() {
+        let held = if state.running() { "" } else { " PAUSED" };
+        return format!("{held}{behind} RECONNECTING ");
+    }
     match (state.mode(), state.running(), state.ended()) {
         (Mode::Live, false, _) => format!(" PAUSED{behind} "),
         (Mode::Live, true, true) => " END ".to_owned(),

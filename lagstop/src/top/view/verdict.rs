@@ -3,13 +3,12 @@
 use ratatui::{Frame, layout::Rect, style::Style, text::Line};
 
 use crate::{
-    diagnosis::{Advice, Severity},
+    diagnosis::{Advice, Severity, Told},
     display::{cut, display_name, wrap},
     top::{
         keymap::{Command, key_of},
         state::State,
         theme::{Theme, severity_mark},
-        verdict::Told,
     },
 };
 

@@ -32,7 +32,7 @@ const LONGEST_BAR: usize = 30;
 
 impl Page {
     pub(super) fn waits(&mut self, cgroup: &Cgroup, now: &frame::Frame, state: &State) {
-        let Some(parts) = waits::parts(cgroup) else {
+        let Some(parts) = Wait::parts(cgroup) else {
             self.heading("Why it waited");
             return self.plain(&format!("n/a: {}", display_name(&waits::why_not(state.session()))));
         };

@@ -9,7 +9,7 @@ use std::{
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 
-use super::{CertificateError, ClientError};
+use super::{CertificateError, ConnectionError};
 
 /// CA bundles of common distributions.
 const BUNDLES: [&str; 4] = [
@@ -30,13 +30,13 @@ pub struct TlsFiles {
 
 impl TlsFiles {
     /// What `ureq` makes of them.
-    pub(crate) fn config(&self, insecure: bool) -> Result<TlsConfig, ClientError> {
+    pub(crate) fn config(&self, insecure: bool) -> Result<TlsConfig, ConnectionError> {
         let builder = TlsConfig::builder().disable_verification(insecure).root_certs(self.roots()?);
         let client = self.client.as_ref().map(|(certificate, key)| client(certificate, key)).transpose()?;
         Ok(builder.client_cert(client).build())
     }
 
-    fn roots(&self) -> Result<RootCerts, ClientError> {
+    fn roots(&self) -> Result<RootCerts, ConnectionError> {
         if let Some(path) = &self.ca {
             return Ok(certificates(path)?.into());
         }
@@ -47,20 +47,20 @@ impl TlsFiles {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
-    fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })
+fn read(path: &Path) -> Result<Vec<u8>, ConnectionError> {
+    fs::read(path).map_err(|source| ConnectionError::File { path: path.to_owned(), source })
 }
 
-fn wrong(path: &Path, source: CertificateError) -> ClientError {
-    ClientError::Certificate { path: path.to_owned(), source }
+fn wrong(path: &Path, source: CertificateError) -> ConnectionError {
+    ConnectionError::Certificate { path: path.to_owned(), source }
 }
 
-fn items(path: &Path, pem: &[u8]) -> Result<Vec<PemItem<'static>>, ClientError> {
+fn items(path: &Path, pem: &[u8]) -> Result<Vec<PemItem<'static>>, ConnectionError> {
     let items = parse_pem(pem).collect::<Result<_, _>>();
     items.map_err(|error| wrong(path, CertificateError::Pem(Box::new(error))))
 }
 
-fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
+fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ConnectionError> {
     let found: Vec<_> = items(path, &read(path)?)?
         .into_iter()
         .filter_map(|item| match item {
@@ -72,7 +72,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ClientError> {
 }
 
 /// The client's own. `ureq` takes it for granted that key and certificate go together, so that is tried here.
-fn client(certificate: &Path, key: &Path) -> Result<ClientCert, ClientError> {
+fn client(certificate: &Path, key: &Path) -> Result<ClientCert, ConnectionError> {
     let chain = certificates(certificate)?;
     let pem = read(key)?;
     let found = items(key, &pem)?.into_iter().find_map(|item| match item {

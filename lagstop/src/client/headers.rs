@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ureq::http::{HeaderName, HeaderValue};
 
-use super::ClientError;
+use super::ConnectionError;
 
 /// Words in the names of headers with secret values.
 const SECRET: [&str; 8] = ["auth", "cookie", "token", "secret", "password", "credential", "api-key", "apikey"];
@@ -25,13 +25,13 @@ pub(super) fn is_here(host: &str) -> bool {
 ///
 /// # Errors
 /// When one cannot be a header.
-pub(super) fn as_headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, ClientError> {
+pub(super) fn as_headers(given: &[(String, String)]) -> Result<Vec<(HeaderName, HeaderValue)>, ConnectionError> {
     let header = |(name, value): &(String, String)| {
-        let wrong = |source| ClientError::Header { name: name.clone(), source };
+        let wrong = |source| ConnectionError::Header { name: name.clone(), source };
         let header = HeaderName::from_bytes(name.as_bytes()).map_err(|error| wrong(error.into()))?;
         let mut value = HeaderValue::from_str(value).map_err(|error| wrong(error.into()))?;
         value.set_sensitive(true);
-        Ok::<_, ClientError>((header, value))
+        Ok::<_, ConnectionError>((header, value))
     };
     given.iter().map(header).collect()
 }

@@ -2,25 +2,23 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::{
-    diagnosis::{Finding, Observations, Rule, Severity, Subject, Thresholds, Verdict},
-    model::{Interval, Session},
-};
+use super::{Finding, Observations, Rule, Severity, Subject, Thresholds, Verdict};
+use crate::model::{Interval, Session};
 
 /// Times in a row that another cause must be the worst to take the place of the one that is told.
 const PATIENCE: u32 = 2;
 
 /// What is told, with what it rests on.
 #[derive(Debug, PartialEq)]
-pub(super) struct Told {
-    pub(super) verdict: Verdict,
+pub(crate) struct Told {
+    pub(crate) verdict: Verdict,
     /// The findings that it is made of, the worst first.
-    pub(super) findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Judges a few intervals at a time.
 #[derive(Clone, Debug)]
-pub(super) struct Verdicts {
+pub(crate) struct Verdicts {
     session: Session,
     thresholds: Thresholds,
     /// Those since the last judgement.
@@ -32,7 +30,7 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    pub(super) fn new(session: &Session, thresholds: &Thresholds) -> Self {
+    pub(crate) fn new(session: &Session, thresholds: &Thresholds) -> Self {
         Self {
             session: session.clone(),
             thresholds: thresholds.clone(),
@@ -43,7 +41,7 @@ impl Verdicts {
     }
 
     /// Takes in the `n`th interval.
-    pub(super) fn add(&mut self, n: u64, interval: &Interval) {
+    pub(crate) fn add(&mut self, n: u64, interval: &Interval) {
         self.observed.add(interval);
         if self.observed.span().intervals < self.thresholds.min_intervals.max(1) {
             return;
@@ -64,12 +62,12 @@ impl Verdicts {
     }
 
     /// What was told in the `n`th interval. `None` while there was too little to tell.
-    pub(super) fn told(&self, n: u64) -> Option<&Arc<Told>> {
+    pub(crate) fn told(&self, n: u64) -> Option<&Arc<Told>> {
         self.told.iter().rev().find(|(from, _)| *from <= n).map(|(_, told)| told)
     }
 
     /// Forgets what was no longer told in the `n`th interval.
-    pub(super) fn forget(&mut self, n: u64) {
+    pub(crate) fn forget(&mut self, n: u64) {
         while self.told.get(1).is_some_and(|(from, _)| *from <= n) {
             self.told.pop_front();
         }

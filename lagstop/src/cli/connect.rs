@@ -1,0 +1,66 @@
+//! `--connect`: the intervals of another host.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Failure, connection::ConnectionArgs, say, values::positive};
+use crate::{
+    display::plain,
+    kernel::Capabilities,
+    source::{Begin, ConnectOptions, Link, Stream, connected},
+};
+
+/// Another host instead of this one.
+#[derive(Args, Clone, Debug)]
+#[command(
+    next_help_heading = "Connection",
+    mut_group("ConnectionArgs", |group| group.requires("connect")),
+)]
+pub(super) struct ConnectArgs {
+    /// Show the host that runs `lagstop serve` at URL, e.g. https://node:9185, instead of this host
+    #[arg(long, value_name = "URL", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "exclude_cpus", "hooks", "light", "btf"])]
+    connect: Option<String>,
+
+    /// Begin this long ago, as far as the server keeps its intervals
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "connect")]
+    back: Option<Duration>,
+
+    #[command(flatten)]
+    connection: ConnectionArgs,
+}
+
+impl ConnectArgs {
+    pub(super) const fn is_given(&self) -> bool {
+        self.connect.is_some()
+    }
+
+    /// The intervals of the host that was named, for `duration` from now on, beginning as `begin` says where it was not said.
+    /// `None` where none was named.
+    pub(super) fn start(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
+        let Some(url) = &self.connect else { return Ok(None) };
+        let begin = self.back.map_or(begin, Begin::Ago);
+        let options = ConnectOptions { connection: self.connection.to(url)?, begin, duration };
+        // What comes was written by others: beyond files, nothing is needed from here on.
+        let given_up = Capabilities::ANY_FILE.keep_of_held();
+        given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)))?;
+        Ok(Some(connected(options)?))
+    }
+
+    /// The same for who has no screen to say it on: says when the connection breaks, and when it is there again.
+    pub(super) fn start_and_tell(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
+        let stream = self.start(begin, duration)?;
+        if let Some(mut link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
+            tokio::spawn(async move {
+                while link.changed().await.is_ok() {
+                    let Link { server, lost } = link.borrow_and_update().clone();
+                    match lost {
+                        Some(why) => say(format_args!("lagstop: connection to {server} lost: {why}. Reconnecting\n")),
+                        None => say(format_args!("lagstop: connected to {server} again\n")),
+                    }
+                }
+            });
+        }
+        Ok(stream)
+    }
+}

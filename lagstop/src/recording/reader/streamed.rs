@@ -1,0 +1,362 @@
+//! Reading a compressed recording while it comes, from somebody who may mean no good.
+//!
+//! Nothing is made of more than has come: what one interval may take is limited, and a multiple of what was sent for it.
+
+use std::{
+    fmt,
+    io::{self, BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use zstd::stream::read::Decoder;
+
+use super::{
+    ReadError,
+    error::Problem,
+    head::{self, Head},
+    outline::Outline,
+    room,
+};
+use crate::{
+    model::{Interval, Session},
+    recording::packed::{Names, PackedInterval, unpack},
+};
+
+/// What may be kept of what was said before: the most that who is sent something has to bear (RFC 8878, 3.1.1.1.2). lagstop
+/// takes a sixteenth.
+const LARGEST_WINDOW: u32 = 23;
+/// The longest line: columns of 100,000 cgroups are 47 MB.
+const LONGEST_LINE: u64 = 64 << 20;
+/// Bytes of memory for names: those of 100,000 cgroups.
+const NAMES: u64 = 64 << 20;
+/// Bytes from one interval to the next: a line, the names before it, and a chunk's end.
+const MOST_BETWEEN: u64 = 192 << 20;
+const BUFFER: usize = 128 << 10;
+
+/// Reads intervals as they come.
+pub struct StreamReader<R: Read> {
+    /// What errors are about.
+    from: PathBuf,
+    lines: BufReader<Decoder<'static, BufReader<Counted<R>>>>,
+    line: Vec<u8>,
+    number: u64,
+    /// Bytes since the last interval.
+    between: u64,
+    /// What had come when this chunk began, and the one before: what was read ahead may be of the next.
+    began: [u64; 2],
+    outline: Outline,
+    names: Names,
+}
+
+/// What came next.
+#[derive(Debug)]
+pub enum Streamed {
+    /// What holds for all intervals: it comes first, and once.
+    Session(Box<Session>),
+    Interval(Box<Interval>),
+    /// Nothing more will come, for this reason.
+    Ended(String),
+}
+
+impl<R: Read> fmt::Debug for StreamReader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamReader").field("from", &self.from).field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> StreamReader<R> {
+    /// To read what comes from `source`, which is called `from` in errors.
+    ///
+    /// # Errors
+    /// When the library that decompresses fails.
+    pub fn new(source: R, from: &Path) -> Result<Self, ReadError> {
+        let failed = |source| ReadError::new(from, None, Problem::Read(source));
+        let source = Counted { source, count: 0, failed: None };
+        let mut decoder = Decoder::with_buffer(BufReader::with_capacity(BUFFER, source)).map_err(failed)?;
+        decoder.window_log_max(LARGEST_WINDOW).map_err(failed)?;
+        Ok(Self {
+            from: from.to_owned(),
+            lines: BufReader::with_capacity(BUFFER, decoder),
+            line: Vec::new(),
+            number: 0,
+            between: 0,
+            began: [0; 2],
+            // Gaps of others are of no use here.
+            outline: Outline::with_room_for_gaps(0),
+            names: Names::within(NAMES),
+        })
+    }
+
+    /// Waits for what comes next.
+    ///
+    /// # Errors
+    /// When what comes is no recording, or more than any host has to say.
+    pub fn read_next(&mut self) -> Result<Streamed, ReadError> {
+        loop {
+            if let Some(why) = self.read_line()? {
+                return Ok(Streamed::Ended(why));
+            }
+            if self.line.is_empty() {
+                continue;
+            }
+            if let Some(next) = self.take_in().map_err(|problem| self.error(problem))? {
+                self.between = 0;
+                return Ok(next);
+            }
+        }
+    }
+
+    /// What the line says, if that is for others.
+    fn take_in(&mut self) -> Result<Option<Streamed>, Problem> {
+        let line = &*self.line;
+        let head = match head::skim(line) {
+            Some(head) => head,
+            None => head::parse(line).map_err(|error| match self.number {
+                1 => Problem::no_recording(&error),
+                _ => Problem::wrong("line", &error),
+            })?,
+        };
+        let interval = match head {
+            Head::Interval(start) => {
+                self.outline.interval(start)?;
+                serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?
+            }
+            Head::Packed(start) => {
+                self.outline.interval(start)?;
+                let packed: PackedInterval =
+                    serde_json::from_slice(line).map_err(|error| Problem::wrong("interval", &error))?;
+                unpack(&packed, &self.names).map_err(|error| Problem::unpacked(&error))?
+            }
+            Head::Names => {
+                self.names.learn(super::names(line)?)?;
+                return Ok(None);
+            }
+            // With it a chunk ends. It says again what its intervals said.
+            Head::Merged => {
+                self.names.clear();
+                self.began = [self.began[1], self.count()];
+                return Ok(None);
+            }
+            Head::Gap | Head::Other => {
+                self.outline.other()?;
+                return Ok(None);
+            }
+            Head::Header => {
+                self.outline.line(head, line)?;
+                return Ok(self.outline.session.take().map(|session| Streamed::Session(session.into())));
+            }
+            Head::Footer => return Ok(Some(Streamed::Ended("the server has ended".to_owned()))),
+        };
+        Ok(Some(Streamed::Interval(Box::new(interval))))
+    }
+
+    /// Reads the next line. Gives why there is none.
+    fn read_line(&mut self) -> Result<Option<String>, ReadError> {
+        self.line.clear();
+        let limit = LONGEST_LINE;
+        let read = (&mut self.lines).take(limit + 1).read_until(b'\n', &mut self.line);
+        self.number += 1;
+        self.between = self.between.saturating_add(self.line.len() as u64);
+        match read {
+            Err(error) => {
+                let failed = self.lines.get_mut().get_mut().get_mut().failed.take();
+                match failed {
+                    Some(why) => return Ok(Some(why)),
+                    None if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Some(CLOSED.to_owned())),
+                    None => return Err(self.error(Problem::Damaged(error))),
+                }
+            }
+            Ok(_) if self.line.last() != Some(&b'\n') && self.line.len() as u64 <= limit => {
+                return Ok(Some(CLOSED.to_owned()));
+            }
+            Ok(_) => {}
+        }
+        if self.line.len() as u64 > limit {
+            return Err(self.error(Problem::TooLong { limit }));
+        }
+        let explained = room::line(self.count().saturating_sub(self.began[0]));
+        if self.line.len() as u64 > explained || self.between > MOST_BETWEEN {
+            return Err(self.error(Problem::Bomb));
+        }
+        self.line.truncate(self.line.trim_ascii_end().len());
+        Ok(None)
+    }
+
+    /// Bytes that have come.
+    fn count(&self) -> u64 {
+        self.lines.get_ref().get_ref().get_ref().count
+    }
+
+    fn error(&self, problem: Problem) -> ReadError {
+        ReadError::new(&self.from, Some(self.number), problem)
+    }
+}
+
+const CLOSED: &str = "the server has closed the connection";
+
+/// Counts what has come, and keeps why there is no more.
+#[derive(Debug)]
+struct Counted<R> {
+    source: R,
+    count: u64,
+    failed: Option<String>,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.source.read(buffer);
+        match &read {
+            Ok(read) => self.count += *read as u64,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => self.failed = Some(crate::display::plain(error)),
+        }
+        read
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        model::{Nanos, fixture},
+        recording::{Chunks, Line, SCHEMA},
+    };
+
+    fn header() -> Line {
+        Line::Header { schema: SCHEMA, session: fixture::session() }
+    }
+
+    fn intervals(count: u64) -> Vec<Interval> {
+        let one = &fixture::full_of_problems()[0];
+        (0..count).map(|seq| Interval { seq, start_ns: Nanos(seq * 1_000), ..one.clone() }).collect()
+    }
+
+    /// As a server sends it.
+    fn sent(intervals: &[Interval]) -> Vec<Vec<u8>> {
+        let mut chunks = Chunks::new();
+        let header = chunks.compress(&header()).unwrap();
+        let rest = intervals.iter().map(|interval| chunks.compress_interval(interval).unwrap());
+        std::iter::once(header).chain(rest).collect()
+    }
+
+    /// All that is read of it, and how it ends.
+    fn read(bytes: &[u8]) -> Result<(Vec<Interval>, String), ReadError> {
+        let mut reader = StreamReader::new(bytes, Path::new("https://node:9185"))?;
+        let mut all = Vec::new();
+        loop {
+            match reader.read_next()? {
+                Streamed::Session(session) => assert_eq!((*session, all.len()), (fixture::session(), 0)),
+                Streamed::Interval(interval) => all.push(*interval),
+                Streamed::Ended(why) => return Ok((all, why)),
+            }
+        }
+    }
+
+    fn said(bytes: &[u8]) -> String {
+        read(bytes).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_was_sent_is_read_over_the_ends_of_chunks() {
+        let intervals = intervals(130);
+        let (back, why) = read(&sent(&intervals).concat()).unwrap();
+        assert_eq!((back, why.as_str()), (intervals, CLOSED));
+    }
+
+    /// A pipe: what is not there yet does not come.
+    #[test]
+    fn each_interval_can_be_read_before_the_next_is_sent() {
+        struct Pieces(std::collections::VecDeque<Vec<u8>>);
+        impl Read for Pieces {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                let Some(piece) = self.0.pop_front() else { return Err(io::ErrorKind::WouldBlock.into()) };
+                buffer[..piece.len()].copy_from_slice(&piece);
+                Ok(piece.len())
+            }
+        }
+        let intervals = intervals(70);
+        let mut sent = sent(&intervals).into_iter();
+        let first = Pieces(sent.by_ref().take(1).collect());
+        let mut reader = StreamReader::new(first, Path::new("node")).unwrap();
+        assert!(matches!(reader.read_next(), Ok(Streamed::Session(_))));
+        for (piece, interval) in sent.zip(intervals) {
+            reader.lines.get_mut().get_mut().get_mut().source.0.push_back(piece);
+            let Streamed::Interval(back) = reader.read_next().unwrap() else { panic!("it ended") };
+            assert_eq!(*back, interval);
+        }
+        assert!(matches!(reader.read_next(), Ok(Streamed::Ended(_))), "why it ended is told");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_good_up_to_the_last_interval() {
+        let intervals = intervals(3);
+        let sent = sent(&intervals);
+        let bytes = sent.concat();
+        for cut in (sent[0].len()..bytes.len()).step_by(11) {
+            let (back, _) = read(&bytes[..cut]).unwrap();
+            assert_eq!(back, intervals[..back.len()]);
+        }
+    }
+
+    fn zstd(text: &str) -> Vec<u8> {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        encoder.write_all(text.as_bytes()).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn nothing_is_made_of_more_than_was_sent() {
+        let header = serde_json::to_string(&header()).unwrap() + "\n";
+        let blank = |mebibytes: usize| " ".repeat(mebibytes << 20);
+        let long = zstd(&format!("{header}{}\n", blank(20)));
+        assert!(long.len() < 100_000 && said(&long).contains("decompression bomb"), "{}", said(&long));
+        let endless = zstd(&(header.clone() + &format!("{}\n", " ".repeat(500_000)).repeat(500)));
+        assert!(said(&endless).contains("decompression bomb"), "{}", said(&endless));
+        let named = |ids: std::ops::Range<u64>| {
+            let named: Vec<String> = ids.map(|id| format!("{{\"id\":{id},\"path\":\"/\",\"name\":\"\"}}")).collect();
+            format!("{{\"kind\":\"names\",\"cgroups\":[{}]}}\n", named.join(","))
+        };
+        let names: String = (0..40).map(|n| named(n * 20_000..(n + 1) * 20_000)).collect();
+        assert!(said(&zstd(&(header.clone() + &names))).contains("decompression bomb"));
+        assert!(said(&zstd(&(header.clone() + &header))).contains("second header"));
+    }
+
+    #[test]
+    fn a_window_that_takes_much_memory_is_refused() {
+        let header = serde_json::to_string(&header()).unwrap() + "\n";
+        let of = |log: u32| {
+            let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+            encoder.window_log(log).unwrap();
+            encoder.write_all(header.as_bytes()).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert!(read(&of(23)).is_ok());
+        assert!(said(&of(24)).contains("damaged"), "{}", said(&of(24)));
+    }
+
+    #[test]
+    fn what_is_no_recording_is_said() {
+        for bytes in [&b"<html>hello</html>"[..], &zstd("hello\n"), &zstd("{\"kind\":\"gap\",\"start_ns\":1}\n")] {
+            let said = said(bytes);
+            assert!(said.starts_with("https://node:9185, line 1: "), "{said}");
+        }
+        for bytes in [&b""[..], &zstd("")] {
+            assert_eq!(read(bytes).unwrap(), (Vec::new(), CLOSED.to_owned()));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_makes_it_panic(at in any::<prop::sample::Index>(), bit in 0..8_u8, cut in any::<prop::sample::Index>()) {
+            let mut bytes = sent(&intervals(2)).concat();
+            let at = at.index(bytes.len());
+            bytes[at] ^= 1_u8 << bit;
+            let _ = read(&bytes);
+            let _ = read(&bytes[..cut.index(bytes.len())]);
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The last moments, so that the page can go back in time.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hyper::body::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Moment;
+use crate::{
+    diagnosis::Severity,
+    model::{CgroupId, Nanos},
+};
+
+/// Bytes of memory for moments: half an hour of a dense host, in intervals of five seconds.
+const MOST_BYTES: usize = 8 << 20;
+/// What the fields mean.
+const SCHEMA: &str = "lagstop.history/1";
+
+/// The last moments.
+#[derive(Debug, Default)]
+pub struct Moments(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    moments: VecDeque<Arc<Moment>>,
+    bytes: usize,
+    /// The last one as it is sent.
+    newest: Option<(u64, Bytes)>,
+}
+
+/// What was, moment by moment, of the host and of one cgroup.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(in crate::serve) struct History {
+    /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
+    schema: &'static str,
+    /// The moments that are kept, the oldest first.
+    points: Vec<Point>,
+}
+
+/// A moment, in short.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct Point {
+    /// Number of the interval.
+    n: u64,
+    /// End of the interval, in milliseconds since 1970.
+    ended_at_ms: u64,
+    /// How bad it was. `None` if it was too early to tell.
+    severity: Option<Severity>,
+    /// Average number of tasks that waited for a CPU. `None` if not measured.
+    waiting: Option<f64>,
+    /// The cgroup that was asked for. `None` if none was, or if it was not among those that are shown.
+    cgroup: Option<CgroupPoint>,
+}
+
+/// A cgroup at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct CgroupPoint {
+    /// CPU time, in cores.
+    cpu: f64,
+    /// Average number of its tasks that waited for a CPU. `None` if not measured.
+    waiting: Option<f64>,
+    /// 99th percentile of its run-queue waits, in nanoseconds. `None` if it had none, or if they were not measured.
+    wait_p99_ns: Option<Nanos>,
+}
+
+impl Moments {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, moment: Moment) {
+        // Text and figures: it can be written as JSON.
+        let body = serde_json::to_vec(&moment).unwrap_or_default().into();
+        let mut kept = self.kept();
+        kept.bytes += moment.weight();
+        kept.newest = Some((moment.n, body));
+        kept.moments.push_back(Arc::new(moment));
+        while kept.bytes > MOST_BYTES
+            && let Some(oldest) = kept.moments.pop_front()
+        {
+            kept.bytes = kept.bytes.saturating_sub(oldest.weight());
+        }
+    }
+
+    /// The last moment: its number, and how it is sent. `None` before the first.
+    pub(in crate::serve) fn newest(&self) -> Option<(u64, Bytes)> {
+        self.kept().newest.clone()
+    }
+
+    /// The `n`th moment, as it is sent. `None` where it is not kept.
+    pub(in crate::serve) fn at(&self, n: u64) -> Option<Bytes> {
+        let kept = self.kept();
+        let first = kept.moments.front()?.n;
+        let moment = Arc::clone(kept.moments.get(usize::try_from(n.checked_sub(first)?).ok()?)?);
+        drop(kept);
+        serde_json::to_vec(&*moment).ok().map(Into::into)
+    }
+
+    /// All that is kept, in short, with the figures of one cgroup.
+    pub(in crate::serve) fn history(&self, id: Option<CgroupId>) -> History {
+        let moments: Vec<Arc<Moment>> = self.kept().moments.iter().cloned().collect();
+        let point = |moment: &Arc<Moment>| Point {
+            n: moment.n,
+            ended_at_ms: moment.ended_at_ms,
+            severity: moment.verdict.as_ref().map(|verdict| verdict.severity),
+            waiting: moment.host.waiting,
+            cgroup: id.and_then(|id| moment.cgroup(id)).map(|cgroup| CgroupPoint {
+                cpu: cgroup.cpu,
+                waiting: cgroup.waiting,
+                wait_p99_ns: cgroup.wait_p99_ns,
+            }),
+        };
+        History { schema: SCHEMA, points: moments.iter().map(point).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::Thresholds,
+        model::{Interval, fixture},
+        serve::page::Watcher,
+    };
+
+    fn watched(count: usize) -> Arc<Moments> {
+        let mut watcher = Watcher::new(&fixture::session(), &Thresholds::default());
+        let interval: &Interval = &fixture::overloaded(1)[0];
+        (0..count).for_each(|_| watcher.add(interval));
+        watcher.moments()
+    }
+
+    #[test]
+    fn what_was_can_be_asked_for_as_long_as_it_is_kept() {
+        let moments = watched(10);
+        let at = |n: u64| {
+            let moment: serde_json::Value = serde_json::from_slice(&moments.at(n)?).unwrap();
+            moment["n"].as_u64()
+        };
+        assert_eq!([at(0), at(9), at(10)], [Some(0), Some(9), None]);
+        assert_eq!(moments.at(9), moments.newest().map(|(_, body)| body));
+        let id = moments.kept().moments[0].cgroups[0].id;
+        let history = moments.history(Some(id));
+        assert!(history.points.len() == 10 && history.points[4].cgroup.is_some());
+        let validator = jsonschema::validator_for(&super::super::schema()).unwrap();
+        assert!(validator.is_valid(&serde_json::to_value(&history).unwrap()));
+        assert!(moments.history(Some(CgroupId(u64::MAX))).points[4].cgroup.is_none());
+        let nothing = Moments::default();
+        assert!(nothing.newest().is_none() && nothing.at(0).is_none() && nothing.history(None).points.is_empty());
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let moments = watched(1);
+        let one = Moment::clone(&moments.kept().moments[0]);
+        let count = MOST_BYTES / one.weight() + 50;
+        for n in 1..count as u64 {
+            let mut next = one.clone();
+            next.n = n;
+            moments.add(next);
+        }
+        let kept = moments.kept();
+        assert!(kept.moments.len() < count && kept.bytes <= MOST_BYTES, "{}", kept.bytes);
+        assert_eq!(kept.bytes, kept.moments.iter().map(|moment| moment.weight()).sum::<usize>());
+        assert_eq!(kept.moments.back().unwrap().n, count as u64 - 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! The page, and what it asks for.
+
+use super::*;
+
+fn json(answer: &str) -> serde_json::Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+impl Served {
+    fn api(&self, path: &str) -> String {
+        self.ask(&format!("GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+}
+
+#[test]
+fn the_page_comes_with_its_policy() {
+    let served = Served::plain();
+    let page = served.get("/");
+    assert!(status(&page) == 200 && page.contains("\r\ncontent-type: text/html; charset=utf-8\r\n"), "{page}");
+    for header in [
+        "content-security-policy: default-src 'none'; script-src 'sha256-",
+        "frame-ancestors 'none'",
+        "referrer-policy: no-referrer",
+        "x-content-type-options: nosniff",
+        "cross-origin-resource-policy: same-origin",
+    ] {
+        assert!(page.contains(header), "{header}");
+    }
+    assert!(page.contains("href=\"/metrics\""));
+}
+
+#[test]
+fn moments_are_there_from_the_first_interval_on() {
+    let mut served = Served::plain();
+    let none = served.api("moment");
+    assert!(status(&none) == 503 && none.contains("retry-after: 1"), "{none}");
+    fixture::overloaded(8).iter().for_each(|interval| served.watcher.add(interval));
+    let newest = served.api("moment");
+    assert!(
+        newest.contains("content-type: application/json") && newest.contains("cache-control: no-store"),
+        "{newest}"
+    );
+    assert_eq!(json(&newest)["n"], 7);
+    assert_eq!(status(&served.api("moment?after=7")), 204, "it is known already");
+    assert_eq!(json(&served.api("moment?after=6"))["n"], 7);
+    assert_eq!(json(&served.api("moment?after=70"))["n"], 7, "the server was started again");
+    assert_eq!(json(&served.api("moment?n=2"))["n"], 2);
+    for path in ["moment?n=8", "moment?n=18446744073709551615", "nothing"] {
+        assert_eq!(status(&served.api(path)), 404, "{path}");
+    }
+    for path in ["moment?n=x", "moment?after=-1", "history?cgroup=%2F"] {
+        assert_eq!(status(&served.api(path)), 400, "{path}");
+    }
+    let id = json(&newest)["cgroups"][0]["id"].as_str().unwrap().to_owned();
+    let history = json(&served.api(&format!("history?cgroup={id}")));
+    assert_eq!(history["points"].as_array().unwrap().len(), 8);
+    assert!(history["points"][3]["cgroup"]["cpu"].is_number(), "{history}");
+    assert!(json(&served.api("history"))["points"][3]["cgroup"].is_null());
+}
+
+#[test]
+fn where_the_page_is_off_there_are_metrics_and_intervals() {
+    let (offered, publisher, feeder, watcher) = offered();
+    let offered = Offered { page: None, ..offered };
+    let options = ServeOptions { limits: LIMITS, fresh_for: LIMITS.whole, hangs_after: LIMITS.whole };
+    let server = Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), Security::none(), offered, options).unwrap();
+    let served = Served { server, publisher, feeder, watcher };
+    let root = served.get("/");
+    assert!(status(&root) == 200 && root.contains("/metrics") && !root.contains("<script"), "{root}");
+    assert_eq!([served.api("moment"), served.api("history")].map(|answer| status(&answer)), [404, 404]);
+}

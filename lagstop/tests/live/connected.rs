@@ -1,0 +1,128 @@
+//! `--connect`: a host seen from another one, here the same.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
+};
+
+use lagstop::{model::Nanos, recording::Reader};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{TestCgroup, assert_within, eventually, is_slow},
+    recorder::Recorder,
+    serving::Server,
+};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("what_comes_over_a_connection_is_what_the_host_measures", agreement),
+    ("a_bully_is_on_the_page_within_three_seconds", bully),
+];
+/// They run side by side.
+pub(crate) const BESIDE: &[Test] = &[("a_recording_goes_on_when_the_server_was_started_again", again)];
+
+fn run(arguments: &[&str]) -> Output {
+    let output = Command::new(lagstop()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+fn agreement() {
+    let cgroup = TestCgroup::new("connect");
+    let server = Server::start(&["--interval", "200ms"]);
+    let url = format!("http://{}", server.address());
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("there.jsonl.zst");
+    let file = path.to_str().unwrap();
+    let mut recorder = Recorder::start(&["--connect", &url, "--output", file]);
+    let mut load = cgroup.start("spin 1500");
+    load.line();
+    thread::sleep(Duration::from_millis(600));
+    let before = cgroup.cpu_ns();
+    load.go();
+    assert_eq!(load.line(), "done");
+    let used = cgroup.cpu_ns() - before;
+    thread::sleep(Duration::from_millis(600));
+
+    // A screen as text, and a report, from the same server.
+    let top = run(&["top", "--connect", &url, "--once", "--format", "json"]);
+    let line: Value = serde_json::from_slice(&top.stdout).unwrap();
+    assert!(line["cgroups"].as_array().is_some_and(|cgroups| !cgroups.is_empty()), "{line}");
+    let report = run(&["diagnose", "--connect", &url, "--back", "1s", "--duration", "1s", "--format", "json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report["verdict"]["headline"].is_string(), "{report}");
+
+    recorder.signal(Signal::INT);
+    let (status, said) = recorder.end();
+    assert!(status.success(), "{said}");
+    let mut reader = Reader::open(&path).unwrap();
+    assert!(reader.footer().is_some_and(|footer| footer.reason == "interrupted") && reader.gaps().is_empty());
+    let mut counted = Nanos::ZERO;
+    for n in 0..reader.len() {
+        let interval = reader.interval(n).unwrap();
+        let own = interval.cgroups.iter().find(|it| *it.path == *cgroup.path);
+        counted = counted.saturating_add(own.map_or(Nanos::ZERO, |own| own.totals.cpu_ns));
+    }
+    assert!(reader.start_of(0).unwrap() < Nanos::SECOND, "it begins when somebody came");
+    assert_within("CPU time", counted.0, used, 2.0);
+}
+
+fn moment(server: &Server) -> Value {
+    let answer = server.get("/api/v1/moment", "application/json");
+    answer.split_once("\r\n\r\n").and_then(|(_, body)| serde_json::from_str(body).ok()).unwrap_or_default()
+}
+
+/// Two loads on one CPU: one naps, the other spins.
+fn bully() {
+    let (bully, victim) = (TestCgroup::new("bully"), TestCgroup::new("victim"));
+    let server = Server::start(&["--interval", "1s"]);
+    let mut naps = victim.start("nap-on 0 8000");
+    naps.line();
+    naps.go();
+    let mut spins = bully.start("crowd 0 3 6000");
+    spins.line();
+    let began = Instant::now();
+    spins.go();
+    let id = |moment: &Value, path: &str| {
+        let cgroups = moment["cgroups"].as_array()?.clone();
+        Some(cgroups.iter().find(|it| it["path"] == path)?["id"].as_str()?.to_owned())
+    };
+    eventually("the bully on the page", || {
+        let moment = moment(&server);
+        let Some((bully, victim)) = id(&moment, &bully.path).zip(id(&moment, &victim.path)) else { return false };
+        let waits = moment["waits"].as_array().cloned().unwrap_or_default();
+        waits.iter().any(|wait| {
+            wait["victim"] == victim.as_str() && wait["culprit"] == bully.as_str() && wait["share"].as_f64() > Some(0.3)
+        })
+    });
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(3) || is_slow(), "{took:?}");
+}
+
+fn again() {
+    let server = Server::start(&["--interval", "200ms"]);
+    let address = server.address().to_owned();
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("there.jsonl");
+    let mut recorder =
+        Recorder::start(&["--connect", &format!("http://{address}"), "--output", path.to_str().unwrap()]);
+    let intervals = |path: &Path| Reader::open(path).map_or(0, |reader| reader.len());
+    eventually("some intervals", || intervals(&path) > 3);
+    drop(server);
+    thread::sleep(Duration::from_secs(1));
+    let before = intervals(&path);
+    let _server = Server::start_at(&address, &["--interval", "200ms"]);
+    eventually("more of them", || intervals(&path) > before + 3);
+    recorder.signal(Signal::TERM);
+    let (status, said) = recorder.end();
+    assert!(status.success(), "{said}");
+    let reader = Reader::open(&path).unwrap();
+    let gaps = reader.gaps();
+    assert!(gaps.len() == 1 && gaps[0].reason == "not received", "{gaps:?}");
+    assert!(gaps[0].duration_ns >= Nanos(500_000_000), "{gaps:?}");
+}
