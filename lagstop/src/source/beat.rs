@@ -191,7 +191,7 @@ mod tests {
         let (order, orders) = blocking::channel();
         [Order::Read, Order::Read, Order::Stop].into_iter().for_each(|one| order.send(one).unwrap());
         let begun = Instant::now();
-        beat.run(silent(0), &orders, &sender);
+        beat.run(silent(0), &mut Course::default(), &orders, &sender);
         assert!(begun.elapsed() < Duration::from_secs(30), "nothing is waited for");
         drop(sender);
         let numbers: Vec<u64> = std::iter::from_fn(|| intervals.blocking_recv()).map(|one| one.unwrap().seq).collect();

@@ -122,11 +122,18 @@ impl Outlet {
     }
 
     /// Closes it when somebody asks to, or when the time is up.
-    fn close_when(&self, stopped: &blocking::Receiver<()>, patience: Option<Duration>) {
-        let _ = match patience {
-            Some(patience) => stopped.recv_timeout(patience).map_err(drop),
-            None => stopped.recv().map_err(drop),
-        };
+    fn close_when(&self, orders: &blocking::Receiver<Order>, patience: Option<Duration>) {
+        let end = patience.map(|patience| Instant::now() + patience);
+        loop {
+            let order = match end {
+                Some(end) => orders.recv_timeout(end.saturating_duration_since(Instant::now())).map_err(drop),
+                None => orders.recv().map_err(drop),
+            };
+            // When its intervals end is the server's affair.
+            if order != Ok(Order::Read) {
+                break;
+            }
+        }
         self.close();
     }
 }
