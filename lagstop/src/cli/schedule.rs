@@ -414,8 +414,8 @@ mod tests {
     fn a_line_says_what_was_done() {
         let counted = Counted { dispatched: 500, to_idle: 500, preempted: 20, kept: 10, ..Counted::default() };
         let said = line(&counted, Duration::from_secs(10));
-        assert_eq!(said, "10s: 100 dispatches/s, 2 preemptions/s, 1 continued/s, 0 past the guard");
+        assert_eq!(said, "10.0s: 100 dispatches/s, 2.00 preemptions/s, 1.00 continued/s, 0 past the guard");
         let counted = Counted { overdue: 3, longest_overdue_ns: 12_000_000, ..counted };
-        assert!(line(&counted, Duration::from_secs(10)).ends_with("3 past the guard (by up to 12 ms)"));
+        assert!(line(&counted, Duration::from_secs(10)).ends_with("3 past the guard (by up to 12.0 ms)"));
     }
 }
