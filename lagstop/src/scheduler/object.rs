@@ -138,7 +138,8 @@ mod tests {
         let object = AyaObject::parse(OBJECT).unwrap();
         let mut programs: Vec<&str> = object.programs.keys().map(|name| name.trim_start_matches("lags_")).collect();
         let mut operations = OPERATIONS.to_vec();
-        (programs.sort_unstable(), operations.sort_unstable());
+        programs.sort_unstable();
+        operations.sort_unstable();
         assert_eq!(programs, operations);
         let called: HashSet<u32> = object
             .functions

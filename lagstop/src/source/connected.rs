@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, watch};
 pub use error::ConnectedError;
 use server::{Feed, Node};
 
-use super::{SourceError, Stop, Stream, beat::nanos};
+use super::{Order, SourceError, Stop, Stream, beat::nanos};
 use crate::{
     client::Connection,
     model::{Interval, Nanos, Session},
