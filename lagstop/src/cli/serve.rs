@@ -143,7 +143,7 @@ async fn serve(
             }
         };
         let Some(interval) = interval else { break };
-        let interval = interval?;
+        let interval = accumulator.complete(interval?);
         accumulator.add(&interval);
         feeder.add(&interval)?;
         if let Some(watcher) = &mut watcher {

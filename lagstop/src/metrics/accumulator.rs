@@ -105,15 +105,13 @@ impl Accumulator {
         listeners.forget_gauges();
     }
 
-    /// Adds the next interval.
-    pub fn add(&mut self, interval: &Interval) {
-        match self.costs.complete(interval) {
-            Some(with_estimates) => self.add_whole(&with_estimates),
-            None => self.add_whole(interval),
-        }
+    /// Learns what switches cost in `interval`, or estimates it where they were not timed in it. Before [`Self::add`].
+    pub fn complete(&mut self, interval: Interval) -> Interval {
+        self.costs.complete(interval)
     }
 
-    fn add_whole(&mut self, interval: &Interval) {
+    /// Adds the next interval.
+    pub fn add(&mut self, interval: &Interval) {
         self.intervals += 1;
         self.now = self.now.saturating_add(interval.duration_ns);
         self.host.add(interval);

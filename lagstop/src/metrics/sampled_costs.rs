@@ -35,17 +35,20 @@ pub(super) struct SampledCosts {
     /// Cost and switches of the last ones, without idle.
     last: VecDeque<(f64, f64)>,
     /// Were any costs estimated?
-    pub(super) are_sampled: bool,
+    are_sampled: bool,
 }
 
 impl SampledCosts {
-    /// Learns from an interval that was timed. Of one that was not it gives a copy with estimates.
-    pub(super) fn complete(&mut self, interval: &Interval) -> Option<Interval> {
+    /// Learns from an interval that was timed. One that was not gets estimates, as soon as there is something to go by.
+    pub(super) fn complete(&mut self, interval: Interval) -> Interval {
         if interval.host.totals.pick_ns.is_some() {
-            self.learn(interval);
-            return None;
+            self.learn(&interval);
+            interval
+        } else if self.timed > 0 {
+            self.estimate(interval)
+        } else {
+            interval
         }
-        (self.timed > 0).then(|| self.estimate(interval))
     }
 
     fn learn(&mut self, interval: &Interval) {
@@ -75,9 +78,8 @@ impl SampledCosts {
         last.push_front((pick.saturating_add(swap).0 as f64, interval.host.task_switches() as f64));
     }
 
-    fn estimate(&mut self, interval: &Interval) -> Interval {
+    fn estimate(&mut self, mut interval: Interval) -> Interval {
         self.are_sampled = true;
-        let mut interval = interval.clone();
         let mut sum = Totals::default();
         for cgroup in &mut interval.cgroups {
             let known = self.cgroups.get(&cgroup.id).filter(|known| known.switches > 0.0).unwrap_or(&self.all);
@@ -173,12 +175,12 @@ mod tests {
     fn costs_go_on_at_what_a_switch_of_the_cgroup_took() {
         let mut sampled = SampledCosts::default();
         let timed = interval(&[(5, totals(100, 2_000)), (6, totals(10, 9_000))], totals(50, 1_000));
-        assert_eq!(sampled.complete(&untimed(&timed)), None, "nothing is known yet");
-        assert_eq!(sampled.complete(&timed), None, "it is exact");
+        assert_eq!(sampled.complete(untimed(&timed)), untimed(&timed), "nothing is known yet");
+        assert_eq!(sampled.complete(timed.clone()), timed, "it is exact");
         assert_eq!((sampled.timed(), sampled.relative_standard_error()), (None, None));
-        assert_eq!(sampled.complete(&untimed(&timed)), Some(with_estimates(&timed)));
+        assert_eq!(sampled.complete(untimed(&timed)), with_estimates(&timed));
         let more = interval(&[(6, totals(20, 9_000)), (7, totals(16, 0))], totals(0, 0));
-        let estimated = sampled.complete(&untimed(&more)).unwrap();
+        let estimated = sampled.complete(untimed(&more));
         assert_eq!(estimated.cgroups[0].totals.pick_ns, Some(Nanos(180_000)));
         // (100 × 2,000 + 10 × 9,000 + 50 × 1,000) / 160
         assert_eq!(estimated.cgroups[1].totals.pick_ns, Some(Nanos(34_000)), "a new one is like all");
@@ -204,9 +206,9 @@ mod tests {
     #[test]
     fn a_cgroup_that_was_not_seen_for_long_is_forgotten() {
         let mut sampled = SampledCosts::default();
-        sampled.complete(&interval(&[(5, totals(1, 1))], totals(0, 0)));
+        sampled.complete(interval(&[(5, totals(1, 1))], totals(0, 0)));
         for _ in 0..REMEMBERED {
-            sampled.complete(&interval(&[(6, totals(1, 1))], totals(0, 0)));
+            sampled.complete(interval(&[(6, totals(1, 1))], totals(0, 0)));
         }
         assert_eq!(sampled.cgroups.keys().collect::<Vec<_>>(), [&CgroupId(6)]);
     }
@@ -222,8 +224,8 @@ mod tests {
                 let switches = 500 + random.below(1_000) as u64;
                 let ns = 1_000 + random.below(1_001) as u64;
                 let timed = interval(&[(5, totals(switches, ns))], totals(0, 0));
-                sampled.complete(&timed);
-                sampled.complete(&untimed(&timed));
+                sampled.complete(timed.clone());
+                sampled.complete(untimed(&timed));
             }
             let (cost, switches) = sampled.last.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
             let off = (cost / switches / (1_500.0 * 1.5) - 1.0).abs();

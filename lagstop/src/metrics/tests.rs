@@ -410,8 +410,10 @@ fn costs_of_intervals_that_were_not_timed_are_estimates_with_an_error() {
     let mut untimed = interval(vec![cgroup(5, "/a", 3)]);
     untimed.forget_switch_costs();
     for n in [1, 2] {
-        accumulator.add(&interval(vec![cgroup(5, "/a", n)]));
-        accumulator.add(&untimed);
+        for next in [interval(vec![cgroup(5, "/a", n)]), untimed.clone()] {
+            let next = accumulator.complete(next);
+            accumulator.add(&next);
+        }
     }
     let samples = openmetrics(&accumulator.snapshot().into());
     let pick = value(&samples, "lagstop_cgroup_switch_cost_seconds_total", &[("cgroup", "/a"), ("phase", "pick")]);

@@ -84,8 +84,9 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     match session.sched_ext.as_deref() {
         Some("") => advice.extend([
             Advice::new(
-                "Schedule the host by LAGS for a while. No cgroup has to change, and the kernel's own scheduler is back \
-                 when it ends. Weights hold only roughly, and CPU quotas not at all: it refuses a host that has any.",
+                "On a test host, schedule it by LAGS for a while: that was tried in virtual machines only. No cgroup has to \
+                 change, and the kernel's own scheduler is back when it ends. Weights hold only roughly, and CPU quotas not \
+                 at all: it refuses a host that has any.",
             )
             .command("sudo lagstop schedule --for 10m"),
             Advice::new(
