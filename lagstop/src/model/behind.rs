@@ -108,8 +108,10 @@ mod tests {
     #[test]
     fn waits_that_are_equal_in_thousandths_are_in_the_order_of_their_ids() {
         let all = Nanos(1_734_560_637);
-        let named = worst_since(&behind(&[(2, 869_014_877), (3, 869_014_878)]), &[], all, |_| true);
-        assert_eq!(named, behind(&[(2, 867_280_318), (3, 867_280_318)]));
+        let waits = [(2, 869_014_877), (3, 869_014_878)];
+        let now = waits.map(|(id, ns)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ns) });
+        let named = worst_since(&now, &[], all, |_| true);
+        assert_eq!(named, [2, 3].map(|id| WaitBehind::of(CgroupId(id), 500, all)));
         assert_eq!(worst(named.clone(), all), named);
     }
 

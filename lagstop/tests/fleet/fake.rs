@@ -365,7 +365,7 @@ fn what_is_no_prometheus_is_said() {
 
 fn mistakes_are_said_with_a_remedy() {
     for url in ["prometheus", "ftp://prometheus", "http://", "http://a b", "http://host/?x=1", ""] {
-        assert!(refused(&fleet(url, &AT)).contains("http://HOST:9090"), "{url}");
+        assert!(refused(&fleet(url, &AT)).contains("http://HOST:PORT"), "{url}");
     }
     assert!(refused(&fleet("http://localhost:9", &["--header", "a b:c"])).contains("not an HTTP header"));
     assert!(refused(&fleet("http://localhost:9", &["--match", "a"])).contains("LABEL=VALUE"));

@@ -60,6 +60,7 @@ mod tests {
     #[test]
     fn the_corpus_is_small() {
         let all = all(&Workspace::here()).unwrap();
-        assert!(all.len() < 100 && all.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 300_000);
+        // Each counter of a cgroup makes it some kilobytes larger.
+        assert!(all.len() < 100 && all.iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 350_000);
     }
 }
