@@ -18,11 +18,11 @@ use crate::{
     mut_group("ConnectionArgs", |group| group.requires("connect")),
 )]
 pub(super) struct ConnectArgs {
-    /// Show the host that runs `lagstop serve` at URL, e.g. https://node:9185, instead of this host
+    /// Read the intervals of the `lagstop serve` at URL, e.g. https://node:9185, instead of measuring this host
     #[arg(long, value_name = "URL", conflicts_with_all = ["interval", "group_by", "max_cgroups", "load_credit_time", "exclude_cpus", "hooks", "light", "btf"])]
     connect: Option<String>,
 
-    /// Begin this long ago, as far as the server keeps its intervals
+    /// With --connect: begin this long ago, or with the oldest interval that the server still has
     #[arg(long, value_name = "TIME", value_parser = positive, requires = "connect")]
     back: Option<Duration>,
 

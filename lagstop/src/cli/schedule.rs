@@ -67,7 +67,7 @@ pub(super) struct Args {
 }
 
 #[derive(Clone, Debug, ClapArgs)]
-#[command(next_help_heading = "How to schedule (docs/schedule.md gives the reason for each value)")]
+#[command(next_help_heading = "How to schedule (docs/schedule.md describes how LAGS uses these values)")]
 struct TuningArgs {
     /// What makes a cgroup heavy
     #[arg(long, value_enum, default_value = "used")]

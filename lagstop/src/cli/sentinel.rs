@@ -11,7 +11,8 @@ use crate::source::Watched;
 /// Whether to measure only while something is wrong.
 #[derive(Args, Clone, Debug)]
 pub(super) struct SentinelArgs {
-    /// Attach nothing while all is calm: watch pressure and throttling in files, and measure only while something is wrong
+    /// Attach nothing while all is calm: watch pressure, throttling and run queues in files, and measure only while something is
+    /// wrong. With record it needs --ring
     #[arg(long)]
     sentinel: bool,
 

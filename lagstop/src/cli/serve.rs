@@ -36,7 +36,8 @@ Examples:
                                        Listen on all addresses, with TLS and passwords
   lagstop serve --cgroups '/kubepods*' --top 200
                                        Separate series for the 200 busiest pods' cgroups
-  lagstop serve --light --interval 15s    Lowest overhead
+  lagstop serve --light --interval 15s    Lower overhead, always measuring
+  lagstop serve --sentinel                Attach nothing while all is calm
 
 docs/metrics.md lists every metric and its source, and describes the web configuration.";
 
@@ -70,7 +71,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     expire: Duration,
 
-    /// Time switches in one interval of NUMBER, chosen at random, and estimate their cost in the others. 1 times all of them
+    /// Measure the cost of switches in one of NUMBER intervals, chosen at random, and estimate it in the others. With 1, measure it
+    /// in every interval
     #[arg(long, value_name = "NUMBER", default_value = "10")]
     cost_sampling: NonZeroU32,
 

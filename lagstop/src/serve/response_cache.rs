@@ -14,7 +14,10 @@ use tokio::{
 };
 
 use super::negotiation::{Coding, Representation};
-use crate::metrics::{Format, MetricsSnapshot, encode};
+use crate::{
+    metrics::{Format, MetricsSnapshot, encode},
+    model::Nanos,
+};
 
 /// Bodies of earlier intervals that slow readers may still hold on to, of each representation. Where they hold more, everybody
 /// gets the last one again until they have gone: memory does not grow with them, and nobody is turned away.
@@ -42,10 +45,12 @@ struct Slot {
 
 #[derive(Debug)]
 struct Last {
-    /// Of which interval, counted from the first.
-    interval: u64,
+    of: Version,
     body: Arc<Vec<u8>>,
 }
+
+/// Which snapshot it is: intervals, and when it was taken. A sentinel publishes others without an interval.
+type Version = (u64, Nanos);
 
 /// Lets go of the body when the last reader does.
 struct Shared(Arc<Vec<u8>>);
@@ -66,15 +71,15 @@ impl Bodies {
     ) -> Result<Bytes, EncodeError> {
         let slot = &self.0[wanted.format as usize][wanted.coding as usize];
         let mut slot = Arc::clone(slot).lock_owned().await;
-        if let Some(body) = slot.fitting(snapshot.intervals) {
+        let version = (snapshot.intervals, snapshot.taken_in);
+        if let Some(body) = slot.fitting(version) {
             return Ok(body);
         }
         let encoding = tokio::spawn(async move {
-            let interval = snapshot.intervals;
             let expected = slot.last.as_ref().map_or(64 << 10, |last| last.body.len() / 16 * 17);
             let encoded = spawn_blocking(move || wanted.of(&snapshot, expected)).await;
             let body = Arc::new(encoded??);
-            slot.store(interval, Arc::clone(&body));
+            slot.store(version, Arc::clone(&body));
             Ok(Bytes::from_owner(Shared(body)))
         });
         encoding.await?
@@ -98,16 +103,16 @@ impl Representation {
 }
 
 impl Slot {
-    /// The last body, if it is of this interval, or there can be no other now.
-    fn fitting(&mut self, interval: u64) -> Option<Bytes> {
+    /// The last body, if it is of this snapshot, or there can be no other now.
+    fn fitting(&mut self, version: Version) -> Option<Bytes> {
         self.earlier.retain(|body| body.strong_count() > 0);
         let is_full = self.earlier.len() >= MOST_EARLIER;
-        let last = self.last.as_ref().filter(|last| last.interval == interval || is_full)?;
+        let last = self.last.as_ref().filter(|last| last.of == version || is_full)?;
         Some(Bytes::from_owner(Shared(Arc::clone(&last.body))))
     }
 
-    fn store(&mut self, interval: u64, body: Arc<Vec<u8>>) {
-        if let Some(before) = self.last.replace(Last { interval, body }) {
+    fn store(&mut self, of: Version, body: Arc<Vec<u8>>) {
+        if let Some(before) = self.last.replace(Last { of, body }) {
             self.earlier.push(Arc::downgrade(&before.body));
         }
     }
@@ -137,6 +142,16 @@ mod tests {
         assert!(says(&first, 1));
         assert_eq!(first.as_ptr(), again.as_ptr());
         assert!(says(&get(&bodies, 2).await, 2));
+    }
+
+    #[tokio::test]
+    async fn what_a_sentinel_publishes_without_an_interval_is_encoded_anew() {
+        let bodies = Bodies::default();
+        let wanted = Representation { format: Format::OpenMetrics, coding: Coding::Identity };
+        let at = |seconds| MetricsSnapshot { taken_in: Nanos(seconds * Nanos::SECOND.0), ..MetricsSnapshot::default() };
+        let first = bodies.get(wanted, at(5).into()).await.unwrap();
+        let second = bodies.get(wanted, at(6).into()).await.unwrap();
+        assert_ne!(first, second);
     }
 
     #[tokio::test]
