@@ -1,8 +1,8 @@
 //! LAGS as the host's scheduler (CFS-LAGS paper, §4.2), through sched_ext: kernel's facts → plan → object → attached, and what
 //! each cgroup's share is, worked out once a second.
 //!
-//! aya has neither calls of kernel functions nor struct_ops for programs in Rust (aya#200, aya#1444): [`object`], [`calls`] and
-//! [`operations`] are as much of a loader as this takes. They go when aya has both.
+//! aya has neither calls of kernel functions nor struct_ops for programs in Rust (aya#200, aya#1444): `object`, `calls` and
+//! `operations` are as much of a loader as this takes. They go when aya has both.
 
 mod attached;
 mod calls;
