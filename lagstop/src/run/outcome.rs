@@ -36,7 +36,7 @@ pub struct Run {
     pub migrations_cross_llc: Option<u64>,
     /// Moves to another NUMA node.
     pub migrations_cross_numa: Option<u64>,
-    /// What /proc/<tid>/schedstat showed of its threads. Only without eBPF.
+    /// What `/proc/<tid>/schedstat` showed of its threads. Only without eBPF.
     pub seen: Option<SeenWork>,
     /// Time in which some task of its cgroup waited for a CPU (PSI some). `null` in version 1 of cgroups.
     pub pressure_some_ns: Option<Nanos>,
