@@ -414,7 +414,7 @@ async function poll() {
     } else if (answer && answer.status === 204) {
       state.failures = 0;
       const interval = state.newest.interval_ns / 1e6, silent = performance.now() - state.lastCame;
-      say(silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded." : "");
+      say(silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded, or lagstop only watches it (--sentinel)." : "");
       pause = Math.min(1000, Math.max(150, interval / 8));
     } else {
       state.failures += 1;
