@@ -73,8 +73,8 @@ pub(super) struct Args {
 
     /// Measure the cost of switches in one of NUMBER intervals, chosen at random, and estimate it in the others. With 1, measure it
     /// in every interval
-    #[arg(long, value_name = "NUMBER", default_value = "10")]
-    cost_sampling: NonZeroU32,
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    cost_sampling: u32,
 
     /// Serve no web page at / and none of its figures; metrics and intervals only
     #[arg(long)]
@@ -114,7 +114,8 @@ async fn serve(
     listener: TcpListener,
 ) -> Result<(), Failure> {
     let mut endings = listen()?;
-    let mut stream = args.measure.start_every(INTERVAL, args.cost_sampling, args.sentinel.linger(), &config.measure)?;
+    let cost_sampling = NonZeroU32::new(args.cost_sampling).unwrap_or(NonZeroU32::MIN);
+    let mut stream = args.measure.start_every(INTERVAL, cost_sampling, args.sentinel.linger(), &config.measure)?;
     let mut accumulator = Accumulator::new(&stream.session, settings);
     let mut feeder = Feeder::new(&stream.session)?;
     let (publisher, metrics) = watch::channel(None);

@@ -103,6 +103,7 @@ impl Watch {
         let mut known = std::mem::take(&mut self.cgroups);
         for group in groups {
             let mut watched = known.remove(&group.id).unwrap_or_else(|| Watched::new(&group));
+            watched.pressure = watched.pressure.or_else(|| open(&group.directory, PRESSURE));
             if watched.pressure.is_none() && group.directory.join(PRESSURE).exists() {
                 self.left_out += 1;
             }
