@@ -11,7 +11,7 @@ use std::{
 
 use lagstop::model::CgroupId;
 use rustix::{
-    process::Pid,
+    process::{Pid, WaitId, WaitIdOptions, waitid},
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
@@ -118,10 +118,14 @@ fn work_in(cgroup: &TestCgroup) {
     take_off_its_cpu(shell.id());
     cgroup.take_in(shell.id());
     shell.stdin.take().unwrap().write_all(b"\n").unwrap();
+    // Its parent hears of its end before its last switch, and `cpuacct.usage` knows of its last part only then.
+    let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(Pid::from_raw(shell.id().try_into().unwrap()).unwrap()), ended).unwrap();
+    take_off_its_cpu(shell.id());
     assert!(shell.wait().unwrap().success());
 }
 
-/// Who is about to sleep is called asleep while it still runs: the kernel waits for its switch where it may not stay on its CPU.
+/// Who is about to sleep, or ends, is called so while it still runs: the kernel waits for its switch where it may not stay on its CPU.
 fn take_off_its_cpu(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     let all = sched_getaffinity(pid).unwrap();
