@@ -75,6 +75,16 @@ impl Stop {
     }
 }
 
+/// What of `state` is next. `None` where there is none, or no more.
+pub async fn changed<T: Clone>(state: &mut Option<watch::Receiver<T>>) -> Option<T> {
+    let receiver = state.as_mut()?;
+    if receiver.changed().await.is_err() {
+        *state = None;
+        return None;
+    }
+    Some(receiver.borrow_and_update().clone())
+}
+
 /// Why a stream could not start, or ended early.
 #[derive(Debug, Error)]
 pub enum SourceError {

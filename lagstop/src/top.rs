@@ -44,11 +44,11 @@ use crate::{
     model::{CloserLook, Nanos},
     recording::Reader,
     signals::{Endings, Stops},
-    source::{Link, Looks, Stream},
+    source::{Looks, Stream, changed},
 };
 use input::{Event, Input};
 use screen::Screen;
-use tokio::{sync::watch::Receiver, time::Instant};
+use tokio::time::Instant;
 
 /// Is there somebody to look at the screen and press keys? Worth asking before anything is measured.
 ///
@@ -142,10 +142,7 @@ async fn show(
                     app.on_looks_end();
                 }
             },
-            now = changed(&mut link), if link.is_some() => match now {
-                Some(now) => app.on_link(now),
-                None => link = None,
-            },
+            Some(now) = changed(&mut link) => app.on_link(now),
             () = tokio::time::sleep_until(turn), if app.stays().is_some() => {
                 app.play()?;
                 turn = later(&app, turn);
@@ -192,13 +189,6 @@ async fn look(looks: &mut Option<Looks>) -> Option<CloserLook> {
         Some(looks) => looks.next().await,
         None => None,
     }
-}
-
-/// How the connection is, once that has changed. `None` where it will not any more.
-async fn changed(link: &mut Option<Receiver<Link>>) -> Option<Link> {
-    let link = link.as_mut()?;
-    link.changed().await.ok()?;
-    Some(link.borrow_and_update().clone())
 }
 
 /// Asks for limits and threads of the cgroup that is looked at.

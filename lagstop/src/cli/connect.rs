@@ -52,15 +52,27 @@ impl ConnectArgs {
         let stream = self.start(begin, duration)?;
         if let Some(mut link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
             tokio::spawn(async move {
+                let mut before = link.borrow_and_update().clone();
                 while link.changed().await.is_ok() {
-                    let Link { server, lost } = link.borrow_and_update().clone();
-                    match lost {
-                        Some(why) => say(format_args!("lagstop: connection to {server} lost: {why}. Reconnecting\n")),
-                        None => say(format_args!("lagstop: connected to {server} again\n")),
+                    let now = link.borrow_and_update().clone();
+                    if let Some(news) = news(&before, &now) {
+                        say(format_args!("lagstop: {news}\n"));
                     }
+                    before = now;
                 }
             });
         }
         Ok(stream)
+    }
+}
+/// What has changed, for people.
+fn news(before: &Link, now: &Link) -> Option<String> {
+    let server = &now.server;
+    match &now.lost {
+        Some(why) if before.lost != now.lost => Some(format!("connection to {server} lost: {why}. Reconnecting")),
+        None if before.lost.is_some() => Some(format!("connected to {server} again")),
+        _ if before.is_calm == now.is_calm => None,
+        _ if now.is_calm => Some(format!("all is calm: {server} only watches files and measures nothing")),
+        _ => Some(format!("{server} measures: something is wrong there")),
     }
 }

@@ -28,7 +28,7 @@ use super::{
     listen,
     measure::MeasureArgs,
     output::{GrowingFile, is_compressed, is_stdout},
-    sentinel::{SentinelArgs, seen},
+    sentinel::SentinelArgs,
     thresholds::ThresholdArgs,
     values::positive,
 };
@@ -37,11 +37,8 @@ use crate::{
     model::{Interval, Nanos},
     recording::{Footer, Gap, WriteError},
     signals::{Dumps, Endings},
-    source::{Begin, Stream},
+    source::{Begin, Stream, changed},
 };
-
-/// Why a sentinel measured nothing.
-const CALM: &str = "calm: no programs were attached";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -172,6 +169,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
             clocks,
             footer: Footer { reason: "duration".to_owned(), ..Footer::default() },
             watches,
+            was_calm: false,
             end: Nanos::ZERO,
             progress: Progress::new(&args.output),
         };
@@ -211,6 +209,8 @@ struct Recording {
     footer: Footer,
     /// Does it measure only while something is wrong?
     watches: bool,
+    /// Did a sentinel on another host only watch since the last interval?
+    was_calm: bool,
     /// Where the last interval ended.
     end: Nanos,
     progress: Progress,
@@ -259,12 +259,16 @@ impl Recording {
 
     async fn write_all(&mut self, stream: &mut Stream, running: &mut Option<Running>) -> Result<(), Failure> {
         let mut failure = None;
-        let mut watched = stream.watched.take();
+        let (mut watched, mut link) = (stream.watched.take(), stream.link.take());
         loop {
             let interval = tokio::select! {
                 interval = stream.intervals.recv() => interval,
-                Some(now) = seen(&mut watched) => {
+                Some(now) = changed(&mut watched) => {
                     self.progress.watched(&now);
+                    continue;
+                }
+                Some(now) = changed(&mut link) => {
+                    self.was_calm |= now.is_calm;
                     continue;
                 }
                 () = self.endings.wait() => {
@@ -296,9 +300,9 @@ impl Recording {
     }
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
-        if self.watches && interval.start_ns > self.end {
-            let duration_ns = interval.start_ns.saturating_sub(self.end);
-            self.sink.gap(Gap { start_ns: self.end, duration_ns, reason: CALM.to_owned() })?;
+        let was_calm = std::mem::take(&mut self.was_calm) || self.watches;
+        if was_calm && interval.start_ns > self.end {
+            self.sink.gap(Gap::calm(self.end, interval.start_ns.saturating_sub(self.end)))?;
         }
         self.end = interval.start_ns.saturating_add(interval.duration_ns);
         let gap = self.clocks.gap(&interval);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Args;
-use tokio::sync::watch;
 
 use super::values::positive;
 use crate::source::Watched;
@@ -25,20 +24,6 @@ impl SentinelArgs {
     /// For how long to measure after the last sign; `None` where it is always measured.
     pub(super) fn linger(&self) -> Option<Duration> {
         self.sentinel.then_some(self.linger)
-    }
-}
-
-/// What it sees next. Never where there is none, or when it has ended.
-pub(super) async fn seen(watched: &mut Option<watch::Receiver<Watched>>) -> Option<Watched> {
-    match watched {
-        Some(receiver) => match receiver.changed().await {
-            Ok(()) => Some(receiver.borrow_and_update().clone()),
-            Err(_) => {
-                *watched = None;
-                None
-            }
-        },
-        None => None,
     }
 }
 

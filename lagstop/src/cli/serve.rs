@@ -17,7 +17,7 @@ use super::{
     listen,
     measure::MeasureArgs,
     say,
-    sentinel::{SentinelArgs, seen, watching},
+    sentinel::{SentinelArgs, watching},
     values::{glob, positive},
 };
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
     serve::{ConnectionLimits, Feeder, Offered, Published, Security, ServeOptions, Server, Watcher},
-    source::Watched,
+    source::{Watched, changed},
 };
 
 const EXAMPLES: &str = "\
@@ -134,8 +134,12 @@ async fn serve(
     loop {
         let interval = tokio::select! {
             interval = stream.intervals.recv() => interval,
-            Some(now) = seen(&mut watched) => {
+            Some(now) = changed(&mut watched) => {
                 told.watched(&now);
+                if !now.is_attached {
+                    feeder.calm()?;
+                    watcher.iter().for_each(Watcher::calm);
+                }
                 accumulator.watched(now);
                 publish(&publisher, &accumulator);
                 continue;

@@ -51,6 +51,18 @@ pub struct Gap {
     pub reason: String,
 }
 
+impl Gap {
+    /// A time in which a sentinel only watched.
+    pub fn calm(start_ns: Nanos, duration_ns: Nanos) -> Self {
+        Self { start_ns, duration_ns, reason: "calm: no programs were attached".to_owned() }
+    }
+
+    /// When it ended, on the clock of the intervals.
+    pub const fn end(&self) -> Nanos {
+        self.start_ns.saturating_add(self.duration_ns)
+    }
+}
+
 /// The end of a complete recording.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Footer {

@@ -5,7 +5,8 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use hyper::body::Bytes;
@@ -13,7 +14,7 @@ use tokio::sync::broadcast::{self, Receiver};
 
 use crate::{
     model::{Interval, Nanos, Session},
-    recording::{Chunks, Line, SCHEMA, WriteError},
+    recording::{Chunks, Gap, Line, SCHEMA, WriteError},
 };
 
 /// Bytes of full chunks that are kept at most.
@@ -26,6 +27,8 @@ pub(super) const MOST_BEHIND: usize = 8;
 pub struct Feeder {
     chunks: Chunks,
     feed: Arc<Feed>,
+    /// Until when followers know what was, and when that was.
+    told: (Nanos, Instant),
 }
 
 /// What followers get.
@@ -47,7 +50,7 @@ struct Kept {
 struct Chunk {
     pieces: Vec<Bytes>,
     bytes: usize,
-    /// When its last interval ended.
+    /// When its last interval ended, or was last heard that all is calm.
     end: Nanos,
 }
 
@@ -58,7 +61,7 @@ pub(super) struct Followed {
     pub(super) before: Vec<Bytes>,
     /// What comes.
     pub(super) live: Receiver<Bytes>,
-    /// When the last interval before ended.
+    /// When the last interval before ended, or all was still calm.
     pub(super) now: Nanos,
 }
 
@@ -71,7 +74,7 @@ impl Feeder {
         let mut chunks = Chunks::new();
         let header = chunks.compress(&Line::Header { schema: SCHEMA, session: session.clone() })?.into();
         let feed = Feed { header, kept: Mutex::default(), live: broadcast::Sender::new(MOST_BEHIND) };
-        Ok(Self { chunks, feed: Arc::new(feed) })
+        Ok(Self { chunks, feed: Arc::new(feed), told: (Nanos::ZERO, Instant::now()) })
     }
 
     /// What followers get.
@@ -87,6 +90,27 @@ impl Feeder {
         let piece: Bytes = self.chunks.compress_interval(interval)?.into();
         let end = interval.start_ns.saturating_add(interval.duration_ns);
         self.feed.add(piece, end, self.chunks.is_between());
+        self.told = (end, Instant::now());
+        Ok(())
+    }
+
+    /// Nothing is measured at the moment, for all is calm: followers hear that somebody is there.
+    ///
+    /// # Errors
+    /// When the library that compresses fails.
+    pub fn calm(&mut self) -> Result<(), WriteError> {
+        let (start, at) = self.told;
+        let rest = self.chunks.end_chunk()?;
+        if !rest.is_empty() {
+            self.feed.add(rest.into(), start, true);
+        }
+        let now = Instant::now();
+        let passed = Nanos(u64::try_from(now.saturating_duration_since(at).as_nanos()).unwrap_or(u64::MAX));
+        let gap = Gap::calm(start, passed);
+        self.told = (gap.end(), now);
+        let mut piece = self.chunks.compress(&Line::Gap(gap))?;
+        piece.extend(self.chunks.end_chunk()?);
+        self.feed.pass(piece.into(), self.told.0);
         Ok(())
     }
 }
@@ -94,7 +118,7 @@ impl Feeder {
 impl Feed {
     fn add(&self, piece: Bytes, end: Nanos, is_full: bool) {
         // Held while it is sent: a follower that comes now gets it once.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         kept.open.bytes += piece.len();
         kept.open.end = end;
         kept.open.pieces.push(piece.clone());
@@ -111,9 +135,19 @@ impl Feed {
         let _ = self.live.send(piece);
     }
 
+    /// The same for what is of no use later, between chunks.
+    fn pass(&self, piece: Bytes, now: Nanos) {
+        self.kept().open.end = now;
+        let _ = self.live.send(piece);
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// All that is kept of the last `back`, and what comes.
     pub(super) fn follow(&self, back: Nanos) -> Followed {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let from = kept.open.end.saturating_sub(back);
         let full = kept.full.iter().filter(|chunk| chunk.end > from);
         let chunks = full.chain([&kept.open]).flat_map(|chunk| &chunk.pieces);
@@ -160,6 +194,43 @@ mod tests {
         assert_eq!(read(&followed.before), (60..71).collect::<Vec<_>>(), "each once");
         let back = feed.follow(Nanos(30 * Nanos::SECOND.0));
         assert_eq!(read(&back.before), (0..71).collect::<Vec<_>>(), "whole chunks");
+    }
+
+    #[test]
+    fn followers_hear_of_a_calm_time_and_go_on_after_it() {
+        let mut feeder = Feeder::new(&fixture::session()).unwrap();
+        let feed = feeder.feed();
+        (0..3).for_each(|seq| feeder.add(&interval(seq)).unwrap());
+        let mut early = feed.follow(Nanos::ZERO);
+        feeder.calm().unwrap();
+        let mut late = feed.follow(Nanos::ZERO);
+        assert!(late.now > Nanos(3 * Nanos::SECOND.0), "it is later than when the last interval ended");
+        feeder.calm().unwrap();
+        feeder.add(&interval(100)).unwrap();
+        let all = |followed: &mut Followed| {
+            let mut pieces = std::mem::take(&mut followed.before);
+            pieces.extend(std::iter::from_fn(|| followed.live.try_recv().ok()));
+            pieces
+        };
+        assert_eq!(read(&all(&mut early)), [0, 1, 2, 100]);
+        assert_eq!(read(&all(&mut late)), [100], "what is full is for those who look back");
+        let back = all(&mut feed.follow(Nanos(200 * Nanos::SECOND.0)));
+        assert_eq!(read(&back), [0, 1, 2, 100]);
+    }
+
+    #[test]
+    fn calm_times_follow_on_each_other() {
+        let mut feeder = Feeder::new(&fixture::session()).unwrap();
+        let feed = feeder.feed();
+        let mut followed = feed.follow(Nanos::ZERO);
+        feeder.add(&interval(1)).unwrap();
+        (0..3).for_each(|_| feeder.calm().unwrap());
+        let pieces: Vec<Bytes> = std::iter::from_fn(|| followed.live.try_recv().ok()).collect();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), [&followed.before[..], &pieces].concat().concat()).unwrap();
+        let gaps = Reader::open(file.path()).unwrap().gaps().to_vec();
+        assert_eq!((gaps.len(), gaps[0].start_ns), (3, Nanos(2 * Nanos::SECOND.0)));
+        assert!(gaps.windows(2).all(|two| two[0].end() == two[1].start_ns), "{gaps:?}");
     }
 
     #[test]

@@ -251,13 +251,21 @@ fn moment(request: &Request<Incoming>, moments: &Moments) -> Page {
         let gone = || Page::text(StatusCode::NOT_FOUND, "this moment is not kept any more, or has not come yet\n");
         return moments.at(n).map_or_else(gone, json);
     }
-    match moments.newest() {
+    let newest = moments.newest();
+    // A page has nothing to wait for then, and says so.
+    if moments.is_calm() && newest.as_ref().is_none_or(|(newest, _)| after == Some(*newest)) {
+        return json(Bytes::new()).status(StatusCode::NO_CONTENT).with(STATE, "calm");
+    }
+    match newest {
         None => Page::text(StatusCode::SERVICE_UNAVAILABLE, "no measurement yet\n").with(RETRY_AFTER, "1"),
         // After a restart numbers begin with 0.
         Some((newest, _)) if after == Some(newest) => json(Bytes::new()).status(StatusCode::NO_CONTENT),
         Some((_, body)) => json(body),
     }
 }
+
+/// Says that nothing is measured, because all is calm.
+const STATE: HeaderName = HeaderName::from_static("lagstop-state");
 
 /// What was, moment by moment.
 fn history(request: &Request<Incoming>, moments: &Moments) -> Page {

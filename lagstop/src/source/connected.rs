@@ -21,7 +21,7 @@ use super::{Order, SourceError, Stop, Stream, beat::nanos};
 use crate::{
     client::Connection,
     model::{Interval, Nanos, Session},
-    recording::{Epoch, Streamed},
+    recording::{Epoch, Gap, Streamed},
 };
 
 /// Intervals that may wait for a slow reader.
@@ -61,6 +61,8 @@ pub struct Link {
     pub server: String,
     /// Why there is no connection. `None` where there is one.
     pub lost: Option<String>,
+    /// Does a sentinel there only watch, so that nothing is measured at the moment?
+    pub is_calm: bool,
 }
 
 /// Connects, and goes on with what comes.
@@ -77,7 +79,7 @@ pub fn connected(options: ConnectOptions) -> Result<Stream, SourceError> {
     let session = clock.session(&remote);
     let (sender, intervals) = mpsc::channel(AHEAD);
     let (stop, stopped) = Stop::new();
-    let (link, links) = watch::channel(Link { server: node.url().to_owned(), lost: None });
+    let (link, links) = watch::channel(Link { server: node.url().to_owned(), ..Link::default() });
     let outlet = Outlet(Arc::new(Mutex::new(Some(sender))));
     let closing = outlet.clone();
     // What was before is as much as the server kept.
@@ -185,8 +187,12 @@ impl Clock {
     fn start(&self, interval: &Interval, last_end: Nanos) -> Option<Nanos> {
         let end = interval.start_ns.saturating_add(interval.duration_ns);
         let is_wanted = interval.start_ns >= self.first_start && end >= self.first_end;
-        let start = u64::try_from(i128::from(interval.start_ns.0) + self.shift).ok()?;
-        (is_wanted && start >= last_end.0).then_some(Nanos(start))
+        self.here(interval.start_ns).filter(|start| is_wanted && *start >= last_end)
+    }
+
+    /// A time of the server's clock on this stream's. `None` of one before its beginning.
+    fn here(&self, there: Nanos) -> Option<Nanos> {
+        u64::try_from(i128::from(there.0) + self.shift).ok().map(Nanos)
     }
 }
 
@@ -222,6 +228,11 @@ impl Follower {
                         return;
                     }
                 }
+                Ok(Streamed::Gap(gap)) => {
+                    if !self.waits_through(&gap) {
+                        return;
+                    }
+                }
                 // A second one is an error.
                 Ok(Streamed::Session(_)) => {}
                 Ok(Streamed::Ended(why)) => match self.again(why) {
@@ -238,8 +249,7 @@ impl Follower {
 
     /// Passes an interval on, if it is wanted. `false` where there is nothing more to do.
     fn pass_on(&mut self, interval: Interval) -> bool {
-        self.last_came = Instant::now();
-        self.pause = FIRST_PAUSE;
+        self.has_come(false);
         let Some(start_ns) = self.clock.start(&interval, self.last_end) else { return true };
         let interval = Interval { seq: self.seq, start_ns, ..interval };
         self.seq += 1;
@@ -248,6 +258,20 @@ impl Follower {
         let is_last =
             self.until.is_some_and(|until| self.last_end.0.saturating_add(interval.duration_ns.0 / 2) >= until.0);
         self.outlet.send(Ok(interval)) && !is_last
+    }
+
+    /// Nothing was measured there meanwhile. `false` where there is nothing more to do.
+    fn waits_through(&mut self, gap: &Gap) -> bool {
+        self.has_come(true);
+        let is_over = self.until.zip(self.clock.here(gap.end())).is_some_and(|(until, end)| end >= until);
+        !is_over && self.outlet.sender().is_some()
+    }
+
+    /// The server is there.
+    fn has_come(&mut self, is_calm: bool) {
+        self.last_came = Instant::now();
+        self.pause = FIRST_PAUSE;
+        self.link.send_if_modified(|link| std::mem::replace(&mut link.is_calm, is_calm) != is_calm);
     }
 
     /// Connects again, however often that takes. `None` where nobody waits for it, or it is of no use.

@@ -15,6 +15,7 @@ use crate::{
         OwnCost, Session, Tasks, Totals, WaitBehind,
     },
     recording::Reader,
+    source::Link,
 };
 
 /// A recording of a crowded host: pods of several namespaces, a server that accepts late, a quota, a hostile name.
@@ -192,4 +193,19 @@ fn press(app: &mut App, keys: &str) {
     for key in keys.chars() {
         app.on_key(Key::Char(key)).unwrap();
     }
+}
+
+#[test]
+fn why_nothing_comes_from_another_host_is_said() {
+    let mut app = showing(interval());
+    let link = Link { server: "http://node:9185".to_owned(), ..Link::default() };
+    let mut first_line = |link: &Link| {
+        app.on_link(link.clone());
+        drawn(&mut app, 100, 24).lines().next().unwrap().to_owned()
+    };
+    assert!(first_line(&link).contains("from http://node:9185"));
+    let calm = first_line(&Link { is_calm: true, ..link.clone() });
+    assert!(calm.contains("http://node:9185: all is calm, nothing is measured") && calm.contains(" CALM "), "{calm}");
+    let lost = first_line(&Link { lost: Some("no answer".to_owned()), is_calm: true, ..link });
+    assert!(lost.contains("no answer") && lost.contains(" RECONNECTING ") && !lost.contains("CALM"), "{lost}");
 }

@@ -144,11 +144,15 @@ fn timed_now_and_then() {
     };
     let mut last = read(false);
     let mut lost = 0;
+    let attached_untimed = attached();
     for round in 0..20 {
         let is_timed = round % 2 == 1;
         thread::sleep(Duration::from_millis(300));
+        let attached_before = attached();
         let now = read(!is_timed);
         assert_eq!(now.0, is_timed);
+        // What times is on its hook only then: a program that decides to do nothing costs, too.
+        assert_eq!(attached_before > attached_untimed, is_timed, "{attached_before} of {attached_untimed}");
         let (then, lost_then) =
             (std::mem::replace(&mut last.1, Arc::clone(&now.1)), std::mem::replace(&mut last.2, now.2));
         let since = now.1.since(&then);
@@ -178,6 +182,13 @@ fn timed_now_and_then() {
     }
     println!("{lost} were lost at the edges");
     assert!(lost <= 10 * 4 * probes.online.len() as u64, "{lost}");
+}
+
+/// Programs of this process on their hooks.
+fn attached() -> usize {
+    let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+    let names = files.filter_map(|file| Some(fs::read_link(file.path()).ok()?.to_string_lossy().into_owned()));
+    names.filter(|name| ["bpf_link", "bpf-raw-tracepoint", "[perf_event]"].iter().any(|it| name.contains(it))).count()
 }
 
 /// The thread takes over the process' id and time of birth.

@@ -10,6 +10,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use lagstop::recording::Reader;
 use rustix::process::Signal;
 
 use crate::{
@@ -109,6 +110,12 @@ fn sentinel() {
     let attached = || server.scrape().value("lagstop_sentinel_attached", &[]) == 1.0;
     // It looks for the first time after five seconds.
     assert!(!attached() && programs(server.process.pid()) == 0, "nothing is wrong yet");
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("there.jsonl");
+    let url = format!("http://{}", server.address());
+    let mut follower = Recorder::start(&["--connect", &url, "--output", path.to_str().unwrap()]);
+    eventually("that all is calm", || follower.says("all is calm"));
+    assert!(server.get("/api/v1/moment", "").contains("lagstop-state: calm"));
     let mut loads: Vec<_> = (0..6).map(|_| cgroup.start("spin 40000")).collect();
     for load in &mut loads {
         load.line();
@@ -131,6 +138,14 @@ fn sentinel() {
     }
     println!("detached after {:.1?}", ended.elapsed());
     assert_eq!(programs(server.process.pid()), 0);
+    eventually("that it heard of both", || follower.count("all is calm") == 2);
+    follower.signal(Signal::TERM);
+    let (status, said) = follower.end();
+    assert!(status.success() && !said.contains("lost") && said.contains("measures: something is wrong"), "{said}");
+    let recording = Reader::open(&path).unwrap();
+    let gaps = recording.gaps();
+    assert!(recording.len() > 5 && gaps.len() == 1, "{gaps:?}");
+    assert!(gaps[0].reason.starts_with("calm") && gaps[0].end() == recording.start_of(0).unwrap(), "{gaps:?}");
     let seconds = |state: &str| server.scrape().value("lagstop_sentinel_seconds_total", &[format!("\"{state}\"")]);
     assert!(seconds("measuring") > 5.0 && seconds("watching") > 4.0, "{}", server.scrape().0);
 }

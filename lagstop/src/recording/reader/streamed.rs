@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     model::{Interval, Session},
-    recording::packed::{Names, PackedInterval, unpack},
+    recording::{
+        line::Gap,
+        packed::{Names, PackedInterval, unpack},
+    },
 };
 
 /// What may be kept of what was said before: the most that who is sent something has to bear (RFC 8878, 3.1.1.1.2). lagstop
@@ -54,6 +57,8 @@ pub enum Streamed {
     /// What holds for all intervals: it comes first, and once.
     Session(Box<Session>),
     Interval(Box<Interval>),
+    /// A time in which the server only watched.
+    Gap(Gap),
     /// Nothing more will come, for this reason.
     Ended(String),
 }
@@ -81,7 +86,7 @@ impl<R: Read> StreamReader<R> {
             number: 0,
             between: 0,
             began: [0; 2],
-            // Gaps of others are of no use here.
+            // They are passed on, and not kept.
             outline: Outline::with_room_for_gaps(0),
             names: Names::within(NAMES),
         })
@@ -137,7 +142,12 @@ impl<R: Read> StreamReader<R> {
                 self.began = [self.began[1], self.count()];
                 return Ok(None);
             }
-            Head::Gap | Head::Other => {
+            Head::Gap => {
+                self.outline.other()?;
+                let gap = serde_json::from_slice(line).map_err(|error| Problem::wrong("gap", &error))?;
+                return Ok(Some(Streamed::Gap(gap)));
+            }
+            Head::Other => {
                 self.outline.other()?;
                 return Ok(None);
             }
@@ -251,6 +261,7 @@ mod tests {
             match reader.read_next()? {
                 Streamed::Session(session) => assert_eq!((*session, all.len()), (fixture::session(), 0)),
                 Streamed::Interval(interval) => all.push(*interval),
+                Streamed::Gap(gap) => assert_eq!(gap.reason, Gap::calm(Nanos::ZERO, Nanos::ZERO).reason),
                 Streamed::Ended(why) => return Ok((all, why)),
             }
         }

@@ -30,6 +30,8 @@ struct Kept {
     bytes: usize,
     /// The last one as it is sent.
     newest: Option<(u64, Bytes)>,
+    /// Is nothing measured at the moment, because all is calm?
+    is_calm: bool,
 }
 
 /// What was, moment by moment, of the host and of one cgroup.
@@ -78,12 +80,23 @@ impl Moments {
         let mut kept = self.kept();
         kept.bytes += moment.weight();
         kept.newest = Some((moment.n, body));
+        kept.is_calm = false;
         kept.moments.push_back(Arc::new(moment));
         while kept.bytes > MOST_BYTES
             && let Some(oldest) = kept.moments.pop_front()
         {
             kept.bytes = kept.bytes.saturating_sub(oldest.weight());
         }
+    }
+
+    /// There will be no moments for a while.
+    pub(super) fn calm(&self) {
+        self.kept().is_calm = true;
+    }
+
+    /// Is nothing measured at the moment, because all is calm?
+    pub(in crate::serve) fn is_calm(&self) -> bool {
+        self.kept().is_calm
     }
 
     /// The last moment: its number, and how it is sent. `None` before the first.

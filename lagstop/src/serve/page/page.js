@@ -10,6 +10,7 @@ const state = {
   newest: null,      // the last moment that came
   shown: null,       // the one that is shown
   live: true,        // does it show each one as it comes?
+  calm: false,       // does the server only watch, so that none comes?
   points: [],        // all that are kept, in short
   chosen: null,      // id of the cgroup whose story is told
   story: [],         // its points
@@ -328,7 +329,7 @@ function showTime() {
   if (!shown) return;
   const newest = points.length ? points[points.length - 1] : shown;
   const behind = Math.max(0, (newest.ended_at_ms - shown.ended_at_ms) / 1000);
-  const text = clock(shown.ended_at_ms) + (state.live ? " · live" : " · " + (behind > 0 ? span(behind) + " ago" : "paused"));
+  const text = clock(shown.ended_at_ms) + (state.live ? (state.calm ? " · calm since" : " · live") : " · " + (behind > 0 ? span(behind) + " ago" : "paused"));
   setText($("moment"), text);
   slider.setAttribute("aria-valuetext", text);
   setText($("waits-chart-title"), "Tasks waiting for a CPU, the last " + span(points.length ? (newest.ended_at_ms - points[0].ended_at_ms) / 1000 : 0));
@@ -407,14 +408,17 @@ async function poll() {
       state.failures = 0;
       state.lastCame = performance.now();
       state.newest = moment;
+      state.calm = false;
       append(moment);
       if (state.live) show(moment); else showTime();
       say("");
       pause = Math.max(200, moment.interval_ns / 1e6 - 50);
     } else if (answer && answer.status === 204) {
       state.failures = 0;
-      const interval = state.newest.interval_ns / 1e6, silent = performance.now() - state.lastCame;
-      say(silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded, or lagstop only watches it (--sentinel)." : "");
+      const calm = answer.headers.get("lagstop-state") === "calm";
+      if (calm !== state.calm) { state.calm = calm; if (state.shown) showTime(); }
+      const interval = state.newest ? state.newest.interval_ns / 1e6 : 8000, silent = performance.now() - state.lastCame;
+      say(calm ? "All is calm: lagstop only watches files (--sentinel). It measures again when something is wrong." : silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded." : "");
       pause = Math.min(1000, Math.max(150, interval / 8));
     } else {
       state.failures += 1;

@@ -35,6 +35,11 @@ impl Watcher {
         Arc::clone(&self.moments)
     }
 
+    /// Nothing is measured at the moment: a sentinel only watches.
+    pub fn calm(&self) {
+        self.moments.calm();
+    }
+
     /// Takes in the next interval, which has just ended.
     pub fn add(&mut self, interval: &Interval) {
         let n = self.n;

@@ -59,6 +59,20 @@ fn moments_are_there_from_the_first_interval_on() {
 }
 
 #[test]
+fn while_all_is_calm_the_page_is_told() {
+    let mut served = Served::plain();
+    let is_told = |answer: &str| status(answer) == 204 && answer.contains("\r\nlagstop-state: calm\r\n");
+    served.watcher.calm();
+    assert!(is_told(&served.api("moment")), "before the first");
+    fixture::overloaded(2).iter().for_each(|interval| served.watcher.add(interval));
+    let known = served.api("moment?after=1");
+    assert!(status(&known) == 204 && !is_told(&known), "{known}");
+    served.watcher.calm();
+    assert!(is_told(&served.api("moment?after=1")));
+    assert_eq!(json(&served.api("moment"))["n"], 1, "what was last is there still");
+}
+
+#[test]
 fn where_the_page_is_off_there_are_metrics_and_intervals() {
     let (offered, publisher, feeder, watcher) = offered();
     let offered = Offered { page: None, ..offered };

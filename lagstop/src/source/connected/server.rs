@@ -56,7 +56,9 @@ impl Node {
         match reader.read_next()? {
             Streamed::Session(session) => Ok(Feed { reader, session: *session, now: Nanos(now.unwrap_or(0)) }),
             Streamed::Ended(why) => Err(ConnectedError::Broken { url: url(), why }),
-            Streamed::Interval(_) => Err(ConnectedError::Broken { url: url(), why: "no header came".to_owned() }),
+            Streamed::Interval(_) | Streamed::Gap(_) => {
+                Err(ConnectedError::Broken { url: url(), why: "no header came".to_owned() })
+            }
         }
     }
 

@@ -122,6 +122,25 @@ fn it_ends_when_the_time_is_up() {
 }
 
 #[test]
+fn a_calm_server_is_waited_for_and_the_time_goes_on() {
+    let seconds = |seconds: u64| Nanos(seconds * Nanos::SECOND.0);
+    let mut sent = answer(&session(), 2, 0..0);
+    let mut chunks = Chunks::new();
+    (0..2).for_each(|seq| sent.extend(chunks.compress_interval(&interval(seq)).unwrap()));
+    sent.extend(chunks.end_chunk().unwrap());
+    for n in 2..7 {
+        sent.extend(chunks.compress(&Line::Gap(Gap::calm(seconds(n), Nanos::SECOND))).unwrap());
+        sent.extend(chunks.end_chunk().unwrap());
+    }
+    let server = Server::of(vec![sent]);
+    let mut stream = connected(server.options(Begin::Oldest, Some(4 * SECOND))).unwrap();
+    assert_eq!(starts(&mut stream, 2), [0, 1]);
+    assert!(stream.intervals.blocking_recv().is_none(), "the time is up though nothing was measured");
+    let link = stream.link.take().unwrap();
+    assert!(link.borrow().is_calm && link.borrow().lost.is_none());
+}
+
+#[test]
 fn a_connection_that_breaks_is_made_again_without_seeing_anything_twice() {
     let server = Server::of(vec![answer(&session(), 3, 0..5), answer(&session(), 9, 2..9)]);
     let mut stream = server.connected(Begin::Oldest);

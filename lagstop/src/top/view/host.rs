@@ -1,5 +1,7 @@
 //! The host strip: where this is, and what scheduling costs it as a whole.
 
+use std::borrow::Cow;
+
 use ratatui::{
     Frame,
     layout::{Constraint, Layout, Rect},
@@ -12,6 +14,7 @@ use crate::{
     diagnosis::{AlertKind, AlertSubject},
     display::{display_name, fit, short_name, width},
     model::{Interval, Nanos},
+    source::Link,
     top::{
         frame,
         quantity::{Cell, Quantity},
@@ -64,11 +67,11 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
     let mut parts =
         vec![Span::styled("lagstop top", theme.title()), Span::styled(shortened(&session.hostname), theme.strong())];
     parts.extend(now.and_then(|now| clock_time(session, now.end())).map(Span::raw));
-    if let Some(why) = state.link().and_then(|link| link.lost.as_ref()) {
+    if let Some(why) = state.link().and_then(why_nothing_comes) {
         // Instead of what does not change: as much of it as there is room for.
         let used: usize = parts.iter().map(|part| part.width() + GAP).sum();
         let room = usize::from(area.width).saturating_sub(used + width(&badge));
-        parts.push(Span::raw(short_name(why, room).into_owned()));
+        parts.push(Span::raw(short_name(&why, room).into_owned()));
     } else {
         parts.extend(state.link().map(|link| Span::raw(format!("from {}", shortened(&link.server)))));
         parts.extend([
@@ -82,6 +85,17 @@ fn draw_identity(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme
     frame.render_widget(Span::styled(badge, theme.badge()), right);
 }
 
+/// Why no intervals come from another host.
+fn why_nothing_comes(link: &Link) -> Option<Cow<'_, str>> {
+    match &link.lost {
+        Some(why) => Some(Cow::Borrowed(why)),
+        None if link.is_calm => {
+            Some(Cow::Owned(format!("{}: all is calm, nothing is measured", shortened(&link.server))))
+        }
+        None => None,
+    }
+}
+
 /// What is easily forgotten: that this is not now.
 fn badge(state: &State) -> String {
     let behind = match state.behind() {
@@ -91,6 +105,9 @@ fn badge(state: &State) -> String {
     if state.link().is_some_and(|link| link.lost.is_some()) && !state.ended() {
         let held = if state.running() { "" } else { " PAUSED" };
         return format!("{held}{behind} RECONNECTING ");
+    }
+    if state.link().is_some_and(|link| link.is_calm) && state.running() && !state.ended() {
+        return " CALM ".to_owned();
     }
     match (state.mode(), state.running(), state.ended()) {
         (Mode::Live, false, _) => format!(" PAUSED{behind} "),
