@@ -10,6 +10,7 @@ mod confidence;
 mod cost_curve;
 mod cpuset_plan;
 mod density;
+mod during;
 mod explain;
 mod figure;
 mod finding;

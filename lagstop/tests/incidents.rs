@@ -26,7 +26,8 @@ const INCIDENTS: [Incident; 12] = [
         answer: "shop/checkout waits behind the six threads of etl/batch. Give checkout more weight.",
         headline: &["/shop/checkout waits", "behind /etl/batch"],
         beginning: &[
-            "more weight for /shop against /etl: it should wait about",
+            "more weight for /shop against /etl:",
+            "/shop/checkout",
             "trial --policy weight --light /shop --apply",
         ],
     },

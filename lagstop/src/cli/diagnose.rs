@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", conflicts_with_all = ["duration", "connect", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
     files: Vec<PathBuf>,
 
-    /// Read every interval. By default, long recordings are read in merged intervals of up to 60
+    /// Read every interval. By default, long recordings are read in merged intervals of up to 60, which hide short troubles
     #[arg(long, requires = "files")]
     full: bool,
 

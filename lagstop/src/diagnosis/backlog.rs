@@ -347,8 +347,8 @@ fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) ->
     let mut advice = Vec::new();
     if queue.is_starved() == Some(true) {
         advice.push(Advice::new(format!(
-            "Give {whose} faster access to a CPU; more workers would only wait as well. The findings lags_candidates \
-             and wait_causes show what it waits behind."
+            "Give {whose} faster access to a CPU; more workers would only wait as well. The other findings show what it \
+             waits behind."
         )));
     } else {
         advice.push(Advice::new(match station.filter(|it| it.utilisation() > UTILISATION) {

@@ -61,7 +61,7 @@ mod tests {
     use crate::{
         diagnosis::{
             Rule, Thresholds,
-            fixture::{bullied, unfair},
+            fixture::{CONFINED, bullied, bullied_in, confined, unfair},
         },
         model::fixture,
     };
@@ -70,7 +70,7 @@ mod tests {
     fn every_figure_has_a_formula_and_what_it_speaks_of_is_there() {
         let mut recordings = fixture::without_content();
         recordings.extend([fixture::overloaded(60), fixture::idle(60), fixture::full_of_problems()]);
-        recordings.extend([unfair(), bullied(60)]);
+        recordings.extend([unfair(), bullied(60), bullied_in(20..35), confined(&CONFINED, 2)]);
         let mut seen = std::collections::BTreeSet::new();
         for intervals in recordings {
             let mut observations = Observations::new(fixture::session());

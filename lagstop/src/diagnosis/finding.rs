@@ -163,6 +163,29 @@ impl Rule {
         }
     }
 
+    /// What it looks at, for people.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::SchedulingOverhead => "cost of scheduling",
+            Self::Utilisation => "CPU time lost to switching",
+            Self::LagsCandidates => "short jobs behind long ones",
+            Self::NoisyNeighbour => "waits behind one neighbour",
+            Self::WaitCauses => "what tasks wait for",
+            Self::Density => "number of cgroups",
+            Self::Migrations => "moves between CPUs",
+            Self::OvercommittedThreads => "too many threads",
+            Self::QuotaWithoutCpuset => "quota below the visible CPUs",
+            Self::Backlog => "connection backlogs",
+            Self::Overload => "too few CPUs",
+            Self::Throttled => "throttling",
+            Self::Steal => "steal",
+            Self::Pinned => "full CPUs beside idle ones",
+            Self::Starved => "less than its share",
+            Self::Outweighed => "low weights",
+            Self::WeightsHaveNoEffect => "weights without effect",
+        }
+    }
+
     /// All of them.
     pub const ALL: [Self; 17] = [
         Self::SchedulingOverhead,

@@ -4,7 +4,7 @@ use super::{Finding, Observations, Rule, Severity, Thresholds, diagnose, shares:
 use crate::{
     diagnosis::simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
     model::{
-        Cgroup, Interval, Level, Nanos,
+        Cgroup, Cpu, CpuTotals, Interval, Level, Nanos,
         fixture::{CPUS, Of, blame, cgroup, interval_of, session},
     },
 };
@@ -127,4 +127,48 @@ pub(crate) fn bullied(intervals: u64) -> Vec<Interval> {
     victim.totals.voluntary_switches = 0;
     // It waits long, too, but behind its own.
     (0..intervals).map(|seq| interval_of(seq, vec![victim.clone(), bully.clone()])).collect()
+}
+
+/// The same, but the neighbour is active in these seconds of a minute only; in the others hardly anybody waits.
+pub(crate) fn bullied_in(seconds: std::ops::Range<u64>) -> Vec<Interval> {
+    let mut all = bullied(60);
+    for interval in all.iter_mut().filter(|interval| !seconds.contains(&interval.seq)) {
+        for (cgroup, cpu_ms) in interval.cgroups.iter_mut().zip([700, 20]) {
+            cgroup.totals.cpu_ns = Nanos(cpu_ms * 1_000_000);
+            cgroup.totals.runq_wait_ns = Some(Nanos(2_000_000));
+            blame(cgroup, &[], 0.0, 0.0);
+        }
+    }
+    all
+}
+
+/// For [`confined`]: all in `/batch` may use two CPUs.
+pub(crate) const CONFINED: [InTree; 5] = [
+    ("/batch/w-0", &[1.0, 1.0], 500, 1_500, 2),
+    ("/batch/w-1", &[1.0, 1.0], 500, 1_500, 2),
+    ("/batch/w-2", &[1.0, 1.0], 500, 1_500, 2),
+    ("/batch/w-3", &[1.0, 1.0], 500, 1_500, 2),
+    ("/web", &[1.0], 100, 0, 1),
+];
+
+/// A host with 64 CPUs that has nothing to do but for what is confined to two of them. So many of all CPUs are full.
+pub(crate) fn confined(members: &[InTree], full: u32) -> Vec<Interval> {
+    let ms = |ms: u64| Nanos(ms * 1_000_000);
+    let mut intervals = minute_of_tree(members);
+    for interval in &mut intervals {
+        for cgroup in &mut interval.cgroups {
+            cgroup.cpus = Some(if cgroup.path.starts_with("/batch") { "0-1".into() } else { "0-63".into() });
+            blame(cgroup, &[], 0.0, 0.0);
+        }
+        let cpu = |cpu| {
+            let busy = if cpu < full { 1_000 } else { 10 };
+            let totals = CpuTotals { busy_ns: ms(busy), idle_ns: ms(1_000 - busy), ..CpuTotals::default() };
+            Cpu { cpu, totals, crowd: Vec::new() }
+        };
+        interval.cpus = (0..64).map(cpu).collect();
+        interval.host.cpus_online = 64;
+        interval.host.times.busy_ns = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns).sum();
+        interval.host.times.idle_ns = interval.cpus.iter().map(|cpu| cpu.totals.idle_ns).sum();
+    }
+    intervals
 }

@@ -7,12 +7,16 @@
 
 mod fit;
 mod held;
+mod member;
 mod predicted;
 mod sides;
 
 use std::sync::Arc;
 
 pub(in crate::diagnosis) use fit::MOST_OFF;
+#[cfg(test)]
+pub(in crate::diagnosis) use member::Member;
+pub(in crate::diagnosis) use member::Tail;
 pub use predicted::{Forecast, Predicted, Unpredicted};
 pub(in crate::diagnosis) use sides::siblings;
 pub use sides::{Competitors, CompetitorsError};
@@ -22,7 +26,7 @@ use crate::{
     diagnosis::simulation::{
         Arrivals, Dynamic, Kernel, Policy, Served, SimulationOutcome, Switching, Trace, Weight, run,
     },
-    model::Nanos,
+    model::{Distribution, Nanos},
 };
 
 /// How often what trials measured lay within the interval that was predicted.
@@ -98,6 +102,8 @@ pub struct Forecaster<'a> {
     kernel: Kernel,
     switching: Switching,
     has_costs: bool,
+    /// Waits as measured, by the numbers of the cgroups. `None` where there is no distribution.
+    waits: Vec<Option<Distribution>>,
     now: Vec<SimulationOutcome>,
 }
 
@@ -159,8 +165,14 @@ impl Observations {
         let curve = CostCurve::of(&self.samples);
         let switching = Switching::new(|tasks| curve.as_ref().map_or(0.0, |curve| curve.at(tasks) * 1e-9));
         let has_costs = curve.is_some();
+        let mut waits = vec![None; trace.groups.len()];
+        for (&id, observed) in &self.cgroups {
+            if let Some(of_one) = asked.number(id).and_then(|number| waits.get_mut(number)) {
+                of_one.clone_from(&observed.runq_wait);
+            }
+        }
         let traces = [trace.clone(), Trace { arrivals: Arrivals::Closed, ..trace }];
-        let mut forecaster = Forecaster { asked, traces, kernel, switching, has_costs, now: Vec::new() };
+        let mut forecaster = Forecaster { asked, traces, kernel, switching, has_costs, waits, now: Vec::new() };
         forecaster.now = forecaster.simulate(&Policy::none())?;
         Some(forecaster)
     }

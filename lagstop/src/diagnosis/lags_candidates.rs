@@ -203,22 +203,25 @@ impl<'a> Judged<'a> {
         let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
         let place = place.map_or_else(String::new, |path| format!(" in {}", units::quoted(path)));
         let light = units::plural(self.light.size, "light cgroup");
+        // So that nobody needs the paper.
+        let (use_less, their) = if self.light.size == 1 { ("uses", "its") } else { ("use", "their") };
+        let means = format!("which {use_less} less than {their} fair share of the CPU time");
         if self.waiting == 0 {
             let verdict = format!(
-                "The CPUs are contended ({waiting} tasks waiting per CPU), but none of {light}{place} waits long \
+                "The CPUs are contended ({waiting} tasks waiting per CPU), but none of {light}{place}, {means}, waits long \
                  behind heavier ones."
             );
             return (Severity::Info, verdict);
         }
         let heavy = match (self.heavy.size, self.heavy_siblings().next()) {
-            (1, Some(one)) => format!("{} uses", one.subject()),
+            (1, Some(one)) => format!("the heavy {}, which uses its share or more, takes", one.subject()),
             (size, _) => {
                 let named = overload::names(self.culprits().into_iter().take(NAMED), size);
-                format!("{} ({named}) use", units::plural(size, "heavy cgroup"))
+                format!("{} ({named}), which use their share or more, take", units::plural(size, "heavy cgroup"))
             }
         };
         let found = format!(
-            "Short jobs wait behind long ones (LAGS): {} of {light}{place} {} long, while {heavy} {} of the CPU time{}",
+            "Short jobs wait behind long ones (LAGS): {} of {light}{place}, {means}, {} long, while {heavy} {} of the CPU time{}",
             self.waiting,
             if self.waiting == 1 { "waits" } else { "wait" },
             units::percent(self.share_of_cpu(&self.heavy)),
@@ -237,10 +240,12 @@ impl<'a> Judged<'a> {
         }
         let range = gain.magnitudes();
         let gain = changed(gain.change);
+        let tail = all.forecast.light_tail().filter(|tail| tail.change.high < 0.0);
+        let tail = tail.map(|tail| format!(", and their p99 wait fall {}", tail.fall())).unwrap_or_default();
         match some {
             _ if all.is_borne(self.thresholds) => (
                 Severity::Warning,
-                format!("{found}. More weight for the light ones would make their wait about {gain} ({range})."),
+                format!("{found}. More weight for the light ones would make their wait about {gain} ({range}){tail}."),
             ),
             Some(some) => (
                 Severity::Warning,

@@ -4,6 +4,9 @@
 //! neighbour is called noisy only for a victim whose waits matter, that does not wait for its own quota, where this one
 //! neighbour causes a large part of the wait, and takes more than weights, quotas and CPU sets grant it, while the victim gets
 //! less. One that sleeps and waits for its turn whenever it wakes up is not short of CPU time: what it leaves is there for others.
+//!
+//! A neighbour that was active for a part of the time is judged by that part, and the finding says which: the quiet rest would hide
+//! what it did.
 
 mod effect;
 
@@ -12,9 +15,12 @@ use effect::Effect;
 use super::{
     Advice, Confidence, Figure, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
     confidence::Basis,
-    figure::{figures, sources::COUNTED},
+    figure::{
+        figures,
+        sources::{COUNTED, SIMULATED},
+    },
     lags_candidates,
-    observations::{Culprit, Observed},
+    observations::{Long, Observed},
     overload::{self, Load},
     rated::is_rated,
     reweighting::Simulations,
@@ -27,7 +33,7 @@ use crate::{
 };
 
 figures! {
-    [shared overload::figures::waiting_long, lags_candidates::figures::light_waiting, lags_candidates::figures::heavy_time]
+    [shared overload::figures::waiting_long, lags_candidates::figures::heavy_time]
     waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
@@ -36,6 +42,9 @@ figures! {
     in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
     takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
+    victim_waiting: Share, "predicted wait" = "wait of the cgroup, simulated with more weight / without − 1", SIMULATED;
+    victim_p99: Ns, "predicted p99 run-queue wait" = "wait_p99 · 99th percentile of its waits, simulated with more weight / without", SIMULATED;
+    active: Seconds, "time of these waits" = "Σ duration_ns of the intervals with wait_per_cpu ≥ 1 and behind ≥ 0.3, where these are a part of the time: the other figures are of them", COUNTED;
 }
 
 /// Neighbours that are shown.
@@ -44,6 +53,8 @@ const TOP: usize = 3;
 const MOST: f64 = 0.5;
 /// Waits of a victim from which its shares are sure.
 const MANY_WAITS: u64 = 1_000;
+/// Waits are a matter of a part of the time where it waits no more in the rest of it, as a part of what counts as long.
+const CALM: f64 = 0.5;
 
 pub(super) fn judge(
     observations: &Observations,
@@ -68,9 +79,13 @@ pub(super) fn judge(
 struct Victim<'a> {
     id: CgroupId,
     observed: &'a Observed,
-    /// In nanoseconds.
+    /// In nanoseconds, with its CPU time.
     wait: f64,
+    cpu: f64,
+    waits: u64,
     p99: Option<Nanos>,
+    /// The part of the time that all of this is about. `None` where it is all of it.
+    part: Option<&'a Long>,
     /// Does it get less CPU time than it is entitled to at least, however its tasks came and went?
     is_short: bool,
     cause: Cause<'a>,
@@ -92,8 +107,11 @@ struct Neighbour<'a> {
     /// Its part of the victim's wait.
     part: f64,
     worst_in: u64,
-    /// CPU time that it gets / what it is entitled to. `None` where that is not known.
+    /// CPU time that it gets, in cores.
+    cpu: f64,
+    /// The same / what it is entitled to, and that, in cores. `None` where that is not known.
     takes: Option<f64>,
+    entitled: Option<f64>,
 }
 
 impl<'a> Victim<'a> {
@@ -105,20 +123,49 @@ impl<'a> Victim<'a> {
     ) -> impl Iterator<Item = Self> {
         let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
         rated.filter_map(|(&id, observed)| {
-            let wait = observed.totals.runq_wait_ns?.0 as f64;
-            let p99 = observed.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99));
             let own = observations.asked.number(id).map(|number| &shares.own[number]);
-            let is_short = own.is_some_and(|own| own.got > 0.0 && own.slowdown() >= thresholds.neighbour_takes);
             let is_rival = load.fills_the_cpus(id);
+            let is_long = |slowdown: f64| slowdown >= thresholds.neighbour_takes;
+            if let Some((culprit, long)) = part_of_the_time(observations, observed, thresholds)
+                && let Some(neighbour) = Neighbour::of_part(observations, culprit, long)
+            {
+                let is_short = own.is_some_and(|own| is_long(own.slowdown_in_long()));
+                let is_noisy = is_short && neighbour.takes_too_much(thresholds);
+                let quota = observed.part_of_wait(observed.totals.wait_throttled_ns).unwrap_or(0.0);
+                if (!is_rival || is_noisy) && neighbour.part >= quota {
+                    return Some(Self {
+                        id,
+                        observed,
+                        wait: long.wait_ns.0 as f64,
+                        cpu: long.cpu_ns.0 as f64,
+                        waits: long.waits,
+                        p99: long.wait_p99(),
+                        part: Some(long),
+                        is_short,
+                        cause: Cause::Neighbour(neighbour),
+                    });
+                }
+            }
+            let is_short = own.is_some_and(|own| own.got > 0.0 && is_long(own.slowdown()));
             let cause = observed
                 .waits_long(observations.span.duration_ns, thresholds)
                 .then(|| Cause::of(observations, observed, (is_short, is_rival), thresholds))??;
-            Some(Self { id, observed, wait, p99, is_short, cause })
+            Some(Self {
+                id,
+                observed,
+                wait: observed.totals.runq_wait_ns?.0 as f64,
+                cpu: observed.totals.cpu_ns.0 as f64,
+                waits: observed.totals.runq_waits.unwrap_or_default(),
+                p99: observed.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)),
+                part: None,
+                is_short,
+                cause,
+            })
         })
     }
 
     fn wait_per_cpu(&self) -> f64 {
-        self.wait / self.observed.totals.cpu_ns.0 as f64
+        self.wait / self.cpu
     }
 
     fn subject(&self) -> Subject {
@@ -127,7 +174,7 @@ impl<'a> Victim<'a> {
 
     /// The part of the time in which it wants to run that it waits.
     fn waits(&self) -> f64 {
-        self.wait / (self.wait + self.observed.totals.cpu_ns.0 as f64)
+        self.wait / (self.wait + self.cpu)
     }
 }
 
@@ -163,16 +210,61 @@ impl<'a> Cause<'a> {
 
 /// Those behind whom a victim waits, the worst first.
 fn neighbours<'a>(observations: &'a Observations, victim: &Observed) -> Vec<Neighbour<'a>> {
-    let neighbour = |(id, Culprit { wait_ns, worst_in }): (CgroupId, Culprit)| {
-        let observed = observations.cgroups.get(&id)?;
-        let part = victim.part_of_wait(Some(wait_ns))?;
-        Some(Neighbour { id, observed, part, worst_in, takes: observed.got_of_entitled() })
-    };
+    let duration = observations.span.duration_ns;
     // The row of many cgroups is not one neighbour.
     let single = victim.behind.culprits().filter(|(id, _)| *id != CgroupId::OTHER);
-    let mut all: Vec<Neighbour<'a>> = single.filter_map(neighbour).collect();
+    let neighbours = single.filter_map(|(id, culprit)| {
+        let observed = observations.cgroups.get(&id)?;
+        Some(Neighbour {
+            id,
+            observed,
+            part: victim.part_of_wait(Some(culprit.wait_ns))?,
+            worst_in: culprit.worst_in,
+            cpu: observed.totals.cpu_ns.cores(duration).0,
+            takes: observed.got_of_entitled(),
+            entitled: observed.entitled_cores(),
+        })
+    });
+    let mut all: Vec<Neighbour<'a>> = neighbours.collect();
     all.sort_by(|a, b| b.part.total_cmp(&a.part).then(a.id.cmp(&b.id)));
     all
+}
+
+/// The one behind whom a victim waited for only a part of the time, and when, where it hardly waits in the rest of it.
+fn part_of_the_time<'a>(
+    observations: &Observations,
+    victim: &'a Observed,
+    thresholds: &Thresholds,
+) -> Option<(CgroupId, &'a Long)> {
+    let wait = victim.totals.runq_wait_ns?;
+    let is_one = |long: &&Long| {
+        let rest = wait.saturating_sub(long.wait_ns).0 as f64;
+        let rest_cpu = victim.totals.cpu_ns.saturating_sub(long.cpu_ns).0 as f64;
+        long.during.is_part(observations.span.duration_ns)
+            && long.part() >= thresholds.neighbour_wait
+            && long.wait_ns.0 as f64 >= thresholds.wait_per_cpu_warn * long.cpu_ns.0 as f64
+            && long.cpu_ns > Nanos::ZERO
+            && thresholds.are_enough(long.waits, long.during.time)
+            && rest <= CALM * thresholds.wait_per_cpu_warn * rest_cpu
+    };
+    let single = victim.behind.culprits().filter(|(id, _)| *id != CgroupId::OTHER);
+    let long = single.filter_map(|(id, culprit)| Some((id, culprit.long.as_deref().filter(is_one)?)));
+    long.max_by_key(|(id, long)| (long.behind_ns, std::cmp::Reverse(*id)))
+}
+
+impl<'a> Neighbour<'a> {
+    /// In the part of the time in which a victim waits long for it.
+    fn of_part(observations: &'a Observations, id: CgroupId, long: &Long) -> Option<Self> {
+        Some(Self {
+            id,
+            observed: observations.cgroups.get(&id)?,
+            part: long.part(),
+            worst_in: long.during.intervals,
+            cpu: long.culprit_cores(),
+            takes: long.got_of_entitled(),
+            entitled: long.entitled_cores(),
+        })
+    }
 }
 
 impl Neighbour<'_> {
@@ -191,14 +283,14 @@ fn finding(
     (victim, neighbour): (&Victim<'_>, &Neighbour<'_>),
     effect: Option<&Effect>,
 ) -> Finding {
-    let (severity, verdict) = verdict(thresholds, victim, neighbour);
+    let (severity, verdict) = verdict(observations, thresholds, victim, neighbour);
     Finding {
         rule: Rule::NoisyNeighbour,
         severity,
         subject: victim.subject(),
         culprits: vec![neighbour.subject()],
         verdict,
-        measured: measured(observations, victim, effect),
+        measured: measured(observations, victim, neighbour, effect),
         threshold: [
             Limit::wait_per_cpu_warn,
             Limit::wait_per_cpu_critical,
@@ -215,58 +307,86 @@ fn finding(
     }
 }
 
-fn verdict(thresholds: &Thresholds, victim: &Victim<'_>, neighbour: &Neighbour<'_>) -> (Severity, String) {
+fn verdict(
+    observations: &Observations,
+    thresholds: &Thresholds,
+    victim: &Victim<'_>,
+    neighbour: &Neighbour<'_>,
+) -> (Severity, String) {
     let (whom, who) = (victim.subject(), neighbour.subject());
     let mostly = if neighbour.part >= MOST { "mostly" } else { "in large part" };
     let (waits, part) = (units::percent(victim.waits()), units::percent(neighbour.part));
-    let found = format!("{whom} waits {waits} of its runnable time, {mostly} behind {who} ({part} of the wait)");
+    let when = victim.part.map(|part| observations.how_long(&part.during)).unwrap_or_default();
+    let found = format!("{whom} waits {waits} of its runnable time{when}, {mostly} behind {who} ({part} of the wait)");
     let severity = overload::harm(victim.wait_per_cpu(), thresholds);
-    let takes = |takes: f64| format!("takes {} its share", units::times(takes));
+    // What it took in that part of the time is in no other figure.
+    let then = |does: String| match victim.part {
+        Some(_) => format!("which then uses {} CPUs and {does}", units::number(neighbour.cpu)),
+        None => format!("which {does}"),
+    };
+    let takes = |times: f64| then(format!("takes {} its share", units::times(times)));
     match neighbour.takes {
+        None if victim.part.is_some() => (
+            severity,
+            format!("{found}, which then uses {} CPUs (its share is unknown).", units::number(neighbour.cpu)),
+        ),
         None => (severity, format!("{found}, whose share is unknown.")),
         Some(times) if victim.is_short && neighbour.takes_too_much(thresholds) => {
-            (severity.max(Severity::Warning), format!("{found}, which {}.", takes(times)))
+            (severity.max(Severity::Warning), format!("{found}, {}.", takes(times)))
         }
         Some(times) if neighbour.takes_too_much(thresholds) => {
-            (severity, format!("{found}, which {}; {whom} still gets its own share.", takes(times)))
+            (severity, format!("{found}, {}; {whom} still gets its own share.", takes(times)))
         }
-        Some(_) => (severity, format!("{found}, which takes no more than its fair share.")),
+        Some(_) => (severity, format!("{found}, {}.", then("takes no more than its fair share".to_owned()))),
     }
 }
 
-fn measured(observations: &Observations, victim: &Victim<'_>, effect: Option<&Effect>) -> Vec<Figure> {
+fn measured(
+    observations: &Observations,
+    victim: &Victim<'_>,
+    neighbour: &Neighbour<'_>,
+    effect: Option<&Effect>,
+) -> Vec<Figure> {
     let observed = victim.observed;
     let why = observations.session.why_not(Measure::Blame);
     let part = |cause| observed.part_of_wait(cause);
     let mut measured =
         vec![figures::waits.is(victim.waits()), figures::wait_p99.measured(victim.p99, "no distribution was recorded")];
-    let of_neighbour = |one: Neighbour<'_>| {
+    let of_neighbour = |one: &Neighbour<'_>| {
         let whom = one.subject();
         [
             figures::behind.is(one.part).of(whom.clone()),
             figures::takes.measured(one.takes, "weights were not recorded").of(whom.clone()),
-            figures::cpu.is(one.observed.totals.cpu_ns.cores(observations.span.duration_ns).0).of(whom),
+            figures::cpu.is(one.cpu).of(whom),
         ]
     };
-    let mut neighbours = neighbours(observations, observed).into_iter().take(TOP).map(of_neighbour);
-    measured.extend(neighbours.next().into_iter().flatten());
+    let all = observations.span.duration_ns;
+    measured.extend(victim.part.map(|part| figures::active.is(part.during.time.seconds()).note(part.during.when(all))));
+    measured.extend(of_neighbour(neighbour));
     measured.extend(effect.into_iter().flat_map(Effect::figures));
-    measured.extend(neighbours.flatten());
-    measured.extend([
-        figures::wait_per_cpu.is(victim.wait_per_cpu()),
-        figures::behind_itself.measured(observed.self_inflicted(), &why),
-        figures::in_throttled.measured(part(observed.totals.wait_throttled_ns), &why),
-    ]);
+    // Of the others only what they do over all of the time is known.
+    if victim.part.is_none() {
+        let others = neighbours(observations, observed).into_iter().filter(|one| one.id != neighbour.id).take(TOP - 1);
+        measured.extend(others.flat_map(|one| of_neighbour(&one)));
+    }
+    measured.push(figures::wait_per_cpu.is(victim.wait_per_cpu()));
+    if victim.part.is_none() {
+        measured.extend([
+            figures::behind_itself.measured(observed.self_inflicted(), &why),
+            figures::in_throttled.measured(part(observed.totals.wait_throttled_ns), &why),
+        ]);
+    }
     measured
 }
 
 /// Is it always the same one?
 fn confidence(observations: &Observations, victim: &Victim<'_>, neighbour: &Neighbour<'_>) -> Confidence {
     let basis = Basis {
-        intervals: observations.span.intervals,
-        samples: victim.observed.totals.runq_waits.unwrap_or_default(),
+        intervals: victim.part.map_or(observations.span.intervals, |part| part.during.intervals),
+        samples: victim.waits,
         samples_are: "waits",
-        agreeing: Some((neighbour.worst_in, victim.observed.behind.intervals)),
+        // A part of the time is made of those that agree.
+        agreeing: victim.part.is_none().then_some((neighbour.worst_in, victim.observed.behind.intervals)),
         lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
     };
     basis.confidence_from(MANY_WAITS)
@@ -306,7 +426,7 @@ fn advice(
         ));
         advice.push(trial.command(shell::trial_of_weights(&globs)));
     }
-    if let Some(cores) = neighbour.observed.entitled_cores()
+    if let Some(cores) = neighbour.entitled
         && victim.is_short
         && neighbour.takes_too_much(thresholds)
     {
@@ -365,7 +485,7 @@ fn shared(victims: &[Victim<'_>]) -> String {
     let some = parts.iter().filter(|(count, _)| *count > 0);
     let spoken: Vec<String> =
         some.map(|(count, [one, several])| format!("{count} {}", if *count == 1 { one } else { several })).collect();
-    let end = if of_many_causes > 0 { " (see wait_causes)." } else { "." };
+    let end = if of_many_causes > 0 { " (--verbose shows what they wait for)." } else { "." };
     let (all, wait) = (victims.len() as u64, if victims.len() == 1 { "waits" } else { "wait" });
     format!(
         "{} {wait} long, but not behind a noisy neighbour: {}{end}",

@@ -5,9 +5,9 @@ mod cgroup;
 mod crowded;
 mod listener;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-pub(super) use behind::Culprit;
+pub(super) use behind::Long;
 pub(super) use cgroup::Observed;
 pub(super) use crowded::Crowded;
 pub(super) use listener::ObservedListener;
@@ -16,12 +16,13 @@ use super::{
     Density, Sample, Span, Subject, Thresholds,
     asked::Asked,
     confidence::Basis,
+    during::During,
     history::{Address, History},
     rated::{credits, is_rated},
 };
 use crate::{
-    model::{CgroupId, Host, Interval, Nanos, Session, Totals},
-    units,
+    model::{CgroupId, Cores, Host, Interval, Nanos, Session, Totals},
+    units::{self, Unit},
 };
 
 /// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
@@ -46,6 +47,9 @@ pub struct Observations {
     /// known.
     pub(super) overflows: BTreeMap<u32, Option<u64>>,
     next_seq: Option<u64>,
+    /// The time of all intervals that others were merged into, and the length of the longest.
+    merged_ns: Nanos,
+    longest_merged_ns: Nanos,
 }
 
 impl Observations {
@@ -64,6 +68,8 @@ impl Observations {
             listeners: BTreeMap::new(),
             overflows: BTreeMap::new(),
             next_seq: None,
+            merged_ns: Nanos::ZERO,
+            longest_merged_ns: Nanos::ZERO,
         }
     }
 
@@ -85,9 +91,14 @@ impl Observations {
 
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
+        let start = self.span.duration_ns;
         self.span.intervals += 1;
         self.span.duration_ns = Nanos(self.span.duration_ns.0.saturating_add(interval.duration_ns.0));
         self.span.merged_intervals = self.span.merged_intervals.saturating_add(interval.merged);
+        if interval.merged > 0 {
+            self.merged_ns = self.merged_ns.saturating_add(interval.duration_ns);
+            self.longest_merged_ns = self.longest_merged_ns.max(interval.duration_ns);
+        }
         self.span.skipped_intervals = self
             .span
             .skipped_intervals
@@ -116,7 +127,8 @@ impl Observations {
             }
         }
         self.rate(interval);
-        self.entitle(interval);
+        let entitled = interval.entitled_cpu();
+        self.entitle(interval, &entitled);
         for listener in &interval.listeners {
             self.listeners.entry((listener.netns, listener.address)).or_default().add(listener, interval.duration_ns);
         }
@@ -129,6 +141,22 @@ impl Observations {
         for cgroup in &interval.cgroups {
             if let Some(observed) = self.cgroups.get_mut(&cgroup.id) {
                 observed.limit(cgroup, interval.duration_ns);
+            }
+        }
+        self.blame(interval, start, &entitled);
+    }
+
+    /// Behind whom those waited that waited long in this interval, which began at `start`.
+    fn blame(&mut self, interval: &Interval, start: Nanos, entitled: &[Option<Cores>]) {
+        let mut rows: Option<HashMap<CgroupId, usize>> = None;
+        for victim in &interval.cgroups {
+            for culprit in behind::causes_of_long(victim, interval.duration_ns) {
+                let all = || interval.cgroups.iter().enumerate().map(|(row, cgroup)| (cgroup.id, row)).collect();
+                let row = rows.get_or_insert_with(all).get(&culprit);
+                let row = row.map(|&row| (&interval.cgroups[row], entitled.get(row).copied().flatten()));
+                if let Some(observed) = self.cgroups.get_mut(&victim.id) {
+                    observed.behind.add_long(victim, (culprit, row), (start, interval.duration_ns));
+                }
             }
         }
     }
@@ -147,10 +175,9 @@ impl Observations {
     }
 
     /// What each cgroup was entitled to in this interval.
-    fn entitle(&mut self, interval: &Interval) {
-        let entitled = interval.entitled_cpu();
+    fn entitle(&mut self, interval: &Interval, entitled: &[Option<Cores>]) {
         for (cgroup, entitled) in interval.cgroups.iter().zip(entitled) {
-            if let Some((observed, entitled)) = self.cgroups.get_mut(&cgroup.id).zip(entitled) {
+            if let Some((observed, entitled)) = self.cgroups.get_mut(&cgroup.id).zip(*entitled) {
                 observed.entitled_ns += entitled.0 * interval.duration_ns.0 as f64;
                 observed.entitled_cpu_ns += cgroup.totals.cpu_ns.0 as f64;
                 observed.entitled_during_ns += interval.duration_ns.0 as f64;
@@ -233,6 +260,38 @@ impl Observations {
             sum.add(&totals);
             sum
         })
+    }
+
+    /// How long something went on, in words. Merged intervals say it roughly: it was so on average in each of them.
+    pub(super) fn how_long(&self, during: &During) -> String {
+        let rough = if self.span.merged_intervals > 0 { " about" } else { "" };
+        format!(" for{rough} {}", during.how_long(self.span.duration_ns))
+    }
+
+    /// What cannot be judged because of how the recording was made or read, a sentence each.
+    pub(super) fn not_judged(&self) -> Vec<String> {
+        let Span { duration_ns, skipped_intervals, .. } = self.span;
+        let seconds = |time: Nanos| Unit::Seconds.show(time.seconds());
+        let mut all = Vec::new();
+        if self.merged_ns > Nanos::ZERO {
+            let (merged, longest) = (seconds(self.merged_ns), seconds(self.longest_merged_ns));
+            all.push(format!(
+                "bursts, overload and noisy neighbours that lasted less than {longest}, in {merged} of {}: only averages of merged \
+                 intervals are left of that time.",
+                seconds(duration_ns)
+            ));
+        }
+        if !self.asked.is_whole() {
+            all.push(
+                "whether the CPUs were too few for only a part of the time: the recording has too many intervals and cgroups to \
+                 keep all for that."
+                    .to_owned(),
+            );
+        }
+        if skipped_intervals > 0 {
+            all.push(format!("{} that the recording lacks in between.", units::plural(skipped_intervals, "interval")));
+        }
+        all
     }
 
     /// What may bend every figure here.
@@ -329,6 +388,39 @@ mod tests {
         assert_eq!((intervals, merged_intervals, skipped_intervals), (3, 6, 1));
         assert!(
             observations.common_caveats().iter().any(|caveat| caveat.starts_with("9 intervals were merged into 3"))
+        );
+    }
+
+    #[test]
+    fn what_merged_and_missing_intervals_hide_is_said() {
+        let mut observations = Observations::new(fixture::session());
+        fixture::idle(10).iter().for_each(|interval| observations.add(interval));
+        assert_eq!(observations.not_judged(), [""; 0]);
+        let mut observations = Observations::new(fixture::session());
+        let all = fixture::idle(30);
+        for part in all[..20].chunks(10) {
+            observations.add(&merge(Nanos::SECOND, part).unwrap());
+        }
+        all[21..].iter().for_each(|interval| observations.add(interval));
+        let said = observations.not_judged();
+        assert!(said[0].contains("that lasted less than 10.0 s, in 20.0 s of 29.0 s"), "{said:?}");
+        assert_eq!(said[1], "1 interval that the recording lacks in between.");
+        let headline = observations.diagnose(&Thresholds::default()).verdict.headline;
+        assert!(headline.starts_with("Healthy on average: "), "{headline}");
+        let mut during = During::default();
+        during.add(Nanos::ZERO, Nanos(5 * Nanos::SECOND.0));
+        assert_eq!(observations.how_long(&during), " for about 5.00 s of 29.0 s");
+    }
+
+    #[test]
+    fn what_a_recording_is_too_long_for_is_said() {
+        let mut observations = Observations::new(fixture::session());
+        let intervals = fixture::overloaded(40);
+        (0..14_000).for_each(|n| observations.add(&intervals[n % intervals.len()]));
+        assert!(
+            observations.not_judged()[0].contains("too many intervals and cgroups"),
+            "{:?}",
+            observations.not_judged()
         );
     }
 

@@ -17,7 +17,7 @@ figures! {
     gain: Factor, "CPU time with equal weights / now" = "equal_cpu / max(entitled_cpu, cpu)", "docs/diagnose.md";
     equal_cpu: Cores, "entitled CPU, with equal weights" = "entitled_cpu, if all cgroups beside it had the default weight", "docs/measures.md";
     weight: Factor, "weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
-    competitor_weight: Factor, "sibling weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
+    competitor_weight: Factor, "rival weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
 }
 
 /// Those that it competes with, as far as they are named.
@@ -96,8 +96,8 @@ fn finding(
         Severity::Warning
     };
     let place = match asked.queue_above(number) {
-        Some(above) => format!("in {}", units::quoted(asked.path(above))),
-        None => "at the top level".to_owned(),
+        Some(above) => format!(" in {}", units::quoted(asked.path(above))),
+        None => String::new(),
     };
     let mut measured = vec![
         figures::gain.is(gain(whole)),
@@ -123,7 +123,7 @@ fn finding(
         culprits: rivals.iter().take(TOP).map(|&rival| observations.subject_of(rival)).collect(),
         severity,
         verdict: format!(
-            "{subject} waits {} of its runnable time because {} outweighs it {place} ({file} {} against {}). Its weight \
+            "{subject} waits {} of its runnable time because {} outweighs it{place} ({file} {} against {}). Its weight \
              guarantees it {}; equal weights would guarantee {}.",
             units::percent(whole.wait_per_cpu() / (1.0 + whole.wait_per_cpu())),
             observations.subject_of(rivals[0]),
@@ -169,9 +169,11 @@ fn advice(
     let give = |weight| shell::give_weight(session, observations.asked.id(number), path, weight);
     // The command may be of another unit than the file.
     let undo = give(own).map_or_else(|| format!("{now} restores it."), |undo| format!("To undo it: {undo}"));
+    let place = observations.asked.queue_above(number).map(|above| units::quoted(observations.asked.path(above)));
+    let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     let text = format!(
-        "Raise the {file} of {subject} from {now} to {} if it should get more CPU time: that guarantees it about {}. Its siblings \
-         then get less while it wants to run. {undo}",
+        "Raise the {file} of {subject} from {now} to {} if it should get more CPU time: that guarantees it about {}. The cgroups \
+         beside it{place} then get less while it wants to run. {undo}",
         shell::written_weight(session, weight),
         Unit::Cores.show(whole.equal / whole.seconds),
     );

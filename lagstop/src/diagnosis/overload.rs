@@ -14,7 +14,7 @@ use super::{
     utilisation,
 };
 use crate::{
-    model::{CgroupId, Measure, Nanos},
+    model::{CgroupId, Measure},
     units::{self, Unit},
 };
 
@@ -24,6 +24,7 @@ figures! {
     slowdown: Factor, "slowdown of work by waits" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / cpu_ns", COUNTED;
     waiting_long: Count, "cgroups that wait long" = "cgroups with enough waits (min_waits in 20 s or more, else in proportion), and a long p99 or a long wait per CPU time", COUNTED;
     filling: Count, "cgroups that fill the CPUs" = "the fewest cgroups without which what the others ask for at least fits on the CPUs; and all with half the load of the least of these", "docs/diagnose.md";
+    overloaded: Seconds, "time with too few CPUs" = "Σ duration_ns of the intervals in which tasks used full_cpus of the CPUs and asked for more, where these are a part of the time: the other figures are of them", COUNTED;
     filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
 }
 
@@ -46,7 +47,8 @@ pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thres
             .into(),
         confidence: observations.basis_of_waits().confidence(),
         caveats: vec![
-            "Endless work asks for a CPU all the time: that many CPUs would not end it.".to_owned(),
+            "With that many CPUs these tasks would not wait, but work that never ends keeps any number of CPUs busy."
+                .to_owned(),
             "This is an average: short bursts may be worse.".to_owned(),
         ],
         advice: advice(severity),
@@ -63,16 +65,12 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         return (Severity::NotEnoughData, format!("Cannot judge whether the CPUs suffice: run-queue wait is {why}."));
     };
     let cpus = observations.cpus();
-    let (when, then) = if load.part < 1.0 {
-        let all = observations.span.duration_ns;
-        (format!(" for {} of {all}", Nanos((all.0 as f64 * load.part) as u64)), "then ")
-    } else {
-        (String::new(), "")
-    };
+    let when = load.part.map(|part| observations.how_long(&part)).unwrap_or_default();
+    let then = if load.part.is_some() { "then " } else { "" };
     let asks = format!("tasks {then}ask for {} CPUs and there {}", units::number(asked), there_are(cpus));
-    let (full, long) = (load.fillers.len() as u64, waiting_long(observations, thresholds, |_| true));
+    let (full, long) = (load.fillers.len() as u64, waiting(observations, load, thresholds, |_| true));
     let severity = harm(load.slowdown.unwrap_or(1.0) - 1.0, thresholds);
-    let others = waiting_long(observations, thresholds, |id| !load.fillers.contains(&id));
+    let others = waiting(observations, load, thresholds, |id| !load.fillers.contains(&id));
     let is_full = load.is_full;
     match load.by_cgroup.first() {
         _ if full == 0 && is_full && load.outside >= cpus as f64 / 2.0 => {
@@ -107,14 +105,14 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         }
         _ => {
             let who = match observations.active().saturating_sub(long) {
-                _ if long == 0 && load.part < 1.0 => return (severity, format!("Overloaded{when}: {asks}.")),
+                _ if long == 0 && load.part.is_some() => return (severity, format!("Overloaded{when}: {asks}.")),
                 _ if long == 0 => "No single cgroup waits long".to_owned(),
                 0 => format!("All {long} cgroups wait long"),
                 _ => format!("{long} of {} cgroups wait long", observations.active()),
             };
             let whose = if 2 * full <= long {
                 format!("; {} fill the CPUs", names(named(observations, load).map(|(subject, _)| subject), full))
-            } else if load.part >= 1.0
+            } else if load.part.is_none()
                 && load.outside < OUTSIDE_MATTERS * cpus as f64
                 && takes_too_much(observations, load, thresholds) == Some(false)
             {
@@ -166,6 +164,15 @@ pub(super) fn waiting_long(observations: &Observations, thresholds: &Thresholds,
     rated.filter(|(_, observed)| observed.waits_long(observations.span.duration_ns, thresholds)).count() as u64
 }
 
+/// The same of those that wait long over all of the time, or in the part of it that `load` is about.
+fn waiting(observations: &Observations, load: &Load, thresholds: &Thresholds, of: impl Fn(CgroupId) -> bool) -> u64 {
+    let only_then = load.waiting_then.iter().filter(|id| {
+        let observed = observations.cgroups.get(id);
+        of(**id) && observed.is_some_and(|it| !it.waits_long(observations.span.duration_ns, thresholds))
+    });
+    only_then.count() as u64 + waiting_long(observations, thresholds, &of)
+}
+
 /// Those that fill the CPUs and ask for the most.
 fn named(observations: &Observations, load: &Load) -> impl Iterator<Item = (Subject, f64)> {
     let full = load.by_cgroup.iter().filter(|(id, _)| load.fillers.contains(id));
@@ -178,19 +185,25 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
         figures::asked_cpus.measured(load.asked, &why).note(format!(
             "of {}{}",
             units::plural(observations.cpus(), "CPU"),
-            if load.part < 1.0 { ", while they were full" } else { "" }
+            if load.part.is_some() { ", while they were full" } else { "" }
         )),
         utilisation::figures::perceived_utilisation.is(utilisation::perceived(observations)).note("of all CPUs"),
         figures::slowdown.measured(load.slowdown, &why),
         figures::waiting_long
-            .measured(load.asked.map(|_| waiting_long(observations, thresholds, |_| true)), &why)
+            .measured(load.asked.map(|_| waiting(observations, load, thresholds, |_| true)), &why)
             .note(format!("of {}", observations.active())),
         figures::filling.is(load.fillers.len() as u64),
     ];
+    if let Some(part) = load.part {
+        let when = part.when(observations.span.duration_ns);
+        measured.insert(1, figures::overloaded.is(part.time.seconds()).note(when));
+    }
     measured.extend(named(observations, load).map(|(subject, asks)| {
         // That is of all of the time.
-        let takes =
-            subject.id().filter(|_| load.part >= 1.0).and_then(|id| observations.cgroups.get(&id)?.got_of_entitled());
+        let takes = subject
+            .id()
+            .filter(|_| load.part.is_none())
+            .and_then(|id| observations.cgroups.get(&id)?.got_of_entitled());
         let note = takes.map_or_else(String::new, |takes| format!("gets {} its share", Unit::Factor.show(takes)));
         figures::filler.is(asks).of(subject).note(note)
     }));

@@ -1,6 +1,11 @@
 //! Rule: cgroups that wait on full CPUs while other CPUs are idle.
 //!
-//! More CPUs do not help them: something keeps their tasks where they are, a CPU set or an affinity, or balancing fails.
+//! More CPUs do not help them: something keeps their tasks where they are, a CPU set or an affinity, or balancing fails. Those of a
+//! full CPU set are told together, by the set.
+
+mod cpu_set;
+
+use cpu_set::CpuSet;
 
 use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Subject, Thresholds,
@@ -21,6 +26,9 @@ figures! {
     [shared noisy_neighbour::figures::wait_p99, overload::figures::waiting_long]
     waits: Share, "time waiting while runnable" = "(runq_wait_ns − wait_throttled_ns) / (cpu_ns + runq_wait_ns − wait_throttled_ns)", COUNTED;
     on_full_cpus: Share, "wait while other CPUs were idle" = "runq_wait_ns on CPUs that were busy for 95 % of the interval while one CPU or more (half of one, of two) was idle, − wait_throttled_ns / (runq_wait_ns − wait_throttled_ns)", COUNTED;
+    set_asked: Tasks, "CPUs that its cgroups ask for" = "CPU time and run-queue wait of the cgroups with this CPU set, but for waits for quotas / duration_ns", COUNTED;
+    set_waits: Share, "time they wait while runnable" = "run-queue wait / (CPU time + run-queue wait) of those that wait long, without waits for quotas", COUNTED;
+    set_waiting: Count, "cgroups in it that wait long" = "those that wait long, most of it while all CPUs of the set were full together", COUNTED;
     idle_cpus: Cores, "CPUs idle at that time" = "idle time of the CPUs that were not full / duration_ns, over these intervals", COUNTED;
 }
 
@@ -30,7 +38,12 @@ const MOSTLY: f64 = 0.5;
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
     let is_enough = observations.too_short(thresholds).is_none();
     let rated = observations.cgroups.iter().filter(|(id, _)| is_enough && is_rated(**id));
-    let found = rated.filter_map(|(&id, observed)| {
+    let online = observations.cpu_numbers();
+    let is_of_set = |observed: &Observed| {
+        observed.cpus.as_deref().is_some_and(|cpus| is_narrow(cpus, &online))
+            && CpuSet::has_made_wait(observations, observed, thresholds)
+    };
+    let alone = rated.filter(|(_, observed)| !is_of_set(observed)).filter_map(|(&id, observed)| {
         let part = on_full_cpus(observed)?;
         (observed.waits_long(observations.span.duration_ns, thresholds) && part >= MOSTLY).then(|| {
             (
@@ -39,6 +52,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec
             )
         })
     });
+    let sets = if is_enough { CpuSet::all(observations, thresholds) } else { Vec::new() };
+    let found = sets.iter().map(|set| (set.wait(), set.finding(observations, thresholds))).chain(alone);
     single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
 }
 

@@ -36,6 +36,9 @@ pub(super) struct Own {
     /// These intervals, and those in which it got clearly less than it was entitled to.
     pub intervals: u64,
     pub short: u64,
+    /// The same as `least` and `got`, of the intervals in which it waited as long as it ran.
+    least_in_long: f64,
+    got_in_long: f64,
 }
 
 /// A cgroup with all that is inside of it, in CPU-seconds.
@@ -68,11 +71,20 @@ impl Own {
         self.seconds += duration;
         self.intervals += 1;
         self.short += u64::from(least >= thresholds.starved_warn * demand.ran);
+        if demand.waited >= demand.ran {
+            self.least_in_long += least;
+            self.got_in_long += demand.ran;
+        }
     }
 
     /// How many times as long its work takes as it would with what it is entitled to.
     pub(super) fn slowdown(&self) -> f64 {
         self.least / self.got
+    }
+
+    /// The same while it waited as long as it ran. No number where it never did.
+    pub(super) fn slowdown_in_long(&self) -> f64 {
+        self.least_in_long / self.got_in_long
     }
 }
 

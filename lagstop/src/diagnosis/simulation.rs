@@ -20,7 +20,7 @@ mod switching;
 
 pub use demand::{Arrivals, Demand, Step, Trace};
 pub use kernel::Kernel;
-pub use outcome::{Served, SimulationOutcome};
+pub use outcome::{Served, SimulationOutcome, Waits};
 pub use policy::{Dynamic, Policy, Weight};
 pub use run::run;
 pub use switching::Switching;

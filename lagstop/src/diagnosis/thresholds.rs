@@ -133,7 +133,7 @@ thresholds! {
     /// The same, critical.
     utilisation_gap_critical: f64 = 0.25 => Share, Critical,
         "lagstop's own choice";
-    /// Perceived utilisation from which a host looks full, so that the gap matters.
+    /// Part of all CPU time in use from which a host looks full, so that the gap matters.
     full_utilisation: f64 = 0.45 => Share, Warning,
         "CFS-LAGS paper (arXiv 2508.15703, §5.1): production hosts under CFS target at most 45 %";
     /// Tasks waiting per CPU, on average, from which a host counts as contended.

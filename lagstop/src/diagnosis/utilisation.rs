@@ -14,8 +14,8 @@ use super::{
 use crate::{model::Measure, units};
 
 figures! {
-    perceived_utilisation: Share, "perceived utilisation" = "busy_ns / capacity_ns", LAGS;
-    effective_utilisation: Share, "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
+    perceived_utilisation: Share, "CPUs busy" = "busy_ns / capacity_ns", LAGS;
+    effective_utilisation: Share, "CPUs busy without switching" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
     cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
     share_of_used: Share, "switching, share of used CPU time" = "(switching_ns + kept_ns) / busy_ns", LAGS;
     gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
@@ -98,7 +98,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     }
     let advice = if severity >= Severity::Warning {
         vec![Advice::new(format!(
-            "Reduce switching before adding CPUs: this frees up to {} cores. The finding scheduling_overhead shows \
+            "Reduce switching before adding CPUs: this frees up to {} cores. The advice on the cost of scheduling shows \
              how.",
             lost_cores.map_or_else(|| "some".to_owned(), units::number)
         ))]
@@ -112,8 +112,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         subject: Subject::Host,
         verdict,
         measured: vec![
-            figures::perceived_utilisation.is(perceived).note("busy share of all CPU time, as other tools show it"),
-            figures::effective_utilisation.measured(effective, &why_not).note("the same without switching"),
+            figures::perceived_utilisation.is(perceived).note("of all CPU time, as other tools show it"),
+            figures::effective_utilisation.measured(effective, &why_not).note("of all CPU time"),
             figures::cores_lost
                 .measured(lost_cores, &why_not)
                 .note(format!("of {}", units::plural(observations.cpus(), "core"))),

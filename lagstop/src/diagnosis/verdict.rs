@@ -23,6 +23,9 @@ pub struct Verdict {
     pub next: Option<Advice>,
     /// What makes tasks wait or wastes CPU time, the worst first; the first is the headline. Each says it in its own words.
     pub causes: Vec<Cause>,
+    /// What could not be judged because of how the recording was made or read, a sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<String>,
 }
 
 /// One thing that is wrong.
@@ -47,6 +50,9 @@ pub struct Cause {
     /// Cgroups that it harms, where it is about several.
     #[serde(skip)]
     harms: Vec<Subject>,
+    /// It is about a CPU set, and all that are in it.
+    #[serde(skip)]
+    is_of_set: bool,
 }
 
 /// A finding that a cause explains: its rule, and whom it is about.
@@ -58,12 +64,17 @@ impl Verdict {
 
     pub(super) fn of(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Self {
         let causes = explained::causes(findings);
-        match causes.first() {
-            Some(worst) => {
-                Self { severity: worst.severity, headline: worst.says.clone(), next: worst.next.clone(), causes }
-            }
+        let verdict = match causes.first() {
+            Some(worst) => Self {
+                severity: worst.severity,
+                headline: worst.says.clone(),
+                next: worst.next.clone(),
+                causes,
+                not_judged: Vec::new(),
+            },
             None => headline::without_cause(observations, findings, thresholds),
-        }
+        };
+        Self { not_judged: observations.not_judged(), ..verdict }
     }
 
     /// All advice in it.
@@ -94,6 +105,7 @@ impl Cause {
             next: finding.advice.first().cloned(),
             explains: Vec::new(),
             harms: finding.cgroups.iter().filter(|it| it.waits_long).map(|it| it.cgroup.clone()).collect(),
+            is_of_set: explained::is_of_set(finding),
         }
     }
 

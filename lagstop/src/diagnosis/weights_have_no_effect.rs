@@ -12,10 +12,10 @@ use crate::units::{self, Unit};
 
 figures! {
     [shared starved::figures::entitled_cpu, starved::figures::compared, starved::figures::cpu]
-    weight_ratio: Factor, "weight / sibling's weight" = "its weight / the weight of the one with less", COUNTED;
-    cpu_ratio: Factor, "CPU time / sibling's CPU time" = "cpu / lighter_cpu", COUNTED;
-    lighter_cpu: Cores, "sibling's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
-    lighter_entitled: Cores, "sibling's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
+    weight_ratio: Factor, "weight / the other's weight" = "its weight / the weight of the one with less", COUNTED;
+    cpu_ratio: Factor, "CPU time / the other's CPU time" = "cpu / lighter_cpu", COUNTED;
+    lighter_cpu: Cores, "the other's CPU time" = "its CPU time / the time of the intervals in which it ran", COUNTED;
+    lighter_entitled: Cores, "the other's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
 }
 
 /// Up to this many times as much CPU time the heavier one gets the same.
@@ -36,8 +36,8 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     });
     let found: Vec<(f64, Finding)> = found.collect();
     single::worst(found, thresholds, || {
-        let verdict = "Weights take effect: no competing siblings with clearly different weights get the same CPU \
-                       time."
+        let verdict = "Weights take effect: no two cgroups with clearly different weights that compete get the same \
+                       CPU time."
             .to_owned();
         healthy(observations, shares, thresholds, (Severity::Ok, verdict))
     })

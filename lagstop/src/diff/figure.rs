@@ -229,9 +229,7 @@ impl ComparedFigure {
                 whole: Amount::file_time(place),
                 ..price
             },
-            Self::PerceivedUtilisation => {
-                Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
-            }
+            Self::PerceivedUtilisation => Made { name: "perceived_utilisation", label: "CPUs busy", ..work },
             Self::EffectiveUtilisation => Made {
                 name: "effective_utilisation",
                 label: "effective utilisation",

@@ -54,6 +54,11 @@ impl Distribution {
         }
     }
 
+    /// The bucket that counts `duration`.
+    pub fn bucket(duration: Nanos) -> Bucket {
+        Bucket::try_from(bucket_of(duration.0)).unwrap_or(Bucket::MAX)
+    }
+
     /// From buckets and their counts. `None` if they do not ascend, or if one is not in [`BUCKETS`].
     pub fn from_buckets(buckets: impl IntoIterator<Item = (Bucket, u32)>) -> Option<Self> {
         let bins: Vec<(Bucket, u32)> = buckets.into_iter().collect();

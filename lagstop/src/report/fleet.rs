@@ -275,12 +275,12 @@ pub(super) fn headline(report: &FleetReport<'_>) -> String {
     )
 }
 
-/// Perceived and effective utilisation, in a sentence. `None` where they were not measured.
+/// How busy the CPUs are with and without switching, in a sentence. `None` where they were not measured.
 pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
     let (perceived, effective) = totals.perceived.zip(totals.effective)?;
     let gap = (perceived - effective).max(0.0);
     Some(format!(
-        "Perceived CPU utilisation is {}. Effective utilisation, without switching, is {}. The gap is {} of the perceived utilisation.",
+        "The CPUs are {} busy, and {} busy without switching, which takes {} of the CPU time in use.",
         Unit::Share.show(perceived),
         Unit::Share.show(effective),
         Unit::Share.show(gap / perceived)

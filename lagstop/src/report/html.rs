@@ -71,6 +71,7 @@ impl Page {
                 session.started_at
             ),
         );
+        report.verdict.not_judged.iter().for_each(|what| self.element("p", "note", &format!("Not judged: {what}")));
         self.figures(&report.summary, &Subject::Host);
         charts::all(pictures).iter().for_each(|(heading, says, picture)| self.picture(heading, says, picture));
         let worst = report.verdict.causes.first();

@@ -28,6 +28,7 @@ pub fn render(report: &Report) -> String {
         Unit::Seconds.show(report.span.duration_ns.seconds()),
         text(&session.started_at)
     ));
+    verdict.not_judged.iter().for_each(|what| page.line(&format!("Not judged: {}", text(what))));
     if !report.summary.is_empty() {
         page.figures(&report.summary, &Subject::Host);
     }

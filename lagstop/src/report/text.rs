@@ -36,6 +36,7 @@ pub fn render(report: &Report, depth: Depth, options: Options) -> String {
 fn everything(page: &mut Page, report: &Report) {
     page.text("", Colour::Bold, &report.verdict.headline);
     page.text("", Colour::None, &host_line(report));
+    report.verdict.not_judged.iter().for_each(|what| page.hanging("Not judged: ", what));
     if !report.summary.is_empty() {
         page.blank();
         figures(page, "  ", &report.summary, &Subject::Host);

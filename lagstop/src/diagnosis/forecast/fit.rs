@@ -98,7 +98,7 @@ impl Fit {
     }
 
     /// Those of `simulated`, one for each kind of arrivals, that are near what was measured.
-    fn among(simulated: &[Served], measured: Served, side: SimulatedSide) -> Result<Self, Misfit> {
+    pub(super) fn among(simulated: &[Served], measured: Served, side: SimulatedSide) -> Result<Self, Misfit> {
         let off = |it: &Served| (it.wait / measured.wait - 1.0, it.work / measured.work - 1.0);
         let is_near = |&(wait, cpu): &(f64, f64)| wait.abs() <= MOST_OFF && cpu.abs() <= MOST_CPU_OFF;
         let offs: Vec<(f64, f64)> = simulated.iter().map(off).collect();

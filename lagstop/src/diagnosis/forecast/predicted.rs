@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::{
     Competitors, Forecaster,
     fit::{Fit, HARDLY, Misfit, Sides, SimulatedSide, kinds},
+    member::{Measured, Member, Tail},
 };
 use crate::{
     diagnosis::simulation::{Group, Served, SimulationOutcome},
@@ -60,6 +61,9 @@ pub struct Forecast {
     inside: Vec<(f64, f64)>,
     /// Halves of simulations, and those of them in which the light wait at least so much less.
     gains: Vec<f64>,
+    /// Single cgroups of the light side, by their number, and all of them together.
+    members: BTreeMap<usize, Member>,
+    light: Option<Member>,
 }
 
 /// Waits simulated over waits measured, less 1. `None` of those that hardly wait.
@@ -84,16 +88,16 @@ const OUTSIDE: f64 = 0.1;
 /// No prediction is surer than that, as a share of what is measured: of what is as good as gone the logarithm says nothing.
 const LEAST_REACH: f64 = 0.03;
 /// The part of the CPU time of those that are to go first that tasks may have which never slept: they may have starved.
-const MOST_ENDLESS: f64 = 0.1;
+pub(super) const MOST_ENDLESS: f64 = 0.1;
 /// An interval that is wider, as a share of what was measured, is no prediction: hardly anything could refute it.
 const WIDEST: f64 = 1.0;
 /// The part of a simulation's error that is left in a ratio of two.
-const ERROR_LEFT: f64 = 0.5;
+pub(super) const ERROR_LEFT: f64 = 0.5;
 
 impl Predicted {
     /// From the logarithms of ratios, for each kind of arrivals, and what else they may be off by. Which of the kinds it is, or
     /// what in between, is not known.
-    fn of(logarithms: &[Vec<f64>], off: f64) -> Option<Self> {
+    pub(super) fn of(logarithms: &[Vec<f64>], off: f64) -> Option<Self> {
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
         let means: Vec<f64> = logarithms.iter().map(|of| mean(of)).collect();
         let (least, most) = means.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), &it| (a.min(it), b.max(it)));
@@ -239,7 +243,14 @@ impl Forecast {
             let (first, second) = (half(then) / half(now), (whole(then) - half(then)) / (whole(now) - half(now)));
             [1.0 - first, 1.0 - second]
         };
+        // Those of which something was measured.
+        let measured = Measured::of(from);
+        let first: Vec<usize> =
+            (0..sides.light.len()).filter(|&number| sides.light[number] && measured.has(number)).collect();
+        let member = |numbers: &[usize]| Member::of(from, &measured, then, numbers);
         Self {
+            members: first.iter().map(|&number| (number, member(&[number]))).collect(),
+            light: (!first.is_empty()).then(|| member(&first)),
             figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).collect(),
             errors: Errors { light: Fit::error(&light), heavy: Fit::error(&heavy), others: Fit::error(&others) },
             is_near: Fit::is_near(&light) && Fit::is_near(&heavy),
@@ -256,6 +267,12 @@ impl Forecast {
     #[cfg(test)]
     pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, Unpredicted>)>) -> Self {
         Self { figures: figures.into_iter().collect(), ..Self::default() }
+    }
+
+    #[cfg(test)]
+    pub(in crate::diagnosis) fn with_member(mut self, number: usize, member: Member) -> Self {
+        self.members.insert(number, member);
+        self
     }
 
     /// All of them: what is predicted, or why nothing is.
@@ -281,6 +298,16 @@ impl Forecast {
         (now > HARDLY).then(|| then / now)
     }
 
+    /// Of a single cgroup of the light side, by its number. `None` where it has no tasks of its own, or is on another side.
+    pub(in crate::diagnosis) fn member(&self, number: usize) -> Option<&Member> {
+        self.members.get(&number)
+    }
+
+    /// Of the tails of the waits of all light ones together. `None` where nothing is predicted of it.
+    pub(in crate::diagnosis) fn light_tail(&self) -> Option<Tail> {
+        self.light.as_ref()?.tail
+    }
+
     /// Does the simulation reproduce what was measured of both sides? Who hardly waits cannot be off.
     pub(in crate::diagnosis) const fn is_near(&self) -> bool {
         self.is_near
@@ -294,7 +321,7 @@ impl Forecast {
 }
 
 /// Simulations as it is and with the intervention, for each of these kinds of arrivals.
-fn pairs<'o>(
+pub(super) fn pairs<'o>(
     now: &'o [SimulationOutcome],
     then: &'o [SimulationOutcome],
     wanted: &[usize],

@@ -74,7 +74,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
             Advice::new(format!(
-                "Let {} run only when its siblings do not want to, if its work can wait. It may starve. To undo it, \
+                "Let {} run only when the cgroups beside it do not want to, if its work can wait. It may starve. To undo it, \
                  write 0.",
                 one.subject()
             ))

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     diagnosis::{
         Level as Sure,
-        fixture::{bullied, findings_of, problems_of},
+        fixture::{bullied, bullied_in, findings_of, problems_of},
     },
     model::{
         Interval, Level,
@@ -101,7 +101,7 @@ fn where_nobody_stands_out_there_is_too_little_cpu() {
     });
     let finding = found(&all);
     assert_eq!((finding.severity, &finding.subject), (Severity::Info, &Subject::Host));
-    assert!(finding.verdict.ends_with("without a single main cause (see wait_causes)."));
+    assert!(finding.verdict.ends_with("without a single main cause (--verbose shows what they wait for)."));
 }
 
 #[test]
@@ -173,4 +173,30 @@ fn no_trial_is_advised_that_would_be_refused_or_not_touch_the_neighbour() {
     for (what, intervals) in [("idle", idle), ("inside", inside), ("not to be named", escaped)] {
         assert!(!is_trial(&found(&intervals)), "{what}: {:?}", found(&intervals).advice);
     }
+}
+
+#[test]
+fn a_neighbour_that_is_active_for_a_part_of_the_time_is_judged_by_that() {
+    let finding = found(&bullied_in(20..35));
+    assert_eq!(
+        finding.verdict,
+        "checkout waits 80.0 % of its runnable time for 15.0 s of 60.0 s, mostly behind etl/batch (61.0 % of the wait), which then \
+         uses 3.60 CPUs and takes 1.20 times its share."
+    );
+    assert_eq!(finding.severity, Severity::Critical, "as bad as it is then");
+    let time = finding.measured.iter().find(|figure| figure.name == "active").unwrap();
+    assert_eq!(time.note.as_deref(), Some("of 60.0 s: from 20.0 s to 35.0 s of the recording"));
+    let cap = finding.advice.iter().find(|advice| advice.text.contains("quota")).map(|advice| &advice.text);
+    assert!(cap.is_some_and(|text| text.contains("its share of 3.00 cores")), "{:?}", finding.advice);
+}
+
+#[test]
+fn a_neighbour_that_is_always_active_is_judged_by_all_of_the_time() {
+    for all in [bullied_in(0..60), bullied_in(3..60)] {
+        let finding = found(&all);
+        assert!(!finding.verdict.contains(" for "), "{}", finding.verdict);
+        assert!(finding.measured.iter().all(|figure| figure.name != "active"));
+    }
+    let hardly = found(&bullied_in(10..13));
+    assert!(!hardly.verdict.contains("etl"), "three seconds: {}", hardly.verdict);
 }

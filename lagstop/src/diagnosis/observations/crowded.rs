@@ -8,8 +8,9 @@ use crate::model::{CgroupId, Cpu, Group, Interval, Nanos};
 #[derive(Clone, Debug, Default)]
 pub(in crate::diagnosis) struct Crowded {
     pub(in crate::diagnosis) wait_ns: Nanos,
-    /// Intervals in which it waited so.
+    /// Intervals in which it waited so, and those of them in which its CPU set was full.
     pub(in crate::diagnosis) intervals: u64,
+    pub(in crate::diagnosis) in_full_set: u64,
     cpus: BTreeSet<u32>,
     /// Idle time of all CPUs in these intervals, and how long they were.
     idle_ns: f64,
@@ -39,6 +40,7 @@ impl Crowded {
 
     pub(super) fn add(&mut self, needless: &Needless) {
         self.intervals += 1;
+        self.in_full_set += u64::from(needless.is_full_set);
         self.wait_ns = self.wait_ns.saturating_add(needless.wait);
         let more = Self::MOST_CPUS.saturating_sub(self.cpus.len());
         self.cpus.extend(needless.cpus.iter().take(more));
@@ -52,6 +54,8 @@ impl Crowded {
 pub(super) struct Needless {
     cpus: Vec<u32>,
     wait: Nanos,
+    /// Its CPU set was full.
+    is_full_set: bool,
     idle_ns: f64,
     during_ns: f64,
 }
@@ -69,7 +73,8 @@ pub(super) fn needless(interval: &Interval) -> BTreeMap<CgroupId, Needless> {
     for cpu in interval.cpus.iter().filter(|cpu| is_full(cpu)) {
         for one in &cpu.crowd {
             if let Some(wait) = one.runq_wait_ns.filter(|wait| *wait > Nanos::ZERO) {
-                let of_one = || Needless { cpus: Vec::new(), wait: Nanos::ZERO, idle_ns, during_ns };
+                let of_one =
+                    || Needless { cpus: Vec::new(), wait: Nanos::ZERO, is_full_set: false, idle_ns, during_ns };
                 let needless = needless.entry(one.id).or_insert_with(of_one);
                 needless.cpus.push(cpu.cpu);
                 needless.wait = needless.wait.saturating_add(wait);
@@ -85,10 +90,10 @@ pub(super) fn needless(interval: &Interval) -> BTreeMap<CgroupId, Needless> {
             let allowed = Group::allowed(allowed, &online);
             let of_set =
                 || interval.cpus.iter().zip(&allowed).filter(|(_, is_allowed)| **is_allowed).map(|(cpu, _)| cpu);
-            (!allowed.is_empty() && of_set().all(is_full)).then(|| of_set().map(|cpu| cpu.cpu).collect())
+            (!allowed.is_empty() && are_full(of_set())).then(|| of_set().map(|cpu| cpu.cpu).collect())
         });
         if let Some(cpus) = cpus.as_ref().filter(|_| wait > Nanos::ZERO) {
-            needless.insert(cgroup.id, Needless { cpus: cpus.clone(), wait, idle_ns, during_ns });
+            needless.insert(cgroup.id, Needless { cpus: cpus.clone(), wait, is_full_set: true, idle_ns, during_ns });
         }
     }
     needless
@@ -99,8 +104,16 @@ fn idle(cpu: &Cpu) -> f64 {
 }
 
 fn is_full(cpu: &Cpu) -> bool {
-    let busy = cpu.totals.busy_ns.0 as f64;
-    busy > 0.0 && busy >= FULL * (busy + idle(cpu))
+    are_full(std::iter::once(cpu))
+}
+
+/// Are they full together? One of them may rest for a moment before it takes a task from another.
+fn are_full<'c>(cpus: impl Iterator<Item = &'c Cpu>) -> bool {
+    let time = cpus.fold((0.0, 0.0), |(busy, all), cpu| {
+        let of_one = cpu.totals.busy_ns.0 as f64;
+        (busy + of_one, all + of_one + idle(cpu))
+    });
+    time.0 > 0.0 && time.0 >= FULL * time.1
 }
 
 #[cfg(test)]
@@ -147,6 +160,7 @@ mod tests {
         let found: Vec<(u64, Vec<u32>, Nanos)> =
             needless(&interval).into_iter().map(|(id, one)| (id.0, one.cpus, one.wait)).collect();
         assert_eq!(found, [(7, vec![0, 1], Nanos(7)), (10, vec![1], Nanos(10))]);
+        assert!(needless(&interval).values().all(|one| one.is_full_set));
     }
 
     #[test]

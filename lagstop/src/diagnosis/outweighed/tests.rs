@@ -27,7 +27,7 @@ fn the_slice_of_the_system_is_outweighed_by_that_of_the_pods() {
     let finding = &findings(&all)[0];
     assert_eq!(
         finding.verdict,
-        "/system.slice waits 90.0 % of its runnable time because /kubepods.slice outweighs it at the top level (cpu.weight \
+        "/system.slice waits 90.0 % of its runnable time because /kubepods.slice outweighs it (cpu.weight \
          100 against 3900). Its weight guarantees it 0.10 cores; equal weights would guarantee 1.00 cores."
     );
     // 1300 of 5200 are a fourth of four CPUs.

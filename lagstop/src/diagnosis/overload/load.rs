@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     diagnosis::{
         Observations, Thresholds,
+        during::During,
         observations::Observed,
         rated::is_rated,
         simulation::{Demand, Step},
@@ -15,15 +16,13 @@ use crate::{
 
 /// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
 const ROOM: f64 = 0.1;
-/// From this part of the time on that the CPUs are full, that time is looked at by itself.
-const PART_MATTERS: f64 = 0.1;
 
-/// How full the CPUs are, and because of whom: over all of the time where they are full on average, else over the time in which
-/// they are, where that is a part of it that matters.
+/// How full the CPUs are, and because of whom: over the time in which they are, where that is a part of it that matters, else over
+/// all of the time.
 #[derive(Debug)]
 pub(in crate::diagnosis) struct Load {
-    /// The part of the time that this is about.
-    pub(super) part: f64,
+    /// The part of the time that this is about. `None`: all of it.
+    pub(super) part: Option<During>,
     /// Are the CPUs full in that time?
     pub(super) is_full: bool,
     /// Tasks that want to run, on average. `None` where waits were not measured.
@@ -36,17 +35,25 @@ pub(in crate::diagnosis) struct Load {
     pub(super) outside: f64,
     /// Those that fill the CPUs.
     pub(super) fillers: BTreeSet<CgroupId>,
+    /// Those that wait long in that part of the time, whatever they do in the rest of it.
+    pub(super) waiting_then: BTreeSet<CgroupId>,
 }
 
 impl Load {
     pub(in crate::diagnosis) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
-        let steps = &observations.asked.trace().steps;
-        if utilisation::perceived(observations) < thresholds.full_cpus {
-            let full: Vec<&Step> = steps.iter().filter(|step| is_full(observations, step, thresholds)).collect();
-            let (part, time) = (seconds(full.iter().copied()), seconds(steps));
-            // Of intervals that are left out it is not known.
-            if full.len() > 1 && part >= PART_MATTERS * time && observations.asked.is_whole() {
-                let load = Self::during(observations, &full, part / time);
+        // Of intervals that are left out it is not known.
+        if observations.asked.is_whole() {
+            let (mut full, mut during, mut start) = (Vec::new(), During::default(), Nanos::ZERO);
+            for step in &observations.asked.trace().steps {
+                let duration = Nanos((step.duration * Nanos::SECOND.0 as f64) as u64);
+                if is_full(observations, step, thresholds) {
+                    full.push(step);
+                    during.add(start, duration);
+                }
+                start = start.saturating_add(duration);
+            }
+            if during.is_part(observations.span.duration_ns) {
+                let load = Self::of_part(observations, &full, during, thresholds);
                 if !load.fillers.is_empty() {
                     return load;
                 }
@@ -64,21 +71,23 @@ impl Load {
         let by_cgroup = rated.filter_map(|(&id, observed)| Some((id, load(observed)?))).collect();
         let is_full = utilisation::perceived(observations) >= thresholds.full_cpus;
         let load = Self {
-            part: 1.0,
+            part: None,
             is_full,
             asked,
             slowdown: asked.map(|asked| asked / ran.cores(duration).0.max(1e-9)),
             by_cgroup,
             outside: 0.0,
             fillers: BTreeSet::new(),
+            waiting_then: BTreeSet::new(),
         };
         let steps: Vec<&Step> = observations.asked.trace().steps.iter().collect();
         if is_full { load.filled(observations, &steps) } else { load.sorted() }
     }
 
     /// In these steps, which are such a part of the time.
-    fn during(observations: &Observations, steps: &[&Step], part: f64) -> Self {
+    fn of_part(observations: &Observations, steps: &[&Step], during: During, thresholds: &Thresholds) -> Self {
         let (mut by_cgroup, mut all, mut ran) = (BTreeMap::<CgroupId, f64>::new(), 0.0, 0.0);
+        let mut waits: BTreeMap<CgroupId, (f64, f64)> = BTreeMap::new();
         let time = seconds(steps.iter().copied());
         for step in steps {
             for (number, demand) in &step.demands {
@@ -88,17 +97,30 @@ impl Load {
                 ran += demand.ran / time;
                 if is_rated(id) {
                     *by_cgroup.entry(id).or_default() += asks;
+                    let (waited, ran) = waits.entry(id).or_default();
+                    *waited += demand.waited - demand.throttled;
+                    *ran += demand.ran;
                 }
             }
         }
+        // How many waits these were is only known of all of the time.
+        let are_enough = |id: &CgroupId| {
+            let waits = observations.cgroups.get(id).and_then(|observed| observed.totals.runq_waits);
+            thresholds.are_enough(waits.unwrap_or_default(), during.time)
+        };
+        let long = waits.iter().filter(|(id, (waited, ran))| {
+            *waited > 0.0 && *waited >= thresholds.wait_per_cpu_warn * ran && are_enough(id)
+        });
+        let waiting_then = long.map(|(&id, _)| id).collect();
         Self {
-            part,
+            part: Some(during),
             is_full: true,
             asked: Some(all),
             slowdown: Some(all / ran.max(1e-9)),
             by_cgroup: by_cgroup.into_iter().collect(),
             outside: 0.0,
             fillers: BTreeSet::new(),
+            waiting_then,
         }
         .filled(observations, steps)
     }
@@ -174,7 +196,7 @@ fn at_least(observations: &Observations, steps: &[&Step]) -> BTreeMap<CgroupId, 
 /// What the last of those asks for that must go, with all waits behind them, for the load to be less by `too_much`.
 fn without_waits_behind(observations: &Observations, load: &Load, too_much: f64) -> f64 {
     // Waits are long while the CPUs are full.
-    let time = observations.span.duration_ns.seconds() * load.part;
+    let time = load.part.map_or(observations.span.duration_ns, |part| part.time).seconds();
     let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
     for (&victim, observed) in &observations.cgroups {
         for (culprit, wait) in observed.behind.culprits() {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     diagnosis::fixture::{InTree, bullied, findings_of, minute_of_tree},
-    model::{Interval, fixture},
+    model::{Interval, Nanos, fixture},
 };
 
 fn judged(intervals: &[Interval]) -> Finding {
@@ -90,6 +90,9 @@ fn cpus_that_are_full_for_a_part_of_the_time_are_overloaded_then() {
         "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20 cgroups wait long."
     );
     assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
+    let time = finding.measured.iter().find(|figure| figure.name == "overloaded").unwrap();
+    assert_eq!(time.shown(), "12.0 s");
+    assert_eq!(time.note.as_deref(), Some("of 60.0 s: from 0 s to 12.0 s of the recording"));
     assert_eq!(judged(&full_for(5)).severity, Severity::Ok, "a twelfth of the time");
 }
 
@@ -103,4 +106,47 @@ fn whoever_its_own_quota_stops_asks_for_no_cpu() {
     };
     all.iter_mut().for_each(cgroups);
     assert_eq!(judged(&all).severity, Severity::Ok, "{}", judged(&all).verdict);
+}
+
+/// Full all the time, and too full for a part of it: the rest would hide most of the harm.
+#[test]
+fn the_part_of_the_time_is_told_of_a_host_that_is_always_busy() {
+    let paths: Vec<String> = (0..20).map(|n| format!("/app-{n:02}")).collect();
+    let busy: Vec<InTree> = paths.iter().map(|path| (path.clone().leak() as &str, EQUAL, 200, 0, 1)).collect();
+    let mut all = minute_of_tree(&busy);
+    assert_eq!(judged(&all).severity, Severity::Ok);
+    all.splice(20..30, equals(20).into_iter().skip(20).take(10));
+    all.splice(45..50, equals(20).into_iter().skip(45).take(5));
+    let finding = judged(&all);
+    assert!(
+        finding
+            .verdict
+            .starts_with("Overloaded for 15.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20"),
+        "{}",
+        finding.verdict
+    );
+    assert_eq!(finding.severity, Severity::Critical, "as bad as it is then");
+    let time = finding.measured.iter().find(|figure| figure.name == "overloaded").unwrap();
+    assert_eq!(time.note.as_deref(), Some("of 60.0 s: 2 times between 20.0 s and 50.0 s of the recording"));
+}
+
+/// Those that wait long then are counted, though they hardly wait over all of the time.
+#[test]
+fn whoever_waits_long_while_it_is_overloaded_is_counted() {
+    let mut all = full_for(12);
+    for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+        cgroup.runq_wait = None;
+    }
+    for cgroup in all.iter_mut().skip(12).flat_map(|interval| &mut interval.cgroups) {
+        cgroup.totals.cpu_ns = Nanos(60_000_000);
+    }
+    let long = waiting_long(&observed(&all), &Thresholds::default(), |_| true);
+    assert_eq!(long, 0, "over all of the time");
+    assert!(judged(&all).verdict.ends_with("All 20 cgroups wait long."), "{}", judged(&all).verdict);
+}
+
+fn observed(intervals: &[Interval]) -> Observations {
+    let mut observations = Observations::new(fixture::session());
+    intervals.iter().for_each(|interval| observations.add(interval));
+    observations
 }

@@ -1,7 +1,10 @@
 use super::*;
 use crate::{
-    diagnosis::fixture::{findings_of, minute_of_tree},
-    model::{Cpu, CpuTotals, Crowding, Interval},
+    diagnosis::{
+        Report, diagnose,
+        fixture::{CONFINED, confined, findings_of, minute_of_tree},
+    },
+    model::{Cpu, CpuTotals, Crowding, Interval, fixture::session},
 };
 
 /// Two that share CPU 0, while the others are idle for so many of a thousand parts.
@@ -48,10 +51,69 @@ fn a_narrow_cpu_set_is_named() {
     for cgroup in intervals.iter_mut().flat_map(|interval| &mut interval.cgroups) {
         cgroup.cpus = Some("0".into());
     }
-    let finding = &findings_of(Rule::Pinned, &intervals)[0];
-    assert_eq!(finding.caveats[0], "Its CPU set allows CPUs 0.");
-    assert!(finding.advice[0].text.starts_with("Widen the CPU set"));
+    let findings = findings_of(Rule::Pinned, &intervals);
+    assert_eq!(findings.len(), 1, "both wait for the same CPU set");
+    assert_eq!(
+        findings[0].verdict,
+        "The CPU set 0 is full: parser and writer, which may use no other CPUs, ask for 2.00 CPUs and it has 1, while 2.70 of 4 \
+         CPUs on this host are idle. 2 cgroups wait 50.0 % of their runnable time."
+    );
+    assert!(
+        findings[0].advice[0].text.starts_with("Widen the CPU set 0 from 1 CPU towards 2.00"),
+        "{:?}",
+        findings[0].advice
+    );
     for (list, is_one) in [("0-3", false), ("0-1,2,3", false), ("0,2", true), ("1", true), ("x", false), ("", false)] {
         assert_eq!(is_narrow(list, &[0, 1, 2, 3]), is_one, "{list}");
     }
+}
+
+fn report(intervals: &[Interval]) -> Report {
+    diagnose(&session(), intervals, &Thresholds::default())
+}
+
+#[test]
+fn a_full_cpu_set_on_an_idle_host_is_the_headline_with_its_cgroups() {
+    let verdict = report(&confined(&CONFINED, 2)).verdict;
+    assert_eq!(
+        verdict.headline,
+        "The CPU set of /batch (CPUs 0-1) is full: w-0, w-1, w-2 and 1 more in it ask for 8.00 CPUs and it has 2, while 61.4 of 64 \
+         CPUs on this host are idle. 4 cgroups wait 75.0 % of their runnable time."
+    );
+    assert_eq!((verdict.causes[0].rule, verdict.causes.len()), (Rule::Pinned, 1), "{:?}", verdict.causes);
+    assert_eq!(verdict.causes[0].subject.path(), Some("/batch"));
+    let next = verdict.next.unwrap().text;
+    assert!(next.contains("Widen the CPU set of /batch from 2 CPUs towards 8.00"), "{next}");
+}
+
+#[test]
+fn a_cpu_set_with_room_is_no_cause() {
+    let findings = findings_of(Rule::Pinned, &confined(&CONFINED, 1));
+    assert_eq!((findings.len(), findings[0].severity), (1, Severity::Ok), "{}", findings[0].verdict);
+}
+
+#[test]
+fn one_that_has_a_cpu_set_of_its_own_is_told_as_one() {
+    let verdict = report(&confined(&[CONFINED[0], CONFINED[4]], 2)).verdict;
+    assert!(verdict.headline.contains("it asks for 2.00 CPUs and it has 2"), "{}", verdict.headline);
+    assert!(verdict.headline.ends_with("It waits 75.0 % of its runnable time."), "{}", verdict.headline);
+}
+
+#[test]
+fn two_full_cpu_sets_are_two_causes() {
+    let mut intervals = confined(&CONFINED, 4);
+    for cgroup in intervals.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+        if matches!(&*cgroup.name, "w-2" | "w-3") {
+            cgroup.cpus = Some("2-3".into());
+        }
+    }
+    let verdict = report(&intervals).verdict;
+    let sets = verdict.causes.iter().filter(|cause| cause.rule == Rule::Pinned).count();
+    assert_eq!(sets, 2, "{:?}", verdict.causes);
+    // A cgroup with two CPU sets inside has none of its own.
+    assert!(
+        verdict.headline.starts_with("The CPU set 0-1 is full: w-0 and w-1, which may use no"),
+        "{}",
+        verdict.headline
+    );
 }

@@ -1,5 +1,9 @@
 //! What becomes of the cgroups in a simulation.
 
+use std::collections::BTreeMap;
+
+use crate::model::{Bucket, Distribution, Nanos};
+
 /// What became of the cgroups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SimulationOutcome {
@@ -11,6 +15,24 @@ pub struct SimulationOutcome {
     pub switching: f64,
     /// What had become of the cgroups by half of the time.
     pub half: Vec<Served>,
+    /// The single waits of each cgroup, by its number.
+    pub waits: Vec<Waits>,
+}
+
+/// Single waits, counted in the buckets that the programs in the kernel count in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waits(BTreeMap<Bucket, u32>);
+
+impl Waits {
+    pub(super) fn add(&mut self, seconds: f64) {
+        let wait = Nanos((seconds.max(0.0) * Nanos::SECOND.0 as f64) as u64);
+        let count = self.0.entry(Distribution::bucket(wait)).or_default();
+        *count = count.saturating_add(1);
+    }
+
+    pub fn distribution(&self) -> Distribution {
+        Distribution::from_buckets(self.0.iter().map(|(&bucket, &count)| (bucket, count))).unwrap_or_default()
+    }
 }
 
 /// What became of one, in seconds of all its tasks.

@@ -137,6 +137,7 @@ impl<'a> Host<'a> {
         let one = &mut self.shared.tasks[task];
         one.recent = one.cpu;
         (one.state, one.left, one.switching, one.cpu) = (State::Runnable, service, 0.0, Some(cpu));
+        one.waits_since = self.now;
         self.account(cpu);
         self.cpus[cpu].push(task, &mut self.shared);
         self.cpus[cpu].check_preempt(task, &self.shared);
@@ -219,9 +220,12 @@ impl<'a> Host<'a> {
             if next != before {
                 if let Some(before) = before {
                     self.shared.credits.running(self.shared.tasks[before].group, -1.0, self.now, groups);
+                    self.shared.tasks[before].waits_since = self.now;
                 }
                 if let Some(next) = next {
-                    self.shared.credits.running(self.shared.tasks[next].group, 1.0, self.now, groups);
+                    let task = &self.shared.tasks[next];
+                    self.shared.credits.running(task.group, 1.0, self.now, groups);
+                    self.shared.outcome.waits[task.group].add(self.now - task.waits_since);
                 }
                 if before.is_some() {
                     self.count_switch(cpu);

@@ -1,7 +1,7 @@
 //! What all CPUs know: the tree of cgroups, its tasks, and what became of them.
 
 use super::{
-    Group, Kernel, Policy, Served, SimulationOutcome, Trace,
+    Group, Kernel, Policy, Served, SimulationOutcome, Trace, Waits,
     credit::Credits,
     fair::{Entity, Rest, Who},
 };
@@ -41,6 +41,8 @@ pub(super) struct Task {
     pub(super) left: f64,
     /// The part of that which switches to and from it still take.
     pub(super) switching: f64,
+    /// Since when it waits for a CPU, where it does.
+    pub(super) waits_since: f64,
     pub(super) rest: Rest,
 }
 
@@ -96,7 +98,11 @@ impl<'a> Shared<'a> {
             slices,
             credits: Credits::new(&tree),
             tree,
-            outcome: SimulationOutcome { groups: vec![Served::default(); groups], ..SimulationOutcome::default() },
+            outcome: SimulationOutcome {
+                groups: vec![Served::default(); groups],
+                waits: vec![Waits::default(); groups],
+                ..SimulationOutcome::default()
+            },
             used_up: Vec::new(),
             throttled: Vec::new(),
         }

@@ -2,7 +2,7 @@
 
 use super::Cause;
 use crate::{
-    diagnosis::{Finding, Rule, Severity, Subject, is_inside},
+    diagnosis::{Finding, Rule, Severity, Subject, is_inside, pinned},
     units,
 };
 
@@ -109,8 +109,11 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
     let same_culprits = cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
     match (cause.rule, finding.rule) {
         // Whoever is stopped, or kept on a full CPU, queues behind its own threads and its neighbours there.
-        (Rule::Throttled | Rule::Pinned, Rule::OvercommittedThreads) => is_same,
-        (Rule::Pinned, Rule::Pinned) => true,
+        (Rule::Throttled | Rule::Pinned, Rule::OvercommittedThreads) => {
+            is_same || cause.is_of_set && cause.is_about(&finding.subject)
+        }
+        // Each CPU set is a cause of its own.
+        (Rule::Pinned, Rule::Pinned) => !cause.is_of_set && !is_of_set(finding),
         (Rule::Pinned, Rule::NoisyNeighbour | Rule::Starved) => {
             is_same || same_culprits || cause.is_about(&finding.subject) || finding.culprits.contains(&cause.subject)
         }
@@ -146,6 +149,11 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
         | (Rule::Density, Rule::Utilisation) => true,
         _ => false,
     }
+}
+
+/// Is it about a CPU set?
+pub(super) fn is_of_set(finding: &Finding) -> bool {
+    finding.measured.iter().any(|figure| figure.name == pinned::figures::set_asked.name)
 }
 
 /// How many cgroups with short jobs wait long.

@@ -19,13 +19,20 @@ pub(super) fn without_cause(observations: &Observations, findings: &[Finding], t
     });
     if let Some(why) = unknown {
         let headline = format!("Cannot tell how this host does: {why}.");
-        return Verdict { severity: Severity::NotEnoughData, headline, next: None, causes: Vec::new() };
+        return Verdict {
+            severity: Severity::NotEnoughData,
+            headline,
+            next: None,
+            causes: Vec::new(),
+            not_judged: Vec::new(),
+        };
     }
     unexplained(observations, findings, thresholds).unwrap_or_else(|| Verdict {
         severity: Severity::Ok,
         headline: healthy(observations),
         next: None,
         causes: Vec::new(),
+        not_judged: Vec::new(),
     })
 }
 
@@ -44,6 +51,7 @@ fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &T
         headline: told,
         next: cause.next.clone(),
         causes: vec![cause],
+        not_judged: Vec::new(),
     })
 }
 
@@ -64,5 +72,7 @@ fn healthy(observations: &Observations) -> String {
         None => facts.push("switching costs were not measured".to_owned()),
     }
     let used = units::percent(utilisation::perceived(observations));
-    format!("Healthy: {}, and the CPUs are {used} busy.", facts.join(", "))
+    // Of what was shorter than a merged interval nothing is known.
+    let healthy = if observations.span.merged_intervals > 0 { "Healthy on average" } else { "Healthy" };
+    format!("{healthy}: {}, and the CPUs are {used} busy.", facts.join(", "))
 }

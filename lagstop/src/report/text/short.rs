@@ -24,6 +24,7 @@ pub(super) fn write(page: &mut Page, report: &Report) {
     }
     page.blank();
     page.text("", Colour::Dim, &host_line(report));
+    verdict.not_judged.iter().for_each(|what| page.hanging("Not judged: ", what));
     if let Some(worst) = verdict.causes.first() {
         evidence(page, report, worst);
     }
@@ -55,7 +56,7 @@ fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
 fn evidence(page: &mut Page, report: &Report, cause: &Cause) {
     let Some(finding) = report.findings.iter().find(|finding| cause.is_of(finding)) else { return };
     page.blank();
-    page.text("", Colour::None, &format!("Evidence ({}, {}):", finding.rule.name(), finding.subject));
+    page.text("", Colour::None, &format!("Evidence ({}, {}):", finding.rule.title(), finding.subject));
     let shown: Vec<_> =
         finding.measured.iter().filter(|figure| figure.value.is_some()).take(FIGURES).cloned().collect();
     figures(page, "  ", &shown, &finding.subject);
@@ -86,13 +87,13 @@ fn besides(page: &mut Page, report: &Report) {
     list(page, "Too little data", &of(|severity| severity == Severity::NotEnoughData).collect::<Vec<_>>());
 }
 
-/// The rules of `findings`, each once and with how many there are.
+/// What `findings` look at, each once and with how many there are.
 fn list(page: &mut Page, label: &str, findings: &[&Finding]) {
     let mut rules: Vec<(&str, u64)> = Vec::new();
     for finding in findings {
-        match rules.iter_mut().find(|(rule, _)| *rule == finding.rule.name()) {
+        match rules.iter_mut().find(|(rule, _)| *rule == finding.rule.title()) {
             Some((_, count)) => *count += 1,
-            None => rules.push((finding.rule.name(), 1)),
+            None => rules.push((finding.rule.title(), 1)),
         }
     }
     let named: Vec<String> = rules

@@ -443,6 +443,42 @@ fn merged_intervals_are_said_to_be() {
         render(&report, Depth::Verbose, Options::default())
             .contains("40 intervals merged into 1 of 40.0 s each, 40.0 s from")
     );
+    for depth in [Depth::Short, Depth::Verbose] {
+        assert!(
+            render(&report, depth, Options::default()).contains("Not judged: bursts, overload and noisy neighbours")
+        );
+    }
+}
+
+/// Names of rules are for programs, and these words for those who wrote the kernel or the paper.
+#[test]
+fn the_answer_is_in_plain_words() {
+    let loads = [
+        fixture::full_of_problems(),
+        contended(40),
+        unfair(),
+        bullied(40),
+        fixture::overloaded(40),
+        fixture::idle(60),
+        fixture::without_cost(20),
+    ];
+    for intervals in loads {
+        let report = diagnose(&fixture::session(), &intervals, &Thresholds::default());
+        let answer = render(&report, Depth::Short, Options::default());
+        // Commands are what they are.
+        let prose: String = answer.lines().filter(|line| !line.starts_with("  $ ")).collect::<Vec<_>>().join(" ");
+        for rule in Rule::ALL.iter().map(|rule| rule.name()).filter(|name| name.contains('_')) {
+            assert!(!prose.contains(rule), "{rule} is in {prose}");
+        }
+        for word in ["perceived", "sibling", "top level", "self-inflicted"] {
+            assert!(!prose.contains(word), "{word:?} is in {prose}");
+        }
+        for word in ["light cgroup", "heavy cgroup"] {
+            if let Some(at) = prose.find(word) {
+                assert!(prose[at..].contains("share"), "{word:?} is not explained in {prose}");
+            }
+        }
+    }
 }
 
 #[test]

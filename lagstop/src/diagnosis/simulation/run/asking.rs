@@ -123,6 +123,7 @@ impl Host<'_> {
             recent: None,
             left: 0.0,
             switching: 0.0,
+            waits_since: 0.0,
             rest: Rest::default(),
         });
         self.shared.tasks.len() - 1

@@ -1,0 +1,207 @@
+//! What is predicted of single cgroups: of their waits in all, and of how long the longest of them are.
+
+use super::{
+    Forecaster, Predicted, Unpredicted,
+    fit::{Fit, HARDLY, Misfit, SimulatedSide, kinds},
+    predicted::{ERROR_LEFT, MOST_ENDLESS, pairs},
+};
+use crate::{
+    diagnosis::simulation::{Served, SimulationOutcome},
+    model::{Distribution, DistributionSum, Nanos},
+};
+
+/// What is predicted of one cgroup, or of some together.
+#[derive(Clone, Debug)]
+pub(in crate::diagnosis) struct Member {
+    /// Of all its waits.
+    pub(in crate::diagnosis) wait: Result<Predicted, Unpredicted>,
+    /// Of their 99th percentile. `None` where nothing is predicted of it.
+    pub(in crate::diagnosis) tail: Option<Tail>,
+}
+
+/// The 99th percentile of waits: as measured, and how it changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::diagnosis) struct Tail {
+    pub(in crate::diagnosis) now: Nanos,
+    pub(in crate::diagnosis) change: Predicted,
+}
+
+/// What a prediction is off by at the least, as a logarithm: of waits as of those of a side; of their tail more, since trials have not
+/// been held against that yet, and a bucket is that wide.
+const WAIT_OFF: f64 = 0.2;
+const TAIL_OFF: f64 = 0.3;
+/// Waits, measured or in a simulation, below which the 99th percentile is a matter of single ones.
+const FEWEST_WAITS: u64 = 200;
+
+/// What was measured of each cgroup in what is simulated, by its number.
+pub(super) struct Measured {
+    served: Vec<Served>,
+    /// CPU time of tasks that never sleep, in seconds.
+    spun: Vec<f64>,
+}
+
+impl Measured {
+    pub(super) fn of(from: &Forecaster<'_>) -> Self {
+        let count = from.trace().groups.len();
+        let (mut served, mut spun) = (vec![Served::default(); count], vec![0.0; count]);
+        for (number, demand) in from.trace().steps.iter().flat_map(|step| &step.demands) {
+            let work = demand.spun + demand.work();
+            let sum = &mut served[*number];
+            *sum = Served { cpu: sum.cpu + work, work: sum.work + work, wait: sum.wait + demand.waited };
+            spun[*number] += demand.spun;
+        }
+        Self { served, spun }
+    }
+
+    /// Did anything run in it?
+    pub(super) fn has(&self, number: usize) -> bool {
+        self.served[number].cpu > 0.0
+    }
+}
+
+impl Member {
+    /// Of the cgroups with these numbers together.
+    pub(super) fn of(
+        from: &Forecaster<'_>,
+        measured: &Measured,
+        then: &[SimulationOutcome],
+        numbers: &[usize],
+    ) -> Self {
+        let sum = |groups: &[Served]| add(numbers.iter().map(|&number| groups[number]));
+        let was = sum(&measured.served);
+        let spun: f64 = numbers.iter().map(|&number| measured.spun[number]).sum();
+        let mean = |runs: &[SimulationOutcome]| {
+            let (all, count) = (add(runs.iter().map(|run| sum(&run.groups))), runs.len() as f64);
+            Served { cpu: all.cpu / count, work: all.work / count, wait: all.wait / count }
+        };
+        let simulated: Vec<Served> = kinds(&from.now).map(mean).collect();
+        let fit = if spun > MOST_ENDLESS * was.work {
+            Err(Unpredicted::NeverSleeps)
+        } else if was.wait / from.trace().duration() < HARDLY {
+            Err(Misfit::HardlyWaits(SimulatedSide::Light).into())
+        } else {
+            Fit::among(&simulated, was, SimulatedSide::Light).map_err(Unpredicted::from)
+        };
+        let wait = fit.clone().and_then(|fit| {
+            predicted(from, then, &fit.kinds, fit.error, WAIT_OFF, |outcome| sum(&outcome.groups).wait)
+        });
+        let tail = fit.ok().filter(|_| wait.is_ok()).and_then(|fit| {
+            let now = tail_of(from, numbers)?;
+            let of = |outcome: &SimulationOutcome| tail_in(outcome, numbers);
+            let tails = kinds(&from.now)
+                .zip(&simulated)
+                .map(|(runs, served)| Served { wait: runs.iter().map(of).sum::<f64>() / runs.len() as f64, ..*served });
+            let tails: Vec<Served> = tails.collect();
+            let near = Fit::among(&tails, Served { wait: now.seconds(), ..was }, SimulatedSide::Light).ok()?;
+            let both: Vec<usize> = near.kinds.into_iter().filter(|kind| fit.kinds.contains(kind)).collect();
+            let change = predicted(from, then, &both, near.error, TAIL_OFF, of).ok()?;
+            Some(Tail { now, change })
+        });
+        Self { wait, tail }
+    }
+}
+
+impl Tail {
+    /// "from 46.0 ms to about 9.00 ms (5.10 ms to 15.2 ms)".
+    pub(in crate::diagnosis) fn fall(&self) -> String {
+        let to = |change: f64| Nanos((self.now.0 as f64 * (1.0 + change)) as u64);
+        let Predicted { change, low, high } = self.change;
+        format!("from {} to about {} ({} to {})", self.now, to(change), to(low), to(high))
+    }
+}
+
+/// How a figure of simulations changes, of those with these kinds of arrivals, which are off by `error`.
+fn predicted(
+    from: &Forecaster<'_>,
+    then: &[SimulationOutcome],
+    wanted: &[usize],
+    error: f64,
+    least_off: f64,
+    of: impl Fn(&SimulationOutcome) -> f64,
+) -> Result<Predicted, Unpredicted> {
+    if wanted.is_empty() {
+        return Err(Unpredicted::NoRatio);
+    }
+    let ratio = |(now, then): (&SimulationOutcome, &SimulationOutcome)| (of(then) / of(now)).ln();
+    let ratios: Vec<Vec<f64>> =
+        pairs(&from.now, then, wanted).map(|(now, then)| now.iter().zip(then).map(ratio).collect()).collect();
+    let it = Predicted::of(&ratios, (ERROR_LEFT * error.ln_1p()).hypot(least_off)).ok_or(Unpredicted::NoRatio)?;
+    it.why_too_wide().map_or(Ok(it), Err)
+}
+
+/// The 99th percentile of waits as measured. `None` where there are too few, or no distribution.
+fn tail_of(from: &Forecaster<'_>, numbers: &[usize]) -> Option<Nanos> {
+    let waits = numbers.iter().filter_map(|&number| from.waits.get(number)?.as_ref());
+    tail(&Distribution::sum(waits))
+}
+
+/// The same in a simulation, in seconds. No number where there are too few.
+fn tail_in(outcome: &SimulationOutcome, numbers: &[usize]) -> f64 {
+    let mut waits = DistributionSum::default();
+    for of_one in numbers.iter().filter_map(|&number| outcome.waits.get(number)) {
+        waits.add(&of_one.distribution());
+    }
+    tail(&waits.total()).map_or(f64::NAN, Nanos::seconds)
+}
+
+fn tail(waits: &Distribution) -> Option<Nanos> {
+    waits.quantile(0.99).filter(|_| waits.count() >= FEWEST_WAITS)
+}
+
+fn add(all: impl Iterator<Item = Served>) -> Served {
+    all.fold(Served::default(), |sum, it| Served {
+        cpu: sum.cpu + it.cpu,
+        work: sum.work + it.work,
+        wait: sum.wait + it.wait,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{
+        diagnosis::{Forecast, Intervention, Observations, fixture::competing, forecast::Competitors},
+        model::fixture::session,
+    };
+
+    /// What ten times the weight does for `web`, of which a simulation made up what was measured.
+    #[test]
+    fn single_cgroups_of_the_light_side_are_predicted_and_tails_only_where_they_are_reproduced() {
+        let mut observations = Observations::new(session());
+        let groups = [("web", 4, 60, 6.0), ("api", 4, 40, 6.0), ("batch", 6, 0, 0.0), ("train", 6, 0, 0.0)];
+        competing(20, &groups).iter().for_each(|interval| observations.add(interval));
+        let path = |name: &str| -> Arc<str> { format!("/apps.slice/{name}").into() };
+        let number = |name: &str| observations.asked.number_at(&path(name)).unwrap();
+        let sides = Competitors { light: ["web", "api"].map(path).into(), heavy: ["batch", "train"].map(path).into() };
+        let weights = sides.light.iter().map(|path| (Arc::clone(path), 1_000.0)).collect();
+        let mut forecaster = observations.forecaster().unwrap();
+        let policy = forecaster.policy(&Intervention { weights, ..Intervention::default() });
+        let then = forecaster.simulate(&policy).unwrap();
+
+        let forecast = Forecast::of(&forecaster, &sides, &then);
+        let wait = forecast.member(number("web")).unwrap().wait.unwrap();
+        assert!(wait.change < -0.2 && wait.is_significant(), "{wait:?}");
+        assert!(forecast.member(number("batch")).is_none(), "it is heavy");
+
+        let web = number("web");
+        let mut tail_if = |measured: Option<Distribution>| {
+            forecaster.waits[web] = measured;
+            Member::of(&forecaster, &Measured::of(&forecaster), &then, &[web]).tail
+        };
+        let of = |ns: u64, count| Some(Distribution::of([(Nanos(ns), count)]));
+        let near: Vec<Tail> = (0..6).filter_map(|doubled| tail_if(of(2_000_000 << doubled, 2_000))).collect();
+        assert!(!near.is_empty(), "one of them is near what is simulated");
+        assert!(near.iter().all(|tail| tail.change.low <= tail.change.change && tail.change.change < 0.0), "{near:?}");
+        for far in [of(1_000, 2_000), of(5_000_000_000, 2_000), of(near[0].now.0, 20), None] {
+            assert_eq!(tail_if(far.clone()), None, "{far:?}");
+        }
+    }
+
+    #[test]
+    fn a_fall_is_said_from_where_to_where() {
+        let tail = Tail { now: Nanos(46_000_000), change: Predicted { change: -0.8, low: -0.9, high: -0.7 } };
+        assert_eq!(tail.fall(), "from 46.0 ms to about 9.20 ms (4.60 ms to 13.8 ms)");
+    }
+}
