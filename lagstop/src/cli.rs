@@ -13,6 +13,7 @@ mod export;
 mod fleet;
 mod headers;
 mod hooks;
+mod mcp;
 mod measure;
 mod merge;
 mod output;
@@ -71,6 +72,7 @@ Examples:
                                        Scheduling cost of all nodes of a Prometheus server
   lagstop check                        Report missing kernel features and privileges
   lagstop show host.jsonl              Describe a recording
+  lagstop mcp host.jsonl               Answer an AI assistant about it
 
 Measuring needs root, or CAP_BPF and CAP_PERFMON. Without them only `lagstop top` and `lagstop run` work, and tell less: they \
 read /proc and cgroup files.";
@@ -118,6 +120,8 @@ enum Command {
     Merge(merge::Args),
     /// Convert a recording to a table, for notebooks, databases and spreadsheets
     Export(export::Args),
+    /// Answer AI assistants about a host or recordings, by the Model Context Protocol
+    Mcp(mcp::Args),
     /// Run a command in its own cgroup, on a signal from the recorder, and clean up after it
     #[command(name = keeper::KEEP, hide = true)]
     Keep(keeper::Args),
@@ -191,6 +195,7 @@ impl Cli {
             Command::Cut(args) => confine().and_then(|()| cut::run(&args)),
             Command::Merge(args) => confine().and_then(|()| merge::run(&args)),
             Command::Export(args) => confine().and_then(|()| export::run(&args)),
+            Command::Mcp(args) => confine().and_then(|()| mcp::run(&args, &config()?)),
             Command::Keep(args) => keeper::run(&args),
             Command::Bench(args) => bench::run(&args),
             Command::Trial(args) => trial::run(&args),
@@ -210,6 +215,7 @@ impl Command {
             Self::Run(args) => args.measure.list(),
             Self::Serve(args) => args.measure.list(),
             Self::Diagnose(args) => args.measure.list(),
+            Self::Mcp(args) => args.measure.list(),
             Self::Check(args) => args.hooks.list(),
             Self::Fleet(_)
             | Self::Diff(_)
@@ -253,11 +259,14 @@ type Failure = Box<dyn Error>;
 
 /// Runs `task` on a runtime of its own.
 fn block_on<T>(task: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| format!("cannot start the event loop: {}. Raise the limit of open files", plain(&error)))?
-        .block_on(task)
+    runtime()?.block_on(task)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|error| {
+        format!("cannot start the event loop: {}. Raise the limit of open files", plain(&error)).into()
+    })
 }
 
 /// Listens for the signals that ask to end.

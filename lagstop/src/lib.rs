@@ -12,6 +12,8 @@ pub mod export;
 pub mod fleet;
 pub mod host;
 pub mod kernel;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod memory;
 pub mod metrics;
 pub mod model;

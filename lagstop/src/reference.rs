@@ -39,6 +39,8 @@ pub fn tables() -> Vec<Table> {
         table("metrics of lagstop", metrics(About::Itself)),
         table("thresholds", thresholds()),
     ];
+    #[cfg(feature = "mcp")]
+    all.push(table("tools", rows("tool | answers | arguments", crate::mcp::reference().map(Vec::from))));
     all.extend(Rule::ALL.map(|rule| table(&format!("figures of {rule}"), figures(rule))));
     all
 }

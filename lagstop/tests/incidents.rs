@@ -3,6 +3,11 @@
 //! `incidents/record.py` made them. The headline must name the cause, and the first lines whose doing it is and what to do.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(feature = "mcp")]
+#[path = "mcp/client.rs"]
+#[allow(dead_code, reason = "others need all of it")]
+mod client;
+
 use std::{fs, path::Path, process::Command};
 
 /// What a person said, as words that the report must have: in the headline, and in its first ten lines.
@@ -139,4 +144,33 @@ fn reports_fit_on_a_screen() {
         let lines = report(name).lines().count();
         assert!(lines <= if name == "healthy" { 10 } else { 40 }, "{name} has {lines} lines");
     }
+}
+
+/// What an assistant is told names the cause, and what to do, as the report does.
+#[cfg(feature = "mcp")]
+#[tokio::test]
+async fn an_assistant_is_told_the_cause_the_culprit_and_what_to_do() {
+    use serde_json::json;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents");
+    let client = client::Client::start(&[folder.to_str().unwrap()]).await;
+    for Incident { name, answer, headline, beginning } in INCIDENTS {
+        let recording = format!("{name}.jsonl.zst");
+        // Of another boot there are no commands.
+        let shown = Command::new(env!("CARGO_BIN_EXE_lagstop")).arg("diagnose").arg(folder.join(&recording)).output();
+        let shown = joined(&String::from_utf8(shown.unwrap().stdout).unwrap());
+        for tool in ["overview", "diagnose"] {
+            let result = client.call(tool, json!({ "recording": recording })).await;
+            let text = client::text(&result);
+            let first = joined(text.split("Next:").next().unwrap_or_default());
+            for words in headline {
+                assert!(first.contains(words), "{name} {tool}: {words:?} is not in {first:?}; {answer}");
+            }
+            for words in beginning.iter().filter(|words| shown.contains(**words)) {
+                assert!(joined(&text).contains(words), "{name} {tool}: {words:?} is not in {text:?}; {answer}");
+            }
+            let data = result.structured_content.unwrap();
+            assert_eq!(data["verdict"]["causes"].as_array().unwrap().is_empty(), name == "healthy", "{name} {tool}");
+        }
+    }
+    client.end().await;
 }

@@ -34,7 +34,8 @@ impl Workspace {
     /// Builds what users run, as `scripts/release` does but for the static libraries.
     pub(crate) fn released(&self) -> Result<PathBuf, CommandError> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        let arguments = ["build", "--profile", "released", "--locked", "--package", "lagstop", "--features", "parquet"];
+        let arguments =
+            ["build", "--profile", "released", "--locked", "--package", "lagstop", "--features", "mcp,parquet"];
         command::run(cargo.current_dir(&self.root).args(arguments))?;
         Ok(self.target().join("released/lagstop"))
     }

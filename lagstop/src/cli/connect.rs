@@ -38,13 +38,14 @@ impl ConnectArgs {
     /// The intervals of the host that was named, for `duration` from now on, beginning as `begin` says where it was not said.
     /// `None` where none was named.
     pub(super) fn start(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
+        self.options(begin, duration)?.map(follow).transpose()
+    }
+
+    /// How to get them. `None` where no host was named.
+    pub(super) fn options(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<ConnectOptions>, Failure> {
         let Some(url) = &self.connect else { return Ok(None) };
         let begin = self.back.map_or(begin, Begin::Ago);
-        let options = ConnectOptions { connection: self.connection.to(url)?, begin, duration };
-        // What comes was written by others: beyond files, nothing is needed from here on.
-        let given_up = Capabilities::ANY_FILE.keep_of_held();
-        given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)))?;
-        Ok(Some(connected(options)?))
+        Ok(Some(ConnectOptions { connection: self.connection.to(url)?, begin, duration }))
     }
 
     /// The same for who has no screen to say it on: says when the connection breaks, and when it is there again.
@@ -65,6 +66,7 @@ impl ConnectArgs {
         Ok(stream)
     }
 }
+
 /// What has changed, for people.
 fn news(before: &Link, now: &Link) -> Option<String> {
     let server = &now.server;
@@ -75,4 +77,11 @@ fn news(before: &Link, now: &Link) -> Option<String> {
         _ if now.is_calm => Some(format!("all is calm: {server} only watches files and measures nothing")),
         _ => Some(format!("{server} measures: something is wrong there")),
     }
+}
+
+/// Connects. What comes was written by others: beyond files, this thread needs nothing from here on.
+pub(super) fn follow(options: ConnectOptions) -> Result<Stream, Failure> {
+    let given_up = Capabilities::ANY_FILE.keep_of_held();
+    given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)))?;
+    Ok(connected(options)?)
 }

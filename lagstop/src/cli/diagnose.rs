@@ -22,7 +22,7 @@ use crate::{
     },
     host::Identity,
     model::Session,
-    recording::{ReadError, Reader},
+    recording::Reader,
     report::{explanation, hosts, html, json, markdown, plan, text},
     signals::Endings,
     source::{Begin, Stream},
@@ -314,16 +314,12 @@ fn open(file: &Path) -> Result<Reader, Failure> {
     Ok(reader)
 }
 
-/// Cgroups in all intervals, from which on a recording is not read one by one where they are written as longer ones,
-/// too: it takes some seconds.
-const MANY: usize = 1_000_000;
-
 /// Reads a recording: by the intervals that its chunks are written as, where it is long and is not to be read in `full`.
 fn read(reader: &mut Reader, full: bool, observations: &mut Observations) -> Result<(), Failure> {
     observations.begin();
     let mut progress = Progress::new("reading");
     let (intervals, parts) = (reader.len(), reader.parts());
-    if !full && is_long(reader)? {
+    if !full && reader.is_long()? {
         say(format_args!(
             "reading {intervals} intervals as {parts} merged ones, for there are many; --full reads them one by one\n"
         ));
@@ -338,15 +334,6 @@ fn read(reader: &mut Reader, full: bool, observations: &mut Observations) -> Res
         }
     }
     Ok(())
-}
-
-/// Are there many cgroups in many intervals, going by the one in the middle; and is there a shorter way?
-fn is_long(reader: &mut Reader) -> Result<bool, ReadError> {
-    if !reader.is_compressed() || reader.is_empty() {
-        return Ok(false);
-    }
-    let middle = reader.interval(reader.len() / 2)?;
-    Ok(middle.cgroups.len().saturating_mul(reader.len()) > MANY)
 }
 
 /// Measures until the time is up, or somebody ends it.

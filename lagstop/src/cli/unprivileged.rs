@@ -4,7 +4,7 @@
 //! what it has named, where only that opens it: others' recordings in their homes, and files to be written beside them.
 
 use std::{
-    io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
@@ -42,7 +42,7 @@ impl Files {
     pub(super) fn of(command: &Command, given: &ArgMatches) -> Option<Self> {
         let (name, given) = given.subcommand()?;
         let reads = |argument: &str| given.try_get_raw(argument).is_ok_and(|values| values.is_some());
-        let only_reads = READERS.contains(&name) || (name == "diagnose" && reads("files"));
+        let only_reads = READERS.contains(&name) || (["diagnose", "mcp"].contains(&name) && reads("files"));
         if !only_reads {
             return None;
         }
@@ -77,13 +77,22 @@ impl Files {
                 |path: &PathBuf| is_closed(path, Access::WRITE_OK) || is_closed(home(path), Access::WRITE_OK);
             if self.written.iter().any(is_kept_out) {
                 Capabilities::ANY_FILE
-            } else if self.read.iter().any(|path| is_closed(path, Access::READ_OK)) {
+            } else if self
+                .read
+                .iter()
+                .any(|path| is_closed(path, Access::READ_OK) || inside(path).any(|it| is_closed(&it, Access::READ_OK)))
+            {
                 Capabilities::NONE.with(Capability::DacReadSearch)
             } else {
                 Capabilities::NONE
             }
         })
     }
+}
+
+/// What is in it, where it is a directory.
+fn inside(path: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
 /// The directory in which it is.
@@ -118,9 +127,12 @@ mod tests {
         assert_eq!(files("lagstop cut a --output -"), of(&["a"], &[]));
         assert_eq!(files("lagstop fleet --prometheus http://p --token-file t"), of(&["t"], &[]));
         assert_eq!(files("lagstop diagnose a"), of(&["a"], &[]));
+        assert_eq!(files("lagstop mcp a b"), of(&["a", "b"], &[]));
         assert_eq!(files("lagstop --config b diagnose a"), of(&["a", "b"], &[]));
         assert_eq!(files("lagstop diagnose a --config b"), of(&["a", "b"], &[]));
-        for measures in ["lagstop diagnose", "lagstop record --output a", "lagstop serve", "lagstop check"] {
+        for measures in
+            ["lagstop diagnose", "lagstop record --output a", "lagstop serve", "lagstop check", "lagstop mcp"]
+        {
             assert_eq!(files(measures), None, "{measures}");
         }
     }

@@ -2,12 +2,13 @@
 
 mod inputs;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Figure, Finding, Observations};
 
 /// How a finding came about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explanation {
     pub finding: Finding,
     pub figures: Vec<Explained>,
@@ -16,7 +17,7 @@ pub struct Explanation {
 }
 
 /// How a figure came about.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Explained {
     pub figure: Figure,
     /// How it is computed, of inputs and of other figures by their names.
@@ -26,7 +27,7 @@ pub struct Explained {
 }
 
 /// Something that was measured and goes into formulas.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Input {
     /// Its name in formulas.
     #[serde(flatten)]

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -11,7 +12,7 @@ use super::{
 };
 
 /// A cgroup in both recordings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct CgroupChanges {
     /// Its name, or its path if it has none. Cgroups of the same name are added up.
     pub name: String,
@@ -22,7 +23,7 @@ pub struct CgroupChanges {
 }
 
 /// A cgroup in only one of the recordings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Lone {
     /// As in [`CgroupChanges`].
     pub name: String,

@@ -1,5 +1,6 @@
 //! What one figure was before and after, and what is to be made of that.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
 use crate::units::Unit;
 
 /// One metric before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     /// Stable name in JSON.
     pub name: &'static str,
@@ -50,7 +51,7 @@ pub struct Change {
 }
 
 /// Verdict on a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Significantly more of a cost.

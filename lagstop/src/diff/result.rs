@@ -1,5 +1,6 @@
 //! All that changed from one recording to the other.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
@@ -32,7 +33,7 @@ pub struct Diff {
 }
 
 /// Numbers of cgroups by kind, whether or not they are listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Counts {
     /// In both recordings.
     pub compared: usize,

@@ -1,7 +1,7 @@
 //! What identifies a cgroup.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Id of a cgroup while it exists: the inode number of its directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -20,6 +20,12 @@ impl CgroupId {
         // Fibonacci hashing: 2^64 divided by the golden ratio.
         ((self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * of) >> 32
     }
+}
+
+/// An id as text: browsers round large numbers.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn id_as_text<S: Serializer>(id: &CgroupId, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&id.0)
 }
 
 #[cfg(test)]

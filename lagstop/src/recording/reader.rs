@@ -173,6 +173,21 @@ impl Reader {
         }
     }
 
+    /// Are there so many cgroups in so many intervals that it takes seconds to read them one by one, and is there a
+    /// shorter way, by [`Self::merged`]? Goes by the interval in the middle.
+    ///
+    /// # Errors
+    /// Those of [`Self::interval`].
+    pub fn is_long(&mut self) -> Result<bool, ReadError> {
+        /// Cgroups in all intervals.
+        const MANY: usize = 1_000_000;
+        if !self.is_compressed() || self.is_empty() {
+            return Ok(false);
+        }
+        let middle = self.interval(self.len() / 2)?;
+        Ok(middle.cgroups.len().saturating_mul(self.len()) > MANY)
+    }
+
     /// Parts that [`Self::merged`] gives: of a minute each, where intervals are a second.
     pub const fn parts(&self) -> usize {
         self.parts.len()

@@ -1,14 +1,14 @@
 //! What the page shows of one interval.
 
-use std::{cmp::Reverse, collections::BTreeSet, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     diagnosis::{Severity, Told, Wait, WaitCause},
-    display::{display_name, short_name},
-    model::{Cgroup, CgroupId, Host, Interval, Nanos, Session},
+    display::display_name,
+    model::{Cgroup, CgroupId, CgroupNow, HostNow, Interval, Nanos, Session, id_as_text},
 };
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
@@ -17,8 +17,6 @@ const SCHEMA: &str = "lagstop.moment/1";
 const MOST: usize = 40;
 /// Waits that are shown, the longest.
 const MOST_WAITS: usize = 200;
-/// Characters of a name or a path.
-const LONGEST_NAME: usize = 200;
 
 /// What was in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -48,26 +46,6 @@ pub struct Moment {
     not_measured: String,
 }
 
-/// The host.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct HostNow {
-    name: String,
-    kernel: String,
-    lagstop: String,
-    /// CPUs online.
-    cpus: u64,
-    /// Share of the time of all CPUs that was not idle.
-    utilisation: f64,
-    /// Share of the time of all CPUs that went into choosing and changing tasks. `None` if not measured.
-    overhead: Option<f64>,
-    /// Average number of tasks that waited for a CPU. `None` if not measured.
-    pub waiting: Option<f64>,
-    /// Share of the time of all CPUs that a hypervisor took. `None` if not measured.
-    steal: Option<f64>,
-    /// Share of the time in which a task waited for a CPU (PSI some). `None` if not measured.
-    pressure: Option<f64>,
-}
-
 /// What is wrong, and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct VerdictNow {
@@ -86,34 +64,11 @@ struct Said {
     says: String,
 }
 
-/// A cgroup.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct CgroupNow {
-    /// Its id, as text: browsers round large numbers.
-    #[serde(serialize_with = "as_text")]
-    #[schemars(with = "String")]
-    pub id: CgroupId,
-    /// Readable name. Any user of the host may have chosen it.
-    name: Arc<str>,
-    /// Path from the root of its hierarchy. Any user of the host may have chosen it.
-    path: Arc<str>,
-    /// CPU time, in cores.
-    pub cpu: f64,
-    /// Average number of its tasks that waited for a CPU. `None` if not measured.
-    pub waiting: Option<f64>,
-    /// 99th percentile of its run-queue waits, in nanoseconds. `None` if it had none, or if they were not measured.
-    pub wait_p99_ns: Option<Nanos>,
-    /// Share of the periods of its quota in which the quota was used up. `None` without a quota.
-    throttled: Option<f64>,
-    /// Time spent in choosing and changing its tasks, in cores. `None` if not measured.
-    switch_cost: Option<f64>,
-}
-
 /// A part of a cgroup's wait.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct WaitNow {
     /// Who waited: an id of `cgroups`.
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "id_as_text")]
     #[schemars(with = "String")]
     victim: CgroupId,
     /// Whose tasks ran: an id of `cgroups`. `None` if the cause is no cgroup.
@@ -126,11 +81,6 @@ struct WaitNow {
     waiting: f64,
     /// Share of all that the victim waited.
     share: f64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn as_text<S: serde::Serializer>(id: &CgroupId, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(&id.0)
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference")]
@@ -212,23 +162,6 @@ const fn culprit(cause: WaitCause) -> Option<CgroupId> {
     }
 }
 
-impl HostNow {
-    fn of(host: &Host, session: &Session, duration: Nanos) -> Self {
-        let cores = |time: Nanos| time.cores(duration).0;
-        Self {
-            name: short_name(&session.hostname, LONGEST_NAME).into_owned(),
-            kernel: short_name(&session.kernel, LONGEST_NAME).into_owned(),
-            lagstop: session.lagstop_version.clone(),
-            cpus: host.cpus_online,
-            utilisation: host.perceived_utilisation(),
-            overhead: host.overhead(),
-            waiting: host.totals.runq_wait_ns.map(cores),
-            steal: host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0),
-            pressure: host.pressure.map(|pressure| cores(pressure.some_ns)),
-        }
-    }
-}
-
 impl VerdictNow {
     pub(super) fn of(told: &Told) -> Self {
         let verdict = &told.verdict;
@@ -243,29 +176,6 @@ impl VerdictNow {
     }
 }
 
-impl CgroupNow {
-    fn of(cgroup: &Cgroup, duration: Nanos) -> Self {
-        let cores = |time: Nanos| time.cores(duration).0;
-        let (periods, throttled) = (cgroup.files.nr_periods, cgroup.files.nr_throttled);
-        let name = match (cgroup.id, &*cgroup.name, &*cgroup.path) {
-            (CgroupId::OTHER, ..) => "(other)".into(),
-            (id, "", "") => format!("cgroup {}", id.0).into(),
-            (_, "", _) => harmless(&cgroup.path),
-            _ => harmless(&cgroup.name),
-        };
-        Self {
-            id: cgroup.id,
-            name,
-            path: harmless(&cgroup.path),
-            cpu: cores(cgroup.totals.cpu_ns),
-            waiting: cgroup.totals.runq_wait_ns.map(cores),
-            wait_p99_ns: cgroup.runq_wait.as_ref().and_then(|waits| waits.quantile(0.99)),
-            throttled: periods.zip(throttled).filter(|(all, _)| *all > 0).map(|(all, some)| some as f64 / all as f64),
-            switch_cost: cgroup.totals.switch_cost().map(cores),
-        }
-    }
-}
-
 impl WaitNow {
     fn of(wait: &Wait, duration: Nanos) -> Self {
         Self {
@@ -275,14 +185,6 @@ impl WaitNow {
             waiting: wait.time.cores(duration).0,
             share: wait.share,
         }
-    }
-}
-
-/// A name that is what it looks like, and not too long. Mostly it is the same piece of memory.
-fn harmless(name: &Arc<str>) -> Arc<str> {
-    match short_name(name, LONGEST_NAME) {
-        std::borrow::Cow::Borrowed(_) => Arc::clone(name),
-        std::borrow::Cow::Owned(name) => name.into(),
     }
 }
 
@@ -357,7 +259,7 @@ mod tests {
             (&Value::Null, &Value::Null, &Value::Null)
         );
         assert_eq!(shown["name"], "a\u{fffd}b<script>");
-        assert!(shown["path"].as_str().unwrap().chars().count() <= LONGEST_NAME);
+        assert!(shown["path"].as_str().unwrap().chars().count() <= CgroupNow::LONGEST_NAME);
         assert!(moment["waits_missing"].is_string() && moment["host"]["waiting"] == Value::Null);
     }
 
