@@ -10,7 +10,9 @@ pub const CORE: u64 = 1 << 20;
 pub const MAX_QUEUES: u32 = 64;
 /// CPUs that are looked at when a task wakes: those that share its cache, from the one on that was chosen for it.
 pub const MAX_LOOKS: u32 = 16;
-/// Cgroups whose credit is kept.
+/// Binary places of [`Plan::rank`].
+pub const RANK_PLACES: u32 = 24;
+/// Cgroups that are kept.
 pub const MAX_GROUPS: u32 = 16_384;
 /// Key of [`Plan`] for cgroups that have none of their own yet.
 pub const ANY_GROUP: u64 = 0;
@@ -97,7 +99,7 @@ pub struct Offsets {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Settings {
-    /// Half-life of credits, in 65,536 ns.
+    /// Half-life of the paper's credits, in 65,536 ns.
     pub half_life: u64,
     /// Credits above count as this much, with [`ONE`].
     pub max_credit: u64,
@@ -124,28 +126,34 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Plan {
-    /// What credit with [`CORE`] is multiplied by to rank, with [`ONE`]: the inverse of the cgroup's share of the host in CPUs.
+    /// By how much a nanosecond of CPU time moves its virtual time on, with [`ONE`]: the inverse of its share in CPUs. Of the
+    /// paper's credits it is [`ONE`].
     pub factor: u64,
-    /// How much later a credit of 1 is served.
-    pub delay: u64,
+    /// How far its virtual time may be behind that of its queue: how much it may go first. Of the paper's credits it is how much
+    /// later a credit of 1 is served.
+    pub behind: u64,
+    /// How far it may be ahead.
+    pub ahead: u64,
     /// How long a turn is.
     pub slice: u64,
-    /// The credit that it is ranked by whatever it uses, with [`ONE`]; below 0 there is none such.
-    pub fixed: i64,
+    /// Credit with [`ONE`] for a nanosecond of virtual time, with [`RANK_PLACES`]: the same for all.
+    pub rank: u64,
 }
 
 /// What the programs know of a cgroup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Group {
-    /// CPUs in use, or runnable tasks, decayed, with [`CORE`], as of `at`.
+    /// Its virtual time: CPU time used, by its share. At 0 and below it is as of the first look at it, against that of the
+    /// queue.
+    pub virtual_time: i64,
+    /// CPU time used.
+    pub used: i64,
+    /// Runnable tasks, decayed, with [`CORE`], as of `at`: the paper's credit, which only then is kept.
     pub credit: i64,
     /// Clock of the scheduler; 0 where user space set the credit, which then is as of the first look at it.
     pub at: u64,
-    /// When it was first seen; 0 where user space set the credit.
-    pub born: u64,
     /// Tasks.
-    pub running: i64,
     pub runnable: i64,
     /// Turns that its tasks have had.
     pub turns: u64,
@@ -153,14 +161,26 @@ pub struct Group {
     pub preempted: u64,
 }
 
+/// The virtual time of a queue: that of the last one that was taken from it and not light, and as much later as time has passed
+/// since. A cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
+pub struct Queue {
+    pub virtual_time: u64,
+    /// Clock of the scheduler; 0 while nothing was taken.
+    pub at: u64,
+    pub unused: [u64; 6],
+}
+
 /// What the programs know of a CPU: a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Cpu {
-    /// Credit that the running task is ranked by, with [`ONE`]; 0 where it is not to be preempted.
+    /// Credit that the running task is ranked by, with [`ONE`]; below 0 where it is not to be preempted.
     pub credit: i64,
-    /// Since when it runs.
+    /// Since when it runs, and until when that is in what its cgroup used.
     pub since: u64,
+    pub charged: u64,
     /// Its cgroup; 0 where it is nobody's load.
     pub group: u64,
     /// Does a lighter one wait for the end of its protected time?
@@ -171,7 +191,7 @@ pub struct Cpu {
     pub next: u32,
     /// The queue that is looked at next for something to steal.
     pub other: u32,
-    pub unused: [u32; 5],
+    pub unused: [u32; 3],
 }
 
 /// What is counted, on each CPU.
@@ -189,8 +209,7 @@ pub struct Counters {
     pub kept: u64,
     /// Tasks that were taken off their CPU for lighter ones.
     pub preempted: u64,
-    /// Tasks that had waited beyond their turn, so that they went before whoever is lighter and came later; and the longest
-    /// time beyond.
+    /// Tasks that ran later than the guard after their turn, and by how much at most, in virtual time.
     pub overdue: u64,
     pub longest_overdue: u64,
     /// Tasks of cgroups for which there was no place.
@@ -208,7 +227,7 @@ pub struct End {
     pub report: [[u8; REPORT_PIECE]; 4],
 }
 
-const _: () = assert!(size_of::<Cpu>() == 64 && size_of::<End>().is_multiple_of(8));
+const _: () = assert!(size_of::<Cpu>() == 64 && size_of::<Queue>() == 64 && size_of::<End>().is_multiple_of(8));
 const _: () = {
     let mut n = 0;
     while n < Kfunc::ALL.len() {

@@ -1,7 +1,7 @@
 //! LAGS as a sched_ext scheduler: tasks of the cgroups that used least of their share lately run first (CFS-LAGS paper, §4.2).
 //!
-//! A waiting task's turn is `now + delay · credit`: the kernel's own tree of a queue sorts by it, and whoever has waited for
-//! long is before all that come. What each cgroup's share is, user space tells in `PLANS`, once a second.
+//! A waiting task's turn is the virtual time of its cgroup: the kernel's own tree of a queue sorts by it. What each cgroup's
+//! share is, user space tells in `PLANS`, once a second.
 //!
 //! Functions of the kernel are called as if they were helpers: see [`kfuncs`].
 #![no_std]
@@ -15,6 +15,7 @@ mod kfuncs;
 mod maps;
 mod operations;
 mod turn;
+mod virtual_time;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -6,7 +6,7 @@ use aya_ebpf::{
     btf_maps::{Array, HashMap, PerCpuArray},
     macros::btf_map,
 };
-use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, Plan};
+use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, MAX_QUEUES, Plan, Queue};
 
 /// By cgroup. User space takes out those that are gone.
 #[btf_map]
@@ -19,6 +19,10 @@ static PLANS: HashMap<u64, Plan, { MAX_GROUPS as usize }> = HashMap::new();
 /// By CPU. User space says how many.
 #[btf_map]
 static CPUS: Array<Cpu, 8_192> = Array::new();
+
+/// By number.
+#[btf_map]
+static QUEUES: Array<Queue, { MAX_QUEUES as usize }> = Array::new();
 
 #[btf_map]
 static COUNTERS: PerCpuArray<Counters, 1> = PerCpuArray::new();
@@ -38,7 +42,9 @@ pub(crate) fn group(id: u64, now: u64) -> Option<*mut Group> {
     if let Some(group) = GROUPS.get_ptr_mut(id) {
         return Some(group);
     }
-    let new = Group { credit: 0, at: now, born: now, running: 0, runnable: 0, turns: 0, preempted: 0 };
+    /// As far behind as may be: starting a process takes more CPU time than many of its requests.
+    const BEHIND: i64 = -(1 << 62);
+    let new = Group { virtual_time: BEHIND, used: 0, credit: 0, at: now, runnable: 0, turns: 0, preempted: 0 };
     // Another CPU may have been faster: its value stays, and is found below.
     const NO_EXIST: u64 = 1;
     let _ = GROUPS.insert(id, new, NO_EXIST);
@@ -52,6 +58,11 @@ pub(crate) fn plan(id: u64) -> Option<*const Plan> {
         Some(plan) => Some(plan),
         None => PLANS.get_ptr(ANY_GROUP),
     }
+}
+
+#[inline(always)]
+pub(crate) fn queue(n: u32) -> Option<*mut Queue> {
+    QUEUES.get_ptr_mut(n)
 }
 
 #[inline(always)]

@@ -6,14 +6,15 @@ use core::{
 };
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
-use lagstop_scheduler_ebpf::{Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE};
+use lagstop_scheduler_ebpf::{ANY_GROUP, Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE};
 
 use crate::{
     credit,
     kernel::{Pointer, Task, argument, constant, load, now, this_cpu},
     kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL},
     maps::{self, count},
-    turn::{FIRST_OF_OTHERS, Standing, standing},
+    turn::{FIRST, FIRST_OF_OTHERS, Standing, standing},
+    virtual_time::{self, NOT_BEHIND},
 };
 
 /// Id of the first queue: those of the caches follow each other.
@@ -73,9 +74,19 @@ extern "C" fn lags_select_cpu(context: *const u64) -> i32 {
     // SAFETY: the kernel wrote it.
     if unsafe { read_volatile(&raw const is_idle) } != 0 {
         count!(to_idle);
-        kfuncs::insert(task, LOCAL, standing(Task(task), now()).slice, 0);
+        kfuncs::insert(task, LOCAL, standing(Task(task), queue_of(cpu as u32), now()).slice, 0);
     }
     cpu
+}
+
+/// The queue of a CPU.
+#[inline(always)]
+fn queue_of(cpu: u32) -> u32 {
+    match maps::cpu(cpu) {
+        // SAFETY: a value of a map; user space wrote it before.
+        Some(cpu) => unsafe { read_volatile(&raw const (*cpu).queue) },
+        None => 0,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -114,17 +125,13 @@ extern "C" fn lags_enqueue(context: *const u64) -> i32 {
     let task = Task(argument(context, 0));
     let flags: u64 = argument(context, 1);
     let now = now();
-    let own = standing(task, now);
+    let cpu = kfuncs::task_cpu(task.0) as u32;
+    let queue = queue_of(cpu);
+    let own = standing(task, queue, now);
     if task.is_kernel_thread() && task.is_pinned() {
         kfuncs::insert(task.0, LOCAL, own.slice, flags);
         return 0;
     }
-    let cpu = kfuncs::task_cpu(task.0) as u32;
-    let queue = match maps::cpu(cpu) {
-        // SAFETY: a value of a map; user space wrote it before.
-        Some(cpu) => unsafe { read_volatile(&raw const (*cpu).queue) },
-        None => 0,
-    };
     queue_up(task, queue, own, flags);
     count!(queued);
     let idle = kfuncs::pick_idle_cpu(task.cpus(), 0);
@@ -177,7 +184,7 @@ fn preempt_for(task: Task, own: Standing, first: u32, now: u64) {
     unsafe {
         if now > read_volatile(&raw const (*cpu).since) + protect {
             // The next one that wakes is to look elsewhere.
-            write_volatile(&raw mut (*cpu).credit, 0);
+            write_volatile(&raw mut (*cpu).credit, FIRST);
             taken_off(cpu);
             kfuncs::kick_cpu(i64::from(victim), KICK_PREEMPT);
         } else {
@@ -201,15 +208,18 @@ unsafe fn taken_off(cpu: *mut Cpu) {
     }
 }
 
-/// Ends a turn whose protected time is over and for whose end a lighter one waits.
+/// Books what the running task used until now, and ends its turn where the protected time is over and a lighter one waits for
+/// that.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "iter/tick")]
 extern "C" fn lags_tick(context: *const u64) -> i32 {
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
     let protect = constant!(SETTINGS.protect);
+    let now = now();
     // SAFETY: a value of a map.
     unsafe {
-        if read_volatile(&raw const (*cpu).asked) != 0 && now() > read_volatile(&raw const (*cpu).since) + protect {
+        virtual_time::charge(cpu, now);
+        if read_volatile(&raw const (*cpu).asked) != 0 && now > read_volatile(&raw const (*cpu).since) + protect {
             write_volatile(&raw mut (*cpu).asked, 0);
             taken_off(cpu);
             Task(argument(context, 0)).set_slice(0);
@@ -229,23 +239,43 @@ extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let now = now();
     let first = first_turn(queue);
     if !previous.is_null() && Task(previous).is_queued() {
-        let own = standing(Task(previous), now);
+        // SAFETY: a value of a map.
+        unsafe { virtual_time::charge(cpu, now) };
+        let own = standing(Task(previous), queue, now);
         if first == 0 || first > own.turn {
             Task(previous).set_slice(own.slice);
             count!(kept);
             return 0;
         }
     }
-    if constant!(SETTINGS.queues) > 1 && takes_from_another(cpu, queue, first) {
+    if constant!(SETTINGS.queues) > 1 && takes_from_another(cpu, queue, first, now) {
         return 0;
     }
     if first != 0 && kfuncs::move_to_local(QUEUE + u64::from(queue), 0) & 1 != 0 {
         count!(dispatched);
-        if now > first && first >= FIRST_OF_OTHERS {
-            is_overdue(now - first);
-        }
+        is_served(queue, first, now);
     }
     0
+}
+
+/// Moves the virtual time of the queue on, and counts who is served later than the guard allows.
+#[inline(always)]
+fn is_served(queue: u32, turn: u64, now: u64) {
+    if turn < FIRST_OF_OTHERS || constant!(SETTINGS.by_load) != 0 {
+        return;
+    }
+    let of_queue = virtual_time::of_queue(queue, now);
+    if turn & NOT_BEHIND != 0
+        && of_queue > turn
+        && let Some(any) = maps::plan(ANY_GROUP)
+    {
+        // SAFETY: a value of a map.
+        let guard = unsafe { read_volatile(&raw const (*any).behind) };
+        if of_queue - turn > guard {
+            is_overdue(of_queue - turn - guard);
+        }
+    }
+    virtual_time::serves(queue, turn, now);
 }
 
 #[inline(always)]
@@ -264,7 +294,7 @@ fn is_overdue(time: u64) {
 /// Looks at one other queue, each time at the next, and takes from it where its first turn is well before `own`, which is 0 where
 /// nothing waits here; then at more of them.
 #[inline(always)]
-fn takes_from_another(cpu: *mut Cpu, queue: u32, own: u64) -> bool {
+fn takes_from_another(cpu: *mut Cpu, queue: u32, own: u64, now: u64) -> bool {
     /// What moving to another cache may cost.
     const WELL_BEFORE: u64 = 10_000_000;
     let queues = constant!(SETTINGS.queues) as u32;
@@ -285,6 +315,7 @@ fn takes_from_another(cpu: *mut Cpu, queue: u32, own: u64) -> bool {
             {
                 count!(dispatched);
                 count!(stolen);
+                is_served(other, theirs, now);
                 return true;
             }
             if own != 0 {
@@ -305,8 +336,7 @@ fn first_turn(queue: u32) -> u64 {
     if kfuncs::iter_new(iterator, QUEUE + u64::from(queue), 0) == 0 {
         let first = kfuncs::iter_next(iterator);
         if !first.is_null() {
-            // A turn of 0 would be none.
-            turn = Task(first).turn() | 1;
+            turn = Task(first).turn();
         }
     }
     kfuncs::iter_destroy(iterator);
@@ -319,18 +349,18 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
     let task = Task(argument(context, 0));
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
     let now = now();
-    let Standing { credit, group, .. } = standing(task, now);
     // SAFETY: values of maps.
     unsafe {
+        let Standing { credit, group, .. } = standing(task, read_volatile(&raw const (*cpu).queue), now);
         write_volatile(&raw mut (*cpu).credit, credit);
         write_volatile(&raw mut (*cpu).since, now);
+        write_volatile(&raw mut (*cpu).charged, now);
         write_volatile(&raw mut (*cpu).group, group);
         write_volatile(&raw mut (*cpu).asked, 0);
         if group != 0
             && let Some(group) = maps::group(group, now)
         {
             maps::add((&raw mut (*group).turns).cast(), 1);
-            credit::running(group, now, 1);
         }
     }
     0
@@ -340,12 +370,10 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
 #[unsafe(link_section = "iter/stopping")]
 extern "C" fn lags_stopping(_: *const u64) -> i32 {
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
-    // SAFETY: values of maps. That of the cgroup that began to run here is ended, whichever the task is in by now.
+    // SAFETY: a value of a map. What was used is that of the cgroup that began to run here, whichever the task is in by now.
     unsafe {
-        write_volatile(&raw mut (*cpu).credit, 0);
-        if let Some(group) = maps::known_group(read_volatile(&raw const (*cpu).group)) {
-            credit::running(group, now(), -1);
-        }
+        virtual_time::charge(cpu, now());
+        write_volatile(&raw mut (*cpu).credit, FIRST);
         write_volatile(&raw mut (*cpu).group, 0);
     }
     0

@@ -8,12 +8,13 @@ use crate::{
     credit,
     kernel::{Task, constant},
     maps::{self, count},
+    virtual_time::{self, NOT_BEHIND},
 };
 
 /// Where a task stands among others.
 #[derive(Clone, Copy)]
 pub(crate) struct Standing {
-    /// What it is ranked by, with `ONE`; 0 of those that never wait behind credits.
+    /// What it is ranked by, with `ONE`, or [`FIRST`].
     pub(crate) credit: i64,
     /// Its turn, if it waits from now on.
     pub(crate) turn: u64,
@@ -23,48 +24,55 @@ pub(crate) struct Standing {
     pub(crate) group: u64,
 }
 
-/// Turns of kernel threads, and of lagstop, are before all others', and in the order in which they come: their time by this power of two.
+/// Credit of those that never wait behind credits, and are not preempted.
+pub(crate) const FIRST: i64 = -1;
+/// Turns of kernel threads, and of lagstop, are before all others', and in the order in which they come: their time by this
+/// power of two.
 const KERNEL_THREADS_FIRST: u64 = 24;
-/// Turns below are theirs: all others' are times, which on this clock are above within seconds after boot.
+/// Turns below are theirs: all others' are virtual times, which begin with the clock and so are above within seconds after
+/// boot.
 pub(crate) const FIRST_OF_OTHERS: u64 = 1 << 32;
 
-/// Where `task` stands now.
+/// Where `task` stands in `queue` now.
 #[inline(always)]
-pub(crate) fn standing(task: Task, now: u64) -> Standing {
+pub(crate) fn standing(task: Task, queue: u32, now: u64) -> Standing {
     let slice = constant!(SETTINGS.slice);
+    // A turn of 0 would be none.
+    let first = (now >> KERNEL_THREADS_FIRST) | 1;
     // They are nobody's load: RCU's threads and the watchdog's own worker would wait behind the root cgroup's credit, and the
     // kernel throws such a scheduler out.
     if task.is_kernel_thread() {
-        return Standing { credit: 0, turn: now >> KERNEL_THREADS_FIRST, slice, group: 0 };
+        return Standing { credit: FIRST, turn: first, slice, group: 0 };
     }
     let group = task.cgroup();
     // What works out everybody's share must not wait for its own.
     if task.is_own() {
-        return Standing { credit: 0, turn: now >> KERNEL_THREADS_FIRST, slice, group };
+        return Standing { credit: FIRST, turn: first, slice, group };
     }
+    let by_load = constant!(SETTINGS.by_load) != 0;
+    let of_queue = if by_load { now } else { virtual_time::of_queue(queue, now) };
+    let most = constant!(SETTINGS.max_credit) as i64;
+    let soon = of_queue & !NOT_BEHIND;
     // The host's own: whoever forks here must not make all of it heavy.
     if group == ROOT_GROUP {
-        return Standing { credit: 0, turn: now, slice, group };
+        return Standing { credit: FIRST, turn: soon, slice, group };
     }
     let (Some(plan), Some(state)) = (maps::plan(group), maps::group(group, now)) else {
         count!(unknown);
-        return Standing { credit: 0, turn: now, slice, group: 0 };
+        return Standing { credit: FIRST, turn: soon, slice, group: 0 };
     };
     // SAFETY: values of maps. User space may change a plan meanwhile: each number is old or new.
-    let (factor, delay, slice, fixed, used) = unsafe {
-        (
-            read_volatile(&raw const (*plan).factor),
-            read_volatile(&raw const (*plan).delay),
-            read_volatile(&raw const (*plan).slice),
-            read_volatile(&raw const (*plan).fixed),
-            credit::at(state, now),
-        )
-    };
-    let by_use = ((used >> 4) * factor as i64) >> 16;
-    let credit = if fixed >= 0 { fixed } else { by_use };
-    let most = constant!(SETTINGS.max_credit) as i64;
-    let credit = if credit > most { most } else { credit };
-    let credit = if credit < 0 { 0 } else { credit };
-    let later = ((credit as u64) * (delay >> 10)) >> 6;
-    Standing { credit, turn: now + later, slice, group }
+    unsafe {
+        let slice = read_volatile(&raw const (*plan).slice);
+        if by_load {
+            let credit = credit::at(state, now) >> 4;
+            let credit = if credit > most { most } else { credit };
+            let credit = if credit < 0 { 0 } else { credit };
+            let later = ((credit as u64) * (read_volatile(&raw const (*plan).behind) >> 10)) >> 6;
+            return Standing { credit, turn: now + later, slice, group };
+        }
+        let time = virtual_time::of_group(state, plan, of_queue);
+        let turn = if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND };
+        Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
+    }
 }

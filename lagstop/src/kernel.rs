@@ -32,7 +32,7 @@ pub use btf::{Btf, BtfError};
 pub use capabilities::{Capabilities, Capability};
 pub use error::{KernelError, SETCAP};
 pub(crate) use facts::configuration;
-pub use facts::{Facts, SchedExt, Types, loaded_scheduler};
+pub use facts::{Facts, SchedExt, Types, is_scheduler_enabled, loaded_scheduler};
 pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
 pub use plan::{Plan, Wish, Wishes};

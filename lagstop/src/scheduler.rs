@@ -21,7 +21,7 @@ pub use attached::{Attached, Counted, Ended};
 pub use demand::Quota;
 pub use error::SchedulerError;
 pub use plan::Plan;
-pub use run::{Options, Prepared, Running, prepare};
+pub use run::{Learnt, Options, Prepared, Running, prepare};
 pub use status::{GroupStatus, Status, StatusError};
 pub use tuning::{Credit, Tuning};
 

@@ -23,6 +23,7 @@ mod policy;
 mod prediction;
 mod run;
 mod shelter;
+mod switch;
 mod tried;
 mod undo;
 pub mod watchdog;
@@ -37,6 +38,7 @@ pub use place::Place;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
 pub use run::{Event, Prepared, TrialError, TrialSettings, Untried, prepare, run};
+pub use switch::{ProgramError, SchedulerProgram, Switch, SwitchError, SwitchSettings};
 pub use tried::Tried;
 pub use undo::Restored;
 

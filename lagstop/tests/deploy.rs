@@ -314,16 +314,29 @@ fn unit(with_listeners: bool) -> (tempfile::TempDir, PathBuf) {
     let home = tempfile::tempdir().unwrap();
     let source = deploy().join("systemd");
     let path = home.path().join("lagstop.service");
-    let text = fs::read_to_string(source.join("lagstop.service")).unwrap();
-    let command = "ExecStart=/usr/bin/lagstop serve";
-    assert!(text.contains(command));
-    fs::write(&path, text.replace(command, &format!("ExecStart={} serve", env!("CARGO_BIN_EXE_lagstop")))).unwrap();
+    fs::write(&path, with_this_lagstop("lagstop.service", "serve")).unwrap();
     if with_listeners {
         let drop_ins = home.path().join("lagstop.service.d");
         fs::create_dir(&drop_ins).unwrap();
         fs::copy(source.join("listeners.conf"), drop_ins.join("listeners.conf")).unwrap();
     }
     (home, path)
+}
+
+/// The unit that schedules the host, on its own.
+fn schedule_unit() -> (tempfile::TempDir, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("lagstop-schedule.service");
+    fs::write(&path, with_this_lagstop("lagstop-schedule.service", "schedule")).unwrap();
+    (home, path)
+}
+
+/// A unit that runs `subcommand`, of the lagstop that is tested here.
+fn with_this_lagstop(unit: &str, subcommand: &str) -> String {
+    let text = fs::read_to_string(deploy().join("systemd").join(unit)).unwrap();
+    let command = format!("ExecStart=/usr/bin/lagstop {subcommand}");
+    assert!(text.contains(&command));
+    text.replace(&command, &format!("ExecStart={} {subcommand}", env!("CARGO_BIN_EXE_lagstop")))
 }
 
 /// Runs systemd-analyze; `None`, loudly, where there is none. Gives whether it succeeded and what it said.
@@ -344,8 +357,7 @@ fn systemd_analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
 
 #[test]
 fn systemd_knows_every_setting_of_the_unit() {
-    for with_listeners in [false, true] {
-        let (_home, path) = unit(with_listeners);
+    for (_home, path) in [unit(false), unit(true), schedule_unit()] {
         let verify = ["verify", "--man=no", "--recursive-errors=no"];
         let Some((succeeded, said)) = systemd_analyze(&verify, &path) else { return };
         assert!(succeeded && said.is_empty(), "{said}");
@@ -359,8 +371,8 @@ fn systemd_knows_every_setting_of_the_unit() {
 #[test]
 fn the_unit_is_as_confined_as_its_work_allows() {
     // Tenths of systemd's exposure level: up to 4.9 it calls a service OK.
-    for (with_listeners, threshold) in [(false, "--threshold=25"), (true, "--threshold=31")] {
-        let (_home, path) = unit(with_listeners);
+    let units = [(unit(false), "--threshold=25"), (unit(true), "--threshold=31"), (schedule_unit(), "--threshold=25")];
+    for ((_home, path), threshold) in units {
         let Some((succeeded, said)) = systemd_analyze(&["security", "--offline=yes", threshold], &path) else { return };
         assert!(succeeded, "{said}");
         let level = said.lines().find(|line| line.contains("Overall exposure level")).unwrap();
@@ -448,6 +460,9 @@ fn commands() -> Vec<Vec<String>> {
     let unit = fs::read_to_string(deploy().join("systemd/lagstop.service")).unwrap();
     let arguments = unit.lines().find_map(|line| line.strip_prefix("Environment=\"LAGSTOP_SERVE=")).unwrap();
     all.push([words("serve"), words(arguments.trim_end_matches('"'))].concat());
+    let schedule = fs::read_to_string(deploy().join("systemd/lagstop-schedule.service")).unwrap();
+    assert!(schedule.contains("\nEnvironment=LAGSTOP_SCHEDULE=\n"), "it has no arguments");
+    all.push(words("schedule"));
     let containerfile = fs::read_to_string(deploy().join("Containerfile")).unwrap();
     let command = containerfile.lines().find_map(|line| line.strip_prefix("CMD ")).unwrap();
     all.push(serde_json::from_str(command).unwrap());
@@ -457,7 +472,7 @@ fn commands() -> Vec<Vec<String>> {
 #[test]
 fn lagstop_takes_the_arguments_that_it_is_given() {
     for arguments in commands() {
-        assert_eq!(arguments[0], "serve");
+        assert!(["serve", "schedule"].contains(&arguments[0].as_str()), "{arguments:?}");
         let result =
             lagstop::cli::command().try_get_matches_from([vec!["lagstop".to_owned()], arguments.clone()].concat());
         assert!(result.is_ok(), "{arguments:?}: {:?}", result.err());

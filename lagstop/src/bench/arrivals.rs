@@ -139,6 +139,7 @@ mod tests {
             workload,
             densities: vec![1],
             policies: Vec::new(),
+            switch: crate::trial::SwitchSettings::default(),
             rounds: 1,
             duration: Duration::from_secs(10),
             warm_up: Duration::ZERO,

@@ -23,7 +23,7 @@ use crate::{
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
     recorder::{Recorder, RecorderError},
-    trial::{Change, Dynamic, Group, Kernel, Made, Policy, PolicyError, Sides},
+    trial::{Change, Dynamic, Group, Kernel, Made, Policy, PolicyError, Sides, Switch, SwitchError},
     units::Moment,
 };
 
@@ -86,6 +86,11 @@ pub enum Untried {
 }
 
 impl BenchError {
+    /// That the scheduler which is the policy is not, or no longer, in force.
+    fn switch(policy: Policy, source: SwitchError) -> Self {
+        Self::Policy { policy, source: Untried::Policy(source.into()) }
+    }
+
     /// Would what went wrong go wrong in other runs, too?
     const fn ends_all(&self) -> bool {
         !matches!(self, Self::Policy { .. } | Self::NoInterval)
@@ -296,11 +301,18 @@ impl Deployment {
         let interval = interval(settings.duration);
         let recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
         let sides = self.sides();
+        let mut switch = Switch::new(policy, &settings.switch);
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
-            let changes = policy.changes(&sides, kernel);
+            let changes = policy.has_effect(kernel).and_then(|()| policy.changes(&sides, kernel));
             let changes = changes.map_err(|source| BenchError::Policy { policy, source: source.into() })?;
             make(policy, changes)?;
+            if let Some(switch) = &mut switch {
+                let stop = &self.stop;
+                let started = switch.start(&mut || !stop.load(Ordering::Relaxed));
+                self.refuse_when_stopped()?;
+                started.map_err(|source| BenchError::switch(policy, source))?;
+            }
         }
         let started = Instant::now();
         // All at once, however long it takes to tell them.
@@ -324,6 +336,9 @@ impl Deployment {
         while Instant::now() < ends + BenchSettings::IN_TIME {
             self.refuse_when_stopped()?;
             tell(started.elapsed());
+            if let Some((policy, switch)) = policy.zip(switch.as_mut()) {
+                switch.look().map_err(|source| BenchError::switch(policy, source))?;
+            }
             let Some((times, interval)) = recorder.next(STEP).map_err(BenchError::Recorder)? else { continue };
             if let Some(policy) = policy {
                 let mut changes = policy.newcomers(&sides, kernel);
@@ -334,6 +349,9 @@ impl Deployment {
             if times.start >= begins && times.end <= ends {
                 intervals.push(interval);
             }
+        }
+        if let Some((policy, switch)) = policy.zip(switch.as_mut()) {
+            switch.end(&mut || {}).map_err(|source| BenchError::switch(policy, source))?;
         }
         if intervals.is_empty() {
             return Err(BenchError::NoInterval);

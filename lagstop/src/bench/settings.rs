@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::trial::Policy;
+use crate::trial::{Policy, SwitchSettings};
 
 /// How requests arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
@@ -52,6 +52,8 @@ pub struct BenchSettings {
     /// Scheduling policies to try, one run each. `None` is a run without a policy. An empty list is one run without a
     /// policy.
     pub policies: Vec<Option<Policy>>,
+    /// Of policies that switch the host's scheduler.
+    pub switch: SwitchSettings,
     /// Number of repetitions of the whole sweep.
     pub rounds: u32,
     /// Measured time of a run.

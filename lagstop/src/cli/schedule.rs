@@ -182,7 +182,7 @@ fn planned(prepared: &Prepared) -> String {
         },
     );
     if *weighted > 0 {
-        let _ = writeln!(text, "{} a weight or cpu.idle, which LAGS respects only roughly.", have(*weighted));
+        let _ = writeln!(text, "{} a weight or cpu.idle, by which LAGS shares out CPU time.", have(*weighted));
     }
     if !quotas.is_empty() {
         let _ = writeln!(text, "{} a CPU quota, which does not hold while LAGS schedules.", have(quotas.len()));

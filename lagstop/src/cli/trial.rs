@@ -1,6 +1,7 @@
 //! `lagstop trial`
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -26,7 +27,7 @@ use crate::{
     model::GroupBy,
     report,
     trial::{
-        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, TrialSettings, Tried,
+        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, SwitchSettings, TrialSettings, Tried,
         watchdog::{self, Watched},
     },
     units::ending,
@@ -38,6 +39,9 @@ Examples:
   sudo lagstop trial --policy weight --apply    Apply it in alternating blocks for a minute, then undo it
   sudo lagstop trial --policy idle --duration 2m --light '/apps.slice/web*' --apply
                                                 Prioritise these instead of what diagnose finds
+  sudo lagstop trial --policy lags --apply      Schedule the host by LAGS in every other block (docs/schedule.md)
+  sudo lagstop trial --policy scx:scx_lavd --apply -- --performance
+                                                Schedule it by what this program loads, started with --performance
   sudo lagstop trial --policy none --apply      Change nothing, to see what chance does on this host
   sudo lagstop trial --restore                  Undo what an interrupted trial changed
   sudo lagstop trial --forget                   Undo what can be undone, then delete the journal
@@ -49,7 +53,7 @@ was killed too, run --restore. docs/trial.md explains how a trial is measured an
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Policy to try
-    #[arg(long, value_enum, required_unless_present_any = ["restore", "forget"])]
+    #[arg(long, value_name = "POLICY", required_unless_present_any = ["restore", "forget"])]
     policy: Option<PolicyOrNone>,
 
     /// Length of the trial, with and without the policy together
@@ -80,6 +84,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = positive)]
     patience: Duration,
 
+    /// Use --policy lags although cgroups have CPU quotas. No quota holds in the blocks with the policy then
+    #[arg(long)]
+    ignore_quotas: bool,
+
     /// Apply the policy. Without this flag, only print the planned changes and the predicted effect
     #[arg(long)]
     apply: bool,
@@ -105,6 +113,10 @@ pub(super) struct Args {
 
     #[command(flatten)]
     journal: JournalArgs,
+
+    /// Arguments of the program of --policy scx:PROGRAM. No shell sees them
+    #[arg(last = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
 }
 
 /// Where the journal is.
@@ -235,6 +247,9 @@ impl Answer {
 
 impl Args {
     fn settings(&self, policy: Option<Policy>) -> Result<TrialSettings, Failure> {
+        if !self.arguments.is_empty() && !matches!(policy, Some(Policy::Scx(_))) {
+            return Err("arguments after -- need --policy scx:PROGRAM".into());
+        }
         let mut light = GlobSetBuilder::new();
         for glob in &self.light {
             light.add(glob.clone());
@@ -250,6 +265,7 @@ impl Args {
             floor: self.floor,
             patience: self.patience,
             journal: self.journal.journal.clone(),
+            switch: SwitchSettings { ignore_quotas: self.ignore_quotas, arguments: self.arguments.clone() },
         })
     }
 }

@@ -222,6 +222,7 @@ pub(super) mod tests {
             workload: Workload::Azure,
             densities: vec![1, 9],
             policies: Vec::new(),
+            switch: crate::trial::SwitchSettings::default(),
             rounds: 1,
             duration: Duration::from_secs(10),
             warm_up: Duration::from_secs(1),

@@ -49,6 +49,9 @@ fn plan_of(
     for change in others.iter().take(TOP).chain(threads.iter().take(TOP)) {
         page.text("  ", Colour::Cyan, &change.to_string());
     }
+    if let Some(policy) = policy.filter(|policy| policy.switches_scheduler()) {
+        page.text("  ", Colour::Cyan, &format!("the host's scheduler: {policy} instead of the kernel's own"));
+    }
     let shown = others.len().min(TOP) + threads.len().min(TOP);
     if changes.len() > shown {
         page.text("  ", Colour::Dim, &format!("and {} more: --format json lists all", changes.len() - shown));

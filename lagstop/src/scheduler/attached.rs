@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use lagstop_scheduler_ebpf::{CORE, Counters, Cpu, End, Group, Kfunc, MAX_GROUPS, Offsets, Plan as GroupPlan};
+use lagstop_scheduler_ebpf::{Counters, Cpu, End, Group, Kfunc, MAX_GROUPS, Offsets, Plan as GroupPlan};
 
 use super::{
     OBJECT, calls,
@@ -55,9 +55,9 @@ pub struct Counted {
     pub kept: u64,
     /// Tasks preempted for lighter ones.
     pub preempted: u64,
-    /// Tasks whose extra wait had ended when they ran: the starvation guard.
+    /// Tasks that ran later than the guard after their turn.
     pub overdue: u64,
-    /// The longest wait beyond that, in nanoseconds.
+    /// By how much at most, in nanoseconds of virtual time.
     pub longest_overdue_ns: u64,
     /// Tasks of cgroups for which the table had no room.
     pub unknown: u64,
@@ -75,13 +75,13 @@ pub enum Ended {
 }
 
 impl Attached {
-    /// Loads LAGS and switches the host to it. `cpus` are by number, `credits` what cgroups used lately, in CPUs.
+    /// Loads LAGS and switches the host to it. `cpus` are by number, `seeds` what is known of cgroups to begin with.
     pub(super) fn new(
         facts: &Facts,
         plan: &Plan,
         tuning: &Tuning,
         (cpus, queues): (&[Cpu], u32),
-        credits: &HashMap<CgroupId, f64>,
+        seeds: &HashMap<CgroupId, Group>,
         first: &mut dyn FnMut(&Self) -> Result<(), SchedulerError>,
     ) -> Result<Self, SchedulerError> {
         let btf = Btf::read(Path::new(Btf::VMLINUX)).map_err(|error| KernelError::NoBtf(error.to_string()))?;
@@ -112,9 +112,8 @@ impl Attached {
         let maps = Maps { groups: map("GROUPS")?, plans: map("PLANS")?, counters: map("COUNTERS")?, end: map("END")? };
         let copies = aya::util::nr_cpus().map_err(|(_, why)| SchedulerError::refused("number of CPUs", why))?;
         let mut attached = Self { link: None, _operations: operations, maps, copies };
-        for (cgroup, used) in credits.iter().filter(|(_, used)| **used > 0.0).take(MAX_GROUPS as usize) {
-            let group = Group { credit: (used * CORE as f64) as i64, ..Group::default() };
-            attached.maps.groups.set(&cgroup.0, &[group])?;
+        for (cgroup, group) in seeds.iter().take(MAX_GROUPS as usize) {
+            attached.maps.groups.set(&cgroup.0, &[*group])?;
         }
         first(&attached)?;
         attached.switch()?;

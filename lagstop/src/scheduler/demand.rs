@@ -1,6 +1,9 @@
 //! What the cgroup tree says: weights, quotas, and who used how much lately.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use globset::GlobSet;
 
@@ -21,8 +24,9 @@ pub struct Quota {
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     turns: u64,
-    /// On average; `None` while the programs have not told yet.
-    tasks: Option<f64>,
+    used: Nanos,
+    /// Tasks and CPUs on average; `None` while the programs have not told yet.
+    averages: Option<(f64, f64)>,
 }
 
 /// What the programs say of a cgroup at a moment.
@@ -32,6 +36,8 @@ pub(super) struct Seen {
     pub(super) turns: u64,
     /// Tasks that run or wait.
     pub(super) tasks: u64,
+    /// CPU time used so far.
+    pub(super) used: Nanos,
 }
 
 /// Reads the tree again and again.
@@ -57,8 +63,8 @@ impl Demand {
         Ok(Self { hierarchy: Hierarchy::find(GroupBy::Scheduler)?, only, before: HashMap::new() })
     }
 
-    /// Reads all cgroups; `seen` is what the programs know of each.
-    pub(super) fn read(&mut self, seen: &HashMap<CgroupId, Seen>) -> Result<Tree, HostError> {
+    /// Reads all cgroups; `seen` is what the programs know of each, `time` since the last time.
+    pub(super) fn read(&mut self, seen: &HashMap<CgroupId, Seen>, time: Duration) -> Result<Tree, HostError> {
         let groups = self.hierarchy.groups()?;
         let (mut nodes, mut quotas, mut weighted) = (Vec::with_capacity(groups.len()), Vec::new(), 0);
         for group in &groups {
@@ -75,21 +81,30 @@ impl Demand {
             }
             let before = self.before.entry(group.id).or_default();
             let is_active = seen.get(&group.id).is_some_and(|seen| seen.turns != before.turns || seen.tasks > 0);
-            if let Some(Seen { turns, tasks }) = seen.get(&group.id).copied() {
-                let tasks = tasks as f64;
-                *before = Before { turns, tasks: Some(before.tasks.map_or(tasks, |before| smoothed(before, tasks))) };
+            if let Some(Seen { turns, tasks, used }) = seen.get(&group.id).copied() {
+                let cpus = used.saturating_sub(before.used).seconds() / time.as_secs_f64().max(0.001);
+                let now = (tasks as f64, cpus);
+                let smooth = |(tasks, cpus)| (smoothed(tasks, now.0), smoothed(cpus, now.1));
+                *before = Before { turns, used, averages: Some(before.averages.map_or(now, smooth)) };
             }
+            let (tasks, used) = before.averages.unwrap_or_default();
             nodes.push(Node {
                 parent: group.parent,
                 weight: level.weight.unwrap_or(Level::DEFAULT_WEIGHT),
                 is_active,
-                tasks: before.tasks.unwrap_or(0.0),
+                tasks,
+                used,
                 is_ranked: self.only.as_ref().is_none_or(|only| only.is_match(&group.path)),
             });
         }
         let there: HashSet<CgroupId> = groups.iter().map(|group| group.id).collect();
         self.before.retain(|id, _| there.contains(id));
         Ok(Tree { groups, nodes, quotas, weighted })
+    }
+
+    /// What was told so far is not the programs': they count from 0.
+    pub(super) fn begin(&mut self) {
+        self.before.clear();
     }
 
     /// What reads CPU time by the kernel's own files, for credits to begin with.
@@ -143,15 +158,19 @@ mod tests {
         let only = GlobSetBuilder::new().add(Glob::new("/a*").unwrap()).build().unwrap();
         let mut demand = Demand { hierarchy, only: Some(only), before: HashMap::new() };
         let id = CgroupId(fs::metadata(home.path().join("a")).unwrap().ino());
-        let seen = HashMap::from([(id, Seen { turns: 5, tasks: 0 })]);
-        let tree = demand.read(&seen).unwrap();
+        let used = Nanos(500_000_000);
+        let seen = HashMap::from([(id, Seen { turns: 5, tasks: 1, used })]);
+        let second = Duration::from_secs(1);
+        let tree = demand.read(&seen, second).unwrap();
         assert_eq!(tree.quotas, [Quota { path: "/b".to_owned() }]);
         assert_eq!(tree.weighted, 1);
         let place = |path: &str| tree.groups.iter().position(|group| group.path == path).unwrap();
         let (a, b) = (&tree.nodes[place("/a")], &tree.nodes[place("/b")]);
         assert_eq!((a.weight, a.is_active, a.is_ranked), (300.0, true, true));
         assert_eq!((b.weight, b.is_active, b.is_ranked), (100.0, false, false));
-        let again = demand.read(&seen).unwrap();
-        assert!(!again.nodes[place("/a")].is_active, "it had no further turn");
+        assert_eq!((a.tasks, a.used), (1.0, 0.5));
+        let again = demand.read(&HashMap::from([(id, Seen { turns: 5, tasks: 0, used })]), second).unwrap();
+        let a = &again.nodes[place("/a")];
+        assert!(!a.is_active && a.used < 0.5, "it had no further turn");
     }
 }

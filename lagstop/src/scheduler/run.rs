@@ -1,9 +1,12 @@
 //! From the first look at the host to the end: once a second what each cgroup's share is.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use globset::GlobSet;
-use lagstop_scheduler_ebpf::{ANY_GROUP, Group, Plan as GroupPlan};
+use lagstop_scheduler_ebpf::{ANY_GROUP, CORE, Group, Plan as GroupPlan};
 
 use super::{
     attached::{Attached, Counted, Ended},
@@ -59,7 +62,7 @@ pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
         None => return Err(SchedulerError::NoSchedExt { release: facts.release }),
     }
     let mut demand = Demand::new(options.only.clone())?;
-    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new())?;
+    let Tree { nodes, quotas, weighted, .. } = demand.read(&HashMap::new(), Running::EVERY)?;
     refuse_quotas(&quotas, options.ignore_quotas)?;
     let below = || nodes.iter().filter(|node| node.parent.is_some());
     Ok(Prepared {
@@ -113,16 +116,33 @@ impl Prepared {
         let tuning = self.options.tuning;
         let (cpus, queues) = topology(&self.cpus.places(), &self.cpus.online);
         // Whoever used anything is one of those that compete.
-        let seen = used.iter().map(|(&id, &used)| (id, Seen { turns: u64::from(used > 0.001), tasks: 0 })).collect();
-        let tree = self.demand.read(&seen)?;
+        let seen = used.iter().map(|(&id, &used)| {
+            let in_time = Nanos((used * Running::EVERY.as_nanos() as f64) as u64);
+            (id, Seen { turns: u64::from(used > 0.001), tasks: 0, used: in_time })
+        });
+        let tree = self.demand.read(&seen.collect(), Running::EVERY)?;
+        self.demand.begin();
         let found = shares(&tree.nodes, self.cpus.online.len() as f64, &tuning);
+        let seeds = seeds(&tree, &found, &used);
         let mut told = Told::default();
         let mut first = |attached: &Attached| told.tell(attached, &tree, &found);
-        let attached = Attached::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &used, &mut first)?;
+        let attached = Attached::new(&self.facts, &self.plan, &tuning, (&cpus, queues), &seeds, &mut first)?;
         let Self { options, demand, cpus, .. } = self;
         let last = Last { groups: HashMap::new(), tree, found };
-        Ok(Running { attached, options, demand, cpus: cpus.online.len() as f64, told, last })
+        let cpus = cpus.online.len() as f64;
+        Ok(Running { attached, options, demand, cpus, told, last, at: Instant::now() })
     }
+}
+
+/// What the programs are to know of cgroups that used so many CPUs: who used less than its share is behind.
+fn seeds(tree: &Tree, found: &Shares, used: &HashMap<CgroupId, f64>) -> HashMap<CgroupId, Group> {
+    let seed = |(n, group): (usize, &crate::host::Group)| {
+        let used = used.get(&group.id).copied().filter(|used| *used > 0.0)?;
+        let behind = (1.0 - used / found.cpus[n]).max(0.0) * found.plans[n].behind as f64;
+        let virtual_time = -(behind as i64);
+        Some((group.id, Group { virtual_time, credit: (used * CORE as f64) as i64, ..Group::default() }))
+    };
+    tree.groups.iter().enumerate().filter_map(seed).collect()
 }
 
 /// Plans that the programs have already.
@@ -153,6 +173,8 @@ pub struct Running {
     cpus: f64,
     told: Told,
     last: Last,
+    /// When it was found out.
+    at: Instant,
 }
 
 /// What was found out last.
@@ -177,9 +199,10 @@ impl Running {
         let groups = self.attached.groups()?;
         let seen = groups.iter().map(|(&id, group)| {
             let tasks = u64::try_from(group.runnable.max(0)).unwrap_or(0);
-            (id, Seen { turns: group.turns, tasks })
+            (id, Seen { turns: group.turns, tasks, used: Nanos(group.used.max(0).cast_unsigned()) })
         });
-        let tree = self.demand.read(&seen.collect())?;
+        let since = std::mem::replace(&mut self.at, Instant::now());
+        let tree = self.demand.read(&seen.collect(), since.elapsed())?;
         refuse_quotas(&tree.quotas, self.options.ignore_quotas)?;
         let found = shares(&tree.nodes, self.cpus, &self.options.tuning);
         self.told.tell(&self.attached, &tree, &found)?;

@@ -7,7 +7,7 @@ use lagstop_scheduler_ebpf::{MAX_QUEUES, ONE, Settings};
 /// What a cgroup's credit is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Credit {
-    /// CPU time used lately, relative to the cgroup's share
+    /// CPU time used, relative to the cgroup's share
     #[default]
     Used,
     /// Runnable tasks, as in the paper: a light cgroup that has to wait becomes heavy
@@ -18,13 +18,13 @@ pub enum Credit {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tuning {
     pub credit: Credit,
-    /// Time constant of credits.
+    /// How far a cgroup that used less than its share may be behind; of the paper's credits their time constant.
     pub memory: Duration,
     /// Credits above count as this: a cgroup that uses its share has 1.
     pub max_credit: f64,
-    /// Longest extra wait where there is a CPU for each active cgroup; with ten cgroups a CPU it is ten times as long.
+    /// For how long lighter cgroups go first where there is a CPU for each active one; with ten a CPU it is ten times as long.
     pub guard: Duration,
-    /// The longest of all extra waits.
+    /// The longest of all guards, and how far a cgroup that always wants to run may be ahead.
     pub longest_guard: Duration,
     /// How long a task runs while others wait.
     pub slice: Duration,

@@ -4,7 +4,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use thiserror::Error;
 
-use super::{Change, PolicyError};
+use super::{Change, PolicyError, SwitchError};
 use crate::{display::plain, recorder::RecorderError};
 
 #[derive(Debug, Error)]
@@ -15,6 +15,8 @@ pub(super) enum Ended {
     Unwatched,
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
     #[error(transparent)]
     Recorder(#[from] RecorderError),
     #[error("{path} was runnable and got less than {floor} cores for {patience:?}{}", by_budget(*is_throttled))]

@@ -91,7 +91,8 @@ fn as_root(error: &io::Error) -> &'static str {
 /// Whose journal it is: its first line.
 #[derive(Debug, Serialize, Deserialize)]
 struct Header {
-    policy: Option<Policy>,
+    /// For people.
+    policy: Option<String>,
     pid: u32,
     /// When that process started, in clock ticks since boot: the number is used again.
     #[serde(default)]
@@ -104,7 +105,7 @@ struct Header {
 impl Header {
     fn of(policy: Option<Policy>) -> Self {
         let pid = std::process::id();
-        Self { policy, pid, started: started(pid), boot: boot() }
+        Self { policy: policy.map(|policy| policy.name().to_owned()), pid, started: started(pid), boot: boot() }
     }
 
     fn parse(text: &[u8]) -> Option<Self> {

@@ -8,13 +8,13 @@ use std::fmt;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 pub use dynamic::Dynamic;
 pub use error::PolicyError;
 
 use super::{
-    Attr, Change, Group, Sides,
+    Attr, Change, Group, SchedulerProgram, Sides,
     cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
 };
 use crate::{
@@ -24,9 +24,11 @@ use crate::{
 };
 
 /// A scheduling policy that can be tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
+    /// LAGS as the host's scheduler, as in `lagstop schedule`
+    Lags,
     /// SCHED_RR for light cgroups (CFS-LAGS-static, §4.1)
     LagsStatic,
     /// Higher weights for cgroups that use less CPU time
@@ -39,6 +41,10 @@ pub enum Policy {
     KernelLags,
     /// cpu.idle for the cgroups with a high Load Credit, ranked again in each interval
     LagsDynamic,
+    /// The sched_ext scheduler that an installed program loads.
+    #[value(skip)]
+    #[serde(untagged)]
+    Scx(SchedulerProgram),
 }
 
 #[derive(Clone, Debug)]
@@ -67,13 +73,20 @@ impl Policy {
     /// As on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Lags => "lags",
             Self::LagsStatic => "lags-static",
             Self::Weight => "weight",
             Self::Idle => "idle",
             Self::Slice => "slice",
             Self::KernelLags => "kernel-lags",
             Self::LagsDynamic => "lags-dynamic",
+            Self::Scx(program) => program.text(),
         }
+    }
+
+    /// Whether it changes nothing but which scheduler the host has.
+    pub const fn switches_scheduler(self) -> bool {
+        matches!(self, Self::Lags | Self::Scx(_))
     }
 
     /// Whether what it changes has an effect under the scheduler that is loaded.
@@ -82,8 +95,10 @@ impl Policy {
     /// When it has none that can be relied on.
     pub fn has_effect(self, kernel: &Kernel) -> Result<(), PolicyError> {
         match &kernel.other_scheduler {
-            // Real-time tasks are above all of them.
-            Some(name) if self != Self::LagsStatic => Err(PolicyError::OtherScheduler(name.clone())),
+            // Real-time tasks are above all of them. Whether another one can be loaded is looked at where it is.
+            Some(name) if self != Self::LagsStatic && !self.switches_scheduler() => {
+                Err(PolicyError::OtherScheduler(name.clone()))
+            }
             _ => Ok(()),
         }
     }
@@ -97,6 +112,7 @@ impl Policy {
             return Err(PolicyError::NotBoth);
         }
         match self {
+            Self::Lags | Self::Scx(_) => Ok(Vec::new()),
             Self::LagsStatic => static_priority::changes(sides, kernel),
             Self::Weight => weights(sides, kernel),
             Self::Idle => {
@@ -141,6 +157,13 @@ impl Policy {
             }
             Self::Idle | Self::LagsDynamic => Some(
                 "idle cgroups get almost no CPU time while others are runnable. The trial ends if one gets less than its floor",
+            ),
+            Self::Lags => Some(
+                "all cgroups of the host are scheduled by LAGS in the blocks with the policy, and no CPU quota holds",
+            ),
+            Self::Scx(_) => Some(
+                "all cgroups of the host are scheduled by this scheduler in the blocks with the policy. With many, cpu.max, \
+                 cpu.weight and cpu.idle have no effect",
             ),
             Self::Weight | Self::Slice | Self::KernelLags => None,
         }

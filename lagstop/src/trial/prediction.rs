@@ -83,6 +83,8 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
             )),
             ..none
         },
+        // Others' schedulers are not known, and LAGS ranks all cgroups of the host, and not only those of the trial.
+        Policy::Lags | Policy::Scx(_) => return None,
         Policy::KernelLags => Intervention { lightest_first: sides.all().map(path).collect(), ..none },
     })
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::{
     Attr, Change, Dynamic, Guard, Journal, JournalError, Kernel, Made, Policy, PolicyError, Prediction, Restored,
-    Sides, Starves, TimeOfBlock, TrialOutcome, Tried,
+    Sides, Starves, Switch, SwitchError, SwitchSettings, TimeOfBlock, TrialOutcome, Tried,
     block::{Block, Slice},
     ended::Ended,
     guard,
@@ -47,6 +47,8 @@ pub struct TrialSettings {
     /// How long a cgroup may get less.
     pub patience: Duration,
     pub journal: PathBuf,
+    /// Of policies that switch the host's scheduler.
+    pub switch: SwitchSettings,
 }
 
 /// Findings from before the trial.
@@ -147,6 +149,8 @@ pub fn prepare(
     if let Some(policy) = settings.policy {
         let cannot = |source: PolicyError| TrialError::Policy { policy: settings.policy, source: source.into() };
         policy.has_effect(kernel).map_err(cannot)?;
+        let checked = Switch::new(settings.policy, &settings.switch).map_or(Ok(()), |switch| switch.check());
+        checked.map_err(|source| cannot(source.into()))?;
     }
     let recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
@@ -236,6 +240,7 @@ pub fn run(
         watchdog,
         guard,
         in_progress: InProgress::new(&sides, kernel.hierarchy()),
+        switch: Switch::new(settings.policy, &settings.switch),
         windows: Vec::new(),
         restored: Restored::default(),
         notes,
@@ -252,6 +257,10 @@ pub fn run(
     }
     if ended.is_none() {
         trial.hear_the_last();
+    }
+    // Where it ended in the middle of a block. Why it ended is said already.
+    if let Some(why) = trial.switch_back().err().filter(|_| ended.is_none()) {
+        ended = Some(why.to_string());
     }
     let Trial { journal, mut watchdog, mut restored, notes, windows, in_progress, .. } = trial;
     // What a block could not undo is tried again: it counts as it is now.
@@ -352,6 +361,8 @@ struct Trial<'a> {
     watchdog: Watchdog,
     guard: Guard,
     in_progress: InProgress,
+    /// Of policies that switch the host's scheduler.
+    switch: Option<Switch>,
     windows: Vec<Window>,
     /// What was undone so far.
     restored: Restored,
@@ -374,6 +385,10 @@ impl Trial<'_> {
             dynamic =
                 (self.settings.policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(self.sides, self.kernel));
             self.make(changes(self.settings.policy, &self.sides.present(), self.kernel)?, stop)?;
+            self.switch(stop)?;
+        } else if let Some(switch) = &mut self.switch {
+            // What is used in this block says who is heavy when the next one begins.
+            switch.learn()?;
         }
         let begins = Instant::now();
         let ends = begins + self.settings.block;
@@ -384,6 +399,7 @@ impl Trial<'_> {
             tell(Event::Block { is_with, left: left.saturating_sub(begins.elapsed()) });
             self.watchdog.beat();
             self.in_progress.look_in_time();
+            self.switch.as_mut().map_or(Ok(()), Switch::look)?;
             if stop.load(Ordering::Relaxed) {
                 return Err(Ended::Asked);
             }
@@ -410,10 +426,29 @@ impl Trial<'_> {
         // Who waits now may not any more when things are put back, or else are changed.
         self.in_progress.look();
         if is_with {
+            self.switch_back()?;
             self.restored.add(self.journal.undo(&mut || self.watchdog.beat()));
             if let Some(why) = self.restored.failed.first() {
                 return Err(Ended::NotUndone(why.clone()));
             }
+        }
+        Ok(())
+    }
+
+    /// Switches the host's scheduler, where the policy does.
+    fn switch(&mut self, stop: &AtomicBool) -> Result<(), SwitchError> {
+        let Self { switch: Some(switch), watchdog, .. } = self else { return Ok(()) };
+        switch.start(&mut || {
+            watchdog.beat();
+            !stop.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Gives the host back to the kernel's own scheduler.
+    fn switch_back(&mut self) -> Result<(), SwitchError> {
+        let Self { switch: Some(switch), watchdog, restored, .. } = self else { return Ok(()) };
+        if switch.end(&mut || watchdog.beat())? {
+            restored.undone += 1;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
-fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     let why = match Plan::from_types(facts()) {
         Ok(_) if loaded_scheduler().is_some() => return true,
         Ok(_) => "has no sched_ext".to_owned(),
@@ -94,7 +94,7 @@ impl Drop for Lags {
     }
 }
 
-fn is_back() -> bool {
+pub(crate) fn is_back() -> bool {
     loaded_scheduler().as_deref() == Some("")
 }
 
@@ -230,50 +230,106 @@ fn many() {
     is_better(&compared(mix), 0.7);
 }
 
-/// CPU time that spinning cgroups with these levels got, as parts of the whole, and what `--status` said of them.
-fn divided(levels: &[Level], time: Duration) -> (Vec<f64>, String) {
+/// A cgroup that always wants to run, or has cgroups inside, and what of the whole it is to get.
+struct Entitled {
+    name: &'static str,
+    level: Level,
+    inside: Vec<Entitled>,
+    part: f64,
+}
+
+impl Entitled {
+    fn new(name: &'static str, weight: f64, part: f64) -> Self {
+        Self { name, level: Level { weight: Some(weight), ..Level::DEFAULT }, inside: Vec::new(), part }
+    }
+
+    fn idle(name: &'static str, part: f64) -> Self {
+        let level = Level { weight: Some(Level::IDLE_WEIGHT), is_idle: true, ..Level::DEFAULT };
+        Self { level, ..Self::new(name, 0.0, part) }
+    }
+
+    fn with(self, inside: Vec<Self>) -> Self {
+        Self { inside, ..self }
+    }
+
+    /// Makes it in `parent`, and starts what is to run there.
+    fn start(&self, parent: &TestCgroup, time: Duration, all: &mut Vec<Spinning>) {
+        let cgroup = parent.child(self.name);
+        if self.level.is_idle {
+            assert!(cgroup.make_idle());
+        } else {
+            cgroup.entitle(&self.level);
+        }
+        self.inside.iter().for_each(|one| one.start(&cgroup, time, all));
+        let load = self.inside.is_empty().then(|| cgroup.start(&format!("threads 2 {}", time.as_millis())));
+        all.push(Spinning { load, cgroup, name: self.name, part: self.part });
+    }
+}
+
+/// One that was started. What is inside of others is before them, so that it is removed before.
+struct Spinning {
+    /// `None` of one that has others inside.
+    load: Option<Load>,
+    cgroup: TestCgroup,
+    name: &'static str,
+    part: f64,
+}
+
+/// What of the whole each spinning cgroup got, beside what it is to get, and what `--status` said of them.
+fn divided(levels: &[Entitled], time: Duration) -> (Vec<(&'static str, f64, f64)>, String) {
+    /// Until what each is entitled to has been worked out.
+    const BEFORE: Duration = Duration::from_secs(4);
     let parent = TestCgroup::new("weights");
-    let mut all: Vec<(Load, TestCgroup)> = levels
-        .iter()
-        .enumerate()
-        .map(|(n, level)| {
-            let cgroup = parent.child(&format!("w{n}"));
-            if level.is_idle {
-                assert!(cgroup.make_idle());
-            } else {
-                cgroup.entitle(level);
-            }
-            (cgroup.start(&format!("threads 2 {}", (time + Duration::from_secs(3)).as_millis())), cgroup)
-        })
-        .collect();
-    all.iter_mut().for_each(|(load, _)| assert_eq!(load.line(), "joined"));
-    all.iter_mut().for_each(|(load, _)| load.go());
-    // Until what each is entitled to has been worked out.
-    thread::sleep(Duration::from_secs(3));
-    let before: Vec<u64> = all.iter().map(|(_, cgroup)| cgroup.cpu_ns()).collect();
+    let mut all = Vec::new();
+    levels.iter().for_each(|level| level.start(&parent, time + BEFORE + Duration::from_secs(2), &mut all));
+    let loads = |all: &mut Vec<Spinning>, what: fn(&mut Load)| {
+        all.iter_mut().filter_map(|one| one.load.as_mut()).for_each(what)
+    };
+    loads(&mut all, |load| assert_eq!(load.line(), "joined"));
+    loads(&mut all, Load::go);
+    thread::sleep(BEFORE);
+    let of = |all: &[Spinning]| -> Vec<u64> { all.iter().map(|one| one.cgroup.cpu_ns()).collect() };
+    let before = of(&all);
     thread::sleep(time);
-    let used: Vec<f64> =
-        all.iter().zip(before).map(|((_, cgroup), before)| (cgroup.cpu_ns() - before) as f64).collect();
+    let used: Vec<f64> = of(&all).into_iter().zip(before).map(|(after, before)| (after - before) as f64).collect();
     let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
-    let whole: f64 = used.iter().sum();
-    (used.into_iter().map(|used| used / whole).collect(), String::from_utf8(status.stdout).unwrap())
+    let leaves = || all.iter().zip(&used).filter(|(one, _)| one.load.is_some());
+    let whole: f64 = leaves().map(|(_, used)| used).sum();
+    let parts = leaves().map(|(one, used)| (one.name, one.part, used / whole)).collect();
+    (parts, String::from_utf8(status.stdout).unwrap())
 }
 
 fn weights() {
     if !is_possible() {
         return;
     }
-    let weight = |weight: f64| Level { weight: Some(weight), ..Level::DEFAULT };
-    let idle = Level { weight: Some(Level::IDLE_WEIGHT), is_idle: true, ..Level::DEFAULT };
-    let levels = [weight(100.0), weight(200.0), weight(300.0), idle];
-    let lags = Lags::start(&["--learn", "0s"]);
-    let (parts, status) = divided(&levels, Duration::from_secs(5));
-    lags.end(Signal::TERM);
-    println!("100, 200, 300 and idle got {parts:.3?}\n{status}");
-    assert!(status.contains("LAGS schedules this host") && status.contains("weights"), "{status}");
-    // Turns end at ticks, and where the host runs others in between, time is not the guest's: the order is what can be relied on.
-    assert!(parts[1] > 1.3 * parts[0] && parts[2] > 1.5 * parts[0], "{parts:?}");
-    assert!(parts[3] < 0.7 * parts[0], "{parts:?}");
+    let flat = [
+        Entitled::new("a", 100.0, 100.0 / 603.0),
+        Entitled::new("b", 200.0, 200.0 / 603.0),
+        Entitled::new("c", 300.0, 300.0 / 603.0),
+        Entitled::idle("d", 3.0 / 603.0),
+    ];
+    // Two levels: a third and two thirds; inside of the latter a quarter and three quarters.
+    let deep = [
+        Entitled::new("e", 100.0, 1.0 / 3.0),
+        Entitled::new("f", 200.0, 0.0)
+            .with(vec![Entitled::new("g", 100.0, 1.0 / 6.0), Entitled::new("h", 300.0, 1.0 / 2.0)]),
+    ];
+    for levels in [&flat[..], &deep] {
+        let lags = Lags::start(&["--learn", "0s"]);
+        let (parts, status) = divided(levels, Duration::from_secs(6));
+        lags.end(Signal::TERM);
+        println!("{status}");
+        assert!(status.contains("LAGS schedules this host") && status.contains("weights"), "{status}");
+        for (name, part, got) in &parts {
+            println!("{name} got {got:.4} of the CPU time, and is entitled to {part:.4}");
+        }
+        for (name, part, got) in parts {
+            // Of what has next to nothing: a turn is a tick at least.
+            let allowed = (0.05 * part).max(0.004);
+            assert!((got - part).abs() < allowed, "{name} got {got}, and is entitled to {part}");
+        }
+    }
 }
 
 /// Many cgroups of which each wants little, but together more than there is, beside two that want all.

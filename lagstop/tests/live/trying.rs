@@ -11,6 +11,7 @@ use std::{
 
 use lagstop::{
     host::Hierarchy,
+    kernel::loaded_scheduler,
     model::{GroupBy, Level},
     trial::Attr,
 };
@@ -25,6 +26,7 @@ use crate::{
     Test,
     command::lagstop,
     fixture::{Load, TestCgroup, eventually},
+    scheduling::{is_back, is_possible},
     terminal::Terminal,
 };
 
@@ -44,6 +46,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_trial_ends_before_anybody_starves", starved),
     ("a_wait_counts_in_the_block_that_it_was_spent_in", where_spent),
     ("a_trial_of_nothing_changes_nothing", placebo),
+    ("a_trial_of_lags_gives_the_host_back", lags),
+    ("a_trial_of_another_scheduler_ends_its_program", program),
+    ("a_trial_of_lags_is_refused_as_lags_is", refused_schedulers),
 ];
 
 /// A host with light and heavy cgroups, and where the journal is.
@@ -607,4 +612,80 @@ fn placebo() {
     assert!(figures.iter().all(|figure| figure["predicted"].is_null()), "{outcome}");
     let busy = figures.iter().find(|figure| figure["name"] == "busy").unwrap();
     assert!(busy["change"].as_f64().unwrap().abs() < 0.1, "the heavy ones fill the CPUs all the time: {busy}");
+}
+
+/// Is this host scheduled by LAGS now?
+fn is_lags() -> bool {
+    loaded_scheduler().as_deref() == Some(lagstop::scheduler::NAME)
+}
+
+/// A trial of a scheduler, which is asked to end, killed, and left alone; `arguments` come last.
+fn is_given_back(policy: &str, arguments: &[&str]) {
+    let host = Host::usual();
+    let before = host.state();
+    let start = || {
+        let mut command = host.trial(policy);
+        command.args(["--apply", "--floor", "0"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        eventually("that it is in force", is_lags);
+        child
+    };
+    let child = start();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(is_back() && !host.journal().exists(), "{}", said(&output));
+    let mut child = start();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("that the kernel's own is back, and the journal gone", || is_back() && !host.journal().exists());
+    let output = start().wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(is_back());
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((outcome["policy"].as_str(), outcome["pairs"].as_u64()), (Some(policy), Some(2)), "{outcome}");
+    assert_eq!((outcome["undone"].as_u64(), &outcome["ended"]), (Some(2), &Value::Null), "{outcome}");
+    let figures = outcome["figures"].as_array().unwrap();
+    for name in ["busy", "light_waiting"] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
+        println!("{figure}");
+        assert!(figure["with"].is_number() && figure["without"].is_number(), "{figure}");
+    }
+    assert_eq!(host.state(), before);
+}
+
+fn lags() {
+    if is_possible() {
+        is_given_back("lags", &[]);
+    }
+}
+
+/// `lagstop schedule` is a program that loads a scheduler, and ends it when it is interrupted.
+fn program() {
+    if is_possible() {
+        is_given_back(&format!("scx:{}", lagstop().display()), &["--", "schedule", "--learn", "0s"]);
+    }
+}
+
+fn refused_schedulers() {
+    if !is_possible() {
+        return;
+    }
+    let host = Host::usual();
+    let refused = |policy: &str, arguments: &[&str], why: &str| {
+        let output = host.trial(policy).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(why), "{}", said(&output));
+        assert!(is_back());
+    };
+    refused("scx:scx_that_is_not_there", &["--apply"], "is not in PATH");
+    // Which loads nothing, and ends.
+    let version = format!("scx:{}", lagstop().display());
+    let output =
+        host.trial(&version).args(["--apply", "--", "schedule", "--dry-run", "--every", "0s"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("ended: exit status: 2"), "{}", said(&output));
+    host.heavy[0].limit_to_half_a_cpu();
+    refused("lags", &[], "has a CPU quota");
+    host.heavy[0].lift_the_limit();
 }

@@ -11,7 +11,7 @@ use crate::{
     bench::{Bench, BenchSettings, Trace, Workload},
     cli::{Failure, output::WholeFile, policy::PolicyOrNone, values::positive},
     report::{bench, html, text::Options},
-    trial::Policy,
+    trial::{Policy, SwitchSettings},
 };
 
 const EXAMPLES: &str = "\
@@ -42,8 +42,12 @@ pub(in crate::cli) struct Args {
     sweep: Vec<u32>,
 
     /// Scheduling policy of `lagstop trial` to apply, or none (repeatable). All policies run on the same requests
-    #[arg(long, value_enum, value_name = "NAME")]
+    #[arg(long, value_name = "NAME")]
     policy: Vec<PolicyOrNone>,
+
+    /// Use --policy lags although cgroups have CPU quotas. No quota holds then
+    #[arg(long)]
+    ignore_quotas: bool,
 
     /// How many times to repeat the whole sweep
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -156,6 +160,7 @@ impl Args {
         }
         Ok(BenchSettings {
             policies,
+            switch: SwitchSettings { ignore_quotas: self.ignore_quotas, ..SwitchSettings::default() },
             workload: self.workload,
             densities: self.sweep.clone(),
             rounds: self.rounds,

@@ -152,6 +152,7 @@ mod tests {
             workload,
             densities: vec![19],
             policies: Vec::new(),
+            switch: crate::trial::SwitchSettings::default(),
             rounds: 1,
             duration: Duration::from_secs(20),
             warm_up: Duration::from_secs(3),

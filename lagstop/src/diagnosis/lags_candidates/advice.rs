@@ -44,7 +44,17 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     heavy.truncate(COMMANDS);
 
     let write = |one: &Sibling<'_>, file: &str, value: &str| shell::write(session, one.id, &one.path, file, value);
-    let mut advice = vec![trial_of(judged)];
+    let mut advice = Vec::new();
+    if session.sched_ext.as_deref() == Some("") {
+        advice.push(
+            Advice::new(
+                "Run a trial of LAGS as the host's scheduler: it alternates with the kernel's own, and changes no cgroup. It \
+                 refuses a host with CPU quotas, which LAGS ignores.",
+            )
+            .command("sudo lagstop trial --policy lags --apply"),
+        );
+    }
+    advice.push(trial_of(judged));
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
@@ -85,8 +95,8 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
         Some("") => advice.extend([
             Advice::new(
                 "On a test host, schedule it by LAGS for a while: that was tried in virtual machines only. No cgroup has to \
-                 change, and the kernel's own scheduler is back when it ends. Weights hold only roughly, and CPU quotas not \
-                 at all: it refuses a host that has any.",
+                 change, and the kernel's own scheduler is back when it ends. CPU quotas do not hold: it refuses a host \
+                 that has any.",
             )
             .command("sudo lagstop schedule --for 10m"),
             Advice::new(

@@ -55,6 +55,7 @@ fn the_advice_is_for_what_the_kernel_offers() {
     assert!(plain.iter().all(is_known), "{plain:?}");
     let idle = commands(&["cpu.idle", "cpu.weight"], Some(""));
     assert!(idle.iter().any(|command| command.starts_with("echo 1") && command.ends_with("/cpu.idle")), "{idle:?}");
+    assert_eq!(idle[0], "sudo lagstop trial --policy lags --apply");
     let is_scheduled = |commands: &[String]| commands.iter().any(|command| command.contains("lagstop schedule"));
     assert!(is_scheduled(&idle) && !is_scheduled(&plain) && !is_scheduled(&commands(&[], Some("scx_lavd"))));
     let patched = commands(&["cpu.latency_awareness"], None);

@@ -76,6 +76,11 @@ pub fn loaded_scheduler() -> Option<String> {
     Some(if state.trim() == "disabled" { String::new() } else { name() })
 }
 
+/// Is a sched_ext scheduler in force, and not only on its way?
+pub fn is_scheduler_enabled() -> bool {
+    fs::read_to_string("/sys/kernel/sched_ext/state").is_ok_and(|state| state.trim() == "enabled")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

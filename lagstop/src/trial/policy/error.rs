@@ -5,7 +5,10 @@ use std::{num::ParseFloatError, path::PathBuf};
 use thiserror::Error;
 
 use super::THROTTLE;
-use crate::{display::short_name, trial::cgroup_file::BUDGET};
+use crate::{
+    display::short_name,
+    trial::{SwitchError, cgroup_file::BUDGET},
+};
 
 #[derive(Debug, Error)]
 pub enum PolicyError {
@@ -19,6 +22,8 @@ pub enum PolicyError {
         short_name(.0, 64)
     )]
     OtherScheduler(String),
+    #[error(transparent)]
+    Switch(#[from] SwitchError),
     #[error("this kernel has no task slices, which came with Linux 6.12")]
     NoSlices,
     #[error("this kernel has no cpu.latency_awareness, which needs the patch of the CFS-LAGS paper")]

@@ -1,0 +1,140 @@
+use super::*;
+
+fn root() -> Node {
+    Node { parent: None, weight: 100.0, is_active: true, tasks: 0.0, used: 0.0, is_ranked: false }
+}
+
+/// One with so many tasks that always want to run, or so much of one.
+fn child(parent: usize, weight: f64, tasks: f64) -> Node {
+    Node { parent: Some(parent), weight, is_active: tasks > 0.0, tasks, used: tasks.min(0.1), is_ranked: true }
+}
+
+fn near(found: f64, expected: f64) {
+    assert!((found / expected - 1.0).abs() < 0.001, "{found} is not {expected}");
+}
+
+#[test]
+fn weights_count_among_siblings_that_are_active_alone() {
+    // Two slices of 1:3; in the second one two services of 1:2, and one that sleeps.
+    let nodes = [
+        root(),
+        child(0, 100.0, 0.0),
+        child(0, 300.0, 0.0),
+        child(1, 100.0, 4.0),
+        child(2, 100.0, 4.0),
+        child(2, 200.0, 4.0),
+        child(2, 300.0, 0.0),
+    ];
+    let cpus = entitled(&nodes, 4.0);
+    for (n, expected) in [(3, 1.0), (4, 1.0), (5, 2.0), (6, 3.0)] {
+        near(cpus[n], expected);
+    }
+}
+
+#[test]
+fn what_one_does_not_use_is_its_siblings_first() {
+    // Two slices of the same weight: in the first one a service uses a tenth of a CPU, and the other one wants all.
+    let nodes = [
+        root(),
+        child(0, 100.0, 0.0),
+        child(0, 100.0, 0.0),
+        child(1, 100.0, 0.1),
+        child(1, 100.0, 2.0),
+        child(2, 100.0, 2.0),
+    ];
+    let cpus = entitled(&nodes, 1.0);
+    for (n, expected) in [(3, 0.4), (4, 0.4), (5, 0.5)] {
+        near(cpus[n], expected);
+    }
+    // One that has a single task leaves what that cannot use.
+    let nodes = [root(), child(0, 900.0, 1.0), child(0, 100.0, 4.0)];
+    near(entitled(&nodes, 4.0)[2], 3.0);
+}
+
+#[test]
+fn where_there_is_enough_for_all_each_has_its_part_at_least() {
+    let nodes = [root(), child(0, 100.0, 0.1), child(0, 100.0, 0.3)];
+    let cpus = entitled(&nodes, 1.0);
+    near(cpus[1], 0.5);
+    near(cpus[2], 0.5);
+}
+
+#[test]
+fn own_tasks_compete_with_the_cgroups_beside_them() {
+    // As in version 1: two tasks, and a cgroup that weighs as much as both.
+    let nodes = [root(), child(0, 100.0, 2.0), child(1, 200.0, 2.0)];
+    let cpus = entitled(&nodes, 1.0);
+    near(cpus[1], 0.5);
+    near(cpus[2], 0.5);
+}
+
+#[test]
+fn one_of_twice_the_weight_is_as_heavy_as_one_with_half_the_use() {
+    let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
+    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    near(plans[1].factor as f64, 2.0 * plans[2].factor as f64);
+    near(plans[2].slice as f64, 2.0 * plans[1].slice as f64);
+    near((plans[1].slice + plans[2].slice) as f64, 40e6);
+}
+
+#[test]
+fn turns_are_shared_out_among_those_that_always_want_one() {
+    // Four with two tasks each, six that hardly want to run: those do not shorten the turns of the others.
+    let mut nodes = vec![root()];
+    nodes.extend((0..4).map(|_| child(0, 100.0, 2.0)));
+    nodes.extend((0..6).map(|_| child(0, 100.0, 0.05)));
+    let Shares { plans, cpus, .. } = shares(&nodes, 1.0, &Tuning::default());
+    near(plans[1].slice as f64, 20e6);
+    near(cpus[1], 0.7 / 4.0);
+    near(plans[1].behind as f64, 2e9);
+    assert!(plans[1].ahead > 2 * plans[10].ahead, "what hardly runs waits for less");
+}
+
+#[test]
+fn rounds_of_many_end_before_the_guard_does() {
+    let nodes: Vec<Node> = std::iter::once(root()).chain((0..500).map(|_| child(0, 100.0, 1.0))).collect();
+    let Shares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
+    near(plans[1].slice as f64, 4e6);
+    near(plans[1].ahead as f64, 4e9);
+    near(any.slice as f64, 4e6);
+    assert_eq!(longest_turn(&plans[1..]), Duration::from_millis(4));
+}
+
+#[test]
+fn one_that_is_to_idle_is_served_least_and_briefly() {
+    let nodes = [root(), child(0, model::Level::IDLE_WEIGHT, 1.0), child(0, 100.0, 1.0)];
+    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    assert_eq!(plans[1].slice, nanos(Tuning::SHORTEST_SLICE));
+    near(plans[1].factor as f64, plans[2].factor as f64 * 100.0 / model::Level::IDLE_WEIGHT);
+    assert_eq!(plans[1].behind, plans[2].behind);
+}
+
+#[test]
+fn what_is_not_ranked_is_never_behind() {
+    let mut nodes = [root(), child(0, 100.0, 1.0), child(0, 100.0, 1.0)];
+    nodes[1].is_ranked = false;
+    let Shares { plans, any, .. } = shares(&nodes, 1.0, &Tuning::default());
+    assert!(plans[1].behind == 0 && plans[2].behind > 0 && any.behind == 0);
+}
+
+#[test]
+fn credits_are_of_what_one_may_be_behind() {
+    let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
+    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning::default());
+    let credit = (u128::from(plans[1].rank) * u128::from(plans[1].behind)) >> RANK_PLACES;
+    near(credit as f64, ONE as f64);
+}
+
+#[test]
+fn the_papers_credit_is_of_tasks() {
+    let nodes = [root(), child(0, 100.0, 1.0), child(0, 200.0, 1.0)];
+    let Shares { plans, .. } = shares(&nodes, 1.0, &Tuning { credit: Credit::Paper, ..Tuning::default() });
+    assert_eq!((plans[1].factor, plans[2].factor), (ONE, ONE));
+    near(plans[1].behind as f64 * 2.0, 400e6);
+}
+
+#[test]
+fn nothing_at_all_has_a_plan() {
+    let Shares { plans, any, .. } = shares(&[], 2.0, &Tuning::default());
+    assert!(plans.is_empty() && any.slice > 0 && any.factor > 0);
+}

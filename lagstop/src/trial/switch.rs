@@ -1,0 +1,227 @@
+//! Policies that switch the host to another scheduler: LAGS, or one that an installed program loads.
+//!
+//! There is nothing to write down: the kernel takes its own scheduler back when the process that loaded another one is gone.
+
+mod program;
+
+use std::{
+    ffi::OsString,
+    time::{Duration, Instant},
+};
+
+use thiserror::Error;
+
+use program::Loaded;
+pub use program::{ProgramError, SchedulerProgram};
+
+use super::Policy;
+use crate::{
+    kernel::{Facts, loaded_scheduler},
+    scheduler::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
+};
+
+/// Settings of policies that switch the host to another scheduler.
+#[derive(Clone, Debug, Default)]
+pub struct SwitchSettings {
+    /// Switch to LAGS although cgroups have CPU quotas, none of which hold then.
+    pub ignore_quotas: bool,
+    /// Arguments of the program of [`Policy::Scx`].
+    pub arguments: Vec<OsString>,
+}
+
+/// Why the host is not, or no longer, scheduled by another scheduler.
+#[derive(Debug, Error)]
+pub enum SwitchError {
+    #[error(transparent)]
+    Scheduler(#[from] SchedulerError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error("CPUs came or went, so the kernel ended LAGS")]
+    CpusChanged,
+    #[error("another process ended LAGS")]
+    LetGo,
+    #[error("{0}")]
+    ByKernel(String),
+    #[error("it was interrupted")]
+    Interrupted,
+}
+
+/// A policy's scheduler, which is in force between [`Self::start`] and [`Self::end`]. When it is dropped, the kernel's own is
+/// back.
+pub struct Switch {
+    to: To,
+    settings: SwitchSettings,
+    /// What makes LAGS know who is heavy from the start.
+    learning: Option<(Prepared, Learnt, Instant)>,
+    in_force: Option<InForce>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Lags,
+    Program(SchedulerProgram),
+}
+
+enum InForce {
+    Lags { running: Box<Running>, refreshed: Instant },
+    Program(Loaded),
+}
+
+impl Switch {
+    /// `None` of a policy under which the kernel's own scheduler stays.
+    pub fn new(policy: Option<Policy>, settings: &SwitchSettings) -> Option<Self> {
+        let to = match policy? {
+            Policy::Lags => To::Lags,
+            Policy::Scx(program) => To::Program(program),
+            _ => return None,
+        };
+        Some(Self { to, settings: settings.clone(), learning: None, in_force: None })
+    }
+
+    /// Looks whether this host can be switched. Changes nothing.
+    ///
+    /// # Errors
+    /// When it cannot, and why.
+    pub fn check(&self) -> Result<(), SwitchError> {
+        match self.to {
+            To::Lags => self.prepare().map(drop),
+            To::Program(program) => {
+                refuse_loaded()?;
+                program.find()?;
+                Ok(())
+            }
+        }
+    }
+
+    fn prepare(&self) -> Result<Prepared, SwitchError> {
+        let options = Options { ignore_quotas: self.settings.ignore_quotas, ..Options::default() };
+        Ok(scheduler::prepare(options)?)
+    }
+
+    /// Begins to see what each cgroup uses until [`Self::start`].
+    ///
+    /// # Errors
+    /// When the host cannot be switched any more.
+    pub fn learn(&mut self) -> Result<(), SwitchError> {
+        if let To::Lags = self.to {
+            let prepared = self.prepare()?;
+            let learnt = prepared.learn()?;
+            self.learning = Some((prepared, learnt, Instant::now()));
+        }
+        Ok(())
+    }
+
+    /// Switches the host. Gives up when `goes_on`, which is asked now and then, says no.
+    ///
+    /// # Errors
+    /// When that does not work. The kernel's own scheduler stays then.
+    pub fn start(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), SwitchError> {
+        self.in_force = Some(match self.to {
+            To::Lags => {
+                let (prepared, learnt) = match self.learning.take() {
+                    Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
+                    None => (self.prepare()?, None),
+                };
+                if !goes_on() {
+                    return Err(SwitchError::Interrupted);
+                }
+                // Another one may have come meanwhile, whose name says more than that the kernel refuses.
+                refuse_loaded()?;
+                InForce::Lags { running: Box::new(prepared.attach(learnt)?), refreshed: Instant::now() }
+            }
+            To::Program(program) => {
+                refuse_loaded()?;
+                InForce::Program(Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?)
+            }
+        });
+        Ok(())
+    }
+
+    /// Tells LAGS once a second what each cgroup's share is. To be called often.
+    ///
+    /// # Errors
+    /// When the scheduler is not in force any more.
+    pub fn look(&mut self) -> Result<(), SwitchError> {
+        match &mut self.in_force {
+            None => Ok(()),
+            Some(InForce::Program(loaded)) => Ok(loaded.look()?),
+            Some(InForce::Lags { running, refreshed }) => {
+                if refreshed.elapsed() < Running::EVERY {
+                    return Ok(());
+                }
+                *refreshed = Instant::now();
+                match running.refresh()? {
+                    None => Ok(()),
+                    Some(ended) => Err(ended.into()),
+                }
+            }
+        }
+    }
+
+    /// Gives the host back to the kernel's own scheduler, and calls `beat` while it waits for that. Gives whether it was in
+    /// force.
+    ///
+    /// # Errors
+    /// When the kernel ended it before, or it does not end.
+    pub fn end(&mut self, beat: &mut dyn FnMut()) -> Result<bool, SwitchError> {
+        self.learning = None;
+        match self.in_force.take() {
+            None => Ok(false),
+            Some(InForce::Program(loaded)) => Ok(loaded.end(beat).map(|()| true)?),
+            Some(InForce::Lags { running, .. }) => match running.let_go()? {
+                Ended::LetGo => Ok(true),
+                ended => Err(ended.into()),
+            },
+        }
+    }
+}
+
+impl From<Ended> for SwitchError {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::LetGo => Self::LetGo,
+            Ended::CpusChanged => Self::CpusChanged,
+            Ended::ByKernel { reason, .. } => Self::ByKernel(format!("the kernel ended LAGS: {reason}")),
+        }
+    }
+}
+
+/// There is one at a time.
+fn refuse_loaded() -> Result<(), SchedulerError> {
+    match loaded_scheduler() {
+        Some(name) if name.is_empty() => Ok(()),
+        Some(name) => Err(SchedulerError::Loaded(name)),
+        None => Err(SchedulerError::NoSchedExt { release: Facts::probe(None).release }),
+    }
+}
+
+/// How long the kernel may take to switch, and a program to load its scheduler or to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_some_policies_switch_the_scheduler() {
+        let switches = |policy| Switch::new(policy, &SwitchSettings::default()).is_some();
+        assert!(
+            switches(Some(Policy::Lags)) && switches(Some(Policy::Scx(SchedulerProgram::named("scx_simple").unwrap())))
+        );
+        assert!(!switches(None) && !switches(Some(Policy::Weight)) && !switches(Some(Policy::KernelLags)));
+    }
+
+    #[test]
+    fn what_was_never_started_ends_at_once() {
+        let mut switch = Switch::new(Some(Policy::Lags), &SwitchSettings::default()).unwrap();
+        assert!(switch.look().is_ok());
+        assert!(!switch.end(&mut || panic!("nothing is waited for")).unwrap());
+    }
+
+    #[test]
+    fn the_kernels_reason_is_said() {
+        let ended = Ended::ByKernel { reason: "a runnable task was stalled".to_owned(), report: String::new() };
+        let said = SwitchError::from(ended).to_string();
+        assert_eq!(said, "the kernel ended LAGS: a runnable task was stalled");
+    }
+}
