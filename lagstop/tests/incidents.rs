@@ -30,11 +30,7 @@ const INCIDENTS: [Incident; 12] = [
         name: "bully",
         answer: "shop/checkout waits behind the six threads of etl/batch. Give checkout more weight.",
         headline: &["/shop/checkout waits", "behind /etl/batch"],
-        beginning: &[
-            "more weight for /shop against /etl:",
-            "/shop/checkout",
-            "trial --policy weight --light /shop --apply",
-        ],
+        beginning: &["more weight for /shop against /etl", "trial --policy weight --light /shop --apply"],
     },
     Incident {
         name: "throttled",

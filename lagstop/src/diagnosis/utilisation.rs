@@ -15,7 +15,7 @@ use crate::{model::Measure, units};
 
 figures! {
     perceived_utilisation: Share, "CPUs busy" = "busy_ns / capacity_ns", LAGS;
-    effective_utilisation: Share, "CPUs busy without switching" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
+    effective_utilisation: Share, "CPUs busy with work" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
     cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
     share_of_used: Share, "switching, share of used CPU time" = "(switching_ns + kept_ns) / busy_ns", LAGS;
     gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;

@@ -229,7 +229,9 @@ impl ComparedFigure {
                 whole: Amount::file_time(place),
                 ..price
             },
-            Self::PerceivedUtilisation => Made { name: "perceived_utilisation", label: "CPUs busy", ..work },
+            Self::PerceivedUtilisation => {
+                Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
+            }
             Self::EffectiveUtilisation => Made {
                 name: "effective_utilisation",
                 label: "effective utilisation",

@@ -138,7 +138,7 @@ fn whoever_waits_long_while_it_is_overloaded_is_counted() {
         cgroup.runq_wait = None;
     }
     for cgroup in all.iter_mut().skip(12).flat_map(|interval| &mut interval.cgroups) {
-        cgroup.totals.cpu_ns = Nanos(60_000_000);
+        cgroup.totals.cpu_ns = Nanos(180_000_000);
     }
     let long = waiting_long(&observed(&all), &Thresholds::default(), |_| true);
     assert_eq!(long, 0, "over all of the time");

@@ -157,6 +157,6 @@ fn advice(owner: Option<&Subject>, list: &str, asked: f64, cpus: usize) -> Advic
         "Widen {whose} from {} towards {}, or give some of its cgroups other CPUs: CPUs outside of it are idle. More CPUs for the \
          host would not help.",
         units::plural(cpus as u64, "CPU"),
-        units::number(asked.ceil()),
+        units::count(asked.ceil() as u64),
     ))
 }

@@ -59,7 +59,7 @@ fn a_narrow_cpu_set_is_named() {
          CPUs on this host are idle. 2 cgroups wait 50.0 % of their runnable time."
     );
     assert!(
-        findings[0].advice[0].text.starts_with("Widen the CPU set 0 from 1 CPU towards 2.00"),
+        findings[0].advice[0].text.starts_with("Widen the CPU set 0 from 1 CPU towards 2,"),
         "{:?}",
         findings[0].advice
     );
@@ -83,7 +83,7 @@ fn a_full_cpu_set_on_an_idle_host_is_the_headline_with_its_cgroups() {
     assert_eq!((verdict.causes[0].rule, verdict.causes.len()), (Rule::Pinned, 1), "{:?}", verdict.causes);
     assert_eq!(verdict.causes[0].subject.path(), Some("/batch"));
     let next = verdict.next.unwrap().text;
-    assert!(next.contains("Widen the CPU set of /batch from 2 CPUs towards 8.00"), "{next}");
+    assert!(next.contains("Widen the CPU set of /batch from 2 CPUs towards 8,"), "{next}");
 }
 
 #[test]
@@ -94,8 +94,9 @@ fn a_cpu_set_with_room_is_no_cause() {
 
 #[test]
 fn one_that_has_a_cpu_set_of_its_own_is_told_as_one() {
-    let verdict = report(&confined(&[CONFINED[0], CONFINED[4]], 2)).verdict;
-    assert!(verdict.headline.contains("it asks for 2.00 CPUs and it has 2"), "{}", verdict.headline);
+    let pool = ("/batch/w-0", &[1.0, 1.0][..], 2_000, 6_000, 8);
+    let verdict = report(&confined(&[pool, CONFINED[4]], 2)).verdict;
+    assert!(verdict.headline.contains("it asks for 8.00 CPUs and it has 2"), "{}", verdict.headline);
     assert!(verdict.headline.ends_with("It waits 75.0 % of its runnable time."), "{}", verdict.headline);
 }
 

@@ -81,13 +81,13 @@ fn a_report_reads_like_this() {
         },
         {
           "name": "perceived_utilisation",
-          "label": "perceived utilisation",
+          "label": "CPUs busy",
           "value": 0.003,
           "unit": "share"
         },
         {
           "name": "effective_utilisation",
-          "label": "effective utilisation",
+          "label": "CPUs busy with work",
           "value": 0.00289596,
           "unit": "share"
         },
