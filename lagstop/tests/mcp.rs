@@ -121,7 +121,8 @@ fn standard_output_has_the_protocol_and_nothing_else() {
 
 #[test]
 fn it_ends_with_its_client_and_on_signals() {
-    let is_soon = |began: Instant| assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    // Milliseconds, where it gets to run.
+    let is_soon = |began: Instant| assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
     // The end of input, before anything was said.
     let mut child = lagstop(&[BULLY]);
     let began = Instant::now();
