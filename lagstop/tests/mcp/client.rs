@@ -38,7 +38,7 @@ impl Client {
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
-        let Value::Object(arguments) = arguments else { panic!("{arguments}") };
+        let arguments = arguments.as_object().unwrap().clone();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         self.service.call_tool(request).await.unwrap()
     }
