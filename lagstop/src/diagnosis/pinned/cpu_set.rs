@@ -66,7 +66,7 @@ impl<'a> CpuSet<'a> {
         let (_, first) = self.members.first()?;
         let has_all = |path: &&str| self.members.iter().all(|(_, it)| is_inside(&it.path, path));
         let ends = first.path.match_indices('/').map(|(end, _)| end).filter(|end| *end > 0).chain([first.path.len()]);
-        let path = ends.map(|end| &first.path[..end]).filter(has_all).last()?;
+        let path = ends.map(|end| &first.path[..end]).rfind(has_all)?;
         let inside = observations.cgroups.iter().filter(|(id, it)| is_rated(**id) && is_inside(&it.path, path));
         let is_confined = |it: &Observed| it.cpus.as_deref().is_none_or(|list| list == self.list);
         if path.len() < 2 || !inside.map(|(_, it)| it).all(is_confined) {
