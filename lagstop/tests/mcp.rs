@@ -83,6 +83,8 @@ async fn what_a_client_must_not_ask_is_refused_in_sentences() {
         let said = result.content[0].as_text().unwrap().text.clone();
         assert!(result.is_error == Some(true) && said.starts_with(why) && said.len() < 1_000, "{said}");
     }
+    let unknown = client.try_to_call("rm\u{1b}", json!({})).await.unwrap_err();
+    assert!(unknown.contains("no tool is called ⟦rm\u{fffd}⟧"), "{unknown}");
     // It goes on.
     assert_eq!(client.call("recordings", json!({})).await.is_error, Some(false));
     client.end().await;

@@ -5,8 +5,8 @@ use std::{borrow::Cow, sync::Arc};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestMethod, CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation,
-        InitializeResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool, ToolAnnotations,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, InitializeResult,
+        ListToolsResult, PaginatedRequestParams, ServerCapabilities, Tool, ToolAnnotations,
     },
     serve_server,
     service::{RequestContext, ServerInitializeError},
@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::{
     answer::Answer,
-    names::{NOTICE, harmless},
+    names::{NOTICE, harmless, quoted},
     shelf::Shelf,
     tools,
     trouble::Trouble,
@@ -93,7 +93,10 @@ impl ServerHandler for Server {
             () = context.ct.cancelled() => return Err(ErrorData::internal_error("the client cancelled the call", None)),
         };
         match answered {
-            None => Err(ErrorData::method_not_found::<CallToolRequestMethod>()),
+            None => {
+                let unknown = format!("no tool is called {}. Ask for the list of tools", quoted(&request.name));
+                Err(ErrorData::invalid_params(unknown, None))
+            }
             Some(answered) => Ok(result(answered).into()),
         }
     }

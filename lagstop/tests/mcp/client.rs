@@ -38,9 +38,14 @@ impl Client {
     }
 
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> CallToolResult {
+        self.try_to_call(tool, arguments).await.unwrap()
+    }
+
+    /// The same for what may be no tool.
+    pub(crate) async fn try_to_call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, String> {
         let arguments = arguments.as_object().unwrap().clone();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        self.service.call_tool(request).await.unwrap()
+        self.service.call_tool(request).await.map_err(|error| error.to_string())
     }
 
     /// Ends the client. What the server had said on standard error until it ended well.
