@@ -28,7 +28,7 @@ Examples:
   sudo lagstop schedule --dry-run      Print whether this host can be scheduled by LAGS, and change nothing
   sudo lagstop schedule --for 10m      Schedule it for ten minutes
   sudo lagstop schedule --only '/kubepods*'
-                                       Rank only these cgroups; all others keep a middle rank
+                                       Rank only these cgroups; all others never go first
   lagstop schedule --status            Print what a running one has done, or why the last one ended
 
 However lagstop ends, the kernel takes its own scheduler back at once. CPU quotas do not hold while LAGS schedules.
@@ -49,8 +49,7 @@ pub(super) struct Args {
     #[arg(long, conflicts_with_all = ["dry_run", "duration", "only", "ignore_quotas", "every"])]
     status: bool,
 
-    /// Rank only the cgroups whose paths match GLOB (repeatable). All others are ranked as if they used exactly their
-    /// share
+    /// Rank only the cgroups whose paths match GLOB (repeatable). All others never go first, however little they use
     #[arg(long, value_name = "GLOB", value_parser = glob)]
     only: Vec<Glob>,
 
@@ -73,7 +72,8 @@ struct TuningArgs {
     #[arg(long, value_enum, default_value = "used")]
     credit: Credit,
 
-    /// Time constant by which past use is forgotten
+    /// How long lighter cgroups can go first at most. With --credit paper, the time constant by which the past is
+    /// forgotten
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     memory: Duration,
 
@@ -81,7 +81,7 @@ struct TuningArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
     learn: Duration,
 
-    /// Longest extra wait of a task, times the number of active cgroups per CPU; never above 4s
+    /// How long lighter cgroups can go first, times the number of active cgroups per CPU; never above 4s or --memory
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = guard)]
     guard: Duration,
 
@@ -102,7 +102,7 @@ struct TuningArgs {
     no_preemption: bool,
 }
 
-/// The longest extra wait must leave the kernel's watchdog time.
+/// A longer one would leave the kernel's watchdog no time.
 fn guard(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
     if time > Tuning::default().longest_guard { Err("the guard must be at most 4s".to_owned()) } else { Ok(time) }

@@ -398,6 +398,8 @@ mod tests {
         ]);
         let options = Options { width: 100, colour: false };
         insta::assert_snapshot!(plan_of(Some(Policy::Weight), &sides, &changes, &prediction, options));
+        let switched = plan_of(Some(Policy::Lags), &sides, &[], &Prediction::default(), options);
+        assert!(switched.contains("the host's scheduler: lags instead of the kernel's own"), "{switched}");
     }
 
     #[test]

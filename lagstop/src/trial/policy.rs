@@ -8,7 +8,7 @@ use std::fmt;
 
 use clap::ValueEnum;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use dynamic::Dynamic;
 pub use error::PolicyError;
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A scheduling policy that can be tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// LAGS as the host's scheduler, as in `lagstop schedule`

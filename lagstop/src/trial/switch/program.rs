@@ -15,7 +15,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use thiserror::Error;
 
 use super::PATIENCE;
@@ -92,13 +92,21 @@ impl SchedulerProgram {
             return if is_executable(&found) {
                 Ok(found)
             } else {
-                Err(not_run(io::ErrorKind::PermissionDenied.into()))
+                Err(not_run(io::Error::from_raw_os_error(libc::EACCES)))
             };
         }
         // A relative directory in PATH is wherever lagstop was started.
         let mut places = path.into_iter().flat_map(env::split_paths).filter(|place| place.is_absolute());
         let found = places.find_map(|place| Some(place.join(program)).filter(|path| is_executable(path)));
         found.ok_or_else(|| ProgramError::NotFound(program.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for SchedulerProgram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let program = text.strip_prefix(Self::PREFIX).ok_or_else(|| D::Error::custom("no policy"))?;
+        Self::named(program).map_err(D::Error::custom)
     }
 }
 
@@ -255,6 +263,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::trial::Policy;
 
     fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
         let path = directory.join(name);
@@ -282,6 +291,18 @@ mod tests {
         for wrong in ["", "/usr/bin/", "a\nb", "a\0b"] {
             assert!(SchedulerProgram::named(wrong).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn it_is_written_and_read_as_it_is_named() {
+        let program = SchedulerProgram::named("/usr/bin/scx_lavd").unwrap();
+        let text = serde_json::to_string(&Policy::Scx(program)).unwrap();
+        assert_eq!(text, "\"scx:/usr/bin/scx_lavd\"");
+        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::Scx(program));
+        assert_eq!(serde_json::from_str::<Policy>("\"lags\"").unwrap(), Policy::Lags);
+        assert!(
+            serde_json::from_str::<Policy>("\"scx:\"").is_err() && serde_json::from_str::<Policy>("\"x\"").is_err()
+        );
     }
 
     #[test]
