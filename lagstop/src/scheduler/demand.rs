@@ -56,7 +56,7 @@ struct Entitled {
     at: Instant,
 }
 
-/// How often these files are read: with a hundred cgroups that takes some 15 ms of CPU time.
+/// How often these files are read: three of each cgroup.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The tree at a moment.

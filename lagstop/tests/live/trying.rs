@@ -626,8 +626,13 @@ fn is_given_back(policy: &str, arguments: &[&str]) {
     let start = || {
         let mut command = host.trial(policy);
         command.args(["--apply", "--floor", "0"]).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = command.spawn().unwrap();
-        eventually("that it is in force", is_lags);
+        let mut child = command.spawn().unwrap();
+        while !is_lags() {
+            if child.try_wait().unwrap().is_some() {
+                panic!("it ended: {}", said(&child.wait_with_output().unwrap()));
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
         child
     };
     let child = start();
