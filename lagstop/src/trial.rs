@@ -22,6 +22,7 @@ mod placebo;
 mod policy;
 mod prediction;
 mod run;
+mod scheduler_program;
 mod shelter;
 mod switch;
 mod tried;
@@ -38,7 +39,8 @@ pub use place::Place;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
 pub use run::{Event, Prepared, TrialError, TrialSettings, Untried, prepare, run};
-pub use switch::{ProgramError, SchedulerProgram, Switch, SwitchError, SwitchSettings};
+pub use scheduler_program::{NoProgram, SchedulerProgram};
+pub use switch::{ProgramError, Switch, SwitchError, SwitchSettings};
 pub use tried::Tried;
 pub use undo::Restored;
 

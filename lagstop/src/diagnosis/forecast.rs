@@ -5,6 +5,7 @@
 //! both. How sure it is comes of how much these ratios differ, and of how far the simulation is off of what was measured, for
 //! just those whose figure it is. docs/accuracy.md holds such predictions against trials.
 
+mod change;
 mod fit;
 mod held;
 mod member;
@@ -13,11 +14,12 @@ mod sides;
 
 use std::sync::Arc;
 
+pub use change::{Predicted, Unpredicted};
 pub(in crate::diagnosis) use fit::MOST_OFF;
 #[cfg(test)]
 pub(in crate::diagnosis) use member::Member;
 pub(in crate::diagnosis) use member::Tail;
-pub use predicted::{Forecast, Predicted, Unpredicted};
+pub use predicted::Forecast;
 pub(in crate::diagnosis) use sides::siblings;
 pub use sides::{Competitors, CompetitorsError};
 

@@ -416,7 +416,7 @@ mod tests {
     fn what_a_recording_is_too_long_for_is_said() {
         let mut observations = Observations::new(fixture::session());
         let intervals = fixture::overloaded(40);
-        (0..14_000).for_each(|n| observations.add(&intervals[n % intervals.len()]));
+        (0..60_000).for_each(|n| observations.add(&intervals[n % intervals.len()]));
         assert!(
             observations.not_judged()[0].contains("too many intervals and cgroups"),
             "{:?}",

@@ -78,7 +78,7 @@ pub enum TrialError {
     Policy {
         /// The policy that was requested.
         policy: Option<Policy>,
-        source: Untried,
+        source: Box<Untried>,
     },
     /// The journal is not available.
     #[error(transparent)]
@@ -147,7 +147,8 @@ pub fn prepare(
     stop: &AtomicBool,
 ) -> Result<Prepared, TrialError> {
     if let Some(policy) = settings.policy {
-        let cannot = |source: PolicyError| TrialError::Policy { policy: settings.policy, source: source.into() };
+        let cannot =
+            |source: PolicyError| TrialError::Policy { policy: settings.policy, source: Box::new(source.into()) };
         policy.has_effect(kernel).map_err(cannot)?;
         let checked = Switch::new(settings.policy, &settings.switch).map_or(Ok(()), |switch| switch.check());
         checked.map_err(|source| cannot(source.into()))?;
@@ -168,7 +169,7 @@ pub fn prepare(
         guard.see(&interval, kernel.hierarchy());
     }
     let report = observations.diagnose(&Thresholds::default());
-    let cannot = |source: Untried| TrialError::Policy { policy: settings.policy, source };
+    let cannot = |source: Untried| TrialError::Policy { policy: settings.policy, source: source.into() };
     let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates);
     let finding = finding.ok_or_else(|| cannot(Untried::NoFinding))?;
     let sides = match &settings.light {

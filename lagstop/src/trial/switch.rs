@@ -12,9 +12,9 @@ use std::{
 use thiserror::Error;
 
 use program::Loaded;
-pub use program::{ProgramError, SchedulerProgram};
+pub use program::ProgramError;
 
-use super::Policy;
+use super::{NoProgram, Policy, SchedulerProgram};
 use crate::{
     kernel::{Facts, loaded_scheduler},
     scheduler::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
@@ -36,6 +36,8 @@ pub enum SwitchError {
     Scheduler(#[from] SchedulerError),
     #[error(transparent)]
     Program(#[from] ProgramError),
+    #[error(transparent)]
+    NoProgram(#[from] NoProgram),
     #[error("CPUs came or went, so the kernel ended LAGS")]
     CpusChanged,
     #[error("another process ended LAGS")]

@@ -2,8 +2,8 @@
 
 use super::{
     Forecaster, Predicted, Unpredicted,
+    change::{ERROR_LEFT, MOST_ENDLESS, pairs},
     fit::{Fit, HARDLY, Misfit, SimulatedSide, kinds},
-    predicted::{ERROR_LEFT, MOST_ENDLESS, pairs},
 };
 use crate::{
     diagnosis::simulation::{Served, SimulationOutcome},

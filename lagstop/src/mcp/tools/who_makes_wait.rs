@@ -20,7 +20,7 @@ use crate::{
         shelf::{Shelf, Unnamed, aside},
         trouble::Trouble,
     },
-    model::{Cgroup, CgroupId, CgroupNow, Measure, Nanos, id_as_text},
+    model::{Cgroup, CgroupId, Measure, Nanos, id_as_text},
     units::{Unit, percent},
 };
 
@@ -157,9 +157,10 @@ impl<'s> Waits<'s> {
 
     fn who(&self, id: CgroupId) -> Who {
         // One that is named behind a wait ran at the same time; a recording that was made up may say otherwise.
-        let cgroup = self.cgroups.get(&id).copied().cloned().unwrap_or_else(|| Cgroup { id, ..Cgroup::default() });
-        let CgroupNow { id, name, path, .. } = CgroupNow::of(&cgroup, self.duration);
-        Who { id, name: name.to_string(), path: path.to_string() }
+        let cgroup = self.cgroups.get(&id);
+        let text = |of: fn(&Cgroup) -> &str| cgroup.map(|cgroup| of(cgroup).to_owned()).unwrap_or_default();
+        // As it is called: it is marked later, by that.
+        Who { id, name: text(|cgroup| &cgroup.name), path: text(|cgroup| &cgroup.path) }
     }
 
     fn shown(&self, waits: &[Wait]) -> impl Iterator<Item = WaitPart> {
@@ -197,7 +198,7 @@ impl<'s> Waits<'s> {
     fn say(&self, wait: &Wait) -> String {
         let called = |id: CgroupId| {
             let Who { name, path, .. } = self.who(id);
-            if path.is_empty() { name } else { path }
+            [path, name].into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| format!("cgroup {}", id.0))
         };
         let cause = match wait.cause {
             WaitCause::Behind(id) => format!("behind {}", called(id)),
