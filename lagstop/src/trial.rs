@@ -40,7 +40,7 @@ pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
 pub use run::{Event, Prepared, TrialError, TrialSettings, Untried, prepare, run};
 pub use scheduler_program::{NoProgram, SchedulerProgram};
-pub use switch::{ProgramError, Switch, SwitchError, SwitchSettings};
+pub use switch::{ProgramError, Switch, SwitchError, SwitchSettings, SwitchTo};
 pub use tried::Tried;
 pub use undo::Restored;
 

@@ -123,9 +123,14 @@ fn report(arguments: &[&str]) -> serde_json::Value {
 
 #[test]
 fn a_diagnosis_comes_in_every_form() {
-    for (format, begins) in [("text", ""), ("markdown", "# node-17: "), ("json", "{"), ("html", "<!doctype html>")] {
+    for (format, begins, has) in [
+        ("text", "", "cost of scheduling"),
+        ("markdown", "# node-17: ", "scheduling_overhead"),
+        ("json", "{", "scheduling_overhead"),
+        ("html", "<!doctype html>", "scheduling_overhead"),
+    ] {
         let written = done(&["diagnose", FIXTURE, "--format", format]);
-        assert!(written.starts_with(begins) && written.contains("scheduling_overhead"), "{format}: {written}");
+        assert!(written.starts_with(begins) && written.contains(has), "{format}: {written}");
     }
     let explained = done(&["diagnose", FIXTURE, "--explain", "scheduling_overhead"]);
     for part in ["overhead = ", "(switching_ns + kept_ns) / capacity_ns", "capacity_ns", "arXiv 2508.15703"] {

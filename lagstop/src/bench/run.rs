@@ -301,7 +301,8 @@ impl Deployment {
         let interval = interval(settings.duration);
         let recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
         let sides = self.sides();
-        let mut switch = Switch::new(policy, &settings.switch);
+        let to = policy.and_then(Policy::switches_to);
+        let mut switch = to.map(|to| Switch::new(to, &settings.switch));
         let mut dynamic = (policy == Some(Policy::LagsDynamic)).then(|| Dynamic::new(&sides, kernel));
         if let Some(policy) = policy {
             let changes = policy.has_effect(kernel).and_then(|()| policy.changes(&sides, kernel));

@@ -14,7 +14,7 @@ pub use dynamic::Dynamic;
 pub use error::PolicyError;
 
 use super::{
-    Attr, Change, Group, SchedulerProgram, Sides,
+    Attr, Change, Group, SchedulerProgram, Sides, SwitchTo,
     cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
 };
 use crate::{
@@ -86,7 +86,16 @@ impl Policy {
 
     /// Whether it changes nothing but which scheduler the host has.
     pub const fn switches_scheduler(self) -> bool {
-        matches!(self, Self::Lags | Self::Scx(_))
+        self.switches_to().is_some()
+    }
+
+    /// The scheduler that is in force in its time. `None` of a policy under which the kernel's own stays.
+    pub const fn switches_to(self) -> Option<SwitchTo> {
+        match self {
+            Self::Lags => Some(SwitchTo::Lags),
+            Self::Scx(program) => Some(SwitchTo::Program(program)),
+            _ => None,
+        }
     }
 
     /// Whether what it changes has an effect under the scheduler that is loaded.

@@ -51,6 +51,13 @@ pub struct TrialSettings {
     pub switch: SwitchSettings,
 }
 
+impl TrialSettings {
+    /// The policy's scheduler, where it has one.
+    fn switched(&self) -> Option<Switch> {
+        self.policy.and_then(Policy::switches_to).map(|to| Switch::new(to, &self.switch))
+    }
+}
+
 /// Findings from before the trial.
 #[derive(Debug)]
 pub struct Prepared {
@@ -150,7 +157,7 @@ pub fn prepare(
         let cannot =
             |source: PolicyError| TrialError::Policy { policy: settings.policy, source: Box::new(source.into()) };
         policy.has_effect(kernel).map_err(cannot)?;
-        let checked = Switch::new(settings.policy, &settings.switch).map_or(Ok(()), |switch| switch.check());
+        let checked = settings.switched().map_or(Ok(()), |switch| switch.check());
         checked.map_err(|source| cannot(source.into()))?;
     }
     let recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
@@ -241,7 +248,7 @@ pub fn run(
         watchdog,
         guard,
         in_progress: InProgress::new(&sides, kernel.hierarchy()),
-        switch: Switch::new(settings.policy, &settings.switch),
+        switch: settings.switched(),
         windows: Vec::new(),
         restored: Restored::default(),
         notes,

@@ -14,7 +14,7 @@ use thiserror::Error;
 use program::Loaded;
 pub use program::ProgramError;
 
-use super::{NoProgram, Policy, SchedulerProgram};
+use super::{NoProgram, SchedulerProgram};
 use crate::{
     kernel::{Facts, loaded_scheduler},
     scheduler::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
@@ -25,7 +25,7 @@ use crate::{
 pub struct SwitchSettings {
     /// Switch to LAGS although cgroups have CPU quotas, none of which hold then.
     pub ignore_quotas: bool,
-    /// Arguments of the program of [`Policy::Scx`].
+    /// Arguments of the program of [`SwitchTo::Program`].
     pub arguments: Vec<OsString>,
 }
 
@@ -51,16 +51,18 @@ pub enum SwitchError {
 /// A policy's scheduler, which is in force between [`Self::start`] and [`Self::end`]. When it is dropped, the kernel's own is
 /// back.
 pub struct Switch {
-    to: To,
+    to: SwitchTo,
     settings: SwitchSettings,
     /// What makes LAGS know who is heavy from the start.
     learning: Option<(Prepared, Learnt, Instant)>,
     in_force: Option<InForce>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum To {
+/// Another scheduler than the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SwitchTo {
     Lags,
+    /// The one that a program loads.
     Program(SchedulerProgram),
 }
 
@@ -70,14 +72,9 @@ enum InForce {
 }
 
 impl Switch {
-    /// `None` of a policy under which the kernel's own scheduler stays.
-    pub fn new(policy: Option<Policy>, settings: &SwitchSettings) -> Option<Self> {
-        let to = match policy? {
-            Policy::Lags => To::Lags,
-            Policy::Scx(program) => To::Program(program),
-            _ => return None,
-        };
-        Some(Self { to, settings: settings.clone(), learning: None, in_force: None })
+    /// Nothing is in force yet.
+    pub fn new(to: SwitchTo, settings: &SwitchSettings) -> Self {
+        Self { to, settings: settings.clone(), learning: None, in_force: None }
     }
 
     /// Looks whether this host can be switched. Changes nothing.
@@ -86,8 +83,8 @@ impl Switch {
     /// When it cannot, and why.
     pub fn check(&self) -> Result<(), SwitchError> {
         match self.to {
-            To::Lags => self.prepare().map(drop),
-            To::Program(program) => {
+            SwitchTo::Lags => self.prepare().map(drop),
+            SwitchTo::Program(program) => {
                 refuse_loaded()?;
                 program.find()?;
                 Ok(())
@@ -105,7 +102,7 @@ impl Switch {
     /// # Errors
     /// When the host cannot be switched any more.
     pub fn learn(&mut self) -> Result<(), SwitchError> {
-        if let To::Lags = self.to {
+        if let SwitchTo::Lags = self.to {
             let prepared = self.prepare()?;
             let learnt = prepared.learn()?;
             self.learning = Some((prepared, learnt, Instant::now()));
@@ -119,7 +116,7 @@ impl Switch {
     /// When that does not work. The kernel's own scheduler stays then.
     pub fn start(&mut self, goes_on: &mut dyn FnMut() -> bool) -> Result<(), SwitchError> {
         self.in_force = Some(match self.to {
-            To::Lags => {
+            SwitchTo::Lags => {
                 let (prepared, learnt) = match self.learning.take() {
                     Some((prepared, learnt, since)) => (prepared, Some((learnt, since.elapsed()))),
                     None => (self.prepare()?, None),
@@ -131,7 +128,7 @@ impl Switch {
                 refuse_loaded()?;
                 InForce::Lags { running: Box::new(prepared.attach(learnt)?), refreshed: Instant::now() }
             }
-            To::Program(program) => {
+            SwitchTo::Program(program) => {
                 refuse_loaded()?;
                 InForce::Program(Loaded::start(&program.find()?, &self.settings.arguments, goes_on)?)
             }
@@ -205,17 +202,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_some_policies_switch_the_scheduler() {
-        let switches = |policy| Switch::new(policy, &SwitchSettings::default()).is_some();
-        assert!(
-            switches(Some(Policy::Lags)) && switches(Some(Policy::Scx(SchedulerProgram::named("scx_simple").unwrap())))
-        );
-        assert!(!switches(None) && !switches(Some(Policy::Weight)) && !switches(Some(Policy::KernelLags)));
-    }
-
-    #[test]
     fn what_was_never_started_ends_at_once() {
-        let mut switch = Switch::new(Some(Policy::Lags), &SwitchSettings::default()).unwrap();
+        let mut switch = Switch::new(SwitchTo::Lags, &SwitchSettings::default());
         assert!(switch.look().is_ok());
         assert!(!switch.end(&mut || panic!("nothing is waited for")).unwrap());
     }

@@ -161,3 +161,21 @@ fn what_another_scheduler_ignores_is_refused_with_its_name() {
     }
     assert!(Policy::LagsStatic.has_effect(&under(Some("scx_lavd"))).is_ok());
 }
+
+#[test]
+fn it_is_written_and_read_as_it_is_named() {
+    let program = SchedulerProgram::named("/usr/bin/scx_lavd").unwrap();
+    let text = serde_json::to_string(&Policy::Scx(program)).unwrap();
+    assert_eq!(text, "\"scx:/usr/bin/scx_lavd\"");
+    assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::Scx(program));
+    assert_eq!(serde_json::from_str::<Policy>("\"lags\"").unwrap(), Policy::Lags);
+    assert!(serde_json::from_str::<Policy>("\"scx:\"").is_err() && serde_json::from_str::<Policy>("\"x\"").is_err());
+}
+
+#[test]
+fn only_some_policies_switch_the_scheduler() {
+    let program = SchedulerProgram::named("scx_simple").unwrap();
+    assert_eq!(Policy::Scx(program).switches_to(), Some(SwitchTo::Program(program)));
+    assert_eq!(Policy::Lags.switches_to(), Some(SwitchTo::Lags));
+    assert!(!Policy::Weight.switches_scheduler() && !Policy::KernelLags.switches_scheduler());
+}

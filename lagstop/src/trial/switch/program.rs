@@ -169,25 +169,12 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
     use super::*;
-    use crate::trial::{Policy, SchedulerProgram};
 
     fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
         let path = directory.join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
-    }
-
-    #[test]
-    fn it_is_written_and_read_as_it_is_named() {
-        let program = SchedulerProgram::named("/usr/bin/scx_lavd").unwrap();
-        let text = serde_json::to_string(&Policy::Scx(program)).unwrap();
-        assert_eq!(text, "\"scx:/usr/bin/scx_lavd\"");
-        assert_eq!(serde_json::from_str::<Policy>(&text).unwrap(), Policy::Scx(program));
-        assert_eq!(serde_json::from_str::<Policy>("\"lags\"").unwrap(), Policy::Lags);
-        assert!(
-            serde_json::from_str::<Policy>("\"scx:\"").is_err() && serde_json::from_str::<Policy>("\"x\"").is_err()
-        );
     }
 
     #[test]
