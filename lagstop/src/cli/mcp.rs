@@ -24,7 +24,6 @@ configuration. No tool changes anything on the host. On this host, nothing is at
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
-#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "refused, whatever they are"))]
 pub(super) struct Args {
     /// Recordings, or directories of recordings, to answer from instead of measuring
     #[arg(value_name = "FILE", conflicts_with_all = ["connect", "interval", "group_by", "max_cgroups", "load_credit_time", "hooks", "light", "btf"])]
