@@ -301,18 +301,17 @@ impl Recording {
 
     fn write(&mut self, interval: Interval) -> Result<(), Failure> {
         let was_calm = std::mem::take(&mut self.was_calm) || self.watches;
-        if was_calm && interval.start_ns > self.end {
-            self.sink.gap(Gap::calm(self.end, interval.start_ns.saturating_sub(self.end)))?;
-        }
+        let calm = (was_calm && interval.start_ns > self.end)
+            .then(|| Gap::calm(self.end, interval.start_ns.saturating_sub(self.end)));
         self.end = interval.start_ns.saturating_add(interval.duration_ns);
-        let gap = self.clocks.gap(&interval);
+        let unseen = self.clocks.gap(&interval);
         let is_set_off = self.sink.is_ring() && self.trigger.is_set_off(&interval, &self.thresholds);
         let lost = interval.host.lost;
         self.progress.interval(&interval, self.footer.intervals + 1);
-        if let Some(gap) = &gap {
+        if let (None, Some(gap)) = (&calm, &unseen) {
             self.progress.gap(gap);
         }
-        self.sink.interval(interval, gap)?;
+        self.sink.interval(interval, calm.or(unseen))?;
         self.footer.intervals += 1;
         self.footer.lost.add(&lost);
         if is_set_off {

@@ -39,15 +39,6 @@ impl Sink {
         }
     }
 
-    /// Adds a time before the next interval in which nothing was measured.
-    pub(super) fn gap(&mut self, gap: Gap) -> Result<(), Failure> {
-        match self {
-            Self::Ring(ring) => Ok(ring.gap(gap)?),
-            // Only a ring has a sentinel.
-            Self::Single(_) | Self::Rotation(_) => Ok(()),
-        }
-    }
-
     /// Ends the recording.
     pub(super) fn end(&mut self, footer: &Footer) -> Result<(), Failure> {
         let footer = Footer { ended_at: now(), ..footer.clone() };
