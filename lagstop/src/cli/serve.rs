@@ -133,6 +133,9 @@ async fn serve(
     let mut watched = stream.watched.take();
     loop {
         let interval = tokio::select! {
+            biased;
+            () = endings.wait() => break,
+            // What was measured before a calm time is before it.
             interval = stream.intervals.recv() => interval,
             Some(now) = changed(&mut watched) => {
                 told.watched(&now);
@@ -144,7 +147,6 @@ async fn serve(
                 publish(&publisher, &accumulator);
                 continue;
             }
-            () = endings.wait() => break,
             () = server.died() => {
                 return Err("serving ended because of a bug in lagstop. Please report it with the message above".into());
             }
