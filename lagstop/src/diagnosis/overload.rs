@@ -51,9 +51,16 @@ pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thres
                 .to_owned(),
             "This is an average: short bursts may be worse.".to_owned(),
         ],
-        advice: advice(severity),
+        advice: advice(observations, load, severity),
         cgroups: Vec::new(),
     }
+}
+
+/// Does what `finding` is about slow work down so much that it is felt, whoever's it is?
+pub(super) fn is_felt(finding: &Finding, thresholds: &Thresholds) -> bool {
+    let slowdown = finding.measured.iter().find(|figure| figure.name == figures::slowdown.name);
+    let slowdown = slowdown.and_then(|figure| figure.value).map_or(1.0, |value| value.as_f64());
+    harm(slowdown - 1.0, thresholds) >= Severity::Warning
 }
 
 fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) -> (Severity, String) {
@@ -71,17 +78,17 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
     let (full, long) = (load.fillers.len() as u64, waiting(observations, load, thresholds, |_| true));
     let severity = harm(load.slowdown.unwrap_or(1.0) - 1.0, thresholds);
     let others = waiting(observations, load, thresholds, |id| !load.fillers.contains(&id));
-    let is_full = load.is_full;
     match load.by_cgroup.first() {
-        _ if full == 0 && is_full && load.outside >= cpus as f64 / 2.0 => {
+        _ if load.is_outside(cpus) => {
             let outside = units::number(load.outside);
             let verdict = format!(
-                "Tasks outside of single cgroups fill the CPUs{when}: {asks}, {outside} of them for tasks in the root cgroup or in cgroups \
-                 without a row of their own."
+                "Tasks in the root cgroup or in cgroups without a row of their own fill the CPUs{when}: they {then}ask for \
+                 {outside} CPUs and there {}.",
+                there_are(cpus)
             );
             (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
         }
-        _ if full == 0 && is_full => {
+        _ if full == 0 && load.is_full => {
             let used = units::percent(utilisation::perceived(observations));
             let severity = if others > 0 { severity.min(Severity::Info) } else { Severity::Ok };
             (severity, format!("The CPUs are {used} busy, and tasks ask for no more than there is."))
@@ -210,8 +217,14 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
     measured
 }
 
-fn advice(severity: Severity) -> Vec<Advice> {
-    if severity < Severity::Warning { Vec::new() } else { vec![Advice::new("Move work to other hosts, or add CPUs.")] }
+fn advice(observations: &Observations, load: &Load, severity: Severity) -> Vec<Advice> {
+    match severity {
+        Severity::Warning | Severity::Critical => vec![Advice::new("Move work to other hosts, or add CPUs.")],
+        Severity::Info if load.is_outside(observations.cpus()) => vec![Advice::new(
+            "Find out whose these tasks are, for example with ps. In cgroups of their own they could be told apart.",
+        )],
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

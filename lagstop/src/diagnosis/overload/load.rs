@@ -125,6 +125,11 @@ impl Load {
         .filled(observations, steps)
     }
 
+    /// Do tasks that are in no single cgroup fill so many CPUs?
+    pub(super) fn is_outside(&self, cpus: u64) -> bool {
+        self.is_full && self.fillers.is_empty() && self.outside >= cpus as f64 / 2.0
+    }
+
     fn sorted(mut self) -> Self {
         self.by_cgroup.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let inside: f64 = self.by_cgroup.iter().map(|(_, load)| load).sum();

@@ -46,6 +46,27 @@ fn one_that_fills_the_cpus_alone_is_no_overload() {
 }
 
 #[test]
+fn a_host_whose_root_cgroup_fills_it_is_not_called_healthy() {
+    let verdict = |spinning: u64| {
+        let root: &[InTree] = &[("/", EQUAL, 4_000, (spinning - 4) * 1_000, spinning)];
+        let mut observations = Observations::new(fixture::session());
+        for mut interval in minute_of_tree(root) {
+            interval.cgroups.iter_mut().for_each(|cgroup| cgroup.id = CgroupId::OTHER);
+            observations.add(&interval);
+        }
+        observations.diagnose(&Thresholds::default()).verdict
+    };
+    let slow = verdict(16);
+    assert_eq!(
+        slow.headline,
+        "Tasks in the root cgroup or in cgroups without a row of their own fill the CPUs: they ask for 16.0 CPUs and there \
+         are 4. No other cgroup waits long."
+    );
+    assert!(slow.severity == Severity::Info && slow.next.is_some());
+    assert!(verdict(5).headline.starts_with("Healthy: "), "a quarter more than there is is hardly felt");
+}
+
+#[test]
 fn a_few_that_fill_the_cpus_are_named() {
     let mut all: Vec<InTree> = vec![("/heavy-0", EQUAL, 1_500, 6_500, 8), ("/heavy-1", EQUAL, 1_500, 6_500, 8)];
     let names: Vec<&str> = (0..10).map(|n| &*format!("/light-{n}").leak()).collect();

@@ -36,17 +36,24 @@ pub(super) fn without_cause(observations: &Observations, findings: &[Finding], t
     })
 }
 
-/// That cgroups wait long without one main cause. `None` where none does.
+/// That cgroups, or tasks that are in none of them, wait long without one main cause. `None` where none does.
 fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Option<Verdict> {
     let long = overload::waiting_long(observations, thresholds, |_| true);
     // Those that fill the CPUs alone say most; what all waits consist of is always there.
     let of = |rule: Rule| findings.iter().find(|it| it.rule == rule && it.severity == Severity::Info);
     let finding = of(Rule::Overload).or_else(|| of(Rule::WaitCauses)).or_else(|| of(Rule::NoisyNeighbour))?;
-    let wait = if long == 1 { "waits" } else { "wait" };
-    let all = units::plural(observations.active(), "cgroup");
-    let told = format!("{long} of {all} {wait} long for a CPU. {}", finding.verdict);
+    let told = if long > 0 {
+        let wait = if long == 1 { "waits" } else { "wait" };
+        let all = units::plural(observations.active(), "cgroup");
+        format!("{long} of {all} {wait} long for a CPU. {}", finding.verdict)
+    } else if finding.rule == Rule::Overload && overload::is_felt(finding, thresholds) {
+        // Of tasks that are in no single cgroup.
+        format!("{} No other cgroup waits long.", finding.verdict)
+    } else {
+        return None;
+    };
     let cause = Cause { says: told.clone(), ..Cause::of(finding) };
-    (long > 0).then(|| Verdict {
+    Some(Verdict {
         severity: Severity::Info,
         headline: told,
         next: cause.next.clone(),
