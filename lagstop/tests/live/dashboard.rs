@@ -222,7 +222,8 @@ struct Crowd {
 impl Crowd {
     fn start() -> Self {
         let parent = TestCgroup::new("crowd");
-        let kubelet = TestCgroup::kubelet();
+        // The one that kind gives a kubelet: in there a container has the name that links tell.
+        let kubelet = TestCgroup::top("/kubelet");
         let kubepods = kubelet.child("kubepods");
         let pod = kubepods.child(&format!("pod{}", KubeletLinks::POD));
         let container = pod.child(KubeletLinks::CONTAINER);

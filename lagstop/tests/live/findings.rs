@@ -28,13 +28,19 @@ pub(crate) const TESTS: &[Test] = &[
 /// Time that loads work, longer than is measured.
 const MS: u32 = 9_000;
 
-/// The causes of what is wrong, by rule and cgroup (or "host"), while `loads` work.
-fn problems(loads: &mut [Load]) -> BTreeSet<(String, String)> {
-    verdicts(loads).into_keys().collect()
+/// Causes by rule and cgroup (or "host"), with what they say.
+type Verdicts = BTreeMap<(String, String), String>;
+
+/// What is wrong while `loads` work is this, by rule and cgroup (or "host"), and nothing else. What is said of it.
+fn assert_problems<'a>(loads: &mut [Load], expected: impl IntoIterator<Item = (&'a str, &'a str)>) -> Verdicts {
+    let found = verdicts(loads);
+    let names: BTreeSet<(&str, &str)> = found.keys().map(|(rule, whom)| (&**rule, &**whom)).collect();
+    assert_eq!(names, expected.into_iter().collect(), "{found:#?}");
+    found
 }
 
-/// The same with the verdicts.
-fn verdicts(loads: &mut [Load]) -> BTreeMap<(String, String), String> {
+/// The causes of what is wrong while `loads` work.
+fn verdicts(loads: &mut [Load]) -> Verdicts {
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
     let report = diagnose(&[
@@ -51,6 +57,7 @@ fn verdicts(loads: &mut [Load]) -> BTreeMap<(String, String), String> {
     let verdict = &report["verdict"];
     println!("{}", verdict["headline"]);
     let causes = verdict["causes"].as_array().unwrap().iter().map(|cause| {
+        println!("cause: {cause}");
         let path = cause["subject"]["path"].as_str().unwrap_or("host");
         ((cause["rule"].as_str().unwrap().to_owned(), path.to_owned()), cause["says"].as_str().unwrap().to_owned())
     });
@@ -64,25 +71,21 @@ fn diagnose(options: &[[&str; 2]]) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn expected<'a>(problems: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeSet<(String, String)> {
-    problems.into_iter().map(|(rule, whom)| (rule.to_owned(), whom.to_owned())).collect()
-}
-
 fn idle() {
-    assert_eq!(problems(&mut []), expected([]));
+    assert_problems(&mut [], []);
 }
 
 fn hot_pool() {
     let pool = TestCgroup::new("pool");
     let mut loads = [pool.start(&format!("threads 8 {MS}"))];
-    assert_eq!(problems(&mut loads), expected([("overcommitted_threads", &*pool.path)]));
+    assert_problems(&mut loads, [("overcommitted_threads", &*pool.path)]);
 }
 
 fn throttled() {
     let cgroup = TestCgroup::new("throttled");
     cgroup.limit_to_half_a_cpu();
     let mut loads = [cgroup.start(&format!("spin {MS}"))];
-    assert_eq!(problems(&mut loads), expected([("throttled", &*cgroup.path)]));
+    assert_problems(&mut loads, [("throttled", &*cgroup.path)]);
 }
 
 fn limited_pool() {
@@ -90,7 +93,7 @@ fn limited_pool() {
     pool.limit_to_half_a_cpu();
     let mut loads = [pool.start(&format!("threads 4 {MS}"))];
     // That it has more threads than it may use follows from it.
-    assert_eq!(problems(&mut loads), expected([("throttled", &*pool.path)]));
+    assert_problems(&mut loads, [("throttled", &*pool.path)]);
 }
 
 /// Many that ask for the same: nobody is to blame.
@@ -99,7 +102,7 @@ fn overloaded() {
     const MS: u32 = 20_000;
     let all: Vec<TestCgroup> = (0..12).map(|n| TestCgroup::new(&format!("equal{n}"))).collect();
     let mut loads: Vec<Load> = all.iter().map(|cgroup| cgroup.start(&format!("threads 2 {MS}"))).collect();
-    assert_eq!(problems(&mut loads), expected([("overload", "host")]));
+    assert_problems(&mut loads, [("overload", "host")]);
 }
 
 /// All on one CPU.
@@ -115,7 +118,7 @@ fn pinned() {
 fn migrating() {
     let pool = TestCgroup::new("wanderer");
     let mut loads = [pool.start(&format!("wander {MS}"))];
-    assert_eq!(problems(&mut loads), expected([("migrations", &*pool.path)]));
+    assert_problems(&mut loads, [("migrations", &*pool.path)]);
 }
 
 /// A port that nobody listens on.
@@ -127,8 +130,7 @@ fn busy_server() {
     let (server, client, port) = (TestCgroup::new("server"), TestCgroup::new("client"), free_port());
     let mut loads =
         [server.start(&format!("serve-busily {port} 20 {MS}")), client.start(&format!("connect {port} {MS}"))];
-    let found = verdicts(&mut loads);
-    assert_eq!(found.keys().cloned().collect::<BTreeSet<_>>(), expected([("backlog", &*server.path)]));
+    let found = assert_problems(&mut loads, [("backlog", &*server.path)]);
     assert!(found.values().all(|verdict| verdict.ends_with("busy with other work.")), "{found:?}");
 }
 
@@ -156,5 +158,5 @@ fn skewed() {
     let light: Vec<TestCgroup> = (0..198).map(|n| TestCgroup::new(&format!("light{n}"))).collect();
     let mut loads: Vec<Load> = heavy.iter().map(|cgroup| cgroup.start(&format!("threads 6 {MS}"))).collect();
     loads.extend(light.iter().map(|cgroup| cgroup.start(&format!("sparse {MS}"))));
-    assert_eq!(problems(&mut loads), expected([("lags_candidates", "host")]));
+    assert_problems(&mut loads, [("lags_candidates", "host")]);
 }

@@ -13,6 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+
 use lagstop::{
     host::{Cpus, ExcludedCpus},
     kernel::{AttachOptions, Btf, Facts, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
@@ -74,6 +76,32 @@ impl Mounts {
         let cpuacct = v1("cpuacct");
         Self { cpu, cpuacct, unified }
     }
+
+    fn all(&self) -> Vec<&PathBuf> {
+        let mut all: Vec<&PathBuf> =
+            [Some(&self.cpu), self.cpuacct.as_ref(), self.unified.as_ref()].into_iter().flatten().collect();
+        all.dedup();
+        all
+    }
+}
+
+/// The process whose test made a cgroup that has no name of its own.
+const OWNER: &str = "trusted.lagstop.test";
+
+/// Removes a cgroup, and all inside of it, that a test made whose process is gone.
+fn remove_abandoned(directory: &Path) {
+    let mut owner = [0; 16];
+    let Ok(length) = getxattr(directory, OWNER, &mut owner) else { return };
+    let owner = String::from_utf8_lossy(&owner[..length]);
+    if !Path::new("/proc").join(&*owner).exists() {
+        remove_tree(directory);
+    }
+}
+
+fn remove_tree(directory: &Path) {
+    let inside = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    inside.filter(|path| path.is_dir()).for_each(|path| remove_tree(&path));
+    fs::remove_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
 }
 
 /// A cgroup, in every hierarchy that counts.
@@ -89,14 +117,16 @@ impl TestCgroup {
         Self::at(format!("/lagstop-test-{}-{name}", std::process::id()))
     }
 
-    /// Makes the one that kind gives a kubelet, so that it is no real one's: in there a container has the name that links tell.
-    pub(crate) fn kubelet() -> Self {
-        Self::at("/kubelet".to_owned())
-    }
-
-    /// Makes one that a runtime makes at the top. Where there is one already, its runtime runs here.
+    /// Makes one that a runtime makes at the top. Where there is one already, its runtime runs here, but for what a run that was
+    /// killed left.
     pub(crate) fn top(path: &str) -> Self {
-        Self::at(path.to_owned())
+        let mounts = Mounts::find();
+        mounts.all().iter().for_each(|mount| remove_abandoned(&mount.join(path.trim_start_matches('/'))));
+        let cgroup = Self::at(path.to_owned());
+        for directory in &cgroup.directories {
+            setxattr(directory, OWNER, std::process::id().to_string().as_bytes(), XattrFlags::empty()).unwrap();
+        }
+        cgroup
     }
 
     /// Its directories.
@@ -127,9 +157,7 @@ impl TestCgroup {
     fn make(path: String) -> Self {
         let mounts = Mounts::find();
         let mut cgroup = Self { path, directories: Vec::new(), mounts };
-        let all = [Some(&cgroup.mounts.cpu), cgroup.mounts.cpuacct.as_ref(), cgroup.mounts.unified.as_ref()];
-        let mut directories: Vec<PathBuf> = all.into_iter().flatten().map(|mount| cgroup.below(mount)).collect();
-        directories.dedup();
+        let directories: Vec<PathBuf> = cgroup.mounts.all().into_iter().map(|mount| cgroup.below(mount)).collect();
         for directory in &directories {
             fs::create_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
         }
