@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// architecture for all of its kernels. The whole matrix when none is named
     #[arg(value_name = "KERNEL", conflicts_with = "quick")]
     kernels: Vec<String>,
-    /// Only the three that every change is tried on, without the tests of what is the same on every kernel
+    /// Only the three kernels that every change is tried on, without the longest tests
     #[arg(long)]
     quick: bool,
     /// Make docs/kernels.md from the last results of each kernel, and run nothing
@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     /// Show what would be tried, and try nothing
     #[arg(long)]
     list: bool,
-    /// Only live tests whose names contain this
+    /// Only live tests whose names contain this, those of what is the same on every kernel too
     #[arg(long, value_name = "TEST", default_value = "")]
     filter: String,
     /// Virtual machines at a time. Each keeps one of the host's processors busy, but for when it waits: one more than there
@@ -235,7 +235,7 @@ fn boot(workspace: &Workspace, arguments: &Arguments, run: Run, guest: &Guest) -
         layout: run.layout,
         port: guest.arch.results_port(),
         filter: &arguments.filter,
-        left_out: &live_tests::left_out(arguments.quick),
+        left_out: &live_tests::left_out(arguments.quick, !arguments.filter.is_empty()),
         test_timeout_seconds: TEST_TIMEOUT_SECONDS,
         counted: arguments.counted,
     };

@@ -102,7 +102,7 @@ pub struct Point {
     /// Mean number of tasks waiting on run queues.
     pub waiting: Option<f64>,
     /// Share of the time of all CPUs that was not idle.
-    pub perceived_utilisation: f64,
+    pub cpu_utilisation: f64,
     /// Share of the time of all CPUs that was spent on the tasks' own work.
     pub effective_utilisation: Option<f64>,
     /// All latencies, as an HdrHistogram of microseconds (V2, compressed, base64).
@@ -201,7 +201,7 @@ impl Point {
             swap_ns: swap.and_then(|(all, idle)| each(all.saturating_sub(idle))),
             switches_per_second: per_second(switches as f64),
             waiting: host.totals.runq_wait_ns.map(|wait| per_second(wait.seconds())),
-            perceived_utilisation: host.perceived_utilisation(),
+            cpu_utilisation: host.cpu_utilisation(),
             effective_utilisation: host.effective_utilisation(),
             latencies: tally.latencies.clone(),
         }

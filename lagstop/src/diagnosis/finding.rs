@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Confidence, Figure, Severity, Subject, Threshold};
-use crate::{model::Nanos, units::Value};
+use crate::{display::display_name, model::Nanos, units::Value};
 
 /// What a rule found, and everything that it takes to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -118,12 +118,15 @@ pub struct Advice {
     /// The command that does it, for a POSIX shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
+    /// The command that puts back what was there before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
 }
 
 impl Advice {
     /// Advice that no one command carries out.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), command: None }
+        Self { text: text.into(), command: None, undo: None }
     }
 
     /// With the command, where there is one.
@@ -136,6 +139,32 @@ impl Advice {
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
         self
+    }
+
+    /// With the command that takes it back, where there is one.
+    #[must_use]
+    pub fn undo_if(self, undo: Option<String>) -> Self {
+        Self { undo, ..self }
+    }
+
+    /// Without commands.
+    pub(super) fn withhold(&mut self) {
+        self.command = None;
+        self.undo = None;
+    }
+
+    /// Its commands, each with what is shown before it.
+    pub fn commands(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let all = [("$", &self.command), ("Undo:", &self.undo)];
+        all.into_iter().filter_map(|(mark, command)| Some((mark, command.as_deref()?)))
+    }
+
+    /// The same as a script that can be run as it is: what takes it back is a comment.
+    pub fn script(&self) -> Option<String> {
+        let undo = self.undo.iter().map(|undo| format!("# Undo: {}", display_name(undo)));
+        let command = self.command.iter().map(|command| display_name(command).into_owned());
+        let lines: Vec<String> = command.chain(undo).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 }
 
@@ -171,7 +200,7 @@ impl Rule {
             Self::LagsCandidates => "short jobs behind long ones",
             Self::NoisyNeighbour => "waits behind one neighbour",
             Self::WaitCauses => "what tasks wait for",
-            Self::Density => "number of cgroups",
+            Self::Density => "how many cgroups fit",
             Self::Migrations => "moves between CPUs",
             Self::OvercommittedThreads => "too many threads",
             Self::QuotaWithoutCpuset => "quota below the visible CPUs",

@@ -76,8 +76,8 @@ struct Judged<'a> {
     arena: Option<Arena<'a>>,
     light: Class,
     heavy: Class,
-    /// Light, and wait long: how many.
-    waiting: usize,
+    /// Light, and wait long.
+    waiting: Class,
     /// For all of those, and where that is too much to bear, for some.
     plans: Option<(Plan, Option<Plan>)>,
     /// How long it is what was simulated, in seconds, and how many bursts.
@@ -90,9 +90,9 @@ impl<'a> Judged<'a> {
         let siblings = || arena.iter().flat_map(|arena| &arena.siblings);
         let light = Class::of(siblings().filter(|one| one.is_light()));
         let heavy = Class::of(siblings().filter(|one| !one.is_light()));
-        let waiting = arena.iter().flat_map(|arena| arena.waiting(thresholds)).count();
+        let waiting = Class::of(arena.iter().flat_map(|arena| arena.waiting(thresholds)));
         let mut judged = Self { observations, thresholds, arena, light, heavy, waiting, plans: None, extent: None };
-        if judged.has_enough() && judged.is_contended() && waiting > 0 {
+        if judged.has_enough() && judged.is_contended() && judged.waiting.size > 0 {
             judged.plans = judged.arena.as_ref().and_then(|arena| Plan::best(arena, simulations, thresholds));
             judged.extent = judged.plans.as_ref().and_then(|_| observations.forecast_extent());
         }
@@ -204,26 +204,29 @@ impl<'a> Judged<'a> {
         let place = place.map_or_else(String::new, |path| format!(" in {}", units::quoted(path)));
         let light = units::plural(self.light.size, "light cgroup");
         // So that nobody needs the paper.
-        let (use_less, their) = if self.light.size == 1 { ("uses", "its") } else { ("use", "their") };
-        let means = format!("which {use_less} less than {their} fair share of the CPU time");
-        if self.waiting == 0 {
+        let means =
+            if self.light.size == 1 { "using less than its fair share" } else { "using less than their fair share" };
+        if self.waiting.size == 0 {
             let verdict = format!(
-                "The CPUs are contended ({waiting} tasks waiting per CPU), but none of {light}{place}, {means}, waits long \
+                "The CPUs are contended ({waiting} tasks waiting per CPU), but none of {light}{place} ({means}) waits long \
                  behind heavier ones."
             );
             return (Severity::Info, verdict);
         }
         let heavy = match (self.heavy.size, self.heavy_siblings().next()) {
-            (1, Some(one)) => format!("the heavy {}, which uses its share or more, takes", one.subject()),
+            (1, Some(one)) => format!("the heavy {} (using its share or more) takes", one.subject()),
             (size, _) => {
                 let named = overload::names(self.culprits().into_iter().take(NAMED), size);
-                format!("{} ({named}), which use their share or more, take", units::plural(size, "heavy cgroup"))
+                format!("{size} heavy ones ({named}, using their share or more) take")
             }
         };
         let found = format!(
-            "Short jobs wait behind long ones (LAGS): {} of {light}{place}, {means}, {} long, while {heavy} {} of the CPU time{}",
-            self.waiting,
-            if self.waiting == 1 { "waits" } else { "wait" },
+            "Short jobs wait behind long ones (LAGS): {} of {light}{place} ({means}) {} {} of {} runnable time, while {heavy} {} \
+             of the CPU time{}",
+            self.waiting.size,
+            if self.waiting.size == 1 { "waits" } else { "wait" },
+            units::percent(self.waiting.wait / (self.waiting.wait + self.waiting.cpu)),
+            if self.waiting.size == 1 { "its" } else { "their" },
             units::percent(self.share_of_cpu(&self.heavy)),
             if place.is_empty() { "" } else { " there" },
         );
@@ -282,9 +285,9 @@ impl<'a> Judged<'a> {
             _ if all.is_borne(self.thresholds) => vec![format!("In return, {}.", price(all))],
             Some(some) => vec![
                 format!("In return, {}.", price(some)),
-                format!("More weight for all {} of them costs too much: {}.", self.waiting, price(all)),
+                format!("More weight for all {} of them costs too much: {}.", self.waiting.size, price(all)),
             ],
-            None if self.waiting > 1 => {
+            None if self.waiting.size > 1 => {
                 vec![
                     "More weight for only the lightest half or quarter saves too little or also costs too much."
                         .to_owned(),
@@ -379,7 +382,9 @@ impl<'a> Judged<'a> {
         if let Some(plan) = self.plan() {
             figures.extend(gain::figures(self, plan));
             figures.push(
-                figures::can_go_first.is(plan.first.len() as u64).note(format!("of {} that wait long", self.waiting)),
+                figures::can_go_first
+                    .is(plan.first.len() as u64)
+                    .note(format!("of {} that wait long", self.waiting.size)),
             );
         }
         figures.extend(self.top(&figures::heaviest, |one| !one.is_light(), |one| one.credit));

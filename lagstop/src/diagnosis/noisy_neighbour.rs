@@ -337,7 +337,10 @@ fn verdict(
         Some(times) if neighbour.takes_too_much(thresholds) => {
             (severity, format!("{found}, {}; {whom} still gets its own share.", takes(times)))
         }
-        Some(_) => (severity, format!("{found}, {}.", then("takes no more than its fair share".to_owned()))),
+        Some(_) => (
+            severity,
+            format!("{found}, {}.", then("takes no more than its fair share: no hog, but a competitor".to_owned())),
+        ),
     }
 }
 
@@ -422,7 +425,8 @@ fn advice(
         let globs: Vec<&str> = light.path().and_then(shell::glob).into_iter().collect();
         let trial = Advice::new(format!(
             "Try more weight for {light} against {heavy}{promise}. For a minute the trial alternates between the old \
-             weights and new ones. It shows the effect and restores the old weights, also when interrupted."
+             weights and new ones. It shows the effect, then restores the old weights, also when interrupted: --apply \
+             keeps nothing."
         ));
         advice.push(trial.command(shell::trial_of_weights(&globs)));
     }

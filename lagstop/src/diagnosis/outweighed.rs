@@ -8,7 +8,8 @@ use super::{
     confidence::Basis,
     figure::{figures, sources::COUNTED},
     shares::{Shares, Waits, Whole},
-    shell, single, starved,
+    shell::{self, WeightSetting},
+    single, starved,
 };
 use crate::units::{self, Unit};
 
@@ -85,8 +86,12 @@ fn finding(
     let groups = &asked.trace().groups;
     let subject = observations.subject_of(number);
     let rate = |cpu: f64| Unit::Cores.show(cpu / whole.seconds);
-    let weight = |number: usize| shell::written_weight(&observations.session, groups[number].whole_weight());
-    let (file, _) = shell::weight(&observations.session);
+    // In the unit of what is advised, or of the files where these are not the same for both.
+    let setting = |number: usize| WeightSetting::of(&observations.session, asked.path(number));
+    let is_same = rivals.iter().take(TOP).all(|&rival| setting(rival).name == setting(number).name);
+    let setting = if is_same { setting(number) } else { WeightSetting::file(&observations.session) };
+    let weight = |number: usize| setting.written(groups[number].whole_weight());
+    let file = setting.name;
     // Somebody gave it less than is usual: it may be meant so.
     let severity = if groups[number].weight < 1.0 {
         Severity::Info
@@ -163,21 +168,20 @@ fn advice(
         ))];
     }
     let weight = weight_for(observations, shares, number, whole);
-    let (file, _) = shell::weight(session);
     let own = observations.asked.trace().groups[number].whole_weight();
-    let now = shell::written_weight(session, own);
+    let setting = WeightSetting::of(session, path);
     let give = |weight| shell::give_weight(session, observations.asked.id(number), path, weight);
-    // The command may be of another unit than the file.
-    let undo = give(own).map_or_else(|| format!("{now} restores it."), |undo| format!("To undo it: {undo}"));
     let place = observations.asked.queue_above(number).map(|above| units::quoted(observations.asked.path(above)));
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
     let text = format!(
-        "Raise the {file} of {subject} from {now} to {} if it should get more CPU time: that guarantees it about {}. The cgroups \
-         beside it{place} then get less while it wants to run. {undo}",
-        shell::written_weight(session, weight),
+        "Raise the {} of {subject} from {} to {} if it should get more CPU time: that guarantees it about {}. The \
+         cgroups beside it{place} then get less while it wants to run.",
+        setting.name,
+        setting.written(own),
+        setting.written(weight),
         Unit::Cores.show(whole.equal / whole.seconds),
     );
-    vec![Advice::new(text).command_if(give(weight))]
+    vec![Advice::new(text).command_if(give(weight)).undo_if(give(own))]
 }
 
 /// The weight with which it has beside its siblings what it would have if all weighed the same.

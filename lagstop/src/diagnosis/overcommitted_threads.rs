@@ -112,9 +112,10 @@ fn finding(
         culprits: vec![subject.clone()],
         severity: Severity::Warning,
         verdict: format!(
-            "{subject} keeps {} threads runnable on the {} it gets, so they queue behind each other.",
+            "{subject} keeps {} threads runnable on the {} that it may use, so they queue behind each other for {} of their time.",
             units::number(pool.runnable),
             units::plural(pool.active, "CPU"),
+            units::percent(pool.waiting / pool.runnable),
         ),
         measured: vec![
             figures::overcommit.is(pool.overcommit()),
@@ -142,8 +143,7 @@ fn finding(
         ],
         advice: vec![Advice::new(format!(
             "Size its thread pool to about {}, with GOMAXPROCS, -XX:ActiveProcessorCount, OMP_NUM_THREADS, \
-             worker_processes or the setting of its runtime. This saves context switches. Other cgroups gain only if \
-             they share its CPUs.",
+             worker_processes or the setting of its runtime. This saves context switches.",
             units::plural(pool.active, "thread")
         ))],
         subject,

@@ -19,7 +19,7 @@ use crate::{
 };
 
 figures! {
-    [shared utilisation::figures::perceived_utilisation]
+    [shared utilisation::figures::cpu_utilisation]
     asked_cpus: Tasks, "CPUs that tasks ask for" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / duration_ns", COUNTED;
     slowdown: Factor, "slowdown of work by waits" = "(cpu_ns + runq_wait_ns − wait_throttled_ns) / cpu_ns", COUNTED;
     waiting_long: Count, "cgroups that wait long" = "cgroups with enough waits (min_waits in 20 s or more, else in proportion), and a long p99 or a long wait per CPU time", COUNTED;
@@ -78,6 +78,8 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
     let (full, long) = (load.fillers.len() as u64, waiting(observations, load, thresholds, |_| true));
     let severity = harm(load.slowdown.unwrap_or(1.0) - 1.0, thresholds);
     let others = waiting(observations, load, thresholds, |id| !load.fillers.contains(&id));
+    let slow =
+        load.slowdown.map(|times| format!(", so work takes {} as long", units::times(times))).unwrap_or_default();
     match load.by_cgroup.first() {
         _ if load.is_outside(cpus) => {
             let outside = units::number(load.outside);
@@ -89,12 +91,12 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
             (if others > 0 { severity } else { severity.min(Severity::Info) }, verdict)
         }
         _ if full == 0 && load.is_full => {
-            let used = units::percent(utilisation::perceived(observations));
+            let used = units::percent(utilisation::of_cpus(observations));
             let severity = if others > 0 { severity.min(Severity::Info) } else { Severity::Ok };
             (severity, format!("The CPUs are {used} busy, and tasks ask for no more than there is."))
         }
         _ if full == 0 => {
-            let used = units::percent(utilisation::perceived(observations));
+            let used = units::percent(utilisation::of_cpus(observations));
             (Severity::Ok, format!("The CPUs have room: tasks use {used} of them."))
         }
         Some(&(id, most)) if full == 1 => {
@@ -112,7 +114,7 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         }
         _ => {
             let who = match observations.active().saturating_sub(long) {
-                _ if long == 0 && load.part.is_some() => return (severity, format!("Overloaded{when}: {asks}.")),
+                _ if long == 0 && load.part.is_some() => return (severity, format!("Overloaded{when}: {asks}{slow}.")),
                 _ if long == 0 => "No single cgroup waits long".to_owned(),
                 0 => format!("All {long} cgroups wait long"),
                 _ => format!("{long} of {} cgroups wait long", observations.active()),
@@ -127,7 +129,7 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
             } else {
                 String::new()
             };
-            (severity, format!("Overloaded{when}: {asks}. {who}{whose}."))
+            (severity, format!("Overloaded{when}: {asks}{slow}. {who}{whose}."))
         }
     }
 }
@@ -194,7 +196,7 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
             units::plural(observations.cpus(), "CPU"),
             if load.part.is_some() { ", while they were full" } else { "" }
         )),
-        utilisation::figures::perceived_utilisation.is(utilisation::perceived(observations)).note("of all CPUs"),
+        utilisation::figures::cpu_utilisation.is(utilisation::of_cpus(observations)).note("of all CPUs"),
         figures::slowdown.measured(load.slowdown, &why),
         figures::waiting_long
             .measured(load.asked.map(|_| waiting(observations, load, thresholds, |_| true)), &why)

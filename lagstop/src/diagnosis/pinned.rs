@@ -90,8 +90,15 @@ fn finding(
         many if many.len() >= Crowded::MOST_CPUS => format!("{} or more full CPUs", many.len()),
         many => format!("{} full CPUs", many.len()),
     };
+    let culprits = worst_behind(observations, id, observed);
+    let behind = match culprits.first() {
+        Some(worst) if *worst == subject => ", mainly behind its own threads,".to_owned(),
+        Some(worst) => format!(", mainly behind {worst},"),
+        None => String::new(),
+    };
     let verdict = format!(
-        "{subject} waits {} of its runnable time on {where_it_waits}, while {} of {} are idle: its threads seem to be pinned.",
+        "{subject} waits {} of its runnable time{behind} on {where_it_waits}, while {} of {} are idle: its threads seem to be \
+         pinned.",
         units::percent(waits),
         units::number(idle),
         units::plural(observations.cpus(), "CPU"),
@@ -108,7 +115,8 @@ fn finding(
                 None,
                 vec![
                 Advice::new(format!(
-                    "See which CPUs the threads of {subject} may use (this command shows it), and allow the idle ones."
+                    "List the CPUs that the threads of {subject} may use, with this command. Then allow the idle ones: with \
+                     taskset -apc CPUS PID, or where its service sets them."
                 ))
                 .command(shell::affinities(&observations.session, id, &observed.path)),
             ],
@@ -120,7 +128,7 @@ fn finding(
     Finding {
         rule: Rule::Pinned,
         severity: overload::harm(wait / cpu.max(1.0), thresholds),
-        culprits: worst_behind(observations, id, observed),
+        culprits,
         verdict,
         measured: vec![
             figures::waits.is(waits),

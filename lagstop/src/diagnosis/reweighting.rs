@@ -8,7 +8,8 @@ use std::{
 };
 
 use super::{
-    CandidateClass, Competitors, Figure, FigureDefinition, Forecast, Forecaster, Intervention, Observations, shell,
+    CandidateClass, Competitors, Figure, FigureDefinition, Forecast, Forecaster, Intervention, Observations,
+    shell::WeightSetting,
 };
 use crate::{model::Level, units};
 
@@ -87,11 +88,10 @@ fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f
     });
     let all: Vec<_> = with_weight.collect();
     let fair = all.iter().map(|(.., used)| used).sum::<f64>() / all.len() as f64;
-    let (_, usual) = shell::weight(&observations.session);
-    let written = |weight| shell::written_weight(&observations.session, weight) as f64 / f64::from(usual);
+    let setting = WeightSetting::file(&observations.session);
     all.into_iter()
         .map(|(side, path, weight, used)| {
-            let new = written(weight * weight_factor(side, fair, used));
+            let new = setting.rounded(weight * weight_factor(side, fair, used));
             (Arc::clone(path), new * Level::DEFAULT_WEIGHT)
         })
         .collect()

@@ -82,7 +82,7 @@ impl Observations {
             scheduling_overhead::figures::overhead.measured(whole.overhead(), &no_cost).note("of all CPU time"),
             scheduling_overhead::figures::mean_switch_cost.measured(host.mean_switch_cost(), &no_cost),
             scheduling_overhead::figures::switch_rate.is(whole.switches as f64 / seconds),
-            utilisation::figures::perceived_utilisation.is(share(whole.busy_ns)),
+            utilisation::figures::cpu_utilisation.is(share(whole.busy_ns)),
             utilisation::figures::effective_utilisation
                 .measured(whole.overhead().map(|overhead| (share(whole.busy_ns) - overhead).max(0.0)), &no_cost),
             overcommitted_threads::figures::runnable_per_cpu

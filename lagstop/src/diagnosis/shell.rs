@@ -16,34 +16,58 @@ fn write_to(session: &Session, id: CgroupId, path: &str, file: &str, value: &str
     }
 }
 
-/// The file that a cgroup's weight is in, and what it is by default.
-pub(super) const fn weight(session: &Session) -> (&'static str, u32) {
-    match session.cgroup_version {
-        1 => ("cpu.shares", 1_024),
-        _ => ("cpu.weight", 100),
+/// What a cgroup's weight is set by.
+#[derive(Clone, Copy)]
+pub(super) struct WeightSetting {
+    pub(super) name: &'static str,
+    default: f64,
+    least: f64,
+    most: f64,
+}
+
+impl WeightSetting {
+    const SHARES: Self = Self { name: "cpu.shares", default: 1_024.0, least: 2.0, most: 262_144.0 };
+    const WEIGHT: Self = Self { name: "cpu.weight", default: 100.0, least: 1.0, most: 10_000.0 };
+
+    /// The file of the host's hierarchy.
+    pub(super) const fn file(session: &Session) -> Self {
+        if session.cgroup_version == 1 { Self::SHARES } else { Self::WEIGHT }
+    }
+
+    /// What [`give_weight`] sets of the cgroup: of a unit, what systemd calls so.
+    pub(super) fn of(session: &Session, path: &str) -> Self {
+        if unit(path).is_some() { Self { name: "CPUWeight", ..Self::WEIGHT } } else { Self::file(session) }
+    }
+
+    /// A weight, 1 being the default, as it is written there.
+    pub(super) fn written(self, weight: f64) -> u64 {
+        (weight * self.default).round().clamp(self.least, self.most) as u64
+    }
+
+    /// The same, as the kernel then has it.
+    pub(super) fn rounded(self, weight: f64) -> f64 {
+        self.written(weight) as f64 / self.default
     }
 }
 
-/// A weight beside the usual one, as the file has it.
-pub(super) fn written_weight(session: &Session, weight: f64) -> u64 {
-    let (_, usual) = self::weight(session);
-    let (least, most) = if session.cgroup_version == 1 { (2.0, 262_144.0) } else { (1.0, 10_000.0) };
-    (weight * f64::from(usual)).round().clamp(least, most) as u64
-}
-
-/// A command that gives the cgroup a weight beside the usual one. systemd is told where the cgroup is one of its units, or it
+/// A command that gives the cgroup a weight, 1 being the default. systemd is told where the cgroup is one of its units, or it
 /// would write its own weight again. `None` as of [`write`].
 pub(super) fn give_weight(session: &Session, id: Option<CgroupId>, path: &str, weight: f64) -> Option<String> {
+    let setting = WeightSetting::of(session, path);
+    let (name, written) = (setting.name, setting.written(weight));
+    match unit(path) {
+        Some(unit) => Some(format!("sudo systemctl set-property --runtime {unit} {name}={written}")),
+        None => write(session, id, path, name, &written.to_string()),
+    }
+}
+
+/// The unit of systemd that a cgroup is, if no shell takes its name apart.
+fn unit(path: &str) -> Option<&str> {
     let unit = path.rsplit('/').next().unwrap_or_default();
     let is_unit = [".slice", ".service", ".scope"].iter().any(|ending| unit.ends_with(ending));
     let is_plain = unit.starts_with(|c: char| c.is_ascii_alphanumeric())
         && unit.chars().all(|c| c.is_ascii_alphanumeric() || "._-:@".contains(c));
-    if is_unit && is_plain {
-        let weight = (weight * 100.0).round().clamp(1.0, 10_000.0) as u64;
-        return Some(format!("sudo systemctl set-property --runtime {unit} CPUWeight={weight}"));
-    }
-    let (file, _) = self::weight(session);
-    write(session, id, path, file, &written_weight(session, weight).to_string())
+    (is_unit && is_plain).then_some(unit)
 }
 
 /// A command that gives the cgroup so many cores in each of its periods, however long these are.
@@ -204,8 +228,7 @@ mod tests {
     fn the_command_is_that_of_the_hosts_hierarchy() {
         let of = |mount, version| {
             let session = session(mount, version);
-            let (file, default) = weight(&session);
-            [write(&session, Some(CgroupId(77)), "/a", file, &default.to_string()).unwrap(), list_levels(&session)]
+            [give_weight(&session, Some(CgroupId(77)), "/a", 1.0).unwrap(), list_levels(&session)]
         };
         assert_eq!(
             of("/sys/fs/cgroup/cpu,cpuacct", 1),

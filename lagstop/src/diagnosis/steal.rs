@@ -28,7 +28,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             let verdict = match severity {
                 Severity::Ok => format!("The hypervisor steals {share} of the CPU time."),
                 _ => format!(
-                    "Steal: the hypervisor of this machine gives {share} of the CPU time ({} of {}) to others.",
+                    "Steal: the hypervisor keeps {share} of the CPU time ({} of {}) from this machine.",
                     units::number(stolen * observations.cpus() as f64),
                     units::plural(observations.cpus(), "CPU")
                 ),
@@ -58,10 +58,11 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
             lost: 0,
         }
         .confidence_from(1),
-        caveats: vec!["Waits and switches in this report include stolen time.".to_owned()],
+        caveats: vec!["Waits and switch costs in this report include stolen time.".to_owned()],
         advice: if severity >= Severity::Warning {
             vec![Advice::new(
-                "Ask the provider for CPUs that are not shared, or move this machine to a host with more room.",
+                "Ask the provider for CPUs that are not shared, or for a higher limit if this machine has one. Or move it to a \
+                 host with more room.",
             )]
         } else {
             Vec::new()
@@ -107,7 +108,7 @@ mod tests {
         assert!(
             judged(Some(2_000))
                 .verdict
-                .starts_with("Steal: the hypervisor of this machine gives 50.0 % of the CPU time (2.00 of 4 CPUs)")
+                .starts_with("Steal: the hypervisor keeps 50.0 % of the CPU time (2.00 of 4 CPUs)")
         );
         assert_eq!(judged(None).severity, Severity::NotEnoughData);
     }

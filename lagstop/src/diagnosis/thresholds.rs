@@ -306,9 +306,9 @@ impl Thresholds {
         }
     }
 
-    /// How bad this gap between perceived and effective utilisation is, on a host that is so full.
-    pub fn utilisation_severity(&self, gap: f64, perceived: f64) -> Severity {
-        match (gap, perceived >= self.full_utilisation) {
+    /// How bad this gap between CPU utilisation and effective utilisation is, on a host that is so full.
+    pub fn utilisation_severity(&self, gap: f64, utilisation: f64) -> Severity {
+        match (gap, utilisation >= self.full_utilisation) {
             (gap, true) if gap >= self.utilisation_gap_critical => Severity::Critical,
             (gap, true) if gap >= self.utilisation_gap_warn => Severity::Warning,
             (gap, false) if gap >= self.utilisation_gap_warn => Severity::Info,
@@ -343,14 +343,14 @@ mod tests {
     #[test]
     fn a_gap_matters_on_a_host_that_looks_full() {
         let t = Thresholds::default();
-        for (gap, perceived, expected) in [
+        for (gap, utilisation, expected) in [
             (0.09, 1.0, Severity::Ok),
             (0.10, 0.45, Severity::Warning),
             (0.25, 0.45, Severity::Critical),
             (1.0, 0.44, Severity::Info),
             (0.05, 0.1, Severity::Ok),
         ] {
-            assert_eq!(t.utilisation_severity(gap, perceived), expected, "{gap} at {perceived}");
+            assert_eq!(t.utilisation_severity(gap, utilisation), expected, "{gap} at {utilisation}");
         }
     }
 

@@ -195,20 +195,17 @@ fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), th
     // It doubles where it is not known how much it asks for.
     let to = throttled.needed.map(|needed| (needed * HEADROOM).min(most)).or(throttled.quota.map(|quota| quota * 2.0));
     let raised = to.filter(|to| throttled.quota.is_none_or(|quota| *to > quota)).map(|to| {
-        let all = if to >= most { " (all of this host)" } else { "" };
+        let all = if to >= most { ", all of this host," } else { "" };
         let from = throttled.quota.map_or_else(String::new, |quota| format!(" from {}", units::number(quota)));
-        let whose = throttled.above.as_ref().map_or_else(|| "its quota".to_owned(), |above| format!("the quota of {above}"));
-        let undo = throttled.quota.map_or_else(String::new, |quota| format!("; {:.0} restores the old quota", quota * 1_000.0));
-        Advice::new(format!(
-            "Raise {whose}{from} to {}{all} if it should get more CPU time. {:.0} at the end of the command means {}{undo}.",
-            cpus(to),
-            to * 1_000.0,
-            cpus(to),
-        ))
-        .command(match &throttled.above {
-            Some(above) => shell::quota(&observations.session, CgroupId::default(), above, to),
-            None => shell::quota(&observations.session, id, &observed.path, to),
-        })
+        let whose =
+            throttled.above.as_ref().map_or_else(|| "its quota".to_owned(), |above| format!("the quota of {above}"));
+        let give = |cores| match &throttled.above {
+            Some(above) => shell::quota(&observations.session, CgroupId::default(), above, cores),
+            None => shell::quota(&observations.session, id, &observed.path, cores),
+        };
+        Advice::new(format!("Raise {whose}{from} to {}{all} if it should get more CPU time.", cpus(to)))
+            .command(give(to))
+            .undo_if(throttled.quota.map(give))
     });
     let mut advice: Vec<Advice> = raised.into_iter().collect();
     let or = if advice.is_empty() { "Run" } else { "Or run" };

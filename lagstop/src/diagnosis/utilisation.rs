@@ -1,4 +1,4 @@
-//! Rule: how much of the CPU time that looks used goes to switching.
+//! Rule: how much of the CPU time that other tools show as used goes to switching.
 //!
 //! The CFS-LAGS paper (arXiv 2508.15703, §5.1) saw a cluster whose functions needed 60 cores use 120 under CFS. That is CPU time
 //! used against needed, by whatever cause; this is the cost of switches alone, and the smaller of the two.
@@ -14,15 +14,15 @@ use super::{
 use crate::{model::Measure, units};
 
 figures! {
-    perceived_utilisation: Share, "CPUs busy" = "busy_ns / capacity_ns", LAGS;
-    effective_utilisation: Share, "CPUs busy with work" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
+    cpu_utilisation: Share, "CPU utilisation" = "busy_ns / capacity_ns", LAGS;
+    effective_utilisation: Share, "effective utilisation" = "(busy_ns − switching_ns − kept_ns) / capacity_ns", LAGS;
     cores_lost: Cores, "lost to switching" = "(switching_ns + kept_ns) / capacity_ns · cpus_online", LAGS;
     share_of_used: Share, "switching, share of used CPU time" = "(switching_ns + kept_ns) / busy_ns", LAGS;
     gap: Share, "switching time / work time" = "(switching_ns + kept_ns) / (busy_ns − switching_ns − kept_ns)", COUNTED;
 }
 
 /// Share of the time of all CPUs that was not idle.
-pub(super) fn perceived(observations: &Observations) -> f64 {
+pub(super) fn of_cpus(observations: &Observations) -> f64 {
     let whole = observations.whole();
     if whole.capacity_ns > 0.0 { whole.busy_ns / whole.capacity_ns } else { 0.0 }
 }
@@ -31,18 +31,18 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     let whole = observations.whole();
     let cpus = observations.cpus() as f64;
     let why_not = observations.session.why_not(Measure::SwitchCost);
-    let perceived = perceived(observations);
+    let utilisation = of_cpus(observations);
     let overhead = whole.overhead();
-    let effective = overhead.map(|overhead| (perceived - overhead).max(0.0));
+    let effective = overhead.map(|overhead| (utilisation - overhead).max(0.0));
     let gap = overhead.zip(effective).map(|(overhead, effective)| overhead / effective);
     let enough = observations.span.intervals >= thresholds.min_intervals && whole.capacity_ns > 0.0;
 
     let same = |severity: Severity| {
         let says = |s: &&super::Sample| {
             let (Some(overhead), true) = (s.overhead(), s.capacity_ns > 0.0) else { return false };
-            let perceived = s.busy_ns / s.capacity_ns;
-            let gap = overhead / (perceived - overhead).max(f64::MIN_POSITIVE);
-            severity.is_supported_by(thresholds.utilisation_severity(gap, perceived))
+            let utilisation = s.busy_ns / s.capacity_ns;
+            let gap = overhead / (utilisation - overhead).max(f64::MIN_POSITIVE);
+            severity.is_supported_by(thresholds.utilisation_severity(gap, utilisation))
         };
         Some((observations.samples.iter().filter(says).count() as u64, observations.span.intervals))
     };
@@ -51,15 +51,15 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         (Some(overhead), Some(effective), Some(gap)) if enough => {
             // Busy with nothing but scheduling divides by zero: that is as wide as a gap gets.
             let gap = if gap.is_nan() { 0.0 } else { gap };
-            let severity = thresholds.utilisation_severity(gap, perceived);
-            let share = units::percent(if perceived > 0.0 { overhead / perceived } else { 0.0 });
+            let severity = thresholds.utilisation_severity(gap, utilisation);
+            let share = units::percent(if utilisation > 0.0 { overhead / utilisation } else { 0.0 });
             let verdict = match severity {
                 Severity::Ok => format!("Switching takes {share} of the used CPU time."),
                 _ => format!(
                     "Switching takes {share} of the used CPU time ({} cores): the CPUs are {} used with it and {} \
                      without.",
                     units::number(overhead * cpus),
-                    units::percent(perceived),
+                    units::percent(utilisation),
                     units::percent(effective)
                 ),
             };
@@ -79,7 +79,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
     };
 
     let lost_cores = overhead.map(|overhead| overhead * cpus);
-    let of_used = overhead.filter(|_| perceived > 0.0).map(|overhead| overhead / perceived);
+    let of_used = overhead.filter(|_| utilisation > 0.0).map(|overhead| overhead / utilisation);
     let mut caveats = vec![
         "The true cost is higher, because wakeups, the tick, load balancing and cold caches count as the tasks' own \
          time."
@@ -90,10 +90,10 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         "Interrupts and lagstop's own programs count as work or as scheduling, depending on where they occur."
             .to_owned(),
     );
-    if perceived < thresholds.full_utilisation && severity == Severity::Info {
+    if utilisation < thresholds.full_utilisation && severity == Severity::Info {
         caveats.insert(
             0,
-            format!("The host is only {} used, so these cores are not needed now.", units::percent(perceived)),
+            format!("The host is only {} used, so these cores are not needed now.", units::percent(utilisation)),
         );
     }
     let advice = if severity >= Severity::Warning {
@@ -112,7 +112,7 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
         subject: Subject::Host,
         verdict,
         measured: vec![
-            figures::perceived_utilisation.is(perceived).note("of all CPU time, as other tools show it"),
+            figures::cpu_utilisation.is(utilisation).note("of all CPU time, as other tools show it"),
             figures::effective_utilisation.measured(effective, &why_not).note("of all CPU time"),
             figures::cores_lost
                 .measured(lost_cores, &why_not)

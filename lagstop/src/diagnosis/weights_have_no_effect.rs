@@ -6,7 +6,8 @@ use super::{
     Advice, Finding, Limit, Observations, Rule, Severity, Thresholds,
     figure::{figures, sources::COUNTED},
     shares::{Shares, Waits, Whole},
-    shell, single, starved,
+    shell::WeightSetting,
+    single, starved,
 };
 use crate::units::{self, Unit};
 
@@ -106,8 +107,9 @@ fn finding(observations: &Observations, shares: &Shares, thresholds: &Thresholds
     let groups = &observations.asked.trace().groups;
     let rate = |number: usize, of: fn(&Whole) -> f64| of(&shares.whole[number]) / shares.whole[number].seconds;
     let (got, got_lighter) = (rate(heavier, |whole| whole.got), rate(lighter, |whole| whole.got));
-    let weight = |number: usize| shell::written_weight(&observations.session, groups[number].whole_weight());
-    let (file, _) = shell::weight(&observations.session);
+    let setting = WeightSetting::file(&observations.session);
+    let weight = |number: usize| setting.written(groups[number].whole_weight());
+    let file = setting.name;
     let (subject, other) = (observations.subject_of(heavier), observations.subject_of(lighter));
     let mut caveats = shares.caveats();
     caveats.push("The kernel keeps shares only roughly if a cgroup has fewer tasks than there are CPUs.".to_owned());

@@ -21,7 +21,7 @@ impl Report {
         if !is_of(&self.session, here) {
             let of_findings = self.findings.iter_mut().flat_map(|finding| &mut finding.advice);
             let advice = of_findings.chain(self.verdict.advice_mut());
-            let taken = advice.filter_map(|advice| advice.command.take()).count();
+            let taken = advice.filter(|advice| advice.script().is_some()).map(Advice::withhold).count();
             self.commands_withheld = (taken > 0).then(|| WHY.to_owned());
         }
         self

@@ -88,7 +88,7 @@ fn ways<'a>(before: &'a Session, after: &'a Session) -> impl Iterator<Item = (&'
 }
 
 fn load(host: &[Change]) -> Option<String> {
-    let utilisation = host.iter().find(|change| change.name == "perceived_utilisation")?;
+    let utilisation = host.iter().find(|change| change.name == "cpu_utilisation")?;
     let (then, now) = utilisation.before.zip(utilisation.after)?;
     let is_another = utilisation.verdict.is_significant() && (now - then).abs() > LOAD_MATTERS * then;
     is_another.then(|| {

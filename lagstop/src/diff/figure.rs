@@ -18,7 +18,7 @@ pub(super) enum ComparedFigure {
     MeanWait,
     MigrationRate,
     MeanAcceptWait,
-    PerceivedUtilisation,
+    CpuUtilisation,
     EffectiveUtilisation,
     WaitBehind,
     WaitSelf,
@@ -73,7 +73,7 @@ impl ComparedFigure {
         Self::MeanWait,
         Self::MigrationRate,
         Self::MeanAcceptWait,
-        Self::PerceivedUtilisation,
+        Self::CpuUtilisation,
         Self::EffectiveUtilisation,
     ];
     const OF_CGROUP: &[Self] = &[
@@ -229,9 +229,7 @@ impl ComparedFigure {
                 whole: Amount::file_time(place),
                 ..price
             },
-            Self::PerceivedUtilisation => {
-                Made { name: "perceived_utilisation", label: "perceived utilisation", ..work }
-            }
+            Self::CpuUtilisation => Made { name: "cpu_utilisation", label: "CPU utilisation", ..work },
             Self::EffectiveUtilisation => Made {
                 name: "effective_utilisation",
                 label: "effective utilisation",

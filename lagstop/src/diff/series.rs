@@ -254,7 +254,7 @@ mod tests {
         let host = &interval.host;
         assert!(close(over(Amount::SWITCH_COST, Amount::CAPACITY), host.overhead().unwrap()));
         assert!(close(over(Amount::WORK, Amount::CAPACITY), host.effective_utilisation().unwrap()));
-        assert!(close(over(Amount::BUSY, Amount::CAPACITY), host.perceived_utilisation()));
+        assert!(close(over(Amount::BUSY, Amount::CAPACITY), host.cpu_utilisation()));
         let mean = over(Amount::SWITCHING, Amount::SWITCHES);
         assert_eq!(mean as u64, host.mean_switch_cost().unwrap().0);
         let totals = &interval.cgroups[0].totals;

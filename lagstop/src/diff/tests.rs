@@ -126,7 +126,7 @@ fn figures_are_ratios_of_sums() {
         ("wait_per_cpu", sum.totals.runq_wait_ns.unwrap().0 as f64 / sum.totals.cpu_ns.0 as f64),
         ("mean_wait", sum.totals.mean_runq_wait().unwrap().0 as f64),
         ("migration_rate", sum.totals.migrations.unwrap() as f64 / seconds),
-        ("perceived_utilisation", sum.perceived_utilisation()),
+        ("cpu_utilisation", sum.cpu_utilisation()),
         ("effective_utilisation", sum.effective_utilisation().unwrap()),
     ] {
         let change = of(&comparison.host, name);

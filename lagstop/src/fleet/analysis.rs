@@ -82,7 +82,7 @@ pub struct FleetTotals {
     /// Overhead: cores lost as a share of the CPUs on which they were measured.
     pub overhead: Option<f64>,
     /// CPU time that is not idle, as a share of all CPU time.
-    pub perceived: Option<f64>,
+    pub utilisation: Option<f64>,
     /// CPU time spent on the tasks' own work, as a share of all CPU time.
     pub effective: Option<f64>,
     /// 99th percentile of the run-queue waits, in seconds: the mean over nodes, weighted by active cgroups.
@@ -141,7 +141,7 @@ pub struct NodeFigures {
     /// Cores lost to switching.
     pub cores_lost: Option<f64>,
     /// CPU time that is not idle, as a share of all CPU time.
-    pub perceived: Option<f64>,
+    pub utilisation: Option<f64>,
     /// CPU time spent on the tasks' own work, as a share of all CPU time.
     pub effective: Option<f64>,
     /// 99th percentile of the run-queue waits, in seconds: the mean over the steps.
@@ -281,7 +281,7 @@ fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
         (0..steps).filter(|&step| table.get(node, step, NodeMetric::Cpus).is_some()).count() as f64
     };
     let effective = |step| {
-        let used = table.get(node, step, NodeMetric::Perceived)?;
+        let used = table.get(node, step, NodeMetric::Utilisation)?;
         Some((used - table.get(node, step, NodeMetric::Overhead)?).max(0.0))
     };
     let (cpus, active) = (mean(NodeMetric::Cpus), mean(NodeMetric::Active));
@@ -293,7 +293,7 @@ fn node_figures(table: &Table, node: usize, full: &[f64]) -> NodeFigures {
         density: active.zip(cpus).map(|(active, cpus)| active / cpus).filter(|density| density.is_finite()),
         overhead: mean(NodeMetric::Overhead),
         cores_lost: means(&|step| lost(table, node, step)),
-        perceived: mean(NodeMetric::Perceived),
+        utilisation: mean(NodeMetric::Utilisation),
         effective: means(&effective),
         wait_p99: mean(NodeMetric::WaitP99),
         switch_cost: mean(NodeMetric::SwitchCost),
@@ -324,7 +324,7 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
     };
     let share = |figure| mean(&|node, step| table.get(node, step, figure), NodeMetric::Cpus);
     let effective = |node, step| {
-        let used = table.get(node, step, NodeMetric::Perceived)?;
+        let used = table.get(node, step, NodeMetric::Utilisation)?;
         Some((used - table.get(node, step, NodeMetric::Overhead)?).max(0.0))
     };
     let sum = |figure| {
@@ -338,7 +338,7 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
         active: each(|step| step.active),
         cores_lost: each(|step| step.cores_lost),
         overhead: share(NodeMetric::Overhead),
-        perceived: share(NodeMetric::Perceived),
+        utilisation: share(NodeMetric::Utilisation),
         effective: mean(&effective, NodeMetric::Cpus),
         wait_p99: mean(&|node, step| table.get(node, step, NodeMetric::WaitP99), NodeMetric::Active),
         steal: share(NodeMetric::Steal),

@@ -44,7 +44,7 @@ pub struct Bin {
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
     /// CPU time that was not idle, as a share of all CPU time.
-    pub perceived: f64,
+    pub utilisation: f64,
     /// 99th percentile of the run-queue waits, in seconds: the mean over node-steps, weighted by active cgroups. `None`
     /// if not measured.
     pub wait_p99: Option<f64>,
@@ -57,7 +57,7 @@ struct Sums {
     cpus: f64,
     active: f64,
     overhead: f64,
-    perceived: f64,
+    utilisation: f64,
     wait: f64,
     waiting: f64,
 }
@@ -68,7 +68,7 @@ impl Sums {
         self.cpus += times * point.cpus;
         self.active += times * point.active;
         self.overhead += times * point.overhead * point.cpus;
-        self.perceived += times * point.perceived * point.cpus;
+        self.utilisation += times * point.utilisation * point.cpus;
         if let Some(wait) = point.wait {
             self.wait += times * wait * point.active;
             self.waiting += times * point.active;
@@ -80,7 +80,7 @@ impl Sums {
             count: self.count as u64,
             density: self.active / self.cpus,
             overhead: self.overhead / self.cpus,
-            perceived: self.perceived / self.cpus,
+            utilisation: self.utilisation / self.cpus,
             wait_p99: (self.waiting > 0.0).then(|| self.wait / self.waiting),
         }
     }
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     fn point(node: usize, density: f64, overhead: f64) -> Point {
-        Point { node, step: 0, cpus: 2.0, active: 2.0 * density, overhead, perceived: 0.5, wait: Some(density / 1e3) }
+        Point { node, step: 0, cpus: 2.0, active: 2.0 * density, overhead, utilisation: 0.5, wait: Some(density / 1e3) }
     }
 
     #[test]

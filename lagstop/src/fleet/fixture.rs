@@ -29,7 +29,7 @@ fn at(density: f64, figure: NodeMetric, noise: f64) -> f64 {
         NodeMetric::Active => 8.0 * density,
         NodeMetric::Overhead => overhead,
         NodeMetric::CoresLost => 8.0 * overhead,
-        NodeMetric::Perceived => 0.03 * density + overhead,
+        NodeMetric::Utilisation => 0.03 * density + overhead,
         NodeMetric::WaitP99 => (1.0 + 0.5 * density + 6.0 * beyond) * noise / 1e3,
         NodeMetric::SwitchCost => 2e-6 + 1e-6 * beyond,
         NodeMetric::Switches => 10_000.0 * density,

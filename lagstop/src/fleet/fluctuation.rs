@@ -140,7 +140,15 @@ mod tests {
                 deviation = resembles * deviation + (1.0 - resembles * resembles).sqrt() * fresh * 2.0;
                 let wave = if step % 3 == 0 { 1.2 } else { 0.9 };
                 let active = 8.0 * (mean * wave * (1.0 + part * deviation)).max(0.1);
-                points.push(Point { node, step, cpus: 8.0, active, overhead: 0.01, perceived: 0.5, wait: Some(0.01) });
+                points.push(Point {
+                    node,
+                    step,
+                    cpus: 8.0,
+                    active,
+                    overhead: 0.01,
+                    utilisation: 0.5,
+                    wait: Some(0.01),
+                });
             }
         }
         points

@@ -82,7 +82,7 @@ pub struct Today {
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
     /// CPU time that is not idle, as a share of all CPU time.
-    pub perceived: f64,
+    pub utilisation: f64,
 }
 
 /// The limit of density.
@@ -126,8 +126,8 @@ pub struct Packed {
     pub wait_p99: f64,
     /// Overhead at this density.
     pub overhead: f64,
-    /// Perceived utilisation at this density.
-    pub perceived: f64,
+    /// CPU utilisation at this density.
+    pub utilisation: f64,
     /// Number of nodes, each of today's mean size.
     pub nodes: u64,
     /// How many nodes fewer than today. Negative if more nodes are needed.
@@ -211,7 +211,7 @@ fn today(busy: &[Point], draw: &Draw, steps: f64) -> Option<Today> {
         active += times * point.active;
         work += times * point.work();
         overhead += times * point.overhead * point.cpus;
-        used += times * point.perceived * point.cpus;
+        used += times * point.utilisation * point.cpus;
         if let Some(of_point) = point.wait {
             wait += times * of_point * point.active;
             waiting += times * point.active;
@@ -226,7 +226,7 @@ fn today(busy: &[Point], draw: &Draw, steps: f64) -> Option<Today> {
         density: active / cpus,
         wait_p99: wait / waiting,
         overhead: overhead / cpus,
-        perceived: used / cpus,
+        utilisation: used / cpus,
     })
 }
 
@@ -245,7 +245,7 @@ struct Outcome {
     density: f64,
     wait: f64,
     overhead: f64,
-    perceived: f64,
+    utilisation: f64,
     /// Part of its cgroups that are on a node denser than any that was measured.
     beyond: f64,
 }
@@ -322,7 +322,7 @@ impl Fleet {
             wait: waits / active / (1.0 + self.curve_error),
             overhead,
             // Each cgroup takes what it takes today on average.
-            perceived: self.today.work / self.today.cpus * times + overhead,
+            utilisation: self.today.work / self.today.cpus * times + overhead,
             beyond: beyond / active,
         })
     }
@@ -332,7 +332,7 @@ impl Fleet {
     }
 
     fn full(&self, limits: &PackingLimits) -> f64 {
-        limits.utilisation.unwrap_or_else(|| FULL.max(self.today.perceived))
+        limits.utilisation.unwrap_or_else(|| FULL.max(self.today.utilisation))
     }
 
     /// The same work on as few nodes as may be. `None` where that is on no number of nodes as empty as were measured.
@@ -341,13 +341,13 @@ impl Fleet {
         let with = |nodes: u64| {
             let outcome = self.with(nodes)?;
             let overhead = outcome.overhead * (1.0 - overhead_cut);
-            let perceived = outcome.perceived - outcome.overhead + overhead;
-            Some(Outcome { wait: outcome.wait * (1.0 - wait_cut), overhead, perceived, ..outcome })
+            let utilisation = outcome.utilisation - outcome.overhead + overhead;
+            Some(Outcome { wait: outcome.wait * (1.0 - wait_cut), overhead, utilisation, ..outcome })
         };
         let held_back = |outcome: &Outcome| {
             if outcome.wait > self.wait_limit(limits) * (1.0 + ROUNDING) {
                 Some(Bound::Wait)
-            } else if outcome.perceived > self.full(limits) * (1.0 + ROUNDING) {
+            } else if outcome.utilisation > self.full(limits) * (1.0 + ROUNDING) {
                 Some(Bound::Utilisation)
             } else {
                 (outcome.beyond > BEYOND).then_some(Bound::Measured)
@@ -382,7 +382,7 @@ impl Fleet {
             density: outcome.density,
             wait_p99: outcome.wait,
             overhead: outcome.overhead,
-            perceived: outcome.perceived,
+            utilisation: outcome.utilisation,
             nodes: needed,
             fewer,
             fewer_low: fewer,

@@ -13,7 +13,7 @@ pub struct Point {
     /// Overhead, as a share of all CPU time.
     pub overhead: f64,
     /// CPU time that was not idle, as a share of all.
-    pub perceived: f64,
+    pub utilisation: f64,
     /// 99th percentile of all run-queue waits, in seconds. `None` where there was none.
     pub wait: Option<f64>,
 }
@@ -26,7 +26,7 @@ impl Point {
 
     /// CPU time that went into the tasks' own work, in cores.
     pub fn work(&self) -> f64 {
-        (self.perceived - self.overhead).max(0.0) * self.cpus
+        (self.utilisation - self.overhead).max(0.0) * self.cpus
     }
 }
 
@@ -37,11 +37,11 @@ pub(super) fn points(table: &Table) -> Vec<Point> {
         for step in 0..table.window().steps {
             let get = |figure| table.get(node, step, figure);
             let Some((cpus, active)) = get(NodeMetric::Cpus).zip(get(NodeMetric::Active)) else { continue };
-            let Some((overhead, perceived)) = get(NodeMetric::Overhead).zip(get(NodeMetric::Perceived)) else {
+            let Some((overhead, utilisation)) = get(NodeMetric::Overhead).zip(get(NodeMetric::Utilisation)) else {
                 continue;
             };
             if cpus > 0.0 && active > 0.0 && overhead <= 1.0 {
-                points.push(Point { node, step, cpus, active, overhead, perceived, wait: get(NodeMetric::WaitP99) });
+                points.push(Point { node, step, cpus, active, overhead, utilisation, wait: get(NodeMetric::WaitP99) });
             }
         }
     }

@@ -22,7 +22,7 @@ pub enum NodeMetric {
     /// Cores lost to switching.
     CoresLost,
     /// CPU time that is not idle, as a share of all CPU time.
-    Perceived,
+    Utilisation,
     /// 99th percentile of all run-queue waits, in seconds.
     WaitP99,
     /// Mean cost of a switch, in seconds.
@@ -85,7 +85,7 @@ impl NodeMetric {
         Self::Active,
         Self::Overhead,
         Self::CoresLost,
-        Self::Perceived,
+        Self::Utilisation,
         Self::WaitP99,
         Self::SwitchCost,
         Self::Switches,
@@ -105,7 +105,7 @@ impl NodeMetric {
             Self::Active => "active cgroups",
             Self::Overhead => "overhead",
             Self::CoresLost => "cores lost",
-            Self::Perceived => "perceived utilisation",
+            Self::Utilisation => "CPU utilisation",
             Self::WaitP99 => "p99 run-queue wait",
             Self::SwitchCost => "mean switch cost",
             Self::Switches => "switches",
@@ -126,7 +126,7 @@ impl NodeMetric {
             Self::Active => "node:lagstop_cgroups_active:avg5m",
             Self::Overhead => "node:lagstop_overhead:ratio5m",
             Self::CoresLost => "node:lagstop_cores_lost:rate5m",
-            Self::Perceived => "node:lagstop_perceived_utilisation:ratio5m",
+            Self::Utilisation => "node:lagstop_cpu_utilisation:ratio5m",
             Self::WaitP99 => "node:lagstop_runqueue_wait:p99_5m",
             Self::SwitchCost => "node:lagstop_mean_switch_cost:seconds5m",
             Self::Switches => "node:lagstop_switches:rate5m",
@@ -149,7 +149,7 @@ impl NodeMetric {
             Self::Active => &["lagstop_host_cgroups_active"],
             Self::Overhead => &[COST, BUSY, IDLE],
             Self::CoresLost => &[COST],
-            Self::Perceived => &[BUSY, IDLE],
+            Self::Utilisation => &[BUSY, IDLE],
             Self::WaitP99 => &["lagstop_host_runqueue_wait_seconds"],
             Self::SwitchCost => &[COST, "lagstop_host_kept_running_seconds_total", "lagstop_host_switches_total"],
             Self::Switches => &["lagstop_host_switches_total"],
@@ -195,7 +195,7 @@ impl NodeMetric {
         match self {
             Self::Overhead => format!("{} / {}", cost(), all()),
             Self::CoresLost => cost(),
-            Self::Perceived => format!("{} / {}", rate("lagstop_host_busy_seconds_total"), all()),
+            Self::Utilisation => format!("{} / {}", rate("lagstop_host_busy_seconds_total"), all()),
             Self::WaitP99 => {
                 let name = self.raw().first().unwrap_or(&"");
                 let native = || {

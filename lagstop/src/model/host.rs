@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// Share of the time of all CPUs that was not idle.
-    pub fn perceived_utilisation(&self) -> f64 {
+    pub fn cpu_utilisation(&self) -> f64 {
         ratio(self.times.busy_ns.0 as f64, self.capacity().0 as f64)
     }
 

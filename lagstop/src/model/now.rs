@@ -60,7 +60,7 @@ impl HostNow {
             kernel: short_name(&session.kernel, CgroupNow::LONGEST_NAME).into_owned(),
             lagstop: session.lagstop_version.clone(),
             cpus: host.cpus_online,
-            utilisation: host.perceived_utilisation(),
+            utilisation: host.cpu_utilisation(),
             overhead: host.overhead(),
             waiting: host.totals.runq_wait_ns.map(cores),
             steal: host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0),

@@ -65,7 +65,7 @@ pub struct HostSum {
     /// Overhead as a share of the time of all CPUs.
     pub overhead: Option<f64>,
     /// Time in tasks other than idle as a share of that of all CPUs.
-    pub perceived_utilisation: f64,
+    pub cpu_utilisation: f64,
     /// Switches away from tasks other than idle.
     pub task_switches: u64,
 }
@@ -189,7 +189,7 @@ impl Contents {
             host: sums.host.as_ref().map(|host| HostSum {
                 duration_ns: sums.duration,
                 overhead: host.overhead(),
-                perceived_utilisation: host.perceived_utilisation(),
+                cpu_utilisation: host.cpu_utilisation(),
                 task_switches: host.task_switches(),
             }),
             footer,

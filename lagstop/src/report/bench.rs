@@ -24,7 +24,7 @@ const HEADINGS: [&str; 14] = [
     "swap",
     "switches",
     "waiting",
-    "perceived",
+    "CPU used",
     "effective",
 ];
 
@@ -72,7 +72,7 @@ fn cells(point: &Point) -> Vec<String> {
         shown(point.swap_ns, Unit::Ns),
         Unit::PerSecond.show(point.switches_per_second),
         shown(point.waiting, Unit::Tasks),
-        Unit::Share.show(point.perceived_utilisation),
+        Unit::Share.show(point.cpu_utilisation),
         shown(point.effective_utilisation, Unit::Share),
     ]
 }
@@ -183,7 +183,7 @@ pub fn csv(bench: &Bench) -> Result<String, Box<dyn std::error::Error>> {
         "swap_ns",
         "switches_per_second",
         "waiting",
-        "perceived_utilisation",
+        "cpu_utilisation",
         "effective_utilisation",
     ])?;
     let real = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
@@ -202,7 +202,7 @@ pub fn csv(bench: &Bench) -> Result<String, Box<dyn std::error::Error>> {
         row.extend([point.overhead, point.pick_ns, point.swap_ns].map(real));
         row.push(point.switches_per_second.to_string());
         row.push(real(point.waiting));
-        row.push(point.perceived_utilisation.to_string());
+        row.push(point.cpu_utilisation.to_string());
         row.push(real(point.effective_utilisation));
         writer.write_record(row)?;
     }
@@ -263,7 +263,7 @@ pub(super) mod tests {
                 swap_ns: cost(1_500.0),
                 switches_per_second: 1_234.0,
                 waiting: cost(3.0),
-                perceived_utilisation: 0.9,
+                cpu_utilisation: 0.9,
                 effective_utilisation: cost(0.888),
                 latencies,
                 ..Point::default()

@@ -124,7 +124,7 @@ const NODE_HEADINGS: [&str; 11] = [
     "cores lost",
     "switch",
     "p99 wait",
-    "perceived",
+    "CPU used",
     "effective",
     "light wait",
     "coverage",
@@ -139,7 +139,7 @@ fn node_cells(node: &NodeFigures) -> Vec<String> {
         shown(node.cores_lost, Unit::Cores),
         time(node.switch_cost),
         time(node.wait_p99),
-        shown(node.perceived, Unit::Share),
+        shown(node.utilisation, Unit::Share),
         shown(node.effective, Unit::Share),
         shown(node.light_wait, Unit::Factor),
         shown(node.coverage, Unit::Share),
@@ -156,7 +156,7 @@ fn total_cells(totals: &FleetTotals) -> Vec<String> {
         shown(totals.cores_lost, Unit::Cores),
         String::new(),
         time(totals.wait_p99),
-        shown(totals.perceived, Unit::Share),
+        shown(totals.utilisation, Unit::Share),
         shown(totals.effective, Unit::Share),
         String::new(),
         String::new(),
@@ -196,10 +196,10 @@ fn neighbour_cells(workload: &WorkloadFigures) -> Vec<String> {
     ]
 }
 
-const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "perceived", "node-steps"];
+const BIN_HEADINGS: [&str; 5] = ["cgroups per CPU", "overhead", "p99 wait", "CPU used", "node-steps"];
 
 const PACKED_HEADINGS: [&str; 9] =
-    ["basis", "nodes", "change", "90 % interval", "cgroups per CPU", "p99 wait", "overhead", "perceived", "limited by"];
+    ["basis", "nodes", "change", "90 % interval", "cgroups per CPU", "p99 wait", "overhead", "CPU used", "limited by"];
 
 fn packed_cells(packed: &Packed) -> Vec<String> {
     let name = match packed.strength {
@@ -215,7 +215,7 @@ fn packed_cells(packed: &Packed) -> Vec<String> {
         number(Some(packed.density)),
         time(Some(packed.wait_p99)),
         Unit::Share.show(packed.overhead),
-        Unit::Share.show(packed.perceived),
+        Unit::Share.show(packed.utilisation),
         packed.bound_by.words().to_owned(),
     ]
 }
@@ -243,7 +243,7 @@ pub(super) fn tables(report: &FleetReport<'_>, rows: usize) -> Tables {
             number(Some(bin.density)),
             Unit::Share.show(bin.overhead),
             time(bin.wait_p99),
-            Unit::Share.show(bin.perceived),
+            Unit::Share.show(bin.utilisation),
             bin.count.to_string(),
         ]
     });
@@ -277,13 +277,13 @@ pub(super) fn headline(report: &FleetReport<'_>) -> String {
 
 /// How busy the CPUs are with and without switching, in a sentence. `None` where they were not measured.
 pub(super) fn utilisation(totals: &FleetTotals) -> Option<String> {
-    let (perceived, effective) = totals.perceived.zip(totals.effective)?;
-    let gap = (perceived - effective).max(0.0);
+    let (utilisation, effective) = totals.utilisation.zip(totals.effective)?;
+    let gap = (utilisation - effective).max(0.0);
     Some(format!(
         "The CPUs are {} busy, and {} busy without switching, which takes {} of the CPU time in use.",
-        Unit::Share.show(perceived),
+        Unit::Share.show(utilisation),
         Unit::Share.show(effective),
-        Unit::Share.show(gap / perceived)
+        Unit::Share.show(gap / utilisation)
     ))
 }
 
@@ -326,7 +326,7 @@ pub(super) fn limits(packing: &Packing) -> String {
         today.cpus,
         number(Some(today.density)),
         time(Some(today.wait_p99)),
-        Unit::Share.show(today.perceived),
+        Unit::Share.show(today.utilisation),
         if packing.wait_limit_is_todays { "as today".to_owned() } else { time(Some(packing.wait_limit)) },
         Unit::Share.show(packing.utilisation_limit)
     )

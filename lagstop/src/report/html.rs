@@ -95,7 +95,7 @@ impl Page {
     fn next(&mut self, advice: Option<&Advice>) {
         if let Some(advice) = advice {
             self.element("p", "", &format!("Next: {}", advice.text));
-            advice.command.iter().for_each(|command| self.element("pre", "", command));
+            advice.script().iter().for_each(|script| self.element("pre", "", script));
         }
     }
 
@@ -155,7 +155,7 @@ impl Page {
             self.element("h3", "", "What to do");
             for advice in &finding.advice {
                 self.element("p", "", &advice.text);
-                advice.command.iter().for_each(|command| self.element("pre", "", command));
+                advice.script().iter().for_each(|script| self.element("pre", "", script));
             }
         }
         let threshold =

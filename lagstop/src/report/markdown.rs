@@ -63,7 +63,7 @@ impl Page {
     fn next(&mut self, advice: Option<&Advice>) {
         if let Some(advice) = advice {
             self.line(&format!("- Next: {}", text(&advice.text)));
-            advice.command.iter().for_each(|command| self.block(command));
+            advice.script().iter().for_each(|script| self.block(script));
         }
     }
 
@@ -93,18 +93,17 @@ impl Page {
             self.line("**What to do**");
             for advice in &finding.advice {
                 self.line(&item(text(&advice.text)));
-                if let Some(command) = &advice.command {
-                    self.block(command);
-                }
+                advice.script().iter().for_each(|script| self.block(script));
             }
         }
     }
 
-    /// A command, inside of an item. The fence is longer than any in it.
-    fn block(&mut self, command: &str) {
-        let longest = command.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    /// Commands, inside of an item. The fence is longer than any in them.
+    fn block(&mut self, script: &str) {
+        let longest = script.split(|c| c != '`').map(str::len).max().unwrap_or(0);
         let fence = "`".repeat(longest.max(2) + 1);
-        self.line(&format!("  {fence}sh\n  {}\n  {fence}", display_name(command)));
+        let lines: Vec<String> = script.lines().map(|line| format!("  {}\n", display_name(line))).collect();
+        self.line(&format!("  {fence}sh\n{}  {fence}", lines.concat()));
     }
 
     fn figures(&mut self, figures: &[Figure], subject: &Subject) {

@@ -159,18 +159,19 @@ impl Page {
         self.line(&format!("{:BESIDE$}→ {remedy}", ""));
     }
 
-    /// A command, unbroken, so that it can be copied.
-    pub(super) fn command(&mut self, command: &str) {
-        let command = clean(command);
-        let command = self.painted(Colour::Bold, &command);
-        self.line(&format!("{:LABELLED$}$ {command}", ""));
+    /// A command after its `mark`, unbroken, so that it can be copied.
+    pub(super) fn command(&mut self, mark: &str, command: &str) {
+        self.marked(&" ".repeat(LABELLED), mark, command);
     }
 
     /// The same at the left edge.
-    pub(super) fn short_command(&mut self, command: &str) {
-        let command = clean(command);
-        let command = self.painted(Colour::Bold, &command);
-        self.line(&format!("  $ {command}"));
+    pub(super) fn short_command(&mut self, mark: &str, command: &str) {
+        self.marked("  ", mark, command);
+    }
+
+    fn marked(&mut self, indent: &str, mark: &str, command: &str) {
+        let command = self.painted(Colour::Bold, &clean(command));
+        self.line(&format!("{indent}{mark} {command}"));
     }
 
     fn painted(&self, colour: Colour, text: &str) -> String {

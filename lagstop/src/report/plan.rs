@@ -54,6 +54,6 @@ fn cgroup(page: &mut Page, one: &PlannedCgroup) {
         .map_or_else(|| "none, because there are not enough CPUs".to_owned(), |cpus| format!("CPUs {cpus}"));
     page.text("  ", Colour::None, &format!("{}, {}: {cpus}", one.cgroup, one.quota()));
     if let Some(command) = &one.command {
-        page.command(command);
+        page.command("$", command);
     }
 }

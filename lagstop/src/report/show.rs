@@ -109,10 +109,7 @@ fn extent(page: &mut Page, contents: &Contents) {
         let rate = host.task_switches as f64 / host.duration_ns.seconds().max(f64::MIN_POSITIVE);
         page.labelled(
             "host",
-            &format!(
-                "overhead {overhead}, {} of all CPUs used, {rate:.0} switches/s",
-                percent(host.perceived_utilisation)
-            ),
+            &format!("overhead {overhead}, {} of all CPUs used, {rate:.0} switches/s", percent(host.cpu_utilisation)),
         );
     }
     let counted = contents.lost.kinds().filter(|&(_, count)| count > 0);

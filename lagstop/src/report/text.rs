@@ -104,9 +104,7 @@ fn write_finding(page: &mut Page, finding: &Finding) {
     }
     for advice in &finding.advice {
         page.labelled("advice", &advice.text);
-        if let Some(command) = &advice.command {
-            page.command(command);
-        }
+        advice.commands().for_each(|(mark, command)| page.command(mark, command));
     }
 }
 

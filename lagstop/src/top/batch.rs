@@ -205,10 +205,10 @@ fn heading(session: &Session, frame: &Frame) -> String {
     let mean: Cell = host.mean_switch_cost().map(Quantity::Time).into();
     let waiting: Cell = totals.runq_wait_ns.map(of_time).into();
     text.push_str(&format!(
-        "overhead {}  mean switch {mean}  switches/s {}  perceived {}  effective {}  waiting {waiting}  steal {}\n",
+        "overhead {}  mean switch {mean}  switches/s {}  CPU used {}  effective {}  waiting {waiting}  steal {}\n",
         share(host.overhead()),
         Quantity::Rate(interval.per_second(host.task_switches())),
-        share(Some(host.perceived_utilisation())),
+        share(Some(host.cpu_utilisation())),
         share(host.effective_utilisation()),
         share(host.times.steal_ns.map(|steal| steal.cores(host.capacity()).0)),
     ));

@@ -143,7 +143,7 @@ pub(super) fn read(stream: &mut impl Read) -> Option<Request> {
 
 /// The series that the rules write.
 const NAMES: &str = r#"["node:lagstop_cpus_online:avg5m","node:lagstop_cgroups_active:avg5m","node:lagstop_overhead:ratio5m",
-    "node:lagstop_perceived_utilisation:ratio5m","node:lagstop_runqueue_wait:p99_5m","workload:lagstop_switch_cost:cores5m",
+    "node:lagstop_cpu_utilisation:ratio5m","node:lagstop_runqueue_wait:p99_5m","workload:lagstop_switch_cost:cores5m",
     "workload:lagstop_cpu:cores5m","workload:lagstop_wait_caused:cores5m"]"#;
 
 /// Eight nodes with 2 to 9 cgroups per CPU, in each of the steps asked for.
@@ -165,7 +165,7 @@ pub(super) fn fleet_of_eight(request: &Request) -> Answer {
             () if query.contains("cpus_online") => Some(4.0),
             () if query.contains("cgroups_active") => Some(4.0 * density),
             () if query.contains("overhead") => Some(density / 100.0),
-            () if query.contains("perceived") => Some(density / 20.0),
+            () if query.contains("utilisation") => Some(density / 20.0),
             () if query.contains("p99") => Some(density / 1e3),
             () => None,
         }

@@ -43,7 +43,7 @@ const LEAVES: u32 = 7;
 struct Truth {
     density: f64,
     overhead: f64,
-    perceived: f64,
+    utilisation: f64,
     /// Of a hundred waits 98.5 end in the bucket up to a millisecond, the others between this and three times this.
     long: f64,
 }
@@ -52,7 +52,12 @@ impl Truth {
     fn of(node: u32) -> Self {
         let density = 2.0 + 0.5 * f64::from(node);
         let overhead = 0.01 + 0.003 * density + 0.015 * (density - 9.0_f64).max(0.0);
-        Self { density, overhead, perceived: 0.03 * density + overhead, long: if density < 9.0 { 0.001 } else { 0.01 } }
+        Self {
+            density,
+            overhead,
+            utilisation: 0.03 * density + overhead,
+            long: if density < 9.0 { 0.001 } else { 0.01 },
+        }
     }
 
     /// Within the bucket that it is in.
@@ -84,7 +89,7 @@ fn metrics(with_rules: bool) -> String {
                     ("cgroups_active:avg5m", CPUS * truth.density),
                     ("overhead:ratio5m", truth.overhead),
                     ("cores_lost:rate5m", CPUS * truth.overhead),
-                    ("perceived_utilisation:ratio5m", truth.perceived),
+                    ("cpu_utilisation:ratio5m", truth.utilisation),
                     ("runqueue_wait:p99_5m", truth.wait_p99()),
                     ("steal:ratio5m", 0.0),
                     ("light_wait:ratio5m", 0.5),
@@ -94,7 +99,7 @@ fn metrics(with_rules: bool) -> String {
             }
             add(&format!("lagstop_host_cpus_online{{{at}}}"), CPUS);
             add(&format!("lagstop_host_cgroups_active{{{at}}}"), CPUS * truth.density);
-            let busy = CPUS * truth.perceived;
+            let busy = CPUS * truth.utilisation;
             add(&format!("lagstop_host_busy_seconds_total{{{at}}}"), busy * since);
             add(&format!("lagstop_host_idle_seconds_total{{{at}}}"), (CPUS - busy) * since);
             for (phase, part) in [("pick", 0.7), ("swap", 0.3)] {
@@ -228,8 +233,8 @@ fn is_true(report: &Value, part: f64) {
         is_about(&node["density"], truth.density, 1e-6);
         is_about(&node["overhead"], truth.overhead, part);
         is_about(&node["cores_lost"], CPUS * truth.overhead, part);
-        is_about(&node["perceived"], truth.perceived, part);
-        is_about(&node["effective"], truth.perceived - truth.overhead, part);
+        is_about(&node["utilisation"], truth.utilisation, part);
+        is_about(&node["effective"], truth.utilisation - truth.overhead, part);
         is_about(&node["wait_p99"], truth.wait_p99(), part);
         let there = if number == LEAVES { 0.75 } else { 1.0 };
         lost += there * CPUS * truth.overhead;

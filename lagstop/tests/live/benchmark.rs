@@ -99,7 +99,7 @@ fn measured() {
         let cpu: f64 = ["light", "heavy"].iter().map(|side| point[side]["cpu"].as_f64().unwrap()).sum();
         let asked = number("offered") * 0.005 / number("seconds");
         assert!(cpu > 0.45 * asked && cpu < 3.0 * asked, "{cpu} cores, and {asked} were asked for");
-        assert!(number("switches_per_second") > 0.0 && number("perceived_utilisation") > 0.0);
+        assert!(number("switches_per_second") > 0.0 && number("cpu_utilisation") > 0.0);
     }
 }
 

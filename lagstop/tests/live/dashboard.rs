@@ -346,8 +346,7 @@ fn is_true(prometheus: &Prometheus) {
     }
     let cpus = thread::available_parallelism().unwrap().get() as f64;
     assert!((prometheus.figure("sum(node:lagstop_cpus_online:avg5m)") - cpus).abs() < 0.5);
-    for share in ["overhead:ratio5m", "perceived_utilisation:ratio5m", "effective_utilisation:ratio5m", "steal:ratio5m"]
-    {
+    for share in ["overhead:ratio5m", "cpu_utilisation:ratio5m", "effective_utilisation:ratio5m", "steal:ratio5m"] {
         let share_of = prometheus.figure(&format!("sum(node:lagstop_{share})"));
         assert!((0.0..=1.0).contains(&share_of), "{share}: {share_of}");
     }

@@ -39,7 +39,7 @@ pub(super) struct Node {
 pub(super) struct Moment {
     pub(super) active: f64,
     pub(super) overhead: f64,
-    pub(super) perceived: f64,
+    pub(super) utilisation: f64,
     pub(super) wait_p99: f64,
     pub(super) switch_cost: f64,
 }
@@ -82,7 +82,7 @@ impl Node {
         Moment {
             active,
             overhead,
-            perceived: (0.035 * density + overhead).min(1.0),
+            utilisation: (0.035 * density + overhead).min(1.0),
             wait_p99: (1.0 + 0.5 * density + 6.0 * beyond) * (1.0 + 0.3 * noise(3)) / 1e3,
             switch_cost: (2.0 + beyond) * (1.0 + 0.1 * noise(4)) / 1e6,
         }

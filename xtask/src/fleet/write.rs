@@ -86,25 +86,25 @@ fn node(out: &mut Out, fleet: &Fleet, block: &Block, node: &Node) -> io::Result<
     series("node:lagstop_cgroups_active:avg5m", "", &|_, it| it.active)?;
     series("node:lagstop_overhead:ratio5m", "", &|_, it| it.overhead)?;
     series("node:lagstop_cores_lost:rate5m", "", &|_, it| it.overhead * cpus)?;
-    series("node:lagstop_perceived_utilisation:ratio5m", "", &|_, it| it.perceived)?;
-    series("node:lagstop_effective_utilisation:ratio5m", "", &|_, it| it.perceived - it.overhead)?;
+    series("node:lagstop_cpu_utilisation:ratio5m", "", &|_, it| it.utilisation)?;
+    series("node:lagstop_effective_utilisation:ratio5m", "", &|_, it| it.utilisation - it.overhead)?;
     series("node:lagstop_mean_switch_cost:seconds5m", "", &|_, it| it.switch_cost)?;
     series("node:lagstop_switches:rate5m", "", &|_, it| it.overhead * cpus / it.switch_cost)?;
     series("node:lagstop_runqueue_wait:p50_5m", "", &|_, it| it.wait_p99 / 10.0)?;
     series("node:lagstop_runqueue_wait:p99_5m", "", &|_, it| it.wait_p99)?;
-    series("node:lagstop_runnable_per_cpu:avg5m", "", &|_, it| it.perceived * 2.0)?;
+    series("node:lagstop_runnable_per_cpu:avg5m", "", &|_, it| it.utilisation * 2.0)?;
     series("node:lagstop_steal:ratio5m", "", &|_, _| 0.0)?;
     series("node:lagstop_light_wait:ratio5m", "", &|_, it| it.wait_p99 * 50.0)?;
     series("node:lagstop_heavy_wait:ratio5m", "", &|_, it| it.wait_p99 * 10.0)?;
-    series("node:lagstop_light_cpu:cores5m", "", &|_, it| it.perceived * cpus * 0.2)?;
-    series("node:lagstop_heavy_cpu:cores5m", "", &|_, it| it.perceived * cpus * 0.8)?;
+    series("node:lagstop_light_cpu:cores5m", "", &|_, it| it.utilisation * cpus * 0.2)?;
+    series("node:lagstop_heavy_cpu:cores5m", "", &|_, it| it.utilisation * cpus * 0.8)?;
     series("node:lagstop_self:cores5m", "", &|_, it| 0.003 + it.active / 50_000.0)?;
     series("node:lagstop_lost:rate5m", "", &|_, _| 0.0)?;
 
     // The exporter's own, as if the node had always been as it is at that moment: good for rates over days, not for a moment.
     let mean = node.at(block.start);
     let since = |time: u64| (time - node.since(time)) as f64;
-    let busy = mean.perceived * cpus;
+    let busy = mean.utilisation * cpus;
     series("lagstop_host_cpus_online", "", &|_, _| cpus)?;
     series("lagstop_host_cgroups_active", "", &|_, it| it.active)?;
     series("lagstop_intervals_total", "", &|time, _| since(time))?;
@@ -153,11 +153,11 @@ fn of_workload(out: &mut Out, fleet: &Fleet, block: &Block, number: u32) -> io::
     )?;
     out.series(
         &format!("workload:lagstop_cpu:cores5m{{{labels}}}"),
-        times().map(|(time, it)| (time, weight * it.perceived)),
+        times().map(|(time, it)| (time, weight * it.utilisation)),
     )?;
     out.series(
         &format!("workload:lagstop_runqueue_wait:cores5m{{{labels}}}"),
-        times().map(|(time, it)| (time, weight * it.perceived * it.wait_p99 * 20.0)),
+        times().map(|(time, it)| (time, weight * it.utilisation * it.wait_p99 * 20.0)),
     )?;
     out.series(
         &format!("workload:lagstop_runqueue_wait:ratio5m{{{labels}}}"),

@@ -10,35 +10,45 @@ pub(super) struct LiveTest {
     pub(super) name: &'static str,
     /// The measures that are wrong where it fails. None where it is about the program around them.
     pub(super) measures: &'static [&'static str],
-    /// Do the quick runs leave it out?
-    pub(super) is_left_out: bool,
-    /// Does it take programs that the guests do not have, or times that are a real machine's?
-    pub(super) is_for_hosts: bool,
+    pub(super) runs: Runs,
+}
+
+/// Where a live test is run, but for the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Runs {
+    /// On every kernel, in quick runs too.
+    Always,
+    /// On every kernel, but not in quick runs.
+    Whole,
+    /// Where it is asked for: it is about what is the same on every kernel.
+    Named,
+    /// Nowhere else: it takes programs that the guests do not have, or times that are a real machine's.
+    Host,
 }
 
 /// A test that compares `measures` with the truth.
 const fn truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
-    LiveTest { name, measures, is_left_out: false, is_for_hosts: false }
+    LiveTest { name, measures, runs: Runs::Always }
 }
 
 /// One whose kernel's part, or the way that is taken, another test has too, which takes less time.
 const fn long_truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
-    LiveTest { name, measures, is_left_out: true, is_for_hosts: false }
+    LiveTest { name, measures, runs: Runs::Whole }
 }
 
 /// A test of what is the same on every kernel.
 const fn program(name: &'static str) -> LiveTest {
-    LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: false }
+    LiveTest { name, measures: &[], runs: Runs::Named }
 }
 
 /// A test that takes programs which the guests do not have, or times that are a real machine's.
 const fn on_a_host(name: &'static str) -> LiveTest {
-    LiveTest { name, measures: &[], is_left_out: true, is_for_hosts: true }
+    LiveTest { name, measures: &[], runs: Runs::Host }
 }
 
 /// A test of the program that depends on the kernel too.
 const fn program_on_kernel(name: &'static str) -> LiveTest {
-    LiveTest { name, measures: &[], is_left_out: false, is_for_hosts: false }
+    LiveTest { name, measures: &[], runs: Runs::Always }
 }
 
 /// All of `lagstop/tests/live`.
@@ -216,9 +226,15 @@ pub(super) fn truths_of(measure: &str) -> impl Iterator<Item = &'static LiveTest
     LIVE_TESTS.iter().filter(move |test| test.measures.contains(&measure))
 }
 
-/// Names of those that a run leaves out.
-pub(super) fn left_out(is_quick: bool) -> Vec<&'static str> {
-    LIVE_TESTS.iter().filter(|test| test.is_for_hosts || is_quick && test.is_left_out).map(|test| test.name).collect()
+/// Names of those that a run leaves out. One for which tests are named leaves out only what no guest can run.
+pub(super) fn left_out(is_quick: bool, are_named: bool) -> Vec<&'static str> {
+    let is_left_out = |test: &&LiveTest| match test.runs {
+        Runs::Always => false,
+        Runs::Whole => is_quick,
+        Runs::Named => !are_named,
+        Runs::Host => true,
+    };
+    LIVE_TESTS.iter().filter(is_left_out).map(|test| test.name).collect()
 }
 
 /// Of the tests that ran, those that are not in the list: nobody knows what their failure would mean.
@@ -258,7 +274,7 @@ mod tests {
     #[test]
     fn every_measure_is_compared_with_the_truth_on_every_change() {
         for measure in MEASURES {
-            assert!(truths_of(measure).any(|test| !test.is_left_out), "{measure}");
+            assert!(truths_of(measure).any(|test| test.runs == Runs::Always), "{measure}");
         }
         let known = |test: &LiveTest| test.measures.iter().all(|measure| MEASURES.contains(measure));
         assert!(LIVE_TESTS.iter().all(known));

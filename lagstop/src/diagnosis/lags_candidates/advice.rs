@@ -3,7 +3,7 @@
 use super::{Judged, arena::Sibling};
 use crate::{
     diagnosis::{Advice, shell},
-    model::Measure,
+    model::{Level, Measure},
     units,
 };
 
@@ -16,7 +16,7 @@ const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 pub(super) fn trial() -> Advice {
     Advice::new(
         "Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less \
-         for heavy ones. It shows the effect and restores the old weights, also when interrupted.",
+         for heavy ones. It shows the effect, then restores the old weights, also when interrupted: --apply keeps nothing.",
     )
     .command(shell::trial_of_weights(&[]))
 }
@@ -25,10 +25,12 @@ pub(super) fn trial() -> Advice {
 pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     let only = judged.advised();
     let named: Option<Vec<&str>> = only.iter().map(|one| shell::glob(&one.path)).collect();
-    let Some(named) = named.filter(|_| only.len() != judged.waiting && !only.is_empty()) else { return trial() };
+    let Some(named) = named.filter(|_| only.len() as u64 != judged.waiting.size && !only.is_empty()) else {
+        return trial();
+    };
     Advice::new(
         "Run a trial with the cgroups that can be prioritised. It alternates between the old and new weights, \
-         compares the effect with the prediction, and restores the old weights.",
+         compares the effect with the prediction, and restores the old weights: --apply keeps nothing.",
     )
     .command(shell::trial_of_weights(&named))
 }
@@ -58,37 +60,35 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has(LATENCY_AWARENESS) {
         advice.extend(waiting.iter().chain(&heavy).map(|one| {
             Advice::new(format!(
-                "Enable Latency-Aware Group Scheduling for {}, as for all cgroups that compete with it. To undo it, \
-                 write 0.",
+                "Enable Latency-Aware Group Scheduling for {}, as for all cgroups that compete with it.",
                 one.subject()
             ))
             .command_if(write(one, LATENCY_AWARENESS, "1"))
+            .undo_if(write(one, LATENCY_AWARENESS, "0"))
         }));
     }
-    let (weight, usual) = shell::weight(session);
+    let give = |one: &Sibling<'_>, weight| shell::give_weight(session, one.id, &one.path, weight);
     advice.extend(waiting.iter().filter_map(|one| {
         let (_, to) = judged.weights().iter().find(|(path, _)| *path == one.path)?;
-        let file = |weight: f64| (weight / 100.0 * f64::from(usual)).round().clamp(1.0, 1e5) as u64;
         Some(
             Advice::new(format!(
                 "Raise the weight of {}. The prediction also raises the weights of all {} prioritised cgroups and \
-                 lowers those of the heavy ones; the trial without --apply lists them. To undo it, write {} to \
-                 {weight}.",
+                 lowers those of the heavy ones; the trial without --apply lists them.",
                 one.subject(),
                 judged.advised().len(),
-                file(one.weight * 100.0)
             ))
-            .command_if(write(one, weight, &file(*to).to_string())),
+            .command_if(give(one, to / Level::DEFAULT_WEIGHT))
+            .undo_if(give(one, one.weight)),
         )
     }));
     if has("cpu.idle") {
         advice.extend(heavy.iter().map(|one| {
             Advice::new(format!(
-                "Let {} run only when the cgroups beside it do not want to, if its work can wait. It may starve. To undo it, \
-                 write 0.",
+                "Let {} run only when the cgroups beside it do not want to, if its work can wait. It may starve.",
                 one.subject()
             ))
             .command_if(write(one, "cpu.idle", "1"))
+            .undo_if(write(one, "cpu.idle", "0"))
         }));
     }
     match session.sched_ext.as_deref() {

@@ -78,7 +78,7 @@ fn healthy(observations: &Observations) -> String {
         Some(overhead) => facts.push(format!("switching takes {} of the CPU time", units::percent(overhead))),
         None => facts.push("switching costs were not measured".to_owned()),
     }
-    let used = units::percent(utilisation::perceived(observations));
+    let used = units::percent(utilisation::of_cpus(observations));
     // Of what was shorter than a merged interval nothing is known.
     let healthy = if observations.span.merged_intervals > 0 { "Healthy on average" } else { "Healthy" };
     format!("{healthy}: {}, and the CPUs are {used} busy.", facts.join(", "))

@@ -15,7 +15,7 @@ fn fleet(steps: usize) -> Vec<Point> {
                 cpus: 8.0,
                 active: 8.0 * density,
                 overhead,
-                perceived: 0.04 * density + overhead,
+                utilisation: 0.04 * density + overhead,
                 wait: Some(wait),
             }
         })
@@ -54,7 +54,7 @@ fn the_fewest_that_keep_todays_wait_are_found() {
     assert!(measured.fewer_low <= measured.fewer && measured.fewer <= measured.fewer_high);
     assert!(half.nodes < measured.nodes && full.nodes <= half.nodes, "{half:?} {full:?}");
     assert_eq!((half.wait_cut, full.wait_cut, full.overhead_cut), (0.375, 0.75, 0.46));
-    assert!(full.wait_p99 <= packing.wait_limit && full.perceived <= packing.utilisation_limit);
+    assert!(full.wait_p99 <= packing.wait_limit && full.utilisation <= packing.utilisation_limit);
     assert_eq!(full.bound_by, Bound::Measured, "no node is denser than 12");
     assert_eq!(packing.measured(), Some(&measured));
 }
@@ -144,7 +144,7 @@ impl Truth<'_> {
             for (step, density) in of_node.iter().enumerate() {
                 let wait = Some((density / 4.0).exp() / 1e3 * (0.9 + 0.2 * random.unit()));
                 let (active, overhead) = (8.0 * density, 0.002 * density);
-                points.push(Point { node, step, cpus: 8.0, active, overhead, perceived: 0.02 * density, wait });
+                points.push(Point { node, step, cpus: 8.0, active, overhead, utilisation: 0.02 * density, wait });
             }
         }
         points.sort_by(|a, b| a.density().total_cmp(&b.density()));

@@ -178,9 +178,9 @@ fn utilisations(area: &Area<'_>, points: &[Point]) -> Drawn {
         .x_label_area_size(40)
         .y_label_area_size(64)
         .build_cartesian_2d(0.0..100.0, 0.0..100.0)?;
-    axes(&mut chart, "effective, %", "perceived, %")?;
+    axes(&mut chart, "effective, %", "CPU utilisation, %")?;
     chart.draw_series(LineSeries::new([(0.0, 0.0), (100.0, 100.0)], INK.mix(0.4)))?;
-    let dots = points.iter().map(|point| (percent(point.perceived - point.overhead), percent(point.perceived)));
+    let dots = points.iter().map(|point| (percent(point.utilisation - point.overhead), percent(point.utilisation)));
     chart.draw_series(dots.map(|dot| Circle::new(dot, 2, SERIES[0].mix(0.5).filled())))?;
     Ok(())
 }

@@ -80,7 +80,7 @@ fn a_report_reads_like_this() {
           "unit": "per_second"
         },
         {
-          "name": "perceived_utilisation",
+          "name": "cpu_utilisation",
           "label": "CPUs busy",
           "value": 0.003,
           "unit": "share"

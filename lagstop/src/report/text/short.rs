@@ -47,9 +47,7 @@ fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
     let Some(advice) = advice else { return };
     let said: Vec<&str> = advice.text.split_inclusive(". ").take(sentences).collect();
     page.text("", Colour::None, &format!("Next: {}", said.concat().trim_end()));
-    if let Some(command) = &advice.command {
-        page.short_command(command);
-    }
+    advice.commands().for_each(|(mark, command)| page.short_command(mark, command));
 }
 
 /// What the headline rests on.
@@ -77,14 +75,14 @@ fn besides(page: &mut Page, report: &Report) {
         told.iter().for_each(|finding| page.hanging("- ", &finding.verdict));
         more.retain(|finding| !told.contains(finding));
     }
-    list(page, "Notes", &more);
+    list(page, if report.verdict.severity == Severity::Ok { "More with --verbose" } else { "Notes" }, &more);
     let fine: Vec<&Finding> = of(|severity| severity == Severity::Ok).collect();
     match report.verdict.severity {
         // The headline says so.
         Severity::Ok => page.text("", Colour::None, &format!("Fine: {}.", units::plural(fine.len() as u64, "check"))),
         _ => list(page, "Fine", &fine),
     }
-    list(page, "Too little data", &of(|severity| severity == Severity::NotEnoughData).collect::<Vec<_>>());
+    list(page, "Too little data to judge", &of(|severity| severity == Severity::NotEnoughData).collect::<Vec<_>>());
 }
 
 /// What `findings` look at, each once and with how many there are.

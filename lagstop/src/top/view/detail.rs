@@ -367,8 +367,8 @@ impl Page {
             self.marked(mark, self.theme.severity(finding.severity), &display_name(&finding.verdict));
             for advice in &finding.advice {
                 self.marked("", Style::new(), &display_name(&advice.text));
-                if let Some(command) = &advice.command {
-                    self.marked("$", self.theme.strong(), &display_name(command));
+                for (mark, command) in advice.commands() {
+                    self.marked(mark, self.theme.strong(), &display_name(command));
                 }
             }
         }

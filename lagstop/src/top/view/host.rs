@@ -156,7 +156,7 @@ fn items(interval: &Interval) -> [Vec<Item>; 3] {
             item("migrations/s", totals.migrations.map(rate).into(), ""),
         ],
         vec![
-            item("perceived", Cell::Quantity(Quantity::Share(host.perceived_utilisation())), "%"),
+            item("CPU used", Cell::Quantity(Quantity::Share(host.cpu_utilisation())), "%"),
             item("effective", host.effective_utilisation().map(Quantity::Share).into(), "%"),
             Item {
                 alert: Some(AlertKind::WaitPerCpu),

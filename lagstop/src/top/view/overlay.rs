@@ -33,7 +33,7 @@ const HOST_TERMS: [(&str, &str); 10] = [
     ("overhead", "switch cost of all cgroups, in % of the time of all online CPUs"),
     ("mean switch", "mean cost of a switch away from a task, without idle"),
     ("switches/s", "switches away from tasks per second, without idle"),
-    ("perceived", "perceived utilisation: busy CPU time"),
+    ("CPU used", "CPU utilisation: busy CPU time"),
     ("effective", "effective utilisation: CPU time spent on the tasks' own work"),
     ("waiting", "tasks that are runnable and not running, on average"),
     ("runq wait", "mean time from runnable to running, of all tasks"),

@@ -88,8 +88,8 @@ pub(super) fn evidence(told: Option<&Told>, cells: usize, theme: &Theme) -> Vec<
 fn next(lines: &mut Vec<Line<'static>>, advice: Option<&Advice>, cells: usize, theme: &Theme) {
     let Some(advice) = advice else { return };
     lines.extend(paragraph(&format!("Next: {}", advice.text), cells, Style::new()));
-    if let Some(command) = &advice.command {
-        lines.extend(paragraph(&format!("$ {command}"), cells, theme.strong()));
+    for (mark, command) in advice.commands() {
+        lines.extend(paragraph(&format!("{mark} {command}"), cells, theme.strong()));
     }
 }
 
