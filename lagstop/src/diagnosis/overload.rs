@@ -79,7 +79,7 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
     let severity = harm(load.slowdown.unwrap_or(1.0) - 1.0, thresholds);
     let others = waiting(observations, load, thresholds, |id| !load.fillers.contains(&id));
     let slow =
-        load.slowdown.map(|times| format!(", so work takes {} as long", units::times(times))).unwrap_or_default();
+        load.slowdown.map(|times| format!(", so CPU work takes {} as long", units::times(times))).unwrap_or_default();
     match load.by_cgroup.first() {
         _ if load.is_outside(cpus) => {
             let outside = units::number(load.outside);

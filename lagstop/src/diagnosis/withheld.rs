@@ -1,7 +1,7 @@
 //! Commands are for the boot that was recorded: on another host, or after another boot, a path or an inode number is some
 //! other cgroup's. And a recording may have been made up by whoever sends it.
 
-use super::{Planned, Report};
+use super::{Advice, Planned, Report};
 use crate::model::Session;
 
 /// Why there are none, and how to get them.
@@ -54,6 +54,12 @@ mod tests {
         diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default())
     }
 
+    /// With a command that only takes something back.
+    fn with_undo(mut report: Report) -> Report {
+        report.findings[0].advice.push(Advice::new("Change it by hand.").undo_if(Some("sudo undo-it".to_owned())));
+        report
+    }
+
     /// In every form, of one host and of several.
     fn written(report: &Report) -> Vec<String> {
         let found = Hosts::new(vec![report.clone(), report.clone()]);
@@ -80,12 +86,14 @@ mod tests {
         assert!(report().findings.iter().flat_map(|finding| &finding.advice).any(|advice| advice.command.is_some()));
         assert_eq!(report().with_commands_only_of(Some(&boot)), report());
         for here in [None, Some(""), Some("another")] {
-            let report = report().with_commands_only_of(here);
+            let report = with_undo(report()).with_commands_only_of(here);
             for written in written(&report) {
                 assert!(!has(&written, "sudo ") && has(&written, "use --commands"), "{written}");
             }
         }
-        assert!(written(&report()).iter().all(|written| has(written, "sudo ") && !has(written, "--commands")));
+        let whole = written(&with_undo(report()));
+        assert!(whole.iter().all(|written| has(written, "sudo ") && !has(written, "--commands")));
+        assert!(whole[..4].iter().all(|written| has(written, "sudo undo-it")), "{}", whole[0]);
     }
 
     #[test]

@@ -165,17 +165,17 @@ mod tests {
         busy: The host spends 10.6 % of its CPU time (0.42 of 4 cores) on scheduling, 45.1 times as much
         when busy as when quiet, because of more switches (59.6 % of the growth) and costlier ones (40.4 %);
         top contributor: batch (58.8 %).
-            WARNING     Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”,
-                        which use less than their fair share of the CPU time, wait long, while the heavy
-                        batch, which uses its share or more, takes 77.1 % of the CPU time there; the effect
+            WARNING     Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”
+                        (using less than their fair share) wait 70.1 % of their runnable time, while the
+                        heavy batch (using its share or more) takes 77.1 % of the CPU time there; the effect
                         of more weight cannot be predicted.
 
         quiet: Healthy: 99 % of all waits for a CPU end within 4.61 µs (the longest: about 4.61 µs),
         switching takes 0.01 % of the CPU time, and the CPUs are 0.3 % busy.
 
-        blind�[2J|<b>: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”, which
-        use less than their fair share of the CPU time, wait long, while the heavy batch, which uses its
-        share or more, takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+        blind�[2J|<b>: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” (using
+        less than their fair share) wait 70.1 % of their runnable time, while the heavy batch (using its
+        share or more) takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
 
         lagstop diagnose FILE says more on one host: evidence, doubts, and what to do.
         ");

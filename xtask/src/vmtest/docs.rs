@@ -16,8 +16,8 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo xtask vmtest`; do not edit it: xtask/src/vmtest/docs.rs. -->
 
-lagstop is tried on these kernels, which are Debian's. Each is booted in a virtual machine, where the live tests are run,
-all but those that take programs or times of a real host: they put a known load into cgroups and compare lagstop's figures with the kernel's own. `cargo xtask vmtest` does this and
+lagstop is tried on these kernels, which are Debian's. Each is booted in a virtual machine, where the live tests that depend on the
+kernel are run: they put a known load into cgroups and compare lagstop's figures with the kernel's own. `cargo xtask vmtest` does this and
 makes this page ([development.md](development.md#kernels-in-vms)). Virtual machines without KVM show what is counted, not how
 long it takes: costs are compared on real machines only.
 

@@ -185,7 +185,7 @@ fn who_is_favoured_and_who_pays_are_siblings() {
     }
     let finding = found(&all);
     assert_eq!(finding.severity, Severity::Warning, "{}", finding.verdict);
-    assert!(finding.verdict.contains("2 of 6 light cgroups in “/kubepods.slice”, which"), "{}", finding.verdict);
+    assert!(finding.verdict.contains("2 of 6 light cgroups in “/kubepods.slice” (using"), "{}", finding.verdict);
     assert_eq!(names(&finding, |one| one.waits_long), ["/kubepods.slice/pod-20", "/kubepods.slice/pod-21"]);
     let commands: Vec<String> = finding.advice.into_iter().filter_map(|advice| advice.command).collect();
     assert!(commands.iter().any(|it| it.ends_with("/sys/fs/cgroup/kubepods.slice/pod-20/cpu.weight")), "{commands:?}");

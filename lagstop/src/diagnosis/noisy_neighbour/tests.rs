@@ -86,7 +86,11 @@ fn who_is_entitled_to_what_it_takes_is_not_to_blame() {
     let finding = found(&all);
     // It is harmed all the same: nothing is said to cap the neighbour, though.
     assert_eq!((finding.severity, finding.subject.to_string()), (Severity::Critical, "checkout".to_owned()));
-    assert!(finding.verdict.ends_with("which takes no more than its fair share."), "{}", finding.verdict);
+    assert!(
+        finding.verdict.ends_with("which takes no more than its fair share: no hog, but a competitor."),
+        "{}",
+        finding.verdict
+    );
     assert!(finding.advice.iter().all(|advice| !advice.text.contains("quota")));
     let unknown = change(bullied(60), |interval| interval.cgroups.iter_mut().for_each(|one| one.levels = None));
     let finding = found(&unknown);

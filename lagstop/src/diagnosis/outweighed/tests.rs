@@ -27,12 +27,14 @@ fn the_slice_of_the_system_is_outweighed_by_that_of_the_pods() {
     let finding = &findings(&all)[0];
     assert_eq!(
         finding.verdict,
-        "/system.slice waits 90.0 % of its runnable time because /kubepods.slice outweighs it (cpu.weight \
+        "/system.slice waits 90.0 % of its runnable time because /kubepods.slice outweighs it (CPUWeight \
          100 against 3900). Its weight guarantees it 0.10 cores; equal weights would guarantee 1.00 cores."
     );
     // 1300 of 5200 are a fourth of four CPUs.
     let command = finding.advice[0].command.as_deref();
     assert_eq!(command, Some("sudo systemctl set-property --runtime system.slice CPUWeight=1300"));
+    let undo = finding.advice[0].undo.as_deref();
+    assert_eq!(undo, Some("sudo systemctl set-property --runtime system.slice CPUWeight=100"));
     let starved = judged_by_shares(starved::judge, &all);
     assert_eq!(starved[0].severity, Severity::Ok, "it gets what it is entitled to");
 }

@@ -23,7 +23,8 @@ fn everybody_waits_where_many_fill_the_cpus() {
     let finding = judged(&equals(20));
     assert_eq!(
         finding.verdict,
-        "Overloaded: tasks ask for 20.0 CPUs and there are 4. All 20 cgroups wait long; none gets more than its share."
+        "Overloaded: tasks ask for 20.0 CPUs and there are 4, so CPU work takes 5.00 times as long. All 20 cgroups wait \
+         long; none gets more than its share."
     );
     assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
     assert_eq!(judged(&equals(10)).severity, Severity::Warning);
@@ -108,7 +109,8 @@ fn cpus_that_are_full_for_a_part_of_the_time_are_overloaded_then() {
     let finding = judged(&full_for(12));
     assert_eq!(
         finding.verdict,
-        "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20 cgroups wait long."
+        "Overloaded for 12.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4, so CPU work takes 5.00 times as long. All \
+         20 cgroups wait long."
     );
     assert_eq!((finding.severity, finding.culprits.len()), (Severity::Critical, TOP));
     let time = finding.measured.iter().find(|figure| figure.name == "overloaded").unwrap();
@@ -142,7 +144,7 @@ fn the_part_of_the_time_is_told_of_a_host_that_is_always_busy() {
     assert!(
         finding
             .verdict
-            .starts_with("Overloaded for 15.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4. All 20"),
+            .starts_with("Overloaded for 15.0 s of 60.0 s: tasks then ask for 20.0 CPUs and there are 4, so CPU work takes 5.00 times"),
         "{}",
         finding.verdict
     );

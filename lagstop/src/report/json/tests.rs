@@ -81,13 +81,13 @@ fn a_report_reads_like_this() {
         },
         {
           "name": "cpu_utilisation",
-          "label": "CPUs busy",
+          "label": "CPU utilisation",
           "value": 0.003,
           "unit": "share"
         },
         {
           "name": "effective_utilisation",
-          "label": "CPUs busy with work",
+          "label": "effective utilisation",
           "value": 0.00289596,
           "unit": "share"
         },

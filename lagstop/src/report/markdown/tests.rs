@@ -16,9 +16,9 @@ fn an_overloaded_host_is_a_ticket() {
       sudo sh -c 'n=$(cat /sys/kernel/debug/sched/base_slice_ns) && echo $((2 * n)) > /sys/kernel/debug/sched/base_slice_ns'
       ```
 
-    **Also (WARNING):** Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”, which use less than their fair share of the CPU time, wait long, while the heavy batch, which uses its share or more, takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+    **Also (WARNING):** Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” (using less than their fair share) wait 70.1 % of their runnable time, while the heavy batch (using its share or more) takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
 
-    - Next: Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less for heavy ones. It shows the effect and restores the old weights, also when interrupted.
+    - Next: Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less for heavy ones. It shows the effect, then restores the old weights, also when interrupted: --apply keeps nothing.
 
       ```sh
       sudo lagstop trial --policy weight --from-diagnose --apply
@@ -31,8 +31,8 @@ fn an_overloaded_host_is_a_ticket() {
     | scheduling overhead | 10.6 % | of all CPU time |
     | mean switch cost | 13.0 µs |  |
     | switches | 32.0 k/s |  |
-    | CPUs busy | 60.0 % |  |
-    | CPUs busy with work | 49.4 % |  |
+    | CPU utilisation | 60.0 % |  |
+    | effective utilisation | 49.4 % |  |
     | runnable tasks per CPU | 3.68 tasks |  |
     | cgroups that ran | 4 |  |
     | taken by a hypervisor | 0 % |  |
@@ -92,7 +92,7 @@ fn an_overloaded_host_is_a_ticket() {
       find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
       ```
 
-    ## WARNING: Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4. All 4 cgroups wait long; batch and train fill the CPUs.
+    ## WARNING: Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4, so CPU work takes 4.58 times as long. All 4 cgroups wait long; batch and train fill the CPUs.
 
     `overload`, host. Confidence high: 40 intervals, 422 k waits.
 
@@ -100,7 +100,7 @@ fn an_overloaded_host_is_a_ticket() {
     | --- | ---: | --- |
     | CPUs that tasks ask for | 17.9 tasks | of 4 CPUs, while they were full |
     | time with too few CPUs | 20.0 s | of 40.0 s: from 20.0 s to 40.0 s of the recording |
-    | CPUs busy | 60.0 % | of all CPUs |
+    | CPU utilisation | 60.0 % | of all CPUs |
     | slowdown of work by waits | × 4.58 |  |
     | cgroups that wait long | 4 | of 4 |
     | cgroups that fill the CPUs | 2 |  |
@@ -132,8 +132,8 @@ fn an_overloaded_host_is_a_ticket() {
 
     | | | |
     | --- | ---: | --- |
-    | CPUs busy | 60.0 % | of all CPU time, as other tools show it |
-    | CPUs busy with work | 49.4 % | of all CPU time |
+    | CPU utilisation | 60.0 % | of all CPU time, as other tools show it |
+    | effective utilisation | 49.4 % | of all CPU time |
     | lost to switching | 0.42 cores | of 4 cores |
     | switching, share of used CPU time | 17.6 % |  |
     | switching time / work time | 21.4 % | 100 % means as much switching as work |
@@ -157,7 +157,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     - Reduce switching before adding CPUs: this frees up to 0.42 cores. The advice on the cost of scheduling shows how.
 
-    ## WARNING: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”, which use less than their fair share of the CPU time, wait long, while the heavy batch, which uses its share or more, takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+    ## WARNING: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” (using less than their fair share) wait 70.1 % of their runnable time, while the heavy batch (using its share or more) takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
 
     `lags_candidates`, host. Confidence low: 40 intervals, 422 k waits; simulated waits are -80 % off; too far off to predict from.
 
@@ -210,7 +210,7 @@ fn an_overloaded_host_is_a_ticket() {
 
     **What to do**
 
-    - Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less for heavy ones. It shows the effect and restores the old weights, also when interrupted.
+    - Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less for heavy ones. It shows the effect, then restores the old weights, also when interrupted: --apply keeps nothing.
 
       ```sh
       sudo lagstop trial --policy weight --from-diagnose --apply

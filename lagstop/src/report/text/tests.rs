@@ -22,8 +22,8 @@ fn an_overloaded_host_reads_like_this() {
       scheduling overhead         10.6 %  of all CPU time
       mean switch cost           13.0 µs
       switches                  32.0 k/s
-      CPUs busy                   60.0 %
-      CPUs busy with work         49.4 %
+      CPU utilisation             60.0 %
+      effective utilisation       49.4 %
       runnable tasks per CPU  3.68 tasks
       cgroups that ran                 4
       taken by a hypervisor          0 %
@@ -74,12 +74,12 @@ fn an_overloaded_host_reads_like_this() {
                     the levels:
                     $ find /sys/fs/cgroup -name cgroup.subtree_control -exec grep -lw cpu {} +
 
-    [WARNING] Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4. All 4
-    cgroups wait long; batch and train fill the CPUs.
+    [WARNING] Overloaded for 20.0 s of 40.0 s: tasks then ask for 17.9 CPUs and there are 4, so CPU work
+    takes 4.58 times as long. All 4 cgroups wait long; batch and train fill the CPUs.
       overload, host
         CPUs that tasks ask for     17.9 tasks  of 4 CPUs, while they were full
         time with too few CPUs          20.0 s  of 40.0 s: from 20.0 s to 40.0 s of the recording
-        CPUs busy                       60.0 %  of all CPUs
+        CPU utilisation                 60.0 %  of all CPUs
         slowdown of work by waits       × 4.58
         cgroups that wait long               4  of 4
         cgroups that fill the CPUs           2
@@ -100,8 +100,8 @@ fn an_overloaded_host_reads_like_this() {
     [WARNING] Switching takes 17.6 % of the used CPU time (0.42 cores): the CPUs are 60.0 % used with it
     and 49.4 % without.
       utilisation, host
-        CPUs busy                              60.0 %  of all CPU time, as other tools show it
-        CPUs busy with work                    49.4 %  of all CPU time
+        CPU utilisation                        60.0 %  of all CPU time, as other tools show it
+        effective utilisation                  49.4 %  of all CPU time
         lost to switching                  0.42 cores  of 4 cores
         switching, share of used CPU time      17.6 %
         switching time / work time             21.4 %  100 % means as much switching as work
@@ -119,9 +119,9 @@ fn an_overloaded_host_reads_like_this() {
         advice      Reduce switching before adding CPUs: this frees up to 0.42 cores. The advice on the
                     cost of scheduling shows how.
 
-    [WARNING] Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”, which use
-    less than their fair share of the CPU time, wait long, while the heavy batch, which uses its share
-    or more, takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+    [WARNING] Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” (using less
+    than their fair share) wait 70.1 % of their runnable time, while the heavy batch (using its share or
+    more) takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
       lags_candidates, host
         tasks waiting per CPU            3.08 tasks
         wait per CPU time                    × 5.13  of all compared cgroups
@@ -184,8 +184,8 @@ fn an_overloaded_host_reads_like_this() {
         caveat      Whether tasks would do more work if they ran sooner is unknown; the prediction lies
                     between both cases.
         advice      Run a trial. For a minute it alternates between the old weights and new ones, more
-                    for light cgroups and less for heavy ones. It shows the effect and restores the old
-                    weights, also when interrupted.
+                    for light cgroups and less for heavy ones. It shows the effect, then restores the
+                    old weights, also when interrupted: --apply keeps nothing.
                     $ sudo lagstop trial --policy weight --from-diagnose --apply
 
     [INFO] 12.3 tasks wait for a CPU on average, but the cause is not measured by the lagstop that made
@@ -266,9 +266,9 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
     Tasks then wait longer for a CPU. To undo it, halve the value.
       $ sudo sh -c 'n=$(cat /sys/kernel/debug/sched/base_slice_ns) && echo $((2 * n)) > /sys/kernel/debug/sched/base_slice_ns'
 
-    Also: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice”, which use less
-    than their fair share of the CPU time, wait long, while the heavy batch, which uses its share or
-    more, takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
+    Also: Short jobs wait behind long ones (LAGS): 2 of 3 light cgroups in “/apps.slice” (using less
+    than their fair share) wait 70.1 % of their runnable time, while the heavy batch (using its share or
+    more) takes 77.1 % of the CPU time there; the effect of more weight cannot be predicted.
     Next: Run a trial.
       $ sudo lagstop trial --policy weight --from-diagnose --apply
 
@@ -287,10 +287,10 @@ fn the_answer_of_an_overloaded_host_reads_like_this() {
               from its raw data; compare with this host's quiet times.
 
     Notes: what tasks wait for
-    Fine: steal, number of cgroups, connection backlogs, throttling, moves between CPUs, quota below the
-          visible CPUs
-    Too little data: full CPUs beside idle ones, too many threads, less than its share, low weights,
-                     weights without effect, waits behind one neighbour
+    Fine: steal, how many cgroups fit, connection backlogs, throttling, moves between CPUs, quota below
+          the visible CPUs
+    Too little data to judge: full CPUs beside idle ones, too many threads, less than its share, low
+                              weights, weights without effect, waits behind one neighbour
     Measuring took 0.011 cores. Nothing was lost. --verbose shows everything.
     ");
 }
@@ -307,8 +307,8 @@ fn the_answer_of_a_healthy_host_reads_like_this() {
     node-7, Linux 6.12.1, 4 CPUs; 60 intervals, 60.0 s from 2026-08-03T10:00:00Z
 
     Fine: 11 checks.
-    Too little data: number of cgroups, full CPUs beside idle ones, less than its share, low weights,
-                     weights without effect, waits behind one neighbour
+    Too little data to judge: how many cgroups fit, full CPUs beside idle ones, less than its share, low
+                              weights, weights without effect, waits behind one neighbour
     Measuring took 0.011 cores. Nothing was lost. --verbose shows everything.
     ");
 }
@@ -337,8 +337,8 @@ fn a_kernel_without_the_hooks_reads_like_this() {
                                           6.8.0 has no such tracepoint)
       mean switch cost               n/a  for the same reason
       switches                  32.0 k/s
-      CPUs busy                   60.0 %
-      CPUs busy with work            n/a  for the same reason
+      CPU utilisation             60.0 %
+      effective utilisation          n/a  for the same reason
       runnable tasks per CPU  3.68 tasks
       cgroups that ran                 4
       taken by a hypervisor          0 %
