@@ -53,7 +53,7 @@ const INCIDENTS: [Incident; 12] = [
         name: "outweighed",
         answer: "sshd starves because kubepods has 64 times the weight of system.slice. Raise that of system.slice.",
         headline: &["/system.slice waits", "/kubepods outweighs it"],
-        beginning: &["Raise the cpu.shares of /system.slice", "system.slice CPUWeight="],
+        beginning: &["Raise the CPUWeight of /system.slice from 100 to 2229", "system.slice CPUWeight=2229"],
     },
     Incident {
         name: "backlog",

@@ -19,6 +19,7 @@ pub(in crate::diagnosis) use fit::MOST_OFF;
 #[cfg(test)]
 pub(in crate::diagnosis) use member::Member;
 pub(in crate::diagnosis) use member::Tail;
+pub use member::tail_of_waits;
 pub use predicted::Forecast;
 pub(in crate::diagnosis) use sides::siblings;
 pub use sides::{Competitors, CompetitorsError};

@@ -86,10 +86,8 @@ fn finding(
     let groups = &asked.trace().groups;
     let subject = observations.subject_of(number);
     let rate = |cpu: f64| Unit::Cores.show(cpu / whole.seconds);
-    // In the unit of what is advised, or of the files where these are not the same for both.
-    let setting = |number: usize| WeightSetting::of(&observations.session, asked.path(number));
-    let is_same = rivals.iter().take(TOP).all(|&rival| setting(rival).name == setting(number).name);
-    let setting = if is_same { setting(number) } else { WeightSetting::file(&observations.session) };
+    // All in the unit of what is advised.
+    let setting = WeightSetting::of(&observations.session, asked.path(number));
     let weight = |number: usize| setting.written(groups[number].whole_weight());
     let file = setting.name;
     // Somebody gave it less than is usual: it may be meant so.

@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range, time::Instant};
 use super::{Group, Sides, in_progress::Both};
 use crate::{
     diagnosis::Sample,
-    model::{Cgroup, CgroupId, Interval},
+    model::{Cgroup, CgroupId, Distribution, Interval},
     stats::student,
 };
 
@@ -26,6 +26,8 @@ pub(super) struct Slice {
     pub heavy: SideTimes,
     /// All that is neither.
     pub others: SideTimes,
+    /// How long each wait of the light ones was that ended in it.
+    pub light_waits: Distribution,
     /// How long light ones waited behind heavy ones, in seconds. `None` where causes were not measured.
     pub behind_heavy: Option<f64>,
     pub host: Sample,
@@ -45,6 +47,7 @@ impl Slice {
             light: SideTimes::default(),
             heavy: SideTimes::default(),
             others: SideTimes::default(),
+            light_waits: Distribution::default(),
             behind_heavy: Some(0.0),
             host: Sample::from(&interval.host),
             is_unmeasured: false,
@@ -59,6 +62,7 @@ impl Slice {
                 let behind = culprits.map(|one| one.wait_ns.seconds()).sum::<f64>();
                 let is_known = cgroup.totals.wait_behind_ns.is_some();
                 slice.behind_heavy = slice.behind_heavy.filter(|_| is_known).map(|sum| sum + behind);
+                cgroup.runq_wait.iter().for_each(|waits| slice.light_waits.merge(waits));
                 &mut slice.light
             } else if heavy.contains(&cgroup.id) {
                 &mut slice.heavy
@@ -96,6 +100,7 @@ impl Slice {
         add(&mut self.heavy, other.heavy);
         add(&mut self.others, other.others);
         self.times.end = other.times.end;
+        self.light_waits.merge(&other.light_waits);
         self.behind_heavy = self.behind_heavy.zip(other.behind_heavy).map(|(one, other)| one + other);
         self.duration += other.duration;
         self.host = Sample::sum(&[self.host, other.host]);
@@ -175,6 +180,7 @@ pub(super) mod tests {
             light: SideTimes { cpu: 0.1, wait },
             heavy: SideTimes::default(),
             others: SideTimes::default(),
+            light_waits: Distribution::default(),
             behind_heavy: None,
             host: Sample::default(),
             is_unmeasured: false,

@@ -8,7 +8,7 @@ use super::{
     block::{Block, SideTimes, Slice},
     effect::{CONFIDENCE, Effect},
 };
-use crate::{diff::discoveries, units::Unit};
+use crate::{diagnosis::tail_of_waits, diff::discoveries, units::Unit};
 
 impl TrialOutcome {
     /// The version of this form.
@@ -131,10 +131,13 @@ struct Kind {
     of: fn(&Slice) -> Option<f64>,
 }
 
-const KINDS: [Kind; 12] = [
+const KINDS: [Kind; 13] = [
     of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
     of_waits("light_behind_heavy", "light: tasks waiting behind heavy", Unit::Tasks, |slice| {
         Some(slice.behind_heavy? / slice.duration)
+    }),
+    of_waits("light_p99", "light: p99 run-queue wait", Unit::Ns, |slice| {
+        Some(tail_of_waits(&slice.light_waits)?.0 as f64)
     }),
     of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
     of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| slice.heavy.time_for_work()),

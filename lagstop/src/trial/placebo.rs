@@ -15,7 +15,7 @@ use super::{
     block::{Block, SideTimes, Slice},
     outcome::figures,
 };
-use crate::diagnosis::Sample;
+use crate::{diagnosis::Sample, model::Distribution};
 
 /// Blocks of a trial, by default, and rows of one of them.
 const BLOCKS: usize = 13;
@@ -76,6 +76,7 @@ impl Row {
             light: side(true),
             heavy: side(false),
             others: SideTimes::default(),
+            light_waits: Distribution::default(),
             behind_heavy: None,
             host: self.host,
             is_unmeasured: false,

@@ -390,6 +390,7 @@ fn misses(Calibration { cases, .. }: &Calibration) -> String {
 fn label(name: &str) -> &'static str {
     match name {
         "light_waiting" => "light: tasks waiting",
+        "light_p99" => "light: p99 run-queue wait",
         "heavy_waiting" => "heavy: tasks waiting",
         "heavy_time" => "heavy: time for the same work",
         "others_time" => "others: time for the same work",

@@ -34,6 +34,8 @@ pub enum Unpredicted {
     NoCosts,
     #[error(transparent)]
     Misfit(#[from] Misfit),
+    #[error("the prioritised cgroups had too few waits to tell their 99th percentile")]
+    FewWaits,
     #[error("there is no ratio: it is 0 in a simulation")]
     NoRatio,
     #[error("the predicted range is too wide ({:+.0} % to {:+.0} %)", 100.0 * .0.low, 100.0 * .0.high)]

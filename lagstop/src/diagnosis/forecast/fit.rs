@@ -60,6 +60,16 @@ const MOST_CPU_OFF: f64 = 0.25;
 /// Waits, in tasks waiting, below which there is no ratio to speak of.
 pub(super) const HARDLY: f64 = 0.001;
 
+impl Misfit {
+    /// The same, of something else than all waits.
+    pub(super) fn of_what(self, what: &'static str) -> Self {
+        match self {
+            Self::Off { side, error, off, most, .. } => Self::Off { side, error, what, off, most },
+            hardly => hardly,
+        }
+    }
+}
+
 impl SimulatedSide {
     const fn name(self) -> &'static str {
         match self {

@@ -15,8 +15,8 @@ use crate::{
 pub(in crate::diagnosis) struct Member {
     /// Of all its waits.
     pub(in crate::diagnosis) wait: Result<Predicted, Unpredicted>,
-    /// Of their 99th percentile. `None` where nothing is predicted of it.
-    pub(in crate::diagnosis) tail: Option<Tail>,
+    /// Of their 99th percentile.
+    pub(in crate::diagnosis) tail: Result<Tail, Unpredicted>,
 }
 
 /// The 99th percentile of waits: as measured, and how it changes.
@@ -26,8 +26,8 @@ pub(in crate::diagnosis) struct Tail {
     pub(in crate::diagnosis) change: Predicted,
 }
 
-/// What a prediction is off by at the least, as a logarithm: of waits as of those of a side; of their tail more, since trials have not
-/// been held against that yet, and a bucket is that wide.
+/// What a prediction is off by at the least, as a logarithm: of waits as of those of a side; of their tail more, since a bucket is that
+/// wide.
 const WAIT_OFF: f64 = 0.2;
 const TAIL_OFF: f64 = 0.3;
 /// Waits, measured or in a simulation, below which the 99th percentile is a matter of single ones.
@@ -85,17 +85,18 @@ impl Member {
         let wait = fit.clone().and_then(|fit| {
             predicted(from, then, &fit.kinds, fit.error, WAIT_OFF, |outcome| sum(&outcome.groups).wait)
         });
-        let tail = fit.ok().filter(|_| wait.is_ok()).and_then(|fit| {
-            let now = tail_of(from, numbers)?;
+        let tail = wait.and(fit).and_then(|fit| {
+            let now = tail_of(from, numbers).ok_or(Unpredicted::FewWaits)?;
             let of = |outcome: &SimulationOutcome| tail_in(outcome, numbers);
             let tails = kinds(&from.now)
                 .zip(&simulated)
                 .map(|(runs, served)| Served { wait: runs.iter().map(of).sum::<f64>() / runs.len() as f64, ..*served });
             let tails: Vec<Served> = tails.collect();
-            let near = Fit::among(&tails, Served { wait: now.seconds(), ..was }, SimulatedSide::Light).ok()?;
+            let near = Fit::among(&tails, Served { wait: now.seconds(), ..was }, SimulatedSide::Light)
+                .map_err(|misfit| misfit.of_what("the p99 wait"))?;
             let both: Vec<usize> = near.kinds.into_iter().filter(|kind| fit.kinds.contains(kind)).collect();
-            let change = predicted(from, then, &both, near.error, TAIL_OFF, of).ok()?;
-            Some(Tail { now, change })
+            let change = predicted(from, then, &both, near.error, TAIL_OFF, of)?;
+            Ok(Tail { now, change })
         });
         Self { wait, tail }
     }
@@ -129,10 +130,15 @@ fn predicted(
     it.why_too_wide().map_or(Ok(it), Err)
 }
 
-/// The 99th percentile of waits as measured. `None` where there are too few, or no distribution.
+/// The 99th percentile of these waits. `None` where they are too few.
+pub fn tail_of_waits(waits: &Distribution) -> Option<Nanos> {
+    waits.quantile(0.99).filter(|_| waits.count() >= FEWEST_WAITS)
+}
+
+/// The same as measured. `None` where there is no distribution, too.
 fn tail_of(from: &Forecaster<'_>, numbers: &[usize]) -> Option<Nanos> {
     let waits = numbers.iter().filter_map(|&number| from.waits.get(number)?.as_ref());
-    tail(&Distribution::sum(waits))
+    tail_of_waits(&Distribution::sum(waits))
 }
 
 /// The same in a simulation, in seconds. No number where there are too few.
@@ -141,11 +147,7 @@ fn tail_in(outcome: &SimulationOutcome, numbers: &[usize]) -> f64 {
     for of_one in numbers.iter().filter_map(|&number| outcome.waits.get(number)) {
         waits.add(&of_one.distribution());
     }
-    tail(&waits.total()).map_or(f64::NAN, Nanos::seconds)
-}
-
-fn tail(waits: &Distribution) -> Option<Nanos> {
-    waits.quantile(0.99).filter(|_| waits.count() >= FEWEST_WAITS)
+    tail_of_waits(&waits.total()).map_or(f64::NAN, Nanos::seconds)
 }
 
 fn add(all: impl Iterator<Item = Served>) -> Served {
@@ -188,7 +190,7 @@ mod tests {
         let web = number("web");
         let mut tail_if = |measured: Option<Distribution>| {
             forecaster.waits[web] = measured;
-            Member::of(&forecaster, &Measured::of(&forecaster), &then, &[web]).tail
+            Member::of(&forecaster, &Measured::of(&forecaster), &then, &[web]).tail.ok()
         };
         let of = |ns: u64, count| Some(Distribution::of([(Nanos(ns), count)]));
         let near: Vec<Tail> = (0..6).filter_map(|doubled| tail_if(of(2_000_000 << doubled, 2_000))).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{
     Competitors, Forecaster, Predicted, Unpredicted,
     change::{ERROR_LEFT, MOST_ENDLESS, pairs},
-    fit::{Fit, HARDLY, Sides, SimulatedSide},
+    fit::{Fit, HARDLY, Misfit, Sides, SimulatedSide},
     member::{Measured, Member, Tail},
 };
 use crate::diagnosis::simulation::{Group, Served, SimulationOutcome};
@@ -25,9 +25,10 @@ pub struct Forecast {
     inside: Vec<(f64, f64)>,
     /// Halves of simulations, and those of them in which the light wait at least so much less.
     gains: Vec<f64>,
-    /// Single cgroups of the light side, by their number, and all of them together.
+    /// Single cgroups of the light side, by their number.
     members: BTreeMap<usize, Member>,
-    light: Option<Member>,
+    /// Of the waits of all of them together.
+    light_tail: Option<Tail>,
 }
 
 /// Waits simulated over waits measured, less 1. `None` of those that hardly wait.
@@ -66,6 +67,9 @@ fn time_for_work(served: Served) -> f64 {
     (served.cpu + served.wait) / served.cpu
 }
 
+/// The 99th percentile of the waits of the light ones together.
+const LIGHT_P99: &str = "light_p99";
+
 const KINDS: [Kind; 7] = [
     kind("light_waiting", SimulatedSide::Light, 0.2, |outcome, sides| {
         sides.of(SimulatedSide::Light, &outcome.groups).wait
@@ -96,7 +100,8 @@ const fn kind(
 impl Forecast {
     /// Where more happens than can be simulated.
     pub(super) fn none() -> Self {
-        let figures = KINDS.iter().map(|kind| (kind.name, Err(Unpredicted::TooMuch))).collect();
+        let names = KINDS.iter().map(|kind| kind.name).chain([LIGHT_P99]);
+        let figures = names.map(|name| (name, Err(Unpredicted::TooMuch))).collect();
         Self { figures, is_near: false, ..Self::default() }
     }
 
@@ -155,10 +160,15 @@ impl Forecast {
         let first: Vec<usize> =
             (0..sides.light.len()).filter(|&number| sides.light[number] && measured.has(number)).collect();
         let member = |numbers: &[usize]| Member::of(from, &measured, then, numbers);
+        let light_tail = match first[..] {
+            [] => Err(Misfit::HardlyWaits(SimulatedSide::Light).into()),
+            _ => member(&first).tail,
+        };
+        let tail = (LIGHT_P99, light_tail.map(|tail| tail.change));
         Self {
             members: first.iter().map(|&number| (number, member(&[number]))).collect(),
-            light: (!first.is_empty()).then(|| member(&first)),
-            figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).collect(),
+            light_tail: light_tail.ok(),
+            figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).chain([tail]).collect(),
             errors: Errors { light: Fit::error(&light), heavy: Fit::error(&heavy), others: Fit::error(&others) },
             is_near: Fit::is_near(&light) && Fit::is_near(&heavy),
             waiting: [
@@ -211,8 +221,8 @@ impl Forecast {
     }
 
     /// Of the tails of the waits of all light ones together. `None` where nothing is predicted of it.
-    pub(in crate::diagnosis) fn light_tail(&self) -> Option<Tail> {
-        self.light.as_ref()?.tail
+    pub(in crate::diagnosis) const fn light_tail(&self) -> Option<Tail> {
+        self.light_tail
     }
 
     /// Does the simulation reproduce what was measured of both sides? Who hardly waits cannot be off.
@@ -253,7 +263,7 @@ mod tests {
     fn what_is_too_much_to_simulate_is_said_of_every_figure() {
         let none = Forecast::none();
         assert!(!none.is_near() && none.left(0).is_none() && none.agreeing(0.1) == (0, 0));
-        assert_eq!(none.figures().count(), KINDS.len());
+        assert_eq!(none.figures().count(), KINDS.len() + 1);
         assert!(none.figures().all(|(_, figure)| figure == Err(Unpredicted::TooMuch)));
     }
 

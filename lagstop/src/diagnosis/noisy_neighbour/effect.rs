@@ -82,8 +82,8 @@ impl Effect {
 
     /// How its 99th percentile changes, where it is sure to fall.
     fn tail(&self) -> Option<Tail> {
-        let tail = self.made.as_ref()?.forecast.member(self.number)?.tail;
-        tail.filter(|tail| tail.change.high < 0.0 && !self.is_part)
+        let tail = self.made.as_ref()?.forecast.member(self.number)?.tail.ok()?;
+        (tail.change.high < 0.0 && !self.is_part).then_some(tail)
     }
 
     /// Why nothing is predicted of its wait.
@@ -161,7 +161,7 @@ mod tests {
         let time = Predicted { change: longer, low: longer - 0.1, high: longer + 0.1 };
         let whole = Predicted { change: -0.9, low: -0.95, high: -0.85 };
         let forecast = Forecast::with([("light_waiting", Ok(whole)), ("heavy_time", Ok(time))]);
-        let forecast = forecast.with_member(7, Member { wait, tail: None });
+        let forecast = forecast.with_member(7, Member { wait, tail: Err(Unpredicted::FewWaits) });
         let made = Some(Rc::new(Reweighting { weights: Vec::new(), forecast }));
         let cgroup =
             |path: &str| Subject::Cgroup { id: None, path: path.into(), name: path.trim_start_matches('/').into() };
@@ -175,6 +175,7 @@ mod tests {
             let mut it = effect(between(-0.7, -0.5, -0.3), 0.25);
             let change = Predicted { change: -0.8, low: -0.9, high };
             let tail = Some(Tail { now: Nanos(46_000_000), change });
+            let tail = tail.ok_or(Unpredicted::FewWaits);
             let member = Member { wait: between(-0.7, -0.5, -0.3), tail };
             let made = it.made.unwrap();
             let forecast = made.forecast.clone().with_member(7, member);
