@@ -138,6 +138,12 @@ impl Block {
         Self { sum, is_steady: can_tell.then_some(steady.is_some()) }
     }
 
+    /// All that counts of these as one, in the order of time.
+    pub(super) fn sum<'b>(blocks: impl Iterator<Item = &'b Self>) -> Self {
+        let slices = blocks.filter_map(|block| block.sum.as_ref());
+        Self { sum: slices.cloned().reduce(|sum, slice| sum.with(&slice)), is_steady: None }
+    }
+
     /// A value of what counts.
     pub(super) fn value(&self, of: impl Fn(&Slice) -> Option<f64>) -> Option<f64> {
         of(self.sum.as_ref()?).filter(|value| value.is_finite())

@@ -128,6 +128,8 @@ struct Kind {
     unit: Unit,
     /// It is not known where waits are not.
     is_of_waits: bool,
+    /// One of single waits.
+    is_quantile: bool,
     of: fn(&Slice) -> Option<f64>,
 }
 
@@ -136,9 +138,12 @@ const KINDS: [Kind; 13] = [
     of_waits("light_behind_heavy", "light: tasks waiting behind heavy", Unit::Tasks, |slice| {
         Some(slice.behind_heavy? / slice.duration)
     }),
-    of_waits("light_p99", "light: p99 run-queue wait", Unit::Ns, |slice| {
-        Some(tail_of_waits(&slice.light_waits)?.0 as f64)
-    }),
+    Kind {
+        is_quantile: true,
+        ..of_waits("light_p99", "light: p99 run-queue wait", Unit::Ns, |slice| {
+            Some(tail_of_waits(&slice.light_waits)?.0 as f64)
+        })
+    },
     of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
     of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| slice.heavy.time_for_work()),
     of_waits("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
@@ -156,11 +161,11 @@ const KINDS: [Kind; 13] = [
 ];
 
 const fn of_waits(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
-    Kind { name, label, unit, is_of_waits: true, of }
+    Kind { name, label, unit, is_of_waits: true, is_quantile: false, of }
 }
 
 const fn of_others(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
-    Kind { name, label, unit, is_of_waits: false, of }
+    Kind { name, label, unit, is_of_waits: false, is_quantile: false, of }
 }
 
 impl SideTimes {
@@ -201,9 +206,16 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure 
     };
     let effect = Effect::of(&values);
     let known = effect.ok();
-    let change = known.map(|effect| effect.change());
+    // A quantile of all blocks is known where there are too few waits in each.
+    let pooled = |every_other: usize| {
+        let sum = kind.is_quantile.then(|| Block::sum(blocks.iter().skip(every_other).step_by(2)))?;
+        value(&sum)
+    };
+    let of_all = || pooled(0).zip(pooled(1)).map(|(without, with)| with / without - 1.0);
+    let change = known.map(|effect| effect.change()).or_else(of_all);
     let interval = known.and_then(|effect| effect.interval());
     let why_not = match effect {
+        Err(_) if change.is_some() => Some("the blocks have too few waits each: the change is of all of them together"),
         Err(why) => Some(why),
         Ok(_) => interval.is_none().then_some("one block has no spread, so chance cannot be estimated"),
     };
@@ -213,8 +225,8 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure 
         name: kind.name,
         label: kind.label,
         unit: kind.unit,
-        without: mean(0),
-        with: mean(1),
+        without: mean(0).or_else(|| pooled(0)),
+        with: mean(1).or_else(|| pooled(1)),
         change,
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),
@@ -234,7 +246,12 @@ mod tests {
     use std::{ops::Range, time::Instant};
 
     use super::*;
-    use crate::{diagnosis::Sample, random::Random, trial::block::tests::second};
+    use crate::{
+        diagnosis::Sample,
+        model::{Distribution, Nanos},
+        random::Random,
+        trial::block::tests::second,
+    };
 
     /// A second in which the light waited so long.
     fn block(wait: f64) -> Block {
@@ -251,6 +268,21 @@ mod tests {
         assert!((figure.without.unwrap() - 85.0).abs() < 1e-9 && (figure.with.unwrap() - 86.0 / 3.0).abs() < 1e-9);
         assert!((figure.change.unwrap() + 0.48).abs() < 0.01 && figure.low.unwrap() < -0.48, "{figure:?}");
         assert_eq!((figure.changed, figure.why_not), (Some(true), None));
+    }
+
+    #[test]
+    fn a_quantile_of_too_few_waits_in_each_block_is_of_all_together() {
+        let waits = |count: u32, ms: u64| {
+            let light_waits = Distribution::of([(Nanos(ms * 1_000_000), count)]);
+            Block { sum: Some(Slice { light_waits, ..second(Instant::now(), 0, 1.0) }), is_steady: Some(true) }
+        };
+        let p99 = |count| of("light_p99", &[40, 10, 40, 10, 40].map(|ms| waits(count, ms)));
+        let (many, few, fewest) = (p99(400), p99(150), p99(60));
+        let near = |figure: &TriedFigure| (figure.change.unwrap() + 0.75).abs() < 0.05;
+        assert!(near(&many) && many.low.is_some() && many.why_not.is_none(), "{many:?}");
+        assert!(near(&few) && few.low.is_none() && few.why_not.as_ref().unwrap().contains("all of them together"));
+        assert!((few.without.unwrap() / 40e6 - 1.0).abs() < 0.15, "{few:?}");
+        assert!(fewest.change.is_none() && fewest.why_not.is_some(), "{fewest:?}");
     }
 
     #[test]

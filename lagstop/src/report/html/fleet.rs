@@ -75,7 +75,7 @@ pub fn render_fleet(report: &FleetReport<'_>) -> String {
         ),
         (
             !points.is_empty(),
-            "CPUs busy, with and without switching",
+            "CPU utilisation, with and without switching",
             "Each dot is a node in a step. On the line, all used CPU time is work. The distance above the line is switching.",
             &|area| utilisations(area, points),
         ),
