@@ -3,13 +3,14 @@
 use std::ffi::OsString;
 
 /// The command, the flag's old name with its value, and what to write instead.
-const RENAMED: [(&str, &str, &str); 7] = [
+const RENAMED: [(&str, &str, &str); 8] = [
     ("bench", "--json FILE", "--format json --output FILE"),
     ("bench", "--csv FILE", "--format csv --output FILE"),
     ("bench", "--html FILE", "--format html --output FILE"),
     ("cut", "--cgroup GLOB", "--cgroups GLOB"),
     ("diff", "--cgroups NUMBER", "--rows NUMBER"),
     ("record", "--attach-cmd", "lagstop run --record FILE"),
+    ("schedule", "--for TIME", "--duration TIME"),
     ("trial", "--for TIME", "--duration TIME"),
 ];
 

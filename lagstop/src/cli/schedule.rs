@@ -26,7 +26,7 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   sudo lagstop schedule --dry-run      Print whether this host can be scheduled by LAGS, and change nothing
-  sudo lagstop schedule --for 10m      Schedule it for ten minutes
+  sudo lagstop schedule --duration 10m Schedule it for ten minutes
   sudo lagstop schedule --only '/kubepods*'
                                        Rank only these cgroups; all others never go first
   lagstop schedule --status            Print what a running one has done, or why the last one ended
@@ -38,7 +38,7 @@ docs/schedule.md explains when to use it, and lists what was measured.";
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// How long to schedule; until Ctrl-C by default
-    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    #[arg(long, alias = "for", value_name = "TIME", value_parser = positive)]
     duration: Option<Duration>,
 
     /// Print what it would do, and change nothing

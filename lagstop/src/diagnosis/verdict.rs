@@ -9,7 +9,7 @@ mod headline;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Advice, Finding, Observations, Rule, Severity, Subject, Thresholds};
+use super::{Advice, Candidate, Finding, Observations, Rule, Severity, Subject, Thresholds};
 
 /// What is wrong with a host, in a sentence and by cause.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -47,9 +47,9 @@ pub struct Cause {
     /// Other findings that it explains.
     #[serde(skip)]
     explains: Vec<Explained>,
-    /// Cgroups that it harms, where it is about several.
+    /// Light and heavy cgroups that it compares.
     #[serde(skip)]
-    harms: Vec<Subject>,
+    compared: Vec<Candidate>,
     /// It is about a CPU set, and all that are in it.
     #[serde(skip)]
     is_of_set: bool,
@@ -104,7 +104,7 @@ impl Cause {
             says: finding.verdict.clone(),
             next: finding.advice.first().cloned(),
             explains: Vec::new(),
-            harms: finding.cgroups.iter().filter(|it| it.waits_long).map(|it| it.cgroup.clone()).collect(),
+            compared: finding.cgroups.clone(),
             is_of_set: explained::is_of_set(finding),
         }
     }

@@ -380,7 +380,7 @@ fn ends() {
         eventually("the kernel's own is back", is_back);
     }
     println!("{times} times on and off took {} kB for good", before - memory());
-    let timed = Command::new(lagstop()).args(["schedule", "--learn", "0s", "--for", "1s"]).output().unwrap();
+    let timed = Command::new(lagstop()).args(["schedule", "--learn", "0s", "--duration", "1s"]).output().unwrap();
     let said = String::from_utf8_lossy(&timed.stderr).into_owned();
     assert!(timed.status.success() && said.contains("the time is over"), "{said}");
     eventually("the kernel's own is back", is_back);

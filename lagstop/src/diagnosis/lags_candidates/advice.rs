@@ -98,7 +98,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
                  change, and the kernel's own scheduler is back when it ends. CPU quotas do not hold: it refuses a host \
                  that has any.",
             )
-            .command("sudo lagstop schedule --for 10m"),
+            .command("sudo lagstop schedule --duration 10m"),
             Advice::new(
                 "Or consider another sched_ext scheduler that favours tasks which run briefly and rarely, such as \
                  scx_lavd. Check first what it takes away: with most of them cpu.max, cpu.weight and cpu.idle have no \

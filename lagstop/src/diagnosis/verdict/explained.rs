@@ -2,7 +2,7 @@
 
 use super::Cause;
 use crate::{
-    diagnosis::{Finding, Rule, Severity, Subject, is_inside, pinned},
+    diagnosis::{Candidate, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
     units,
 };
 
@@ -134,8 +134,11 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
         (Rule::Throttled, Rule::Pinned) => is_same,
         // They wait behind the heavy ones, and behind each other for that.
         (Rule::LagsCandidates, Rule::NoisyNeighbour) => {
-            let is_harmed = |subject: &Subject| cause.harms.iter().any(|one| is_in(subject, one));
-            is_harmed(&finding.subject) && (same_culprits || finding.culprits.iter().all(is_harmed))
+            let compared = |subject: &Subject| cause.compared.iter().find(|one| is_in(subject, &one.cgroup));
+            // Who takes more than its share of what others are entitled to is a cause of its own, but for those that gain here.
+            let is_told = |victim: &Candidate| victim.waits_long || !takes_too_much(finding);
+            compared(&finding.subject).is_some_and(is_told)
+                && finding.culprits.iter().all(|culprit| compared(culprit).is_some())
         }
         (Rule::NoisyNeighbour, Rule::LagsCandidates) => {
             let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
@@ -156,6 +159,14 @@ pub(super) fn is_of_set(finding: &Finding) -> bool {
     finding.measured.iter().any(|figure| figure.name == pinned::figures::set_asked.name)
 }
 
+/// Does the neighbour take more than its share?
+fn takes_too_much(finding: &Finding) -> bool {
+    let takes = finding.measured.iter().find(|figure| figure.name == noisy_neighbour::figures::takes.name);
+    let limit = finding.threshold.iter().find(|limit| Limit::by_name(limit.name) == Some(Limit::neighbour_takes));
+    let limit = limit.map_or(f64::INFINITY, |limit| limit.value.as_f64());
+    takes.and_then(|figure| figure.value).is_some_and(|takes| takes.as_f64() >= limit)
+}
+
 /// How many cgroups with short jobs wait long.
 fn waiting_long(finding: &Finding) -> usize {
     finding.cgroups.iter().filter(|it| it.waits_long).count()
@@ -169,4 +180,63 @@ fn is_of_one_inside(cause: &Cause, finding: &Finding) -> bool {
 /// Is the cgroup `of`, or inside of it?
 fn is_in(subject: &Subject, of: &Subject) -> bool {
     of.path().zip(subject.path()).is_some_and(|(of, path)| is_inside(path, of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        diagnosis::{CandidateClass, Thresholds, diagnose},
+        model::{CgroupId, fixture},
+    };
+
+    fn cgroup(name: &str) -> Subject {
+        let id = name.bytes().fold(0, |sum, byte| 256 * sum + u64::from(byte));
+        Subject::Cgroup { id: Some(CgroupId(id)), path: format!("/{name}").into(), name: name.into() }
+    }
+
+    fn finding(rule: Rule, subject: Subject, culprits: &[&str]) -> Finding {
+        let some = diagnose(&fixture::session(), &fixture::overloaded(40), &Thresholds::default()).findings.remove(0);
+        let culprits = culprits.iter().map(|name| cgroup(name)).collect();
+        Finding { rule, subject, severity: Severity::Warning, culprits, cgroups: Vec::new(), ..some }
+    }
+
+    /// Two light ones, of which one waits long, behind two heavy ones.
+    fn short_behind_long() -> Finding {
+        let candidate = |name: &str, class, waits_long| Candidate {
+            cgroup: cgroup(name),
+            class,
+            waits_long,
+            load_credit: 1.0.into(),
+            cpu: 1.0.into(),
+            wait_per_cpu: None,
+            wait_p99_ns: None,
+            wait_left: None,
+        };
+        let (light, heavy) = (CandidateClass::Light, CandidateClass::Heavy);
+        let cgroups = vec![
+            candidate("a", light, true),
+            candidate("b", light, false),
+            candidate("x", heavy, false),
+            candidate("y", heavy, false),
+        ];
+        Finding { cgroups, ..finding(Rule::LagsCandidates, Subject::Host, &["x"]) }
+    }
+
+    fn is_explained(victim: &str, culprit: &str, takes: f64) -> bool {
+        let noisy = Finding {
+            measured: vec![noisy_neighbour::figures::takes.is(takes)],
+            threshold: vec![Thresholds::default().state(Limit::neighbour_takes)],
+            ..finding(Rule::NoisyNeighbour, cgroup(victim), &[culprit])
+        };
+        explains(&Cause::of(&short_behind_long()), &noisy)
+    }
+
+    #[test]
+    fn short_jobs_behind_long_ones_explain_waits_among_those_that_are_compared() {
+        assert!(is_explained("a", "x", 9.0), "it would gain, whatever the heavy one takes");
+        assert!(is_explained("a", "b", 1.0) && is_explained("b", "y", 1.0) && is_explained("x", "y", 1.0));
+        assert!(!is_explained("x", "y", 9.0) && !is_explained("b", "y", 9.0), "a bully is a cause of its own");
+        assert!(!is_explained("a", "z", 1.0) && !is_explained("z", "x", 1.0), "they are elsewhere");
+    }
 }
