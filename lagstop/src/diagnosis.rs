@@ -67,7 +67,8 @@ pub use explain::{Explained, Explanation, Input};
 pub use figure::{Figure, FigureDefinition};
 pub use finding::{Advice, Candidate, CandidateClass, Finding, Rule};
 pub use forecast::{
-    Competitors, CompetitorsError, Forecast, Forecaster, Intervention, Predicted, Ranking, Unpredicted, tail_of_waits,
+    Competitors, CompetitorsError, Forecast, ForecastFigure, Forecaster, Intervention, Predicted, Ranking, Unpredicted,
+    tail_of_waits,
 };
 pub use growth::Growth;
 pub use history::Moment;

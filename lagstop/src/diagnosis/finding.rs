@@ -118,7 +118,7 @@ pub struct Advice {
     /// The command that does it, for a POSIX shell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// The command that puts back what was there before.
+    /// The command that sets again what was set before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
 }

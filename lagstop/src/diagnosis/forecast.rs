@@ -6,6 +6,7 @@
 //! just those whose figure it is. docs/accuracy.md holds such predictions against trials.
 
 mod change;
+mod figure;
 mod fit;
 mod held;
 mod member;
@@ -15,6 +16,7 @@ mod sides;
 use std::sync::Arc;
 
 pub use change::{Predicted, Unpredicted};
+pub use figure::ForecastFigure;
 pub(in crate::diagnosis) use fit::MOST_OFF;
 #[cfg(test)]
 pub(in crate::diagnosis) use member::Member;
@@ -37,15 +39,14 @@ use crate::{
 pub(super) struct Held {
     /// The policy, as `lagstop trial` names it.
     pub(super) policy: &'static str,
-    /// The figure of a trial.
-    pub(super) figure: &'static str,
+    pub(super) figure: ForecastFigure,
     pub(super) inside: u32,
     pub(super) of: u32,
 }
 
 impl Held {
     /// In calibration, of this policy and the one of these figures that it was seldomest of. `None` where none was predicted.
-    pub(super) fn of(policy: &str, figures: &[&str]) -> Option<Self> {
+    pub(super) fn of(policy: &str, figures: &[ForecastFigure]) -> Option<Self> {
         let is_it = |held: &&Self| held.policy == policy && figures.contains(&held.figure) && held.of > 0;
         held::HELD.iter().filter(is_it).copied().min_by(|a, b| a.share().total_cmp(&b.share()))
     }
@@ -168,10 +169,11 @@ impl Observations {
         let curve = CostCurve::of(&self.samples);
         let switching = Switching::new(|tasks| curve.as_ref().map_or(0.0, |curve| curve.at(tasks) * 1e-9));
         let has_costs = curve.is_some();
-        let mut waits = vec![None; trace.groups.len()];
+        let mut waits: Vec<Option<Distribution>> = vec![None; trace.groups.len()];
         for (&id, observed) in &self.cgroups {
+            // One that was started again under its path has another id.
             if let Some(of_one) = asked.number(id).and_then(|number| waits.get_mut(number)) {
-                of_one.clone_from(&observed.runq_wait);
+                observed.runq_wait.iter().for_each(|waits| of_one.get_or_insert_default().merge(waits));
             }
         }
         let traces = [trace.clone(), Trace { arrivals: Arrivals::Closed, ..trace }];

@@ -20,7 +20,7 @@ use super::{
         figures,
         sources::{COUNTED, LAGS, SIMULATED},
     },
-    forecast::{Held, MOST_OFF},
+    forecast::{ForecastFigure, Held, MOST_OFF},
     observations::Observed,
     overload,
     reweighting::{self, Simulations},
@@ -234,7 +234,7 @@ impl<'a> Judged<'a> {
         let Some((all, some)) = &self.plans else {
             return (Severity::Warning, format!("{found}."));
         };
-        let (Some(gain), None) = (all.forecast.change("light_waiting"), self.unpredicted()) else {
+        let (Some(gain), None) = (all.forecast.change(ForecastFigure::LightWaiting), self.unpredicted()) else {
             return (Severity::Warning, format!("{found}; the effect of more weight cannot be predicted."));
         };
         if !all.is_worthwhile(self.thresholds) {
@@ -244,7 +244,8 @@ impl<'a> Judged<'a> {
         let range = gain.magnitudes();
         let gain = changed(gain.change);
         let tail = all.forecast.light_tail().filter(|tail| tail.change.high < 0.0);
-        let tail = tail.map(|tail| format!(", and their p99 wait fall {}", tail.fall())).unwrap_or_default();
+        let tail =
+            tail.map(|tail| format!(", and the p99 of all their waits fall {}", tail.fall())).unwrap_or_default();
         match some {
             _ if all.is_borne(self.thresholds) => (
                 Severity::Warning,
@@ -255,7 +256,9 @@ impl<'a> Judged<'a> {
                 format!(
                     "{found}; more weight for the {} lightest would make their wait {}.",
                     some.first.len(),
-                    some.forecast.change("light_waiting").map_or("shorter".to_owned(), |it| changed(it.change)),
+                    some.forecast
+                        .change(ForecastFigure::LightWaiting)
+                        .map_or("shorter".to_owned(), |it| changed(it.change)),
                 ),
             ),
             None => (Severity::Info, format!("{found}; more weight would make their wait {gain}, but {}.", price(all))),
@@ -265,10 +268,12 @@ impl<'a> Judged<'a> {
     /// Why nothing is predicted of the plan. `None` where something is, or there is no plan.
     fn unpredicted(&self) -> Option<String> {
         let (all, _) = self.plans.as_ref()?;
-        if all.forecast.change("light_waiting").is_some() && !self.is_far_off() {
+        if all.forecast.change(ForecastFigure::LightWaiting).is_some() && !self.is_far_off() {
             return None;
         }
-        let why = ["light_waiting", "heavy_time"].into_iter().find_map(|name| all.forecast.why_not(name));
+        let why = [ForecastFigure::LightWaiting, ForecastFigure::HeavyTime]
+            .into_iter()
+            .find_map(|name| all.forecast.why_not(name));
         Some(why.map_or_else(|| "the simulation error is too large".to_owned(), |why| why.to_string()))
     }
 
@@ -299,7 +304,9 @@ impl<'a> Judged<'a> {
 
     /// Does the simulation not reproduce what was measured, of those that the verdict is about?
     fn is_far_off(&self) -> bool {
-        self.plan().is_some_and(|plan| plan.forecast.change("light_waiting").is_none() || !plan.forecast.is_near())
+        self.plan().is_some_and(|plan| {
+            plan.forecast.change(ForecastFigure::LightWaiting).is_none() || !plan.forecast.is_near()
+        })
     }
 
     fn has_waits(&self) -> bool {
@@ -335,8 +342,16 @@ impl<'a> Judged<'a> {
         };
         let confidence = basis.confidence();
         let Some(plan) = self.plan() else { return confidence };
-        let confidence = match plan.forecast.change("light_waiting") {
-            Some(_) => by_calibration(confidence, Held::of("weight", &["light_waiting", "heavy_time"])),
+        let confidence = match plan.forecast.change(ForecastFigure::LightWaiting) {
+            Some(_) => by_calibration(
+                confidence,
+                Held::of("weight", &[ForecastFigure::LightWaiting, ForecastFigure::HeavyTime]),
+            ),
+            None => confidence,
+        };
+        // Where the p99 is promised, that counts, too.
+        let confidence = match plan.forecast.light_tail() {
+            Some(_) => by_calibration(confidence, Held::of("weight", &[ForecastFigure::LightP99])),
             None => confidence,
         };
         let confidence = if advice::is_before_eevdf(&self.observations.session.kernel) {
@@ -467,7 +482,7 @@ impl<'a> Judged<'a> {
 /// What the others pay for a plan.
 fn price(plan: &Plan) -> String {
     let of = |name, who| reweighting::price(&plan.forecast, name, who);
-    [of("heavy_time", "heavy cgroups"), of("others_time", "all others")].join(", and ")
+    [of(ForecastFigure::HeavyTime, "heavy cgroups"), of(ForecastFigure::OthersTime, "all others")].join(", and ")
 }
 
 fn changed(change: f64) -> String {

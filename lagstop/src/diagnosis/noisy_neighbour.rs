@@ -438,8 +438,10 @@ fn advice(
             "Cap {who} at its share of {} cores with a quota. The cap also applies while CPUs are idle.",
             units::number(cores)
         );
-        let command = shell::quota(&observations.session, neighbour.id, &neighbour.observed.path, cores);
-        advice.push(Advice::new(text).command(command));
+        let (session, path) = (&observations.session, &neighbour.observed.path);
+        let before = neighbour.observed.levels.as_ref().and_then(|levels| levels.last());
+        let undo = before.and_then(|level| shell::same_quota(session, Some(neighbour.id), path, level));
+        advice.push(Advice::new(text).command(shell::quota(session, neighbour.id, path, cores)).undo_if(undo));
     }
     if neighbour.takes.is_some() && !neighbour.takes_too_much(thresholds) {
         advice.push(Advice::new(format!("Add CPUs, because {who} takes no more than its fair share.")));

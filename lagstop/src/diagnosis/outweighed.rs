@@ -86,8 +86,11 @@ fn finding(
     let groups = &asked.trace().groups;
     let subject = observations.subject_of(number);
     let rate = |cpu: f64| Unit::Cores.show(cpu / whole.seconds);
-    // All in the unit of what is advised.
+    // All in the unit of what is advised, if that can say what the files have.
     let setting = WeightSetting::of(&observations.session, asked.path(number));
+    let says = |number: usize| setting.is_exact(groups[number].whole_weight());
+    let is_exact = says(number) && rivals.iter().take(TOP).all(|&rival| says(rival));
+    let setting = if is_exact { setting } else { WeightSetting::file(&observations.session) };
     let weight = |number: usize| setting.written(groups[number].whole_weight());
     let file = setting.name;
     // Somebody gave it less than is usual: it may be meant so.
@@ -171,15 +174,25 @@ fn advice(
     let give = |weight| shell::give_weight(session, observations.asked.id(number), path, weight);
     let place = observations.asked.queue_above(number).map(|above| units::quoted(observations.asked.path(above)));
     let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+    // There is a largest weight.
+    let gets = match setting.rounded(weight) < 0.99 * weight {
+        true => String::new(),
+        false => format!(": that guarantees it about {}", Unit::Cores.show(whole.equal / whole.seconds)),
+    };
+    let file = WeightSetting::file(session);
+    // systemd's weights are coarser than shares.
+    let before = match setting.is_exact(own) {
+        true => String::new(),
+        false => format!(" Its {} was {} before.", file.name, file.written(own)),
+    };
     let text = format!(
-        "Raise the {} of {subject} from {} to {} if it should get more CPU time: that guarantees it about {}. The \
-         cgroups beside it{place} then get less while it wants to run.",
+        "Raise the {} of {subject} from {} to {} if it should get more CPU time{gets}. The cgroups beside it{place} then \
+         get less while it wants to run.{before}",
         setting.name,
         setting.written(own),
         setting.written(weight),
-        Unit::Cores.show(whole.equal / whole.seconds),
     );
-    vec![Advice::new(text).command_if(give(weight)).undo_if(give(own))]
+    vec![Advice::new(text).command_if(give(weight)).undo_if(give(own).filter(|_| setting.is_exact(own)))]
 }
 
 /// The weight with which it has beside its siblings what it would have if all weighed the same.

@@ -112,10 +112,12 @@ fn finding(
         culprits: vec![subject.clone()],
         severity: Severity::Warning,
         verdict: format!(
-            "{subject} keeps {} threads runnable on the {} that it may use, so they queue behind each other for {} of their time.",
+            "{subject} keeps {} threads runnable on the {} that it gets, so they queue behind each other{}.",
             units::number(pool.runnable),
             units::plural(pool.active, "CPU"),
-            units::percent(pool.waiting / pool.runnable),
+            pool.self_inflicted.map_or_else(String::new, |own| {
+                format!(" for {} of their time", units::percent(own * pool.waiting / pool.runnable))
+            }),
         ),
         measured: vec![
             figures::overcommit.is(pool.overcommit()),

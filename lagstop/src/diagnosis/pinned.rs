@@ -92,6 +92,7 @@ fn finding(
     };
     let culprits = worst_behind(observations, id, observed);
     let behind = match culprits.first() {
+        _ if worst_part(observed) < MOSTLY => String::new(),
         Some(worst) if *worst == subject => ", mainly behind its own threads,".to_owned(),
         Some(worst) => format!(", mainly behind {worst},"),
         None => String::new(),
@@ -166,6 +167,13 @@ fn is_narrow(list: &str, online: &[u32]) -> bool {
 }
 
 /// The one behind which it waits most: itself, or another.
+/// The largest part of its wait behind one cgroup, itself included.
+fn worst_part(observed: &Observed) -> f64 {
+    let itself = observed.totals.wait_self_ns.unwrap_or_default();
+    let worst = observed.behind.culprits().map(|(_, culprit)| culprit.wait_ns).chain([itself]).max();
+    observed.part_of_wait(worst).unwrap_or(0.0)
+}
+
 fn worst_behind(observations: &Observations, id: CgroupId, observed: &Observed) -> Vec<Subject> {
     let itself = (id, observed.totals.wait_self_ns.unwrap_or_default());
     let others = observed.behind.culprits().map(|(id, culprit)| (id, culprit.wait_ns));

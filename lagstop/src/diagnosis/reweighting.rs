@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    CandidateClass, Competitors, Figure, FigureDefinition, Forecast, Forecaster, Intervention, Observations,
-    shell::WeightSetting,
+    CandidateClass, Competitors, Figure, FigureDefinition, Forecast, ForecastFigure, Forecaster, Intervention,
+    Observations, shell::WeightSetting,
 };
 use crate::{model::Level, units};
 
@@ -98,17 +98,17 @@ fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f
 }
 
 /// What `forecast` says of its figure `name`, from where to where, or why nothing is predicted.
-pub(super) fn figure(forecast: &Forecast, definition: &FigureDefinition, name: &str) -> Figure {
-    let predicted = forecast.change(name);
-    let why_not = forecast.why_not(name).map_or_else(|| "not simulated".to_owned(), |why| why.to_string());
+pub(super) fn figure(forecast: &Forecast, definition: &FigureDefinition, of: ForecastFigure) -> Figure {
+    let predicted = forecast.change(of);
+    let why_not = forecast.why_not(of).map_or_else(|| "not simulated".to_owned(), |why| why.to_string());
     definition
         .measured(predicted.map(|it| it.change), &why_not)
         .note(predicted.map(|it| it.range()).unwrap_or_default())
 }
 
 /// What those pay whose time for the same work is the figure `name`, of whom a sentence speaks as `who`.
-pub(super) fn price(forecast: &Forecast, name: &str, who: &str) -> String {
-    match forecast.change(name) {
+pub(super) fn price(forecast: &Forecast, of: ForecastFigure, who: &str) -> String {
+    match forecast.change(of) {
         Some(it) if it.change.abs() < HARDLY_LONGER => format!("{who} would take about as long ({})", it.range()),
         Some(it) => {
             let how = if it.change > 0.0 { "longer" } else { "less time" };

@@ -1,6 +1,6 @@
 //! Commands that name a cgroup: its path may hold anything that a file name can.
 
-use crate::model::{CgroupId, Session};
+use crate::model::{CgroupId, Level, Nanos, Session};
 
 /// A command that writes `value` to a `file` of the cgroup, for a POSIX shell on the host of `session`. `None` where its path
 /// may not show as it is and it has no `id`.
@@ -44,6 +44,11 @@ impl WeightSetting {
         (weight * self.default).round().clamp(self.least, self.most) as u64
     }
 
+    /// Can it be written as the host's files have it?
+    pub(super) fn is_exact(self, weight: f64) -> bool {
+        (self.rounded(weight) - weight).abs() < 1e-6 * weight
+    }
+
     /// The same, as the kernel then has it.
     pub(super) fn rounded(self, weight: f64) -> f64 {
         self.written(weight) as f64 / self.default
@@ -61,9 +66,13 @@ pub(super) fn give_weight(session: &Session, id: Option<CgroupId>, path: &str, w
     }
 }
 
-/// The unit of systemd that a cgroup is, if no shell takes its name apart.
+/// The unit of the host's systemd that a cgroup is, if no shell takes its name apart. What is inside of a service or a scope may be called
+/// so by another systemd.
 fn unit(path: &str) -> Option<&str> {
-    let unit = path.rsplit('/').next().unwrap_or_default();
+    let (above, unit) = path.rsplit_once('/')?;
+    if !above.split('/').skip(1).all(|part| part.ends_with(".slice")) {
+        return None;
+    }
     let is_unit = [".slice", ".service", ".scope"].iter().any(|ending| unit.ends_with(ending));
     let is_plain = unit.starts_with(|c: char| c.is_ascii_alphanumeric())
         && unit.chars().all(|c| c.is_ascii_alphanumeric() || "._-:@".contains(c));
@@ -85,6 +94,18 @@ pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> 
         }
     };
     inside(session, id, path, steps, &[&millicores.to_string()])
+}
+
+/// A command that gives the cgroup the quota and the period that `level` has, or none. `None` as of [`write`].
+pub(super) fn same_quota(session: &Session, id: Option<CgroupId>, path: &str, level: &Level) -> Option<String> {
+    let micros = |time: Nanos| time.0 / 1_000;
+    let quota = level.quota_ns.zip(level.period_ns).map(|(quota, period)| (micros(quota), micros(period)));
+    match (session.cgroup_version, quota) {
+        (1, Some((quota, _))) => write(session, id, path, "cpu.cfs_quota_us", &quota.to_string()),
+        (1, None) => write(session, id, path, "cpu.cfs_quota_us", "-1"),
+        (_, Some((quota, period))) => write(session, id, path, "cpu.max", &format!("{quota} {period}")),
+        (_, None) => write(session, id, path, "cpu.max", "max"),
+    }
 }
 
 /// A command that shows on which CPUs the threads of the cgroup may run.
@@ -217,6 +238,9 @@ mod tests {
             |version, path| give_weight(&session("/sys/fs/cgroup", version), Some(CgroupId(77)), path, 2.5).unwrap();
         assert_eq!(of(2, "/system.slice"), "sudo systemctl set-property --runtime system.slice CPUWeight=250");
         assert_eq!(of(1, "/a.slice/b@1.service"), "sudo systemctl set-property --runtime b@1.service CPUWeight=250");
+        for inner in ["/user.slice/user@7.service/app.slice/web.service", "/machine.slice/c.scope/system.slice"] {
+            assert!(!of(2, inner).contains("systemctl"), "{inner} is of another systemd");
+        }
         assert_eq!(of(2, "/lxc/web"), "echo 250 | sudo tee /sys/fs/cgroup/lxc/web/cpu.weight");
         assert_eq!(of(1, "/lxc/web"), "echo 2560 | sudo tee /sys/fs/cgroup/lxc/web/cpu.shares");
         for hostile in ["/$(reboot).slice", "/--now.service", "/a b.slice", "/a\n.slice"] {
@@ -372,6 +396,19 @@ mod tests {
             set("cpu.cfs_period_us", "20000\n");
             run(&of(1), root.path());
             assert_eq!(get("cpu.cfs_quota_us"), "30000\n");
+            let level = |quota: Option<u64>| {
+                let period_ns = quota.map(|_| Nanos(100_000_000));
+                Level { quota_ns: quota.map(|us| Nanos(us * 1_000)), period_ns, ..Level::DEFAULT }
+            };
+            let back = |version, quota| same_quota(&session(ROOT, version), Some(id), &path, &level(quota)).unwrap();
+            run(&back(2, Some(33_333)), root.path());
+            assert_eq!(get("cpu.max"), "33333 100000\n");
+            run(&back(2, None), root.path());
+            assert_eq!(get("cpu.max"), "max\n");
+            run(&back(1, Some(33_333)), root.path());
+            assert_eq!(get("cpu.cfs_quota_us"), "33333\n");
+            run(&back(1, None), root.path());
+            assert_eq!(get("cpu.cfs_quota_us"), "-1\n");
             set("cpu.weight", "70\n");
             run(&write(&session(ROOT, 2), Some(id), &path, "cpu.weight", "140").unwrap(), root.path());
             assert_eq!(get("cpu.weight"), "140\n");

@@ -229,6 +229,9 @@ thresholds! {
     /// The same, critical.
     throttled_critical: f64 = 0.25 => Share, Critical,
         "lagstop's own choice: one period in four";
+    /// Part of its runnable time that a cgroup is throttled, from which that is critical.
+    throttled_wait_critical: f64 = 0.5 => Share, Critical,
+        "lagstop's own choice: it is stopped for as long as it runs and waits otherwise";
     /// Maximum number of findings about single cgroups.
     max_cgroup_findings: usize = 5;
     /// Intervals that a verdict needs.

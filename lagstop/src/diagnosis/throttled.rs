@@ -14,7 +14,7 @@ use super::{
     shell, single,
 };
 use crate::{
-    model::{CgroupId, Measure},
+    model::{CgroupId, Level, Measure},
     units,
 };
 
@@ -24,8 +24,6 @@ figures! {
     needed: Cores, "CPUs that it asks for" = "min((cpu_ns + wait_throttled_ns) / duration_ns, cpus_online, threads)", COUNTED;
 }
 
-/// Stopped for this part of its runnable time, it waits as long as it runs at least.
-const STOPPED_CRITICAL: f64 = 0.5;
 /// More quota than it asks for on average, since it does not always ask for the same.
 const HEADROOM: f64 = 1.2;
 
@@ -51,6 +49,8 @@ struct Throttled {
     quota: Option<f64>,
     /// The cgroup above it whose quota it is.
     above: Option<String>,
+    /// The one whose quota it is, as it was set. `None` where it was not recorded.
+    level: Option<Level>,
     cpu: f64,
     /// What it asks for, in cores. `None` as of `waits`.
     needed: Option<f64>,
@@ -64,7 +64,12 @@ impl Throttled {
         let stopped = totals.wait_throttled_ns;
         let wants = totals.runq_wait_ns.map(|wait| totals.cpu_ns.saturating_add(wait).0 as f64);
         let above = if share.is_none() { quota_above(observed) } else { None };
-        let (above, of_above) = above.unzip();
+        let level = match &above {
+            Some((_, level)) => Some(*level),
+            None => observed.levels.as_ref().and_then(|levels| levels.last().copied()),
+        };
+        let of_above = above.as_ref().and_then(|(_, level)| cores(level));
+        let above = above.map(|(path, _)| path);
         // Threads that are stopped together would run together on no more CPUs than there are.
         let most = (observations.cpus() as f64).min(observed.threads().max(1) as f64);
         Some(Self {
@@ -73,6 +78,7 @@ impl Throttled {
             waits: stopped.zip(wants).map(|(stopped, wants)| stopped.0 as f64 / wants.max(1.0)),
             quota: of_above.or_else(|| observed.quota_ns.map(|quota| quota.seconds())),
             above,
+            level,
             cpu: totals.cpu_ns.cores(duration).0,
             needed: stopped
                 .filter(|_| observations.session.excluded_cpus.is_empty())
@@ -89,7 +95,7 @@ impl Throttled {
             _ => None,
         };
         let by_periods = self.share.map(|share| of(share, thresholds.throttled_critical));
-        let by_waits = self.waits.map(|waits| of(waits, STOPPED_CRITICAL));
+        let by_waits = self.waits.map(|waits| of(waits, thresholds.throttled_wait_critical));
         match (by_periods, by_waits) {
             (Some(periods), Some(waits)) => periods.min(waits),
             (periods, waits) => periods.or(waits)?,
@@ -102,14 +108,19 @@ impl Throttled {
     }
 }
 
-/// The nearest cgroup above that has a quota, by its path, and the quota in cores.
-fn quota_above(observed: &Observed) -> Option<(String, f64)> {
+/// The quota of a level, in cores.
+fn cores(level: &Level) -> Option<f64> {
+    let (quota, period) = level.quota_ns.zip(level.period_ns)?;
+    Some(quota.0 as f64 / period.0 as f64).filter(|cores| cores.is_finite())
+}
+
+/// The nearest cgroup above that has a quota, by its path, and how that was set.
+fn quota_above(observed: &Observed) -> Option<(String, Level)> {
     let (_, levels) = observed.levels.as_ref()?.split_last()?;
     let place = levels.iter().rposition(|level| level.quota_ns.is_some())?;
-    let (quota, period) = (levels[place].quota_ns?, levels[place].period_ns?);
     let path =
         observed.path.split('/').skip(1).take(place + 1).fold(String::new(), |path, part| format!("{path}/{part}"));
-    Some((path, quota.0 as f64 / period.0 as f64)).filter(|(_, cores)| cores.is_finite())
+    Some((path, levels[place])).filter(|(_, level)| cores(level).is_some())
 }
 
 fn finding(
@@ -135,7 +146,9 @@ fn finding(
             // What it uses up in bursts it does not need on average.
             let remedy = match throttled.quota {
                 Some(quota) if needed <= quota => String::new(),
-                _ => format!(" A quota of about {} would end it.", cpus(needed)),
+                // Others share that.
+                _ if throttled.above.is_some() => String::new(),
+                _ => format!(" A quota of about {} would end it.", cpus(roomy(observations, needed))),
             };
             format!("{subject} is throttled {share} of its runnable time: {used_up}.{remedy}")
         }
@@ -147,7 +160,9 @@ fn finding(
         culprits: vec![throttled.above.as_ref().map_or_else(|| subject.clone(), |above| named(above))],
         verdict,
         measured: measured(observations, throttled),
-        threshold: [Limit::throttled_warn, Limit::throttled_critical].map(|limit| thresholds.state(limit)).into(),
+        threshold: [Limit::throttled_warn, Limit::throttled_critical, Limit::throttled_wait_critical]
+            .map(|limit| thresholds.state(limit))
+            .into(),
         confidence: Basis {
             intervals: observations.span.intervals,
             samples: throttled.periods,
@@ -164,6 +179,11 @@ fn finding(
         subject,
         cgroups: Vec::new(),
     }
+}
+
+/// With room for when it asks for more, in cores.
+fn roomy(observations: &Observations, needed: f64) -> f64 {
+    (needed * HEADROOM).min(observations.cpus() as f64)
 }
 
 /// A cgroup that has no row of its own.
@@ -192,8 +212,10 @@ fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
 fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), throttled: &Throttled) -> Vec<Advice> {
     let subject = observed.subject(id);
     let most = observations.cpus() as f64;
-    // It doubles where it is not known how much it asks for.
-    let to = throttled.needed.map(|needed| (needed * HEADROOM).min(most)).or(throttled.quota.map(|quota| quota * 2.0));
+    // It doubles where it is not known how much it asks for, and others beside it.
+    let doubled = throttled.quota.map(|quota| quota * 2.0);
+    let asked = throttled.needed.map(|needed| roomy(observations, needed)).filter(|_| throttled.above.is_none());
+    let to = asked.or(doubled);
     let raised = to.filter(|to| throttled.quota.is_none_or(|quota| *to > quota)).map(|to| {
         let all = if to >= most { ", all of this host," } else { "" };
         let from = throttled.quota.map_or_else(String::new, |quota| format!(" from {}", units::number(quota)));
@@ -205,7 +227,10 @@ fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), th
         };
         Advice::new(format!("Raise {whose}{from} to {}{all} if it should get more CPU time.", cpus(to)))
             .command(give(to))
-            .undo_if(throttled.quota.map(give))
+            .undo_if(throttled.level.and_then(|level| match &throttled.above {
+                Some(above) => shell::same_quota(&observations.session, None, above, &level),
+                None => shell::same_quota(&observations.session, Some(id), &observed.path, &level),
+            }))
     });
     let mut advice: Vec<Advice> = raised.into_iter().collect();
     let or = if advice.is_empty() { "Run" } else { "Or run" };

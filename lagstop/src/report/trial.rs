@@ -9,6 +9,7 @@ use super::{
     page::{Colour, Options, Page},
 };
 use crate::{
+    diagnosis::ForecastFigure,
     trial::{
         Change, Group, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
         name,
@@ -61,8 +62,8 @@ fn plan_of(
 
 /// What this policy is predicted to do to these cgroups.
 fn predicted(page: &mut Page, prediction: &Prediction) {
-    for (figure, label) in [("light_waiting", "light: tasks waiting"), ("heavy_time", "heavy: time for the same work")]
-    {
+    for figure in [ForecastFigure::LightWaiting, ForecastFigure::HeavyTime] {
+        let label = figure.label();
         let text = match (prediction.change(figure), prediction.why_not(figure)) {
             (Some(it), _) => {
                 format!(
@@ -121,12 +122,12 @@ pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, 
         predicted: prepared
             .prediction
             .figures()
-            .map(|(name, figure)| {
-                let figure = match figure {
+            .map(|(figure, predicted)| {
+                let planned = match predicted {
                     Ok(Predicted { change, low, high }) => PlannedFigure::Predicted { change, low, high },
                     Err(why) => PlannedFigure::Not { why_not: why.to_string() },
                 };
-                (name, figure)
+                (figure.name(), planned)
             })
             .collect(),
         changes: &prepared.changes,
@@ -158,7 +159,8 @@ pub fn text(tried: &Tried, options: Options) -> String {
     page.table(&headings, &outcome.figures.iter().map(cells).collect::<Vec<_>>());
     for figure in &outcome.figures {
         if let Some(why) = &figure.why_not {
-            page.text("", Colour::Dim, &format!("n/a for {}: {why}.", figure.label));
+            let what = if figure.change.is_some() { "Interval n/a" } else { "n/a" };
+            page.text("", Colour::Dim, &format!("{what} for {}: {why}.", figure.label));
         }
     }
     let mut unpredicted: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -273,7 +275,7 @@ fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
             "",
             Colour::Dim,
             &format!(
-                "Waits count when they were spent, not when they ended. For heavy cgroups, this adds {with:+.2} waiting tasks to \
+                "Waits count when they were spent, not when they ended, but for their p99. For heavy cgroups, this adds {with:+.2} waiting tasks to \
                  the time with the policy, and {without:+.2} to the time without it. Threads were sampled every {:.0} ms.",
                 every * 1e3
             ),
@@ -393,8 +395,8 @@ mod tests {
         };
         let changes = [change("/web", "100", "800"), change("/api", "100", "400"), change("/batch", "100", "50")];
         let prediction = Prediction::with([
-            ("light_waiting", Ok(Predicted { change: -0.514, low: -0.62, high: -0.38 })),
-            ("heavy_time", Err(crate::trial::Unpredicted::NoRatio)),
+            (ForecastFigure::LightWaiting, Ok(Predicted { change: -0.514, low: -0.62, high: -0.38 })),
+            (ForecastFigure::HeavyTime, Err(crate::trial::Unpredicted::NoRatio)),
         ]);
         let options = Options { width: 100, colour: false };
         insta::assert_snapshot!(plan_of(Some(Policy::Weight), &sides, &changes, &prediction, options));

@@ -11,6 +11,8 @@ pub(super) struct Effect {
     mean: f64,
     /// Of the mean, and with how many degrees of freedom it is known. `None` of one pair.
     spread: Option<(f64, f64)>,
+    /// How far the values themselves may be off.
+    resolution: f64,
 }
 
 impl Effect {
@@ -41,7 +43,12 @@ impl Effect {
             let shared = (2.0 - half) / (1.5 - half);
             ((shared * variance / count).sqrt(), freedom)
         });
-        Ok(Self { mean, spread })
+        Ok(Self { mean, spread, resolution: 0.0 })
+    }
+
+    /// The same of values that are known to a bucket: by so much more may it be off, as a logarithm.
+    pub(super) const fn off_by(self, resolution: f64) -> Self {
+        Self { resolution, ..self }
     }
 
     /// The change, as a share of what it was without.
@@ -52,16 +59,17 @@ impl Effect {
     /// From where to where the true change is, with a confidence of 95 %.
     pub(super) fn interval(&self) -> Option<(f64, f64)> {
         let (spread, freedom) = self.spread?;
-        let reach = student::quantile(1.0 - CONFIDENCE, freedom) * spread;
+        let reach = student::quantile(1.0 - CONFIDENCE, freedom) * spread + self.resolution;
         Some(((self.mean - reach).exp_m1(), (self.mean + reach).exp_m1()))
     }
 
     /// How likely chance alone makes one as large as this.
     pub(super) fn p(&self) -> Option<f64> {
         let (spread, freedom) = self.spread?;
+        let mean = (self.mean.abs() - self.resolution).max(0.0);
         Some(if spread > 0.0 {
-            student::two_sided(self.mean.abs() / spread, freedom)
-        } else if self.mean == 0.0 {
+            student::two_sided(mean / spread, freedom)
+        } else if mean == 0.0 {
             1.0
         } else {
             0.0
@@ -132,6 +140,16 @@ mod tests {
         };
         let (fell, rose) = (ends(&[4.0, 2.0, 4.0, 1.0, 4.0]), ends(&[4.0, 8.0, 4.0, 16.0, 4.0]));
         assert!(near(fell.0, -rose.1) && near(fell.1, -rose.0), "{fell:?} {rose:?}");
+    }
+
+    #[test]
+    fn what_is_known_to_a_bucket_is_no_surer_than_that() {
+        // All without are in one bucket, and all with in the next.
+        let effect = of(&[25.0, 20.0, 25.0, 20.0, 25.0]).off_by(1.25f64.ln());
+        let (low, high) = effect.interval().unwrap();
+        assert!(low < -0.3 && high >= 0.0 && effect.p() == Some(1.0), "{effect:?}");
+        let far = of(&[25.0, 5.0, 25.0, 5.0, 25.0]).off_by(1.25f64.ln());
+        assert!(far.interval().unwrap().1 < -0.7 && far.p() == Some(0.0), "{far:?}");
     }
 
     #[test]

@@ -8,7 +8,11 @@ use super::{
     block::{Block, SideTimes, Slice},
     effect::{CONFIDENCE, Effect},
 };
-use crate::{diagnosis::tail_of_waits, diff::discoveries, units::Unit};
+use crate::{
+    diagnosis::{ForecastFigure, tail_of_waits},
+    diff::discoveries,
+    units::Unit,
+};
 
 impl TrialOutcome {
     /// The version of this form.
@@ -121,10 +125,44 @@ impl TriedFigure {
     }
 }
 
-/// A figure of a block: name, label, unit, and how it is had.
+/// How far two neighbouring buckets of a distribution are apart at most: four share a power of two.
+const BUCKET: f64 = 1.25;
+
+/// A figure that is predicted as well, or that is only tried, by its name and label.
+#[derive(Clone, Copy)]
+enum What {
+    Predicted(ForecastFigure),
+    Only(&'static str, &'static str),
+}
+
+use What::{Only, Predicted};
+
+impl What {
+    const fn name(self) -> &'static str {
+        match self {
+            Predicted(figure) => figure.name(),
+            Only(name, _) => name,
+        }
+    }
+
+    const fn label(self) -> &'static str {
+        match self {
+            Predicted(figure) => figure.label(),
+            Only(_, label) => label,
+        }
+    }
+
+    const fn predicted(self) -> Option<ForecastFigure> {
+        match self {
+            Predicted(figure) => Some(figure),
+            Only(..) => None,
+        }
+    }
+}
+
+/// A figure of a block: what it is, its unit, and how it is had.
 struct Kind {
-    name: &'static str,
-    label: &'static str,
+    what: What,
     unit: Unit,
     /// It is not known where waits are not.
     is_of_waits: bool,
@@ -134,38 +172,40 @@ struct Kind {
 }
 
 const KINDS: [Kind; 13] = [
-    of_waits("light_waiting", "light: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
-    of_waits("light_behind_heavy", "light: tasks waiting behind heavy", Unit::Tasks, |slice| {
+    of_waits(Predicted(ForecastFigure::LightWaiting), Unit::Tasks, |slice| Some(slice.waiting(slice.light))),
+    of_waits(Only("light_behind_heavy", "light: tasks waiting behind heavy"), Unit::Tasks, |slice| {
         Some(slice.behind_heavy? / slice.duration)
     }),
     Kind {
         is_quantile: true,
-        ..of_waits("light_p99", "light: p99 run-queue wait", Unit::Ns, |slice| {
+        ..of_waits(Predicted(ForecastFigure::LightP99), Unit::Ns, |slice| {
             Some(tail_of_waits(&slice.light_waits)?.0 as f64)
         })
     },
-    of_others("light_cpu", "light: CPU time", Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
-    of_waits("heavy_time", "heavy: time for the same work", Unit::Factor, |slice| slice.heavy.time_for_work()),
-    of_waits("heavy_waiting", "heavy: tasks waiting", Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
-    of_others("heavy_cpu", "heavy: CPU time", Unit::Cores, |slice| Some(slice.heavy.cpu / slice.duration)),
-    of_waits("others_time", "others: time for the same work", Unit::Factor, |slice| slice.others.time_for_work()),
-    of_waits("waiting", "host: tasks waiting", Unit::Tasks, |slice| {
+    of_others(Only("light_cpu", "light: CPU time"), Unit::Cores, |slice| Some(slice.light.cpu / slice.duration)),
+    of_waits(Predicted(ForecastFigure::HeavyTime), Unit::Factor, |slice| slice.heavy.time_for_work()),
+    of_waits(Predicted(ForecastFigure::HeavyWaiting), Unit::Tasks, |slice| Some(slice.waiting(slice.heavy))),
+    of_others(Only("heavy_cpu", "heavy: CPU time"), Unit::Cores, |slice| Some(slice.heavy.cpu / slice.duration)),
+    of_waits(Predicted(ForecastFigure::OthersTime), Unit::Factor, |slice| slice.others.time_for_work()),
+    of_waits(Predicted(ForecastFigure::Waiting), Unit::Tasks, |slice| {
         Some((slice.host.wait_ns? / 1e9 / slice.duration).max(0.0))
     }),
-    of_others("overhead", "host: overhead", Unit::Share, |slice| slice.host.overhead()),
-    of_others("switches", "host: switches per CPU", Unit::PerSecond, |slice| {
+    of_others(Predicted(ForecastFigure::Overhead), Unit::Share, |slice| slice.host.overhead()),
+    of_others(Predicted(ForecastFigure::Switches), Unit::PerSecond, |slice| {
         (slice.host.capacity_ns > 0.0).then(|| slice.host.rate())
     }),
-    of_others("switch_cost", "host: mean cost of a switch", Unit::Ns, |slice| slice.host.mean_cost_ns()),
-    of_others("busy", "host: CPUs not idle", Unit::Share, |slice| Some(slice.host.busy_ns / slice.host.capacity_ns)),
+    of_others(Only("switch_cost", "host: mean cost of a switch"), Unit::Ns, |slice| slice.host.mean_cost_ns()),
+    of_others(Only("busy", "host: CPUs not idle"), Unit::Share, |slice| {
+        Some(slice.host.busy_ns / slice.host.capacity_ns)
+    }),
 ];
 
-const fn of_waits(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
-    Kind { name, label, unit, is_of_waits: true, is_quantile: false, of }
+const fn of_waits(what: What, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
+    Kind { what, unit, is_of_waits: true, is_quantile: false, of }
 }
 
-const fn of_others(name: &'static str, label: &'static str, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
-    Kind { name, label, unit, is_of_waits: false, is_quantile: false, of }
+const fn of_others(what: What, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kind {
+    Kind { what, unit, is_of_waits: false, is_quantile: false, of }
 }
 
 impl SideTimes {
@@ -204,29 +244,30 @@ fn figure(kind: &Kind, blocks: &[Block], predicted: &Prediction) -> TriedFigure 
         let known: Vec<f64> = values.iter().skip(every_other).step_by(2).copied().collect::<Option<_>>()?;
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     };
-    let effect = Effect::of(&values);
+    let effect = Effect::of(&values).map(|effect| effect.off_by(if kind.is_quantile { BUCKET.ln() } else { 0.0 }));
     let known = effect.ok();
     // A quantile of all blocks is known where there are too few waits in each.
     let pooled = |every_other: usize| {
         let sum = kind.is_quantile.then(|| Block::sum(blocks.iter().skip(every_other).step_by(2)))?;
         value(&sum)
     };
-    let of_all = || pooled(0).zip(pooled(1)).map(|(without, with)| with / without - 1.0);
-    let change = known.map(|effect| effect.change()).or_else(of_all);
+    let of_all = if known.is_none() { pooled(0).zip(pooled(1)) } else { None };
+    let change = known.map(|effect| effect.change()).or(of_all.map(|(without, with)| with / without - 1.0));
     let interval = known.and_then(|effect| effect.interval());
     let why_not = match effect {
         Err(_) if change.is_some() => Some("the blocks have too few waits each: the change is of all of them together"),
         Err(why) => Some(why),
         Ok(_) => interval.is_none().then_some("one block has no spread, so chance cannot be estimated"),
     };
-    let predicted_why_not = predicted.why_not(kind.name).map(|why| why.to_string());
-    let predicted = predicted.change(kind.name);
+    let of = kind.what.predicted();
+    let predicted_why_not = of.and_then(|of| predicted.why_not(of)).map(|why| why.to_string());
+    let predicted = of.and_then(|of| predicted.change(of));
     TriedFigure {
-        name: kind.name,
-        label: kind.label,
+        name: kind.what.name(),
+        label: kind.what.label(),
         unit: kind.unit,
-        without: mean(0).or_else(|| pooled(0)),
-        with: mean(1).or_else(|| pooled(1)),
+        without: of_all.map(|(without, _)| without).or_else(|| mean(0)),
+        with: of_all.map(|(_, with)| with).or_else(|| mean(1)),
         change,
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),

@@ -8,7 +8,7 @@ use super::{
     policy,
 };
 use crate::{
-    diagnosis::{Competitors, Forecast, Intervention, Observations},
+    diagnosis::{Competitors, Forecast, ForecastFigure, Intervention, Observations},
     host::Hierarchy,
     model::Nanos,
     recorder::Recorder,
@@ -36,24 +36,24 @@ impl Prediction {
         Self(intervention(policy, sides, changes, hierarchy).and_then(forecast))
     }
 
-    /// Of the figure with this name. `None` where nothing is predicted of it.
-    pub fn change(&self, name: &str) -> Option<Predicted> {
-        self.0.as_ref()?.change(name)
+    /// Of this figure. `None` where nothing is predicted of it.
+    pub fn change(&self, figure: ForecastFigure) -> Option<Predicted> {
+        self.0.as_ref()?.change(figure)
     }
 
     /// All figures that something could be predicted of: what is, or why nothing is.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, Unpredicted>)> {
+    pub fn figures(&self) -> impl Iterator<Item = (ForecastFigure, Result<Predicted, Unpredicted>)> {
         self.0.iter().flat_map(Forecast::figures)
     }
 
     #[cfg(test)]
-    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, Unpredicted>)>) -> Self {
+    pub(crate) fn with(figures: impl IntoIterator<Item = (ForecastFigure, Result<Predicted, Unpredicted>)>) -> Self {
         Self(Some(Forecast::with(figures)))
     }
 
-    /// Why nothing is predicted of the figure with this name. `None` where something is, or nothing ever is.
-    pub fn why_not(&self, name: &str) -> Option<Unpredicted> {
-        self.0.as_ref()?.why_not(name)
+    /// Why nothing is predicted of this figure. `None` where something is, or nothing ever is.
+    pub fn why_not(&self, figure: ForecastFigure) -> Option<Unpredicted> {
+        self.0.as_ref()?.why_not(figure)
     }
 }
 

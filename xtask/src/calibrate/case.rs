@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use lagstop::{host::Hierarchy, trial::Policy};
+use lagstop::{diagnosis::ForecastFigure, host::Hierarchy, trial::Policy};
 
 use super::{
     block::{Block, Range, change},
@@ -22,10 +22,6 @@ use crate::interrupt::Interrupt;
 pub(super) const SETTLES: Duration = Duration::from_secs(2);
 /// A cgroup beside the load that takes more of a CPU than this may be taken for light or heavy.
 const BUSY: f64 = 0.05;
-/// Figures that lagstop predicts.
-pub(super) const FIGURES: [&str; 8] =
-    ["light_waiting", "light_p99", "heavy_waiting", "heavy_time", "others_time", "waiting", "switches", "overhead"];
-
 /// Runs it. What goes wrong is an outcome too.
 pub(super) fn run(load: &Load, policy: Policy, seed: u64, trial: &Trial, interrupt: &Interrupt) -> Outcome {
     let tried = try_it(load, policy, seed, trial, interrupt);
@@ -91,11 +87,12 @@ fn compare(trial: &trial::TrialReport, seen: &Seen, hierarchy: &Hierarchy) -> Me
         light: trial.light.iter().filter_map(|path| hierarchy.directory(path)).collect(),
         heavy: trial.heavy.iter().filter_map(|path| hierarchy.directory(path)).collect(),
     };
-    let figure = |name: &str| {
+    let figure = |predicted: ForecastFigure| {
+        let name = predicted.name();
         let of = trial.figures.iter().find(|figure| figure.name == name);
         let oracle = match &trial.blocks {
             None => Err("this lagstop does not say when its blocks were"),
-            Some(blocks) => sides.change(name, blocks),
+            Some(blocks) => sides.change(predicted, blocks),
         };
         CalibratedFigure {
             name: name.to_owned(),
@@ -121,7 +118,7 @@ fn compare(trial: &trial::TrialReport, seen: &Seen, hierarchy: &Hierarchy) -> Me
         ended: trial.ended.clone(),
         longest_gap_ms: (seen.longest_gap().as_secs_f64() * 1e3).round(),
         others_cores: trial.blocks.as_deref().and_then(|blocks| sides.others(blocks)),
-        figures: FIGURES.into_iter().map(figure).collect(),
+        figures: ForecastFigure::ALL.into_iter().map(figure).collect(),
     }
 }
 
@@ -133,11 +130,11 @@ struct Sides<'a> {
 }
 
 impl Sides<'_> {
-    fn change(&self, name: &str, blocks: &[Block]) -> Result<f64, &'static str> {
-        if ["light_p99", "overhead"].contains(&name) {
+    fn change(&self, figure: ForecastFigure, blocks: &[Block]) -> Result<f64, &'static str> {
+        if [ForecastFigure::LightP99, ForecastFigure::Overhead].contains(&figure) {
             return Err("nothing but lagstop measures it here");
         }
-        let values: Vec<Option<f64>> = blocks.iter().map(|block| self.value(name, block.time())).collect();
+        let values: Vec<Option<f64>> = blocks.iter().map(|block| self.value(figure, block.time())).collect();
         change(blocks, &values)
     }
 
@@ -150,23 +147,23 @@ impl Sides<'_> {
         Some((others / (time.to_ns - time.from_ns) as f64 * 100.0).round() / 100.0)
     }
 
-    fn value(&self, name: &str, time: Range) -> Option<f64> {
+    fn value(&self, figure: ForecastFigure, time: Range) -> Option<f64> {
         let seconds = (time.to_ns - time.from_ns) as f64;
         let side = |paths: &[PathBuf]| {
             let mut each = paths.iter().map(|path| self.seen.below(path, time));
             each.try_fold(Totals::default(), |sum, totals| Some(sum.plus(totals?)))
         };
-        Some(match name {
-            "light_waiting" => side(&self.light)?.wait / seconds,
-            "heavy_waiting" => side(&self.heavy)?.wait / seconds,
-            "heavy_time" => side(&self.heavy)?.time_for_work(),
-            "others_time" => {
+        Some(match figure {
+            ForecastFigure::LightWaiting => side(&self.light)?.wait / seconds,
+            ForecastFigure::HeavyWaiting => side(&self.heavy)?.wait / seconds,
+            ForecastFigure::HeavyTime => side(&self.heavy)?.time_for_work(),
+            ForecastFigure::OthersTime => {
                 let sides = side(&self.light)?.plus(side(&self.heavy)?);
                 self.seen.host.over(time)?.minus(sides).time_for_work()
             }
-            "waiting" => self.seen.host.over(time)?.wait / seconds,
-            "switches" => self.seen.switches.over(time)?.run / seconds,
-            _ => return None,
+            ForecastFigure::Waiting => self.seen.host.over(time)?.wait / seconds,
+            ForecastFigure::Switches => self.seen.switches.over(time)?.run / seconds,
+            ForecastFigure::LightP99 | ForecastFigure::Overhead => return None,
         })
     }
 }
@@ -214,17 +211,18 @@ mod tests {
             switches: series((50.0, 40.0), (0.0, 0.0)),
         };
         let sides = Sides { seen: &seen, light: vec!["/top/light".into()], heavy: vec!["/top/pod".into()] };
-        let of = |name: &str| sides.change(name, &blocks());
-        let near =
-            |name: &str, expected: f64| assert!((of(name).unwrap() - expected).abs() < 1e-9, "{name}: {:?}", of(name));
-        near("light_waiting", -0.75);
-        near("heavy_waiting", 1.0);
-        near("heavy_time", 3.0 / 2.0 - 1.0);
+        let of = |figure| sides.change(figure, &blocks());
+        let near = |figure, expected: f64| {
+            assert!((of(figure).unwrap() - expected).abs() < 1e-9, "{figure:?}: {:?}", of(figure))
+        };
+        near(ForecastFigure::LightWaiting, -0.75);
+        near(ForecastFigure::HeavyWaiting, 1.0);
+        near(ForecastFigure::HeavyTime, 3.0 / 2.0 - 1.0);
         // 0.2 of a CPU and 0.6 tasks that wait; with the policy 0.9.
-        near("others_time", (0.2 + 0.9) / (0.2 + 0.6) - 1.0);
-        near("waiting", 0.5);
-        near("switches", -0.2);
-        assert!(of("overhead").unwrap_err().contains("nothing but lagstop"));
+        near(ForecastFigure::OthersTime, (0.2 + 0.9) / (0.2 + 0.6) - 1.0);
+        near(ForecastFigure::Waiting, 0.5);
+        near(ForecastFigure::Switches, -0.2);
+        assert!(of(ForecastFigure::Overhead).unwrap_err().contains("nothing but lagstop"));
         assert_eq!(sides.others(&blocks()), Some(0.2));
     }
 

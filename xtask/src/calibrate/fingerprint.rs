@@ -6,11 +6,9 @@
 use std::sync::{Arc, LazyLock};
 
 use lagstop::{
-    diagnosis::{Competitors, Forecaster, Intervention, Observations, Ranking},
-    model::{Cgroup, CgroupId, Interval, Level, Nanos, Session, Totals},
+    diagnosis::{Competitors, ForecastFigure, Forecaster, Intervention, Observations, Ranking},
+    model::{Cgroup, CgroupId, Distribution, Interval, Level, Nanos, Session, Totals},
 };
-
-use super::case::FIGURES;
 
 const MS: u64 = 1_000_000;
 
@@ -46,13 +44,16 @@ pub(super) fn is_same(some: &[String], others: &[String]) -> bool {
 fn figures(forecaster: &Forecaster<'_>, sides: &Competitors, what: &str, intervention: &Intervention) -> Vec<String> {
     let forecast = forecaster.forecast(sides, intervention);
     let percent = |share: f64| format!("{:.1}", 100.0 * share);
-    let figure = |figure| match forecast.change(figure) {
-        Some(it) => format!("{what}: {figure} {} [{}, {}]", percent(it.change), percent(it.low), percent(it.high)),
-        None => {
-            format!("{what}: {figure} n/a: {}", forecast.why_not(figure).map(|why| why.to_string()).unwrap_or_default())
+    let figure = |figure: ForecastFigure| {
+        let name = figure.name();
+        match (forecast.change(figure), forecast.why_not(figure)) {
+            (Some(it), _) => {
+                format!("{what}: {name} {} [{}, {}]", percent(it.change), percent(it.low), percent(it.high))
+            }
+            (None, why) => format!("{what}: {name} n/a: {}", why.map(|why| why.to_string()).unwrap_or_default()),
         }
     };
-    FIGURES.map(figure).into()
+    ForecastFigure::ALL.map(figure).into()
 }
 
 /// One of each kind that there is.
@@ -94,7 +95,7 @@ fn flat() -> Observations {
             Row("/others", 2, 80, 80, 20),
         ]
     };
-    observed(2, rows, |_| {})
+    observed(2, 8.0, rows, |_| {})
 }
 
 /// On three CPUs, pods of unequal weights, one with a quota and one with a CPU of its own; one of them sleeps in every other
@@ -109,7 +110,7 @@ fn nested() -> Observations {
             Row("/system/agent", 2, 200, 620 + 40 * (seq % 4), 60),
         ]
     };
-    observed(3, rows, |cgroup| {
+    observed(3, 80.0, rows, |cgroup| {
         let weight = |weight| Level { weight: Some(weight), ..Level::DEFAULT };
         let pod = match &*cgroup.path {
             path if path.contains("light") => weight(60.0),
@@ -127,8 +128,16 @@ fn nested() -> Observations {
     })
 }
 
+/// So many waits that add up to `sum` nanoseconds, of which one in fifty is `tail` times as long as the others.
+fn skewed(sum: u64, count: u64, tail: f64) -> Distribution {
+    let usual = sum as f64 / count.max(1) as f64 / (0.98 + 0.02 * tail);
+    let long = (count / 50) as u32;
+    let short = (count as u32).saturating_sub(long);
+    Distribution::of([(Nanos(usual as u64), short), (Nanos((tail * usual) as u64), long)])
+}
+
 /// Eight intervals of a second. A switch costs 2 µs and more the more wait.
-fn observed(cpus: u64, rows: impl Fn(u64) -> Vec<Row>, place: impl Fn(&mut Cgroup)) -> Observations {
+fn observed(cpus: u64, tail: f64, rows: impl Fn(u64) -> Vec<Row>, place: impl Fn(&mut Cgroup)) -> Observations {
     let mut observations = Observations::new(Session { cpus_online: cpus, ..Session::default() });
     for seq in 0..8 {
         let cgroup = |(id, Row(path, threads, cpu_ms, wait_ms, sleeps)): (u64, Row)| {
@@ -153,6 +162,7 @@ fn observed(cpus: u64, rows: impl Fn(u64) -> Vec<Row>, place: impl Fn(&mut Cgrou
                     runq_wait_ns: Some(Nanos(wait_ms * MS)),
                     ..Totals::default()
                 },
+                runq_wait: Some(skewed(wait_ms * MS, switches, tail)),
                 ..Cgroup::default()
             };
             place(&mut cgroup);
@@ -201,13 +211,14 @@ mod tests {
     #[test]
     fn every_figure_is_predicted_and_no_two_interventions_do_the_same() {
         let all = &*FINGERPRINT;
-        assert_eq!(all.len(), 2 * 6 * FIGURES.len());
+        assert_eq!(all.len(), 2 * 6 * ForecastFigure::ALL.len());
         for host in ["flat", "nested"] {
-            for figure in FIGURES {
+            for figure in ForecastFigure::ALL.map(ForecastFigure::name) {
                 let is_it = |line: &&String| line.starts_with(host) && line.contains(figure) && !line.contains("n/a");
                 assert!(all.iter().filter(is_it).count() >= 4, "{host}, {figure}: {all:#?}");
             }
-            let of: Vec<&[String]> = all.chunks(FIGURES.len()).filter(|lines| lines[0].starts_with(host)).collect();
+            let of: Vec<&[String]> =
+                all.chunks(ForecastFigure::ALL.len()).filter(|lines| lines[0].starts_with(host)).collect();
             let figures = |lines: &[String]| -> Vec<String> {
                 lines.iter().filter_map(|line| Some(line.split_once(": ")?.1.to_owned())).collect()
             };

@@ -6,10 +6,9 @@ use std::{
     fs,
 };
 
-use lagstop::{random::Random, trial::Policy};
+use lagstop::{diagnosis::ForecastFigure, random::Random, trial::Policy};
 
 use super::{
-    case::FIGURES,
     error::Error,
     load::Class,
     result::{CalibratedFigure, Calibration, Case, Estimate, Measured, Outcome, Setup},
@@ -73,11 +72,15 @@ fn held(calibration: &Calibration) -> String {
         }
     }
     let mut text = "//! How often predictions held in calibration. Written by `cargo xtask calibrate --write-docs`, from what docs/accuracy.md\n\
-                    //! is made from.\n\nuse super::Held;\n\n/// By policy and figure.\npub(super) const HELD: &[Held] = &[\n"
+                    //! is made from.\n\nuse super::{ForecastFigure, Held};\n\n/// By policy and figure.\npub(super) const HELD: &[Held] = &[\n"
         .to_owned();
     for ((policy, figure), figures) in rows {
+        let Some(figure) = ForecastFigure::by_name(figure) else { continue };
         let Part { some, all } = Tally::of(figures).inside;
-        let _ = writeln!(text, "    Held {{ policy: \"{policy}\", figure: \"{figure}\", inside: {some}, of: {all} }},");
+        let _ = writeln!(
+            text,
+            "    Held {{ policy: \"{policy}\", figure: ForecastFigure::{figure:?}, inside: {some}, of: {all} }},"
+        );
     }
     text.push_str("];\n");
     text
@@ -174,7 +177,9 @@ fn answer(measured: &Calibration) -> String {
         raw.inside.some,
         raw.inside.all
     );
-    for name in ["light_waiting", "heavy_time"] {
+    for name in
+        [ForecastFigure::LightWaiting, ForecastFigure::LightP99, ForecastFigure::HeavyTime].map(ForecastFigure::name)
+    {
         let tally = figures(None, Some(name));
         let _ = write!(
             text,
@@ -248,7 +253,9 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
         .collect();
     let policies: BTreeMap<&str, ()> = cases.iter().map(|case| (case.policy.name(), ())).collect();
     tallies(&mut text, "", &measured, ["all"], |_, _| "all");
-    tallies(&mut text, "figure", &measured, FIGURES.map(label), |_, figure| label(&figure.name));
+    tallies(&mut text, "figure", &measured, ForecastFigure::ALL.map(ForecastFigure::label), |_, figure| {
+        label(&figure.name)
+    });
     tallies(&mut text, "kind of load", &measured, Class::ALL.map(Class::name), |case, _| case.class.name());
     tallies(&mut text, "policy", &measured, policies.into_keys(), |case, _| case.policy.name());
     exceptions(&mut text, cases);
@@ -365,7 +372,7 @@ fn one_line(text: &str) -> String {
 /// Each prediction that did not hold.
 fn misses(Calibration { cases, .. }: &Calibration) -> String {
     let mut rows = Vec::new();
-    for name in FIGURES {
+    for name in ForecastFigure::ALL.map(ForecastFigure::name) {
         for case in cases {
             let Some(figures) = case.measured().map(|measured| &measured.figures) else { continue };
             for CalibratedFigure { predicted, measured, oracle, .. } in figures.iter().filter(|it| it.name == name) {
@@ -388,17 +395,7 @@ fn misses(Calibration { cases, .. }: &Calibration) -> String {
 
 /// A figure's name, for people.
 fn label(name: &str) -> &'static str {
-    match name {
-        "light_waiting" => "light: tasks waiting",
-        "light_p99" => "light: p99 run-queue wait",
-        "heavy_waiting" => "heavy: tasks waiting",
-        "heavy_time" => "heavy: time for the same work",
-        "others_time" => "others: time for the same work",
-        "waiting" => "host: tasks waiting",
-        "switches" => "host: switches per CPU",
-        "overhead" => "host: overhead",
-        _ => "another figure",
-    }
+    ForecastFigure::by_name(name).map_or("another figure", ForecastFigure::label)
 }
 
 fn capital(text: &str) -> String {

@@ -88,13 +88,16 @@ impl Member {
         let tail = wait.and(fit).and_then(|fit| {
             let now = tail_of(from, numbers).ok_or(Unpredicted::FewWaits)?;
             let of = |outcome: &SimulationOutcome| tail_in(outcome, numbers);
-            let tails = kinds(&from.now)
-                .zip(&simulated)
-                .map(|(runs, served)| Served { wait: runs.iter().map(of).sum::<f64>() / runs.len() as f64, ..*served });
-            let tails: Vec<Served> = tails.collect();
+            // Of the kinds of arrivals that reproduce the waits in all.
+            let runs = kinds(&from.now).enumerate().filter(|(kind, _)| fit.kinds.contains(kind)).map(|(_, runs)| runs);
+            let tails: Vec<Served> =
+                runs.map(|runs| Served { wait: runs.iter().map(of).sum::<f64>() / runs.len() as f64, ..was }).collect();
+            if tails.iter().any(|tail| tail.wait.is_nan()) {
+                return Err(Unpredicted::FewWaits);
+            }
             let near = Fit::among(&tails, Served { wait: now.seconds(), ..was }, SimulatedSide::Light)
                 .map_err(|misfit| misfit.of_what("the p99 wait"))?;
-            let both: Vec<usize> = near.kinds.into_iter().filter(|kind| fit.kinds.contains(kind)).collect();
+            let both: Vec<usize> = near.kinds.iter().map(|&kind| fit.kinds[kind]).collect();
             let change = predicted(from, then, &both, near.error, TAIL_OFF, of)?;
             Ok(Tail { now, change })
         });

@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Competitors, Forecaster, Predicted, Unpredicted,
+    Competitors, ForecastFigure, Forecaster, Predicted, Unpredicted,
     change::{ERROR_LEFT, MOST_ENDLESS, pairs},
     fit::{Fit, HARDLY, Misfit, Sides, SimulatedSide},
     member::{Measured, Member, Tail},
 };
 use crate::diagnosis::simulation::{Group, Served, SimulationOutcome};
 
-/// What an intervention does, by the names of a trial's figures.
+/// What an intervention does.
 #[derive(Clone, Debug, Default)]
 pub struct Forecast {
-    figures: BTreeMap<&'static str, Result<Predicted, Unpredicted>>,
+    figures: BTreeMap<ForecastFigure, Result<Predicted, Unpredicted>>,
     /// How far the simulation of what was measured is off: of the waits of the light, of the heavy, and of all others.
     pub(in crate::diagnosis) errors: Errors,
     /// Waits by side, in tasks waiting: measured, simulated as it is, and simulated with the intervention.
@@ -57,7 +57,7 @@ impl Errors {
 /// What a figure is of a simulation, on which side's waits it rests, and what a prediction of it is off by at the least, as a
 /// logarithm: what was seen in an earlier calibration where the simulation itself is right.
 struct Kind {
-    name: &'static str,
+    figure: ForecastFigure,
     of: fn(&SimulationOutcome, &Sides) -> f64,
     rests_on: SimulatedSide,
     least_off: f64,
@@ -67,41 +67,37 @@ fn time_for_work(served: Served) -> f64 {
     (served.cpu + served.wait) / served.cpu
 }
 
-/// The 99th percentile of the waits of the light ones together.
-const LIGHT_P99: &str = "light_p99";
-
 const KINDS: [Kind; 7] = [
-    kind("light_waiting", SimulatedSide::Light, 0.2, |outcome, sides| {
+    kind(ForecastFigure::LightWaiting, SimulatedSide::Light, 0.2, |outcome, sides| {
         sides.of(SimulatedSide::Light, &outcome.groups).wait
     }),
-    kind("heavy_waiting", SimulatedSide::Heavy, 0.08, |outcome, sides| {
+    kind(ForecastFigure::HeavyWaiting, SimulatedSide::Heavy, 0.08, |outcome, sides| {
         sides.of(SimulatedSide::Heavy, &outcome.groups).wait
     }),
-    kind("heavy_time", SimulatedSide::Heavy, 0.07, |outcome, sides| {
+    kind(ForecastFigure::HeavyTime, SimulatedSide::Heavy, 0.07, |outcome, sides| {
         time_for_work(sides.of(SimulatedSide::Heavy, &outcome.groups))
     }),
-    kind("others_time", SimulatedSide::Others, 0.1, |outcome, sides| {
+    kind(ForecastFigure::OthersTime, SimulatedSide::Others, 0.1, |outcome, sides| {
         time_for_work(sides.of(SimulatedSide::Others, &outcome.groups))
     }),
-    kind("waiting", SimulatedSide::All, 0.07, |outcome, _| outcome.wait()),
-    kind("switches", SimulatedSide::All, 0.15, |outcome, _| outcome.switches),
-    kind("overhead", SimulatedSide::All, 0.3, |outcome, _| outcome.switching),
+    kind(ForecastFigure::Waiting, SimulatedSide::All, 0.07, |outcome, _| outcome.wait()),
+    kind(ForecastFigure::Switches, SimulatedSide::All, 0.15, |outcome, _| outcome.switches),
+    kind(ForecastFigure::Overhead, SimulatedSide::All, 0.3, |outcome, _| outcome.switching),
 ];
 
 const fn kind(
-    name: &'static str,
+    figure: ForecastFigure,
     rests_on: SimulatedSide,
     least_off: f64,
     of: fn(&SimulationOutcome, &Sides) -> f64,
 ) -> Kind {
-    Kind { name, of, rests_on, least_off }
+    Kind { figure, of, rests_on, least_off }
 }
 
 impl Forecast {
     /// Where more happens than can be simulated.
     pub(super) fn none() -> Self {
-        let names = KINDS.iter().map(|kind| kind.name).chain([LIGHT_P99]);
-        let figures = names.map(|name| (name, Err(Unpredicted::TooMuch))).collect();
+        let figures = ForecastFigure::ALL.map(|figure| (figure, Err(Unpredicted::TooMuch))).into();
         Self { figures, is_near: false, ..Self::default() }
     }
 
@@ -118,7 +114,7 @@ impl Forecast {
             if is_endless {
                 return Err(Unpredicted::NeverSleeps);
             }
-            if kind.name == "overhead" && !from.has_costs {
+            if kind.figure == ForecastFigure::Overhead && !from.has_costs {
                 return Err(Unpredicted::NoCosts);
             }
             let fit = match kind.rests_on {
@@ -164,11 +160,11 @@ impl Forecast {
             [] => Err(Misfit::HardlyWaits(SimulatedSide::Light).into()),
             _ => member(&first).tail,
         };
-        let tail = (LIGHT_P99, light_tail.map(|tail| tail.change));
+        let tail = (ForecastFigure::LightP99, light_tail.map(|tail| tail.change));
         Self {
             members: first.iter().map(|&number| (number, member(&[number]))).collect(),
             light_tail: light_tail.ok(),
-            figures: KINDS.iter().map(|kind| (kind.name, figure(kind))).chain([tail]).collect(),
+            figures: KINDS.iter().map(|kind| (kind.figure, figure(kind))).chain([tail]).collect(),
             errors: Errors { light: Fit::error(&light), heavy: Fit::error(&heavy), others: Fit::error(&others) },
             is_near: Fit::is_near(&light) && Fit::is_near(&heavy),
             waiting: [
@@ -182,7 +178,7 @@ impl Forecast {
     }
 
     #[cfg(test)]
-    pub(crate) fn with(figures: impl IntoIterator<Item = (&'static str, Result<Predicted, Unpredicted>)>) -> Self {
+    pub(crate) fn with(figures: impl IntoIterator<Item = (ForecastFigure, Result<Predicted, Unpredicted>)>) -> Self {
         Self { figures: figures.into_iter().collect(), ..Self::default() }
     }
 
@@ -193,18 +189,18 @@ impl Forecast {
     }
 
     /// All of them: what is predicted, or why nothing is.
-    pub fn figures(&self) -> impl Iterator<Item = (&'static str, Result<Predicted, Unpredicted>)> {
-        self.figures.iter().map(|(name, figure)| (*name, *figure))
+    pub fn figures(&self) -> impl Iterator<Item = (ForecastFigure, Result<Predicted, Unpredicted>)> {
+        self.figures.iter().map(|(figure, predicted)| (*figure, *predicted))
     }
 
-    /// Of the figure with this name. `None` where nothing is predicted of it.
-    pub fn change(&self, name: &str) -> Option<Predicted> {
-        self.figures.get(name)?.as_ref().ok().copied()
+    /// Of this figure. `None` where nothing is predicted of it.
+    pub fn change(&self, figure: ForecastFigure) -> Option<Predicted> {
+        self.figures.get(&figure)?.as_ref().ok().copied()
     }
 
-    /// Why nothing is predicted of the figure with this name. `None` where something is, or it is no such figure.
-    pub fn why_not(&self, name: &str) -> Option<Unpredicted> {
-        self.figures.get(name)?.err()
+    /// Why nothing is predicted of this figure. `None` where something is.
+    pub fn why_not(&self, figure: ForecastFigure) -> Option<Unpredicted> {
+        self.figures.get(&figure)?.err()
     }
 
     /// What is left of the wait of a cgroup and all inside of it: 1 is no change. `None` where it hardly waits, or where the
@@ -263,7 +259,7 @@ mod tests {
     fn what_is_too_much_to_simulate_is_said_of_every_figure() {
         let none = Forecast::none();
         assert!(!none.is_near() && none.left(0).is_none() && none.agreeing(0.1) == (0, 0));
-        assert_eq!(none.figures().count(), KINDS.len() + 1);
+        assert_eq!(none.figures().count(), ForecastFigure::ALL.len());
         assert!(none.figures().all(|(_, figure)| figure == Err(Unpredicted::TooMuch)));
     }
 

@@ -2,7 +2,10 @@
 
 use super::{Judged, arena::Sibling};
 use crate::{
-    diagnosis::{Advice, shell},
+    diagnosis::{
+        Advice,
+        shell::{self, WeightSetting},
+    },
     model::{Level, Measure},
     units,
 };
@@ -64,7 +67,6 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
                 one.subject()
             ))
             .command_if(write(one, LATENCY_AWARENESS, "1"))
-            .undo_if(write(one, LATENCY_AWARENESS, "0"))
         }));
     }
     let give = |one: &Sibling<'_>, weight| shell::give_weight(session, one.id, &one.path, weight);
@@ -78,17 +80,21 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
                 judged.advised().len(),
             ))
             .command_if(give(one, to / Level::DEFAULT_WEIGHT))
-            .undo_if(give(one, one.weight)),
+            .undo_if(give(one, one.weight).filter(|_| WeightSetting::of(session, &one.path).is_exact(one.weight))),
         )
     }));
     if has("cpu.idle") {
-        advice.extend(heavy.iter().map(|one| {
+        let is_idle = |one: &Sibling<'_>| judged.observations.asked.trace().groups[one.number].is_idle;
+        advice.extend(heavy.iter().filter(|one| !is_idle(one)).map(|one| {
+            // The kernel forgets the weight.
+            let undo =
+                write(one, "cpu.idle", "0").zip(give(one, one.weight)).map(|(end, weigh)| format!("{end} && {weigh}"));
             Advice::new(format!(
                 "Let {} run only when the cgroups beside it do not want to, if its work can wait. It may starve.",
                 one.subject()
             ))
             .command_if(write(one, "cpu.idle", "1"))
-            .undo_if(write(one, "cpu.idle", "0"))
+            .undo_if(undo.filter(|_| WeightSetting::of(session, &one.path).is_exact(one.weight)))
         }));
     }
     match session.sched_ext.as_deref() {

@@ -2,7 +2,7 @@
 
 use super::{Judged, figures, plan::Plan};
 use crate::{
-    diagnosis::{Figure, FigureDefinition, forecast::Forecast, reweighting},
+    diagnosis::{Figure, FigureDefinition, ForecastFigure, forecast::Forecast, reweighting},
     units::{self, Unit},
 };
 
@@ -17,13 +17,13 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             units::number(measured)
         ))
     };
-    let change = |definition: &FigureDefinition, of: &str| reweighting::figure(forecast, definition, of);
+    let change = |definition: &FigureDefinition, of| reweighting::figure(forecast, definition, of);
     let whole = judged.observations.whole();
     let per_cpu = |time: f64| time / whole.capacity_ns.max(1.0);
     let wait = whole.wait_ns.unwrap_or_default();
     let queue = |left: f64| per_cpu(whole.busy_ns + wait * left);
-    let shorter = forecast.change("waiting").map(|it| queue(1.0 + it.change));
-    let overhead = whole.overhead().zip(forecast.change("overhead"));
+    let shorter = forecast.change(ForecastFigure::Waiting).map(|it| queue(1.0 + it.change));
+    let overhead = whole.overhead().zip(forecast.change(ForecastFigure::Overhead));
     let (seconds, bursts) = judged.extent.unwrap_or_default();
     vec![
         error(&figures::light_error, forecast.errors.light, measured.light, now.light),
@@ -34,25 +34,32 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
             measured.all - measured.light - measured.heavy,
             now.all - now.light - now.heavy,
         ),
-        change(&figures::light_waiting, "light_waiting").note(format!(
+        change(&figures::light_waiting, ForecastFigure::LightWaiting).note(format!(
             "{}{} instead of {} tasks waiting; {} bursts in {}, simulated 10 times",
-            forecast.change("light_waiting").as_ref().map(|it| format!("{}; ", it.range())).unwrap_or_default(),
+            forecast
+                .change(ForecastFigure::LightWaiting)
+                .as_ref()
+                .map(|it| format!("{}; ", it.range()))
+                .unwrap_or_default(),
             units::number(then.light),
             units::number(now.light),
             units::count(bursts),
             Unit::Seconds.show(seconds)
         )),
         figures::light_gain
-            .measured(plan.median, &why_not(forecast, "light_waiting", "they hardly wait in the simulation"))
+            .measured(
+                plan.median,
+                &why_not(forecast, ForecastFigure::LightWaiting, "they hardly wait in the simulation"),
+            )
             .note("of the prioritised cgroups"),
-        change(&figures::heavy_time, "heavy_time"),
-        change(&figures::others_time, "others_time"),
-        change(&figures::waiting_change, "waiting"),
+        change(&figures::heavy_time, ForecastFigure::HeavyTime),
+        change(&figures::others_time, ForecastFigure::OthersTime),
+        change(&figures::waiting_change, ForecastFigure::Waiting),
         figures::queue_length
             .measured(shorter, "the wait of all cgroups is not predicted")
             .note(format!("including running tasks; {} now", Unit::Tasks.show(queue(1.0)))),
-        change(&figures::switches_change, "switches"),
-        change(&figures::overhead_change, "overhead"),
+        change(&figures::switches_change, ForecastFigure::Switches),
+        change(&figures::overhead_change, ForecastFigure::Overhead),
         figures::cores_freed.measured(
             overhead.map(|(now, it)| -it.change * now * judged.observations.cpus() as f64),
             "overhead is not predicted",
@@ -61,6 +68,6 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
 }
 
 /// Why nothing is predicted of a figure; `else_why` where nothing speaks against it.
-fn why_not(forecast: &Forecast, figure: &str, else_why: &str) -> String {
+fn why_not(forecast: &Forecast, figure: ForecastFigure, else_why: &str) -> String {
     forecast.why_not(figure).map_or_else(|| else_why.to_owned(), |why| why.to_string())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::arena::{Arena, Sibling};
 use crate::diagnosis::{
     Thresholds,
-    forecast::{Competitors, Forecast, Predicted},
+    forecast::{Competitors, Forecast, ForecastFigure, Predicted},
     reweighting::Simulations,
 };
 
@@ -61,25 +61,25 @@ impl Plan {
 
     /// Do the heavy ones, and all others, take no more than they should for it?
     pub(super) fn is_borne(&self, thresholds: &Thresholds) -> bool {
-        let bears = |name: &str| {
+        let bears = |figure| {
             // Who hardly waits pays nothing that could be told.
-            self.forecast.change(name).is_none_or(|it| it.change <= thresholds.heavy_tolerance)
+            self.forecast.change(figure).is_none_or(|it| it.change <= thresholds.heavy_tolerance)
         };
-        bears("heavy_time") && bears("others_time")
+        bears(ForecastFigure::HeavyTime) && bears(ForecastFigure::OthersTime)
     }
 
     /// Are light ones spared at either end of what is predicted, and do the others take no more than [`Self::AT_WORST`] of
     /// what they should? What these pay is known, too.
     pub(super) fn is_sure(&self, thresholds: &Thresholds) -> bool {
         let [measured, ..] = self.forecast.waiting;
-        let bears = |name: &str, waiting: f64| {
+        let bears = |figure, waiting: f64| {
             let is_borne = |it: Predicted| it.high <= Self::AT_WORST * thresholds.heavy_tolerance;
             // Whoever hardly waits has little to lose.
-            waiting < thresholds.contended_wait || self.forecast.change(name).is_some_and(is_borne)
+            waiting < thresholds.contended_wait || self.forecast.change(figure).is_some_and(is_borne)
         };
         let others = measured.all - measured.light - measured.heavy;
-        let is_spared = self.forecast.change("light_waiting").is_some_and(|it| it.high < 0.0);
-        is_spared && bears("heavy_time", measured.heavy) && bears("others_time", others)
+        let is_spared = self.forecast.change(ForecastFigure::LightWaiting).is_some_and(|it| it.high < 0.0);
+        is_spared && bears(ForecastFigure::HeavyTime, measured.heavy) && bears(ForecastFigure::OthersTime, others)
     }
 
     /// Is what it spares worth it?

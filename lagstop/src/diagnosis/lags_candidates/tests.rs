@@ -244,7 +244,7 @@ fn who_waits_for_itself_is_not_put_first() {
 fn confidence_is_no_higher_than_calibration_bears_out() {
     use crate::diagnosis::Level::{High, Medium};
     let sure = Confidence { level: High, why: "60 intervals".to_owned() };
-    let held = |inside, of| Held { policy: "weight", figure: "light_waiting", inside, of };
+    let held = |inside, of| Held { policy: "weight", figure: ForecastFigure::LightWaiting, inside, of };
     let by = |held| by_calibration(sure.clone(), held);
     assert_eq!([by(Some(held(8, 10))), by(Some(held(40, 40)))].map(|it| it.level), [High; 2]);
     assert_eq!(by(Some(held(9, 9))).level, Medium, "too few to tell");
@@ -255,7 +255,7 @@ fn confidence_is_no_higher_than_calibration_bears_out() {
         "{}",
         seldom.why
     );
-    assert_eq!(by(Held::of("nothing", &["light_waiting"])).level, Medium);
+    assert_eq!(by(Held::of("nothing", &[ForecastFigure::LightWaiting])).level, Medium);
 }
 
 #[test]

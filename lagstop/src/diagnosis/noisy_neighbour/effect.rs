@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use super::{Neighbour, Victim};
 use crate::{
     diagnosis::{
-        Figure, Observations, Predicted, Subject, Thresholds,
+        Figure, ForecastFigure, Observations, Predicted, Subject, Thresholds,
         forecast::{Tail, siblings},
         lags_candidates,
         noisy_neighbour::figures,
@@ -86,12 +86,22 @@ impl Effect {
         (tail.change.high < 0.0 && !self.is_part).then_some(tail)
     }
 
+    /// Why no fall of its 99th percentile is promised.
+    fn why_no_tail(&self) -> String {
+        let member = self.made.as_ref().and_then(|made| made.forecast.member(self.number));
+        match member.map(|member| &member.tail) {
+            _ if self.is_part => "its waits are a matter of a part of the time".to_owned(),
+            Some(Err(why)) => why.to_string(),
+            _ => "no fall of it is predicted".to_owned(),
+        }
+    }
+
     /// Why nothing is predicted of its wait.
     fn why_not(&self) -> Option<String> {
         let forecast = &self.made.as_ref()?.forecast;
         match forecast.member(self.number) {
             Some(member) => member.wait.as_ref().err().map(ToString::to_string),
-            None => forecast.why_not("light_waiting").map(|why| why.to_string()),
+            None => forecast.why_not(ForecastFigure::LightWaiting).map(|why| why.to_string()),
         }
     }
 
@@ -112,7 +122,8 @@ impl Effect {
                 format!("{victim} should wait about {less} less ({})", wait.magnitudes())
             }
         };
-        let longer = self.made.as_ref()?.forecast.change("heavy_time").filter(|time| time.change >= HARDLY_LONGER);
+        let longer =
+            self.made.as_ref()?.forecast.change(ForecastFigure::HeavyTime).filter(|time| time.change >= HARDLY_LONGER);
         let price = longer.map(|time| {
             format!(", while the same work takes {} about {} longer", self.heavy, units::percent(time.change))
         });
@@ -129,7 +140,7 @@ impl Effect {
                     "More weight for {light} against {heavy} would hardly change the wait of {victim} (predicted: {wait})."
                 )
             }
-            Some(_) => format!("In return, {}.", price(forecast, "heavy_time", heavy)),
+            Some(_) => format!("In return, {}.", price(forecast, ForecastFigure::HeavyTime, heavy)),
             None => format!("The effect of more weight for {light} on {victim} is not predicted: {}.", self.why_not()?),
         })
     }
@@ -141,12 +152,12 @@ impl Effect {
         let tail = self.tail();
         let then = tail.map(|tail| Nanos((tail.now.0 as f64 * (1.0 + tail.change.change)) as u64));
         let tail = figures::victim_p99
-            .measured(then, "no fall of it is predicted")
+            .measured(then, &self.why_no_tail())
             .note(tail.map(|tail| tail.fall()).unwrap_or_default());
         let waits = figures::victim_waiting
             .measured(wait.map(|wait| wait.change), &why_not)
             .note(wait.map(|wait| wait.range()).unwrap_or_default());
-        let pays = figure(&made.forecast, &lags_candidates::figures::heavy_time, "heavy_time");
+        let pays = figure(&made.forecast, &lags_candidates::figures::heavy_time, ForecastFigure::HeavyTime);
         vec![tail, waits, pays]
     }
 }
@@ -160,7 +171,8 @@ mod tests {
     fn effect(wait: Result<Predicted, Unpredicted>, longer: f64) -> Effect {
         let time = Predicted { change: longer, low: longer - 0.1, high: longer + 0.1 };
         let whole = Predicted { change: -0.9, low: -0.95, high: -0.85 };
-        let forecast = Forecast::with([("light_waiting", Ok(whole)), ("heavy_time", Ok(time))]);
+        let forecast =
+            Forecast::with([(ForecastFigure::LightWaiting, Ok(whole)), (ForecastFigure::HeavyTime, Ok(time))]);
         let forecast = forecast.with_member(7, Member { wait, tail: Err(Unpredicted::FewWaits) });
         let made = Some(Rc::new(Reweighting { weights: Vec::new(), forecast }));
         let cgroup =

@@ -2,7 +2,7 @@
 
 use super::Cause;
 use crate::{
-    diagnosis::{Candidate, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
+    diagnosis::{CandidateClass, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
     units,
 };
 
@@ -135,10 +135,18 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
         // They wait behind the heavy ones, and behind each other for that.
         (Rule::LagsCandidates, Rule::NoisyNeighbour) => {
             let compared = |subject: &Subject| cause.compared.iter().find(|one| is_in(subject, &one.cgroup));
-            // Who takes more than its share of what others are entitled to is a cause of its own, but for those that gain here.
-            let is_told = |victim: &Candidate| victim.waits_long || !takes_too_much(finding);
-            compared(&finding.subject).is_some_and(is_told)
-                && finding.culprits.iter().all(|culprit| compared(culprit).is_some())
+            let Some(victim) = compared(&finding.subject) else { return false };
+            // What weighs more is not moved against what is inside of it.
+            let is_beside =
+                |culprit: &Subject| compared(culprit).is_some_and(|culprit| culprit.cgroup != victim.cgroup);
+            // Who takes more than its share is a cause of its own, but for those that gain here.
+            let is_told = |culprit: &Subject| {
+                cause.culprits.contains(culprit) || compared(culprit).is_some_and(|culprit| culprit.waits_long)
+            };
+            let gains = victim.waits_long && finding.culprits.iter().all(is_told);
+            victim.class == CandidateClass::Light
+                && (gains || takes_too_much(finding) == Some(false))
+                && finding.culprits.iter().all(is_beside)
         }
         (Rule::NoisyNeighbour, Rule::LagsCandidates) => {
             let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
@@ -159,12 +167,12 @@ pub(super) fn is_of_set(finding: &Finding) -> bool {
     finding.measured.iter().any(|figure| figure.name == pinned::figures::set_asked.name)
 }
 
-/// Does the neighbour take more than its share?
-fn takes_too_much(finding: &Finding) -> bool {
+/// Does the neighbour take more than its share? `None` where that is not known.
+fn takes_too_much(finding: &Finding) -> Option<bool> {
     let takes = finding.measured.iter().find(|figure| figure.name == noisy_neighbour::figures::takes.name);
     let limit = finding.threshold.iter().find(|limit| Limit::by_name(limit.name) == Some(Limit::neighbour_takes));
     let limit = limit.map_or(f64::INFINITY, |limit| limit.value.as_f64());
-    takes.and_then(|figure| figure.value).is_some_and(|takes| takes.as_f64() >= limit)
+    takes.and_then(|figure| figure.value).map(|takes| takes.as_f64() >= limit)
 }
 
 /// How many cgroups with short jobs wait long.
@@ -186,7 +194,7 @@ fn is_in(subject: &Subject, of: &Subject) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{CandidateClass, Thresholds, diagnose},
+        diagnosis::{Candidate, Thresholds, diagnose},
         model::{CgroupId, fixture},
     };
 
@@ -235,8 +243,10 @@ mod tests {
     #[test]
     fn short_jobs_behind_long_ones_explain_waits_among_those_that_are_compared() {
         assert!(is_explained("a", "x", 9.0), "it would gain, whatever the heavy one takes");
-        assert!(is_explained("a", "b", 1.0) && is_explained("b", "y", 1.0) && is_explained("x", "y", 1.0));
-        assert!(!is_explained("x", "y", 9.0) && !is_explained("b", "y", 9.0), "a bully is a cause of its own");
+        assert!(is_explained("a", "b", 1.0) && is_explained("b", "y", 1.0));
+        assert!(!is_explained("b", "y", 9.0) && !is_explained("a", "b", 9.0), "a bully is a cause of its own");
+        assert!(!is_explained("x", "y", 1.0), "the advice is against it");
+        assert!(!is_explained("a/in", "a/out", 1.0), "both gain alike");
         assert!(!is_explained("a", "z", 1.0) && !is_explained("z", "x", 1.0), "they are elsewhere");
     }
 }

@@ -194,6 +194,7 @@ fn a_report_reads_like_this() {
         "density_loss": 0.02,
         "throttled_warn": 0.05,
         "throttled_critical": 0.25,
+        "throttled_wait_critical": 0.5,
         "max_cgroup_findings": 5,
         "min_intervals": 5,
         "min_switches": 1000,
