@@ -41,7 +41,7 @@ const INCIDENTS: [Incident; 12] = [
         name: "throttled",
         answer: "media/thumbnailer runs into its own quota of 0.4 CPUs; it wants two. Raise the quota.",
         headline: &["/media/thumbnailer is throttled", "its own quota of 0.40 CPUs", "would end it"],
-        beginning: &["Raise its quota from 0.40 to 2.00 CPUs"],
+        beginning: &["Raise its quota from 0.40 to 2.00 CPUs", "Undo: echo 40000 | sudo tee"],
     },
     Incident {
         name: "threads",
@@ -53,7 +53,11 @@ const INCIDENTS: [Incident; 12] = [
         name: "outweighed",
         answer: "sshd starves because kubepods has 64 times the weight of system.slice. Raise that of system.slice.",
         headline: &["/system.slice waits", "/kubepods outweighs it"],
-        beginning: &["Raise the CPUWeight of /system.slice from 100 to 2229", "system.slice CPUWeight=2229"],
+        beginning: &[
+            "Raise the CPUWeight of /system.slice from 100 to 2229",
+            "system.slice CPUWeight=2229",
+            "Undo: sudo systemctl set-property --runtime system.slice CPUWeight=100",
+        ],
     },
     Incident {
         name: "backlog",
