@@ -12,8 +12,7 @@
 //! The user-space side loads the object with this kernel's field offsets in [`kernel::OFFSETS`].
 #![no_std]
 #![no_main]
-#![feature(asm_experimental_arch, core_intrinsics)]
-#![expect(internal_features, reason = "the BPF target has no other atomic addition")]
+#![feature(asm_experimental_arch)]
 
 mod acceptors;
 mod blame;
@@ -23,10 +22,11 @@ mod lost;
 mod maps;
 mod program;
 mod rows;
-mod shared;
 mod stints;
 mod tasks;
 mod waits;
+
+use lagstop_ebpf::shared;
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,4 +1,4 @@
-//! Memory of maps. While a program uses it, other CPUs, programs that interrupt this one, and user space may write to it:
+//! Memory of maps, for the programs of all objects. While a program uses it, other CPUs, programs that interrupt this one, and user space may write to it:
 //! there is never a reference to it.
 
 use core::{
@@ -21,32 +21,32 @@ use bytemuck::Pod;
 /// themselves stays, so that a program that interrupts this one on its CPU finds what was written before. `add` is atomic,
 /// but not ordered with them. `copy` and `replace` are plain: only for what nobody else writes to meanwhile.
 #[derive(Clone, Copy)]
-pub(crate) struct Shared<T>(NonNull<T>);
+pub struct Shared<T>(NonNull<T>);
 
 impl<T: Pod> Shared<T> {
     /// # Safety
     /// `value` is a value of a map, or a part of one.
     #[inline(always)]
-    pub(crate) unsafe fn new(value: *mut T) -> Self {
+    pub unsafe fn new(value: *mut T) -> Self {
         // SAFETY: what is there has an address.
         Self(unsafe { NonNull::new_unchecked(value) })
     }
 
     #[inline(always)]
-    pub(crate) fn as_ptr(self) -> *mut T {
+    pub fn as_ptr(self) -> *mut T {
         self.0.as_ptr()
     }
 
     /// A structure that nobody writes to meanwhile.
     #[inline(always)]
-    pub(crate) fn copy(self) -> T {
+    pub fn copy(self) -> T {
         // SAFETY: see the type.
         unsafe { self.0.read() }
     }
 
     /// Writes a structure that nobody else reads or writes meanwhile.
     #[inline(always)]
-    pub(crate) fn replace(self, value: T) {
+    pub fn replace(self, value: T) {
         // SAFETY: see the type.
         unsafe { self.0.write(value) }
     }
@@ -54,26 +54,26 @@ impl<T: Pod> Shared<T> {
 
 impl<T: Number> Shared<T> {
     #[inline(always)]
-    pub(crate) fn get(self) -> T {
+    pub fn get(self) -> T {
         // SAFETY: see the type.
         unsafe { self.0.read_volatile() }
     }
 
     #[inline(always)]
-    pub(crate) fn set(self, value: T) {
+    pub fn set(self, value: T) {
         // SAFETY: see the type.
         unsafe { self.0.write_volatile(value) }
     }
 
     /// Adds to a number that nobody else writes to meanwhile, which costs less: to one of this CPU's, with interrupts off; wraps.
     #[inline(always)]
-    pub(crate) fn add_nonatomic(self, amount: T) {
+    pub fn add_nonatomic(self, amount: T) {
         self.set(self.get().plus(amount));
     }
 
     /// Adds to a number that others may add to at the same time; wraps.
     #[inline(always)]
-    pub(crate) fn add(self, amount: T) {
+    pub fn add(self, amount: T) {
         // SAFETY: see the type; whoever else adds does so atomically, or cannot interrupt this or be interrupted by it.
         unsafe { atomic_xadd::<T, T, { AtomicOrdering::Relaxed }>(self.0.as_ptr(), amount) };
     }
@@ -82,19 +82,26 @@ impl<T: Number> Shared<T> {
 impl<T: Pod, const N: usize> Shared<[T; N]> {
     /// The `n`th of an array, if it has so many.
     #[inline(always)]
-    pub(crate) fn at(self, n: usize) -> Option<Shared<T>> {
+    pub fn at(self, n: usize) -> Option<Shared<T>> {
         // SAFETY: within the array.
         (n < N).then(|| Shared(unsafe { self.0.cast::<T>().add(n) }))
     }
 }
 
 /// What is read and written in one piece, and can be added to atomically.
-pub(crate) trait Number: Pod {
+pub trait Number: Pod {
     /// The sum; wraps.
     fn plus(self, amount: Self) -> Self;
 }
 
 impl Number for u8 {
+    #[inline(always)]
+    fn plus(self, amount: Self) -> Self {
+        self.wrapping_add(amount)
+    }
+}
+
+impl Number for i64 {
     #[inline(always)]
     fn plus(self, amount: Self) -> Self {
         self.wrapping_add(amount)
@@ -116,6 +123,7 @@ impl Number for u64 {
 }
 
 /// A part of a value: `field!(value.path.to[its].field)`.
+#[macro_export]
 macro_rules! field {
     ($value:ident.$($field:tt)+) => {{
         let value = $crate::shared::Shared::as_ptr($value);
@@ -123,10 +131,10 @@ macro_rules! field {
         unsafe { $crate::shared::Shared::new(&raw mut (*value).$($field)+) }
     }};
 }
-pub(crate) use field;
+pub use crate::field;
 
 /// A map whose values are shared.
-pub(crate) trait Lookup<K, V> {
+pub trait Lookup<K, V> {
     /// The value for `key`: of a map that has one for each CPU, this CPU's.
     fn shared(&self, key: impl Borrow<K>) -> Option<Shared<V>>;
 }

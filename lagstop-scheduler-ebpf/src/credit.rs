@@ -3,11 +3,10 @@
 //!
 //! Between changes it is exact, however long that is: `c(t) = n + (c(0) − n) · 2^(−t / half-life)`.
 
-use core::ptr::{read_volatile, write_volatile};
-
+use lagstop_ebpf::shared::{Shared, field};
 use lagstop_scheduler_ebpf::{CORE, Group};
 
-use crate::{kernel::constant, maps::add};
+use crate::kernel::constant;
 
 /// 2^-x for x in half-lives with 16 binary places, with 16 binary places, by the series of `exp`: wrong by less than 0.2 %.
 #[inline(always)]
@@ -26,19 +25,10 @@ fn faded(x: u64) -> i64 {
 }
 
 /// Its credit now, with [`CORE`].
-///
-/// # Safety
-/// `group` is a value of a map.
 #[inline(always)]
-pub(crate) unsafe fn at(group: *mut Group, now: u64) -> i64 {
-    // SAFETY: the caller vouches for it. Other CPUs write meanwhile: the parts of two such writes are a moment apart at most.
-    let (credit, at, runnable) = unsafe {
-        (
-            read_volatile(&raw const (*group).credit),
-            read_volatile(&raw const (*group).at),
-            read_volatile(&raw const (*group).runnable),
-        )
-    };
+pub(crate) fn at(group: Shared<Group>, now: u64) -> i64 {
+    // Other CPUs write meanwhile: the parts of two such writes are a moment apart at most.
+    let (credit, at, runnable) = (field!(group.credit).get(), field!(group.at).get(), field!(group.runnable).get());
     let elapsed = now.wrapping_sub(at);
     // User space, which has another clock, leaves what it seeds without a time. Another CPU's clock may be ahead.
     if at == 0 || (elapsed as i64) <= 0 {
@@ -49,21 +39,13 @@ pub(crate) unsafe fn at(group: *mut Group, now: u64) -> i64 {
 }
 
 /// One task more, or fewer, runs or wants to. What was until now is booked before.
-///
-/// # Safety
-/// `group` is a value of a map.
 #[inline(always)]
-pub(crate) unsafe fn runnable(group: *mut Group, now: u64, change: i64) {
-    let by_load = constant!(SETTINGS.by_load) != 0;
-    // SAFETY: the caller vouches for it.
-    unsafe {
-        if by_load {
-            let credit = at(group, now);
-            write_volatile(&raw mut (*group).credit, credit);
-            if (now.wrapping_sub(read_volatile(&raw const (*group).at)) as i64) > 0 {
-                write_volatile(&raw mut (*group).at, now);
-            }
+pub(crate) fn runnable(group: Shared<Group>, now: u64, change: i64) {
+    if constant!(SETTINGS.by_load) != 0 {
+        field!(group.credit).set(at(group, now));
+        if (now.wrapping_sub(field!(group.at).get()) as i64) > 0 {
+            field!(group.at).set(now);
         }
-        add(&raw mut (*group).runnable, change);
     }
+    field!(group.runnable).add(change);
 }

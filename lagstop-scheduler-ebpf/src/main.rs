@@ -6,8 +6,6 @@
 //! Functions of the kernel are called as if they were helpers: see [`kfuncs`].
 #![no_std]
 #![no_main]
-#![feature(core_intrinsics)]
-#![expect(internal_features, reason = "the BPF target has no other atomic addition")]
 
 mod credit;
 mod kernel;

@@ -1,11 +1,10 @@
 //! Every map. All are allocated when they are made: nothing here may allocate while it schedules.
 
-use core::intrinsics::{AtomicOrdering, atomic_xadd};
-
 use aya_ebpf::{
     btf_maps::{Array, HashMap, PerCpuArray},
     macros::btf_map,
 };
+use lagstop_ebpf::shared::{Lookup, Shared};
 use lagstop_scheduler_ebpf::{ANY_GROUP, Counters, Cpu, End, Group, MAX_GROUPS, MAX_QUEUES, Plan, Queue};
 
 /// By cgroup. User space takes out those that are gone.
@@ -32,14 +31,14 @@ static END: Array<End, 1> = Array::new();
 
 /// A cgroup that is known.
 #[inline(always)]
-pub(crate) fn known_group(id: u64) -> Option<*mut Group> {
-    GROUPS.get_ptr_mut(id)
+pub(crate) fn known_group(id: u64) -> Option<Shared<Group>> {
+    GROUPS.shared(id)
 }
 
 /// A cgroup, which is made known where it is not yet.
 #[inline(always)]
-pub(crate) fn group(id: u64, now: u64) -> Option<*mut Group> {
-    if let Some(group) = GROUPS.get_ptr_mut(id) {
+pub(crate) fn group(id: u64, now: u64) -> Option<Shared<Group>> {
+    if let Some(group) = known_group(id) {
         return Some(group);
     }
     /// As far behind as may be: starting a process takes more CPU time than many of its requests.
@@ -48,56 +47,46 @@ pub(crate) fn group(id: u64, now: u64) -> Option<*mut Group> {
     // Another CPU may have been faster: its value stays, and is found below.
     const NO_EXIST: u64 = 1;
     let _ = GROUPS.insert(id, new, NO_EXIST);
-    GROUPS.get_ptr_mut(id)
+    known_group(id)
 }
 
-/// What is planned for the cgroup, or for those that nothing is known of.
+/// What is planned for the cgroup, or for those that nothing is known of. User space may change it meanwhile: each number is old
+/// or new.
 #[inline(always)]
-pub(crate) fn plan(id: u64) -> Option<*const Plan> {
-    match PLANS.get_ptr(id) {
+pub(crate) fn plan(id: u64) -> Option<Shared<Plan>> {
+    match PLANS.shared(id) {
         Some(plan) => Some(plan),
-        None => PLANS.get_ptr(ANY_GROUP),
+        None => PLANS.shared(ANY_GROUP),
     }
 }
 
 #[inline(always)]
-pub(crate) fn queue(n: u32) -> Option<*mut Queue> {
-    QUEUES.get_ptr_mut(n)
+pub(crate) fn queue(n: u32) -> Option<Shared<Queue>> {
+    QUEUES.shared(n)
 }
 
 #[inline(always)]
-pub(crate) fn cpu(n: u32) -> Option<*mut Cpu> {
-    CPUS.get_ptr_mut(n)
+pub(crate) fn cpu(n: u32) -> Option<Shared<Cpu>> {
+    CPUS.shared(n)
 }
 
 #[inline(always)]
-pub(crate) fn end() -> Option<*mut End> {
-    END.get_ptr_mut(0)
+pub(crate) fn end() -> Option<Shared<End>> {
+    END.shared(0)
 }
 
 /// This CPU's.
 #[inline(always)]
-pub(crate) fn counters() -> Option<*mut Counters> {
-    COUNTERS.get_ptr_mut(0)
+pub(crate) fn counters() -> Option<Shared<Counters>> {
+    COUNTERS.shared(0)
 }
 
 /// Adds one to a counter of this CPU's.
 macro_rules! count {
     ($counter:ident) => {
         if let Some(counters) = $crate::maps::counters() {
-            // SAFETY: this CPU's value, which is written here alone.
-            unsafe { (*counters).$counter += 1 };
+            lagstop_ebpf::field!(counters.$counter).add_nonatomic(1);
         }
     };
 }
 pub(crate) use count;
-
-/// Adds to a number that other CPUs may add to at the same time.
-///
-/// # Safety
-/// `to` is in a value of a map.
-#[inline(always)]
-pub(crate) unsafe fn add(to: *mut i64, amount: i64) {
-    // SAFETY: the caller vouches for it.
-    unsafe { atomic_xadd::<i64, i64, { AtomicOrdering::Relaxed }>(to, amount) };
-}

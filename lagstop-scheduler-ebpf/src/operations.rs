@@ -1,11 +1,9 @@
 //! The operations of `struct sched_ext_ops`, each named for its member.
 
-use core::{
-    mem::MaybeUninit,
-    ptr::{read_volatile, write_volatile},
-};
+use core::{mem::MaybeUninit, ptr::read_volatile};
 
 use aya_ebpf::helpers::generated::bpf_probe_read_kernel_str;
+use lagstop_ebpf::shared::{Shared, field};
 use lagstop_scheduler_ebpf::{ANY_GROUP, Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE};
 
 use crate::{
@@ -45,21 +43,24 @@ extern "C" fn lags_exit(context: *const u64) -> i32 {
     let code: u64 = load(info, constant!(OFFSETS.exit_code));
     let message: Pointer = load(info, constant!(OFFSETS.exit_message));
     let report: Pointer = load(info, constant!(OFFSETS.exit_report));
-    // SAFETY: a value of a map, which is written here alone, once. The helper checks where it reads.
-    unsafe {
-        let into = &raw mut (*end).message;
-        bpf_probe_read_kernel_str(into.cast(), size_of_val(&*into) as u32, message.cast());
-        let mut n = 0;
-        while n < 4 {
-            // Each piece ends in a zero.
-            let from = report.wrapping_add(n * (REPORT_PIECE - 1));
-            bpf_probe_read_kernel_str((&raw mut (*end).report[n]).cast(), REPORT_PIECE as u32, from.cast());
-            n += 1;
-        }
-        (*end).code = code;
-        write_volatile(&raw mut (*end).kind, u64::from(kind));
+    keep(field!(end.message), message);
+    let mut n = 0;
+    while let Some(piece) = field!(end.report).at(n) {
+        // Each piece ends in a zero.
+        keep(piece, report.wrapping_add(n * (REPORT_PIECE - 1)));
+        n += 1;
     }
+    field!(end.code).set(code);
+    // The last: now it has ended.
+    field!(end.kind).set(u64::from(kind));
     0
+}
+
+/// Keeps as much of a text of the kernel's as has its place.
+#[inline(always)]
+fn keep<const N: usize>(place: Shared<[u8; N]>, text: Pointer) {
+    // SAFETY: the place is so large; the helper checks where it reads.
+    unsafe { bpf_probe_read_kernel_str(place.as_ptr().cast(), N as u32, text.cast()) };
 }
 
 /// Chooses an idle CPU near the last one, as the kernel does by itself, and sends it there at once.
@@ -83,8 +84,7 @@ extern "C" fn lags_select_cpu(context: *const u64) -> i32 {
 #[inline(always)]
 fn queue_of(cpu: u32) -> u32 {
     match maps::cpu(cpu) {
-        // SAFETY: a value of a map; user space wrote it before.
-        Some(cpu) => unsafe { read_volatile(&raw const (*cpu).queue) },
+        Some(cpu) => field!(cpu.queue).get(),
         None => 0,
     }
 }
@@ -113,8 +113,7 @@ fn wants_to_run(task: Task, change: i64) {
     let (id, now) = (task.cgroup(), now());
     let group = if change > 0 { maps::group(id, now) } else { maps::known_group(id) };
     if let Some(group) = group {
-        // SAFETY: a value of a map.
-        unsafe { credit::runnable(group, now, change) };
+        credit::runnable(group, now, change);
     }
 }
 
@@ -164,9 +163,7 @@ fn preempt_for(task: Task, own: Standing, first: u32, now: u64) {
     let mut looks = 0;
     while looks < MAX_LOOKS {
         let Some(cpu) = maps::cpu(n) else { break };
-        // SAFETY: a value of a map, of which each number is read in one piece.
-        let (credit, next) =
-            unsafe { (read_volatile(&raw const (*cpu).credit), read_volatile(&raw const (*cpu).next)) };
+        let (credit, next) = (field!(cpu.credit).get(), field!(cpu.next).get());
         if credit > heaviest && kfuncs::test_cpu(u64::from(n), task.cpus()) & 1 != 0 {
             heaviest = credit;
             victim = Some(n);
@@ -179,32 +176,28 @@ fn preempt_for(task: Task, own: Standing, first: u32, now: u64) {
     }
     let Some(victim) = victim else { return };
     let Some(cpu) = maps::cpu(victim) else { return };
-    let protect = constant!(SETTINGS.protect);
-    // SAFETY: as above.
-    unsafe {
-        if now > read_volatile(&raw const (*cpu).since) + protect {
-            // The next one that wakes is to look elsewhere.
-            write_volatile(&raw mut (*cpu).credit, FIRST);
-            taken_off(cpu);
-            kfuncs::kick_cpu(i64::from(victim), KICK_PREEMPT);
-        } else {
-            write_volatile(&raw mut (*cpu).asked, 1);
-        }
+    if is_over(cpu, now) {
+        // The next one that wakes is to look elsewhere.
+        field!(cpu.credit).set(FIRST);
+        taken_off(cpu);
+        kfuncs::kick_cpu(i64::from(victim), KICK_PREEMPT);
+    } else {
+        field!(cpu.asked).set(1);
     }
 }
 
-/// Counts that the task on `cpu` makes way.
-///
-/// # Safety
-/// `cpu` is a value of a map.
+/// Is the protected time of the task on `cpu` over?
 #[inline(always)]
-unsafe fn taken_off(cpu: *mut Cpu) {
+fn is_over(cpu: Shared<Cpu>, now: u64) -> bool {
+    now > field!(cpu.since).get() + constant!(SETTINGS.protect)
+}
+
+/// Counts that the task on `cpu` makes way.
+#[inline(always)]
+fn taken_off(cpu: Shared<Cpu>) {
     count!(preempted);
-    // SAFETY: the caller vouches for it, and the other is one too.
-    unsafe {
-        if let Some(group) = maps::known_group(read_volatile(&raw const (*cpu).group)) {
-            maps::add((&raw mut (*group).preempted).cast(), 1);
-        }
+    if let Some(group) = maps::known_group(field!(cpu.group).get()) {
+        field!(group.preempted).add(1);
     }
 }
 
@@ -214,16 +207,12 @@ unsafe fn taken_off(cpu: *mut Cpu) {
 #[unsafe(link_section = "iter/tick")]
 extern "C" fn lags_tick(context: *const u64) -> i32 {
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
-    let protect = constant!(SETTINGS.protect);
     let now = now();
-    // SAFETY: a value of a map.
-    unsafe {
-        virtual_time::charge(cpu, now);
-        if read_volatile(&raw const (*cpu).asked) != 0 && now > read_volatile(&raw const (*cpu).since) + protect {
-            write_volatile(&raw mut (*cpu).asked, 0);
-            taken_off(cpu);
-            Task(argument(context, 0)).set_slice(0);
-        }
+    virtual_time::charge(cpu, now);
+    if field!(cpu.asked).get() != 0 && is_over(cpu, now) {
+        field!(cpu.asked).set(0);
+        taken_off(cpu);
+        Task(argument(context, 0)).set_slice(0);
     }
     0
 }
@@ -234,13 +223,11 @@ extern "C" fn lags_tick(context: *const u64) -> i32 {
 extern "C" fn lags_dispatch(context: *const u64) -> i32 {
     let previous: Pointer = argument(context, 1);
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
-    // SAFETY: a value of a map; this number is written by user space before.
-    let queue = unsafe { read_volatile(&raw const (*cpu).queue) };
+    let queue = field!(cpu.queue).get();
     let now = now();
     let first = first_turn(queue);
     if !previous.is_null() && Task(previous).is_queued() {
-        // SAFETY: a value of a map.
-        unsafe { virtual_time::charge(cpu, now) };
+        virtual_time::charge(cpu, now);
         let own = standing(Task(previous), queue, now);
         if first == 0 || first > own.turn {
             Task(previous).set_slice(own.slice);
@@ -269,8 +256,7 @@ fn is_served(queue: u32, turn: u64, now: u64) {
         && of_queue > turn
         && let Some(any) = maps::plan(ANY_GROUP)
     {
-        // SAFETY: a value of a map.
-        let guard = unsafe { read_volatile(&raw const (*any).behind) };
+        let guard = field!(any.behind).get();
         if of_queue - turn > guard {
             is_overdue(of_queue - turn - guard);
         }
@@ -281,12 +267,10 @@ fn is_served(queue: u32, turn: u64, now: u64) {
 #[inline(always)]
 fn is_overdue(time: u64) {
     if let Some(counters) = maps::counters() {
-        // SAFETY: this CPU's value.
-        unsafe {
-            (*counters).overdue += 1;
-            if time > (*counters).longest_overdue {
-                (*counters).longest_overdue = time;
-            }
+        field!(counters.overdue).add_nonatomic(1);
+        let longest = field!(counters.longest_overdue);
+        if time > longest.get() {
+            longest.set(time);
         }
     }
 }
@@ -294,19 +278,15 @@ fn is_overdue(time: u64) {
 /// Looks at one other queue, each time at the next, and takes from it where its first turn is well before `own`, which is 0 where
 /// nothing waits here; then at more of them.
 #[inline(always)]
-fn takes_from_another(cpu: *mut Cpu, queue: u32, own: u64, now: u64) -> bool {
+fn takes_from_another(cpu: Shared<Cpu>, queue: u32, own: u64, now: u64) -> bool {
     /// What moving to another cache may cost.
     const WELL_BEFORE: u64 = 10_000_000;
     let queues = constant!(SETTINGS.queues) as u32;
     let mut looks = 0;
     while looks < MAX_LOOKS {
-        // SAFETY: a value of a map, of which this CPU alone writes this number.
-        let other = unsafe {
-            let next = read_volatile(&raw const (*cpu).other) + 1;
-            let next = if next >= queues { 0 } else { next };
-            write_volatile(&raw mut (*cpu).other, next);
-            next
-        };
+        let other = field!(cpu.other).get() + 1;
+        let other = if other >= queues { 0 } else { other };
+        field!(cpu.other).set(other);
         if other != queue {
             let theirs = first_turn(other);
             if theirs != 0
@@ -349,19 +329,16 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
     let task = Task(argument(context, 0));
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
     let now = now();
-    // SAFETY: values of maps.
-    unsafe {
-        let Standing { credit, group, .. } = standing(task, read_volatile(&raw const (*cpu).queue), now);
-        write_volatile(&raw mut (*cpu).credit, credit);
-        write_volatile(&raw mut (*cpu).since, now);
-        write_volatile(&raw mut (*cpu).charged, now);
-        write_volatile(&raw mut (*cpu).group, group);
-        write_volatile(&raw mut (*cpu).asked, 0);
-        if group != 0
-            && let Some(group) = maps::group(group, now)
-        {
-            maps::add((&raw mut (*group).turns).cast(), 1);
-        }
+    let Standing { credit, group, .. } = standing(task, field!(cpu.queue).get(), now);
+    field!(cpu.credit).set(credit);
+    field!(cpu.since).set(now);
+    field!(cpu.charged).set(now);
+    field!(cpu.group).set(group);
+    field!(cpu.asked).set(0);
+    if group != 0
+        && let Some(group) = maps::group(group, now)
+    {
+        field!(group.turns).add(1);
     }
     0
 }
@@ -370,11 +347,9 @@ extern "C" fn lags_running(context: *const u64) -> i32 {
 #[unsafe(link_section = "iter/stopping")]
 extern "C" fn lags_stopping(_: *const u64) -> i32 {
     let Some(cpu) = maps::cpu(this_cpu()) else { return 0 };
-    // SAFETY: a value of a map. What was used is that of the cgroup that began to run here, whichever the task is in by now.
-    unsafe {
-        virtual_time::charge(cpu, now());
-        write_volatile(&raw mut (*cpu).credit, FIRST);
-        write_volatile(&raw mut (*cpu).group, 0);
-    }
+    // What was used is that of the cgroup that began to run here, whichever the task is in by now.
+    virtual_time::charge(cpu, now());
+    field!(cpu.credit).set(FIRST);
+    field!(cpu.group).set(0);
     0
 }

@@ -1,7 +1,6 @@
 //! When it is a task's turn.
 
-use core::ptr::read_volatile;
-
+use lagstop_ebpf::field;
 use lagstop_scheduler_ebpf::ROOT_GROUP;
 
 use crate::{
@@ -61,18 +60,15 @@ pub(crate) fn standing(task: Task, queue: u32, now: u64) -> Standing {
         count!(unknown);
         return Standing { credit: FIRST, turn: soon, slice, group: 0 };
     };
-    // SAFETY: values of maps. User space may change a plan meanwhile: each number is old or new.
-    unsafe {
-        let slice = read_volatile(&raw const (*plan).slice);
-        if by_load {
-            let credit = credit::at(state, now) >> 4;
-            let credit = if credit > most { most } else { credit };
-            let credit = if credit < 0 { 0 } else { credit };
-            let later = ((credit as u64) * (read_volatile(&raw const (*plan).behind) >> 10)) >> 6;
-            return Standing { credit, turn: now + later, slice, group };
-        }
-        let time = virtual_time::of_group(state, plan, of_queue);
-        let turn = if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND };
-        Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
+    let slice = field!(plan.slice).get();
+    if by_load {
+        let credit = credit::at(state, now) >> 4;
+        let credit = if credit > most { most } else { credit };
+        let credit = if credit < 0 { 0 } else { credit };
+        let later = ((credit as u64) * (field!(plan.behind).get() >> 10)) >> 6;
+        return Standing { credit, turn: now + later, slice, group };
     }
+    let time = virtual_time::of_group(state, plan, of_queue);
+    let turn = if time < of_queue { time & !NOT_BEHIND } else { time | NOT_BEHIND };
+    Standing { credit: virtual_time::credit(plan, time, of_queue), turn, slice, group }
 }

@@ -105,9 +105,12 @@ fn sources(workspace: &Workspace, object: Object) -> Result<BTreeMap<String, Str
     let root = workspace.root();
     let read = |path: &Path| fs::read_to_string(path).map_err(Error::file("read", path));
     let mut entries = BTreeMap::new();
-    let package = root.join(object.package);
-    let mut files = vec![package.join("Cargo.toml")];
-    rust_files(&package.join("src"), &mut files)?;
+    let mut files = Vec::new();
+    for package in object.linked.iter().chain([&object.package]) {
+        let package = root.join(package);
+        files.push(package.join("Cargo.toml"));
+        rust_files(&package.join("src"), &mut files)?;
+    }
     for file in files {
         let bytes = fs::read(&file).map_err(Error::file("read", &file))?;
         let name = file.strip_prefix(root).unwrap_or(&file).display();

@@ -9,6 +9,8 @@ use crate::workspace::Workspace;
 pub(crate) struct Object {
     /// The crate, which is also its folder.
     pub(super) package: &'static str,
+    /// Crates of the workspace that are linked into it.
+    pub(super) linked: &'static [&'static str],
     /// Files in lagstop/bpf/.
     pub(super) file: &'static str,
     pub(super) manifest: &'static str,
@@ -16,10 +18,14 @@ pub(crate) struct Object {
 
 /// The programs that measure.
 pub(crate) const MEASURING: Object =
-    Object { package: "lagstop-ebpf", file: "lagstop.bpf.o", manifest: "manifest.txt" };
+    Object { package: "lagstop-ebpf", linked: &[], file: "lagstop.bpf.o", manifest: "manifest.txt" };
 /// The scheduler.
-const SCHEDULER: Object =
-    Object { package: "lagstop-scheduler-ebpf", file: "scheduler.bpf.o", manifest: "scheduler-manifest.txt" };
+const SCHEDULER: Object = Object {
+    package: "lagstop-scheduler-ebpf",
+    linked: &["lagstop-ebpf"],
+    file: "scheduler.bpf.o",
+    manifest: "scheduler-manifest.txt",
+};
 
 pub(super) const OBJECTS: [Object; 2] = [MEASURING, SCHEDULER];
 
