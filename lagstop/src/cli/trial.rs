@@ -111,39 +111,20 @@ pub(super) struct Args {
     #[command(flatten)]
     output: OutputArgs,
 
-    #[command(flatten)]
-    journal: JournalArgs,
+    /// File that lists the changes to undo
+    #[arg(long, value_name = "FILE", default_value = Journal::PATH, hide = true)]
+    journal: PathBuf,
 
     /// Arguments of the program of --policy scx:PROGRAM. No shell sees them
     #[arg(last = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
-/// Where the journal is.
-#[derive(Clone, Debug, ClapArgs)]
-pub(super) struct JournalArgs {
-    /// File that lists the changes to undo
-    #[arg(long, value_name = "FILE", default_value = Journal::PATH, hide = true)]
-    journal: PathBuf,
-}
-
-/// What a watchdog watches.
+/// What lagstop gives to its own watchdog.
 #[derive(Clone, Debug, ClapArgs)]
 pub(super) struct WatchdogArgs {
-    #[command(flatten)]
-    journal: JournalArgs,
-
-    /// The trial's process
-    #[arg(long, value_name = "PID")]
-    pid: u32,
-
-    /// Start time of the trial's process, in clock ticks since boot
-    #[arg(long, value_name = "TICKS")]
-    started: u64,
-
-    /// Use a higher real-time priority than the trial
-    #[arg(long)]
-    go_first: bool,
+    #[arg(value_name = "WATCHED")]
+    watched: Vec<OsString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -155,7 +136,7 @@ enum Format {
 }
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let path = &args.journal.journal;
+    let path = &args.journal;
     if args.restore {
         let restored = Journal::restore(path)?;
         watchdog::sweep();
@@ -264,7 +245,7 @@ impl Args {
             light: (!self.light.is_empty()).then_some(light),
             floor: self.floor,
             patience: self.patience,
-            journal: self.journal.journal.clone(),
+            journal: self.journal.clone(),
             switch: SwitchSettings { ignore_quotas: self.ignore_quotas, arguments: self.arguments.clone() },
         })
     }
@@ -272,8 +253,8 @@ impl Args {
 
 /// `lagstop trial-watchdog`
 pub(super) fn watch(args: &WatchdogArgs) -> Result<ExitCode, Failure> {
-    let WatchdogArgs { journal: JournalArgs { journal }, pid, started, go_first } = args;
-    match watchdog::watch(Watched { journal, pid: *pid, started: *started, goes_first: *go_first }) {
+    let watched = Watched::from_arguments(args.watched.clone()).ok_or("only `lagstop trial` starts its watchdog")?;
+    match watchdog::watch(&watched) {
         Ok(None) => Ok(ExitCode::SUCCESS),
         Ok(Some(restored)) => say_restored(&restored),
         Err(error) => Err(error.into()),

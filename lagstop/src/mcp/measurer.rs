@@ -17,7 +17,10 @@ use std::{
 use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::sync::{Mutex, oneshot};
 
-use super::{library::Listed, trouble::Trouble};
+use super::{
+    library::Listed,
+    trouble::{Cause, Trouble},
+};
 use crate::{
     model::Lost,
     recording::{Footer, Line, SCHEMA, WriteError, Writer, now},
@@ -54,7 +57,7 @@ pub struct Measurer {
 /// Measure for so long.
 struct Order {
     duration: Duration,
-    reply: oneshot::Sender<Result<Stream, String>>,
+    reply: oneshot::Sender<Result<Stream, Cause>>,
 }
 
 #[derive(Debug, Default)]
@@ -78,7 +81,7 @@ impl Measurer {
     /// When there can be no thread.
     pub fn new(
         window: Window,
-        start: impl Fn(Duration) -> Result<Stream, String> + Send + Sync + 'static,
+        start: impl Fn(Duration) -> Result<Stream, Cause> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (orders, taken) = blocking::channel::<Order>();
         let start = Arc::new(start);
@@ -145,7 +148,7 @@ async fn keep(mut stream: Stream) -> Result<File, Trouble> {
     writer.write(&Line::Header { schema: SCHEMA, session: stream.session.clone() })?;
     let mut footer = Footer { reason: "duration".to_owned(), ..Footer::default() };
     while let Some(interval) = stream.intervals.recv().await {
-        let interval = interval.map_err(|error| Trouble::Measure(error.to_string()))?;
+        let interval = interval.map_err(|error| Trouble::Measure(error.into()))?;
         let lost: Lost = interval.host.lost;
         footer.lost.add(&lost);
         footer.intervals += 1;
@@ -181,7 +184,7 @@ mod tests {
         Stream { session: fixture::session(), intervals: receiver, stop, looks: None, watched: None, link: None }
     }
 
-    fn measurer(start: impl Fn(Duration) -> Result<Stream, String> + Send + Sync + 'static) -> Measurer {
+    fn measurer(start: impl Fn(Duration) -> Result<Stream, Cause> + Send + Sync + 'static) -> Measurer {
         Measurer::new(Window { default: 10, most: 45, looks_back: false }, start).unwrap()
     }
 
@@ -210,7 +213,7 @@ mod tests {
     async fn why_there_is_no_measurement_is_said() {
         let said = async |measurer: Measurer, seconds| measurer.measure(seconds).await.unwrap_err().to_string();
         assert_eq!(said(measurer(|_| Err("no root".into())), None).await, "cannot measure: no root");
-        assert_eq!(said(measurer(|_| Err(String::new())), Some(u64::MAX)).await, "`seconds` must be from 1 to 45");
+        assert_eq!(said(measurer(|_| Err("never".into())), Some(u64::MAX)).await, "`seconds` must be from 1 to 45");
         assert!(said(measurer(|_| Ok(stream(vec![]))), None).await.contains("no interval"));
         let broken = || stream(vec![Ok(fixture::idle(1)[0].clone()), Err(SourceError::Died)]);
         assert!(said(measurer(move |_| Ok(broken())), None).await.contains("bug in lagstop"));

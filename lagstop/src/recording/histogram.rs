@@ -3,11 +3,11 @@
 
 mod untrusted;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, io};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use hdrhistogram::{
-    Histogram,
+    CreationError, Histogram, RecordError,
     serialization::{Deserializer as HistogramReader, Serializer as _, V2DeflateSerializer},
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -28,9 +28,22 @@ pub(crate) enum HistogramError {
     /// The histogram could not be encoded.
     #[error("cannot encode the distribution: {0}")]
     Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
+    #[error("the distribution cannot be decompressed: {0}")]
+    Inflate(#[source] io::Error),
+    #[error("the distribution has more than {most} significant figures")]
+    TooPrecise { most: usize },
+    #[error("the distribution is cut short")]
+    Cut,
+    #[error("the distribution has more than {most} bytes")]
+    TooLong { most: u64 },
+    #[error("the distribution has more than 2³² durations in one bin")]
+    TooMany,
+    /// There is no histogram of lagstop's bounds.
+    #[error("cannot make a histogram: {0}")]
+    Create(#[from] CreationError),
     /// A duration outside what a histogram here may hold.
     #[error("the distribution is out of lagstop's range: {0}")]
-    Range(String),
+    Record(#[from] RecordError),
 }
 
 /// Longest duration that a histogram made here can distinguish.
@@ -53,10 +66,9 @@ pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, HistogramError> {
 
 /// With the durations that stand for the buckets, in nanoseconds.
 fn of(distribution: &Distribution) -> Result<Histogram<u64>, HistogramError> {
-    let range = |error: &dyn std::fmt::Display| HistogramError::Range(error.to_string());
-    let mut histogram = Histogram::new_with_bounds(1, HIGHEST, FIGURES).map_err(|e| range(&e))?;
+    let mut histogram = Histogram::new_with_bounds(1, HIGHEST, FIGURES)?;
     for (value, count) in distribution.bins() {
-        histogram.record_n(value.0, count.into()).map_err(|e| range(&e))?;
+        histogram.record_n(value.0, count.into())?;
     }
     Ok(histogram)
 }
@@ -64,8 +76,7 @@ fn of(distribution: &Distribution) -> Result<Histogram<u64>, HistogramError> {
 /// What a histogram of durations in nanoseconds says, in the buckets here.
 fn distribution(histogram: &Histogram<u64>) -> Result<Distribution, HistogramError> {
     let durations = histogram.iter_recorded().map(|bin| {
-        let count = u32::try_from(bin.count_since_last_iteration())
-            .map_err(|_| HistogramError::Range("more than 2³² durations in one bin".to_owned()))?;
+        let count = u32::try_from(bin.count_since_last_iteration()).map_err(|_| HistogramError::TooMany)?;
         Ok((Nanos(histogram.median_equivalent(bin.value_iterated_to())), count))
     });
     Ok(Distribution::of(durations.collect::<Result<Vec<_>, HistogramError>>()?))

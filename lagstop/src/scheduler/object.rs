@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    error::Error,
     os::fd::{AsRawFd, OwnedFd, RawFd},
 };
 
@@ -34,11 +35,10 @@ pub(super) struct Parameters {
 impl Object {
     /// Makes its maps and relocates its programs.
     pub(super) fn prepare(elf: &[u8], parameters: &Parameters) -> Result<Self, SchedulerError> {
-        let unreadable = |error: &dyn std::error::Error| SchedulerError::refused("scheduler object", error.to_string());
-        let mut object = AyaObject::parse(elf).map_err(|error| unreadable(&error))?;
+        let mut object = AyaObject::parse(elf).map_err(unreadable)?;
         let globals =
             [("OFFSETS", (bytes_of(&parameters.offsets), true)), ("SETTINGS", (bytes_of(&parameters.settings), true))];
-        object.patch_map_data(globals.into_iter().collect()).map_err(|error| unreadable(&error))?;
+        object.patch_map_data(globals.into_iter().collect()).map_err(unreadable)?;
         let mut maps = HashMap::new();
         for (name, map) in &mut object.maps {
             if name == "CPUS" {
@@ -49,10 +49,8 @@ impl Object {
         let places: Vec<(String, RawFd, AyaMap)> =
             maps.iter().map(|(name, fd)| (name.clone(), fd.as_raw_fd(), object.maps[name].clone())).collect();
         let text: HashSet<usize> = object.functions.keys().map(|(section, _)| *section).collect();
-        object
-            .relocate_maps(places.iter().map(|(name, fd, map)| (&**name, *fd, map)), &text)
-            .map_err(|error| unreadable(&error))?;
-        object.relocate_calls(&text).map_err(|error| unreadable(&error))?;
+        object.relocate_maps(places.iter().map(|(name, fd, map)| (&**name, *fd, map)), &text).map_err(unreadable)?;
+        object.relocate_calls(&text).map_err(unreadable)?;
         let programs = object.programs.iter().filter_map(|(name, program)| {
             let mut instructions = object.functions.get(&program.function_key())?.instructions.clone();
             redirect(&mut instructions, &parameters.functions);
@@ -60,6 +58,10 @@ impl Object {
         });
         Ok(Self { programs: programs.collect(), maps })
     }
+}
+
+fn unreadable(error: impl Error + Send + Sync + 'static) -> SchedulerError {
+    SchedulerError::refused("scheduler object", error)
 }
 
 fn make(name: &str, map: &AyaMap) -> Result<OwnedFd, SchedulerError> {

@@ -6,9 +6,10 @@
 //! cgroup, to survive the killing of all processes in the trial's cgroup.
 
 use std::{
+    ffi::OsString,
     io::{self, BufRead, BufReader, Write},
     os::fd::AsFd,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -60,12 +61,9 @@ impl Watchdog {
     pub(super) fn start(journal: &Path, goes_first: bool) -> io::Result<Self> {
         let own = std::process::id();
         let when = started(own).ok_or(io::ErrorKind::NotFound)?;
+        let watched = Watched { journal: journal.to_owned(), pid: own, started: when, goes_first };
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(WATCHDOG).arg("--journal").arg(journal).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.args(["--pid", &own.to_string(), "--started", &when.to_string()]);
-        if goes_first {
-            command.arg("--go-first");
-        }
+        command.arg(WATCHDOG).args(watched.into_arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let (is_ready, notes) = hear(BufReader::new(stdout))?;
@@ -132,16 +130,34 @@ pub fn sweep() {
 }
 
 /// What a watchdog watches.
-#[derive(Clone, Copy, Debug)]
-pub struct Watched<'a> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
     /// The journal of the trial.
-    pub journal: &'a Path,
-    /// Its process, and when that started: the number is used again.
-    pub pid: u32,
-    /// In clock ticks since boot.
-    pub started: u64,
+    journal: PathBuf,
+    /// Its process, and when that started, in clock ticks since boot: the number is used again.
+    pid: u32,
+    started: u64,
     /// Does it go before what the trial makes real-time?
-    pub goes_first: bool,
+    goes_first: bool,
+}
+
+impl Watched {
+    /// For the command line of [`WATCHDOG`].
+    fn into_arguments(self) -> [OsString; 4] {
+        let Self { journal, pid, started, goes_first } = self;
+        [journal.into(), pid.to_string().into(), started.to_string().into(), goes_first.to_string().into()]
+    }
+
+    /// From the command line of [`WATCHDOG`]; `None` where that is not what [`Watchdog::start`] wrote.
+    pub fn from_arguments(arguments: Vec<OsString>) -> Option<Self> {
+        let [journal, pid, started, goes_first] = <[OsString; 4]>::try_from(arguments).ok()?;
+        Some(Self {
+            journal: journal.into(),
+            pid: pid.to_str()?.parse().ok()?,
+            started: started.to_str()?.parse().ok()?,
+            goes_first: goes_first.to_str()?.parse().ok()?,
+        })
+    }
 }
 
 /// What became of a trial.
@@ -159,7 +175,7 @@ enum Became {
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
+pub fn watch(watched: &Watched) -> Result<Option<Restored>, JournalError> {
     // The terminal's end is not its own. One that leads a session already is in one of its own.
     let _ = rustix::process::setsid();
     let mut notes = Vec::new();
@@ -176,7 +192,7 @@ pub fn watch(watched: Watched<'_>) -> Result<Option<Restored>, JournalError> {
         Became::Silent => end(watched.pid, watched.started),
     }
     loop {
-        match Journal::restore(watched.journal) {
+        match Journal::restore(&watched.journal) {
             Ok(restored) => return Ok(Some(restored)),
             // It was removed before it could be said.
             Err(JournalError::Nothing(_)) => return Ok(None),
@@ -234,7 +250,7 @@ fn end(pid: u32, when: u64) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
+    use std::os::unix::{ffi::OsStringExt, process::ExitStatusExt};
 
     use super::*;
 
@@ -246,6 +262,17 @@ mod tests {
         assert_eq!(heard("ready\n"), (true, Vec::new()));
         assert_eq!(heard("note: no cgroup\nready\n"), (true, vec!["no cgroup".to_owned()]));
         assert!(!heard("note: no cgroup\n").0 && !heard("").0 && !heard("what?\nready\n").0);
+    }
+
+    #[test]
+    fn what_to_watch_is_the_same_behind_the_command_line() {
+        let journal = PathBuf::from(OsString::from_vec(b"/run/\xff journal".to_vec()));
+        let watched = Watched { journal, pid: 7, started: u64::MAX, goes_first: true };
+        let mut arguments = Vec::from(watched.clone().into_arguments());
+        assert_eq!(Watched::from_arguments(arguments.clone()), Some(watched));
+        arguments[1] = "-7".into();
+        assert_eq!(Watched::from_arguments(arguments), None);
+        assert_eq!(Watched::from_arguments(Vec::new()), None);
     }
 
     #[test]

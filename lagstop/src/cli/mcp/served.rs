@@ -64,14 +64,12 @@ impl Args {
                 };
                 Measurer::new(Window { default, ..BACK }, move |back| {
                     let options = ConnectOptions { begin: Begin::Ago(back), ..options.clone() };
-                    follow(options).map_err(|error| error.to_string())
+                    Ok(follow(options)?)
                 })
             }
             None => {
                 let (measure, config) = (self.measure.clone(), config.measure.clone());
-                Measurer::new(LIVE, move |duration| {
-                    measure.start(Some(duration), &config).map_err(|error| error.to_string())
-                })
+                Measurer::new(LIVE, move |duration| Ok(measure.start(Some(duration), &config)?))
             }
         };
         Ok(Shelf::of_measurements(measurer.map_err(thread)?, thresholds))

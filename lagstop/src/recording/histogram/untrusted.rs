@@ -26,26 +26,20 @@ pub(super) fn look_over(bytes: Vec<u8>) -> Result<Vec<u8>, HistogramError> {
     let Some((header, counts)) = bytes.split_at_checked(HEADER) else { return Ok(bytes) };
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));
     if number(&header[12..16]) > MOST_FIGURES {
-        return Err(HistogramError::Range(format!("it has more than {MOST_FIGURES} significant figures")));
+        return Err(HistogramError::TooPrecise { most: MOST_FIGURES });
     }
-    let counts =
-        counts.get(..number(&header[4..8])).ok_or_else(|| HistogramError::Range("it is cut short".to_owned()))?;
+    let counts = counts.get(..number(&header[4..8])).ok_or(HistogramError::Cut)?;
     // A number below 0 is that many counts of 0.
     let fits = |number: i64| number.unsigned_abs() <= u32::MAX.into();
-    if Numbers(counts).all(fits) {
-        Ok(bytes)
-    } else {
-        Err(HistogramError::Range("more than 2³² durations in one bin".to_owned()))
-    }
+    if Numbers(counts).all(fits) { Ok(bytes) } else { Err(HistogramError::TooMany) }
 }
 
 fn inflate(bytes: &[u8]) -> Result<Vec<u8>, HistogramError> {
     let mut inflated = Vec::new();
     let compressed = bytes.get(COMPRESSED_HEADER..).unwrap_or_default();
-    let read = ZlibDecoder::new(compressed).take(LONGEST + 1).read_to_end(&mut inflated);
-    read.map_err(|error| HistogramError::Range(error.to_string()))?;
+    ZlibDecoder::new(compressed).take(LONGEST + 1).read_to_end(&mut inflated).map_err(HistogramError::Inflate)?;
     if inflated.len() as u64 > LONGEST {
-        return Err(HistogramError::Range("it is too long".to_owned()));
+        return Err(HistogramError::TooLong { most: LONGEST });
     }
     Ok(inflated)
 }

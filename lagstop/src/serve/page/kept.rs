@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hyper::body::Bytes;
@@ -12,11 +12,13 @@ use serde::Serialize;
 use super::Moment;
 use crate::{
     diagnosis::Severity,
-    model::{CgroupId, Nanos},
+    model::{CgroupId, CgroupNow, Nanos},
 };
 
 /// Bytes of memory for moments: half an hour of a dense host, in intervals of five seconds.
-const MOST_BYTES: usize = 8 << 20;
+const MOST_BYTES: usize = 4 << 20;
+/// Of zstd: what the page is sent is text, which is small at once.
+const LEVEL: i32 = 1;
 /// What the fields mean.
 const SCHEMA: &str = "lagstop.history/1";
 
@@ -26,12 +28,24 @@ pub struct Moments(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
-    moments: VecDeque<Arc<Moment>>,
+    moments: VecDeque<Past>,
+    /// Bytes of memory that they take.
     bytes: usize,
     /// The last one as it is sent.
     newest: Option<(u64, Bytes)>,
     /// Is nothing measured at the moment, because all is calm?
     is_calm: bool,
+}
+
+/// A moment, as it is kept.
+#[derive(Debug)]
+struct Past {
+    /// What the history says of it, but for a cgroup.
+    point: Point,
+    /// What the history may be asked for.
+    cgroups: Box<[(CgroupId, CgroupPoint)]>,
+    /// As it is sent, compressed.
+    body: Box<[u8]>,
 }
 
 /// What was, moment by moment, of the host and of one cgroup.
@@ -59,7 +73,7 @@ struct Point {
 }
 
 /// A cgroup at a moment.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 struct CgroupPoint {
     /// CPU time, in cores.
     cpu: f64,
@@ -76,12 +90,15 @@ impl Moments {
 
     pub(super) fn add(&self, moment: Moment) {
         // Text and figures: it can be written as JSON.
-        let body = serde_json::to_vec(&moment).unwrap_or_default().into();
+        let body: Bytes = serde_json::to_vec(&moment).unwrap_or_default().into();
+        let past = Past::of(&moment, &body);
         let mut kept = self.kept();
-        kept.bytes += moment.weight();
         kept.newest = Some((moment.n, body));
         kept.is_calm = false;
-        kept.moments.push_back(Arc::new(moment));
+        if let Some(past) = past {
+            kept.bytes += past.weight();
+            kept.moments.push_back(past);
+        }
         while kept.bytes > MOST_BYTES
             && let Some(oldest) = kept.moments.pop_front()
         {
@@ -107,27 +124,42 @@ impl Moments {
     /// The `n`th moment, as it is sent. `None` where it is not kept.
     pub(in crate::serve) fn at(&self, n: u64) -> Option<Bytes> {
         let kept = self.kept();
-        let first = kept.moments.front()?.n;
-        let moment = Arc::clone(kept.moments.get(usize::try_from(n.checked_sub(first)?).ok()?)?);
-        drop(kept);
-        serde_json::to_vec(&*moment).ok().map(Into::into)
+        let past = &kept.moments[kept.moments.binary_search_by_key(&n, |past| past.point.n).ok()?];
+        zstd::decode_all(&*past.body).ok().map(Into::into)
     }
 
     /// All that is kept, in short, with the figures of one cgroup.
     pub(in crate::serve) fn history(&self, id: Option<CgroupId>) -> History {
-        let moments: Vec<Arc<Moment>> = self.kept().moments.iter().cloned().collect();
-        let point = |moment: &Arc<Moment>| Point {
+        let point = |past: &Past| Point { cgroup: id.and_then(|id| past.cgroup(id)), ..past.point.clone() };
+        History { schema: SCHEMA, points: self.kept().moments.iter().map(point).collect() }
+    }
+}
+
+impl Past {
+    /// The moment that is sent as `body`. `None` if there is no memory to compress it.
+    fn of(moment: &Moment, body: &[u8]) -> Option<Self> {
+        let point = Point {
             n: moment.n,
             ended_at_ms: moment.ended_at_ms,
             severity: moment.verdict.as_ref().map(|verdict| verdict.severity),
             waiting: moment.host.waiting,
-            cgroup: id.and_then(|id| moment.cgroup(id)).map(|cgroup| CgroupPoint {
-                cpu: cgroup.cpu,
-                waiting: cgroup.waiting,
-                wait_p99_ns: cgroup.wait_p99_ns,
-            }),
+            cgroup: None,
         };
-        History { schema: SCHEMA, points: moments.iter().map(point).collect() }
+        let cgroup = |cgroup: &CgroupNow| {
+            let CgroupNow { id, cpu, waiting, wait_p99_ns, .. } = *cgroup;
+            (id, CgroupPoint { cpu, waiting, wait_p99_ns })
+        };
+        let body = zstd::bulk::compress(body, LEVEL).ok()?;
+        Some(Self { point, cgroups: moment.cgroups.iter().map(cgroup).collect(), body: body.into() })
+    }
+
+    fn cgroup(&self, id: CgroupId) -> Option<CgroupPoint> {
+        self.cgroups.iter().find(|(its, _)| *its == id).map(|(_, point)| *point)
+    }
+
+    /// Bytes of memory that it takes.
+    fn weight(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.cgroups) + self.body.len()
     }
 }
 
@@ -156,7 +188,7 @@ mod tests {
         };
         assert_eq!([at(0), at(9), at(10)], [Some(0), Some(9), None]);
         assert_eq!(moments.at(9), moments.newest().map(|(_, body)| body));
-        let id = moments.kept().moments[0].cgroups[0].id;
+        let id = moments.kept().moments[0].cgroups[0].0;
         let history = moments.history(Some(id));
         assert!(history.points.len() == 10 && history.points[4].cgroup.is_some());
         let validator = jsonschema::validator_for(&super::super::schema()).unwrap();
@@ -168,17 +200,12 @@ mod tests {
 
     #[test]
     fn memory_has_a_limit() {
-        let moments = watched(1);
-        let one = Moment::clone(&moments.kept().moments[0]);
-        let count = MOST_BYTES / one.weight() + 50;
-        for n in 1..count as u64 {
-            let mut next = one.clone();
-            next.n = n;
-            moments.add(next);
-        }
+        let one = watched(1).kept().moments[0].weight();
+        let count = MOST_BYTES / one * 2;
+        let moments = watched(count);
         let kept = moments.kept();
         assert!(kept.moments.len() < count && kept.bytes <= MOST_BYTES, "{}", kept.bytes);
-        assert_eq!(kept.bytes, kept.moments.iter().map(|moment| moment.weight()).sum::<usize>());
-        assert_eq!(kept.moments.back().unwrap().n, count as u64 - 1);
+        assert_eq!(kept.bytes, kept.moments.iter().map(Past::weight).sum::<usize>());
+        assert_eq!(kept.moments.back().unwrap().point.n, count as u64 - 1);
     }
 }

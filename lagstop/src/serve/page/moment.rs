@@ -137,18 +137,6 @@ impl Moment {
             not_measured: session.not_measured(),
         }
     }
-
-    /// The cgroup, if it is shown.
-    pub(super) fn cgroup(&self, id: CgroupId) -> Option<&CgroupNow> {
-        self.cgroups.iter().find(|cgroup| cgroup.id == id)
-    }
-
-    /// Bytes of memory that it takes, about. Names may be shared with other moments, or be held by this one alone.
-    pub(super) fn weight(&self) -> usize {
-        let names: usize = self.cgroups.iter().map(|cgroup| cgroup.name.len() + cgroup.path.len()).sum();
-        let lists = self.cgroups.capacity() * size_of::<CgroupNow>() + self.waits.capacity() * size_of::<WaitNow>();
-        size_of::<Self>() + 2_048 + names + lists
-    }
 }
 
 fn waited(cgroup: &Cgroup) -> Nanos {
