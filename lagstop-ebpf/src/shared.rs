@@ -1,5 +1,5 @@
-//! Memory of maps, for the programs of all objects. While a program uses it, other CPUs, programs that interrupt this one, and user space may write to it:
-//! there is never a reference to it.
+//! Memory of maps, for the programs of both objects. While a program uses it, other CPUs, programs that interrupt this one, and
+//! user space may write to it: there is never a reference to it.
 
 use core::{
     borrow::Borrow,

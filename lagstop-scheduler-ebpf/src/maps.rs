@@ -81,7 +81,7 @@ pub(crate) fn counters() -> Option<Shared<Counters>> {
     COUNTERS.shared(0)
 }
 
-/// Adds one to a counter of this CPU's.
+/// Adds one to a counter of this CPU's: the operations are called with interrupts off, so nobody else does meanwhile.
 macro_rules! count {
     ($counter:ident) => {
         if let Some(counters) = $crate::maps::counters() {

@@ -1,6 +1,6 @@
 //! When it is a task's turn.
 
-use lagstop_ebpf::field;
+use lagstop_ebpf::shared::field;
 use lagstop_scheduler_ebpf::ROOT_GROUP;
 
 use crate::{

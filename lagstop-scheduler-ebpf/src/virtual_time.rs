@@ -60,8 +60,8 @@ pub(crate) fn credit(plan: Shared<Plan>, time: u64, of_queue: u64) -> i64 {
     if credit < 0 { 0 } else { credit }
 }
 
-/// Books to the cgroup that runs on `cpu` what it used since the last time, and ranks it again. Only this CPU writes what is kept
-/// of it here.
+/// Books to the cgroup that runs on `cpu`, which is this one, what it used since the last time, and ranks it again. Others write
+/// only its credit, when they preempt: if that is lost here, another one that wakes may choose the same CPU.
 #[inline(always)]
 pub(crate) fn charge(cpu: Shared<Cpu>, now: u64) {
     let id = field!(cpu.group).get();

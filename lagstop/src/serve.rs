@@ -38,7 +38,7 @@ use tokio::sync::{oneshot, watch};
 
 pub use connections::ConnectionLimits;
 pub use feed::{Feed, Feeder};
-pub use page::{Moment, Moments, Watcher, schema};
+pub use page::{Moment, Watcher, schema};
 pub use passwords::NoRandomNumbers;
 pub use security::{Reloaded, Security};
 #[doc(hidden)]
@@ -67,8 +67,8 @@ pub struct Offered {
     pub metrics: watch::Receiver<Option<Published>>,
     /// The intervals.
     pub intervals: Arc<Feed>,
-    /// What the page shows. `None` where there is none.
-    pub page: Option<Arc<Moments>>,
+    /// What makes the figures of the page. `None` where there is none.
+    pub page: Option<Arc<Watcher>>,
 }
 
 /// How to serve.

@@ -6,9 +6,8 @@ use clap::Args;
 
 use super::{Failure, connection::ConnectionArgs, say, values::positive};
 use crate::{
-    display::plain,
-    kernel::Capabilities,
-    source::{Begin, ConnectOptions, Link, Stream, connected},
+    kernel::{Capabilities, KernelError},
+    source::{Begin, ConnectOptions, Link, SourceError, Stream, connected},
 };
 
 /// Another host instead of this one.
@@ -80,8 +79,7 @@ fn news(before: &Link, now: &Link) -> Option<String> {
 }
 
 /// Connects. What comes was written by others: beyond files, this thread needs nothing from here on.
-pub(super) fn follow(options: ConnectOptions) -> Result<Stream, Failure> {
-    let given_up = Capabilities::ANY_FILE.keep_of_held();
-    given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)))?;
-    Ok(connected(options)?)
+pub(super) fn follow(options: ConnectOptions) -> Result<Stream, SourceError> {
+    Capabilities::ANY_FILE.keep_of_held().map_err(|source| KernelError::Capabilities { source })?;
+    connected(options)
 }

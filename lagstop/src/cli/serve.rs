@@ -119,8 +119,8 @@ async fn serve(
     let mut accumulator = Accumulator::new(&stream.session, settings);
     let mut feeder = Feeder::new(&stream.session)?;
     let (publisher, metrics) = watch::channel(None);
-    let mut watcher = (!args.no_page).then(|| Watcher::new(&stream.session, &config.thresholds.0));
-    let offered = Offered { metrics, intervals: feeder.feed(), page: watcher.as_ref().map(Watcher::moments) };
+    let page = (!args.no_page).then(|| Watcher::new(feeder.feed(), &config.thresholds.0));
+    let offered = Offered { metrics, intervals: feeder.feed(), page };
     let options = ServeOptions {
         limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
@@ -141,7 +141,6 @@ async fn serve(
                 told.watched(&now);
                 if !now.is_attached {
                     feeder.calm()?;
-                    watcher.iter().for_each(Watcher::calm);
                 }
                 accumulator.watched(now);
                 publish(&publisher, &accumulator);
@@ -155,9 +154,6 @@ async fn serve(
         let interval = accumulator.complete(interval?);
         accumulator.add(&interval);
         feeder.add(&interval)?;
-        if let Some(watcher) = &mut watcher {
-            watcher.add(&interval);
-        }
         publish(&publisher, &accumulator);
     }
     stream.stop.stop();

@@ -123,7 +123,7 @@ pub(super) struct Args {
 /// What lagstop gives to its own watchdog.
 #[derive(Clone, Debug, ClapArgs)]
 pub(super) struct WatchdogArgs {
-    #[arg(value_name = "WATCHED")]
+    #[arg(last = true, value_name = "WATCHED")]
     watched: Vec<OsString>,
 }
 

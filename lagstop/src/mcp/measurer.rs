@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, oneshot};
 
 use super::{
     library::Listed,
-    trouble::{Cause, Trouble},
+    trouble::{Source, Trouble},
 };
 use crate::{
     model::Lost,
@@ -57,7 +57,7 @@ pub struct Measurer {
 /// Measure for so long.
 struct Order {
     duration: Duration,
-    reply: oneshot::Sender<Result<Stream, Cause>>,
+    reply: oneshot::Sender<Result<Stream, Source>>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +81,7 @@ impl Measurer {
     /// When there can be no thread.
     pub fn new(
         window: Window,
-        start: impl Fn(Duration) -> Result<Stream, Cause> + Send + Sync + 'static,
+        start: impl Fn(Duration) -> Result<Stream, Source> + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let (orders, taken) = blocking::channel::<Order>();
         let start = Arc::new(start);
@@ -184,7 +184,7 @@ mod tests {
         Stream { session: fixture::session(), intervals: receiver, stop, looks: None, watched: None, link: None }
     }
 
-    fn measurer(start: impl Fn(Duration) -> Result<Stream, Cause> + Send + Sync + 'static) -> Measurer {
+    fn measurer(start: impl Fn(Duration) -> Result<Stream, Source> + Send + Sync + 'static) -> Measurer {
         Measurer::new(Window { default: 10, most: 45, looks_back: false }, start).unwrap()
     }
 

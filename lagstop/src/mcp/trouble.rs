@@ -5,8 +5,8 @@ use thiserror::Error;
 use super::names::quoted;
 use crate::recording::{ReadError, WriteError};
 
-/// Why nothing could be measured, by whichever source it is.
-pub(super) type Cause = Box<dyn std::error::Error + Send + Sync>;
+/// Why measuring failed, or broke off: whatever measures says it.
+pub(super) type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a tool has no answer. What clients and users have named is marked already.
 #[derive(Debug, Error)]
@@ -35,7 +35,7 @@ pub(super) enum Trouble {
     #[error("cannot read the recording: {}", quoted(&.0.to_string()))]
     Read(#[from] ReadError),
     #[error("cannot measure: {0}")]
-    Measure(Cause),
+    Measure(Source),
     #[error("cannot keep the measurement: {0}")]
     Keep(#[from] WriteError),
     #[error("measuring gave no interval. Try more `seconds`")]

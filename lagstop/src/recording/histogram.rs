@@ -28,14 +28,19 @@ pub(crate) enum HistogramError {
     /// The histogram could not be encoded.
     #[error("cannot encode the distribution: {0}")]
     Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
+    /// Its zlib stream is damaged.
     #[error("the distribution cannot be decompressed: {0}")]
     Inflate(#[source] io::Error),
+    /// More exact than any that lagstop writes.
     #[error("the distribution has more than {most} significant figures")]
     TooPrecise { most: usize },
+    /// It ends before its counts do.
     #[error("the distribution is cut short")]
     Cut,
+    /// Decompressed, it is longer than any that lagstop writes.
     #[error("the distribution has more than {most} bytes")]
     TooLong { most: u64 },
+    /// A count does not fit.
     #[error("the distribution has more than 2³² durations in one bin")]
     TooMany,
     /// There is no histogram of lagstop's bounds.

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
+    time::{Instant, SystemTime},
 };
 
 use hyper::body::Bytes;
@@ -44,6 +44,10 @@ struct Kept {
     /// Full chunks, the oldest first.
     full: VecDeque<Chunk>,
     open: Chunk,
+    /// What was said last of a calm time, as long as it lasts.
+    calm: Option<Bytes>,
+    /// When the end of the open chunk was.
+    at: Option<SystemTime>,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +65,9 @@ pub(super) struct Followed {
     pub(super) before: Vec<Bytes>,
     /// What comes.
     pub(super) live: Receiver<Bytes>,
-    /// When the last interval before ended, or all was still calm.
+    /// When the last interval before ended, or all was still calm: on the clock of the intervals, and on the wall's.
     pub(super) now: Nanos,
+    pub(super) at: SystemTime,
 }
 
 impl Feeder {
@@ -122,6 +127,8 @@ impl Feed {
         kept.open.bytes += piece.len();
         kept.open.end = end;
         kept.open.pieces.push(piece.clone());
+        kept.calm = None;
+        kept.at = Some(SystemTime::now());
         if is_full {
             let chunk = std::mem::take(&mut kept.open);
             // The end of what is kept says where it goes on.
@@ -135,9 +142,12 @@ impl Feed {
         let _ = self.live.send(piece);
     }
 
-    /// The same for what is of no use later, between chunks.
+    /// The same between chunks, for what is of no use any more when something comes.
     fn pass(&self, piece: Bytes, now: Nanos) {
-        self.kept().open.end = now;
+        let mut kept = self.kept();
+        kept.open.end = now;
+        kept.calm = Some(piece.clone());
+        kept.at = Some(SystemTime::now());
         let _ = self.live.send(piece);
     }
 
@@ -151,8 +161,9 @@ impl Feed {
         let from = kept.open.end.saturating_sub(back);
         let full = kept.full.iter().filter(|chunk| chunk.end > from);
         let chunks = full.chain([&kept.open]).flat_map(|chunk| &chunk.pieces);
-        let before = std::iter::once(&self.header).chain(chunks).cloned().collect();
-        Followed { before, live: self.live.subscribe(), now: kept.open.end }
+        let before = std::iter::once(&self.header).chain(chunks).chain(&kept.calm).cloned().collect();
+        let at = kept.at.unwrap_or_else(SystemTime::now);
+        Followed { before, live: self.live.subscribe(), now: kept.open.end, at }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The page at `/`: what is compiled in, and the figures that it asks for.
 //!
-//! It is one file without anything from elsewhere. Its figures are made once for each interval, whoever asks; names reach
-//! the browser as text, and are never made markup of.
+//! It is one file without anything from elsewhere. Its figures are made once for each interval, whoever asks, and only while
+//! somebody does; names reach the browser as text, and are never made markup of.
 
 mod kept;
+mod maker;
 mod moment;
 mod watcher;
 
@@ -15,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-pub use kept::Moments;
+pub(super) use kept::Moments;
 pub use moment::Moment;
 pub use watcher::Watcher;
 

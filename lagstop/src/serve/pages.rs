@@ -155,8 +155,11 @@ impl Site {
             path @ (INTERVALS | MOMENT | HISTORY) => match (refused(request, visitor), &self.offered.page) {
                 (Some(refused), _) => refused,
                 (None, _) if path == INTERVALS => self.intervals(request, visitor),
-                (None, Some(moments)) if path == MOMENT => moment(request, moments),
-                (None, Some(moments)) => history(request, moments),
+                (None, Some(watcher)) => match watcher.look().await {
+                    Ok(moments) if path == MOMENT => moment(request, moments),
+                    Ok(moments) => history(request, moments),
+                    Err(error) => Page::text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+                },
                 (None, None) => Page::text(StatusCode::NOT_FOUND, "not found: the page is off (--no-page)\n"),
             },
             _ => Page::text(StatusCode::NOT_FOUND, "not found: use /, /metrics, /-/healthy or /-/ready\n"),

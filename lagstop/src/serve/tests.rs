@@ -41,25 +41,24 @@ struct Served {
     server: Server,
     publisher: Publisher,
     feeder: Feeder,
-    watcher: Watcher,
 }
 
 /// What a server offers, and how it is told more.
-fn offered() -> (Offered, Publisher, Feeder, Watcher) {
+fn offered() -> (Offered, Publisher, Feeder) {
     let (publisher, metrics) = watch::channel(None);
     let feeder = Feeder::new(&fixture::session()).unwrap();
-    let watcher = Watcher::new(&fixture::session(), &Thresholds::default());
-    (Offered { metrics, intervals: feeder.feed(), page: Some(watcher.moments()) }, publisher, feeder, watcher)
+    let page = Some(Watcher::new(feeder.feed(), &Thresholds::default()));
+    (Offered { metrics, intervals: feeder.feed(), page }, publisher, feeder)
 }
 
 impl Served {
     fn start(security: Security, limits: ConnectionLimits) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (offered, publisher, feeder, watcher) = offered();
+        let (offered, publisher, feeder) = offered();
         let options =
             ServeOptions { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
         let server = Server::start(listener, security, offered, options).unwrap();
-        Self { server, publisher, feeder, watcher }
+        Self { server, publisher, feeder }
     }
 
     fn plain() -> Self {
@@ -182,7 +181,7 @@ fn it_is_not_healthy_where_reading_hangs() {
     assert_eq!(status(&served.get("/-/healthy")), 200);
 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (offered, _publisher, _feeder, _watcher) = offered();
+    let (offered, _publisher, _feeder) = offered();
     let options = ServeOptions { limits: LIMITS, fresh_for: Duration::ZERO, hangs_after: Duration::from_millis(300) };
     let server = Server::start(listener, Security::none(), offered, options).unwrap();
     thread::sleep(Duration::from_millis(400));

@@ -63,7 +63,7 @@ impl Watchdog {
         let when = started(own).ok_or(io::ErrorKind::NotFound)?;
         let watched = Watched { journal: journal.to_owned(), pid: own, started: when, goes_first };
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(WATCHDOG).args(watched.into_arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg(WATCHDOG).arg("--").args(watched.into_arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let (is_ready, notes) = hear(BufReader::new(stdout))?;
@@ -142,7 +142,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// For the command line of [`WATCHDOG`].
+    /// For the command line of [`WATCHDOG`], behind `--`.
     fn into_arguments(self) -> [OsString; 4] {
         let Self { journal, pid, started, goes_first } = self;
         [journal.into(), pid.to_string().into(), started.to_string().into(), goes_first.to_string().into()]
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_to_watch_is_the_same_behind_the_command_line() {
+    fn what_to_watch_is_the_same_when_it_is_read_again() {
         let journal = PathBuf::from(OsString::from_vec(b"/run/\xff journal".to_vec()));
         let watched = Watched { journal, pid: 7, started: u64::MAX, goes_first: true };
         let mut arguments = Vec::from(watched.clone().into_arguments());

@@ -23,7 +23,7 @@ const BULLY: &str = "batch.slice/cargo";
 /// A server with a page, whose host measures what a test says.
 struct Served {
     server: Server,
-    watcher: Watcher,
+    feeder: Feeder,
     intervals: Vec<Interval>,
     n: u64,
 }
@@ -35,10 +35,10 @@ impl Served {
         let mut intervals: Vec<Interval> =
             (0..reader.len()).map(|n| Interval { duration_ns: Nanos::SECOND, ..reader.interval(n).unwrap() }).collect();
         intervals.iter_mut().flat_map(|interval| &mut interval.cgroups).for_each(rename);
-        let watcher = Watcher::new(&session, &Thresholds::default());
         let (_, metrics) = watch::channel(None);
         let feeder = Feeder::new(&session).unwrap();
-        let offered = Offered { metrics, intervals: feeder.feed(), page: Some(watcher.moments()) };
+        let page = Some(Watcher::new(feeder.feed(), &Thresholds::default()));
+        let offered = Offered { metrics, intervals: feeder.feed(), page };
         let options = ServeOptions {
             limits: ConnectionLimits::default(),
             fresh_for: LONG,
@@ -46,7 +46,7 @@ impl Served {
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::start(listener, Security::none(), offered, options).unwrap();
-        Self { server, watcher, intervals, n: 0 }
+        Self { server, feeder, intervals, n: 0 }
     }
 
     fn url(&self) -> String {
@@ -70,7 +70,7 @@ impl Served {
             added.totals.cpu_ns = Nanos(1_900_000_000);
             interval.cgroups.push(added);
         }
-        self.watcher.add(&interval);
+        self.feeder.add(&interval).unwrap();
     }
 }
 

@@ -105,8 +105,10 @@ fn sources(workspace: &Workspace, object: Object) -> Result<BTreeMap<String, Str
     let root = workspace.root();
     let read = |path: &Path| fs::read_to_string(path).map_err(Error::file("read", path));
     let mut entries = BTreeMap::new();
+    let profiles = read(&root.join("Cargo.toml"))?;
     let mut files = Vec::new();
     for package in object.linked.iter().chain([&object.package]) {
+        entries.extend(package_profile(&profiles, package));
         let package = root.join(package);
         files.push(package.join("Cargo.toml"));
         rust_files(&package.join("src"), &mut files)?;
@@ -117,7 +119,6 @@ fn sources(workspace: &Workspace, object: Object) -> Result<BTreeMap<String, Str
         entries.insert(format!("source {name}"), sha256(&bytes));
     }
     entries.extend(crates(&read(&root.join("Cargo.lock"))?));
-    entries.extend(package_profile(&read(&root.join("Cargo.toml"))?, object.package));
     for (setting, value) in PROFILE {
         entries.insert(format!("profile {}", setting.to_lowercase().replace('_', "-")), (*value).to_owned());
     }
@@ -151,13 +152,13 @@ fn crates(lock: &str) -> impl Iterator<Item = (String, String)> {
 }
 
 /// The workspace's settings for the package, which go before the profile's own.
-fn package_profile(cargo_toml: &str, package: &str) -> impl Iterator<Item = (String, String)> {
+fn package_profile<'a>(cargo_toml: &'a str, package: &'a str) -> impl Iterator<Item = (String, String)> + 'a {
     let heading = format!("[profile.release.package.{package}]");
     let lines = cargo_toml.lines().skip_while(move |line| *line != heading).skip(1);
     lines
         .take_while(|line| !line.starts_with('['))
         .filter_map(|line| line.split_once(" = "))
-        .map(|(name, value)| (format!("profile of the package, {name}"), value.to_owned()))
+        .map(|(name, value)| (format!("profile of {package}, {name}"), value.to_owned()))
 }
 
 #[cfg(test)]
@@ -213,6 +214,6 @@ mod tests {
         assert_eq!(crates(lock).collect::<Vec<_>>(), [("crate aya-ebpf".to_owned(), "0.2.1".to_owned())]);
         let toml = "[profile.release]\nlto = \"thin\"\n\n[profile.release.package.lagstop-ebpf]\nopt-level = 3\n";
         let settings: Vec<_> = package_profile(toml, "lagstop-ebpf").collect();
-        assert_eq!(settings, [("profile of the package, opt-level".to_owned(), "3".to_owned())]);
+        assert_eq!(settings, [("profile of lagstop-ebpf, opt-level".to_owned(), "3".to_owned())]);
     }
 }

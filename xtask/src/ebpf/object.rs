@@ -9,7 +9,7 @@ use crate::workspace::Workspace;
 pub(crate) struct Object {
     /// The crate, which is also its folder.
     pub(super) package: &'static str,
-    /// Crates of the workspace that are linked into it.
+    /// Crates of the workspace that are linked into it. All of their sources count, for it is not known which do.
     pub(super) linked: &'static [&'static str],
     /// Files in lagstop/bpf/.
     pub(super) file: &'static str,

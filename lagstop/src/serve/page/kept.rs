@@ -15,16 +15,16 @@ use crate::{
     model::{CgroupId, CgroupNow, Nanos},
 };
 
-/// Bytes of memory for moments: half an hour of a dense host, in intervals of five seconds.
+/// Bytes of memory for moments. That of a dense host takes some 12 kB: half an hour in intervals of five seconds.
 const MOST_BYTES: usize = 4 << 20;
-/// Of zstd: what the page is sent is text, which is small at once.
+/// How much zstd tries: moments are text, which its fastest level makes small already.
 const LEVEL: i32 = 1;
 /// What the fields mean.
 const SCHEMA: &str = "lagstop.history/1";
 
 /// The last moments.
 #[derive(Debug, Default)]
-pub struct Moments(Mutex<Kept>);
+pub(in crate::serve) struct Moments(Mutex<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -45,7 +45,7 @@ struct Past {
     /// What the history may be asked for.
     cgroups: Box<[(CgroupId, CgroupPoint)]>,
     /// As it is sent, compressed.
-    body: Box<[u8]>,
+    body: Bytes,
 }
 
 /// What was, moment by moment, of the host and of one cgroup.
@@ -88,10 +88,10 @@ impl Moments {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn add(&self, moment: Moment) {
+    pub(super) fn add(&self, moment: &Moment) {
         // Text and figures: it can be written as JSON.
-        let body: Bytes = serde_json::to_vec(&moment).unwrap_or_default().into();
-        let past = Past::of(&moment, &body);
+        let body: Bytes = serde_json::to_vec(moment).unwrap_or_default().into();
+        let past = Past::of(moment, &body);
         let mut kept = self.kept();
         kept.newest = Some((moment.n, body));
         kept.is_calm = false;
@@ -104,6 +104,11 @@ impl Moments {
         {
             kept.bytes = kept.bytes.saturating_sub(oldest.weight());
         }
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        *self.kept() = Kept::default();
     }
 
     /// There will be no moments for a while.
@@ -124,8 +129,10 @@ impl Moments {
     /// The `n`th moment, as it is sent. `None` where it is not kept.
     pub(in crate::serve) fn at(&self, n: u64) -> Option<Bytes> {
         let kept = self.kept();
-        let past = &kept.moments[kept.moments.binary_search_by_key(&n, |past| past.point.n).ok()?];
-        zstd::decode_all(&*past.body).ok().map(Into::into)
+        let at = kept.moments.binary_search_by_key(&n, |past| past.point.n).ok()?;
+        let body = kept.moments[at].body.clone();
+        drop(kept);
+        zstd::decode_all(&*body).ok().map(Into::into)
     }
 
     /// All that is kept, in short, with the figures of one cgroup.
@@ -136,7 +143,7 @@ impl Moments {
 }
 
 impl Past {
-    /// The moment that is sent as `body`. `None` if there is no memory to compress it.
+    /// The moment that is sent as `body`. `None` if zstd fails.
     fn of(moment: &Moment, body: &[u8]) -> Option<Self> {
         let point = Point {
             n: moment.n,
@@ -150,7 +157,7 @@ impl Past {
             (id, CgroupPoint { cpu, waiting, wait_p99_ns })
         };
         let body = zstd::bulk::compress(body, LEVEL).ok()?;
-        Some(Self { point, cgroups: moment.cgroups.iter().map(cgroup).collect(), body: body.into() })
+        Some(Self { point, cgroups: moment.cgroups.iter().map(cgroup).collect(), body: body.into_boxed_slice().into() })
     }
 
     fn cgroup(&self, id: CgroupId) -> Option<CgroupPoint> {
@@ -169,14 +176,17 @@ mod tests {
     use crate::{
         diagnosis::Thresholds,
         model::{Interval, fixture},
-        serve::page::Watcher,
+        serve::page::maker::Maker,
     };
 
-    fn watched(count: usize) -> Arc<Moments> {
-        let mut watcher = Watcher::new(&fixture::session(), &Thresholds::default());
-        let interval: &Interval = &fixture::overloaded(1)[0];
-        (0..count).for_each(|_| watcher.add(interval));
-        watcher.moments()
+    fn watched(count: usize) -> Moments {
+        let mut maker = Maker::new(fixture::session(), &Thresholds::default());
+        let interval = &fixture::overloaded(1)[0];
+        let moments = Moments::default();
+        for seq in 0..count as u64 {
+            moments.add(&maker.moment(&Interval { seq, ..interval.clone() }, 0));
+        }
+        moments
     }
 
     #[test]

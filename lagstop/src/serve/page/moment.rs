@@ -19,11 +19,11 @@ const MOST: usize = 40;
 const MOST_WAITS: usize = 200;
 
 /// What was in one interval.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Moment {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
-    /// Number of the interval, counted from 0.
+    /// Number of the interval, counted from 0 since the server began.
     pub n: u64,
     /// End of the interval, in milliseconds since 1970.
     pub ended_at_ms: u64,
@@ -47,7 +47,7 @@ pub struct Moment {
 }
 
 /// What is wrong, and what to do.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct VerdictNow {
     pub severity: Severity,
     pub headline: String,
@@ -58,14 +58,14 @@ pub struct VerdictNow {
 }
 
 /// One further cause.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Said {
     severity: Severity,
     says: String,
 }
 
 /// A part of a cgroup's wait.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct WaitNow {
     /// Who waited: an id of `cgroups`.
     #[serde(serialize_with = "id_as_text")]
@@ -181,18 +181,11 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::{diagnosis::Thresholds, model::fixture, serve::page::Watcher};
+    use crate::{diagnosis::Thresholds, model::fixture, serve::page::maker::Maker};
 
     fn moments(intervals: &[Interval]) -> Vec<Value> {
-        let mut watcher = Watcher::new(&fixture::session(), &Thresholds::default());
-        let moments = watcher.moments();
-        intervals
-            .iter()
-            .map(|interval| {
-                watcher.add(interval);
-                serde_json::from_slice(&moments.newest().unwrap().1).unwrap()
-            })
-            .collect()
+        let mut maker = Maker::new(fixture::session(), &Thresholds::default());
+        intervals.iter().map(|interval| serde_json::to_value(maker.moment(interval, 0)).unwrap()).collect()
     }
 
     #[test]

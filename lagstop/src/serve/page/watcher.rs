@@ -1,54 +1,244 @@
-//! Makes moments of intervals.
+//! Makes the moments of the page for as long as somebody looks at it. While nobody does, nothing is made and nothing is kept: what
+//! was is in the feed, and is made into moments when the next one comes.
 
 use std::{
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    collections::VecDeque,
+    io::{self, Read},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use super::{
-    kept::Moments,
-    moment::{Moment, VerdictNow},
+use hyper::body::{Buf, Bytes};
+use thiserror::Error;
+use tokio::{
+    sync::{
+        broadcast::{Receiver, error::RecvError},
+        watch,
+    },
+    time::timeout,
 };
+
+use super::{kept::Moments, maker::Maker};
 use crate::{
-    diagnosis::{Thresholds, Verdicts},
-    model::{Interval, Session},
+    diagnosis::Thresholds,
+    display::plain,
+    model::{Interval, Nanos},
+    recording::{ReadError, StreamReader, Streamed},
+    serve::feed::{Feed, Followed},
 };
 
-/// Makes moments of intervals.
+/// How long moments are made after somebody looked last.
+const LINGER: Duration = Duration::from_secs(600);
+/// How long whoever comes first waits for what was.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Makes moments while somebody looks.
 #[derive(Debug)]
 pub struct Watcher {
-    session: Session,
-    verdicts: Verdicts,
-    n: u64,
-    moments: Arc<Moments>,
+    feed: Arc<Feed>,
+    thresholds: Thresholds,
+    moments: Moments,
+    looks: Mutex<Looks>,
 }
 
+/// Who looks.
+#[derive(Debug)]
+struct Looks {
+    last: Instant,
+    /// Says whether all that was is made. `None` while nothing is.
+    at_work: Option<watch::Receiver<bool>>,
+}
+
+/// Why there are no moments.
+#[derive(Debug, Error)]
+#[error("cannot make the figures of the page: there can be no thread: {}. Raise the limit of processes", plain(.0))]
+pub(in crate::serve) struct WatchError(#[from] io::Error);
+
 impl Watcher {
-    /// For the intervals of `session`, judged by `thresholds`.
-    pub fn new(session: &Session, thresholds: &Thresholds) -> Self {
-        let verdicts = Verdicts::new(session, thresholds);
-        Self { session: session.clone(), verdicts, n: 0, moments: Arc::default() }
+    /// For the intervals of `feed`, judged by `thresholds`.
+    pub fn new(feed: Arc<Feed>, thresholds: &Thresholds) -> Arc<Self> {
+        let looks = Mutex::new(Looks { last: Instant::now(), at_work: None });
+        Arc::new(Self { feed, thresholds: thresholds.clone(), moments: Moments::default(), looks })
     }
 
-    /// Where moments are kept.
-    pub fn moments(&self) -> Arc<Moments> {
-        Arc::clone(&self.moments)
+    /// The moments, for somebody who looks. Whoever comes first waits until they are made of what was.
+    pub(in crate::serve) async fn look(self: &Arc<Self>) -> Result<&Moments, WatchError> {
+        let mut is_made = self.begin()?;
+        // Where it takes long, what there is by then will do.
+        let _ = timeout(PATIENCE, is_made.wait_for(|is_made| *is_made)).await;
+        Ok(&self.moments)
     }
 
-    /// Nothing is measured at the moment: a sentinel only watches.
-    pub fn calm(&self) {
-        self.moments.calm();
+    fn looks(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the next interval, which has just ended.
-    pub fn add(&mut self, interval: &Interval) {
-        let n = self.n;
-        self.n += 1;
-        self.verdicts.add(n, interval);
-        self.verdicts.forget(n);
-        let told = self.verdicts.told(n).map(|told| VerdictNow::of(told));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let ended_at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        self.moments.add(Moment::of(n, ended_at_ms, interval, &self.session, told));
+    /// Sees to it that moments are made.
+    fn begin(self: &Arc<Self>) -> io::Result<watch::Receiver<bool>> {
+        let mut looks = self.looks();
+        looks.last = Instant::now();
+        if let Some(is_made) = &looks.at_work {
+            return Ok(is_made.clone());
+        }
+        let (says, is_made) = watch::channel(false);
+        let (watcher, followed) = (Arc::downgrade(self), self.feed.follow(Nanos(u64::MAX)));
+        thread::Builder::new().name("page".to_owned()).spawn(move || {
+            // What cannot be read ends it, and is tried again for the next one who looks.
+            let _ = work(&watcher, followed, says);
+            if let Some(watcher) = watcher.upgrade() {
+                watcher.moments.clear();
+                watcher.looks().at_work = None;
+            }
+        })?;
+        looks.at_work = Some(is_made.clone());
+        Ok(is_made)
+    }
+
+    fn is_left(&self) -> bool {
+        self.looks().last.elapsed() > LINGER
+    }
+}
+
+/// Makes moments of what was, and of what comes, until nobody looks, or there is no more.
+fn work(watcher: &Weak<Watcher>, followed: Followed, is_made: watch::Sender<bool>) -> Result<(), ReadError> {
+    let clock = Clock { now: followed.now, at: followed.at };
+    let pieces = Pieces { here: Bytes::new(), before: followed.before.into(), live: followed.live, is_made };
+    let mut reader = StreamReader::new(pieces, Path::new("the intervals of this server"))?;
+    let mut maker = None;
+    loop {
+        let next = reader.read_next()?;
+        let Some(watcher) = watcher.upgrade() else { return Ok(()) };
+        match next {
+            Streamed::Session(session) => maker = Some(Maker::new(*session, &watcher.thresholds)),
+            Streamed::Interval(interval) => {
+                if let Some(maker) = &mut maker {
+                    watcher.moments.add(&maker.moment(&interval, clock.ended_at_ms(&interval)));
+                }
+            }
+            Streamed::Gap(_) => watcher.moments.calm(),
+            Streamed::Ended(_) => return Ok(()),
+        }
+        if watcher.is_left() {
+            return Ok(());
+        }
+    }
+}
+
+/// What the clock of the intervals means.
+struct Clock {
+    /// A time on it, and when that was.
+    now: Nanos,
+    at: SystemTime,
+}
+
+impl Clock {
+    /// When an interval ended: one that is new ended just now.
+    fn ended_at_ms(&self, interval: &Interval) -> u64 {
+        let end = interval.start_ns.saturating_add(interval.duration_ns);
+        let ago = Duration::from_nanos(self.now.saturating_sub(end).0);
+        let at = if end > self.now { SystemTime::now() } else { self.at.checked_sub(ago).unwrap_or(UNIX_EPOCH) };
+        u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// The feed as a file that has no end: whoever reads on waits for what comes.
+struct Pieces {
+    here: Bytes,
+    before: VecDeque<Bytes>,
+    live: Receiver<Bytes>,
+    /// Told when all that was has been read.
+    is_made: watch::Sender<bool>,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.here.is_empty() {
+            self.here = match self.before.pop_front() {
+                Some(piece) => piece,
+                None => {
+                    self.is_made.send_replace(true);
+                    match self.live.blocking_recv() {
+                        Ok(piece) => piece,
+                        // It is over, or this is too slow and begins again.
+                        Err(RecvError::Closed | RecvError::Lagged(_)) => return Ok(0),
+                    }
+                }
+            };
+        }
+        let count = buffer.len().min(self.here.len());
+        self.here.copy_to_slice(&mut buffer[..count]);
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::fixture, serve::Feeder};
+
+    fn feeder() -> Feeder {
+        Feeder::new(&fixture::session()).unwrap()
+    }
+
+    fn newest(moments: &Moments) -> Option<u64> {
+        moments.newest().map(|(n, _)| n)
+    }
+
+    #[tokio::test]
+    async fn moments_are_made_of_what_was_when_somebody_looks() {
+        let mut feeder = feeder();
+        let watcher = Watcher::new(feeder.feed(), &Thresholds::default());
+        // More than a chunk.
+        let intervals = fixture::overloaded(70);
+        intervals.iter().for_each(|interval| feeder.add(interval).unwrap());
+        assert_eq!(newest(&watcher.moments), None, "nobody looks");
+        assert_eq!(newest(watcher.look().await.unwrap()), Some(69));
+        assert!((0..70).all(|n| watcher.moments.at(n).is_some()));
+        feeder.add(&Interval { seq: 70, ..intervals[69].clone() }).unwrap();
+        while newest(watcher.look().await.unwrap()) != Some(70) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn when_nobody_looks_any_more_nothing_is_kept() {
+        let mut feeder = feeder();
+        let watcher = Watcher::new(feeder.feed(), &Thresholds::default());
+        let intervals = fixture::overloaded(3);
+        feeder.add(&intervals[0]).unwrap();
+        assert_eq!(newest(watcher.look().await.unwrap()), Some(0));
+        watcher.looks().last = Instant::now().checked_sub(LINGER + Duration::from_secs(1)).unwrap();
+        feeder.add(&intervals[1]).unwrap();
+        while watcher.looks().at_work.is_some() || newest(&watcher.moments).is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(newest(watcher.look().await.unwrap()), Some(1), "the next one is shown what was");
+        assert!(watcher.moments.at(0).is_some());
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_in_a_calm_time_is_told() {
+        let mut feeder = feeder();
+        let watcher = Watcher::new(feeder.feed(), &Thresholds::default());
+        feeder.add(&fixture::overloaded(1)[0]).unwrap();
+        feeder.calm().unwrap();
+        let moments = watcher.look().await.unwrap();
+        assert!(moments.is_calm() && newest(moments) == Some(0));
+    }
+
+    #[test]
+    fn a_moment_that_was_has_the_time_of_then() {
+        let at = UNIX_EPOCH + Duration::from_secs(1_000);
+        let clock = Clock { now: Nanos(90 * Nanos::SECOND.0), at };
+        let interval = |start: u64| Interval {
+            start_ns: Nanos(start * Nanos::SECOND.0),
+            duration_ns: Nanos(5 * Nanos::SECOND.0),
+            ..Interval::default()
+        };
+        assert_eq!(clock.ended_at_ms(&interval(85)), 1_000_000);
+        assert_eq!(clock.ended_at_ms(&interval(25)), 940_000);
+        assert!(clock.ended_at_ms(&interval(90)) > 1_700_000_000_000, "now");
     }
 }

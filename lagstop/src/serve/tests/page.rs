@@ -6,9 +6,24 @@ fn json(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
+fn until(is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 impl Served {
     fn api(&self, path: &str) -> String {
         self.ask(&format!("GET /api/v1/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    /// Feeds them, until the page has the last one.
+    fn feed(&mut self, intervals: &[Interval]) {
+        intervals.iter().for_each(|interval| self.feeder.add(interval).unwrap());
+        let last = intervals.last().unwrap().seq;
+        until(|| status(&self.api(&format!("moment?n={last}"))) == 200);
     }
 }
 
@@ -34,7 +49,7 @@ fn moments_are_there_from_the_first_interval_on() {
     let mut served = Served::plain();
     let none = served.api("moment");
     assert!(status(&none) == 503 && none.contains("retry-after: 1"), "{none}");
-    fixture::overloaded(8).iter().for_each(|interval| served.watcher.add(interval));
+    served.feed(&fixture::overloaded(8));
     let newest = served.api("moment");
     assert!(
         newest.contains("content-type: application/json") && newest.contains("cache-control: no-store"),
@@ -62,23 +77,23 @@ fn moments_are_there_from_the_first_interval_on() {
 fn while_all_is_calm_the_page_is_told() {
     let mut served = Served::plain();
     let is_told = |answer: &str| status(answer) == 204 && answer.contains("\r\nlagstop-state: calm\r\n");
-    served.watcher.calm();
+    served.feeder.calm().unwrap();
     assert!(is_told(&served.api("moment")), "before the first");
-    fixture::overloaded(2).iter().for_each(|interval| served.watcher.add(interval));
+    served.feed(&fixture::overloaded(2));
     let known = served.api("moment?after=1");
     assert!(status(&known) == 204 && !is_told(&known), "{known}");
-    served.watcher.calm();
-    assert!(is_told(&served.api("moment?after=1")));
+    served.feeder.calm().unwrap();
+    until(|| is_told(&served.api("moment?after=1")));
     assert_eq!(json(&served.api("moment"))["n"], 1, "what was last is there still");
 }
 
 #[test]
 fn where_the_page_is_off_there_are_metrics_and_intervals() {
-    let (offered, publisher, feeder, watcher) = offered();
+    let (offered, publisher, feeder) = offered();
     let offered = Offered { page: None, ..offered };
     let options = ServeOptions { limits: LIMITS, fresh_for: LIMITS.whole, hangs_after: LIMITS.whole };
     let server = Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), Security::none(), offered, options).unwrap();
-    let served = Served { server, publisher, feeder, watcher };
+    let served = Served { server, publisher, feeder };
     let root = served.get("/");
     assert!(status(&root) == 200 && root.contains("/metrics") && !root.contains("<script"), "{root}");
     assert_eq!([served.api("moment"), served.api("history")].map(|answer| status(&answer)), [404, 404]);
