@@ -32,17 +32,20 @@ use super::{
 };
 
 /// Loads and attaches the programs. What the kernel refuses, or what does not fire, becomes a fact, and the rest is
-/// planned anew; only when the switch itself cannot be seen is there nothing to measure.
+/// planned again; only when the switch itself cannot be seen is there nothing to measure. Where programs cannot be attached a
+/// second time, all switches are timed: see [`Reader::samples_cost`].
 ///
 /// # Errors
 /// When the kernel refuses the object or what nothing can be measured without.
 pub fn attach(facts: &mut Facts, wishes: &Wishes, options: &AttachOptions) -> Result<Reader, KernelError> {
+    let mut options = options.clone();
     // Each turn refuses something that is not tried again.
     loop {
         let plan = Plan::from_facts(facts, wishes)?;
-        match Attempt::new(facts, &plan, options)?.run(options)? {
+        match Attempt::new(facts, &plan, &options)?.run(&options)? {
             Outcome::Attached(reader) => return Ok(*reader),
             Outcome::Setback(at, reason) => facts.refuse(at, reason),
+            Outcome::AttachesOnce => options.samples_cost = false,
         }
     }
 }
@@ -58,6 +61,9 @@ enum Outcome {
     Attached(Box<Reader>),
     /// Something could not be attached, or did not fire.
     Setback(At, String),
+    /// What times switches cannot come off its hooks and go back. Before Linux 5.13 a program that was on a function once is not
+    /// attached to it again (f3a95075549e).
+    AttachesOnce,
 }
 
 /// The loaded object, on its way to what a plan says.
@@ -141,7 +147,11 @@ impl<'a> Attempt<'a> {
         let tables = self.tables(&options.excluded)?;
         let Self { ebpf, plan, .. } = self;
         let attached = Attached { ebpf, attachments, maps, cost };
-        Ok(Outcome::Attached(Box::new(Reader::new(attached, tables, plan.clone(), options))))
+        let mut reader = Reader::new(attached, tables, plan.clone(), options);
+        if options.samples_cost && reader.attach_timing_again().is_err() {
+            return Ok(Outcome::AttachesOnce);
+        }
+        Ok(Outcome::Attached(Box::new(reader)))
     }
 
     /// Has a program say which process is running here, by the fields it was told. The kernel does not check a file's.

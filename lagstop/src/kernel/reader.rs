@@ -163,10 +163,14 @@ impl Reader {
     /// Does what reading does, without any effect: fails when it is not permitted.
     pub(super) fn try_to_read(&mut self) -> Result<(), KernelError> {
         if self.samples_cost {
-            self.attachments.iter_mut().filter(|attachment| attachment.times).for_each(Attachment::detach);
-            self.attach_timing()?;
+            self.attach_timing_again()?;
         }
         self.maps.lineages.get::<Lineage>(0).map(drop)
+    }
+
+    /// Are switches timed only between some readings? Not where the kernel cannot do that, whatever was asked for.
+    pub const fn samples_cost(&self) -> bool {
+        self.samples_cost
     }
 
     /// Stops the programs; what they counted can still be read.
@@ -232,6 +236,10 @@ impl Reader {
         self.cost.update(&self.ebpf, switches, switches_timed);
         snapshot.probe_ns = self.cost.total();
 
+        // Only now: it may take the kernel long, and what happens meanwhile is not of the time that was timed.
+        if !self.is_timed {
+            self.detach_timing();
+        }
         let Self { owners, counted, .. } = self;
         for row in owners.release(|row| counted.changed(row)) {
             self.maps.free_rows.push(&row)?;
@@ -239,17 +247,24 @@ impl Reader {
         Ok(snapshot)
     }
 
-    /// Settles the CPUs, with the programs that time switches on their hooks while they are to.
+    /// Settles the CPUs. From then on switches are timed, or not.
     fn settle_timing(&mut self, online: &[u32]) -> Result<(), KernelError> {
         if self.times_next && !self.is_timed {
             self.attach_timing()?;
         }
         self.settle(online)?;
-        if self.is_timed && !self.times_next {
-            self.attachments.iter_mut().filter(|attachment| attachment.times).for_each(Attachment::detach);
-        }
         self.is_timed = self.times_next;
         Ok(())
+    }
+
+    /// Takes what times switches off its hooks, and puts it back.
+    pub(super) fn attach_timing_again(&mut self) -> Result<(), KernelError> {
+        self.detach_timing();
+        self.attach_timing()
+    }
+
+    fn detach_timing(&mut self) {
+        self.attachments.iter_mut().filter(|attachment| attachment.times).for_each(Attachment::detach);
     }
 
     fn attach_timing(&mut self) -> Result<(), KernelError> {

@@ -194,7 +194,8 @@ impl Collector {
             let of_costs = [Measure::SwitchCost, Measure::Pick].map(Measure::name).contains(&hook.name.as_str());
             self.sampling.leaves_out() && of_costs && hook.state == HookState::On
         };
-        hooks.iter_mut().filter(is_sampled).for_each(|hook| hook.detail.push_str(&self.sampling.note()));
+        let note = self.sampling.note(self.reader.samples_cost());
+        hooks.iter_mut().filter(is_sampled).for_each(|hook| hook.detail.push_str(&note));
         hooks
     }
 

@@ -32,9 +32,17 @@ impl Sampling {
         self.every > 1
     }
 
-    /// For people: what follows how switches are timed.
-    pub(super) fn note(&self) -> String {
-        format!(". Timed in one interval of {}, chosen at random; costs in the others are estimates", self.every)
+    /// For people: what follows how switches are timed, where the kernel can do so and where it cannot.
+    pub(super) fn note(&self, can_sample: bool) -> String {
+        let every = self.every;
+        if can_sample {
+            format!(". Timed in one interval of {every}, chosen at random; costs in the others are estimates")
+        } else {
+            format!(
+                ". Timed in every interval, and not in one of {every}: before Linux 5.13, a program cannot be attached to a \
+                 function a second time"
+            )
+        }
     }
 
     /// Is the next interval timed?

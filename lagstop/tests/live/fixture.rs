@@ -18,7 +18,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 use lagstop::{
     host::{Cpus, ExcludedCpus},
     kernel::{AttachOptions, Btf, Facts, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
-    model::{CgroupCounters, CgroupId, GroupBy, Level, Measure},
+    model::{CgroupCounters, CgroupId, GroupBy, Level, Measure, kernel_version},
     source::{LiveOptions, Stream, live},
 };
 
@@ -357,6 +357,11 @@ impl Drop for Load {
 /// Set where everything is many times slower than on a real machine: loads get less done, and times mean nothing.
 pub(crate) fn is_slow() -> bool {
     std::env::var_os("LAGSTOP_TEST_SLOW").is_some()
+}
+
+/// The running kernel's version.
+pub(crate) fn kernel() -> (u32, u32) {
+    kernel_version(&facts().release).unwrap()
 }
 
 /// What a load is to reach at least to be worth measuring: `count` on a real machine.

@@ -14,7 +14,12 @@ use std::{
 use lagstop::recording::Line;
 use rustix::fs::{XattrFlags, setxattr};
 
-use crate::{Test, command::lagstop, fixture::eventually, recorder::Recorder};
+use crate::{
+    Test,
+    command::lagstop,
+    fixture::{eventually, kernel},
+    recorder::Recorder,
+};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_user_with_file_capabilities_measures_and_gives_up_what_attaching_took", file_capabilities),
@@ -112,9 +117,7 @@ fn file_capabilities() {
 
 /// Since 5.19 maps are read through their mappings and descriptors without CAP_BPF, whatever `unprivileged_bpf_disabled`.
 fn is_bpf_needed_to_read() -> bool {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or_default());
-    (numbers.next().unwrap(), numbers.next().unwrap()) < (5, 19)
+    kernel() < (5, 19)
 }
 
 fn root() {
