@@ -37,7 +37,7 @@ impl ConnectArgs {
     /// The intervals of the host that was named, for `duration` from now on, beginning as `begin` says where it was not said.
     /// `None` where none was named.
     pub(super) fn start(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
-        self.options(begin, duration)?.map(follow).transpose()
+        Ok(self.options(begin, duration)?.map(follow).transpose()?)
     }
 
     /// How to get them. `None` where no host was named.

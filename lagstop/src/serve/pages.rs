@@ -158,7 +158,7 @@ impl Site {
                 (None, Some(watcher)) => match watcher.look().await {
                     Ok(moments) if path == MOMENT => moment(request, moments),
                     Ok(moments) => history(request, moments),
-                    Err(error) => Page::text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
+                    Err(error) => Page::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
                 },
                 (None, None) => Page::text(StatusCode::NOT_FOUND, "not found: the page is off (--no-page)\n"),
             },

@@ -158,7 +158,7 @@ fn package_profile<'a>(cargo_toml: &'a str, package: &'a str) -> impl Iterator<I
     lines
         .take_while(|line| !line.starts_with('['))
         .filter_map(|line| line.split_once(" = "))
-        .map(|(name, value)| (format!("profile of {package}, {name}"), value.to_owned()))
+        .map(move |(name, value)| (format!("profile of {package}, {name}"), value.to_owned()))
 }
 
 #[cfg(test)]

@@ -49,17 +49,23 @@ struct Looks {
     last: Instant,
     /// Says whether all that was is made. `None` while nothing is.
     at_work: Option<watch::Receiver<bool>>,
+    /// Why nothing can be made any more.
+    failed: Option<Arc<ReadError>>,
 }
 
 /// Why there are no moments.
 #[derive(Debug, Error)]
-#[error("cannot make the figures of the page: there can be no thread: {}. Raise the limit of processes", plain(.0))]
-pub(in crate::serve) struct WatchError(#[from] io::Error);
+pub(in crate::serve) enum WatchError {
+    #[error("cannot make the figures of the page: there can be no thread: {}. Raise the limit of processes", plain(.0))]
+    Thread(#[from] io::Error),
+    #[error("cannot read lagstop's own intervals, because of a bug in it. Please report it: {0}")]
+    Read(Arc<ReadError>),
+}
 
 impl Watcher {
     /// For the intervals of `feed`, judged by `thresholds`.
     pub fn new(feed: Arc<Feed>, thresholds: &Thresholds) -> Arc<Self> {
-        let looks = Mutex::new(Looks { last: Instant::now(), at_work: None });
+        let looks = Mutex::new(Looks { last: Instant::now(), at_work: None, failed: None });
         Arc::new(Self { feed, thresholds: thresholds.clone(), moments: Moments::default(), looks })
     }
 
@@ -76,8 +82,11 @@ impl Watcher {
     }
 
     /// Sees to it that moments are made.
-    fn begin(self: &Arc<Self>) -> io::Result<watch::Receiver<bool>> {
+    fn begin(self: &Arc<Self>) -> Result<watch::Receiver<bool>, WatchError> {
         let mut looks = self.looks();
+        if let Some(error) = &looks.failed {
+            return Err(WatchError::Read(Arc::clone(error)));
+        }
         looks.last = Instant::now();
         if let Some(is_made) = &looks.at_work {
             return Ok(is_made.clone());
@@ -85,11 +94,12 @@ impl Watcher {
         let (says, is_made) = watch::channel(false);
         let (watcher, followed) = (Arc::downgrade(self), self.feed.follow(Nanos(u64::MAX)));
         thread::Builder::new().name("page".to_owned()).spawn(move || {
-            // What cannot be read ends it, and is tried again for the next one who looks.
-            let _ = work(&watcher, followed, says);
+            let ended = work(&watcher, followed, says);
             if let Some(watcher) = watcher.upgrade() {
                 watcher.moments.clear();
-                watcher.looks().at_work = None;
+                let mut looks = watcher.looks();
+                looks.at_work = None;
+                looks.failed = ended.err().map(Arc::new);
             }
         })?;
         looks.at_work = Some(is_made.clone());
@@ -196,7 +206,8 @@ mod tests {
         assert_eq!(newest(&watcher.moments), None, "nobody looks");
         assert_eq!(newest(watcher.look().await.unwrap()), Some(69));
         assert!((0..70).all(|n| watcher.moments.at(n).is_some()));
-        feeder.add(&Interval { seq: 70, ..intervals[69].clone() }).unwrap();
+        let start_ns = intervals[69].start_ns.saturating_add(intervals[69].duration_ns);
+        feeder.add(&Interval { seq: 70, start_ns, ..intervals[69].clone() }).unwrap();
         while newest(watcher.look().await.unwrap()) != Some(70) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -1,6 +1,7 @@
 //! The page, and what it asks for.
 
 use super::*;
+use crate::model::Interval;
 
 fn json(answer: &str) -> serde_json::Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap_or_else(|error| panic!("{error}: {answer}"))
@@ -10,7 +11,7 @@ fn until(is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {
         assert!(began.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
