@@ -82,7 +82,8 @@ fn check(workspace: &Workspace, toolchain: &Toolchain, object: Object) -> Result
     let differences = committed.differences(&Manifest::of(workspace, toolchain, object, &rebuilt)?);
     if bytes != rebuilt || !differences.is_empty() {
         let (committed, rebuilt) = (sha256(&bytes), sha256(&rebuilt));
-        return Err(Error::Differs { object, committed, rebuilt, differences });
+        let Object { file, manifest, .. } = object;
+        return Err(Error::Differs { file, manifest, committed, rebuilt, differences });
     }
     println!("lagstop/bpf/{} is what its sources give: sha256 {}", object.file, sha256(&bytes));
     Ok(())

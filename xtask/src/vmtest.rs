@@ -99,7 +99,7 @@ pub(crate) struct Arguments {
 /// Processors of a virtual machine, unless asked otherwise.
 const CPUS: u8 = 2;
 /// How long one test may take.
-const TEST_TIMEOUT_SECONDS: u64 = 120;
+const TEST_TIMEOUT_SECONDS: u64 = 240;
 
 pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Error> {
     let runs = if arguments.quick {

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::Arc, thread, time::Duration};
 
-use lagstop::model::{CgroupCounters, CpuReading, Distribution, LoadCredits, Lost, Nanos, Tasks, Totals};
+use lagstop::model::{CgroupCounters, CpuReading, Distribution, LoadCredits, Lost, Measure, Nanos, Tasks, Totals};
 
 use crate::{
     Test,
@@ -132,10 +132,20 @@ fn no_places() {
 fn timed_now_and_then() {
     let cgroup = TestCgroup::new("timed");
     let mut probes = Probes::with(&Setup { samples_cost: true, ..Setup::default() });
-    let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap 8000")).collect();
+    let mut loads: Vec<Load> = (0..3).map(|_| cgroup.start("nap 60000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
-    let samples = probes.reader.samples_cost();
+    if !probes.reader.samples_cost() {
+        assert!(kernel() < (5, 13), "a program can be attached to a function again");
+        println!("every switch is timed");
+        for _ in 0..3 {
+            probes.reader.time_next(false);
+            assert!(probes.snapshot().switches_timed);
+        }
+        return;
+    }
+    // Elsewhere the kernel calls `__schedule()` from where no function can be hooked.
+    let sees_all = probes.reader.way(Measure::SwitchCost) == Some("tracepoints");
     let mut read = |times_next: bool| {
         probes.reader.time_next(times_next);
         let snapshot = probes.snapshot();
@@ -143,19 +153,17 @@ fn timed_now_and_then() {
             snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |(_, counters)| Arc::clone(counters));
         (snapshot.switches_timed, counters, snapshot.lost)
     };
-    // Elsewhere all are timed.
-    assert!(samples || kernel() < (5, 13), "a program can be attached again");
     let mut last = read(false);
     let mut lost = 0;
     let attached_untimed = attached();
     for round in 0..20 {
-        let is_timed = !samples || round % 2 == 1;
+        let is_timed = round % 2 == 1;
         thread::sleep(Duration::from_millis(300));
         let attached_before = attached();
         let now = read(!is_timed);
         assert_eq!(now.0, is_timed);
         // What times is on its hook only then: a program that decides to do nothing costs, too.
-        assert_eq!(attached_before > attached_untimed, samples && is_timed, "{attached_before} of {attached_untimed}");
+        assert_eq!(attached_before > attached_untimed, is_timed, "{attached_before} of {attached_untimed}");
         let (then, lost_then) =
             (std::mem::replace(&mut last.1, Arc::clone(&now.1)), std::mem::replace(&mut last.2, now.2));
         let since = now.1.since(&then);
@@ -176,15 +184,12 @@ fn timed_now_and_then() {
             assert!(pick > Nanos::ZERO);
         } else {
             assert!(costs <= edges, "{costs} costs");
-            assert_eq!(
-                (now.2.entries, now.2.exits),
-                (lost_then.entries, lost_then.exits),
-                "nothing is lost that was not wanted"
-            );
+            let since = now.2.entries + now.2.exits - lost_then.entries - lost_then.exits;
+            assert!(since <= edges, "{since} were lost that were not wanted");
         }
     }
     println!("{lost} were lost at the edges");
-    assert!(lost <= 10 * 4 * probes.online.len() as u64, "{lost}");
+    assert!(!sees_all || lost <= 10 * 4 * probes.online.len() as u64, "{lost}");
 }
 
 /// Programs of this process on their hooks.

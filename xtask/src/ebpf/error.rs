@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{object::Object, toolchain::Missing};
+use super::toolchain::Missing;
 use crate::command::CommandError;
 
 #[derive(Debug, thiserror::Error)]
@@ -19,9 +19,9 @@ pub(crate) enum Error {
     OtherCompiler { committed: String, here: String },
     #[error(
         "lagstop/bpf/{} is not what its sources give.\n  committed: sha256 {committed}\n  rebuilt:   sha256 {rebuilt}\n\
-         {}\nRun `cargo xtask ebpf` and commit lagstop/bpf/", .object.file, explain(*.object, .differences)
+         {}\nRun `cargo xtask ebpf` and commit lagstop/bpf/", .file, explain(.manifest, .differences)
     )]
-    Differs { object: Object, committed: String, rebuilt: String, differences: Vec<String> },
+    Differs { file: &'static str, manifest: &'static str, committed: String, rebuilt: String, differences: Vec<String> },
     #[error("{path} cannot be {what}: {source}")]
     File { what: &'static str, path: PathBuf, source: io::Error },
     #[error("{path}, line {line}, is not `name = value`; run `cargo xtask ebpf` to write it anew")]
@@ -57,12 +57,12 @@ fn list(missing: &[Missing]) -> String {
     missing.iter().map(|one| format!("- {one}")).collect::<Vec<_>>().join("\n")
 }
 
-fn explain(object: Object, differences: &[String]) -> String {
+fn explain(manifest: &str, differences: &[String]) -> String {
     if differences.is_empty() {
         return "Sources, rustc and bpf-linker are those of the manifest: the build is not reproducible here."
             .to_owned();
     }
-    let mut text = format!("Against lagstop/bpf/{}:", object.manifest);
+    let mut text = format!("Against lagstop/bpf/{manifest}:");
     for difference in differences {
         text.push_str("\n  ");
         text.push_str(difference);
