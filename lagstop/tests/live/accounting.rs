@@ -172,7 +172,7 @@ fn timed_now_and_then() {
         println!("round {round}: {switches} switches, {costs} costs, {pick} of pick cost");
         assert!(switches > at_least(200), "the load was to switch");
         // What happens between a CPU's turn and the reading of its rows is on either side.
-        let edges = if is_slow() { 40 } else { 4 };
+        let edges = 4 + switches / if is_slow() { 10 } else { 50 };
         if is_timed {
             let all_lost =
                 now.2.entries + now.2.exits + now.2.switches - lost_then.entries - lost_then.exits - lost_then.switches;
