@@ -148,7 +148,7 @@ impl Watched {
         [journal.into(), pid.to_string().into(), started.to_string().into(), goes_first.to_string().into()]
     }
 
-    /// From the command line of [`WATCHDOG`]; `None` where that is not what [`Watchdog::start`] wrote.
+    /// From the command line of [`WATCHDOG`]; `None` where a trial did not write that.
     pub fn from_arguments(arguments: Vec<OsString>) -> Option<Self> {
         let [journal, pid, started, goes_first] = <[OsString; 4]>::try_from(arguments).ok()?;
         Some(Self {
