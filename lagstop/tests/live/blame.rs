@@ -88,9 +88,10 @@ fn watch_after(work: &[(&str, String)], happen: impl Fn(&TestCgroup)) -> Seen {
 
 impl Seen {
     /// Asserts that each party's wait is behind each other's, and behind its own, as much as the trace has it, but for `points` of
-    /// a hundred.
+    /// a hundred. In a slow guest, in which so much else runs between two slices that waits are too long to be walked, instants are
+    /// drawn.
     fn agrees(&self, points: f64) {
-        self.is_within(|_, _, _| points);
+        self.is_within(|part, waits, _| if is_slow() { points.max(chance(part, 2.0 * waits)) } else { points });
     }
 
     /// The same where instants are drawn, two a wait.
