@@ -39,8 +39,8 @@ impl Sampling {
             format!(". Timed in one interval of {every}, chosen at random; costs in the others are estimates")
         } else {
             format!(
-                ". Timed in every interval, and not in one of {every}: before Linux 5.13, a program cannot be attached to a \
-                 function a second time"
+                ". Timed in every interval, and not in one of {every}: the kernel did not attach the programs a second \
+                 time, as none does before Linux 5.13"
             )
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Traced {
     pub(crate) count: HashMap<u32, u64>,
     /// The squares of their lengths, added up.
     pub(crate) squares: HashMap<u32, f64>,
+    /// Time of those in which too many others ran to charge each of them, and the squares of their lengths, added up.
+    pub(crate) drawn: HashMap<u32, (f64, f64)>,
     /// Who began whom there, in turn.
     forks: Vec<(u32, u32)>,
 }
@@ -79,19 +81,31 @@ impl Drop for Trace {
     }
 }
 
+/// Slices of others in a wait from which on instants of it are drawn (docs/measures.md).
+const WALKED: u32 = 16;
+
+/// A wait that goes on.
+#[derive(Default)]
+struct Waiting {
+    /// Time that each thread ran meanwhile.
+    behind: HashMap<u32, f64>,
+    slices: u32,
+}
+
 /// Wake-ups are told by the CPU of whoever woke up: those of tasks for another CPU are not of this one.
 fn traced(text: &str, cpu: usize) -> Traced {
     let mut traced = Traced::default();
     // Since when who has been running, and all that has run since a wait began.
     let mut running: Option<(u32, f64)> = None;
-    let mut waiting: HashMap<u32, HashMap<u32, f64>> = HashMap::new();
+    let mut waiting: HashMap<u32, Waiting> = HashMap::new();
     let mut last = 0.0;
     for line in text.lines() {
         let Some((at, rest)) = event(line) else { continue };
         if let Some((who, since)) = running {
             let ran = at - f64::max(since, last);
             for wait in waiting.values_mut() {
-                *wait.entry(who).or_default() += ran;
+                *wait.behind.entry(who).or_default() += ran;
+                wait.slices += u32::from(rest.starts_with("sched_switch: "));
             }
         }
         last = at;
@@ -100,13 +114,18 @@ fn traced(text: &str, cpu: usize) -> Traced {
             let (Some(prev), Some(next)) = (number("prev_pid="), number("next_pid=")) else { continue };
             if let Some(wait) = waiting.remove(&next) {
                 *traced.count.entry(next).or_default() += 1;
-                *traced.squares.entry(next).or_default() += wait.values().sum::<f64>().powi(2);
-                for (who, time) in wait {
+                let length: f64 = wait.behind.values().sum();
+                *traced.squares.entry(next).or_default() += length.powi(2);
+                if wait.slices >= WALKED {
+                    let drawn = traced.drawn.entry(next).or_default();
+                    *drawn = (drawn.0 + length, drawn.1 + length.powi(2));
+                }
+                for (who, time) in wait.behind {
                     *traced.waits.entry((next, who)).or_default() += time;
                 }
             }
             if prev != 0 && field(rest, "prev_state=").is_some_and(|state| state.starts_with('R')) {
-                waiting.insert(prev, HashMap::new());
+                waiting.insert(prev, Waiting::default());
             }
             running = Some((next, at));
         } else if rest.starts_with("sched_wakeup")
@@ -115,7 +134,7 @@ fn traced(text: &str, cpu: usize) -> Traced {
             && running.is_none_or(|(who, _)| who != pid)
         {
             // One that waited here before, and went elsewhere meanwhile, begins anew.
-            waiting.insert(pid, HashMap::new());
+            waiting.insert(pid, Waiting::default());
         } else if rest.starts_with("sched_process_fork: ")
             && let (Some(parent), Some(child)) = (number(" pid="), number("child_pid="))
         {

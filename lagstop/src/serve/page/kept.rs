@@ -15,7 +15,7 @@ use crate::{
     model::{CgroupId, CgroupNow, Nanos},
 };
 
-/// Bytes of memory for moments. That of a dense host takes some 12 kB: half an hour in intervals of five seconds.
+/// Bytes of memory for moments.
 const MOST_BYTES: usize = 4 << 20;
 /// How much zstd tries: moments are text, which its fastest level makes small already.
 const LEVEL: i32 = 1;
