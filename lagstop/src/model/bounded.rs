@@ -10,6 +10,8 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
+use super::{CgroupId, Interval};
+
 /// Cgroups in an interval: the maximum of `--max-cgroups`, 100,000, the row `(other)`, and some that were removed.
 pub(crate) const CGROUPS: usize = 100 << 10;
 /// CPUs: `NR_CPUS` of the largest kernels (arch/x86/Kconfig, MAXSMP).
@@ -32,6 +34,14 @@ const LEVELS_FREE: usize = 1 << 16;
 const HOOKS: usize = 1_024;
 /// Files of a controller.
 const FILES: usize = 1_024;
+
+/// Are `known` cgroups no more than an interval may have, together with those of `next` that are not among them?
+pub(crate) fn have_room(known: usize, next: &Interval, is_known: impl Fn(CgroupId) -> bool) -> bool {
+    // Usually they are the same, and far fewer. Then no lookup is needed.
+    let both = known.saturating_add(next.cgroups.len());
+    let new = || next.cgroups.iter().filter(|cgroup| !is_known(cgroup.id)).count();
+    both <= CGROUPS || known.saturating_add(new()) <= CGROUPS
+}
 
 /// A list of at most `most`.
 struct List<T> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use super::{
     Cgroup, CgroupId, Cpu, Crowding, Distribution, DistributionSum, FileCounters, Host, Interval, Level, Listener,
-    Nanos, NetworkNamespace, Tasks, Totals, Workload, behind::BehindSum, file_counters::known,
+    Nanos, NetworkNamespace, Tasks, Totals, Workload, behind::BehindSum, bounded, file_counters::known,
 };
 
 /// Merges intervals as they come. It takes memory for the cgroups, CPUs and listeners in them, however many intervals there
@@ -68,12 +68,9 @@ impl Merger {
         self.cgroups.len()
     }
 
-    /// Are there `most` at most, with those of `next`?
-    pub(crate) fn has_room_for(&self, next: &Interval, most: usize) -> bool {
-        let both = self.cgroups.len().saturating_add(next.cgroups.len());
-        // Usually they are the same, and far fewer. Then no lookup is needed.
-        let is_new = |cgroup: &&Cgroup| !self.cgroups.contains_key(&cgroup.id);
-        both <= most || self.cgroups.len() + next.cgroups.iter().filter(is_new).count() <= most
+    /// Can the merged interval be read again when `next` is added?
+    pub(crate) fn has_room_for(&self, next: &Interval) -> bool {
+        bounded::have_room(self.cgroups.len(), next, |id| self.cgroups.contains_key(&id))
     }
 
     /// Adds the next interval.

@@ -1,7 +1,8 @@
 //! Chunks of compressed recordings: what is compressed together, and can be read without what comes before.
 //!
 //! A chunk is three zstd frames: one with the lines, one with all of their intervals merged into one, and a skippable one
-//! that says when its intervals began. Standard tools pass over the last and read the others.
+//! that says when its intervals began. Standard tools pass over the last and read the others. Where chunks are followed as they
+//! come, there is no merged one.
 
 use serde::{Deserialize, Serialize};
 

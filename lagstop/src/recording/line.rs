@@ -34,6 +34,8 @@ pub enum Line {
     Packed(Box<PackedInterval>),
     /// All intervals of a chunk, merged into one and packed.
     Merged(Box<PackedInterval>),
+    /// The last line of a chunk that is followed as it comes: names are said again after it.
+    ChunkEnd,
     /// A time in which nothing was measured.
     Gap(Gap),
     /// The last line. Missing if the recording was cut off.

@@ -6,7 +6,7 @@ use super::{
     CopyError, Epoch, Gap, Reader, Writer,
     copy::{Transcript, epoch},
 };
-use crate::model::{Hook, Interval, Merger, Nanos, Session, bounded::CGROUPS};
+use crate::model::{Hook, Interval, Merger, Nanos, Session};
 
 /// How to merge recordings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -230,7 +230,7 @@ impl Longer<'_> {
             self.flush()?;
         }
         // Where cgroups come and go all the time, it is no longer than what can be read again.
-        if !self.merger.has_room_for(&interval, CGROUPS) {
+        if !self.merger.has_room_for(&interval) {
             self.flush()?;
         }
         let length = self.last.map_or(Nanos::ZERO, |(_, length)| length).saturating_add(duration);

@@ -112,6 +112,16 @@ impl Names {
         new
     }
 
+    /// Can all be read again, with those of `next`?
+    pub(super) fn have_room_for(&self, next: &Interval) -> bool {
+        bounded::have_room(self.all.len(), next, |id| self.all.contains_key(&id))
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.weight = 0;

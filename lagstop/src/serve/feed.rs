@@ -76,7 +76,7 @@ impl Feeder {
     /// # Errors
     /// When the library that compresses fails.
     pub fn new(session: &Session) -> Result<Self, WriteError> {
-        let mut chunks = Chunks::new();
+        let mut chunks = Chunks::to_follow();
         let header = chunks.compress(&Line::Header { schema: SCHEMA, session: session.clone() })?.into();
         let feed = Feed { header, kept: Mutex::default(), live: broadcast::Sender::new(MOST_BEHIND) };
         Ok(Self { chunks, feed: Arc::new(feed), told: (Nanos::ZERO, Instant::now()) })

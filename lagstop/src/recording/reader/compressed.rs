@@ -58,6 +58,8 @@ struct Chunk {
     first: usize,
     /// Lines of the recording before it.
     lines_before: u64,
+    /// Does an index tell of it, so that its lines were not read when it was opened?
+    has_index: bool,
     /// Where its intervals are written as one.
     merged_at: Option<u64>,
     /// Has it been read to its end, where its checksum is?
@@ -98,8 +100,8 @@ impl Compressed {
                 Kind::Data { .. } if this.chunks.is_empty() => this.scan(frame, &mut lines, outline)?,
                 Kind::Data { .. } => pending.push(frame),
                 Kind::Skippable(INDEX_MAGIC) => match (&pending[..], this.index(frame)) {
-                    (&[data, merged], Some(index)) => {
-                        this.take_in(data, merged, &index, &mut lines, outline)?;
+                    (&[data, ref merged @ ..], Some(index)) if merged.len() <= 1 => {
+                        this.take_in(data, merged.first().copied(), &index, &mut lines, outline)?;
                         pending.clear();
                     }
                     _ => this.scan_all(&mut pending, &mut lines, outline)?,
@@ -181,8 +183,7 @@ impl Compressed {
 
     /// What is wrong where an interval is not where it was found when the recording was opened.
     fn not_there(&self, chunk: usize) -> Problem {
-        // Of a chunk with an index its lines were not read then.
-        if self.chunks[chunk].merged_at.is_some() { Problem::WrongIndex } else { Problem::Changed }
+        if self.chunks[chunk].has_index { Problem::WrongIndex } else { Problem::Changed }
     }
 
     fn error_in(&self, chunk: usize, cursor: &Cursor, problem: Problem) -> ReadError {
@@ -201,7 +202,7 @@ impl Compressed {
     fn take_in(
         &mut self,
         frame: Frame,
-        merged: Frame,
+        merged: Option<Frame>,
         index: &Index,
         lines: &mut u64,
         outline: &mut Outline,
@@ -217,7 +218,8 @@ impl Compressed {
             frame,
             first: self.starts.len(),
             lines_before: index.lines_before,
-            merged_at: Some(merged.start),
+            has_index: true,
+            merged_at: merged.map(|frame| frame.start),
             is_verified: false,
         });
         self.starts.extend_from_slice(&index.start_ns);
@@ -232,7 +234,14 @@ impl Compressed {
     fn scan(&mut self, frame: Frame, lines: &mut u64, outline: &mut Outline) -> Result<(), ReadError> {
         // It is being read to its end.
         let is_verified = true;
-        let chunk = Chunk { frame, first: self.starts.len(), lines_before: *lines, merged_at: None, is_verified };
+        let chunk = Chunk {
+            frame,
+            first: self.starts.len(),
+            lines_before: *lines,
+            has_index: false,
+            merged_at: None,
+            is_verified,
+        };
         let Self { path, file, longest_line, starts, .. } = self;
         let mut read = FrameLines::open(file, frame, *longest_line)
             .map_err(|problem| ReadError::new(path, Some(chunk.lines_before + 1), problem))?;

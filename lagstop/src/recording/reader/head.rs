@@ -19,6 +19,7 @@ pub(super) enum Head {
     Packed(Nanos),
     Names,
     Merged,
+    ChunkEnd,
     Gap,
     Footer,
     /// Of a kind that later ones may write.
@@ -62,6 +63,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Head, serde_json::Error> {
         "packed" => Head::Packed(serde_json::from_slice::<Started>(line)?.start_ns),
         "names" => Head::Names,
         "merged" => Head::Merged,
+        "chunk_end" => Head::ChunkEnd,
         "gap" => Head::Gap,
         "footer" => Head::Footer,
         _ => Head::Other,

@@ -117,7 +117,7 @@ impl Plain {
             // The file itself is as large as they are.
             Head::Names => super::names(self.lines.read(at)?).and_then(|names| Ok(self.names.learn(names)?)),
             Head::Header | Head::Gap | Head::Footer => outline.line(head, self.lines.read(at)?),
-            Head::Merged | Head::Other => outline.other(),
+            Head::Merged | Head::ChunkEnd | Head::Other => outline.other(),
         };
         Ok(taken)
     }

@@ -136,8 +136,8 @@ impl<R: Read> StreamReader<R> {
                 self.names.learn(super::names(line)?)?;
                 return Ok(None);
             }
-            // With it a chunk ends. It says again what its intervals said.
-            Head::Merged => {
+            // With either a chunk ends. What is merged says again what its intervals said.
+            Head::Merged | Head::ChunkEnd => {
                 self.names.clear();
                 self.began = [self.began[1], self.count()];
                 return Ok(None);
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{Nanos, fixture},
+        model::{Cgroup, CgroupId, Nanos, fixture},
         recording::{Chunks, Line, SCHEMA},
     };
 
@@ -247,7 +247,10 @@ mod tests {
 
     /// As a server sends it.
     fn sent(intervals: &[Interval]) -> Vec<Vec<u8>> {
-        let mut chunks = Chunks::new();
+        sent_in(Chunks::to_follow(), intervals)
+    }
+
+    fn sent_in(mut chunks: Chunks, intervals: &[Interval]) -> Vec<Vec<u8>> {
         let header = chunks.compress(&header()).unwrap();
         let rest = intervals.iter().map(|interval| chunks.compress_interval(interval).unwrap());
         std::iter::once(header).chain(rest).collect()
@@ -274,8 +277,25 @@ mod tests {
     #[test]
     fn what_was_sent_is_read_over_the_ends_of_chunks() {
         let intervals = intervals(130);
-        let (back, why) = read(&sent(&intervals).concat()).unwrap();
-        assert_eq!((back, why.as_str()), (intervals, CLOSED));
+        // A file may be sent as well.
+        for chunks in [Chunks::to_follow(), Chunks::new()] {
+            let (back, why) = read(&sent_in(chunks, &intervals).concat()).unwrap();
+            assert_eq!((&back, why.as_str()), (&intervals, CLOSED));
+        }
+    }
+
+    #[test]
+    fn names_take_no_more_memory_the_longer_it_goes_on() {
+        // Cgroups come and go.
+        let cgroup = |seq: u64| Cgroup { id: CgroupId(seq + 1), path: format!("/{seq}").into(), ..Cgroup::default() };
+        let of = |one: Interval| Interval { cgroups: vec![cgroup(one.seq)], ..one };
+        let bytes = sent(&intervals(130).into_iter().map(of).collect::<Vec<_>>()).concat();
+        let mut reader = StreamReader::new(&*bytes, Path::new("node")).unwrap();
+        let mut most = 0;
+        while !matches!(reader.read_next().unwrap(), Streamed::Ended(_)) {
+            most = most.max(reader.names.len());
+        }
+        assert_eq!(most, 60, "those of a chunk");
     }
 
     /// A pipe: what is not there yet does not come.

@@ -7,7 +7,7 @@ use super::*;
 use crate::{
     model::{Cgroup, CgroupId, Cpu, Distribution, Hook, HookState, Listener, NetworkNamespace, Totals, merge},
     recording::{
-        Line, SCHEMA, Writer,
+        Chunks, Line, SCHEMA, Writer,
         chunk::{INDEX_MAGIC, Index},
     },
 };
@@ -366,6 +366,28 @@ fn a_part_is_its_intervals_merged() {
             assert_eq!(*part, expected);
         }
     }
+}
+
+#[test]
+fn what_was_followed_into_a_file_is_a_recording_with_an_index() {
+    let (_, lines) = long();
+    let expected = intervals_of(&lines);
+    let mut chunks = Chunks::to_follow();
+    let mut bytes: Vec<u8> = lines[..lines.len() - 1].iter().flat_map(|line| chunks.compress(line).unwrap()).collect();
+    bytes.extend(chunks.end_chunk().unwrap());
+    let decompressed = String::from_utf8(zstd::stream::decode_all(&*bytes).unwrap()).unwrap();
+    assert!(!decompressed.contains(r#""kind":"merged""#));
+    assert_eq!(decompressed.matches(r#"{"kind":"chunk_end"}"#).count(), 3);
+    for bytes in [&*bytes, decompressed.as_bytes()] {
+        let mut reader = open(bytes).unwrap();
+        assert_eq!((reader.len(), reader.parts()), (150, 3));
+        assert!([149, 0, 60, 59, 61].into_iter().all(|n| reader.interval(n).unwrap() == expected[n]));
+        assert_eq!(reader.merged(1).unwrap().merged, 59);
+    }
+    // The index is what is gone by.
+    let index = Index { lines_before: 1, start_ns: vec![Nanos(1), Nanos(3)], gaps: Vec::new() };
+    let error = open(with_index(&bytes, &index)).unwrap().interval(1).unwrap_err().to_string();
+    assert!(error.contains("the index of the chunk does not match"), "{error}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use zstd::stream::write::Encoder;
 
 use super::WriteError;
 use crate::{
-    model::{Interval, Merger, Nanos, bounded::CGROUPS},
+    model::{Interval, Merger, Nanos},
     recording::{
         chunk::Index,
         line::Line,
@@ -28,7 +28,8 @@ pub struct Chunks {
     bytes: usize,
     index: Index,
     names: Names,
-    merger: Merger,
+    /// Adds up the intervals of the open chunk. `None` for those who get each of them anyway.
+    merger: Option<Merger>,
     load_credit_time: Nanos,
     lines: u64,
     line: Vec<u8>,
@@ -41,15 +42,20 @@ impl std::fmt::Debug for Chunks {
 }
 
 impl Chunks {
-    /// Nothing yet.
+    /// Nothing yet. Chunks end with all of their intervals merged into one, for whoever wants an overview of a file.
     #[expect(clippy::new_without_default, reason = "what begins with a header is no default")]
     pub fn new() -> Self {
+        Self { merger: Some(Merger::new(Nanos::SECOND)), ..Self::to_follow() }
+    }
+
+    /// The same for whoever reads each interval as it comes: without merged ones, which take memory for every cgroup.
+    pub fn to_follow() -> Self {
         Self {
             encoder: None,
             bytes: 0,
             index: Index::default(),
             names: Names::trusted(),
-            merger: Merger::new(Nanos::SECOND),
+            merger: None,
             load_credit_time: Nanos::SECOND,
             lines: 0,
             line: Vec::new(),
@@ -71,7 +77,7 @@ impl Chunks {
             _ => {
                 if let Line::Header { session, .. } = line {
                     self.load_credit_time = session.load_credit_time_ns;
-                    self.merger = Merger::new(self.load_credit_time);
+                    self.begin_merging();
                 }
                 let mut bytes = self.end_chunk()?;
                 self.lines += 1;
@@ -87,8 +93,12 @@ impl Chunks {
     /// When the library fails.
     pub fn compress_interval(&mut self, interval: &Interval) -> Result<Vec<u8>, WriteError> {
         let mut bytes = Vec::new();
-        // What is merged of a chunk has all of its cgroups, and no more can be read.
-        if !self.merger.has_room_for(interval, CGROUPS) {
+        // A chunk, and what is merged of it, has no more cgroups than can be read.
+        let has_room = match &self.merger {
+            Some(merger) => merger.has_room_for(interval),
+            None => self.names.have_room_for(interval),
+        };
+        if !has_room {
             bytes = self.end_chunk()?;
         }
         if can_pack(interval) {
@@ -101,10 +111,18 @@ impl Chunks {
             self.push(&Line::Interval(Box::new(interval.clone())))?;
         }
         self.index.start_ns.push(interval.start_ns);
-        self.merger.add(interval);
+        if let Some(merger) = &mut self.merger {
+            merger.add(interval);
+        }
         let is_full = self.index.start_ns.len() >= MOST_INTERVALS || self.bytes >= MOST_BYTES;
         bytes.extend(if is_full { self.end_chunk()? } else { self.flush()? });
         Ok(bytes)
+    }
+
+    fn begin_merging(&mut self) {
+        if let Some(merger) = &mut self.merger {
+            *merger = Merger::new(self.load_credit_time);
+        }
     }
 
     /// Adds a line to the chunk.
@@ -138,10 +156,16 @@ impl Chunks {
     /// # Errors
     /// When the library fails.
     pub fn end_chunk(&mut self) -> Result<Vec<u8>, WriteError> {
+        if self.is_between() {
+            return Ok(Vec::new());
+        }
+        if self.merger.is_none() {
+            self.push(&Line::ChunkEnd)?;
+        }
         let Some(encoder) = self.encoder.take() else { return Ok(Vec::new()) };
         let mut bytes = encoder.finish()?;
         self.names.clear();
-        if let Some(merged) = std::mem::replace(&mut self.merger, Merger::new(self.load_credit_time)).finish() {
+        if let Some(merged) = self.merger.as_mut().and_then(Merger::take) {
             let names = Line::Names { cgroups: self.names.new_in(&merged) };
             let merged = Line::Merged(Box::new(pack(&merged)));
             bytes.extend(frame(&[&names, &merged])?);
