@@ -44,7 +44,7 @@ pub use listeners::Listeners;
 #[doc(hidden)]
 pub use made_up::{read_kernel_files, read_mountinfo};
 pub use moment::{CgroupMoment, HostMoment};
-pub use names::{Names, last_unit};
+pub use names::{Nameless, Names, last_unit};
 pub use own_cgroup::OwnCgroup;
 pub use owners::Owners;
 pub use process::{is_runnable, is_stopped, started};

@@ -3,9 +3,10 @@
 use super::{Requirement, State, Trial};
 use crate::{
     display::plain,
-    host::{Seen, Surroundings},
+    host::{Nameless, Seen, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
     scheduler::{Plan, SchedulerError},
+    units::plural,
 };
 
 const EVERYTHING: &str = "everything";
@@ -45,6 +46,7 @@ pub(super) fn of(facts: &Facts, surroundings: &Surroundings, trial: Trial<'_>) -
         pressure(surroundings),
         socket_diagnostics(surroundings),
         names_of_pods(surroundings),
+        names_of_containers(surroundings),
         scheduling(facts),
     ];
     if let Trial::Failed(error) = trial {
@@ -358,4 +360,33 @@ fn names_of_pods(surroundings: &Surroundings) -> Requirement {
             ],
         ),
     }
+}
+
+fn names_of_containers(surroundings: &Surroundings) -> Requirement {
+    const NAME: &str = "names of containers";
+    let said = |one: &Nameless| {
+        let Nameless { runtime, containers, directory, why } = one;
+        let why = why
+            .as_ref()
+            .map_or_else(|| "does not name them".to_owned(), |why| format!("cannot be read: {}", plain(why)));
+        format!("{} of {runtime} with an id only: {directory} {why}", plural(*containers as u64, "container"))
+    };
+    let all = &surroundings.nameless;
+    let found = all.iter().map(said).collect::<Vec<_>>().join("; ");
+    let hidden: Vec<&Nameless> = all.iter().filter(|one| one.why.is_some()).collect();
+    if hidden.is_empty() {
+        return satisfied(NAME, if all.is_empty() { "no container here lacks its name".to_owned() } else { found });
+    }
+    let mut requirement = missed(
+        NAME,
+        found,
+        "names of containers; only their ids are shown",
+        &["run lagstop as root, or with CAP_DAC_READ_SEARCH"],
+    );
+    let mounts = hidden.iter().map(|one| {
+        let directory = one.directory;
+        format!("in a container: -v {directory}:{directory}:ro (its files hold the environment of every container)")
+    });
+    requirement.remedies.extend(mounts);
+    requirement
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    host::Seen,
+    host::{Nameless, Seen},
     kernel::{Answer, Capabilities, Capability, Types},
     model::Measure,
 };
@@ -32,6 +32,7 @@ fn surroundings() -> Surroundings {
         has_pressure: true,
         lists_listeners: Ok(()),
         names_pods: Some(Ok(())),
+        nameless: Vec::new(),
     }
 }
 
@@ -120,6 +121,21 @@ fn pods_without_names_degrade_and_a_host_without_pods_does_not() {
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["names of pods"]));
     surroundings.names_pods = None;
     assert_eq!(verdict(facts(), &surroundings), (Verdict::Full, vec![]));
+}
+
+#[test]
+fn containers_whose_names_cannot_be_read_degrade_and_those_without_any_do_not() {
+    let nameless = |why| Nameless { runtime: "docker", containers: 2, directory: "/var/lib/docker/containers", why };
+    let of = |nameless| Surroundings { nameless: vec![nameless], ..surroundings() };
+    let hidden = of(nameless(Some(std::io::ErrorKind::PermissionDenied.into())));
+    assert_eq!(verdict(facts(), &hidden), (Verdict::Degraded, vec!["names of containers"]));
+    let checkup = judge(facts(), &hidden, &Wishes::default(), Ok(vec![]), false);
+    let names = checkup.requirements.iter().find(|one| one.name == "names of containers").unwrap();
+    let expected =
+        "2 containers of docker with an id only: /var/lib/docker/containers cannot be read: permission denied";
+    assert_eq!(names.found.to_lowercase(), expected);
+    assert!(names.remedies[1].contains("-v /var/lib/docker/containers:/var/lib/docker/containers:ro"), "{names:?}");
+    assert_eq!(verdict(facts(), &of(nameless(None))), (Verdict::Full, vec![]));
 }
 
 #[test]

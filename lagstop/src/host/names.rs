@@ -14,6 +14,7 @@ mod login;
 mod look;
 mod lxc;
 mod machined;
+mod nameless;
 mod podman;
 mod proxmox;
 mod stores;
@@ -36,6 +37,8 @@ use self::{
     trusted::{Stamp, Trusted},
 };
 use crate::model::{CgroupLabel, Vcpus, Workload};
+
+pub use nameless::Nameless;
 
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
 const SHORT_ID: usize = 12;

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use super::{Hierarchy, HostError, Identity, Names, Version, sock_diag};
+use super::{Hierarchy, HostError, Identity, Nameless, Names, Version, sock_diag};
 use crate::model::GroupBy;
 
 /// What of the host this process can see.
@@ -18,6 +18,8 @@ pub struct Surroundings {
     pub lists_listeners: Result<(), io::Error>,
     /// Whether the pods that run here have names. `None` where there are no pods; an error says why there are no names.
     pub names_pods: Option<Result<(), io::Error>>,
+    /// Containers that run here without names, by runtime.
+    pub nameless: Vec<Nameless>,
 }
 
 /// The hierarchy that the scheduler groups by.
@@ -41,6 +43,7 @@ impl Surroundings {
         Self {
             hostname: Identity::read().map(|identity| identity.hostname).unwrap_or_default(),
             names_pods: has_pods.then(Names::reads_links),
+            nameless: hierarchy.as_ref().map(nameless).unwrap_or_default(),
             hierarchy: hierarchy.map(|found| Seen::from(&found)),
             has_pressure: fs::read_to_string("/proc/pressure/cpu").is_ok(),
             lists_listeners: sock_diag::listening().map(drop),
@@ -51,6 +54,12 @@ impl Surroundings {
 /// Whether the kubelet has made its cgroup: `kubepods`, or `kubepods.slice` with systemd.
 fn has_pods(hierarchy: &Hierarchy) -> bool {
     ["kubepods", "kubepods.slice"].iter().any(|name| hierarchy.mount.join(name).is_dir())
+}
+
+fn nameless(hierarchy: &Hierarchy) -> Vec<Nameless> {
+    // Where the cgroups cannot be listed, that is told by itself.
+    let groups = hierarchy.groups().unwrap_or_default();
+    Names::host().nameless(groups.iter().map(|group| &*group.path))
 }
 
 impl From<&Hierarchy> for Seen {

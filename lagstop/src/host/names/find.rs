@@ -29,18 +29,55 @@ pub(super) fn called(kind: &Kind<'_>, look: &mut Look<'_>) -> Option<Called> {
     }
 }
 
+/// Whoever has names of containers in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Keeper {
+    Docker,
+    Podman,
+    Nerdctl,
+}
+
+impl Keeper {
+    /// That of `container`'s name. `None` where its path does not tell.
+    pub(super) fn of(container: &Container<'_>) -> Option<Self> {
+        Some(match (container.runtime, container.directory) {
+            ("docker", _) | (_, Some("ecs" | "moby")) => Self::Docker,
+            ("libpod", _) => Self::Podman,
+            ("nerdctl", _) | ("container", Some(_)) => Self::Nerdctl,
+            _ => return None,
+        })
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Podman => "podman",
+            Self::Nerdctl => "nerdctl",
+        }
+    }
+
+    /// Where the files are, unless its settings say otherwise: what a container of lagstop's has to have mounted.
+    pub(super) const fn directory(self) -> &'static str {
+        match self {
+            Self::Docker => "/var/lib/docker/containers",
+            Self::Podman => "/var/lib/containers/storage/overlay-containers",
+            Self::Nerdctl => "/run/containerd/io.containerd.runtime.v2.task",
+        }
+    }
+}
+
 fn of_container(container: &Container<'_>, look: &mut Look<'_>) -> Called {
     let Container { runtime, directory, id, is_monitor } = *container;
-    let found = match (runtime, directory) {
-        ("docker", _) | (_, Some("ecs" | "moby")) => docker::name(id, look).map(|name| ("docker", name)),
-        ("libpod", _) => podman::name(id, look).map(|name| ("podman", name)),
-        ("nerdctl", namespace) | ("container", namespace @ Some(_)) => {
-            containerd::nerdctl(namespace, id, look).map(|name| ("nerdctl", name))
-        }
-        _ => None,
-    };
+    let found = Keeper::of(container).and_then(|keeper| {
+        let name = match keeper {
+            Keeper::Docker => docker::name(id, look),
+            Keeper::Podman => podman::name(id, look),
+            Keeper::Nerdctl => containerd::nerdctl(directory, id, look),
+        };
+        Some((keeper, name?))
+    });
     match found {
-        Some((runtime, name)) => Called::container(runtime, &name, is_monitor),
+        Some((keeper, name)) => Called::container(keeper.name(), &name, is_monitor),
         None => {
             let workload = Workload { container: Some(id[..SHORT_ID].into()), ..Workload::default() };
             let name = monitoring(by_id(people_call(runtime), id), is_monitor);

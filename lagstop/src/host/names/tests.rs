@@ -136,6 +136,29 @@ fn a_container_without_a_name_has_its_id() {
 }
 
 #[test]
+fn containers_without_names_are_counted_and_why_is_told() {
+    let [named, other, third] = ["0123", "ffff", "eeee"].map(|digits| ID.replace("0123", digits));
+    let host = Host::new();
+    let config = format!(r#"{{"ID":"{named}","Name":"/web"}}"#);
+    host.write(&format!("/var/lib/docker/containers/{named}/config.v2.json"), &config);
+    let paths = [
+        format!("/system.slice/docker-{named}.scope"),
+        format!("/docker/{other}"),
+        format!("/docker/{other}/inside"),
+        format!("/docker/{third}"),
+        format!("/machine.slice/libpod-{other}.scope"),
+        format!("/machine.slice/libpod-conmon-{other}.scope"),
+        // Whose files nobody knows, or are his user's.
+        format!("/system.slice/crio-{other}.scope"),
+        format!("/user.slice/user-1000.slice/user@1000.service/libpod-{other}.scope"),
+    ];
+    let all = host.names().nameless(paths.iter().map(String::as_str));
+    let why = |one: &Nameless| one.why.as_ref().map(std::io::Error::kind);
+    let seen: Vec<_> = all.iter().map(|one| (one.runtime, one.containers, why(one))).collect();
+    assert_eq!(seen, [("docker", 2, None), ("podman", 1, Some(std::io::ErrorKind::NotFound))]);
+}
+
+#[test]
 fn the_outermost_container_is_the_one() {
     let inner = ID.replace("0123", "ffff");
     let mut names = kubernetes();

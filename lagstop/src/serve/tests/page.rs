@@ -89,6 +89,23 @@ fn while_all_is_calm_the_page_is_told() {
 }
 
 #[test]
+fn where_figures_cannot_be_made_the_page_is_told_why_and_metrics_go_on() {
+    let mut served = Served::plain();
+    let intervals = fixture::overloaded(2);
+    // No clock does that, and no reader takes it.
+    intervals.iter().rev().for_each(|interval| served.feeder.add(interval).unwrap());
+    until(|| status(&served.api("moment")) == 500);
+    for path in ["moment", "history"] {
+        let answer = served.api(path);
+        assert!(
+            status(&answer) == 500 && answer.contains("Please report it: the intervals of this server"),
+            "{answer}"
+        );
+    }
+    assert_eq!([served.get("/"), served.get("/metrics")].map(|answer| status(&answer)), [200, 200]);
+}
+
+#[test]
 fn where_the_page_is_off_there_are_metrics_and_intervals() {
     let (offered, publisher, feeder) = offered();
     let offered = Offered { page: None, ..offered };

@@ -1,0 +1,49 @@
+//! Containers of which nothing but the id is known, and why.
+
+use std::{collections::BTreeMap, io};
+
+use super::{
+    Names,
+    called::{by_id, people_call},
+    components,
+    find::Keeper,
+    subtree::{Kind, owners},
+};
+
+/// Containers of one runtime that have ids and no names.
+#[derive(Debug)]
+pub struct Nameless {
+    pub runtime: &'static str,
+    pub containers: usize,
+    /// Where names would be.
+    pub directory: &'static str,
+    /// Why that cannot be read. `None` where it can, and has no names of them that count.
+    pub why: Option<io::Error>,
+}
+
+impl Names {
+    /// Of the containers whose cgroups are among `paths`: those that have no names, though their runtimes keep names in files.
+    pub fn nameless<'p>(&mut self, paths: impl IntoIterator<Item = &'p str>) -> Vec<Nameless> {
+        let mut counts: BTreeMap<Keeper, usize> = BTreeMap::new();
+        for path in paths {
+            let keeper = self.keeper_of_nameless(path);
+            keeper.into_iter().for_each(|keeper| *counts.entry(keeper).or_default() += 1);
+        }
+        let of = |(keeper, containers): (Keeper, usize)| {
+            let directory = keeper.directory();
+            let why = self.trusted.list(directory, 1).err();
+            Nameless { runtime: keeper.name(), containers, directory, why }
+        };
+        counts.into_iter().map(of).collect()
+    }
+
+    /// Who should know the name of the container whose own cgroup is at `path`.
+    fn keeper_of_nameless(&mut self, path: &str) -> Option<Keeper> {
+        let all = components(path);
+        let owner = owners(&all).into_iter().find(|owner| owner.length == all.len())?;
+        let Kind::Container(container) = owner.kind else { return None };
+        let keeper = Keeper::of(&container).filter(|_| !container.is_monitor)?;
+        let called = self.called(&all, &owner)?;
+        (called.name == by_id(people_call(container.runtime), container.id)).then_some(keeper)
+    }
+}
