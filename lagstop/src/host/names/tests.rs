@@ -153,9 +153,9 @@ fn containers_without_names_are_counted_and_why_is_told() {
         format!("/user.slice/user-1000.slice/user@1000.service/libpod-{other}.scope"),
     ];
     let all = host.names().nameless(paths.iter().map(String::as_str));
-    let why = |one: &Nameless| one.why.as_ref().map(std::io::Error::kind);
+    let why = |one: &Nameless| one.why.as_ref().map(io::Error::kind);
     let seen: Vec<_> = all.iter().map(|one| (one.runtime, one.containers, why(one))).collect();
-    assert_eq!(seen, [("docker", 2, None), ("podman", 1, Some(std::io::ErrorKind::NotFound))]);
+    assert_eq!(seen, [("docker", 2, None), ("podman", 1, Some(io::ErrorKind::NotFound))]);
 }
 
 #[test]
