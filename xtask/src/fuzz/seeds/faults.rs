@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 
 use super::{
     Files,
-    sources::{Sources, compressed, decompressed, text},
+    sources::{Sources, compressed, decompressed, followed, text},
 };
 
 /// All of them.
@@ -18,6 +18,7 @@ pub(super) fn files(sources: &Sources) -> Files {
     files.extend(packed_faults(&decompressed(&packed)).map(|(name, text)| (format!("{name}.jsonl.zst"), again(&text))));
     files.extend(compressed_files(&packed).map(|(name, bytes)| (format!("{name}.jsonl.zst"), bytes)));
     files.insert("long.jsonl.zst".to_owned(), compressed(&sources.long()));
+    files.insert("followed.jsonl.zst".to_owned(), followed(&sources.long()));
     files.insert("gzip".to_owned(), b"\x1f\x8b\x08\0\0\0\0\0".to_vec());
     files
 }

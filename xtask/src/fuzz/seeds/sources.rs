@@ -166,7 +166,15 @@ pub(super) fn text(lines: &[Line]) -> String {
 
 /// The lines packed and compressed.
 pub(super) fn compressed(lines: &[Line]) -> Vec<u8> {
-    let mut chunks = Chunks::new();
+    compressed_by(Chunks::new(), lines)
+}
+
+/// The same, as a server sends them.
+pub(super) fn followed(lines: &[Line]) -> Vec<u8> {
+    compressed_by(Chunks::to_follow(), lines)
+}
+
+fn compressed_by(mut chunks: Chunks, lines: &[Line]) -> Vec<u8> {
     let all = lines.iter().map(|line| chunks.compress(line)).collect::<Result<Vec<_>, WriteError>>();
     let end = chunks.end_chunk();
     [all.unwrap_or_default().concat(), end.unwrap_or_default()].concat()
