@@ -31,12 +31,13 @@ impl Workspace {
             .unwrap_or_else(|| self.root.join("target"))
     }
 
-    /// Builds what users run, as `scripts/release` does but for the static libraries.
+    /// Builds what users run, as `scripts/release` does: another C library takes memory in another way.
     pub(crate) fn released(&self) -> Result<PathBuf, CommandError> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        let arguments =
-            ["build", "--profile", "released", "--locked", "--package", "lagstop", "--features", "mcp,parquet"];
+        let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+        let of = ["--package", "lagstop", "--bin", "lagstop", "--features", "mcp,parquet", "--target", &target];
+        let arguments = ["build", "--profile", "released", "--locked"].into_iter().chain(of);
         command::run(cargo.current_dir(&self.root).args(arguments))?;
-        Ok(self.target().join("released/lagstop"))
+        Ok(self.target().join(target).join("released/lagstop"))
     }
 }
