@@ -1,6 +1,7 @@
 //! What one interval says. Pure data and arithmetic: no I/O, no clock, no eBPF, no terminal.
 
 mod behind;
+mod beside;
 pub(crate) mod bounded;
 mod by_cpu;
 mod cgroup;
@@ -35,6 +36,7 @@ mod snapshot;
 mod totals;
 
 pub use behind::WaitBehind;
+pub(crate) use beside::Beside;
 pub use by_cpu::ByCpu;
 pub use cgroup::{Cgroup, CgroupLabel, GroupBy, Vcpus, Workload};
 pub use cgroup_id::CgroupId;

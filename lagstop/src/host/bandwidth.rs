@@ -60,14 +60,17 @@ impl Bandwidth {
     pub(super) fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
         let Self { version, known, .. } = self;
-        let known = known.entry(id).or_insert(Known { turn: Turn::first(now), quota: None, last: None });
+        // All that were there before would be asked again and again otherwise, in the same readings.
+        let turn = if now == 1 { Turn::of_old(now) } else { Turn::first(now) };
+        let known = known.entry(id).or_insert(Known { turn, quota: None, last: None });
         let ask = known.turn.has_come(now);
         if !ask && known.quota.is_none() {
             return known.last;
         }
         let Some(directory) = directory() else { return known.last };
         let had_quota = known.quota.is_some();
-        let since = known.turn.patience;
+        // A quota that is there in the first reading of all is no new one.
+        let since = if now == 1 { 0 } else { known.turn.patience };
         if ask {
             known.quota = limits::quota(*version, &directory).and_then(|quota| quota.per_second());
             known.turn.was_taken(now, id.turn(Turn::SPREAD));
@@ -121,7 +124,9 @@ mod tests {
 
     impl Group {
         fn new(quota: &str) -> Self {
-            let group = Self { home: tempfile::tempdir().unwrap(), bandwidth: Bandwidth::new(Version::V2) };
+            let mut group = Self { home: tempfile::tempdir().unwrap(), bandwidth: Bandwidth::new(Version::V2) };
+            // The first reading, when it is not there yet.
+            group.bandwidth.begin();
             group.write("cpu.max", quota);
             group
         }
@@ -180,6 +185,16 @@ mod tests {
         group.write("cpu.max", SOME);
         group.count(2);
         assert_eq!(group.read(), Some(2));
+    }
+
+    #[test]
+    fn a_quota_that_was_there_before_is_known_from_the_first_reading_on() {
+        let mut group = Group::new(SOME);
+        group.bandwidth = Bandwidth::new(Version::V2);
+        for n in 1..5 {
+            group.count(n);
+            assert_eq!(group.read(), Some(n));
+        }
     }
 
     #[test]

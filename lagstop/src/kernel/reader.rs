@@ -11,10 +11,7 @@ mod row;
 mod tables;
 mod traffic;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use aya::{
     Ebpf,
@@ -27,7 +24,7 @@ pub(super) use self::tables::{Shards, Tables, lines};
 use self::{
     counted::{Counted, Touched},
     measured::Measured,
-    pairs::Pairs,
+    pairs::{Behind, Pairs},
     path::path_of,
     traffic::{TrafficLog, traffic},
 };
@@ -42,7 +39,7 @@ use super::{
     probe_cost::ProbeCost,
     rows::Owners,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic, WaitBehind};
+use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -64,9 +61,6 @@ pub struct KernelSnapshot {
     /// Were switches timed since the snapshot before? Else the counters of their costs stood still.
     pub switches_timed: bool,
 }
-
-/// Behind whom each cgroup has waited since the last reading.
-type Behind = HashMap<CgroupId, Vec<WaitBehind>>;
 
 /// The programs on their hooks, and what they fill.
 pub(super) struct Attached {
@@ -217,7 +211,7 @@ impl Reader {
             self.note_owners()?;
         }
         // Before the totals that they are a part of: what is named is never more than that.
-        let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { HashMap::new() };
+        let behind = if self.measured.blame { self.pairs.read(&self.maps.pairs)? } else { Behind::default() };
         let owned: Vec<u32> = [ROW_IDLE, ROW_OTHER].into_iter().chain(self.owners.iter().map(|(row, _)| row)).collect();
         let is_marked = self.marks_hold()?;
         self.read_rows(&owned, &behind, is_marked);
@@ -336,7 +330,7 @@ impl Reader {
         let touched = if is_marked { Touched::Marked(settled, *epoch) } else { Touched::Any };
         counted.read(owned, &touched, |row| {
             let owner = if row == ROW_OTHER { Some(CgroupId::OTHER) } else { owners.of(row) };
-            owner.and_then(|owner| behind.get(&owner)).map_or(&[][..], Vec::as_slice)
+            owner.map_or(&[][..], |owner| behind.of(owner))
         });
     }
 

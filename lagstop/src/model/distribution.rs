@@ -1,6 +1,7 @@
 //! Distributions of durations.
 
 use lagstop_ebpf::{BUCKETS, bucket_middle, bucket_of};
+use smallvec::SmallVec;
 
 use super::Nanos;
 
@@ -12,8 +13,11 @@ use super::Nanos;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {
     /// Buckets and what they count, ascending by bucket; none twice.
-    bins: Vec<(Bucket, u32)>,
+    bins: Bins,
 }
+
+/// Most cgroups do little in an interval: a few bins need no memory of their own.
+type Bins = SmallVec<[(Bucket, u32); 4]>;
 
 /// A bucket by its number, below [`BUCKETS`].
 pub type Bucket = u8;
@@ -61,7 +65,7 @@ impl Distribution {
 
     /// From buckets and their counts. `None` if they do not ascend, or if one is not in [`BUCKETS`].
     pub fn from_buckets(buckets: impl IntoIterator<Item = (Bucket, u32)>) -> Option<Self> {
-        let bins: Vec<(Bucket, u32)> = buckets.into_iter().collect();
+        let bins: Bins = buckets.into_iter().collect();
         let ascends = bins.is_sorted_by(|(a, _), (b, _)| a < b);
         let ends = bins.last().is_none_or(|&(last, _)| usize::from(last) < BUCKETS);
         (ascends && ends).then_some(Self { bins })
@@ -97,7 +101,7 @@ impl Distribution {
 
     /// Adds what `other` counted.
     pub fn merge(&mut self, other: &Self) {
-        let mut merged = Vec::with_capacity(self.bins.len() + other.bins.len());
+        let mut merged = Bins::with_capacity(self.bins.len() + other.bins.len());
         let (mut mine, mut theirs) = (self.bins.iter().peekable(), other.bins.iter().peekable());
         loop {
             let next = match (mine.peek(), theirs.peek()) {
@@ -138,10 +142,10 @@ impl Distribution {
 }
 
 /// `bins`, which ascend, in no more memory than they take. Thousands are made each second: none grows step by step.
-fn collected(bins: impl Iterator<Item = (Bucket, u32)>) -> Vec<(Bucket, u32)> {
+fn collected(bins: impl Iterator<Item = (Bucket, u32)>) -> Bins {
     let mut all = [(0, 0); BUCKETS];
     let count = all.iter_mut().zip(bins).map(|(place, bin)| *place = bin).count();
-    all[..count].to_vec()
+    Bins::from_slice(&all[..count])
 }
 
 /// The duration that stands for a bucket.

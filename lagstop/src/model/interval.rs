@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener, LoadCredits,
-    Nanos, NetworkNamespace, Snapshot, Totals, behind::worst_since, bounded, crowd::Crowds,
+    Beside, Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener,
+    LoadCredits, Nanos, NetworkNamespace, Snapshot, Totals, behind::worst_since, bounded, crowd::Crowds,
 };
 
 /// Differences between two snapshots: for the host, for each cgroup that was not idle, and for each listener.
@@ -89,11 +89,12 @@ impl Interval {
     pub fn between(seq: u64, origin: Nanos, before: &Snapshot, after: &Snapshot, credits: &mut LoadCredits) -> Self {
         let duration_ns = after.at.saturating_sub(before.at);
         let mut crowds = Crowds::default();
-        let mut cgroups: Vec<Cgroup> = after
-            .cgroups
-            .iter()
-            .filter_map(|(&id, now)| cgroup(id, before.cgroups.get(&id), now, duration_ns, &mut crowds))
-            .collect();
+        let mut earlier = Beside::of(&before.cgroups);
+        let ran =
+            after.cgroups.iter().filter_map(|(&id, now)| cgroup(id, earlier.get(id), now, duration_ns, &mut crowds));
+        // At once, and not step by step: they are large.
+        let mut cgroups = Vec::with_capacity(after.cgroups.len());
+        cgroups.extend(ran);
         name_waits(&mut cgroups, before, after);
         let cpus = crowds.cpus(&before.cpus, &after.cpus);
         credits.advance(duration_ns, cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.runnable_load?))));
@@ -188,11 +189,12 @@ fn cgroup(
 fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
     // They ascend, as they do in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
+    let (mut before, mut after) = (Beside::of(&before.cgroups), Beside::of(&after.cgroups));
     for cgroup in cgroups {
-        let all = cgroup.totals.wait_behind_ns.unwrap_or_default();
-        let now = after.cgroups.get(&cgroup.id).map(|now| &now.counters.behind);
-        if let Some(now) = now.filter(|now| all > Nanos::ZERO && !now.is_empty()) {
-            let earlier = before.cgroups.get(&cgroup.id).map(|before| &*before.counters.behind);
+        let all = cgroup.totals.wait_behind_ns.filter(|all| *all > Nanos::ZERO);
+        let now = after.get(cgroup.id).map(|now| &now.counters.behind);
+        if let Some((all, now)) = all.zip(now.filter(|now| !now.is_empty())) {
+            let earlier = before.get(cgroup.id).map(|before| &*before.counters.behind);
             cgroup.waits_behind =
                 worst_since(now, earlier.unwrap_or_default(), all, |id| ids.binary_search(&id).is_ok());
         }

@@ -2,12 +2,9 @@
 //!
 //! To ask for each of them whether it is still there would take a dense host's reader tens of milliseconds in every reading.
 
-use std::{
-    collections::{BTreeMap, HashSet},
-    ops::Bound,
-};
+use std::collections::{BTreeMap, HashSet};
 
-use crate::model::{CgroupId, CgroupState};
+use crate::model::{Beside, CgroupId, CgroupState};
 
 /// Readings in which every cgroup that stands still is asked once whether it is still there, while there are rows enough.
 const ROUND: usize = 60;
@@ -20,14 +17,33 @@ const MOST_ASKED_IF_CROWDED: usize = 1_000;
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     /// Those that came between the last two readings, and were still there.
-    came: HashSet<CgroupId>,
+    came: Vec<CgroupId>,
     /// The others that ran between them.
-    ran: HashSet<CgroupId>,
+    ran: Vec<CgroupId>,
     /// The one that was asked last in its turn.
     asked: CgroupId,
 }
 
 type Cgroups = BTreeMap<CgroupId, CgroupState>;
+
+/// A cgroup in a reading.
+struct Seen<'r> {
+    id: CgroupId,
+    state: &'r CgroupState,
+    /// Whether it did nothing since the reading before. `None` where it was not in that.
+    stands: Option<bool>,
+}
+
+impl Seen<'_> {
+    /// Is it one that can be gone?
+    const fn is_one(&self) -> bool {
+        self.id.0 != CgroupId::OTHER.0 && self.id.0 != CgroupId::ROOT.0
+    }
+
+    fn is_at_rest(&self) -> bool {
+        self.is_one() && self.stands == Some(true)
+    }
+}
 
 impl Departed {
     /// The cgroups of `now` that do not exist any more. Those are asked that have just come, however many: where cgroups live
@@ -40,40 +56,38 @@ impl Departed {
         is_crowded: bool,
         is_gone: impl Fn(CgroupId, &CgroupState) -> bool,
     ) -> Vec<CgroupId> {
-        let is_one = |id: &CgroupId| ![CgroupId::OTHER, CgroupId::ROOT].contains(id);
-        let stands =
-            |id: &CgroupId, state: &CgroupState| last.get(id).is_some_and(|before| before.stands_at(&state.counters));
-        let at_rest = |&(id, state): &(&CgroupId, &CgroupState)| is_one(id) && stands(id, state);
-        // In the first reading all are new.
-        let is_new = |id: &CgroupId| !last.is_empty() && is_one(id) && !last.contains_key(id);
-        let known = |of: &HashSet<CgroupId>| -> Vec<(&CgroupId, &CgroupState)> {
-            of.iter().filter_map(|id| now.get_key_value(id)).filter(at_rest).collect()
+        // Each with whether it stands still. In the first reading all are new.
+        let mut earlier = Beside::of(last);
+        let seen = |(&id, state)| Seen {
+            id,
+            state,
+            stands: earlier.get(id).map(|then: &CgroupState| then.stands_at(&state.counters)),
+        };
+        let all: Vec<Seen<'_>> = now.iter().map(seen).collect();
+        let is_new = |seen: &&Seen<'_>| !last.is_empty() && seen.is_one() && seen.stands.is_none();
+        let known = |of: &[CgroupId]| -> Vec<&Seen<'_>> {
+            let find = |id: &CgroupId| all.binary_search_by_key(id, |seen| seen.id).ok().map(|place| &all[place]);
+            of.iter().filter_map(find).filter(|seen| seen.is_at_rest()).collect()
         };
 
-        let mut suspects: Vec<(&CgroupId, &CgroupState)> = now.iter().filter(|(id, _)| is_new(id)).collect();
+        let mut suspects: Vec<&Seen<'_>> = all.iter().filter(is_new).collect();
         suspects.extend(known(&self.came));
         let most = if is_crowded { MOST_ASKED_IF_CROWDED } else { MOST_ASKED };
         let rested = known(&self.ran);
         let few = now.len().div_ceil(ROUND);
         let in_turn = if is_crowded { few.max(most.saturating_sub(rested.len())) } else { few };
-        suspects.extend(rested.into_iter().take(most));
-        let turn: Vec<(&CgroupId, &CgroupState)> = now
-            .range((Bound::Excluded(self.asked), Bound::Unbounded))
-            .chain(now.range(..=self.asked))
-            .filter(at_rest)
-            .take(in_turn)
-            .collect();
-        self.asked = turn.last().map_or(self.asked, |(id, _)| **id);
+        // The youngest first: they are the likeliest to be gone.
+        suspects.extend(rested.into_iter().rev().take(most));
+        let (before, after) = all.split_at(all.partition_point(|seen| seen.id <= self.asked));
+        let turn: Vec<&Seen<'_>> = after.iter().chain(before).filter(|seen| seen.is_at_rest()).take(in_turn).collect();
+        self.asked = turn.last().map_or(self.asked, |seen| seen.id);
         suspects.extend(turn);
 
         let gone: HashSet<CgroupId> =
-            suspects.into_iter().filter(|(id, state)| is_gone(**id, state)).map(|(&id, _)| id).collect();
-        self.came = now.keys().filter(|id| is_new(id) && !gone.contains(id)).copied().collect();
-        self.ran = now
-            .iter()
-            .filter(|(id, state)| last.contains_key(id) && !stands(id, state) && !gone.contains(id))
-            .map(|(&id, _)| id)
-            .collect();
+            suspects.into_iter().filter(|seen| is_gone(seen.id, seen.state)).map(|seen| seen.id).collect();
+        let stays = |seen: &&Seen<'_>| !gone.contains(&seen.id);
+        self.came = all.iter().filter(is_new).filter(stays).map(|seen| seen.id).collect();
+        self.ran = all.iter().filter(|seen| seen.stands == Some(false)).filter(stays).map(|seen| seen.id).collect();
         gone.into_iter().collect()
     }
 }

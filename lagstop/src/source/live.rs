@@ -23,7 +23,10 @@ use super::{
 use crate::{
     host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
     kernel::{AttachOptions, Capabilities, Facts, KernelError, KernelSnapshot, Reader, Wishes, attach},
-    model::{CgroupCounters, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Place, Session, Snapshot},
+    model::{
+        Beside, CgroupCounters, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session,
+        Snapshot,
+    },
     units::Moment,
 };
 
@@ -238,16 +241,21 @@ impl Collector {
         counted: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
     ) -> BTreeMap<CgroupId, CgroupState> {
         let Self { files, hierarchy, labels, last, .. } = self;
-        let waited = |id, counters: &CgroupCounters| counters.waited_since(last.cgroups.get(&id));
-        files.begin(counted.iter().map(|(&id, (_, counters))| waited(id, counters)));
-        let state = |(id, (path, counters)): (CgroupId, (Arc<str>, Arc<CgroupCounters>))| {
-            let before = last.cgroups.get(&id);
-            let label = labels.of(before, path);
-            let waited = counters.totals.runq_wait_ns.map(|_| waited(id, &counters));
-            let files = files.of(id, &label, waited, || hierarchy.directory(&label.path));
-            (id, CgroupState { label, counters, files })
-        };
-        counted.into_iter().map(state).collect()
+        let mut earlier = Beside::of(&last.cgroups);
+        let waits: Vec<Nanos> =
+            counted.iter().map(|(&id, (_, counters))| counters.waited_since(earlier.get(id))).collect();
+        files.begin(waits.iter().copied());
+        let mut earlier = Beside::of(&last.cgroups);
+        counted
+            .into_iter()
+            .zip(waits)
+            .map(|((id, (path, counters)), waited)| {
+                let label = labels.of(earlier.get(id), path);
+                let waited = counters.totals.runq_wait_ns.map(|_| waited);
+                let files = files.of(id, &label, waited, || hierarchy.directory(&label.path));
+                (id, CgroupState { label, counters, files })
+            })
+            .collect()
     }
 
     /// Gives back the rows of cgroups that do not exist any more.
