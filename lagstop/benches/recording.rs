@@ -94,7 +94,7 @@ fn reading(criterion: &mut Criterion) {
         group.sample_size(if known { 10 } else { 20 });
         let mut random = Random(7);
         group.bench_function(what, |bencher| {
-            // Who has been in a chunk before finds it checked.
+            // The first visit to a chunk checks it; later visits find it checked.
             let mut replay = Replay::open(path());
             bencher.iter(|| {
                 let n = random.below(replay.intervals);
@@ -187,7 +187,7 @@ impl Replay {
         black_box(drawn.count);
     }
 
-    /// Shows an interval, and in the end with all that led to it where that is to be `known`.
+    /// Draws an interval and, where `known`, draws it again once all that led to it is known.
     fn go_to(&mut self, n: u64, known: bool) {
         self.app.go_to(n.min(self.intervals - 1)).expect("it can be read");
         self.draw();

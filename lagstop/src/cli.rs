@@ -155,11 +155,11 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// The command line as manuals and shells are told it: without the subcommands by which lagstop calls itself.
+/// The command line as manuals and shells see it: without the hidden subcommands, with which lagstop starts itself.
 pub fn command() -> clap::Command {
     let whole = Cli::command();
     let shown: Vec<_> = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
-    // None can be taken out of a command.
+    // clap cannot remove a subcommand from a command, so the others are copied.
     clap::Command::new("lagstop")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -171,9 +171,9 @@ pub fn command() -> clap::Command {
 }
 
 impl Cli {
-    /// `files` are what it reads where it does nothing else.
+    /// `files` are the files that the command reads, if reading files is all that it does.
     fn run(self, files: Option<Files>) -> Result<ExitCode, Failure> {
-        // What reads no setting runs whatever is wrong with the file.
+        // The configuration is loaded late, so that a broken file does not stop commands that need no settings.
         let config = || Config::load(self.config.as_deref());
         let confine = || files.as_ref().map_or(Ok(()), Files::give_up_the_rest);
         if matches!(
@@ -207,7 +207,7 @@ impl Cli {
 }
 
 impl Command {
-    /// What was asked for instead of a measurement.
+    /// The list that was asked for instead of a measurement.
     fn list(&self) -> Option<String> {
         match self {
             Self::Top(args) => args.measure.list(),
@@ -233,7 +233,7 @@ impl Command {
     }
 }
 
-/// Writes to standard output. Whoever closes it early has read enough.
+/// Writes to standard output. If a reader closes it early, that is no error.
 fn print(text: &str) -> ExitCode {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -275,7 +275,7 @@ fn listen() -> Result<Endings, Failure> {
         .map_err(|error| format!("cannot listen for signals: {}. Raise the limit of open files", plain(&error)).into())
 }
 
-/// Says something on standard error. Nobody may be there to hear it; that is no reason to stop.
+/// Writes a message to standard error. If that fails, lagstop goes on: perhaps nobody is there to read it.
 fn say(text: fmt::Arguments<'_>) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(harmless(&text.to_string()).as_bytes());
@@ -287,7 +287,7 @@ const CLEAR: &str = "\r\x1b[K";
 /// Characters of a line that are said.
 const MOST_OF_A_LINE: usize = 2_000;
 
-/// What a terminal may be told: servers, files and cgroups have put words into it. Line by line, after [`CLEAR`].
+/// Makes text safe for a terminal, because servers, files and cgroups put words into it. Line by line, after [`CLEAR`].
 fn harmless(text: &str) -> String {
     let (clear, text) = text.strip_prefix(CLEAR).map_or(("", text), |rest| (CLEAR, rest));
     let line = |line: &str| match line.strip_suffix('\n') {
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn examples_are_commands_that_there_are() {
-        // However wide the terminal is that this runs in.
+        // Independent of the width of the terminal in which this test runs.
         let help = |command: &clap::Command| command.clone().term_width(0).render_help().to_string();
         let mut helps: Vec<String> = Cli::command().get_subcommands().map(help).collect();
         helps.extend([TOOLS, METRICS].map(str::to_owned));

@@ -119,7 +119,7 @@ impl Server {
         &self.base
     }
 
-    /// What asks it, with limits of time to be added.
+    /// Settings of the agent that sends requests. Of time they limit only connecting: the caller adds other limits.
     pub(crate) fn agent(&self) -> ConfigBuilder<AgentScope> {
         let builder = Agent::config_builder();
         // What goes to this host itself goes over no network, and to no proxy.
@@ -133,7 +133,7 @@ impl Server {
             .tls_config(self.tls.clone())
     }
 
-    /// A request with the headers that go with each.
+    /// Adds the headers that all requests have.
     pub(crate) fn with_headers<B>(&self, request: ureq::RequestBuilder<B>) -> ureq::RequestBuilder<B> {
         self.headers.iter().fold(request, |request, (name, value)| request.header(name, value))
     }

@@ -47,7 +47,7 @@ impl Default for DiffSettings {
 
 /// What changed from `before` to `after`.
 pub fn compare(before: &DiffSide, after: &DiffSide, settings: &DiffSettings) -> Diff {
-    // Each recording keeps its draws when the two change places, so that all changes are but negated.
+    // Each recording keeps its draws if the two are swapped, so all changes are exactly negated.
     let [first, second] = [1, 2].map(|stream| Random::new(settings.seed, stream));
     let (of_before, of_after) = if before.rank() <= after.rank() { (first, second) } else { (second, first) };
     let party = |side, random| Party::new(side, settings, random);

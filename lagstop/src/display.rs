@@ -13,7 +13,7 @@ use std::{
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Stands for what is not shown.
+/// Shown in place of a hostile character.
 const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
 /// Would `c` do more in a terminal than take up its columns?
@@ -47,17 +47,17 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `text` and blanks behind it, in `cells` cells; as it is where it takes more.
+/// Pads `text` with blanks at its end to `cells` cells. Wider text stays as it is.
 pub fn pad(text: &str, cells: usize) -> String {
     format!("{text}{}", " ".repeat(cells.saturating_sub(width(text))))
 }
 
-/// `text` behind blanks, in `cells` cells; as it is where it takes more.
+/// Pads `text` with blanks in front to `cells` cells. Wider text stays as it is.
 pub fn pad_left(text: &str, cells: usize) -> String {
     format!("{}{text}", " ".repeat(cells.saturating_sub(width(text))))
 }
 
-/// `text` in at most `cells` cells: the middle goes, for both ends of a name tell it from its neighbours, the pod at the
+/// Shortens `text` to at most `cells` cells by leaving out its middle: both ends tell a name from its neighbours, the pod at the
 /// front, the container or the number at the back.
 pub fn shorten(text: &str, cells: usize) -> Cow<'_, str> {
     if width(text) <= cells {
@@ -93,7 +93,7 @@ fn take<'a>(graphemes: impl Iterator<Item = &'a str>, cells: usize) -> Vec<&'a s
     graphemes.scan(0, fits).collect()
 }
 
-/// `text` in at most `cells` cells, without its end where it is longer: for sentences, which are read from the front.
+/// Cuts off the end of `text` beyond `cells` cells: for sentences, which are read from the front.
 pub fn cut(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();
@@ -136,13 +136,13 @@ pub fn wrap(text: &str, cells: usize) -> Vec<String> {
     lines
 }
 
-/// A moment, in UTC, by seconds since 1970; no later than four digits can write.
+/// `seconds` since 1970 as RFC 3339 in UTC, at most the end of the year 9999.
 pub fn utc(seconds: u64) -> String {
     const LAST: u64 = 253_402_300_799;
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds.min(LAST))).to_string()
 }
 
-/// What the system said, without the number that it has for it.
+/// The system's error message without its number.
 pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

@@ -63,35 +63,31 @@ use crate::display::plain;
 /// What about the host cannot be read, with a remedy.
 #[derive(Debug, Error)]
 pub enum HostError {
-    /// A file that is always there is not.
+    /// A file that should always exist cannot be read.
     #[error("cannot read {path}: {}. Mount /proc and /sys", plain(source))]
-    Read {
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Read { path: String, source: io::Error },
     /// No cgroup hierarchy is mounted.
     #[error(
         "cannot name cgroups: no cgroup hierarchy {0} is mounted. Run mount -t cgroup2 none /sys/fs/cgroup (in a container, \
          mount the host's /sys/fs/cgroup into it)"
     )]
     NoCgroups(&'static str),
-    /// CPUs are to be left alone that cannot be.
+    /// `--exclude-cpus` names CPUs that this host cannot have.
     #[error(
         "this host has no CPU {excluded}: it can have {possible}. Correct --exclude-cpus, or exclude-cpus in the configuration"
     )]
     NoSuchCpus {
-        /// Those that it cannot have.
+        /// CPUs that the host cannot have.
         excluded: String,
-        /// Those that it can have.
+        /// CPUs that the host can have.
         possible: String,
     },
-    /// All CPUs are to be left alone.
+    /// `--exclude-cpus` leaves no CPU.
     #[error("no CPU is left to measure: --exclude-cpus excludes all that are online. Exclude fewer")]
     NoCpus,
 }
 
-/// Reads a text file that should be there. Names in it are as whoever gave them wanted: what is no text shows as �.
+/// Reads a text file that should exist. Names in it may hold any bytes: what is not UTF-8 shows as �.
 fn read(path: &str) -> Result<String, HostError> {
     let bytes = std::fs::read(path).map_err(|source| HostError::Read { path: path.to_owned(), source })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

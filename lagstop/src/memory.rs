@@ -1,7 +1,7 @@
 //! How this process takes memory.
 
-/// Has all threads take it from one heap. What one thread of lagstop makes, another one often lets go: with a heap for each,
-/// recording 2,500 cgroups took 41 MB instead of 33, and more time. To be called before there are threads.
+/// Makes all threads allocate from one heap. What one thread of lagstop allocates, another often frees: with a heap for each
+/// thread, recording 2,500 cgroups took 41 MB instead of 33, and more time. To be called before there are threads.
 pub fn take_from_one_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it only sets a limit. Where that is refused, nothing changes but the memory it takes.

@@ -1,4 +1,4 @@
-//! What the host does meanwhile, measured on threads of their own: those that only attaching and reading need give up what the
+//! Measures the host in the background, on threads of its own: threads that only attach and read give up privileges that the
 //! caller may still need.
 
 use std::{
@@ -20,11 +20,11 @@ use crate::{
     source::{LiveOptions, SourceError, Stop, Stream, live_since},
 };
 
-/// A measurement that goes on beside.
+/// A measurement that runs in the background.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     session: Session,
-    /// When the clock of its intervals began.
+    /// Start of the clock of its intervals.
     began: Instant,
     intervals: Receiver<Result<Interval, SourceError>>,
     stop: Stop,
@@ -33,16 +33,15 @@ pub(crate) struct Recorder {
 /// Why nothing is measured.
 #[derive(Debug, Error)]
 pub enum RecorderError {
-    /// It cannot be, or not any more.
+    /// Measuring cannot start, or has failed.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// It takes a thread.
     #[error("cannot start a thread: {}", plain(.0))]
     Thread(#[source] io::Error),
     /// Attaching took too long.
     #[error("measuring did not start within {0:?}")]
     Late(Duration),
-    /// It goes on, and no interval comes.
+    /// It still runs, but no interval comes.
     #[error("measuring has stopped")]
     Silent,
 }
@@ -53,14 +52,14 @@ type Begun = (Session, Instant, Stop);
 impl Recorder {
     /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
     const PATIENCE: Duration = Duration::from_secs(30);
-    /// To end takes it less, unless something is wrong.
+    /// Ending takes less, unless something is wrong.
     const LAST_READING: Duration = Duration::from_secs(10);
-    /// Intervals for whoever has time.
+    /// Interval length for callers that need no shorter one.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
-    /// Starts it, for so many cgroups and with intervals of such a length, and waits until it measures.
+    /// Starts measuring up to `cgroups` cgroups in intervals of length `interval`, and waits until it measures.
     pub(crate) fn start(cgroups: u32, interval: Duration) -> Result<Self, RecorderError> {
-        // As the user would have it is not as it has to be here.
+        // Fixed on purpose: the user's settings do not apply here.
         let options = LiveOptions {
             interval,
             duration: None,
@@ -84,7 +83,7 @@ impl Recorder {
         let (sender, intervals) = channel();
         let run = move || match start() {
             Ok((stream, began)) => pass_on(stream, began, &begins, &sender),
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             Err(error) => drop(begins.send(Err(error))),
         };
         thread::Builder::new().name("recorder".to_owned()).spawn(run).map_err(RecorderError::Thread)?;
@@ -98,12 +97,11 @@ impl Recorder {
         }
     }
 
-    /// How it measures.
     pub(crate) const fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The next interval, and when that was. `None` where none comes within `patience`.
+    /// The next interval, and when it was. `None` if none comes within `patience`.
     pub(crate) fn next(&self, patience: Duration) -> Result<Option<(Range<Instant>, Interval)>, RecorderError> {
         match self.intervals.recv_timeout(patience) {
             Ok(interval) => {
@@ -117,7 +115,7 @@ impl Recorder {
     }
 }
 
-/// Waits until nothing is attached any more: what is measured next, or runs then, is to have none of it.
+/// Waits until nothing is attached any more: it must not disturb what runs or is measured next.
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.stop.stop();
@@ -126,7 +124,7 @@ impl Drop for Recorder {
     }
 }
 
-/// Passes on what a stream gives, so that it never waits for whoever is to take it: its intervals would get longer.
+/// Passes on what a stream gives without ever waiting for the receiver: that would make intervals longer.
 fn pass_on(
     stream: Stream,
     began: Instant,
@@ -134,7 +132,7 @@ fn pass_on(
     sender: &Sender<Result<Interval, SourceError>>,
 ) {
     let Stream { session, mut intervals, stop, .. } = stream;
-    // Dropped where nobody waits any more, the stream ends.
+    // If nobody waits any more, dropping the stream ends it.
     if begins.send(Ok((session, began, stop))).is_err() {
         return;
     }

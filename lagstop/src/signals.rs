@@ -1,4 +1,4 @@
-//! Signals that ask a program to end or to stop, and those that are for another.
+//! Signals that ask this program to end or to stop, and those that are meant for the command that it runs.
 
 use std::{io, mem, os::unix::process::CommandExt, process::Command, ptr, sync::OnceLock, thread, time::Duration};
 
@@ -35,7 +35,7 @@ impl Endings {
 
     /// Has one of them come already?
     pub(crate) async fn have_come(&mut self) -> bool {
-        // It is told of when the runtime looks next.
+        // The runtime learns of a signal only when it polls the next time.
         tokio::time::timeout(Duration::from_millis(1), self.wait()).await.is_ok()
     }
 }
@@ -72,12 +72,11 @@ impl Stops {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caught {
     pub(crate) signal: i32,
-    /// A process has sent it to this one. What a terminal sends, it sends to all in its foreground.
+    /// A process has sent it, and not a terminal, which sends it to all processes in its foreground.
     pub(crate) is_sent: bool,
 }
 
 impl Caught {
-    /// Does it ask to end?
     pub(crate) const fn asks_to_end(self) -> bool {
         matches!(self.signal, libc::SIGINT | libc::SIGQUIT | libc::SIGTERM | libc::SIGHUP)
     }
@@ -117,7 +116,6 @@ impl ForCommand {
         Ok(Self(receiver))
     }
 
-    /// The next one.
     pub(crate) async fn next(&mut self) -> Caught {
         match self.0.recv().await {
             Some(caught) => caught,
@@ -125,7 +123,7 @@ impl ForCommand {
         }
     }
 
-    /// The next one, for who has nothing else to do. `None` when there will be none.
+    /// Blocks until the next one. `None` when there will be no more.
     pub(crate) fn blocking_next(&mut self) -> Option<Caught> {
         self.0.blocking_recv()
     }
@@ -139,7 +137,8 @@ impl ForCommand {
 /// The signals that were blocked before [`ForCommand`] was taken.
 static BEFORE: OnceLock<libc::sigset_t> = OnceLock::new();
 
-/// Has `command` begin with the signals blocked that were when this process began: a child inherits what its parent blocks.
+/// Makes `command` start with the signals blocked that were blocked when this process started: otherwise a child inherits what its
+/// parent blocks.
 pub(crate) fn blocked_as_before(command: &mut Command) -> &mut Command {
     let Some(before) = BEFORE.get().copied() else { return command };
     let restore = move || {
@@ -153,8 +152,8 @@ pub(crate) fn blocked_as_before(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(restore) }
 }
 
-/// Ends this process by `signal`, as the command did that it stands for: shells look at that. No core is left of it. Comes back
-/// where that signal ends nobody.
+/// Ends this process by `signal`, as the command ended that it stands for: shells look at that. Leaves no core dump. Returns
+/// if that signal does not end a process.
 pub(crate) fn die_of(signal: i32) {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if setrlimit(Resource::Core, none).is_err() {

@@ -9,7 +9,7 @@ pub(crate) mod student;
 pub(crate) use autocorrelation::Autocorrelation;
 pub(crate) use bootstrap::Resamples;
 
-/// What `value` is more than `other`: nothing, where it is no more than rounding leaves.
+/// `value` − `other`, or 0 where they differ by no more than rounding errors.
 pub(crate) fn difference(value: f64, other: f64) -> f64 {
     const ROUNDING: f64 = 1e-12;
     let difference = value - other;

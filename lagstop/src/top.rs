@@ -100,11 +100,11 @@ async fn show(
         app.on_link(link.borrow_and_update().clone());
     }
     let mut input = Input::start();
-    // When a recording that plays goes on.
+    // When a recording that plays shows its next interval.
     let mut turn = Instant::now();
     let mut playing = false;
     let mut is_new = true;
-    // When whoever presses keys seems to have arrived.
+    // Until then, more keys of the same movement may come.
     let mut lull = Instant::now();
     loop {
         if app.stays().is_some() != playing {
@@ -163,18 +163,18 @@ async fn show(
 /// Keys that follow on each other faster than this are one movement.
 const LULL: Duration = Duration::from_millis(150);
 
-/// When nothing else is to be done: not before `lull`, and after all that has come.
+/// Waits until nothing else is to be done: `lull` is over, and whatever has come by then is handled.
 async fn nothing_else(lull: Instant) {
     tokio::time::sleep_until(lull).await;
     tokio::task::yield_now().await;
 }
 
-/// When the interval that is shown from `since` on has been shown for long enough.
+/// When the interval that is shown since `since` has been shown for long enough.
 fn later(app: &App, since: Instant) -> Instant {
     since + app.stays().map_or(Duration::ZERO, |stays| Duration::from_nanos(stays.0.min(LONGEST_STAY.0)))
 }
 
-/// An interval in a recording may be any number.
+/// A recording may claim any length of an interval: none is shown for longer than this.
 const LONGEST_STAY: Nanos = Nanos(3_600 * Nanos::SECOND.0);
 
 async fn next(stream: &mut Option<Stream>) -> Option<Result<crate::model::Interval, crate::source::SourceError>> {

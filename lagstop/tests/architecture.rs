@@ -106,7 +106,8 @@ fn tree<'t>(text: &'t str, before: &[String], all: &mut Vec<Vec<String>>) -> &'t
 /// Which file each path is of.
 struct Resolver<'m> {
     modules: &'m BTreeMap<Module, String>,
-    /// What a module has of those inside of it, by its name there: whoever names it there means them.
+    /// What a module passes on from the modules inside of it, by the name that it has there: whoever uses that name
+    /// means the inner item.
     passed_on: BTreeMap<Module, BTreeMap<String, Module>>,
 }
 
@@ -122,7 +123,7 @@ impl<'m> Resolver<'m> {
         this
     }
 
-    /// From the crate down. `None` of what is another crate's.
+    /// The path from the crate down. `None` where it belongs to another crate.
     fn absolute(&self, module: &Module, path: &[String]) -> Option<Module> {
         let first = path.first()?;
         if first == "crate" {
@@ -136,7 +137,7 @@ impl<'m> Resolver<'m> {
         Some(module[..above].iter().chain(&path[up + own..]).cloned().collect())
     }
 
-    /// The file that says what `path` is.
+    /// The file that defines `path`.
     fn file(&self, path: &[String]) -> Option<Module> {
         let length = (1..=path.len()).rev().find(|&length| self.modules.contains_key(&path[..length]))?;
         let module = path[..length].to_vec();
@@ -173,9 +174,9 @@ fn every_room_uses_only_what_stands_below_it() {
     assert_eq!(drawn, seen, "what is drawn is there, and nothing else");
 }
 
-/// Of two files, or folders, beside each other one may use the other, and not both each other, by whatever detour: then neither
-/// can be read before the other. What a folder uses is what any file in it does. A file and those in the folder of its name may
-/// use each other: it is what they share, and says what they are.
+/// Of two files or folders beside each other, one may use the other, but not both each other, not even through others:
+/// then neither can be read before the other. A folder uses whatever any file in it uses. A file and the folder of its
+/// name may use each other: the file is what those in the folder share, and says what they are.
 #[test]
 fn no_files_beside_each_other_are_in_a_circle() {
     let modules = modules();
@@ -197,7 +198,7 @@ fn no_files_beside_each_other_are_in_a_circle() {
     assert!(circles.is_empty(), "{circles:#?}");
 }
 
-/// One of those that are in a circle, and whom they use in turn.
+/// A file or folder that is in a circle, followed by those that are used in turn.
 fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     let mut left = uses.clone();
     let next = |left: &BTreeMap<String, BTreeSet<String>>, one: &str| {

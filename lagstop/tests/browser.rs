@@ -25,7 +25,7 @@ const HOSTILE: &str = "</td></details><script>document.documentElement.dataset.p
                        <img src=x onerror=\"document.documentElement.dataset.pwned='image'\">\
                        <svg onload=\"document.documentElement.dataset.pwned='svg'\">";
 
-/// Tries something in the browser of this name.
+/// A test that runs in the browser of this name.
 type Test = fn(&str);
 
 fn main() -> ExitCode {

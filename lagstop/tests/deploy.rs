@@ -63,7 +63,7 @@ fn texts(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
 }
 
-/// The published schemas, with which what they do not name is wrong.
+/// The published schemas, made to refuse fields that they do not name.
 struct Schemas(Map<String, Value>);
 
 impl Schemas {
@@ -107,7 +107,7 @@ impl Schemas {
     }
 }
 
-/// Has an object with known properties no others, and so on below.
+/// Forbids all unknown properties of objects whose properties are known, on every level.
 fn close(schema: &mut Value) {
     let Some(schema) = schema.as_object_mut() else { return };
     let is_open = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
@@ -246,7 +246,7 @@ fn probes_see_a_reader_that_hangs() {
             [("startupProbe", "/-/healthy"), ("livenessProbe", "/-/ready"), ("readinessProbe", "/-/ready")]
         {
             let probe = &container[probe];
-            // Clients must have a certificate there, and the kubelet has none.
+            // In that rendering clients must have a certificate, and the kubelet does not have one.
             if name == "kubernetes-secured" {
                 assert_eq!(probe["tcpSocket"], json!({ "port": "metrics" }), "{name}");
                 assert_eq!(probe.get("httpGet"), None, "{name}");
@@ -256,7 +256,7 @@ fn probes_see_a_reader_that_hangs() {
             assert_eq!((&get["path"], &get["port"]), (&json!(path), &json!("metrics")), "{name}");
             assert_eq!(get["scheme"], if is_encrypted { json!("HTTPS") } else { Value::Null }, "{name}");
         }
-        // Readings that come late are no reason to begin anew.
+        // Late readings are no reason to restart the container.
         let liveness = &container["livenessProbe"];
         let patience = liveness["periodSeconds"].as_u64().unwrap() * liveness["failureThreshold"].as_u64().unwrap();
         assert!(patience >= 300, "{name}: {patience} s");
@@ -361,7 +361,7 @@ fn systemd_knows_every_setting_of_the_unit() {
         let verify = ["verify", "--man=no", "--recursive-errors=no"];
         let Some((succeeded, said)) = systemd_analyze(&verify, &path) else { return };
         assert!(succeeded && said.is_empty(), "{said}");
-        // What it does not know it says, and does not fail for.
+        // It reports unknown settings, but does not fail because of them.
         fs::write(&path, fs::read_to_string(&path).unwrap().replace("ProtectClock=", "ProtectClocks=")).unwrap();
         let (_, said) = systemd_analyze(&verify, &path).unwrap();
         assert!(said.contains("ProtectClocks"), "{said}");
@@ -442,7 +442,7 @@ fn manifests_mount_no_file_that_holds_secrets_and_no_socket() {
         let volumes = daemonset(&documents)["spec"]["template"]["spec"]["volumes"].as_array().unwrap();
         let paths: Vec<&str> = volumes.iter().filter_map(|volume| volume["hostPath"]["path"].as_str()).collect();
         assert!(paths.contains(&"/var/log/containers"), "{name}: {paths:?}");
-        // Of all that names are from, links alone.
+        // Of all that names are from, only the links in /var/log/containers are mounted.
         let others = NAMES_ARE_FROM.iter().filter(|path| **path != "/var/log/containers");
         for other in others {
             assert!(paths.iter().all(|path| !other.starts_with(path) && !path.starts_with(other)), "{name}: {paths:?}");

@@ -10,7 +10,7 @@ use lagstop::{
 };
 use tempfile::{NamedTempFile, TempDir};
 
-/// A recording in which switches cost this much, more or less.
+/// A recording in which a switch costs about this much.
 fn recording(started_at: &str, cost: u64, footer: bool) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     let mut writer = Writer::to_file(file.reopen().unwrap());

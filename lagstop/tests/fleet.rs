@@ -19,7 +19,7 @@ fn fleet(url: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lagstop"));
     command.args(["fleet", "--prometheus", url]).args(arguments);
     command.env_remove("XDG_CONFIG_HOME").env_remove("LAGSTOP_PROMETHEUS_TOKEN").env("HOME", "/nonexistent");
-    // What proxies the environment has are not meant for what is tested.
+    // The environment's proxies are not for these requests.
     for proxy in ["http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         command.env_remove(proxy);
     }

@@ -105,7 +105,7 @@ fn standard_output_has_the_protocol_and_nothing_else() {
     for message in messages {
         writeln!(input, "{message}").unwrap();
     }
-    // Nothing of these is a message.
+    // None of these lines is a message.
     input.write_all(b"{\"jsonrpc\": \"2.0\", \n\xff\xfe\n[[[[[[[[\n\n").unwrap();
     input.write_all(&[b'x'; 2 << 20]).unwrap();
     input.write_all(b"\n").unwrap();

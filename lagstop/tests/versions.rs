@@ -18,10 +18,10 @@ struct Fixture {
     schema: u64,
     /// Kinds of lines that are in it.
     kinds: &'static [&'static str],
-    /// Of the file: it stays as it is.
+    /// Size of the file, which must not change.
     bytes: u64,
     intervals: usize,
-    /// Different ones, and over all intervals.
+    /// Number of different cgroups, and of cgroups summed over all intervals.
     cgroups: (usize, usize),
     /// Of the host, over all intervals.
     switches: u64,

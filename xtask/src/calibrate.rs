@@ -162,7 +162,7 @@ fn measure(
         calibration.cases = there.cases;
     }
 
-    // What is there from another run is not to be taken for this one's.
+    // Overwrites the results of an earlier run, so that they are not taken for this run's.
     write(&output, &calibration)?;
 
     let interrupt = Interrupt::listen().map_err(Error::file("signals"))?;
@@ -212,7 +212,8 @@ fn measure(
 /// What all cases share.
 fn setup(arguments: &Arguments, machine: machine::Machine, lagstop: &Path) -> Result<Setup, Error> {
     let hierarchy = Hierarchy::find(GroupBy::Scheduler).map_err(TenantsError::from)?;
-    // One with debug information is hundreds of megabytes: this program, built likewise, takes a minute for it.
+    // With `sha256sum`, because a lagstop with debug information is hundreds of megabytes, and this program, built
+    // likewise, would take a minute for it.
     let sum = command::stdout(Command::new("sha256sum").arg(lagstop))?;
     Ok(Setup {
         lagstop: sum.split_whitespace().next().unwrap_or_default().to_owned(),
@@ -239,7 +240,7 @@ fn chosen(loads: Vec<Load>, names: &[String]) -> Result<Vec<Load>, Error> {
     Ok(loads.into_iter().filter(|load| names.is_empty() || names.iter().any(|name| name == load.name)).collect())
 }
 
-/// Those that were named; else all.
+/// The named policies, or all of them where none is named.
 fn policies(named: &[Policy]) -> Vec<Policy> {
     if named.is_empty() { Policy::value_variants().to_vec() } else { named.to_vec() }
 }
@@ -254,7 +255,7 @@ fn read(file: &Path) -> Result<Calibration, Error> {
     serde_json::from_str(&text).map_err(|source| Error::Json { path: file.to_owned(), source })
 }
 
-/// Whole or not at all.
+/// Writes beside the file and renames, so that the file is whole or not there at all.
 fn write(file: &Path, calibration: &Calibration) -> Result<(), Error> {
     let mut text =
         serde_json::to_string_pretty(calibration).map_err(|source| Error::Json { path: file.to_owned(), source })?;

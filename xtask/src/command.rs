@@ -8,10 +8,8 @@ use std::{
 /// A program that did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CommandError {
-    /// It is not installed.
     #[error("`{program}` is not in PATH: install it")]
     Absent { program: String },
-    /// It could not be started.
     #[error("`{program}` could not be started: {source}")]
     Start { program: String, source: io::Error },
     /// It ended with an error.

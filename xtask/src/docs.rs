@@ -32,16 +32,11 @@ pub(crate) struct Arguments {
 pub(crate) enum DocsError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// A page has a place for no table, or for a part of one.
+    File { path: PathBuf, source: io::Error },
+    /// A page has a place for a table that does not exist, or only a part of such a place.
     #[error("{}: {_1}", .0.display())]
     Page(PathBuf, String),
-    /// Nothing shows it.
+    /// No page has a place for this table.
     #[error("no page of the docs has a place for the table {0:?}: `<!-- {0}{MADE}` and `<!-- end of {0} -->`")]
     NoPlace(String),
     /// The recording cannot be read.
@@ -85,7 +80,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Do
     Ok(())
 }
 
-/// All that may have tables in it.
+/// All pages that may have tables in them.
 fn pages(workspace: &Workspace) -> Result<Vec<PathBuf>, DocsError> {
     let docs = workspace.root().join("docs");
     let listed = fs::read_dir(&docs).map_err(|source| DocsError::File { path: docs, source })?;

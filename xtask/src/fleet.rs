@@ -57,12 +57,7 @@ pub(crate) struct Arguments {
 pub(crate) enum FleetError {
     /// A file cannot be written or read.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A program does not do what it should.
     #[error(transparent)]
     Command(#[from] CommandError),

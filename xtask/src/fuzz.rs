@@ -62,26 +62,14 @@ pub(crate) enum FuzzError {
     Command(#[from] CommandError),
     /// A file cannot be written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// The recording that seeds are made of is not as it was.
     #[error("no seeds can be made of {}: {why}", path.display())]
-    Fixture {
-        /// The recording.
-        path: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
+    Fixture { path: PathBuf, why: String },
     /// A file made it panic, or was too slow or too large for it.
     #[error("{target} fails: {source}. The file is in {}; fuzz/README.md says what to do with it", artifacts.display())]
     Found {
-        /// The target.
         target: &'static str,
-        /// How it ended.
         source: CommandError,
         /// Where the file is.
         artifacts: PathBuf,
@@ -104,7 +92,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Fu
         Some(executions) => Until::Executions(target.share(executions, &targets)),
         None => Until::Seconds(arguments.seconds.div_ceil(targets.len() as u64).max(1)),
     };
-    // Each has one thread.
+    // Each target has one thread.
     let at_a_time = thread::available_parallelism().map_or(1, NonZero::get);
     let every_nth = |first: usize| {
         let these = targets.iter().skip(first).step_by(at_a_time);
@@ -143,7 +131,7 @@ fn fuzz(workspace: &Workspace, programs: &Path, target: Target, until: Until) ->
     }
     command
         .args(["-print_final_stats=1", "-print_funcs=0", "-verbosity=0"])
-        // The first takes what is new.
+        // The first folder takes what is new.
         .args([found, fuzz.join("corpus").join(target.name())]);
     run::run(target.name(), &mut command).map_err(|source| FuzzError::Found {
         target: target.name(),

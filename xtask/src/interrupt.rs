@@ -15,14 +15,13 @@ use signal_hook::{
     flag,
 };
 
-/// Whether to end.
 #[derive(Clone)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     const STEP: Duration = Duration::from_millis(50);
 
-    /// Listens from now on, instead of dying of them.
+    /// From now on notices these signals instead of dying of them.
     pub(crate) fn listen() -> io::Result<Self> {
         let came = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -31,7 +30,7 @@ impl Interrupt {
         Ok(Self(came))
     }
 
-    /// Ends whoever waits, as a signal would.
+    /// Ends all waits, as a signal would.
     pub(crate) fn come(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -40,7 +39,8 @@ impl Interrupt {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Waits until `done` has something, until it is interrupted, or for so long, and gives what there is.
+    /// Waits until `done` gives something, until it is interrupted, or until `time` is over. Gives what `done` gave
+    /// last.
     pub(crate) fn wait<T>(&self, time: Duration, mut done: impl FnMut() -> Option<T>) -> Option<T> {
         let end = Instant::now() + time;
         loop {

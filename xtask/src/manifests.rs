@@ -39,12 +39,7 @@ pub(crate) struct Arguments {
 pub(crate) enum ManifestsError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// A program is missing or failed.
     #[error(transparent)]
     Command(#[from] CommandError),
@@ -56,12 +51,7 @@ pub(crate) enum ManifestsError {
     NotRefused(String),
     /// What was published is not as expected.
     #[error("{}: {what}", path.display())]
-    Schema {
-        /// The file.
-        path: PathBuf,
-        /// What is missing in it.
-        what: String,
-    },
+    Schema { path: PathBuf, what: String },
 }
 
 impl ManifestsError {

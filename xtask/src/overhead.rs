@@ -99,7 +99,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     if report.keeps_the_budgets() { Ok(()) } else { Err(Error::NotMet) }
 }
 
-/// What one crowd is measured with.
+/// What measuring one crowd takes.
 struct Judge<'a> {
     pairs: Pairs,
     lagstop: &'a Path,

@@ -30,9 +30,7 @@ pub(crate) struct CompletionsArguments {
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub(crate) struct PagesError {
-    /// Where to.
     path: PathBuf,
-    /// What the system said.
     source: io::Error,
 }
 

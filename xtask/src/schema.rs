@@ -19,12 +19,7 @@ pub(crate) struct Arguments {
 pub(crate) enum SchemaError {
     /// The file cannot be written.
     #[error("{}: {source}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
     /// What is there is not what would be made.
     #[error("{} is out of date: run `cargo xtask schema`", .0.display())]
     OutOfDate(PathBuf),

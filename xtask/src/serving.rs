@@ -81,7 +81,7 @@ struct Scrape {
     size: usize,
 }
 
-/// Keeps it the budgets?
+/// Whether it keeps within the budgets.
 fn measure(lagstop: &std::path::Path, top: usize, scrapes: u32) -> Result<bool, Error> {
     let (mut server, address) = Process::serve(lagstop, top)?;
     thread::sleep(WARM_UP);

@@ -45,19 +45,20 @@ pub(crate) struct Arguments {
     lagstop: Option<PathBuf>,
 }
 
-/// All that happens happens once in each.
+/// How long a round takes: everything that happens, happens once in each round.
 const ROUND: Duration = Duration::from_secs(20 * 60);
 const TICK: Duration = Duration::from_secs(1);
 /// How long a process is stopped, and a CPU offline.
 const PAUSE: Duration = Duration::from_secs(3);
-/// From then on a server has measured something.
+/// How long it takes until a server has measured something.
 const MEASURED: Duration = Duration::from_secs(3);
 /// Files of the rotation.
 const KEEP: usize = 3;
-/// What this host may keep from lagstop, which counts it (docs/measures.md, docs/recording.md), so often in a second: switches of
-/// tasks for which some virtual machines do not fire the tracepoints, and what comes while the same program tells of another.
+/// Losses that this host may cause and that lagstop counts (docs/measures.md, docs/recording.md), with the most in a
+/// second: switches of tasks for which some virtual machines do not fire the tracepoints, and events that come while
+/// the same program handles another.
 const EXPLAINED: [(&str, f64); 2] = [("switches", 100.0), ("missed_runs", 1.0)];
-/// What happens, and when: in parts of a round.
+/// What happens, and when, as a share of a round.
 const INCIDENTS: [(f64, Incident); 7] = [
     (0.10, Incident::StopServer),
     (0.20, Incident::StopRecorder),
@@ -115,7 +116,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
 struct Soak {
     server: Subject,
     recorder: Subject,
-    /// Whose disk is too small.
+    /// A recorder whose disk is too small.
     filler: Subject,
     hostile: Hostile,
     failures: Vec<String>,
@@ -125,7 +126,7 @@ struct Soak {
     incidents: usize,
     /// The most that one server lost of each kind that is explained.
     explained: BTreeMap<&'static str, f64>,
-    /// Kinds of what was lost otherwise.
+    /// The kinds of all other losses.
     lost: BTreeSet<String>,
 }
 
@@ -136,7 +137,7 @@ impl Soak {
         let output = text(home.join("host.jsonl.zst"));
         let full = text(home.join("full"));
         fs::create_dir(&full).map_err(Error::file(&full))?;
-        // A mount that nobody else sees, and that goes with it.
+        // A mount that nobody else sees, and that disappears with the process.
         let fill = format!(
             "mount -t tmpfs -o size=1m lagstop-soak '{full}' && exec '{}' record --interval 50ms --output '{full}/host.jsonl'",
             lagstop.display()
@@ -228,7 +229,7 @@ impl Soak {
         Ok(())
     }
 
-    /// The same again and again is said once.
+    /// Reports a failure; the same one only once.
     fn fail(&mut self, why: String) {
         if !self.failures.contains(&why) {
             println!("FAILED: {why}");
@@ -266,7 +267,7 @@ impl Soak {
         Ok(())
     }
 
-    /// Whether those that are about to end have grown.
+    /// Judges whether the processes that are about to end have grown.
     fn judge(&mut self) {
         for subject in [&self.server, &self.recorder] {
             let grown = judge::growth(&subject.looks);

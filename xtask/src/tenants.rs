@@ -15,7 +15,7 @@ use lagstop::{
 };
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// Why they cannot be had.
+/// Why the cgroups cannot be made, or their processes not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TenantsError {
     #[error("{what}: {source}")]
@@ -35,13 +35,13 @@ impl TenantsError {
 pub(crate) struct Tenants {
     hierarchy: Hierarchy,
     purpose: &'static str,
-    /// By path below the top one, which is the empty path: each comes behind those that it is in.
+    /// By path below the top cgroup, whose own path is empty. A cgroup comes after all that contain it.
     cgroups: BTreeMap<String, OwnCgroup>,
     children: Vec<(String, Child)>,
 }
 
 impl Tenants {
-    /// One cgroup called `name` below the root, for all others.
+    /// Makes one cgroup called `name` below the root, which contains all others.
     pub(crate) fn make(name: &str, purpose: &'static str) -> Result<Self, TenantsError> {
         let hierarchy = Hierarchy::find(GroupBy::Scheduler)?;
         OwnCgroup::sweep(&hierarchy, purpose).map_err(TenantsError::file(hierarchy.mount.display().to_string()))?;
@@ -70,7 +70,7 @@ impl Tenants {
         paths.into_iter().map(|path| self.top().join(path)).collect()
     }
 
-    /// The cgroup at this path below the top one; it is made, with those above it, where it is not there.
+    /// The cgroup at this path below the top one. Makes it, and those above it, where they do not exist.
     pub(crate) fn cgroup(&mut self, path: &str) -> Result<&Path, TenantsError> {
         if !self.cgroups.contains_key(path) {
             let above = path.rsplit_once('/').map_or("", |(above, _)| above);
@@ -91,7 +91,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// Its share of the CPUs beside those next to it, as `cpu.shares` of version 1, of which 1,024 are usual.
+    /// Sets its share of the CPUs relative to its siblings, as `cpu.shares` of version 1, where 1,024 is the default.
     pub(crate) fn set_shares(&mut self, path: &str, shares: u64) -> Result<(), TenantsError> {
         match self.hierarchy.version {
             Version::V1 => self.set(path, "cpu.shares", &shares.to_string()),
@@ -99,7 +99,7 @@ impl Tenants {
         }
     }
 
-    /// The most that it gets, in CPUs.
+    /// Sets the most that it gets, in CPUs.
     pub(crate) fn set_quota(&mut self, path: &str, cpus: f64) -> Result<(), TenantsError> {
         const PERIOD_US: u32 = 100_000;
         let quota = (cpus * f64::from(PERIOD_US)).round();
@@ -128,7 +128,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// Where a process has ended already.
+    /// The path of a cgroup in which a process has ended already.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let ended =
             |(path, child): &'_ mut (String, Child)| (!matches!(child.try_wait(), Ok(None))).then(|| path.clone());

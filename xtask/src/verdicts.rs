@@ -106,7 +106,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     if missed.is_empty() { Ok(()) } else { Err(Error::Missed(missed.join("; "))) }
 }
 
-/// A process that is ended with the test.
+/// A process that ends with this measurement.
 struct Neighbour(Child);
 
 impl Drop for Neighbour {
@@ -116,7 +116,7 @@ impl Drop for Neighbour {
     }
 }
 
-/// What lagstop says of so many runs. Undisturbed ones are wanted of all of them, so that none is left out.
+/// What lagstop says of so many runs. It asks for as many undisturbed ones, so that no run is left out.
 fn many(lagstop: &Path, steps: &Work, runs: u32) -> Result<Report, Error> {
     let runs = runs.to_string();
     report(lagstop, steps, &["--repeat", &runs, "--at-most", &runs])
@@ -128,7 +128,7 @@ fn report(lagstop: &Path, steps: &Work, arguments: &[&str]) -> Result<Report, Er
     command.args(["run", "--format", "json", "--force", "--output"]).arg(file.path()).args(arguments).arg("--");
     let steps = steps.command()?;
     command.arg(steps.get_program()).args(steps.get_args()).stdin(Stdio::null()).stderr(Stdio::null());
-    // Where too few were undisturbed it says so, and that is no failure here.
+    // lagstop fails where too few runs were undisturbed, which is no failure here.
     let status = command.status().map_err(|source| command::not_started(&command, source))?;
     let text = fs::read_to_string(file.path())?;
     if text.is_empty() {

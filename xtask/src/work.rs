@@ -139,14 +139,14 @@ impl Kind {
     }
 }
 
-/// Until then, or until a pipe breaks.
+/// Hands a byte to and fro until `end`, or until a pipe breaks.
 fn ping_pong(end: Instant) -> ExitCode {
     let (Ok((to_one, from_other)), Ok((to_other, from_one))) = (io::pipe(), io::pipe()) else {
         return ExitCode::FAILURE;
     };
     let play = move |mut reads: PipeReader, mut writes: PipeWriter| {
         let mut token = [0];
-        // The clock is looked at seldom: switches are to be all that there is.
+        // The clock is read seldom, so that nearly all that happens is switches.
         while Instant::now() < end {
             for _ in 0..1_000 {
                 if reads.read_exact(&mut token).and_then(|()| writes.write_all(&token)).is_err() {
@@ -176,7 +176,7 @@ fn millis(mean: u64, random: &mut Random) -> Duration {
     Duration::from_millis(mean).mul_f64(random.exponential())
 }
 
-/// Some microseconds.
+/// Spins for some microseconds.
 fn a_little() {
     for step in 0..4_000u64 {
         black_box(step);
@@ -189,7 +189,7 @@ fn spin_until(end: Instant) {
     }
 }
 
-/// Takes so much CPU time.
+/// Takes this much CPU time.
 fn work(time: Duration) {
     let end = cpu_time() + time;
     while cpu_time() < end {

@@ -11,7 +11,7 @@ use lagstop_ebpf::bucket_of;
 /// The cgroups of a dense host.
 pub(crate) const CGROUPS: u64 = 2_500;
 
-/// Cgroups that are all busy, on one CPU for some 22 of them, a listener for some 12.
+/// Cgroups that are all busy: some 22 for each CPU, and some 12 for each listener.
 pub(crate) struct DenseHost {
     random: Random,
     names: Vec<(Arc<str>, Arc<str>)>,
@@ -22,7 +22,7 @@ pub(crate) struct DenseHost {
 }
 
 impl DenseHost {
-    /// One that looks like others of the same `seed`.
+    /// A host that is the same for the same `seed`.
     pub(crate) fn new(cgroups: u64, seed: u64) -> Self {
         let name = |n: u64| {
             let pod = n / 2;
@@ -93,7 +93,7 @@ impl DenseHost {
         let voluntary = random.below(switches);
         let cpu = Nanos(1_000_000 + random.below(40_000_000));
         let wait = Nanos(random.below(60_000_000));
-        // Mostly behind others, some dozens of them; and a little for other reasons.
+        // Most of the wait is behind some dozens of other cgroups, and a little is for other reasons.
         let part = |of: u64, random: &mut Random| Nanos(random.below(wait.0 / of + 1));
         let [itself, kernel, idle, elsewhere] = [8, 16, 64, 16].map(|of| part(of, random));
         let causes: Nanos = [itself, kernel, idle, elsewhere].into_iter().sum();

@@ -67,7 +67,7 @@ struct BySecond<'a> {
     /// Each function is at another place of it.
     place: u64,
     second: u64,
-    /// What is left of the one before that.
+    /// Remaining times of the second before `second`.
     times: IntoIter<f64>,
 }
 
@@ -118,13 +118,13 @@ impl Iterator for Arrivals<'_> {
 /// Requests of a second, so many on average, with a heavy tail.
 fn heavy_tailed(mean: f64, random: &mut Random) -> u32 {
     let least = mean * (SHAPE - 1.0) / SHAPE;
-    // What is cut off is made up for.
+    // Makes up for the part of the distribution that is cut off.
     let most = MOST_OF_MEAN * mean;
     let kept = 1.0 - (least / most).powf(SHAPE - 1.0) / SHAPE;
     let count = (least * random.unit().powf(-1.0 / SHAPE)).min(most) / kept;
     let count = count.clamp(0.0, f64::from(Trace::MOST_REQUESTS));
     let whole = count.floor();
-    // NaN and what is less than nothing are 0.
+    // NaN and negative values become 0.
     whole as u32 + u32::from(random.unit() < count - whole)
 }
 

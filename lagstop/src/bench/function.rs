@@ -61,12 +61,12 @@ fn say(line: &str) -> io::Result<()> {
 /// What all threads of a function share.
 struct Function {
     speed: Speed,
-    /// The first request comes after that.
+    /// The first request comes after this time.
     start: Instant,
     /// Requests count that come from then on, and until then.
     begins: Instant,
     ends: Instant,
-    /// Nothing is worked on any longer.
+    /// Work must stop now.
     stop: AtomicBool,
     tally: Mutex<Tally>,
 }
@@ -93,17 +93,17 @@ impl Function {
         self.tally.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When requests of the last moment have had their time, too.
+    /// The time when requests of the last moment have had their time, too.
     fn closes(&self) -> Instant {
         self.ends + BenchSettings::IN_TIME
     }
 
-    /// Works for so much CPU time. Gives whether it is done.
+    /// Works for this much CPU time. Returns whether it was completed.
     fn work(&self, time: Duration) -> bool {
         self.speed.work(time, &self.stop)
     }
 
-    /// Books a request that came then.
+    /// Books a request that arrived at this time.
     fn book(&self, came: Instant, is_served: bool) {
         if !(self.begins..self.ends).contains(&came) {
             return;
@@ -126,7 +126,7 @@ impl Function {
     }
 }
 
-/// What a thread that panicked held is as good as it was: counts.
+/// A lock that a panicking thread held is still usable: what locks guard, counts and waiting requests, stays valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

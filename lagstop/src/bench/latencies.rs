@@ -17,7 +17,7 @@ impl Default for Latencies {
     }
 }
 
-/// The counts would be thousands.
+/// Omits the counts, of which there are thousands.
 impl fmt::Debug for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {:?} on average", self.count(), self.mean())

@@ -11,10 +11,10 @@ const OTHERS: u64 = 2;
 /// Threads for a request, at most: `parallel` has two.
 const EACH: u64 = 2;
 
-/// Has this process open as many files as it may: two pipes to each function, and some fifty for what is measured.
+/// Raises the limit of open files to the maximum: each function needs two pipes, and measuring needs some fifty files.
 pub(super) fn raise_limit_of_files() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that fails, what cannot be opened says so.
+    // If this fails, opening files reports the error later.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -30,7 +30,7 @@ pub fn at_once(functions: u32) -> Option<u32> {
     shared(limit.unwrap_or(u64::MAX).saturating_sub(threads.unwrap_or(0)), functions)
 }
 
-/// The same, with so many threads left.
+/// The same for `left` threads that the host has left.
 fn shared(left: u64, functions: u32) -> Option<u32> {
     let each = left / 2 / u64::from(functions.max(1));
     let at_once = each.saturating_sub(OTHERS) / EACH;

@@ -86,12 +86,12 @@ pub enum Untried {
 }
 
 impl BenchError {
-    /// That the scheduler which is the policy is not, or no longer, in force.
+    /// The error that the scheduler of a policy is not, or no longer, in force.
     fn switch(policy: Policy, source: SwitchError) -> Self {
         Self::Policy { policy, source: Untried::Policy(source.into()) }
     }
 
-    /// Would what went wrong go wrong in other runs, too?
+    /// Would the same error occur in all other runs?
     const fn ends_all(&self) -> bool {
         !matches!(self, Self::Policy { .. } | Self::NoInterval)
     }
@@ -160,7 +160,7 @@ pub fn run(
             round,
             why: why.clone(),
         }));
-        // What ended all of it says most.
+        // The error that ended all runs matters most.
         wrong = wrong.filter(|_| !ends_all).or(Some(error));
         if ends_all {
             break;
@@ -185,13 +185,13 @@ fn plan(settings: &BenchSettings) -> Vec<(u32, u32, Option<Policy>)> {
     plan
 }
 
-/// Functions in their cgroups. All of it is gone with this.
+/// Functions in their cgroups. Dropping it ends the functions and removes the cgroups.
 struct Deployment {
     base: OwnCgroup,
-    /// Those inside of it, each after the one that it is in.
+    /// Cgroups inside of the base, each after the one that contains it.
     inner: Vec<OwnCgroup>,
     functions: Vec<Function>,
-    /// Requests that each works on at once, at most.
+    /// The most requests that each processes concurrently.
     at_once: u32,
     stop: Arc<AtomicBool>,
 }
@@ -259,7 +259,7 @@ impl Deployment {
     fn start(&self, hierarchy: &Hierarchy, demand: Demand, work: Duration) -> io::Result<Function> {
         let cgroup = self.inner.last().unwrap_or(&self.base);
         let mut command = Command::new(std::env::current_exe()?);
-        // Ctrl-C is for the benchmark, which ends them then.
+        // Ctrl-C must only reach the benchmark, which then ends the functions.
         command.arg(FUNCTION).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = cgroup.spawn(&mut command)?;
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
@@ -287,7 +287,7 @@ impl Deployment {
         if self.stop.load(Ordering::Relaxed) { Err(BenchError::Stopped) } else { Ok(()) }
     }
 
-    /// Lets them run, and measures.
+    /// Lets the functions run, and measures.
     fn measure(
         mut self,
         settings: &BenchSettings,
@@ -297,7 +297,7 @@ impl Deployment {
     ) -> Result<Point, BenchError> {
         let count = u32::try_from(self.functions.len()).unwrap_or(u32::MAX);
         self.refuse_when_stopped()?;
-        // Whatever else runs has its cgroups, too.
+        // Everything else that runs has cgroups of its own, too.
         let interval = interval(settings.duration);
         let recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
         let sides = self.sides();
@@ -316,7 +316,7 @@ impl Deployment {
             }
         }
         let started = Instant::now();
-        // All at once, however long it takes to tell them.
+        // All functions start at the same time, however long it takes to tell them.
         let start = started + LEAD + LEAD_EACH * count;
         let line = Moment::of(start).write();
         for (number, function) in (0..).zip(&mut self.functions) {
@@ -346,7 +346,7 @@ impl Deployment {
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
                 make(policy, changes)?;
             }
-            // What is not whole in it is left out, whenever it comes.
+            // Intervals that are only partly inside are left out, whenever they arrive.
             if times.start >= begins && times.end <= ends {
                 intervals.push(interval);
             }
@@ -385,7 +385,7 @@ impl Deployment {
         point
     }
 
-    /// Who asks for less than the mean, and the others.
+    /// Functions with less than the mean demand, and the others.
     fn sides(&self) -> Sides {
         let of = |is_light: bool| {
             let functions = self.functions.iter().filter(move |function| function.demand.is_light == is_light);
@@ -419,7 +419,7 @@ impl Deployment {
     }
 }
 
-/// Makes changes. There is nothing to undo: the cgroups go, and what is in them.
+/// Makes changes. Nothing needs to be undone, because the cgroups are removed, and the threads in them end.
 fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
     for change in changes {
         let made = change.make();
@@ -434,13 +434,13 @@ fn make(policy: Policy, changes: Vec<Change>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// The subcommand that a function is.
+/// Name of the hidden subcommand that runs a function.
 pub const FUNCTION: &str = "bench-function";
-/// Cgroups of others that are measured as well.
+/// Room for other cgroups, which are measured as well.
 const ROOM: u32 = 1_000;
 const STEP: Duration = Duration::from_millis(100);
 
-/// Length of the intervals in a run that takes so long: several are whole in it.
+/// Length of intervals for runs of this length, so that several of them are completely inside.
 fn interval(duration: Duration) -> Duration {
     (duration / 10).clamp(Duration::from_millis(20), Recorder::INTERVAL)
 }
@@ -470,9 +470,9 @@ impl Drop for Deployment {
             let _ = function.child.kill();
             let _ = function.child.wait();
         }
-        // From within.
+        // The inner cgroups first.
         for cgroup in self.inner.iter().rev().chain([&self.base]) {
-            // What stays the next benchmark sweeps.
+            // If one remains, the next benchmark removes it.
             let _ = cgroup.remove();
         }
     }

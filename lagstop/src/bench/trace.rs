@@ -79,7 +79,7 @@ impl Trace {
         Ok(Self(counts))
     }
 
-    /// Requests of a second, over and over.
+    /// Requests of a second. The trace repeats.
     pub(super) fn at(&self, second: u64) -> u32 {
         let seconds = self.0.len() as u64;
         seconds.checked_sub(1).and_then(|_| self.0.get((second % seconds) as usize)).copied().unwrap_or(0)

@@ -18,7 +18,7 @@ pub struct Speed {
 }
 
 impl Speed {
-    /// Steps between two looks at whether to stop: some tenths of a millisecond.
+    /// Steps between two checks whether to stop: some tenths of a millisecond.
     const CHUNK: u64 = 200_000;
     const TRIES: u32 = 100;
     const PAUSE: Duration = Duration::from_millis(5);
@@ -36,7 +36,7 @@ impl Speed {
         Self { steps_per_ms: Self::CHUNK as f64 / best.max(1e-6) }
     }
 
-    /// Works for so much CPU time. `false` where it was told to stop before.
+    /// Works for this much CPU time. `false` if it was told to stop before.
     pub(super) fn work(self, time: Duration, stop: &AtomicBool) -> bool {
         let mut left = (time.as_secs_f64() * 1_000.0 * self.steps_per_ms) as u64;
         while left > 0 && !stop.load(Ordering::Relaxed) {
@@ -48,12 +48,12 @@ impl Speed {
     }
 }
 
-/// Where it is inlined it is as fast as its surroundings have it.
+/// Not inlined, because its speed would depend on the surrounding code.
 #[inline(never)]
 fn steps(count: u64) {
     let (mut a, mut b) = (0u64, 1u64);
     for _ in 0..count {
-        // Else it would be known beforehand.
+        // Otherwise the compiler would compute the result in advance.
         (a, b) = (b, black_box(a.wrapping_add(b)));
     }
     black_box(a);

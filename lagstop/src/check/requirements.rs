@@ -10,7 +10,7 @@ use crate::{
 };
 
 const EVERYTHING: &str = "everything";
-/// What the kernel does not let lagstop measure.
+/// What lagstop cannot measure without programs in the kernel.
 const ALL_BUT_FILES: &str = "everything except what lagstop top reads from files";
 
 /// All requirements, the essential ones first. `error` is why nothing could be attached.
@@ -134,7 +134,8 @@ fn scheduling(facts: &Facts) -> Requirement {
     }
 }
 
-/// `wanted`, each of which CAP_SYS_ADMIN stands in for where that is all it takes to attach.
+/// The requirement of the capabilities `wanted`. CAP_SYS_ADMIN stands in for those that are only needed to attach
+/// (CAP_BPF and CAP_PERFMON).
 fn capabilities(facts: &Facts, name: &'static str, wanted: &[Capability], lost: &'static str) -> Requirement {
     let names = |of: &[Capability]| of.iter().map(|one| one.name()).collect::<Vec<_>>().join(" and ");
     let held = facts.capabilities;
@@ -174,7 +175,7 @@ fn user_namespace(facts: &Facts) -> Requirement {
     }
 }
 
-/// What the maps take on a large host.
+/// Memory that the maps need on a large host.
 const ENOUGH_LOCKED_MEMORY: u64 = 64 << 20;
 
 fn locked_memory(facts: &Facts, trial: Trial<'_>) -> Requirement {
@@ -294,7 +295,7 @@ fn host_cgroups(surroundings: &Surroundings) -> Requirement {
     }
 }
 
-/// Matters for kprobes and the tracepoints of system calls alone, which the measures say.
+/// Only matters for kprobes and for tracepoints of system calls. The measures that use these say what is missing.
 fn perf_event_paranoid(facts: &Facts) -> Requirement {
     const NAME: &str = "kernel.perf_event_paranoid";
     match &facts.perf_event_paranoid {
@@ -312,7 +313,7 @@ fn perf_event_paranoid(facts: &Facts) -> Requirement {
     }
 }
 
-/// Matters for the tracepoints of system calls alone, which the measures say.
+/// Only matters for tracepoints of system calls. The measures that use these say what is missing.
 fn tracefs(facts: &Facts) -> Requirement {
     const NAME: &str = "tracefs";
     match &facts.tracefs {

@@ -53,7 +53,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if bench.missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(NOT_ALL) })
 }
 
-/// Some runs were made, and others were not.
+/// Exit code: only some of the runs were made.
 const NOT_ALL: u8 = 3;
 
 fn here(hierarchy: &Hierarchy) -> bench::BenchHost {
@@ -71,7 +71,7 @@ fn here(hierarchy: &Hierarchy) -> bench::BenchHost {
     }
 }
 
-/// Where somebody looks, how far it is.
+/// Shows the progress if standard error is a terminal.
 fn tell() -> impl FnMut(Progress) + Send {
     let line = StatusLine::new();
     let mut last = None;

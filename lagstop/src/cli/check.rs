@@ -48,9 +48,9 @@ enum Format {
     Json,
 }
 
-/// Some of what there is to measure is n/a.
+/// Exit code: some measures are n/a.
 const DEGRADED: u8 = 3;
-/// Nothing can be measured in the kernel.
+/// Exit code: nothing can be measured in the kernel.
 const UNUSABLE: u8 = 4;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {

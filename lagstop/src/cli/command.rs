@@ -1,7 +1,8 @@
 //! A command that is measured while it runs, in a cgroup of its own.
 //!
-//! A second process of lagstop's [keeps it](keeper). That is started before anything is measured, and waits: what measuring
-//! gives up, capabilities above all, the keeper and the command do not. It goes on when the first reading was made.
+//! A second process of lagstop [keeps it](keeper). It is started before anything is measured, and waits. So lagstop can
+//! give up privileges for measuring, above all capabilities, while the keeper and the command still have them. The
+//! keeper goes on after the first reading.
 
 pub(super) mod keeper;
 mod message;
@@ -28,25 +29,25 @@ use self::{
 use super::{Failure, values::Grouping};
 use crate::{display::plain, signals::blocked_as_before};
 
-/// A command that is ready to run, or runs. Where it is never started, nothing is left of it.
+/// A command that is ready to run, or runs. If it is never started, nothing is left of it.
 pub(super) struct Command {
     keeper: Child,
-    /// The keeper listens at the other end. `None` once nothing is said any more.
+    /// The keeper listens at the other end. `None` after hanging up.
     socket: Option<UnixStream>,
     said: mpsc::UnboundedReceiver<Said>,
     place: Place,
 }
 
-/// What is run where there can be no cgroup for it.
+/// What to run if no cgroup can be created for the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Otherwise {
     Nothing,
-    /// The command, among whatever is beside lagstop.
+    /// The command, in the same cgroup as lagstop.
     Anywhere,
 }
 
 impl Command {
-    /// Starts the keeper, which makes a cgroup among those that are told apart.
+    /// Starts the keeper, which creates a cgroup in the hierarchy by which tasks are grouped.
     pub(super) fn prepare(command: &[OsString], group_by: Grouping, otherwise: Otherwise) -> Result<Self, Failure> {
         let myself = std::env::current_exe()
             .map_err(|error| format!("cannot find the executable of lagstop: {}", plain(&error)))?;
@@ -62,7 +63,7 @@ impl Command {
         let value = group_by.to_possible_value();
         keeper.args(value.iter().flat_map(|value| ["--group-by", value.get_name()])).arg("--").args(command);
         let mut keeper = blocked_as_before(&mut keeper).spawn().map_err(cannot)?;
-        // Else its end would not be seen.
+        // Otherwise the end of the keeper would not be noticed.
         drop(its);
         let Some(Said::Ready(place)) = lines.next() else {
             let _ = socket.shutdown(Shutdown::Both);
@@ -84,7 +85,7 @@ impl Command {
         &self.place
     }
 
-    /// Lets it run. Its threads are looked at where `sample` says so.
+    /// Lets it run. With `sample`, the keeper also samples the command's threads.
     pub(super) fn let_go(&self, sample: bool) -> Result<(), Failure> {
         self.tell(Told::Go { sample }).map_err(|error| {
             format!("cannot start the command: its helper process has exited: {}", plain(&error)).into()
@@ -100,7 +101,7 @@ impl Command {
         self.socket.as_ref().map_or(Err(io::ErrorKind::NotConnected.into()), |socket| send(socket, &told))
     }
 
-    /// Waits until it has ended. `None` where it could not run, which was said, or its keeper is gone.
+    /// Waits until it has ended. `None` if it could not run (the keeper has reported why), or if its keeper is gone.
     pub(super) async fn ended(&mut self) -> Option<Ended> {
         match self.said.recv().await {
             Some(Said::Ended(ended)) => Some(ended),
@@ -120,20 +121,21 @@ impl Command {
         }
     }
 
-    /// Waits until the command has ended and its cgroup is gone. Gives how the keeper ended: as the command did.
+    /// Waits until the command has ended and its cgroup is gone. Returns the exit status of the keeper, which is that
+    /// of the command.
     pub(super) fn finish(mut self) -> io::Result<ExitStatus> {
         self.hang_up();
         self.keeper.wait()
     }
 
-    /// What the keeper hears is that nobody is there any more. Gives whether somebody was.
+    /// Tells the keeper that nobody is there any more. Returns whether the connection was still open.
     fn hang_up(&mut self) -> bool {
-        // Who reads has it open too: to close it here would not be enough.
+        // The reading thread has the socket open too, so closing it here would not be enough.
         self.socket.take().is_some_and(|socket| socket.shutdown(Shutdown::Both).is_ok())
     }
 }
 
-/// Nothing is left of a command that was not started; one that runs is waited for.
+/// A command that was not started leaves nothing behind; one that runs is waited for.
 impl Drop for Command {
     fn drop(&mut self) {
         if self.hang_up() {

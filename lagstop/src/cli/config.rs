@@ -36,10 +36,10 @@ pub enum ConfigError {
     },
 }
 
-/// How reading fails where there is no file of this user's.
+/// Errors that mean that this user has no such file.
 const IS_NOT_THERE: [ErrorKind; 3] = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
 
-/// What the file is called in each place where it may be.
+/// Path of the file, below each directory where it may be.
 const NAME: &str = "lagstop/config.toml";
 
 /// What flags are when they are not given.
@@ -103,7 +103,7 @@ pub(super) trait Setting {
     fn set(value: &Self::Value, settings: &mut TopSettings) -> Result<(), String>;
 }
 
-/// A value that was tried when it was read, so that the file's line is known where it is wrong.
+/// A value that was checked when it was read, so that an error can name the line of the file.
 #[derive(Clone, Debug)]
 pub(super) struct Checked<S: Setting>(S::Value);
 
@@ -145,7 +145,6 @@ settings! {
 }
 
 impl TopConfig {
-    /// Sets what the file names.
     pub(super) fn apply(&self, settings: &mut TopSettings) -> Result<(), String> {
         self.view.as_ref().map_or(Ok(()), |view| view.apply(settings))?;
         self.columns.as_ref().map_or(Ok(()), |columns| columns.apply(settings))?;
@@ -226,8 +225,8 @@ fn some_interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Du
 }
 
 impl Config {
-    /// Reads `file`, or else the first that there is of the user's and the system's; without one everything is as it is
-    /// by default.
+    /// Reads `file`, or else the first file that exists, of the user's and the system's. Without a file, everything has
+    /// its default.
     pub(super) fn load(file: Option<&Path>) -> Result<Self, ConfigError> {
         if let Some(file) = file {
             let text = fs::read_to_string(file);
@@ -237,7 +236,7 @@ impl Config {
         for file in places() {
             match fs::read_to_string(&file) {
                 Ok(text) => return Self::parse(&text, &file),
-                // Also where another user's home is still in the environment, which may not be looked into.
+                // Also if the environment still has another user's home, which this user cannot read.
                 Err(error) if IS_NOT_THERE.contains(&error.kind()) => {}
                 Err(source) => return Err(ConfigError::Read { path: file, source }),
             }

@@ -34,8 +34,8 @@ impl ConnectArgs {
         self.connect.is_some()
     }
 
-    /// The intervals of the host that was named, for `duration` from now on, beginning as `begin` says where it was not said.
-    /// `None` where none was named.
+    /// The intervals of the named host, for `duration` from now on. They begin as `begin` says, unless `--back` was
+    /// given. `None` if no host was named.
     pub(super) fn start(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
         Ok(self.options(begin, duration)?.map(follow).transpose()?)
     }
@@ -47,7 +47,7 @@ impl ConnectArgs {
         Ok(Some(ConnectOptions { connection: self.connection.to(url)?, begin, duration }))
     }
 
-    /// The same for who has no screen to say it on: says when the connection breaks, and when it is there again.
+    /// Like [`Self::start`], for commands without a screen: prints when the connection breaks, and when it is back.
     pub(super) fn start_and_tell(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
         let stream = self.start(begin, duration)?;
         if let Some(mut link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
@@ -78,7 +78,7 @@ fn news(before: &Link, now: &Link) -> Option<String> {
     }
 }
 
-/// Connects. What comes was written by others: beyond files, this thread needs nothing from here on.
+/// Connects. This thread first drops all privileges except for files: what the server sends is not trusted.
 pub(super) fn follow(options: ConnectOptions) -> Result<Stream, SourceError> {
     Capabilities::ANY_FILE.keep_of_held().map_err(|source| KernelError::Capabilities { source })?;
     connected(options)

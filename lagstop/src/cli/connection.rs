@@ -56,7 +56,7 @@ pub(super) struct ConnectionArgs {
 }
 
 impl ConnectionArgs {
-    /// How to reach the server at `url`. Says so where its identity is not verified.
+    /// How to reach the server at `url`. Warns if its identity is not verified.
     pub(super) fn to(&self, url: &str) -> Result<Connection, Failure> {
         if self.insecure {
             say(format_args!("lagstop: --insecure: the server's identity is not verified\n"));
@@ -84,7 +84,7 @@ enum SecretError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is empty: write the token or USER:PASSWORD into it", .0.display())]
     Empty(PathBuf),
-    /// Not what is in it: it is a secret, most likely.
+    /// The text is not shown: most likely it is a secret.
     #[error("{} does not contain USER:PASSWORD", .0.display())]
     NoPassword(PathBuf),
 }

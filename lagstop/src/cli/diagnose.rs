@@ -136,10 +136,10 @@ enum PlanPolicy {
     BestEffort,
 }
 
-/// A finding is as bad as --fail-on asks for.
+/// Exit code: a finding is at least as severe as --fail-on asks for.
 const FAILED: u8 = 3;
 
-/// The findings by their names.
+/// Parses the names of findings.
 fn rule() -> impl TypedValueParser<Value = Rule> {
     PossibleValuesParser::new(Rule::ALL.map(Rule::name))
         .try_map(|name| Rule::ALL.into_iter().find(|rule| rule.name() == name).ok_or("no finding is called so"))
@@ -187,7 +187,7 @@ impl Args {
         if is_bad { ExitCode::from(FAILED) } else { ExitCode::SUCCESS }
     }
 
-    /// Those of the running host are for it, and who asks for those of others gets them.
+    /// Commands for this boot of this host are shown. Those for other hosts and earlier boots need `--commands`.
     fn commands(&self) -> Commands {
         if self.files.is_empty() && !self.connect.is_given() || self.commands {
             Commands::All
@@ -220,7 +220,7 @@ impl Commands {
     }
 }
 
-/// What was asked for of one host, and the worst that was found there.
+/// What was asked for of one host, and the severity of its worst finding.
 fn of_host(
     args: &Args,
     host: &Observations,
@@ -282,7 +282,7 @@ fn of_hosts(
     Ok((written, found.worst()))
 }
 
-/// Reads recordings: those of one boot of one host, in the order of time, are one.
+/// Reads recordings. Recordings of the same boot of one host are read as one, in order of time.
 fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure> {
     let mut readers: Vec<Reader> = files.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
     readers.sort_by(|a, b| a.session().started_at.cmp(&b.session().started_at));
@@ -304,7 +304,7 @@ fn read_all(files: &[PathBuf], full: bool) -> Result<Vec<Observations>, Failure>
     Ok(hosts)
 }
 
-/// One that has no end is read as far as it goes.
+/// Opens a recording. If it has no end, it is read as far as it goes.
 fn open(file: &Path) -> Result<Reader, Failure> {
     let reader = Reader::open(file)?;
     if reader.footer().is_none() {
@@ -314,7 +314,7 @@ fn open(file: &Path) -> Result<Reader, Failure> {
     Ok(reader)
 }
 
-/// Reads a recording: by the intervals that its chunks are written as, where it is long and is not to be read in `full`.
+/// Reads a recording. A long one is read by the merged intervals that its chunks are written as, unless in `full`.
 fn read(reader: &mut Reader, full: bool, observations: &mut Observations) -> Result<(), Failure> {
     observations.begin();
     let mut progress = Progress::new("reading");

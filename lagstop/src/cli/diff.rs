@@ -85,9 +85,9 @@ enum FailOn {
     Worse,
 }
 
-/// What was to fail did.
+/// Exit code: what --fail-on names has happened.
 const FAILED: u8 = 3;
-/// Cgroups that people are shown unless they ask for more.
+/// Cgroups that people are shown by default.
 const SHOWN: usize = 10;
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
@@ -112,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 /// Reads a recording, an interval at a time.
 fn read(path: &Path) -> Result<DiffSide, Failure> {
-    /// More often would only take time.
+    /// Steps of the progress. More would only take time.
     const STEPS: usize = 100;
     let mut reader = Reader::open(path)?;
     let count = reader.len();

@@ -38,7 +38,7 @@ The nodes must run `lagstop serve` and be scraped. Recording rules on the server
 docs/fleet.md explains each metric, docs/scale.md the cost of the queries.
 The token can also be set in LAGSTOP_PROMETHEUS_TOKEN.";
 
-/// Where a token may be, beside a file.
+/// Environment variable that may hold the token, instead of a file.
 const TOKEN: &str = "LAGSTOP_PROMETHEUS_TOKEN";
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -151,7 +151,7 @@ impl Args {
     fn window(&self) -> Result<Window, WindowError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let window = Window::new(self.at.unwrap_or(now), self.window, self.step)?;
-        // Whole steps are the same for everybody who asks: servers keep their answers.
+        // Whole steps are the same for every query, so servers can use cached answers.
         let end = self.at.unwrap_or(now / window.step * window.step);
         Ok(Window { end, ..window })
     }
@@ -172,7 +172,7 @@ fn moment(text: &str) -> Result<u64, String> {
     time.map(|since| since.as_secs()).ok_or_else(|| "write a time in UTC, e.g. 2026-11-21T12:30:00Z".to_owned())
 }
 
-/// Between none and all, as in 0.8 or 80%.
+/// A share between 0 and 1, as in 0.8 or 80%.
 fn share(text: &str) -> Result<f64, String> {
     part(text)
         .filter(|share| (0.0..=1.0).contains(share))

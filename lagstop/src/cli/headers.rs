@@ -1,4 +1,4 @@
-//! Headers for a server: in a file, one a line, for on the command line everybody on the host can read them.
+//! Headers for a server: in a file, one per line, because everybody on the host can read a command line.
 
 use std::{
     fs, io,
@@ -22,14 +22,14 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
 pub(super) enum HeadersError {
     #[error("cannot read the headers in {}: {}. Check the path and its permissions", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
-    /// Not the line itself: it is a secret, most likely.
+    /// The line itself is not shown: most likely it is a secret.
     #[error("{}: line {line} is not a header: write it as NAME: VALUE", path.display())]
     NoHeader { path: PathBuf, line: usize },
     #[error("{} has no headers. Write one per line, as NAME: VALUE", .0.display())]
     Empty(PathBuf),
 }
 
-/// Those in a file, without empty lines and those that begin with #. Says so where others may read it.
+/// Headers in a file, without empty lines and lines that begin with #. Warns if others may read the file.
 pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, HeadersError> {
     let text = fs::read_to_string(path).map_err(|source| HeadersError::Read { path: path.to_owned(), source })?;
     let headers = parse(&text).map_err(|line| HeadersError::NoHeader { path: path.to_owned(), line })?;
@@ -40,14 +40,14 @@ pub(super) fn headers_in(path: &Path) -> Result<Vec<(String, String)>, HeadersEr
     Ok(headers)
 }
 
-/// Says so where others may read what is in `path`.
+/// Warns if others may read the file at `path`.
 pub(super) fn warn_if_for_all(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| is_for_all(metadata.permissions().mode())) {
         say(format_args!("lagstop: all users of this host can read {0}. Run chmod o= {0}\n", path.display()));
     }
 }
 
-/// What is in it, or the number of the line that is none.
+/// The headers in `text`, or the number of the first line that is not a header.
 fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     let lines = text.lines().map(str::trim).enumerate();
     let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));

@@ -44,7 +44,7 @@ enum Choices {
 }
 
 impl HookArgs {
-    /// What to measure and how, where not as it is best.
+    /// What was asked for. Everything else is measured by the best method that this kernel supports.
     pub(super) fn wishes(&self) -> Wishes {
         match &self.hooks {
             Some(Choices::Wishes(wishes)) => wishes.clone(),

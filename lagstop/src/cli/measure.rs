@@ -53,17 +53,18 @@ pub(super) struct MeasureArgs {
 }
 
 impl MeasureArgs {
-    /// What was asked for instead of a measurement.
+    /// The list that was asked for instead of a measurement.
     pub(super) fn list(&self) -> Option<String> {
         self.hooks.list()
     }
 
-    /// Starts to measure, for `duration` or until it is stopped; what was not given is as in `config`.
+    /// Starts to measure, for `duration` or until it is stopped. Missing arguments are taken from `config`.
     pub(super) fn start(&self, duration: Option<Duration>, config: &MeasureConfig) -> Result<Stream, SourceError> {
         live(self.options(duration, config))
     }
 
-    /// The same while something is wrong, and for `linger` after that; only files are watched while all is calm.
+    /// Like [`Self::start`], but measures only while something is wrong, and for `linger` after that. While all is
+    /// calm, only files are watched.
     pub(super) fn start_sentinel(
         &self,
         duration: Option<Duration>,
@@ -73,7 +74,8 @@ impl MeasureArgs {
         sentinel(self.options(duration, config), linger)
     }
 
-    /// [`Self::start`] for as long as it is wanted, by a settled `group_by`, and with the time that intervals count from.
+    /// Like [`Self::start`], without a time limit, grouped by `group_by`. Also returns the time that intervals count
+    /// from.
     pub(super) fn start_since(
         &self,
         group_by: Grouping,
@@ -82,15 +84,14 @@ impl MeasureArgs {
         live_since(LiveOptions { group_by: group_by.into(), ..self.options(None, config) })
     }
 
-    /// Was no way of measuring chosen, so that files may tell where programs cannot?
+    /// Was no method of measuring chosen? Then reading files may replace the programs in the kernel.
     pub(super) fn may_read_files(&self) -> bool {
         self.hooks.are_default()
     }
 
-    /// [`Self::start`] for who measures day and night and serves it to strangers: as nobody, and in intervals of its own, for those of
-    /// the file are for people who wait for them.
-    /// Switches are timed in one interval of `cost_sampling`. With `linger` it measures only while
-    /// something is wrong, and for so long after that.
+    /// [`Self::start`] for a long-running service with untrusted clients: it runs as nobody. Its intervals have their
+    /// own default: those of the configuration file are for people who wait for them. Switches are timed in one of
+    /// `cost_sampling` intervals. With `linger` it measures only while something is wrong, and for that long afterwards.
     pub(super) fn start_every(
         &self,
         default: Duration,
@@ -130,14 +131,14 @@ impl MeasureArgs {
         }
     }
 
-    /// Starts to measure; where the kernel does not allow that, to read what its files tell, until it is stopped.
+    /// Starts to measure. If the kernel does not allow that, reads only what its files tell, until it is stopped.
     pub(super) fn start_or_read(&self, config: &MeasureConfig) -> Result<Stream, SourceError> {
         match self.start(None, config) {
-            // Who chose a way wants that one.
+            // If a method was chosen, reading files would not be what was asked for.
             Err(SourceError::Kernel(why)) if self.may_read_files() => {
                 let LiveOptions { interval, duration, group_by, load_credit_time, exclude_cpus, .. } =
                     self.options(None, config);
-                // Files tell of all CPUs.
+                // The figures in files are of all CPUs, so none can be excluded.
                 if exclude_cpus != ExcludedCpus::default() {
                     return Err(SourceError::Kernel(why));
                 }
@@ -149,5 +150,5 @@ impl MeasureArgs {
     }
 }
 
-/// Length of an interval, unless asked otherwise.
+/// Default length of an interval.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Files that are written: what is said where they cannot be, and when one that exists is in the way.
+//! Output files: error messages if they cannot be written, and what happens to files that exist.
 
 mod growing;
 mod whole;
@@ -50,7 +50,7 @@ impl ResultArgs {
         is_stdout(&self.to.output)
     }
 
-    /// Opens it, so that what cannot be written is refused before the work is done.
+    /// Opens it. Called before the work is done, so that an output that cannot be written is refused early.
     pub(super) fn open(&self) -> Result<WholeFile, Failure> {
         WholeFile::create(&self.to.output, self.force)
     }
@@ -61,12 +61,12 @@ pub(super) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Is a recording to be compressed whose file is called so?
+/// Does the name mean a compressed recording?
 pub(super) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("zst"))
 }
 
-/// What is there now. A file with something in it is overwritten by `force` alone.
+/// The existing file, if any. A file with content is refused without `force`.
 fn before(path: &Path, force: bool) -> Result<Option<Metadata>, Failure> {
     let before = fs::metadata(path).ok();
     if !force && before.as_ref().is_some_and(holds_something) {
@@ -81,15 +81,16 @@ fn holds_something(file: &Metadata) -> bool {
     file.is_file() && file.len() > 0
 }
 
-/// Who may read what is written: its owner. It names everybody who runs anything on the host, and to whom they talk.
+/// Mode of new files: only their owner may read them, because they name everybody who runs anything on the host, and
+/// whom they talk to.
 const MODE: u32 = 0o600;
 
-/// Makes a file where nothing is, not even a link.
+/// Creates a file where nothing exists yet, not even a link.
 fn make(path: &Path) -> io::Result<File> {
     File::options().write(true).create_new(true).mode(MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Opens what is there, to be written to: that which was looked at `before`, and not what has taken its place since.
+/// Opens an existing file for writing. Refuses a file that has replaced the one of `before` since.
 fn open(path: &Path, before: &Metadata) -> io::Result<File> {
     let file = File::options().write(true).open(path)?;
     let now = file.metadata()?;

@@ -18,7 +18,7 @@ pub(super) struct PolicyOrNone(pub(super) Option<Policy>);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolicyParser;
 
-/// As a program is told in help.
+/// How help shows that a program can be named.
 const PROGRAM: &str = "scx:PROGRAM";
 
 impl ValueParserFactory for PolicyOrNone {
@@ -48,7 +48,7 @@ impl TypedValueParser for PolicyParser {
             let wrong = |why| Error::raw(ErrorKind::ValueValidation, format!("{why}\n")).with_cmd(command);
             return Ok(PolicyOrNone(Some(Policy::Scx(named.map_err(wrong)?))));
         }
-        // What it accepts is one of the names, or none.
+        // The parser only accepts the names, or none.
         let name = PossibleValuesParser::new(values()).parse_ref(command, arg, value)?;
         Ok(PolicyOrNone(Policy::from_str(&name, false).ok()))
     }

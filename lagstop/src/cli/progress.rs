@@ -9,7 +9,7 @@ use std::{
 
 use super::say;
 
-/// How far it is, on standard error, where that is a terminal and it takes long.
+/// Shows the progress on standard error, if that is a terminal and the work takes long.
 pub(super) struct Progress {
     what: &'static str,
     is_live: bool,
@@ -18,7 +18,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nobody waits for less in vain.
+    /// Work that is done within this time shows no progress.
     const PATIENCE: Duration = Duration::from_millis(700);
     const STEP: Duration = Duration::from_millis(200);
 
@@ -39,7 +39,7 @@ impl Progress {
     }
 }
 
-/// The line it was on is free again.
+/// Clears the line.
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.is_shown {
@@ -48,8 +48,8 @@ impl Drop for Progress {
     }
 }
 
-/// A line that says how far it is, on standard error, where that is a terminal. A thread of its own writes it: a terminal that
-/// takes nothing any more (Ctrl-S) holds up nobody else.
+/// Shows a line with the progress on standard error, if that is a terminal. A separate thread writes it, so that a
+/// stopped terminal (Ctrl-S) blocks nothing else.
 pub(super) struct StatusLine {
     says: Option<SyncSender<String>>,
     writes: Option<JoinHandle<()>>,
@@ -68,24 +68,24 @@ impl StatusLine {
             for line in lines {
                 let _ = write!(terminal, "\r\x1b[K{line}").and_then(|()| terminal.flush());
             }
-            // The line is free again.
+            // Clears the line.
             let _ = write!(terminal, "\r\x1b[K").and_then(|()| terminal.flush());
         });
         Self { says: Some(says), writes: writes.ok() }
     }
 
-    /// Has it say this, unless it still says something else.
+    /// Shows `line`, unless the terminal still takes the previous one.
     pub(super) fn say(&self, line: String) {
-        // What is not taken now is old by then.
+        // A line that is not taken now would be outdated later.
         self.says.as_ref().map(|says| says.try_send(line));
     }
 }
 
-/// Waits until it is free: whoever has something to undo does that before.
+/// Waits until the line is cleared. Callers that have something to undo do that first.
 impl Drop for StatusLine {
     fn drop(&mut self) {
         self.says = None;
-        // Nothing in it panics.
+        // Nothing in the thread panics.
         self.writes.take().map(JoinHandle::join);
     }
 }
@@ -104,7 +104,7 @@ mod tests {
 
     impl Write for Stopped {
         fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-            // Once it goes on, for good.
+            // Blocks until it is told to go on, and then never again.
             let _ = self.goes_on.recv();
             self.written.lock().unwrap().extend_from_slice(text);
             Ok(text.len())

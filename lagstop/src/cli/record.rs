@@ -124,7 +124,7 @@ enum Trigger {
 }
 
 impl Trigger {
-    /// Does `interval` set it off?
+    /// Does `interval` cross one of its thresholds?
     fn is_set_off(self, interval: &Interval, thresholds: &Thresholds) -> bool {
         let mut alerts = alerts(interval, thresholds).into_iter();
         match self {
@@ -148,7 +148,7 @@ pub(super) fn run(args: Args, config: &Config) -> Result<ExitCode, Failure> {
     if args.keep.is_some() && args.rotate.is_none() && args.ring.is_none() {
         return Err("--keep needs --rotate or --ring".into());
     }
-    // What can be refused is looked at before anything is started.
+    // What can be refused is checked before anything is started.
     let sink = sink(&args)?;
     block_on(async {
         // A signal ends the wait for a server at once.
@@ -187,7 +187,7 @@ fn sink(args: &Args) -> Result<Sink, Failure> {
     })
 }
 
-/// Starts to measure, and has the command ready to run.
+/// Starts to measure, and prepares the command.
 fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Failure> {
     let group_by = args.measure.group_by(&config.measure);
     let command = args.attach_cmd.then(|| Command::prepare(&args.command, group_by, Otherwise::Nothing)).transpose()?;
@@ -198,7 +198,7 @@ fn start(args: &Args, config: &Config) -> Result<(Stream, Option<Command>), Fail
     Ok((stream?, command))
 }
 
-/// A recording that goes on.
+/// A recording in progress.
 struct Recording {
     sink: Sink,
     endings: Endings,
@@ -221,12 +221,12 @@ impl Recording {
         if command.is_some() && self.endings.have_come().await {
             return Err("interrupted before the recording started; the command was not run".into());
         }
-        // What is not recorded from its beginning is not begun.
+        // A recording that cannot be begun must not start the command.
         self.sink.begin(&stream.session).map_err(|error| self.failure(error))?;
         self.progress.started(&stream.session);
         let mut running = command.map(Running::start).transpose()?;
         let written = self.write_all(&mut stream, &mut running).await;
-        // Nothing is measured any more, whatever the command does.
+        // Measuring ends here, even if the command goes on.
         drop(stream);
         self.progress.ended(&self.footer);
         let written = match written {
@@ -244,7 +244,7 @@ impl Recording {
         }
     }
 
-    /// Why the recording ends, and what has become of it.
+    /// Why the recording ends, and what became of it.
     fn failure(&self, error: Failure) -> Failure {
         let output = self.progress.output();
         match error.downcast_ref() {
@@ -320,7 +320,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes what is in memory. Where that fails, it is still there, and what comes may be wanted no less.
+    /// Writes the content of the memory. If that fails, it is kept, and recording goes on.
     fn dump(&mut self, why: Cause) {
         match self.sink.dump(why) {
             Ok(Some(path)) => self.progress.dumped(&path, why),

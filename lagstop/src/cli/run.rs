@@ -97,22 +97,21 @@ enum Format {
     Json,
 }
 
-/// A share of a whole, such as 1% or 0.01.
 fn share(text: &str) -> Result<f64, String> {
     let share = part(text).ok_or("write a share such as 1% or 0.01")?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("the share must be from 0 to 100%".to_owned()) }
 }
 
-/// lagstop itself failed, as env(1) and timeout(1) have it.
+/// Exit code if lagstop itself failed, the same as that of env(1) and timeout(1).
 const OWN_FAILURE: u8 = 125;
-/// What fails shells and their like leave free, and so do most programs.
+/// Exit code for an exceeded limit: one that shells and most programs do not use.
 const LIMIT_EXCEEDED: u8 = 122;
 
 /// How lagstop ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Code(u8),
-    /// Of this signal.
+    /// Ended by this signal.
     Signal(i32),
 }
 
@@ -122,7 +121,7 @@ pub(super) fn run(args: &Args, config: impl FnOnce() -> Result<Config, ConfigErr
         Ok(End::Code(code)) => ExitCode::from(code),
         Ok(End::Signal(signal)) => {
             die_of(signal);
-            // That one ends nobody.
+            // Only reached if this signal does not end processes.
             ExitCode::from(u8::try_from(128 + signal).unwrap_or(OWN_FAILURE))
         }
         Err(error) => {
@@ -136,10 +135,10 @@ fn run_all(args: &Args, config: &Config) -> Result<End, Failure> {
     if args.command.is_empty() {
         return Err("no command given. Write it behind --".into());
     }
-    // What can be refused is looked at before anything is started.
+    // What can be refused is checked before anything is started.
     let results = Results::open(args)?;
     let gate = Gate::of(args);
-    // While there is one thread.
+    // Must be done while there is only one thread.
     let mut signals = ForCommand::take().map_err(|error| format!("cannot listen for signals: {}", plain(&error)))?;
     let group_by = args.measure.group_by(&config.measure);
     let command = Command::prepare(&args.command, group_by, Otherwise::Anywhere)?;
@@ -160,7 +159,6 @@ fn run_all(args: &Args, config: &Config) -> Result<End, Failure> {
 }
 
 impl Args {
-    /// What the runs are held against.
     fn limits(&self) -> Limits {
         let default = Limits::default();
         Limits {

@@ -102,7 +102,7 @@ struct TuningArgs {
     no_preemption: bool,
 }
 
-/// A longer one would leave the kernel's watchdog no time.
+/// A longer guard could trigger the watchdog of the kernel.
 fn guard(text: &str) -> Result<Duration, String> {
     let time = positive(text)?;
     if time > Tuning::default().longest_guard { Err("the guard must be at most 4s".to_owned()) } else { Ok(time) }
@@ -169,7 +169,7 @@ fn only(globs: &[Glob]) -> Result<Option<GlobSet>, Failure> {
     Ok(Some(set.build()?))
 }
 
-/// What would be done.
+/// Describes what would be done.
 fn planned(prepared: &Prepared) -> String {
     let Prepared { cgroups, ranked, weighted, quotas, .. } = prepared;
     let mut text = format!(
@@ -195,7 +195,7 @@ fn have(cgroups: usize) -> String {
     format!("{} {has}", plural(cgroups as u64, "cgroup"))
 }
 
-/// Measures what each cgroup uses, and switches the host. `None` when it was asked to end before.
+/// Measures what each cgroup uses, and switches the host. `None` if it was asked to end before.
 async fn start(args: &Args, prepared: Prepared, endings: &mut Endings) -> Result<Option<Running>, Failure> {
     let learn = args.tuning.learn;
     let learnt = if learn.is_zero() {
@@ -212,7 +212,7 @@ async fn start(args: &Args, prepared: Prepared, endings: &mut Endings) -> Result
     Ok(Some(prepared.attach(learnt)?))
 }
 
-/// Goes on until it ends, by whatever.
+/// Runs until it ends for any reason.
 async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> Result<ExitCode, Failure> {
     let mut log = Log::new();
     log.write(&running, None);
@@ -268,12 +268,12 @@ impl Why {
     }
 }
 
-/// Gives the host back, and says what was done.
+/// Gives the host back to the kernel's scheduler, and prints what was done.
 fn end(running: Running, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
     let counted = running.counted()?;
     let (mut told, mut is_error) = why.told();
     log.write(&running, Some(&told));
-    // The kernel may have been faster.
+    // The kernel may have ended it first.
     if let Ended::ByKernel { reason, .. } = running.let_go()? {
         (told, is_error) = (reason, true);
     }
@@ -291,7 +291,7 @@ fn end(running: Running, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
     Ok(if is_error { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// What was done, in a line.
+/// One line about what was done.
 fn line(counted: &Counted, time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let per_second = |n: u64| number(n as f64 / seconds.max(f64::MIN_POSITIVE));
@@ -312,7 +312,7 @@ fn line(counted: &Counted, time: Duration) -> String {
     text
 }
 
-/// What others are told while it runs.
+/// Writes the file that `--status` reads.
 struct Log {
     began: Instant,
     process_started: u64,
@@ -324,7 +324,7 @@ impl Log {
         Self { began: Instant::now(), process_started: started(std::process::id()).unwrap_or(0), has_failed: false }
     }
 
-    /// That it cannot be written is said once.
+    /// A failure to write is only reported once.
     fn write(&mut self, running: &Running, ended: Option<&str>) {
         const GROUPS: usize = 20;
         let Ok(counted) = running.counted() else { return };

@@ -21,13 +21,13 @@ pub(super) struct SentinelArgs {
 }
 
 impl SentinelArgs {
-    /// For how long to measure after the last sign; `None` where it is always measured.
+    /// How long to measure after the last sign of trouble. `None` without a sentinel.
     pub(super) fn linger(&self) -> Option<Duration> {
         self.sentinel.then_some(self.linger)
     }
 }
 
-/// What it does now, for people.
+/// What it does now, in words.
 pub(super) fn watching(now: &Watched) -> String {
     match &now.why {
         Some(why) if now.is_attached => format!("measuring: {why}"),

@@ -41,7 +41,7 @@ Examples:
 
 docs/metrics.md lists every metric and its source, and describes the web configuration.";
 
-/// Length of an interval, unless asked otherwise.
+/// Default length of an interval.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, ClapArgs)]
@@ -87,7 +87,7 @@ pub(super) struct Args {
     pub(super) measure: MeasureArgs,
 }
 
-/// An address and a port; without an address it is every one.
+/// An address and a port. Without an address it is all addresses of the host.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let everywhere = || text.strip_prefix(':')?.parse().ok().map(|port: u16| (Ipv6Addr::UNSPECIFIED, port).into());
     text.parse()
@@ -97,7 +97,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(super) fn run(args: &Args, config: &Config) -> Result<(), Failure> {
-    // What can be refused is looked at before anything is attached.
+    // What can be refused is checked before anything is attached.
     let settings = args.settings()?;
     let security = args.security()?;
     let listener = TcpListener::bind(args.listen).map_err(|error| {
@@ -135,7 +135,7 @@ async fn serve(
         let interval = tokio::select! {
             biased;
             () = endings.wait() => break,
-            // What was measured before a calm time is before it.
+            // An interval that was measured before a calm time must be handled before it.
             interval = stream.intervals.recv() => interval,
             Some(now) = changed(&mut watched) => {
                 told.watched(&now);
@@ -171,13 +171,14 @@ fn unix_now() -> Nanos {
     Nanos(u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// After so long without an interval something is wrong.
+/// Without an interval for this long, something is wrong.
 fn fresh_for(session: &Session) -> Duration {
     const PATIENCE: Duration = Duration::from_secs(10);
     Duration::from_nanos(session.interval_ns.0).saturating_mul(3).saturating_add(PATIENCE)
 }
 
-/// After so long without one reading hangs, and only a new start helps. A crowded host is late, but not for that long.
+/// Without an interval for this long, a reading hangs and only a restart helps. A crowded host is late, but not by that
+/// much.
 fn hangs_after(session: &Session) -> Duration {
     const LEAST: Duration = Duration::from_secs(30);
     Duration::from_nanos(session.interval_ns.0).saturating_mul(10).max(LEAST)
@@ -202,9 +203,9 @@ impl Args {
     }
 }
 
-/// What the person who started it is told.
+/// What is printed for the person who started it.
 struct Told {
-    /// Were programs attached when a sentinel was heard of last?
+    /// Were programs attached at the last report of a sentinel?
     is_attached: bool,
     encrypted: bool,
     open: bool,

@@ -21,10 +21,10 @@ pub(super) struct ThresholdArgs {
 }
 
 impl ThresholdArgs {
-    /// `thresholds`, but for those that were given.
+    /// `thresholds`, overridden by those that were given as flags.
     pub(super) fn over(&self, mut thresholds: Thresholds) -> Thresholds {
         for (name, value) in &self.thresholds {
-            // It was tried when it was parsed.
+            // The value was checked when the arguments were parsed.
             let _ = thresholds.set(name, value);
         }
         thresholds

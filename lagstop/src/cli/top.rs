@@ -239,7 +239,7 @@ fn here(args: &Args, config: &Config) -> Result<Stream, Failure> {
     Ok(args.measure.start_or_read(&config.measure)?)
 }
 
-/// What a flag and its negation say, of which clap keeps the last one given.
+/// The value of a flag and its negation. clap keeps the last one given.
 const fn switched(on: bool, off: bool) -> Option<bool> {
     match (on, off) {
         (true, _) => Some(true),
@@ -248,7 +248,7 @@ const fn switched(on: bool, off: bool) -> Option<bool> {
     }
 }
 
-/// Does the locale say that the terminal takes something else? Where nothing is said, most take UTF-8.
+/// Does the locale say that the terminal does not use UTF-8? Where no locale is set, most terminals use it.
 fn locale_is_not_utf8() -> bool {
     let set = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set);

@@ -152,7 +152,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let output = args.output.open_new()?;
     let kernel = Kernel::here(Hierarchy::find(GroupBy::Scheduler)?);
     if args.apply {
-        // Before anything is waited for.
+        // Checked before waiting for anything.
         refuse_elsewhere(path, policy, args.force)?;
         Journal::begin(path, policy)?.end(&mut || {});
     }
@@ -165,7 +165,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let mut running = tokio::task::spawn_blocking(move || {
-            // Its terminal is waited for at the end, when all is as it was.
+            // The terminal is only waited for at the end, when everything is undone.
             let tell = &mut tell();
             let prepared = trial::prepare(&settings, &kernel, tell, &seen)?;
             if is_apply {
@@ -192,7 +192,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(answer.exit_code())
 }
 
-/// Changes are made only where they can be undone, whatever becomes of this process.
+/// Refuses to make changes where they cannot be undone if this process dies.
 fn refuse_elsewhere(journal: &Path, policy: Option<Policy>, force: bool) -> Result<(), Failure> {
     if policy.is_none() {
         return Ok(());
@@ -213,7 +213,7 @@ enum Answer {
     Tried(Box<Tried>),
 }
 
-/// A trial ended before its time.
+/// Exit code: a trial ended early.
 const ENDED: u8 = 3;
 
 impl Answer {
@@ -294,14 +294,14 @@ fn say_undone(restored: &Restored) {
     }
 }
 
-/// Says, where something is measured, that a trial has left changes: else nobody knows why the host is as it is.
+/// Warns, where something is measured, that a trial has left changes. Otherwise nobody would know why the host is as it is.
 pub(super) fn say_left() {
     if let Some(left) = Journal::left(Path::new(Journal::PATH)) {
         say(format_args!("lagstop: {left}\n"));
     }
 }
 
-/// Where somebody looks, how far it is.
+/// Shows the progress if standard error is a terminal.
 fn tell() -> impl FnMut(Event) {
     let line = StatusLine::new();
     let mut last = None;

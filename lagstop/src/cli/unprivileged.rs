@@ -1,7 +1,7 @@
-//! Commands that only read files give up their privileges first: what is in these files was written by others.
+//! Commands that only read files drop their privileges first, because the content of these files is not trusted.
 //!
-//! A user who has them by the file's capabilities (setcap) could otherwise have any file read. Root keeps what opening takes of
-//! what it has named, where only that opens it: others' recordings in their homes, and files to be written beside them.
+//! A user who has the privileges through file capabilities (setcap) could otherwise read any file. Root keeps the
+//! privileges that are needed to open the named files: recordings in other users' homes, and output files beside them.
 
 use std::{
     fs, io,
@@ -21,13 +21,13 @@ use crate::{
     kernel::{Capabilities, Capability},
 };
 
-/// Commands that do nothing else.
+/// Commands that only read files.
 const READERS: [&str; 6] = ["show", "cut", "merge", "export", "diff", "fleet"];
-/// How arguments are called that name files.
+/// Value names of the arguments that name files.
 const NAMES: [&str; 3] = ["FILE", "BEFORE", "AFTER"];
-/// The argument that names one to be written.
+/// Name of the argument that is a file to write.
 const WRITTEN: &str = "output";
-/// The argument of all commands that names one.
+/// Name of the global argument that is a file to read.
 const CONFIG: &str = "config";
 
 /// The files that a command was given.
@@ -38,7 +38,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those on this command line; `None` where the command does more than to read files.
+    /// The files on this command line. `None` if the command does more than read files.
     pub(super) fn of(command: &Command, given: &ArgMatches) -> Option<Self> {
         let (name, given) = given.subcommand()?;
         let reads = |argument: &str| given.try_get_raw(argument).is_ok_and(|values| values.is_some());
@@ -60,7 +60,7 @@ impl Files {
         Some(files)
     }
 
-    /// Gives up all that is not needed to open these, for good.
+    /// Permanently drops all privileges that are not needed to open these files.
     pub(super) fn give_up_the_rest(&self) -> Result<(), Failure> {
         let given_up = self.needed().and_then(Capabilities::keep_of_held);
         given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)).into())
@@ -70,7 +70,7 @@ impl Files {
         if !getuid().is_root() {
             return Ok(Capabilities::NONE);
         }
-        // As it will be: what can be opened then needs nothing.
+        // Tried without any privileges: what can be opened then needs none.
         Capabilities::NONE.try_with(|| {
             let is_closed = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS) == Err(Errno::ACCESS);
             let is_kept_out =
@@ -90,12 +90,12 @@ impl Files {
     }
 }
 
-/// What is in it, where it is a directory.
+/// The entries of a directory. Nothing for other files.
 fn inside(path: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The directory in which it is.
+/// The directory that contains it.
 fn home(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -27,10 +27,10 @@ impl From<Grouping> for GroupBy {
     }
 }
 
-/// Nobody waits longer, and clocks can count it.
+/// An upper limit that clocks can still count. Nobody waits that long.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 3_600);
 
-/// A time such as `30s` or `500ms`, longer than nothing.
+/// A time above 0, such as `30s` or `500ms`.
 pub(super) fn positive(text: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| format!("{error}; write it as 500ms, 30s or 5m"))?;
     if time.is_zero() {
@@ -42,7 +42,7 @@ pub(super) fn positive(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reading takes about a millisecond: shorter intervals would measure lagstop.
+/// A length of intervals. Reading takes about a millisecond, so shorter intervals would mostly measure lagstop.
 pub(super) fn interval(text: &str) -> Result<Duration, String> {
     const SHORTEST: Duration = Duration::from_millis(20);
     let time = positive(text)?;
@@ -54,7 +54,7 @@ pub(super) fn glob(text: &str) -> Result<Glob, String> {
     Glob::new(text).map_err(|error| format!("{}; * matches any characters, ? matches one", error.kind()))
 }
 
-/// A part of a whole, as in 0.8 or 80%. `None` of what is no number.
+/// A share of a whole, as in 0.8 or 80%. `None` if it is not a number.
 pub(super) fn part(text: &str) -> Option<f64> {
     let text = text.trim();
     match text.strip_suffix('%') {

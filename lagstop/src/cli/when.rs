@@ -16,8 +16,8 @@ pub(super) enum When {
 }
 
 impl When {
-    /// On the clock of the recording's intervals. A time of day needs a recording that says when it began; in another it
-    /// is its beginning.
+    /// The time on the clock of the recording's intervals. A time of day needs a recording with a start time; in other
+    /// recordings it means the beginning.
     pub(super) fn on_clock_of(self, reader: &mut Reader) -> Result<Nanos, ReadError> {
         let Some(last) = reader.len().checked_sub(1) else { return Ok(Nanos::ZERO) };
         Ok(match self {
@@ -34,7 +34,7 @@ impl When {
     }
 }
 
-/// A time after the beginning as `10m`, before the end as `-5m`, or RFC 3339 in UTC.
+/// Parses a time after the beginning (`10m`), a time before the end (`-5m`), or RFC 3339 in UTC.
 pub(super) fn when(text: &str) -> Result<When, String> {
     let length = |text: &str| -> Option<Nanos> {
         let time: Duration = humantime::parse_duration(text).ok()?;

@@ -1,4 +1,4 @@
-//! What help and errors are written in: plain English, in short sentences.
+//! Checks that help and errors are in plain English, in short sentences.
 
 use std::{
     fs,
@@ -36,7 +36,7 @@ const UNWANTED: [&str; 24] = [
     "doubts",
     "meanwhile",
 ];
-/// Words of a sentence of help at most.
+/// The most words in a sentence of help.
 const LONGEST: usize = 25;
 
 /// The first unwanted word of `text`.
@@ -51,7 +51,7 @@ fn too_long(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("  ")).collect();
     let text = lines.join(" ");
     let sentences = text.split_inclusive(['.', '?', '!']).fold(vec![String::new()], |mut all, part| {
-        // A dot within a word, as in a file's name, ends nothing.
+        // A dot inside a word, as in a file name, does not end a sentence.
         if part.starts_with(' ') {
             all.push(String::new());
         }
@@ -88,7 +88,7 @@ fn sources(directory: &Path) -> Vec<PathBuf> {
 
 /// The texts of errors in `source`, as attributes of thiserror say them.
 fn errors(source: &str) -> Vec<String> {
-    // In two parts, or this file would have one.
+    // Split in two, so that this file does not contain the pattern itself.
     let attributes = source.split(concat!("#[error", "(")).skip(1);
     let literals = attributes.filter_map(|rest| rest.trim_start().strip_prefix('"'));
     literals

@@ -75,12 +75,12 @@ pub enum CertificateError {
 }
 
 impl ConnectionError {
-    /// Of what happened on the way to `url`.
+    /// The error of a request to `url`.
     pub(crate) fn of(error: ureq::Error, url: &str) -> Self {
         Self::Unreachable { url: url.to_owned(), source: Box::new(error) }
     }
 
-    /// May it be otherwise in a moment?
+    /// May a later try succeed?
     pub(crate) fn is_passing(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if may_pass(source))
     }
@@ -103,7 +103,7 @@ fn why(error: &ureq::Error, url: &str) -> String {
     }
 }
 
-/// May it be otherwise in a moment?
+/// May a later try succeed?
 fn may_pass(error: &ureq::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, UnexpectedEof};
     match error {
@@ -116,12 +116,12 @@ fn may_pass(error: &ureq::Error) -> bool {
     }
 }
 
-/// What TLS is not content with, in what the system said.
+/// The error of TLS that is inside of a system's error.
 fn tls(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }
 
-/// What TLS is not content with, and what to do.
+/// What is wrong with TLS, and what to do.
 fn of_tls(error: &rustls::Error) -> String {
     let remedy = match error {
         rustls::Error::InvalidCertificate(_) => {

@@ -29,7 +29,7 @@ pub struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// What `ureq` makes of them.
+    /// The settings of TLS for `ureq`.
     pub(crate) fn config(&self, insecure: bool) -> Result<TlsConfig, ConnectionError> {
         let builder = TlsConfig::builder().disable_verification(insecure).root_certs(self.roots()?);
         let client = self.client.as_ref().map(|(certificate, key)| client(certificate, key)).transpose()?;
@@ -71,7 +71,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, ConnectionErro
     if found.is_empty() { Err(wrong(path, CertificateError::NoCertificate)) } else { Ok(found) }
 }
 
-/// The client's own. `ureq` takes it for granted that key and certificate go together, so that is tried here.
+/// The client's certificate and key. `ureq` takes it for granted that they go together, so that is tried here.
 fn client(certificate: &Path, key: &Path) -> Result<ClientCert, ConnectionError> {
     let chain = certificates(certificate)?;
     let pem = read(key)?;

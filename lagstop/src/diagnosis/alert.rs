@@ -19,7 +19,7 @@ pub struct Alert {
     pub value: f64,
 }
 
-/// Whose figure crosses it.
+/// Whose figure crosses the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AlertSubject {
     Host,
@@ -45,20 +45,20 @@ pub enum AlertKind {
     Throttled,
 }
 
-/// What a cgroup must do at least for its ratios to mean anything: this part of one CPU, spent or waited for.
+/// The least time that a cgroup must spend or wait for its ratios to mean anything, as a part of one CPU.
 const NOTABLE: f64 = 0.01;
-/// Switches in an interval that a mean cost needs.
+/// The fewest switches in an interval for a mean cost.
 const FEWEST_SWITCHES: u64 = 100;
-/// Bandwidth periods that a share of them needs, where it is not all of them.
+/// The fewest bandwidth periods for a share of them, unless the quota was used up in all of them.
 const FEWEST_PERIODS: u64 = 5;
 
-/// Cgroups that cross the same threshold from which that is the host's affair, where they are most of those that could.
+/// From this many cgroups on, a threshold that most of the notable ones cross is an alert of the host.
 const MANY: usize = 4;
-/// How many times the median of them one must reach to be an alert of its own then.
+/// How many times the median a cgroup must then reach to be an alert of its own.
 const UNUSUAL: f64 = 3.0;
 
-/// The alerts of `interval`: the host's, then each cgroup's and listener's in their order there. What most cgroups have in common
-/// is one alert of the host, and the cgroups' own are those that stand out.
+/// The alerts of `interval`: of the host, then of each cgroup and listener, in their order there. What most cgroups
+/// have in common is one alert of the host. Only cgroups that stand out then have their own.
 pub fn alerts(interval: &Interval, thresholds: &Thresholds) -> Vec<Alert> {
     let mut alerts = Alerts { thresholds, found: Vec::new(), notable: 0 };
     alerts.host(interval);
@@ -74,7 +74,7 @@ const COMMON: [AlertKind; 3] = [AlertKind::Overhead, AlertKind::MeanSwitchCost, 
 struct Alerts<'a> {
     thresholds: &'a Thresholds,
     found: Vec<Alert>,
-    /// Cgroups that run or wait enough to cross one.
+    /// Cgroups that run or wait enough to cross a threshold.
     notable: usize,
 }
 
@@ -162,7 +162,7 @@ impl Alerts<'_> {
         self.hold(subject, AlertKind::MeanSwitchCost, cost.0 as f64, limits[0], Some(limits[1]));
     }
 
-    /// A ratio of nothing to nothing is not a number, and reaches no limit.
+    /// The ratio 0/0 is NaN, and reaches no limit.
     fn hold(&mut self, subject: AlertSubject, kind: AlertKind, value: f64, warn: f64, critical: Option<f64>) {
         let severity = match critical {
             Some(critical) if value >= critical => Severity::Critical,

@@ -7,7 +7,8 @@ use crate::{
     model::{Cgroup, CgroupId, Interval},
 };
 
-/// What is kept at most, by cgroups and intervals. Beyond, every other interval goes, and of those to come as well.
+/// Limit of the entries that are kept, counted over cgroups and intervals. Beyond it, every other interval is dropped,
+/// of those to come as well.
 const MOST_DEMANDS: usize = 50_000;
 
 /// What the cgroups asked of the CPUs in some of the intervals, spread evenly.
@@ -16,19 +17,20 @@ pub(super) struct Asked {
     trace: Trace,
     /// The number of each cgroup that asked for something.
     numbers: HashMap<CgroupId, usize>,
-    /// What each number stands for; the last that had its path.
+    /// The number of each path. Cgroups that had the same path one after the other share it.
     nodes: HashMap<Arc<str>, usize>,
     paths: Vec<Arc<str>>,
+    /// The last cgroup that had each number.
     ids: Vec<Option<CgroupId>>,
-    /// Those of which is known where they are in the tree and what they weigh.
+    /// Those whose place in the tree and weights are known.
     placed: Vec<bool>,
-    /// CPUs that are online, by the number that they have in the simulation.
+    /// Online CPUs. The index is the number in the simulation.
     cpus: Vec<u32>,
     demands: usize,
-    /// One of so many intervals is kept.
+    /// One in this many intervals is kept.
     stride: u64,
     seen: u64,
-    /// Weights were not recorded of so many that asked.
+    /// How many of those that asked have no recorded weights.
     unweighed: usize,
 }
 
@@ -56,7 +58,7 @@ impl Asked {
         &self.trace
     }
 
-    /// The number of a cgroup in the trace. `None` of one that asked for nothing.
+    /// The number of a cgroup in the trace. `None` if it asked for nothing.
     pub(super) fn number(&self, id: CgroupId) -> Option<usize> {
         self.numbers.get(&id).copied()
     }
@@ -70,7 +72,7 @@ impl Asked {
         &self.paths[number]
     }
 
-    /// The cgroup with this number. `None` of one that only others are inside of.
+    /// The cgroup with this number. `None` if it only contains other cgroups.
     pub(super) fn id(&self, number: usize) -> Option<CgroupId> {
         self.ids[number]
     }
@@ -131,7 +133,7 @@ impl Asked {
                 demands.push((self.place(cgroup), demand));
             }
         }
-        // Of two that had the same path, one after the other, the one that did more.
+        // If two had the same path one after the other, the one that did more.
         let did = |demand: &Demand| demand.spun + demand.work();
         demands.sort_unstable_by(|(a, one), (b, other)| a.cmp(b).then(did(other).total_cmp(&did(one))));
         demands.dedup_by_key(|&mut (group, _)| group);
@@ -184,7 +186,7 @@ impl Asked {
                 None => self.add_node(above.into(), Group { parent, ..Group::default() }),
             });
         }
-        // One that was there before, or that only others were inside of until now.
+        // A cgroup that was there before, or that was only known as a parent until now.
         let there = self.nodes.get(path).copied();
         there.unwrap_or_else(|| self.add_node(Arc::clone(path), Group { parent, ..Group::default() }))
     }
@@ -199,7 +201,7 @@ impl Asked {
         number
     }
 
-    /// What a cgroup and those above it are entitled to.
+    /// Sets what a cgroup and those above it are entitled to (weights, quotas), and the CPUs that it may run on.
     fn weigh(&mut self, number: usize, cgroup: &Cgroup) {
         self.placed[number] = cgroup.id != CgroupId::OTHER;
         let mut at = Some(number);
@@ -213,7 +215,7 @@ impl Asked {
         }
     }
 
-    /// Forgets every other step.
+    /// Drops every other step.
     fn thin(&mut self) {
         let mut keep = false;
         self.trace.steps.retain(|_| {
@@ -225,7 +227,8 @@ impl Asked {
         self.forget();
     }
 
-    /// Forgets the cgroups that asked for nothing in what is kept: in a month of short-lived ones these are almost all.
+    /// Forgets the cgroups that asked for nothing in the intervals that are kept. In a month of short-lived cgroups
+    /// these are almost all.
     fn forget(&mut self) {
         let mut is_used = vec![false; self.trace.groups.len()];
         for &(number, _) in self.trace.steps.iter().flat_map(|step| &step.demands) {

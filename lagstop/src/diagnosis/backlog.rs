@@ -1,7 +1,7 @@
 //! Rule: listeners whose connections wait to be accepted, and for what: for a CPU, or for a worker.
 //!
-//! Thesis on accept backlogs (002). It took the rate of departures for that of service, which gives the same wait whatever the
-//! server does; here each service is timed.
+//! Thesis on accept backlogs (002). It used the rate of departures as the rate of service, which gives the same wait
+//! whatever the server does. Here each service is timed.
 
 mod service;
 
@@ -42,13 +42,14 @@ figures! {
     all_accepts: Count, "accepted connections" = "Σ accepts", COUNTED;
 }
 
-/// From this part of the time on in which connections wait, a task of the acceptor's cgroup waits for a CPU meanwhile.
+/// The acceptor waits for a CPU if a task of its cgroup does so for at least this share of the time in which
+/// connections wait.
 const STARVED: f64 = 0.5;
-/// How busy servers should be at most.
+/// The highest recommended utilisation of servers.
 const UTILISATION: f64 = 0.8;
-/// A model that is off by more than this factor from what was measured does not apply.
+/// A model that differs from the measurement by more than this factor does not apply.
 const APPLIES: f64 = 2.0;
-/// Largest backlog that the formula is asked about: it takes time by its length.
+/// The largest backlog for which the formula is evaluated: its run time grows with the backlog.
 const LARGEST: u64 = 100_000;
 /// Largest backlog that is recommended, and the share of connections that may find it full.
 const MOST_ROOM: u32 = 1 << 16;
@@ -91,12 +92,12 @@ struct Model {
 }
 
 impl Model {
-    /// The mean accept wait that it has.
+    /// The mean accept wait that the model predicts.
     fn wait(&self) -> Option<Nanos> {
         self.general.or(self.finite)
     }
 
-    /// Does it have the wait that was measured, or about?
+    /// Is the predicted wait close enough to the measured one?
     fn applies(&self, queue: &Queue<'_>) -> bool {
         self.wait().zip(queue.wait).is_some_and(|(modelled, wait)| {
             (1.0 / APPLIES..=APPLIES).contains(&(modelled.0.max(1) as f64 / wait.0.max(1) as f64))
@@ -105,7 +106,7 @@ impl Model {
 }
 
 impl<'a> Queue<'a> {
-    /// `None` where nothing came, and nothing waited.
+    /// `None` if nothing came and nothing waited.
     fn of(observations: &Observations, (netns, _): Address, observed: &'a ObservedListener) -> Option<Self> {
         let totals = observed.totals.unwrap_or_default();
         let deepest = observed.deepest.unwrap_or_default();
@@ -127,7 +128,7 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// `None` where there is no problem.
+    /// `None` if there is no problem.
     fn severity(&self, observations: &Observations, thresholds: &Thresholds) -> Option<Severity> {
         observations.too_short(thresholds).is_none().then_some(())?;
         let used = self.used.unwrap_or_default();
@@ -146,20 +147,21 @@ impl<'a> Queue<'a> {
         self.observed.drops.unwrap_or_default()
     }
 
-    /// Part of the time in which connections wait: by Little's law as many at a time as come while one waits. Where none was
-    /// accepted there is no wait to go by: then as many as were seen waiting. `None` where none was.
+    /// The share of the time in which connections wait. By Little's law, the number waiting at a time is the number
+    /// that come during one wait. If none was accepted, there is no wait, so the number seen waiting is used. `None` if
+    /// none was.
     fn pending(&self) -> Option<f64> {
         let little = self.arrivals.zip(self.wait).map(|((rate, _), wait)| rate * wait.seconds());
         little.or_else(|| self.observed.mean_backlog()).map(|waiting| waiting.min(1.0)).filter(|&part| part > 0.0)
     }
 
-    /// Does whoever accepts wait for a CPU while connections wait? `None` where that is not known.
+    /// Does the cgroup that accepts wait for a CPU while connections wait? `None` if that is unknown.
     fn is_starved(&self) -> Option<bool> {
         let (starved, pending) = (self.starved.ok()?, self.pending()?);
         Some(starved >= STARVED * pending)
     }
 
-    /// Each thread that accepts as a server.
+    /// The model in which each accepting thread is a server.
     fn model(&self) -> Option<Model> {
         let (rate, dispersion) = self.arrivals?;
         let Service { mean, variation, servers, .. } = self.service.ok()?;
@@ -175,7 +177,7 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// Connections waiting as measured, less the arrivals × their wait: Little's law has it 0.
+    /// Measured waiting connections minus arrivals × their wait: 0 by Little's law.
     fn residual(&self) -> Option<f64> {
         let (rate, _) = self.arrivals?;
         Some(self.observed.mean_backlog()? - rate * self.wait?.seconds())
@@ -342,7 +344,7 @@ fn caveats(queue: &Queue<'_>, model: Option<&Model>) -> Vec<String> {
 
 fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) -> Vec<Advice> {
     let whose = cgroup.map_or_else(|| "the accepting cgroup".to_owned(), ToString::to_string);
-    // A model that does not fit what was measured recommends nothing.
+    // A model that does not fit the measurement must not recommend anything.
     let station = model.filter(|model| model.applies(queue)).map(|model| &model.station);
     let mut advice = Vec::new();
     if queue.is_starved() == Some(true) {
@@ -379,7 +381,8 @@ fn advice(queue: &Queue<'_>, model: Option<&Model>, cgroup: Option<&Subject>) ->
     advice
 }
 
-/// How long the backlog should be: so that the formula loses hardly any, and longer than it was ever full.
+/// How long the backlog should be: so long that hardly any connections are lost by the formula, and at least twice as
+/// long as now, up to [`MOST_ROOM`].
 fn room(queue: &Queue<'_>, station: Option<&Station>) -> Advice {
     let now = queue.observed.capacity.unwrap_or_default();
     if let Some(seconds) = station.and_then(|it| it.fills_in(u32::try_from(now).unwrap_or(u32::MAX))) {

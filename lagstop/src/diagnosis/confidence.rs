@@ -33,7 +33,7 @@ pub(super) struct Basis {
     pub intervals: u64,
     /// Things counted.
     pub samples: u64,
-    /// What they are, in the plural.
+    /// What the samples are, in the plural.
     pub samples_are: &'static str,
     /// Intervals that alone would support the verdict, of how many.
     pub agreeing: Option<(u64, u64)>,
@@ -41,15 +41,14 @@ pub(super) struct Basis {
     pub lost: u64,
 }
 
-/// From so many intervals on, a recording is long enough to be sure.
+/// From this number of intervals on, a recording is long enough for a high confidence.
 const MANY_INTERVALS: u64 = 30;
-/// From so many things counted on, a mean is sure.
+/// From this number of samples on, a mean is sure.
 const MANY_SAMPLES: u64 = 10_000;
-/// A share of lost things from which they may bend the result.
+/// From this share of lost samples on, the result may be biased.
 const LOST_MATTERS: f64 = 0.01;
 
 impl Level {
-    /// For people.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -79,7 +78,7 @@ impl Basis {
         self.confidence_from(MANY_SAMPLES)
     }
 
-    /// The same of things of which so many make a share sure.
+    /// Like [`Self::confidence`], with `many` samples as the number that makes a share sure.
     pub(super) fn confidence_from(&self, many: u64) -> Confidence {
         let agreement = self.agreeing.map_or(1.0, |(same, of)| same as f64 / of.max(1) as f64);
         let mut level = if self.intervals >= MANY_INTERVALS && self.samples >= many && agreement >= 0.8 {

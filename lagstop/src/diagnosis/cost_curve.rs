@@ -2,9 +2,9 @@
 
 use super::Sample;
 
-/// Points of the curve at most.
+/// The most points of the curve.
 const MOST_POINTS: usize = 8;
-/// Intervals that a point takes at least.
+/// The fewest intervals for a point.
 const FEWEST_INTERVALS: usize = 2;
 
 /// What a switch costs at which run-queue length: this host's own, from its intervals.
@@ -39,7 +39,8 @@ impl CostCurve {
         &self.points
     }
 
-    /// What a switch costs with so many runnable tasks per CPU, in nanoseconds; beyond the measured ones, as at the nearest.
+    /// The cost of a switch with this many runnable tasks per CPU, in nanoseconds. Outside the measured range it is
+    /// that of the nearest point.
     pub(super) fn at(&self, load: f64) -> f64 {
         let after = self.points.partition_point(|&(at, _)| at < load);
         match (after.checked_sub(1).and_then(|before| self.points.get(before)), self.points.get(after)) {

@@ -56,7 +56,7 @@ pub(super) fn plan(cpus: &[u32], requests: &[Request], strictness: Strictness) -
         .filter_map(|(number, request)| Some((number, request.millicores.filter(|&part| part > 0)?)))
         .collect();
     sensitive.sort_by_key(|&(number, millicores)| (std::cmp::Reverse(millicores), number));
-    // Where others are to have a CPU as well, one is kept for them.
+    // If others need CPUs too, one CPU is kept for them.
     let others = requests.iter().any(|request| !request.is_sensitive);
     let kept = if others && sensitive.len() < requests.len() { host.pool.pop() } else { None };
     for (number, millicores) in sensitive {
@@ -72,7 +72,7 @@ pub(super) fn plan(cpus: &[u32], requests: &[Request], strictness: Strictness) -
 
 struct Host {
     exclusive: Vec<u32>,
-    /// With what of them is given away.
+    /// CPUs of P2, each with the part of it that is given away.
     parts: BTreeMap<u32, u64>,
     pool: Vec<u32>,
     strictness: Strictness,
@@ -94,10 +94,10 @@ impl Host {
         let shared = if missing == 0 {
             Vec::new()
         } else if let (true, None, Some(&fresh)) = (whole == taken, self.fits(1, missing), self.pool.get(taken)) {
-            // A part of a CPU that nobody has a part of yet.
+            // A part of a CPU of which no part is given away yet.
             vec![(fresh, missing)]
         } else {
-            // Where a whole CPU is missing and none is needed in part, more would be seen than is got.
+            // If whole CPUs are missing and no part is needed, the cgroup would see more CPUs than it gets.
             let is_exact = whole == taken || part > 0;
             let most = match self.strictness {
                 Strictness::PrincipleHard => is_exact.then(|| missing.div_ceil(CORE) as usize)?,
@@ -116,8 +116,8 @@ impl Host {
         Some(cpus)
     }
 
-    /// At most so many CPUs of P2 with so much left, and how much of each: the fullest that is enough alone, else the
-    /// emptiest first.
+    /// At most `most` CPUs of P2 that have this much left together, and how much of each: the fullest that suffices
+    /// alone, otherwise the emptiest first.
     fn fits(&self, most: usize, millicores: u64) -> Option<Vec<(u32, u64)>> {
         let mut left: Vec<(u64, u32)> =
             self.parts.iter().map(|(&cpu, given)| (CORE.saturating_sub(*given), cpu)).collect();
@@ -196,12 +196,12 @@ mod tests {
             pool: vec![],
             strictness,
         };
-        // One core is left in all, in three pieces: to see three CPUs for it would not do.
+        // One core is left in all, in three pieces. The cgroup must not see three CPUs for it.
         let mut strict = host(Strictness::PrincipleHard);
         assert_eq!((strict.allocate(1_000), strict.parts), (None, host(Strictness::PrincipleHard).parts));
         assert_eq!(host(Strictness::BestEffort).allocate(1_000), Some(vec![0, 1, 2]));
         assert_eq!(host(Strictness::BestEffort).allocate(1_400), None, "that much is not there");
-        // Nor would two for half a core.
+        // Nor two CPUs for half a core.
         let mut strict = host(Strictness::PrincipleHard);
         strict.parts.insert(2, 600);
         assert_eq!(strict.allocate(500), None);

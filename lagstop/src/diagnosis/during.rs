@@ -1,30 +1,30 @@
-//! When something went on, where that was only a part of the time.
+//! When something happened, if that was only a part of the time.
 
 use crate::{
     model::Nanos,
     units::{Unit, plural},
 };
 
-/// The intervals in which something went on.
+/// The intervals in which something happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct During {
-    /// How long they are in all.
+    /// Their total length.
     pub(super) time: Nanos,
-    /// How many they are.
+    /// Their number.
     pub(super) intervals: u64,
     /// When the first began and the last ended, in measured time since the recording began.
     from: Nanos,
     to: Nanos,
-    /// How often it began anew.
+    /// How many separate times it happened.
     times: u64,
 }
 
-/// From this part of the time on it went on all the time: an interval is left out by chance.
+/// From this share of the time on, it counts as always: single intervals are missing by chance.
 const ALL: f64 = 0.9;
-/// From this part of the time on, or from so long on, a part of it is told.
+/// From this share of the time on, or from this length on, a part of the time is reported.
 const MATTERS: f64 = 0.1;
 const LONG: Nanos = Nanos(60 * Nanos::SECOND.0);
-/// One interval may be a freak.
+/// The fewest intervals: a single one may be an outlier.
 const FEWEST: u64 = 2;
 
 impl During {
@@ -41,12 +41,12 @@ impl During {
         self.to = start.saturating_add(duration);
     }
 
-    /// The part of `all` of the time.
+    /// Its share of the time `all`.
     pub(super) fn part(&self, all: Nanos) -> f64 {
         if all > Nanos::ZERO { self.time.0 as f64 / all.0 as f64 } else { 0.0 }
     }
 
-    /// Is it only a part of the time, and one that is worth telling?
+    /// Is it only a part of the time, and long enough to be reported?
     pub(super) fn is_part(&self, all: Nanos) -> bool {
         let part = self.part(all);
         self.intervals >= FEWEST && part < ALL && (part >= MATTERS || self.time >= LONG)

@@ -85,7 +85,7 @@ macro_rules! figures {
 }
 pub(super) use figures;
 
-/// Where formulas are from.
+/// Sources of formulas.
 pub(super) mod sources {
     pub(in crate::diagnosis) const COUNTED: &str = "counted";
     pub(in crate::diagnosis) const LAGS: &str = "CFS-LAGS paper, arXiv 2508.15703";

@@ -66,7 +66,8 @@ pub(crate) fn contended(intervals: u64) -> Vec<Interval> {
 /// A cgroup of [`minute_of_tree`]: path, the weight of each level, CPU time and run-queue wait in each second in ms, threads.
 pub(crate) type InTree = (&'static str, &'static [f64], u64, u64, u64);
 
-/// A minute of a host with four CPUs, each second like the others. Threads that are not always runnable sleep 40 times a second.
+/// A minute of a host with four CPUs, in which all seconds are alike. Threads that are not always runnable sleep 40
+/// times a second.
 pub(crate) fn minute_of_tree(all: &[InTree]) -> Vec<Interval> {
     const WAITS: u64 = 20;
     let row = |(n, &(path, weights, cpu_ms, wait_ms, threads)): (usize, &InTree)| {
@@ -94,7 +95,7 @@ pub(crate) fn unfair() -> Vec<Interval> {
     all
 }
 
-/// What a rule on shares finds, without all others.
+/// What a rule on shares finds, without all other rules.
 pub(in crate::diagnosis) fn judged_by_shares(
     judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
     intervals: &[Interval],
@@ -104,7 +105,7 @@ pub(in crate::diagnosis) fn judged_by_shares(
     judge(&observations, &Shares::of(&observations, &thresholds), &thresholds)
 }
 
-/// The same, as far as it is worth acting on: whom it is about, and how bad it is.
+/// What a rule on shares finds worth acting on: whom it is about, and how bad it is.
 pub(in crate::diagnosis) fn problems_by_shares(
     judge: fn(&Observations, &Shares, &Thresholds) -> Vec<Finding>,
     intervals: &[Interval],
@@ -123,13 +124,13 @@ pub(crate) fn bullied(intervals: u64) -> Vec<Interval> {
     let mut victim = with(&Of(40, "checkout", 400, 3_000, 200, 400, 2_000, 1.0), 1, &[(41, 0.61)], 0.1);
     let mut bully = with(&Of(41, "etl", 4_000, 3_000, 3_600, 1_000, 4_400, 8.0), 8, &[(40, 0.02)], 0.95);
     bully.name = "etl/batch".into();
-    // Always wants to run.
+    // It always wants to run.
     victim.totals.voluntary_switches = 0;
-    // It waits long, too, but behind its own.
+    // The other one also waits long, but behind its own tasks.
     (0..intervals).map(|seq| interval_of(seq, vec![victim.clone(), bully.clone()])).collect()
 }
 
-/// The same, but the neighbour is active in these seconds of a minute only; in the others hardly anybody waits.
+/// The same, but the neighbour is only active in these seconds of a minute. In the others hardly anybody waits.
 pub(crate) fn bullied_in(seconds: std::ops::Range<u64>) -> Vec<Interval> {
     let mut all = bullied(60);
     for interval in all.iter_mut().filter(|interval| !seconds.contains(&interval.seq)) {
@@ -142,7 +143,7 @@ pub(crate) fn bullied_in(seconds: std::ops::Range<u64>) -> Vec<Interval> {
     all
 }
 
-/// For [`confined`]: all in `/batch` may use two CPUs.
+/// For [`confined`]: all cgroups in `/batch` may only use two CPUs.
 pub(crate) const CONFINED: [InTree; 5] = [
     ("/batch/w-0", &[1.0, 1.0], 500, 1_500, 2),
     ("/batch/w-1", &[1.0, 1.0], 500, 1_500, 2),
@@ -151,7 +152,7 @@ pub(crate) const CONFINED: [InTree; 5] = [
     ("/web", &[1.0], 100, 0, 1),
 ];
 
-/// A host with 64 CPUs that has nothing to do but for what is confined to two of them. So many of all CPUs are full.
+/// A host with 64 CPUs that is idle except for what is confined to two of them. This many of all CPUs are full.
 pub(crate) fn confined(members: &[InTree], full: u32) -> Vec<Interval> {
     let ms = |ms: u64| Nanos(ms * 1_000_000);
     let mut intervals = minute_of_tree(members);

@@ -1,9 +1,10 @@
 //! What would become of waits if cgroups were scheduled otherwise, and how wrong that may be.
 //!
-//! The recording is simulated as it was and as it would be, with the same random numbers, several times over: as if there were
-//! as much to do whatever is done sooner, and as if there were the more. What is said is the ratio of the two, in the middle of
-//! both. How sure it is comes of how much these ratios differ, and of how far the simulation is off of what was measured, for
-//! just those whose figure it is. docs/accuracy.md holds such predictions against trials.
+//! The recording is simulated as it was and with the change, with the same random numbers, several times. This is done
+//! for two kinds of arrivals: tasks that finish sooner get no more work, or get more work. The prediction is the ratio
+//! of the two simulations, in the middle of both kinds. Its uncertainty comes from the spread of these ratios, and from
+//! the error of the simulation against the measurement, for the cgroups that the figure is about. docs/accuracy.md
+//! compares such predictions with trials.
 
 mod change;
 mod figure;
@@ -34,7 +35,7 @@ use crate::{
     model::{Distribution, Nanos},
 };
 
-/// How often what trials measured lay within the interval that was predicted.
+/// How often the results of trials were inside of the predicted interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     /// The policy, as `lagstop trial` names it.
@@ -45,7 +46,8 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// In calibration, of this policy and the one of these figures that it was seldomest of. `None` where none was predicted.
+    /// How often predictions for this policy held in calibration, for the one of these figures that held most rarely.
+    /// `None` if none of them was predicted.
     pub(super) fn of(policy: &str, figures: &[ForecastFigure]) -> Option<Self> {
         let is_it = |held: &&Self| held.policy == policy && figures.contains(&held.figure) && held.of > 0;
         held::HELD.iter().filter(is_it).copied().min_by(|a, b| a.share().total_cmp(&b.share()))
@@ -56,13 +58,13 @@ impl Held {
     }
 }
 
-/// Every simulation draws its times with one of these: the same recording gives the same report.
+/// Seeds of the simulations. They are fixed, so that the same recording gives the same report.
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
-/// Work that a simulation may be, as bursts × tasks on a CPU: some tenths of a second.
+/// Limit of the work of a simulation, as bursts × tasks on a CPU: some tenths of a second.
 const MOST_WORK: f64 = 3e6;
 /// CPU time that is simulated, in seconds: 250 ticks each.
 const MOST_CPU_SECONDS: f64 = 500.0;
-/// Bursts that are simulated, whatever the work.
+/// Number of simulated bursts, whatever the work.
 const BURSTS: std::ops::RangeInclusive<f64> = 4e3..=2e4;
 
 /// What is done to cgroups, by their paths. Of threads it is done to all inside of a cgroup.
@@ -112,7 +114,7 @@ pub struct Forecaster<'a> {
 }
 
 impl Observations {
-    /// How long it is what is simulated, in seconds, and how many bursts. `None` where nothing can be.
+    /// Length of the simulated part in seconds, and its number of bursts. `None` if nothing can be simulated.
     pub(super) fn forecast_extent(&self) -> Option<(f64, u64)> {
         let trace = self.asked.trace();
         trace.is_sound().then(|| shortened(trace)).map(|it| (it.duration(), it.bursts()))
@@ -171,7 +173,7 @@ impl Observations {
         let has_costs = curve.is_some();
         let mut waits: Vec<Option<Distribution>> = vec![None; trace.groups.len()];
         for (&id, observed) in &self.cgroups {
-            // One that was started again under its path has another id.
+            // A cgroup that was restarted under the same path has another id.
             if let Some(of_one) = asked.number(id).and_then(|number| waits.get_mut(number)) {
                 observed.runq_wait.iter().for_each(|waits| of_one.get_or_insert_default().merge(waits));
             }
@@ -190,8 +192,7 @@ impl Forecaster<'_> {
         self.simulate(&policy).map_or_else(Forecast::none, |then| Forecast::of(self, sides, &then))
     }
 
-    /// With each kind of arrivals in turn, as often with the one as with the other. `None` where more happens than can be
-    /// simulated.
+    /// Simulates each kind of arrivals in turn, equally often. `None` if there is too much to simulate.
     fn simulate(&self, policy: &Policy) -> Option<Vec<SimulationOutcome>> {
         let once = |trace, seed| run(trace, &self.kernel, &self.switching, policy, seed);
         let all = self.traces.iter().flat_map(|trace| SEEDS.iter().map(move |&seed| (trace, seed)));
@@ -202,7 +203,7 @@ impl Forecaster<'_> {
         &self.traces[0]
     }
 
-    /// The cgroups of the trace that are these, or inside of them.
+    /// The cgroups of the trace that have one of these paths, or are inside of one.
     fn all_inside<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Vec<bool> {
         let roots: Vec<usize> = paths.filter_map(|path| self.asked.number_at(path)).collect();
         let is_inside = |number| roots.iter().any(|&root| self.asked.is_inside(number, root));
@@ -246,7 +247,7 @@ impl Forecaster<'_> {
         }
     }
 
-    /// The part of the CPU time of these that tasks have which never sleep.
+    /// The share of their CPU time that is used by tasks that never sleep.
     fn never_sleeps(&self, these: &[bool]) -> f64 {
         let demands = self.trace().steps.iter().flat_map(|step| &step.demands);
         let (spun, all) = demands
@@ -255,7 +256,7 @@ impl Forecaster<'_> {
         if all > 0.0 { spun / all } else { 0.0 }
     }
 
-    /// What was measured in what is simulated, of those that `is` says of by their number.
+    /// The measured values in the simulated part, summed over the cgroups that `is` selects by number.
     fn measured(&self, is: impl Fn(usize) -> bool) -> Served {
         let demands = self.trace().steps.iter().flat_map(|step| &step.demands).filter(|(number, _)| is(*number));
         demands.fold(Served::default(), |sum, (_, demand)| {
@@ -265,7 +266,7 @@ impl Forecaster<'_> {
     }
 }
 
-/// Those of `groups` that `is` says of, added up.
+/// The sum of the `groups` that `is` selects.
 fn sum(groups: &[Served], is: impl Fn(usize) -> bool) -> Served {
     let members = groups.iter().enumerate().filter(|&(number, _)| is(number)).map(|(_, served)| served);
     members.fold(Served::default(), |sum, served| Served {
@@ -275,7 +276,7 @@ fn sum(groups: &[Served], is: impl Fn(usize) -> bool) -> Served {
     })
 }
 
-/// As much of it as is simulated in some tenths of a second.
+/// A part of the trace that can be simulated in some tenths of a second.
 fn shortened(trace: &Trace) -> Trace {
     trace.clone().settled().shortened(most_bursts(trace), MOST_CPU_SECONDS / trace.cpus as f64)
 }
@@ -284,7 +285,7 @@ fn most_bursts(trace: &Trace) -> u64 {
     let steps = trace.steps.len().max(1) as f64;
     let demands = trace.steps.iter().flat_map(|step| &step.demands);
     let tasks: f64 = demands.map(|(_, demand)| f64::from(demand.tasks) + f64::from(demand.spinners)).sum();
-    // Each event looks at the tasks on a CPU, and at when each CPU is done.
+    // Each event examines the tasks on a CPU, and the next event of each CPU.
     let crowd = (tasks / steps / trace.cpus as f64).max(1.0);
     (MOST_WORK / (crowd + trace.cpus as f64 / 8.0)).clamp(*BURSTS.start(), *BURSTS.end()) as u64
 }

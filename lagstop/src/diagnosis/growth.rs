@@ -59,7 +59,7 @@ impl Growth {
         Some(self.by_rate / switching).filter(|share| share.is_finite())
     }
 
-    /// Did it change enough to speak of?
+    /// Is the change large enough to be reported?
     pub fn is_notable(&self, thresholds: &Thresholds) -> bool {
         self.factor >= thresholds.growth_notable
     }
@@ -72,18 +72,18 @@ impl Growth {
 /// Why there is no quiet time to compare with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum NoQuiet {
-    /// Too few intervals with switches to make quarters of.
+    /// Too few intervals with switches to form quarters.
     TooFew(usize),
-    /// The load hardly varied: the load per CPU in the quietest and the busiest quarter.
+    /// The load hardly varied. Holds the load per CPU in the quietest and in the busiest quarter.
     Steady(f64, f64),
-    /// A quarter with fewer switches than a mean needs.
+    /// A quarter has too few switches for a mean.
     FewSwitches(u64),
 }
 
-/// Quarters of fewer intervals than this say nothing.
+/// The fewest intervals in a quarter.
 const SMALLEST_QUARTER: usize = 2;
 
-/// Load must differ by this factor between the quarters for one of them to be the quiet one.
+/// The load must differ by this factor between the quarters for one of them to be the quiet one.
 const LOAD_VARIES: f64 = 1.25;
 
 /// The quietest and the busiest quarter of the intervals by runnable load per CPU, each summed.

@@ -8,7 +8,7 @@ use crate::model::Interval;
 /// Inode number of the network namespace, address and port.
 pub(super) type Address = (u32, SocketAddr);
 
-/// Moments that are kept at most. Beyond, every two become one.
+/// The most moments that are kept. Beyond it, every two are merged.
 const MOST: usize = 240;
 
 /// What happened in some intervals that follow each other.
@@ -63,10 +63,10 @@ impl Moment {
 #[derive(Clone, Debug)]
 pub(super) struct History {
     moments: Vec<Moment>,
-    /// Intervals in each moment but the last, and in the last.
+    /// Number of intervals in each moment but the last, and in the last.
     each: u64,
     in_last: u64,
-    /// When the recording began that is added, since the first did.
+    /// Start of the recording that is being added, in seconds since the start of the first one.
     begins: f64,
 }
 
@@ -81,7 +81,7 @@ impl History {
         &self.moments
     }
 
-    /// Goes on with another recording, whose times count anew: right after the last one.
+    /// Continues with another recording, whose times start at 0 again: it follows directly after the last one.
     pub(super) fn begin(&mut self) {
         self.begins = self.moments.last().map_or(0.0, |last| last.begins + last.duration);
     }

@@ -53,7 +53,7 @@ impl HostCosts {
             finding.measured.iter().find(|figure| figure.name == name)?.value
         };
         let summary = |name: &str| report.summary.iter().find(|figure| figure.name == name)?.value;
-        // What would not help those that wait is no advice.
+        // Advice that would not help those that wait does not count.
         let is_advised =
             |finding: &&super::Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;
         let advised =

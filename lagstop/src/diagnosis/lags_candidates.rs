@@ -54,15 +54,15 @@ figures! {
     light_gaining_most: Tasks, "light, most to gain" = "mean Load Credit of the cgroup while it was runnable", LAGS;
 }
 
-/// Cgroups of each class that are shown to people.
+/// The most cgroups of each class that people are shown.
 const TOP: usize = 5;
-/// Heavy cgroups that a verdict names.
+/// The most heavy cgroups that a verdict names.
 const NAMED: usize = 2;
-/// How far the simulation may be off, of what was measured, before its predictions count for less.
+/// From this error of the simulation on, as a share of what was measured, its predictions count for less.
 const OFF: f64 = 0.25;
 /// The share of such predictions that must have held in calibration for a high confidence.
 const HOLDS: f64 = 0.8;
-/// Of so many.
+/// The fewest predictions for that.
 const FEWEST_HELD: u32 = 10;
 
 pub(super) fn judge(observations: &Observations, simulations: &Simulations<'_>, thresholds: &Thresholds) -> Finding {
@@ -72,15 +72,15 @@ pub(super) fn judge(observations: &Observations, simulations: &Simulations<'_>, 
 struct Judged<'a> {
     observations: &'a Observations,
     thresholds: &'a Thresholds,
-    /// Where it is told who is light. `None` where nobody can be.
+    /// The group of siblings that are compared. `None` if none can be.
     arena: Option<Arena<'a>>,
     light: Class,
     heavy: Class,
     /// Light, and wait long.
     waiting: Class,
-    /// For all of those, and where that is too much to bear, for some.
+    /// The plan for all of those, and if that costs others too much, the plan for some of them.
     plans: Option<(Plan, Option<Plan>)>,
-    /// How long it is what was simulated, in seconds, and how many bursts.
+    /// Length of the simulated part in seconds, and its number of bursts.
     extent: Option<(f64, u64)>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> Judged<'a> {
         self.waiting_per_cpu() >= self.thresholds.contended_wait
     }
 
-    /// The one that is advised: for all, or for those that can go first without the others taking longer than they bear.
+    /// The recommended plan: for all, or for those that can go first at a tolerable cost for the others.
     fn plan(&self) -> Option<&Plan> {
         self.plans.as_ref().map(|(all, some)| some.as_ref().unwrap_or(all))
     }
@@ -124,7 +124,7 @@ impl<'a> Judged<'a> {
         self.plan().map_or(&[], |plan| &plan.weights)
     }
 
-    /// The light cgroups that wait long and can go first, those that gain most before the others.
+    /// The light cgroups that wait long and can go first, sorted by their gain.
     fn advised(&self) -> Vec<&Sibling<'a>> {
         let Some(plan) = self.plan() else { return Vec::new() };
         let mut advised: Vec<&Sibling<'a>> = self.siblings().filter(|one| plan.first.contains(&one.number)).collect();
@@ -132,7 +132,7 @@ impl<'a> Judged<'a> {
         advised
     }
 
-    /// What a cgroup would be spared of its wait, in nanoseconds; all of it where nothing could be simulated.
+    /// The part of its wait that a cgroup would be spared, in nanoseconds. All of it if nothing could be simulated.
     fn spared(&self, one: &Sibling<'_>) -> f64 {
         one.wait * (1.0 - self.left_of(one).unwrap_or(0.0))
     }
@@ -174,7 +174,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// The heavy ones that use the most.
+    /// The heavy cgroups that use most CPU time.
     fn culprits(&self) -> Vec<Subject> {
         let mut heavy: Vec<&Sibling<'a>> = self.heavy_siblings().collect();
         heavy.sort_by(|a, b| b.cpu.total_cmp(&a.cpu).then(a.number.cmp(&b.number)));
@@ -203,7 +203,7 @@ impl<'a> Judged<'a> {
         let place = self.arena.as_ref().and_then(|arena| arena.parent.as_deref());
         let place = place.map_or_else(String::new, |path| format!(" in {}", units::quoted(path)));
         let light = units::plural(self.light.size, "light cgroup");
-        // So that nobody needs the paper.
+        // Explains the terms, so that nobody needs the paper.
         let means =
             if self.light.size == 1 { "using less than its fair share" } else { "using less than their fair share" };
         if self.waiting.size == 0 {
@@ -230,7 +230,7 @@ impl<'a> Judged<'a> {
             units::percent(self.share_of_cpu(&self.heavy)),
             if place.is_empty() { "" } else { " there" },
         );
-        // They wait, whether or not it is known what helps.
+        // They wait, even if it is unknown what helps.
         let Some((all, some)) = &self.plans else {
             return (Severity::Warning, format!("{found}."));
         };
@@ -265,7 +265,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// Why nothing is predicted of the plan. `None` where something is, or there is no plan.
+    /// Why nothing is predicted for the plan. `None` if something is, or if there is no plan.
     fn unpredicted(&self) -> Option<String> {
         let (all, _) = self.plans.as_ref()?;
         if all.forecast.change(ForecastFigure::LightWaiting).is_some() && !self.is_far_off() {
@@ -277,7 +277,7 @@ impl<'a> Judged<'a> {
         Some(why.map_or_else(|| "the simulation error is too large".to_owned(), |why| why.to_string()))
     }
 
-    /// What the others pay for the plan, or why it is not predicted.
+    /// What the plan costs others, or why that is not predicted.
     fn caveats_of_plan(&self) -> Vec<String> {
         let Some((all, some)) = &self.plans else { return Vec::new() };
         if let Some(why) = self.unpredicted() {
@@ -302,7 +302,7 @@ impl<'a> Judged<'a> {
         }
     }
 
-    /// Does the simulation not reproduce what was measured, of those that the verdict is about?
+    /// Does the simulation fail to reproduce what was measured, for those that the verdict is about?
     fn is_far_off(&self) -> bool {
         self.plan().is_some_and(|plan| {
             plan.forecast.change(ForecastFigure::LightWaiting).is_none() || !plan.forecast.is_near()
@@ -321,7 +321,7 @@ impl<'a> Judged<'a> {
         self.observations.session.why_not(Measure::RunqWait)
     }
 
-    /// Of the cgroups that are compared.
+    /// Tasks of the compared cgroups that wait, per CPU.
     fn waiting_per_cpu(&self) -> f64 {
         (self.light.wait + self.heavy.wait) / self.observations.whole().capacity_ns.max(1.0)
     }
@@ -349,7 +349,7 @@ impl<'a> Judged<'a> {
             ),
             None => confidence,
         };
-        // Where the p99 is promised, that counts, too.
+        // If a p99 is promised, its calibration counts, too.
         let confidence = match plan.forecast.light_tail() {
             Some(_) => by_calibration(confidence, Held::of("weight", &[ForecastFigure::LightP99])),
             None => confidence,
@@ -407,7 +407,7 @@ impl<'a> Judged<'a> {
         figures
     }
 
-    /// Those of a class with the most of something.
+    /// Those of a class with the highest value of a figure.
     fn top(
         &self,
         figure: &FigureDefinition,
@@ -436,7 +436,7 @@ impl<'a> Judged<'a> {
         ))
     }
 
-    /// What is left of a cgroup's wait where those that wait long go first, as predicted.
+    /// The predicted share of its wait that is left if those that wait long go first.
     fn left_of(&self, one: &Sibling<'_>) -> Option<f64> {
         self.plan()?.forecast.left(one.number)
     }
@@ -463,7 +463,7 @@ impl<'a> Judged<'a> {
         ranked.into_iter().map(candidate).collect()
     }
 
-    /// Quotas that explain a part of the waits of those who would go first.
+    /// Names quotas that explain a part of the waits of those who would go first.
     fn throttled(&self) -> Option<String> {
         let matters =
             |one: &&Sibling<'_>| one.throttled_share().is_some_and(|share| share >= Observed::THROTTLED_MATTERS);
@@ -479,7 +479,7 @@ impl<'a> Judged<'a> {
     }
 }
 
-/// What the others pay for a plan.
+/// What a plan costs others.
 fn price(plan: &Plan) -> String {
     let of = |name, who| reweighting::price(&plan.forecast, name, who);
     [of(ForecastFigure::HeavyTime, "heavy cgroups"), of(ForecastFigure::OthersTime, "all others")].join(", and ")
@@ -490,7 +490,7 @@ fn changed(change: f64) -> String {
     format!("{} {how}", units::percent(change.abs()))
 }
 
-/// How sure a prediction is of which so many held in calibration: docs/accuracy.md.
+/// The confidence in a prediction, given how many such predictions held in calibration: docs/accuracy.md.
 fn by_calibration(confidence: Confidence, held: Option<Held>) -> Confidence {
     match held {
         Some(held) if held.share() >= HOLDS && held.of >= FEWEST_HELD => confidence,
@@ -500,13 +500,13 @@ fn by_calibration(confidence: Confidence, held: Option<Held>) -> Confidence {
     }
 }
 
-/// How sure a prediction is where the simulation of what was measured is off by `error`.
+/// The confidence in a prediction, given the `error` of the simulation.
 fn held_against(confidence: Confidence, error: f64) -> Confidence {
     let found = format!("simulated waits are {:+.0} % off", 100.0 * error);
     match error.abs() {
         error if error <= OFF => confidence,
         error if error <= MOST_OFF => confidence.lowered(&found),
-        // No number at all, too.
+        // NaN is handled like a large error.
         _ => confidence.lowered(&found).lowered("too far off to predict from"),
     }
 }

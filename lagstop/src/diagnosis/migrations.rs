@@ -26,7 +26,7 @@ figures! {
     cross_numa: Share, "to another NUMA node" = "migrations_cross_numa / migrations", COUNTED;
 }
 
-/// From this share of moves on, leaving a cache behind is what they mostly do.
+/// From this share of moves to another last-level cache on, leaving a cache behind counts as their main effect.
 const MOSTLY_ACROSS: f64 = 0.2;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
@@ -44,14 +44,14 @@ struct Moves {
     count: u64,
     /// In each second of its CPU time.
     per_cpu_second: f64,
-    /// For each time that one of its tasks fell asleep, and so was woken.
+    /// Migrations per time that one of its tasks fell asleep, and so was woken.
     per_wakeup: f64,
     /// Share of them to another last-level cache, and to another NUMA node.
     across: Option<(f64, f64)>,
 }
 
 impl Moves {
-    /// `None` where there are too few to judge, or they were not measured.
+    /// `None` if there are too few to judge, or if they were not measured.
     fn of(totals: &Totals, thresholds: &Thresholds) -> Option<Self> {
         let count = totals.migrations.filter(|&count| count >= thresholds.min_switches)?;
         let share = |part: u64| part as f64 / count as f64;
@@ -121,7 +121,7 @@ fn finding(
             units::number(runnable)
         ))]
         .into_iter()
-        // How many it uses on CPUs that were left out is not known.
+        // Its use of the excluded CPUs is unknown.
         .chain(observations.session.excluded_cpus.is_empty().then(|| {
             Advice::new(format!(
                 "Or limit it to a CPU set of {}, as many as it uses. Choose which ones.",

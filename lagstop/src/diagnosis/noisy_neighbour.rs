@@ -47,11 +47,11 @@ figures! {
     active: Seconds, "time of these waits" = "Σ duration_ns of the intervals with wait_per_cpu ≥ 1 and behind ≥ 0.3, where these are a part of the time: the other figures are of them", COUNTED;
 }
 
-/// Neighbours that are shown.
+/// The most neighbours that are shown.
 const TOP: usize = 3;
-/// From this part on it is most of the wait.
+/// From this share on, it is most of the wait.
 const MOST: f64 = 0.5;
-/// Waits of a victim from which its shares are sure.
+/// From this number of waits of a victim on, its shares are sure.
 const MANY_WAITS: u64 = 1_000;
 /// Waits are a matter of a part of the time where it waits no more in the rest of it, as a part of what counts as long.
 const CALM: f64 = 0.5;
@@ -65,7 +65,7 @@ pub(super) fn judge(
     let is_enough = observations.too_short(thresholds).is_none();
     let mut victims: Vec<Victim<'_>> =
         if is_enough { Victim::all(observations, shares, load, thresholds).collect() } else { Vec::new() };
-    // So many effects are simulated, and those of the worst.
+    // Only some effects are simulated: those of the worst victims.
     victims.sort_by(|a, b| b.wait_per_cpu().total_cmp(&a.wait_per_cpu()).then(a.id.cmp(&b.id)));
     let found = victims.iter().filter_map(|victim| {
         let Cause::Neighbour(neighbour) = &victim.cause else { return None };
@@ -86,7 +86,7 @@ struct Victim<'a> {
     p99: Option<Nanos>,
     /// The part of the time that all of this is about. `None` where it is all of it.
     part: Option<&'a Long>,
-    /// Does it get less CPU time than it is entitled to at least, however its tasks came and went?
+    /// Does it get less CPU time than the least that it is entitled to, however its tasks came and went?
     is_short: bool,
     cause: Cause<'a>,
 }
@@ -96,11 +96,11 @@ enum Cause<'a> {
     Neighbour(Neighbour<'a>),
     Quota,
     Itself,
-    /// Others, of whom nobody stands out.
+    /// Several others, none of which stands out.
     Many,
 }
 
-/// One that causes a large part of a victim's wait.
+/// A cgroup that causes a large part of a victim's wait.
 struct Neighbour<'a> {
     id: CgroupId,
     observed: &'a Observed,
@@ -109,7 +109,7 @@ struct Neighbour<'a> {
     worst_in: u64,
     /// CPU time that it gets, in cores.
     cpu: f64,
-    /// The same / what it is entitled to, and that, in cores. `None` where that is not known.
+    /// CPU time / entitled CPU time, and the latter, in cores. `None` if unknown.
     takes: Option<f64>,
     entitled: Option<f64>,
 }
@@ -172,14 +172,14 @@ impl<'a> Victim<'a> {
         self.observed.subject(self.id)
     }
 
-    /// The part of the time in which it wants to run that it waits.
+    /// The share of the time in which it wants to run that it waits.
     fn waits(&self) -> f64 {
         self.wait / (self.wait + self.cpu)
     }
 }
 
 impl<'a> Cause<'a> {
-    /// `None` where causes were not measured.
+    /// `None` if causes were not measured.
     fn of(
         observations: &'a Observations,
         victim: &Observed,
@@ -190,7 +190,8 @@ impl<'a> Cause<'a> {
         let itself = victim.self_inflicted()?;
         let mut neighbours = neighbours(observations, victim);
         neighbours.retain(|one| one.part >= thresholds.neighbour_wait && one.part >= quota);
-        // Of those that fill the CPUs together each waits behind the others: only who takes too much is to blame for that.
+        // If several fill the CPUs together, each waits behind the others. Only one that takes too much is to blame for
+        // that.
         let is_noisy = |one: &Neighbour<'_>| is_short && one.takes_too_much(thresholds);
         if is_rival {
             neighbours.retain(is_noisy);
@@ -208,10 +209,10 @@ impl<'a> Cause<'a> {
     }
 }
 
-/// Those behind whom a victim waits, the worst first.
+/// The cgroups that a victim waits behind, the worst first.
 fn neighbours<'a>(observations: &'a Observations, victim: &Observed) -> Vec<Neighbour<'a>> {
     let duration = observations.span.duration_ns;
-    // The row of many cgroups is not one neighbour.
+    // The row `(other)` stands for many cgroups, so it is not one neighbour.
     let single = victim.behind.culprits().filter(|(id, _)| *id != CgroupId::OTHER);
     let neighbours = single.filter_map(|(id, culprit)| {
         let observed = observations.cgroups.get(&id)?;
@@ -230,7 +231,7 @@ fn neighbours<'a>(observations: &'a Observations, victim: &Observed) -> Vec<Neig
     all
 }
 
-/// The one behind whom a victim waited for only a part of the time, and when, where it hardly waits in the rest of it.
+/// The cgroup behind which a victim waited for only a part of the time, and when, if it hardly waits in the rest of it.
 fn part_of_the_time<'a>(
     observations: &Observations,
     victim: &'a Observed,
@@ -319,7 +320,7 @@ fn verdict(
     let when = victim.part.map(|part| observations.how_long(&part.during)).unwrap_or_default();
     let found = format!("{whom} waits {waits} of its runnable time{when}, {mostly} behind {who} ({part} of the wait)");
     let severity = overload::harm(victim.wait_per_cpu(), thresholds);
-    // What it took in that part of the time is in no other figure.
+    // What it took in that part of the time is not in any other figure.
     let then = |does: String| match victim.part {
         Some(_) => format!("which then uses {} CPUs and {does}", units::number(neighbour.cpu)),
         None => format!("which {does}"),
@@ -367,7 +368,7 @@ fn measured(
     measured.extend(victim.part.map(|part| figures::active.is(part.during.time.seconds()).note(part.during.when(all))));
     measured.extend(of_neighbour(neighbour));
     measured.extend(effect.into_iter().flat_map(Effect::figures));
-    // Of the others only what they do over all of the time is known.
+    // For the others, only values over the whole time are known.
     if victim.part.is_none() {
         let others = neighbours(observations, observed).into_iter().filter(|one| one.id != neighbour.id).take(TOP - 1);
         measured.extend(others.flat_map(|one| of_neighbour(&one)));
@@ -388,7 +389,7 @@ fn confidence(observations: &Observations, victim: &Victim<'_>, neighbour: &Neig
         intervals: victim.part.map_or(observations.span.intervals, |part| part.during.intervals),
         samples: victim.waits,
         samples_are: "waits",
-        // A part of the time is made of those that agree.
+        // A part of the time only consists of intervals that agree.
         agreeing: victim.part.is_none().then_some((neighbour.worst_in, victim.observed.behind.intervals)),
         lost: observations.host.as_ref().map_or(0, |host| host.lost.task_states),
     };
@@ -452,7 +453,7 @@ fn advice(
     advice
 }
 
-/// That there is no such neighbour, or that it cannot be said.
+/// The finding that there is no such neighbour, or that this is unknown.
 fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victim<'_>]) -> Finding {
     let tasks = observations.tasks().unwrap_or_default();
     let cannot_be_said = if let Some(too_short) = observations.too_short(thresholds) {
@@ -479,7 +480,7 @@ fn nobody(observations: &Observations, thresholds: &Thresholds, victims: &[Victi
     )
 }
 
-/// What those wait for of whom nobody waits for one neighbour.
+/// What the victims without a noisy neighbour wait for.
 fn shared(victims: &[Victim<'_>]) -> String {
     let count = |is: fn(&Cause<'_>) -> bool| victims.iter().filter(|victim| is(&victim.cause)).count() as u64;
     let of_many_causes = count(|cause| matches!(cause, Cause::Many));

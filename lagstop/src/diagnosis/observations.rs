@@ -1,4 +1,4 @@
-//! What the rules look at: a recording, added up as it goes by.
+//! What the rules evaluate: a recording, summed up interval by interval.
 
 mod behind;
 mod cgroup;
@@ -25,7 +25,8 @@ use crate::{
     units::{self, Unit},
 };
 
-/// A recording, added up interval by interval. Grows by a few words an interval, however many cgroups there are.
+/// A recording, summed up interval by interval. Takes a few words of memory per interval, however many cgroups there
+/// are.
 #[derive(Clone, Debug)]
 pub struct Observations {
     pub(super) session: Session,
@@ -37,17 +38,17 @@ pub struct Observations {
     /// The same, with how many cgroups ran, of those in which costs were measured.
     pub(super) densities: Vec<Density>,
     pub(super) cgroups: BTreeMap<CgroupId, Observed>,
-    /// What they asked of the CPUs.
+    /// What the cgroups asked of the CPUs.
     pub(super) asked: Asked,
     pub(super) history: History,
-    /// CPUs that were online in the last interval that says which.
+    /// CPUs that were online in the last interval with a list of CPUs.
     cpu_numbers: Vec<u32>,
     pub(super) listeners: BTreeMap<Address, ObservedListener>,
     /// Connections that found the accept queue of some listener full, by network namespace. `None` where that was never
     /// known.
     pub(super) overflows: BTreeMap<u32, Option<u64>>,
     next_seq: Option<u64>,
-    /// The time of all intervals that others were merged into, and the length of the longest.
+    /// Total time of the merged intervals, and the length of the longest.
     merged_ns: Nanos,
     longest_merged_ns: Nanos,
 }
@@ -146,7 +147,7 @@ impl Observations {
         self.blame(interval, start, &entitled);
     }
 
-    /// Behind whom those waited that waited long in this interval, which began at `start`.
+    /// Adds whom the cgroups that waited long in this interval waited behind. It began at `start`.
     fn blame(&mut self, interval: &Interval, start: Nanos, entitled: &[Option<Cores>]) {
         let mut rows: Option<HashMap<CgroupId, usize>> = None;
         for victim in &interval.cgroups {
@@ -161,7 +162,7 @@ impl Observations {
         }
     }
 
-    /// Light or heavy, in this interval: below or above the mean Load Credit of all that were runnable.
+    /// Rates cgroups as light or heavy in this interval: below or above the mean Load Credit of all that were runnable.
     fn rate(&mut self, interval: &Interval) {
         let (credits, fair) = credits(interval);
         let duration = interval.duration_ns.0 as f64;
@@ -174,7 +175,7 @@ impl Observations {
         }
     }
 
-    /// What each cgroup was entitled to in this interval.
+    /// Adds what each cgroup was entitled to in this interval.
     fn entitle(&mut self, interval: &Interval, entitled: &[Option<Cores>]) {
         for (cgroup, entitled) in interval.cgroups.iter().zip(entitled) {
             if let Some((observed, entitled)) = self.cgroups.get_mut(&cgroup.id).zip(*entitled) {
@@ -185,7 +186,7 @@ impl Observations {
         }
     }
 
-    /// The cgroups of a subject: itself, or all that are inside of it.
+    /// The cgroups of a subject: itself, and all that are inside of it.
     pub(super) fn inside<'s>(&'s self, subject: &'s Subject) -> impl Iterator<Item = &'s Observed> {
         let is_one = move |of: CgroupId, observed: &Observed| match subject {
             Subject::Cgroup { path, .. } => is_rated(of) && is_inside(&observed.path, path),
@@ -194,7 +195,7 @@ impl Observations {
         self.cgroups.iter().filter(move |(id, observed)| is_one(**id, observed)).map(|(_, observed)| observed)
     }
 
-    /// What a finding on all waits rests on.
+    /// The basis of a finding on all waits.
     pub(super) fn basis_of_waits(&self) -> Basis {
         Basis {
             intervals: self.span.intervals,
@@ -211,7 +212,8 @@ impl Observations {
         inside.map(|observed| observed.totals.cpu_ns.cores(self.span.duration_ns).0).sum()
     }
 
-    /// Why there is too little for any verdict: too few intervals, or no time in them. `None` where it suffices.
+    /// Why the recording is too short for any verdict: too few intervals, or no time in them. `None` if it is long
+    /// enough.
     pub(super) fn too_short(&self, thresholds: &Thresholds) -> Option<String> {
         let (intervals, needed) = (self.span.intervals, thresholds.min_intervals);
         if intervals < needed {
@@ -222,39 +224,39 @@ impl Observations {
         (!has_time).then(|| "the intervals have no CPU time".to_owned())
     }
 
-    /// Does the recording say what single CPUs did?
+    /// Does the recording have figures of single CPUs?
     pub(super) fn has_cpus(&self) -> bool {
         !self.cpu_numbers.is_empty()
     }
 
-    /// What people call the cgroup.
+    /// The readable name of a cgroup.
     pub(super) fn name_of(&self, id: CgroupId) -> String {
         self.cgroups.get(&id).map_or_else(|| format!("cgroup {}", id.0), |observed| observed.subject(id).to_string())
     }
 
-    /// Cgroups that ran, or wanted to.
+    /// The number of cgroups that ran or wanted to.
     pub(super) fn active(&self) -> u64 {
         self.cgroups.iter().filter(|(id, observed)| is_rated(**id) && observed.totals.cpu_ns > Nanos::ZERO).count()
             as u64
     }
 
-    /// CPUs: those online at the end of the last interval.
+    /// The number of CPUs online at the end of the last interval.
     pub(super) fn cpus(&self) -> u64 {
         self.host.as_ref().map_or(self.session.cpus_online, |host| host.cpus_online)
     }
 
-    /// Their numbers; counted from 0 where the recording does not say.
+    /// Numbers of these CPUs. Counted from 0 if the recording does not have them.
     pub(super) fn cpu_numbers(&self) -> Vec<u32> {
         let count = u32::try_from(self.cpus()).unwrap_or(0).min(1 << 16);
         if self.cpu_numbers.len() as u64 == self.cpus() { self.cpu_numbers.clone() } else { (0..count).collect() }
     }
 
-    /// The host added up.
+    /// The sum over all intervals of the host.
     pub(super) fn whole(&self) -> Sample {
         Sample::sum(&self.samples)
     }
 
-    /// All tasks but idle, added up.
+    /// The sum over all tasks but idle.
     pub(super) fn tasks(&self) -> Option<Totals> {
         self.cgroups.values().map(|observed| observed.totals).reduce(|mut sum, totals| {
             sum.add(&totals);
@@ -262,7 +264,7 @@ impl Observations {
         })
     }
 
-    /// How long something went on, in words. Merged intervals say it roughly: it was so on average in each of them.
+    /// How long something happened, in words. For merged intervals this is rough: each of them only has the average.
     pub(super) fn how_long(&self, during: &During) -> String {
         let rough = if self.span.merged_intervals > 0 { " about" } else { "" };
         format!(" for{rough} {}", during.how_long(self.span.duration_ns))
@@ -294,7 +296,7 @@ impl Observations {
         all
     }
 
-    /// What may bend every figure here.
+    /// Caveats that concern every figure.
     pub(super) fn common_caveats(&self) -> Vec<String> {
         let Some(host) = &self.host else { return Vec::new() };
         let mut caveats = Vec::new();
@@ -350,7 +352,7 @@ impl Observations {
         caveats
     }
 
-    /// Things that could not be measured and that bend costs.
+    /// Lost events that may bias costs.
     pub(super) fn lost_switches(&self) -> u64 {
         let lost = self.host.as_ref().map(|host| host.lost).unwrap_or_default();
         lost.entries.saturating_add(lost.switches)

@@ -21,7 +21,7 @@ figures! {
     competitor_weight: Factor, "rival weight / default weight" = "cpu.weight / 100, or cpu.shares / 1024", COUNTED;
 }
 
-/// Those that it competes with, as far as they are named.
+/// The most competitors that are named.
 const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
@@ -43,13 +43,13 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     })
 }
 
-/// How many times as much it could have with equal weights.
+/// Its CPU time with equal weights / what it is entitled to or gets now, whichever is more.
 fn gain(whole: &Whole) -> f64 {
     whole.equal / whole.entitled.max(whole.got)
 }
 
 fn is_outweighed(observations: &Observations, number: usize, whole: &Whole, thresholds: &Thresholds) -> bool {
-    // Whoever set `cpu.idle` wanted this.
+    // A cgroup with `cpu.idle` is outweighed on purpose.
     whole.got > 0.0
         && !observations.asked.trace().groups[number].is_idle
         && whole.intervals >= thresholds.min_intervals
@@ -58,7 +58,7 @@ fn is_outweighed(observations: &Observations, number: usize, whole: &Whole, thre
         && whole.wait_per_cpu() >= thresholds.light_wait_per_cpu
 }
 
-/// Those in its queue that weigh more and got the most, by their numbers.
+/// Heavier cgroups in its queue that got the most, by their numbers.
 fn rivals(observations: &Observations, shares: &Shares, number: usize) -> Vec<usize> {
     let asked = &observations.asked;
     let groups = &asked.trace().groups;
@@ -86,14 +86,14 @@ fn finding(
     let groups = &asked.trace().groups;
     let subject = observations.subject_of(number);
     let rate = |cpu: f64| Unit::Cores.show(cpu / whole.seconds);
-    // All in the unit of what is advised, if that can say what the files have.
+    // All weights are in the unit of the advice, if that can express the weights in the files.
     let setting = WeightSetting::of(&observations.session, asked.path(number));
     let says = |number: usize| setting.is_exact(groups[number].whole_weight());
     let is_exact = says(number) && rivals.iter().take(TOP).all(|&rival| says(rival));
     let setting = if is_exact { setting } else { WeightSetting::file(&observations.session) };
     let weight = |number: usize| setting.written(groups[number].whole_weight());
     let file = setting.name;
-    // Somebody gave it less than is usual: it may be meant so.
+    // Somebody gave it less than the default, maybe on purpose.
     let severity = if groups[number].weight < 1.0 {
         Severity::Info
     } else if gain(whole) >= thresholds.outweighed_critical {
@@ -195,7 +195,7 @@ fn advice(
     vec![Advice::new(text).command_if(give(weight)).undo_if(give(own).filter(|_| setting.is_exact(own)))]
 }
 
-/// The weight with which it has beside its siblings what it would have if all weighed the same.
+/// The weight with which it gets as much as if all siblings weighed the same.
 fn weight_for(observations: &Observations, shares: &Shares, number: usize, whole: &Whole) -> f64 {
     let asked = &observations.asked;
     let groups = &asked.trace().groups;
@@ -206,7 +206,7 @@ fn weight_for(observations: &Observations, shares: &Shares, number: usize, whole
     };
     let others: f64 = beside().map(|other| groups[other].whole_weight()).sum();
     let all = whole.got + beside().map(|other| shares.whole[other].got).sum::<f64>();
-    // No more than all of them together: beside these it then has half.
+    // At most as much as all siblings together, which gives it half.
     let part = (whole.equal / all).clamp(0.0, 0.5);
     (others * part / (1.0 - part)).max(groups[number].whole_weight())
 }

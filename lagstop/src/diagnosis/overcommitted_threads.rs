@@ -28,7 +28,7 @@ figures! {
     runnable_per_cpu: Tasks, "runnable tasks per CPU" = "(busy_ns + runq_wait_ns) / capacity_ns", COUNTED;
 }
 
-/// From this part of its wait on, a cgroup waits for itself.
+/// From this share of its wait on, a cgroup mostly waits for itself.
 const MOSTLY_ITSELF: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
@@ -47,7 +47,7 @@ fn pools(observations: &Observations) -> impl Iterator<Item = (CgroupId, &Observ
     rated.filter_map(move |(&id, observed)| Some((id, observed, Pool::of(observations, observed, all)?)))
 }
 
-/// A cgroup's threads against the CPUs that they get.
+/// The threads of a cgroup, and the CPUs that they get.
 struct Pool {
     /// Runnable, and of them waiting, on average.
     runnable: f64,
@@ -57,14 +57,14 @@ struct Pool {
     /// CPUs that it gets: a whole number, its quota at most.
     active: u64,
     quota: Option<f64>,
-    /// Share of its periods in which it was used up.
+    /// Share of the quota periods in which the quota was used up.
     throttled: Option<f64>,
     threads: u64,
     /// The part of its wait that its own threads caused. `None` where that was not measured.
     self_inflicted: Option<f64>,
 }
 
-/// The part of a cgroup's wait behind its own threads, or because they had used up its quota.
+/// The share of a cgroup's wait that was behind its own threads, or because they had used up its quota.
 fn self_inflicted(observed: &Observed) -> Option<f64> {
     let for_quota = observed.quota_ns.and_then(|_| observed.part_of_wait(observed.totals.wait_throttled_ns));
     Some((observed.self_inflicted()? + for_quota.unwrap_or(0.0)).min(1.0))

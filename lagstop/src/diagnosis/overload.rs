@@ -28,9 +28,9 @@ figures! {
     filler: Tasks, "asks for" = "asked_cpus of the cgroup", COUNTED;
 }
 
-/// Cgroups that are named, of those that ask for the most.
+/// The most cgroups that are named: those that ask for the most.
 const TOP: usize = 3;
-/// From this part of the CPUs on, tasks outside of single cgroups may take more than their share.
+/// From this share of the CPUs on, tasks outside of single cgroups may take more than their share.
 const OUTSIDE_MATTERS: f64 = 0.1;
 
 pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Finding {
@@ -56,7 +56,7 @@ pub(super) fn judge(observations: &Observations, load: &Load, thresholds: &Thres
     }
 }
 
-/// Does what `finding` is about slow work down so much that it is felt, whoever's it is?
+/// Does what `finding` is about slow work down so much that users feel it, whoever the work belongs to?
 pub(super) fn is_felt(finding: &Finding, thresholds: &Thresholds) -> bool {
     let slowdown = finding.measured.iter().find(|figure| figure.name == figures::slowdown.name);
     let slowdown = slowdown.and_then(|figure| figure.value).map_or(1.0, |value| value.as_f64());
@@ -102,10 +102,10 @@ fn verdict(observations: &Observations, load: &Load, thresholds: &Thresholds) ->
         Some(&(id, most)) if full == 1 => {
             let who = observations.name_of(id);
             let most = units::number(most);
-            // What it does to itself is its own affair; what it does to others has findings of its own.
+            // What it does to itself is its own business. What it does to others has findings of its own.
             (severity.min(Severity::Info), format!("{who} fills the CPUs{when}: {asks}, {most} of them for {who}."))
         }
-        // What a few do to themselves is their own affair, too.
+        // What a few cgroups do to themselves is their own business, too.
         _ if full <= TOP as u64 && others == 0 && full < observations.active() => {
             let names = names(named(observations, load).map(|(subject, _)| subject), full);
             let verdict =
@@ -149,14 +149,14 @@ fn there_are(count: u64) -> String {
     format!("{} {count}", if count == 1 { "is" } else { "are" })
 }
 
-/// Does one of those that fill the CPUs get clearly more than its share? `None` where that is not known.
+/// Does a cgroup that fills the CPUs get clearly more than its share? `None` if unknown.
 fn takes_too_much(observations: &Observations, load: &Load, thresholds: &Thresholds) -> Option<bool> {
     let takes = load.fillers.iter().map(|id| observations.cgroups.get(id)?.got_of_entitled());
     let takes: Option<Vec<f64>> = takes.collect();
     takes.map(|all| all.iter().any(|takes| *takes >= thresholds.neighbour_takes))
 }
 
-/// How bad it is for users that work waits so much for each second that it runs.
+/// How bad this much wait per second of CPU time is for users.
 pub(super) fn harm(wait_per_cpu: f64, thresholds: &Thresholds) -> Severity {
     if wait_per_cpu >= thresholds.wait_per_cpu_critical {
         Severity::Critical
@@ -167,13 +167,13 @@ pub(super) fn harm(wait_per_cpu: f64, thresholds: &Thresholds) -> Severity {
     }
 }
 
-/// How many cgroups wait long, of those `of` which it is asked.
+/// The number of cgroups that wait long, among those that `of` selects.
 pub(super) fn waiting_long(observations: &Observations, thresholds: &Thresholds, of: impl Fn(CgroupId) -> bool) -> u64 {
     let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id) && of(**id));
     rated.filter(|(_, observed)| observed.waits_long(observations.span.duration_ns, thresholds)).count() as u64
 }
 
-/// The same of those that wait long over all of the time, or in the part of it that `load` is about.
+/// The same, for waits over the whole time, or in the part of it that `load` is about.
 fn waiting(observations: &Observations, load: &Load, thresholds: &Thresholds, of: impl Fn(CgroupId) -> bool) -> u64 {
     let only_then = load.waiting_then.iter().filter(|id| {
         let observed = observations.cgroups.get(id);
@@ -182,7 +182,7 @@ fn waiting(observations: &Observations, load: &Load, thresholds: &Thresholds, of
     only_then.count() as u64 + waiting_long(observations, thresholds, &of)
 }
 
-/// Those that fill the CPUs and ask for the most.
+/// The cgroups that fill the CPUs: [`TOP`] at most, those that ask for the most first.
 fn named(observations: &Observations, load: &Load) -> impl Iterator<Item = (Subject, f64)> {
     let full = load.by_cgroup.iter().filter(|(id, _)| load.fillers.contains(id));
     full.take(TOP).filter_map(|&(id, asks)| Some((observations.cgroups.get(&id)?.subject(id), asks)))
@@ -208,7 +208,7 @@ fn measured(observations: &Observations, load: &Load, thresholds: &Thresholds) -
         measured.insert(1, figures::overloaded.is(part.time.seconds()).note(when));
     }
     measured.extend(named(observations, load).map(|(subject, asks)| {
-        // That is of all of the time.
+        // This is only known for the whole time.
         let takes = subject
             .id()
             .filter(|_| load.part.is_none())

@@ -32,7 +32,7 @@ figures! {
     idle_cpus: Cores, "CPUs idle at that time" = "idle time of the CPUs that were not full / duration_ns, over these intervals", COUNTED;
 }
 
-/// From this part of its wait on, it waits where it need not.
+/// From this share of its wait on, it mostly waits where it need not.
 const MOSTLY: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
@@ -57,13 +57,14 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec
     single::worst(found.collect(), thresholds, || healthy(observations, thresholds))
 }
 
-/// Its wait but for its quota: that has nothing to do with CPUs.
+/// Its wait without the wait for its quota, which has nothing to do with CPUs.
 fn wait_for_cpus(observed: &Observed) -> Nanos {
     let throttled = observed.totals.wait_throttled_ns.unwrap_or_default();
     observed.totals.runq_wait_ns.unwrap_or_default().saturating_sub(throttled)
 }
 
-/// The part of that which was on full CPUs while others were idle. `None` where it did not wait, or that is not known.
+/// The share of that wait that was on full CPUs while others were idle. `None` if it did not wait, or if this is
+/// unknown.
 fn on_full_cpus(observed: &Observed) -> Option<f64> {
     let wait = Some(wait_for_cpus(observed)).filter(|wait| *wait > Nanos::ZERO)?;
     // A wait for a quota is counted on some CPU, too.
@@ -161,12 +162,11 @@ fn finding(
     }
 }
 
-/// Does a list of CPUs leave out some of those that are online?
+/// Does a list of CPUs leave out some of the online ones?
 fn is_narrow(list: &str, online: &[u32]) -> bool {
     !Group::allowed(list, online).is_empty()
 }
 
-/// The one behind which it waits most: itself, or another.
 /// The largest part of its wait behind one cgroup, itself included.
 fn worst_part(observed: &Observed) -> f64 {
     let itself = observed.totals.wait_self_ns.unwrap_or_default();

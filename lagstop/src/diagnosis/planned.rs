@@ -73,7 +73,7 @@ impl Observations {
                 cgroup: observed.subject(id),
                 is_sensitive: !is_other,
                 quota: observed.quota_ns.map(|quota| quota.seconds().into()),
-                // What it does on CPUs that were left out is not known.
+                // Its use of the excluded CPUs is unknown.
                 command: cpus
                     .as_ref()
                     .filter(|_| self.session.excluded_cpus.is_empty())

@@ -34,9 +34,9 @@ struct Recent {
     cpu_ns: f64,
     wait_ns: f64,
     waits: f64,
-    /// The longest 99th percentile of its waits lately, less the longer that is ago.
+    /// The longest 99th percentile of its recent waits, decayed by its age.
     tail_ns: f64,
-    /// The last one there was.
+    /// The last known 99th percentile.
     p99_ns: u64,
 }
 
@@ -116,7 +116,7 @@ impl Recent {
 }
 
 impl Priorities {
-    /// Takes in the next interval. Gives the roles of its cgroups that have one, in their order.
+    /// Adds the next interval. Returns the roles of its cgroups that have one, in their order.
     pub fn advance(&mut self, interval: &Interval, thresholds: &Thresholds) -> Vec<(CgroupId, Role)> {
         let keep = (-interval.duration_ns.seconds() / TIME_CONSTANT.seconds()).exp();
         self.time_ns = self.time_ns * keep + interval.duration_ns.0 as f64;
@@ -148,7 +148,7 @@ impl Priorities {
             if is_light && recent.waits_long(thresholds) {
                 Some(RoleKind::Gains)
             } else {
-                // As heavy as the heavy ones are, not just above the mean.
+                // It must be as heavy as the heavy ones are, not just above the mean.
                 (recent.cpu_ns >= heavy_mean / 2.0 && recent.cpu_ns >= mean_cpu).then_some(RoleKind::Pays)
             }
         };
@@ -219,7 +219,7 @@ mod tests {
         assert!(roles[1].1.to_string().ends_with("while 1 light cgroup waits long"), "{}", roles[1].1);
     }
 
-    /// Who waits has the larger Load Credit, for waiting counts as load.
+    /// A cgroup that waits has the larger Load Credit, because waits count as load.
     #[test]
     fn whoever_starves_is_not_taken_for_heavy() {
         let mut interval = interval(20);

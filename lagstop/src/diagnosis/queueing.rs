@@ -1,7 +1,7 @@
 //! Queues in theory: how long a wait should be. Pure formulas. Rates are per unit of time, whichever the caller takes.
 //!
-//! The rate of service is one over the time that serving takes, which is busy time. Who takes the rate of departures for
-//! it gets ρ = 1 whatever the server does, and a wait that says nothing.
+//! The rate of service is 1 / the time that a service takes, which is busy time. With the rate of departures instead, ρ
+//! is 1 whatever the server does, and the wait means nothing.
 
 /// Customers that come to servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct Finite {
 }
 
 impl Station {
-    /// `None` of figures that no queue has.
+    /// `None` for values that no queue can have.
     pub fn new(arrivals: f64, service: f64, servers: u32) -> Option<Self> {
         let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
         let station = Self { arrivals, service, servers };
@@ -67,7 +67,8 @@ impl Station {
             (0u32..).zip(&weights).map(|(n, weight)| f64::from(customers(n, self.servers)) * weight).sum::<f64>() / sum
         };
         let (waiting, busy) = (mean(u32::saturating_sub), mean(u32::min));
-        // By what the servers get done: what is let in of many more than can be is too small a difference.
+        // Computed from the busy servers: the difference between arrivals and losses would be too inexact if far more
+        // customers come than can be served.
         let wait = if waiting > 0.0 { waiting / (self.service * busy) } else { 0.0 };
         Some(Finite { loss, waiting, wait })
     }
@@ -89,8 +90,8 @@ impl Station {
         (spare > 0.0).then(|| self.wait_share() / spare * (arrival_variation + service_variation) / 2.0)
     }
 
-    /// How long an empty queue with room for `capacity` takes to fill, where more come than are served: it does so steadily.
-    /// `None` where they are served as they come.
+    /// How long an empty queue with room for `capacity` takes to fill up, at a steady pace. `None` if customers are
+    /// served as fast as they come.
     pub fn fills_in(&self, capacity: u32) -> Option<f64> {
         let growth = self.arrivals - f64::from(self.servers) * self.service;
         (growth > 0.0).then(|| f64::from(capacity) / growth)

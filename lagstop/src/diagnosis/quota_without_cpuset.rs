@@ -25,7 +25,7 @@ figures! {
     quotas: Count, "cgroups with a quota" = "cgroups with a quota of their own", COUNTED;
 }
 
-/// Periods that a share of them is sure with: half a minute of the usual 100 ms.
+/// From this number of periods on, a share of them is sure: half a minute of the usual 100 ms.
 pub(super) const MANY_PERIODS: u64 = 300;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {

@@ -2,8 +2,8 @@
 
 use crate::model::{CgroupId, Interval};
 
-/// Takes part in the comparison of Load Credits: the row of the cgroups that had none of their own is no cgroup, and the
-/// root's tasks compete each for itself.
+/// Are Load Credits of this cgroup compared? The row `(other)` is no single cgroup, and tasks in the root compete each
+/// for itself.
 pub(super) const fn is_rated(id: CgroupId) -> bool {
     id.0 != CgroupId::OTHER.0 && id.0 != CgroupId::ROOT.0
 }

@@ -13,15 +13,15 @@ use super::{
 };
 use crate::{model::Level, units};
 
-/// Weights go up by no more than this, and down.
+/// The largest factor of a weight that is raised, and the smallest of one that is lowered.
 const MOST: f64 = 10.0;
 const LEAST: f64 = 0.25;
-/// Whoever goes first weighs at least so many times as much as before: with less, one that uses nearly as much as the heavy ones
-/// would hardly notice.
+/// The least factor for cgroups that go first. With less, one that uses nearly as much as the heavy ones would hardly
+/// notice.
 const FIRST: f64 = 4.0;
-/// Changes below this are none that people would notice.
+/// Smaller changes are not noticeable.
 pub(super) const HARDLY_LONGER: f64 = 0.05;
-/// Different sides that are simulated for a report: each takes some tenths of a second.
+/// The most pairs of sides that are simulated for a report: each takes some tenths of a second.
 const MOST_SIDES: usize = 8;
 
 /// By how much a cgroup's weight is to change that uses `used` where those of both sides use `fair` on average: the lighter, the
@@ -42,7 +42,7 @@ pub(super) struct Reweighting {
     pub(super) forecast: Forecast,
 }
 
-/// Simulations of what was observed, made when first asked for, and never where they are left out.
+/// Simulations of a recording. Each is made when first asked for, or never if they are turned off.
 pub(super) struct Simulations<'a> {
     observations: &'a Observations,
     is_wanted: bool,
@@ -55,12 +55,12 @@ impl<'a> Simulations<'a> {
         Self { observations, is_wanted: true, forecaster: OnceCell::new(), tried: RefCell::new(Vec::new()) }
     }
 
-    /// Makes none, which would take a while.
+    /// Turns simulations off, because they take a while.
     pub(super) fn none(observations: &'a Observations) -> Self {
         Self { is_wanted: false, ..Self::new(observations) }
     }
 
-    /// New weights for both sides. `None` where nothing can be simulated, or enough was.
+    /// New weights for both sides. `None` if nothing can be simulated, or if enough was.
     pub(super) fn reweighting(&self, sides: &Competitors) -> Option<Rc<Reweighting>> {
         let known = self.tried.borrow().iter().find(|(tried, _)| tried == sides).map(|(_, it)| Rc::clone(it));
         if known.is_some() || self.tried.borrow().len() >= MOST_SIDES || !self.is_wanted {
@@ -76,7 +76,8 @@ impl<'a> Simulations<'a> {
     }
 }
 
-/// As the files take them. Those that are idle (`cpu.idle`) have no weight.
+/// New weights, as `cpu.weight` has them, rounded to what the files can express. Cgroups with `cpu.idle` have no
+/// weight.
 fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f64)> {
     let light = sides.light.iter().map(|path| (CandidateClass::Light, path));
     let heavy = sides.heavy.iter().map(|path| (CandidateClass::Heavy, path));
@@ -97,7 +98,7 @@ fn weights(observations: &Observations, sides: &Competitors) -> Vec<(Arc<str>, f
         .collect()
 }
 
-/// What `forecast` says of its figure `name`, from where to where, or why nothing is predicted.
+/// The figure that `definition` declares, with its predicted change and interval, or why there is no prediction.
 pub(super) fn figure(forecast: &Forecast, definition: &FigureDefinition, of: ForecastFigure) -> Figure {
     let predicted = forecast.change(of);
     let why_not = forecast.why_not(of).map_or_else(|| "not simulated".to_owned(), |why| why.to_string());
@@ -106,7 +107,7 @@ pub(super) fn figure(forecast: &Forecast, definition: &FigureDefinition, of: For
         .note(predicted.map(|it| it.range()).unwrap_or_default())
 }
 
-/// What those pay whose time for the same work is the figure `name`, of whom a sentence speaks as `who`.
+/// The cost for `who`, whose time for the same work is the figure `of`, as a sentence.
 pub(super) fn price(forecast: &Forecast, of: ForecastFigure, who: &str) -> String {
     match forecast.change(of) {
         Some(it) if it.change.abs() < HARDLY_LONGER => format!("{who} would take about as long ({})", it.range()),

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::model::{CgroupId, Measure};
 
-// What the summary has and no rule.
+// Figures of the summary that no rule has.
 figures! {
     cgroups: Count, "cgroups that ran" = "cgroups in which anything was counted", COUNTED;
 }
@@ -59,7 +59,8 @@ impl Observations {
             density::judge(self, thresholds),
         ];
         findings.extend(backlog::judge(self, thresholds));
-        // The verdict counts all that fare alike; of these only some have findings of their own in the report.
+        // The verdict counts all that are in the same situation, but the report has findings of their own for only some
+        // of them.
         let everybody = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let of = |thresholds| -> Vec<Finding> {
             let mut all: Vec<Finding> =
@@ -70,7 +71,7 @@ impl Observations {
         (Verdict::of(self, &of(&everybody), thresholds), of(thresholds))
     }
 
-    /// What there is to say of the host in a few figures.
+    /// Main figures of the host.
     fn summary(&self) -> Vec<Figure> {
         let Some(host) = &self.host else { return Vec::new() };
         let whole = self.whole();
@@ -117,7 +118,7 @@ impl Observations {
 
     /// What the rules find about one cgroup.
     pub fn about(&self, id: CgroupId, thresholds: &Thresholds) -> Vec<Finding> {
-        // Everybody's, not only the first of the worst.
+        // Of all cgroups, not only of the worst.
         let thresholds = Thresholds { max_cgroup_findings: usize::MAX, ..thresholds.clone() };
         let about =
             |finding: &Finding| matches!(finding.subject, Subject::Cgroup { id: found, .. } if found == Some(id));

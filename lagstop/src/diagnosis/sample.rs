@@ -102,7 +102,7 @@ pub struct Density {
 }
 
 impl Density {
-    /// `None` where switch costs were not measured.
+    /// `None` if switch costs were not measured.
     pub(super) fn of(interval: &Interval) -> Option<Self> {
         let host = &interval.host;
         let capacity = host.times.busy_ns.saturating_add(host.times.idle_ns).0 as f64;

@@ -35,13 +35,13 @@ figures! {
     payer: Share, "share of switch cost" = "switch cost of the cgroup / switch cost of all cgroups", COUNTED;
 }
 
-/// Top contributors that are named.
+/// The most contributors that are named.
 const TOP: usize = 5;
-/// From this part of all switch cost on, a contributor is named in the verdict.
+/// From this share of all switch cost on, the verdict names a contributor.
 const NOTABLE_PART: f64 = 0.2;
-/// From this share of it on, one factor is what made overhead grow.
+/// From this share of the growth on, one factor is named as its cause.
 const MOSTLY: f64 = 0.6;
-/// From this share of switches on, preemption is what makes them.
+/// From this share of switches on, preemption is named as their cause.
 const MOSTLY_INVOLUNTARY: f64 = 0.5;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
@@ -108,7 +108,7 @@ fn mean_cost(sample: &Sample) -> Option<Nanos> {
     sample.mean_cost_ns().map(|cost| Nanos(cost as u64))
 }
 
-/// Intervals that alone support it.
+/// The number of intervals that alone would support the verdict.
 fn agreeing(observations: &Observations, severity: Severity, thresholds: &Thresholds) -> (u64, u64) {
     let says = |s: &&Sample| {
         s.overhead().is_some_and(|o| severity.is_supported_by(thresholds.overhead_severity(o, mean_cost(s))))
@@ -160,7 +160,7 @@ fn verdict(
     format!("The host spends {share} on scheduling{}{}.", grown.unwrap_or_default(), top.unwrap_or_default())
 }
 
-/// What made it grow.
+/// Explains what made overhead grow.
 fn because(growth: &Growth) -> String {
     let share = growth.rate_share().unwrap_or(0.5);
     match share {

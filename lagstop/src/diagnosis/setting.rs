@@ -6,11 +6,10 @@ use thiserror::Error;
 
 use crate::model::Nanos;
 
-/// A figure that people set.
+/// A value that people can set.
 pub(super) trait Setting: Sized {
-    /// Reads it.
     fn parse(text: &str) -> Result<Self, SettingError>;
-    /// Writes it so that it is read back.
+    /// Writes it so that [`Self::parse`] can read it.
     fn write(&self) -> String;
 }
 

@@ -20,7 +20,8 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Does what is this bad support a verdict of `self`? A bad verdict wants as bad or worse, a good one as good.
+    /// Does an interval of severity `other` support a verdict of `self`? A bad verdict needs the same or worse, a good
+    /// one the same or better.
     pub(super) fn is_supported_by(self, other: Self) -> bool {
         if self >= Self::Info { other >= self } else { other <= self }
     }

@@ -8,7 +8,8 @@ use crate::{
     units,
 };
 
-/// From this part of the CPU time on that went to cgroups whose place in the tree is not known, nothing can be said.
+/// If more than this share of the CPU time went to cgroups whose place in the tree is unknown, nothing can be
+/// concluded.
 const MOST_UNKNOWN: f64 = 0.2;
 
 /// All of them, by their numbers in the trace.
@@ -33,7 +34,7 @@ pub(super) struct Own {
     pub waited: f64,
     /// Time of the intervals in which it ran.
     pub seconds: f64,
-    /// These intervals, and those in which it got clearly less than it was entitled to.
+    /// Number of these intervals, and of those in which it got clearly less than it was entitled to.
     pub intervals: u64,
     pub short: u64,
     /// The same as `least` and `got`, of the intervals in which it waited as long as it ran.
@@ -51,15 +52,15 @@ pub(super) struct Whole {
     pub waited: f64,
     /// Time of the intervals in which any of it ran.
     pub seconds: f64,
-    /// These intervals, and those in which one of its tasks never slept.
+    /// Number of these intervals, and of those in which one of its tasks never slept.
     pub intervals: u64,
     pub always: u64,
 }
 
 impl Own {
     fn add(&mut self, demand: &Demand, cpu: f64, duration: f64, thresholds: &Thresholds) {
-        // Tasks that never sleep are entitled to it all the time. Where they do sleep, it may be that all of them want to run at
-        // the same time, and seldom; and a short wait after each sleep is a matter of who goes first, not of shares.
+        // Tasks that never sleep are entitled to it all the time. Tasks that sleep may rarely want to run, and then all
+        // at once. A short wait after each sleep is about who goes first, not about shares.
         let patience = thresholds.light_wait_p99.seconds() * f64::from(demand.bursts);
         let awake = (demand.ran + (demand.waited - patience).max(0.0)) / duration;
         let at_once = cpu * (awake / demand.threads).min(1.0);
@@ -77,12 +78,12 @@ impl Own {
         }
     }
 
-    /// How many times as long its work takes as it would with what it is entitled to.
+    /// The time that its work takes / the time that it would take with the entitled CPU time.
     pub(super) fn slowdown(&self) -> f64 {
         self.least / self.got
     }
 
-    /// The same while it waited as long as it ran. No number where it never did.
+    /// The same for the time in which it waited as long as it ran. NaN if it never did.
     pub(super) fn slowdown_in_long(&self) -> f64 {
         self.least_in_long / self.got_in_long
     }
@@ -125,13 +126,13 @@ impl Shares {
                     asking.push(Asking { group: *group, tasks: demand.load });
                     known.push(demand);
                 } else {
-                    // It got what it got: the others share the rest.
+                    // It counts as entitled to what it got. The others share the rest.
                     unknown += demand.ran;
                     cpus -= demand.ran / step.duration;
                 }
             }
             let shared = Entitlement::of(&trace.groups, &asking, cpus);
-            // Those in which anything wanted to run, and whether one of their tasks never slept.
+            // Cgroups that wanted to run, and whether one of their tasks never slept.
             let mut ran: BTreeMap<usize, bool> = BTreeMap::new();
             for ((one, demand), cpu) in asking.iter().zip(known).zip(shared.asking) {
                 own[one.group].add(demand, cpu, step.duration, thresholds);
@@ -148,7 +149,7 @@ impl Shares {
         Self { own, whole, unknown: if all > 0.0 { unknown / all } else { 0.0 } }
     }
 
-    /// Why nothing can be said of them. `None` where it can.
+    /// Why nothing can be concluded from them. `None` if something can.
     pub(super) fn why_not(&self, observations: &Observations, thresholds: &Thresholds) -> Option<String> {
         let waits = observations.host.as_ref().and_then(|host| host.totals.runq_wait_ns);
         let too_short = observations.too_short(thresholds);
@@ -173,7 +174,7 @@ impl Shares {
         self.own.iter().filter(|own| own.intervals > 0).count() as u64
     }
 
-    /// Caveats of all that is said of entitlements.
+    /// Caveats about entitlements.
     pub(super) fn caveats(&self) -> Vec<String> {
         let mut caveats = vec![
             "Affinities (taskset), nice values and real-time tasks are unknown; a cgroup pinned to a crowded CPU gets \
@@ -191,15 +192,15 @@ impl Shares {
     }
 }
 
-/// What is known of the waits of a cgroup and all inside of it.
+/// Known waits of a cgroup with all inside of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     pub count: u64,
     pub p99: Option<Nanos>,
     /// The time in which they were.
     during: Nanos,
-    /// The largest share of its periods in which the quota of one of them, or of one above, was used up; or the part of the waits
-    /// for a quota, where that is more.
+    /// The largest share of quota periods in which the quota was used up, of one of them or of one above; or the share
+    /// of waits for a quota, if that is larger.
     throttled: f64,
 }
 
@@ -227,7 +228,7 @@ impl Waits {
         }
     }
 
-    /// Are there many, of which some are long, and not for a quota?
+    /// Are there many waits, with some long ones, and hardly any for a quota?
     pub(super) fn matter(&self, thresholds: &Thresholds) -> bool {
         thresholds.are_enough(self.count, self.during)
             && self.p99.is_some_and(|tail| tail >= thresholds.light_wait_p99)
@@ -236,7 +237,7 @@ impl Waits {
 }
 
 impl Observations {
-    /// As a finding names the cgroup with this number in the trace.
+    /// The subject of a finding about the cgroup with this number in the trace.
     pub(super) fn subject_of(&self, number: usize) -> Subject {
         let own = self.asked.id(number).and_then(|id| Some((id, self.cgroups.get(&id)?)));
         let path = self.asked.path(number);

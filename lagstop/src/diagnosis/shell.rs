@@ -16,7 +16,7 @@ fn write_to(session: &Session, id: CgroupId, path: &str, file: &str, value: &str
     }
 }
 
-/// What a cgroup's weight is set by.
+/// How a cgroup's weight is set.
 #[derive(Clone, Copy)]
 pub(super) struct WeightSetting {
     pub(super) name: &'static str,
@@ -34,29 +34,29 @@ impl WeightSetting {
         if session.cgroup_version == 1 { Self::SHARES } else { Self::WEIGHT }
     }
 
-    /// What [`give_weight`] sets of the cgroup: of a unit, what systemd calls so.
+    /// How [`give_weight`] sets the weight of the cgroup: for a unit, by systemd's property.
     pub(super) fn of(session: &Session, path: &str) -> Self {
         if unit(path).is_some() { Self { name: "CPUWeight", ..Self::WEIGHT } } else { Self::file(session) }
     }
 
-    /// A weight, 1 being the default, as it is written there.
+    /// A weight (1 is the default) in the unit of the setting.
     pub(super) fn written(self, weight: f64) -> u64 {
         (weight * self.default).round().clamp(self.least, self.most) as u64
     }
 
-    /// Can it be written as the host's files have it?
+    /// Can the setting express this weight exactly?
     pub(super) fn is_exact(self, weight: f64) -> bool {
         (self.rounded(weight) - weight).abs() < 1e-6 * weight
     }
 
-    /// The same, as the kernel then has it.
+    /// The weight that the kernel has after it was written.
     pub(super) fn rounded(self, weight: f64) -> f64 {
         self.written(weight) as f64 / self.default
     }
 }
 
-/// A command that gives the cgroup a weight, 1 being the default. systemd is told where the cgroup is one of its units, or it
-/// would write its own weight again. `None` as of [`write`].
+/// A command that gives the cgroup a weight (1 is the default). If the cgroup is a unit of systemd, systemd is told,
+/// because otherwise it would restore its own weight. `None` as for [`write`].
 pub(super) fn give_weight(session: &Session, id: Option<CgroupId>, path: &str, weight: f64) -> Option<String> {
     let setting = WeightSetting::of(session, path);
     let (name, written) = (setting.name, setting.written(weight));
@@ -79,10 +79,10 @@ fn unit(path: &str) -> Option<&str> {
     (is_unit && is_plain).then_some(unit)
 }
 
-/// A command that gives the cgroup so many cores in each of its periods, however long these are.
+/// A command that gives the cgroup this many cores, for any length of its periods.
 pub(super) fn quota(session: &Session, id: CgroupId, path: &str, cores: f64) -> String {
     let millicores = (cores * 1_000.0).round().clamp(10.0, 1e9) as u64;
-    // What is read is a number, or nothing is computed of it: in arithmetic some shells execute what is none.
+    // Only a number is used in arithmetic: some shells would execute anything else.
     let steps = match session.cgroup_version {
         1 => {
             "read -r period < \"$1/cpu.cfs_period_us\" && case $period in \"\"|*[!0-9]*) exit 1;; esac && \
@@ -139,7 +139,7 @@ fn inside(session: &Session, id: CgroupId, path: &str, steps: &str, arguments: &
     let arguments: String = arguments.iter().map(|argument| format!(" {}", quote(argument))).collect();
     match directory(session, path) {
         Some(directory) => format!("sudo sh -c '{steps}' sh {}{arguments}", quote(&directory)),
-        // Does nothing when it is gone.
+        // Does nothing if the cgroup is gone.
         None => {
             let mount = quote(mount(session));
             format!("sudo find {mount} -xdev -type d -inum {} -exec sh -c '{steps}' sh {{}}{arguments} \\;", id.0)
@@ -147,8 +147,8 @@ fn inside(session: &Session, id: CgroupId, path: &str, steps: &str, arguments: &
     }
 }
 
-/// The directory of the cgroup at `path`. `None` where that holds what may not show as it is, or leads elsewhere, so that it
-/// has to be looked up by its inode number.
+/// The directory of the cgroup at `path`. `None` if the path cannot be shown as it is or leads elsewhere: the directory
+/// must then be looked up by its inode number.
 fn directory(session: &Session, path: &str) -> Option<String> {
     let mount = mount(session);
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_graphic() || c == ' ');
@@ -156,14 +156,14 @@ fn directory(session: &Session, path: &str) -> Option<String> {
     (plain(mount) && plain(path) && is_inside).then(|| format!("{mount}{}", path.trim_end_matches('/')))
 }
 
-/// A path as a glob that no shell takes apart, and that matches it alone. `None` where it is not that plain.
+/// A glob that matches only this path and needs no quoting. `None` if the path is not that simple.
 pub(super) fn glob(path: &str) -> Option<&str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-:@".contains(&byte);
     (path.starts_with('/') && path.bytes().all(is_plain)).then_some(path)
 }
 
-/// A command that tries more weight for the cgroups with these [`glob`]s, or for those that are found if there are none, and
-/// less for the heavy ones beside them.
+/// A command that tries more weight for the cgroups with these [`glob`]s and less for the heavy ones beside them.
+/// Without globs, the trial finds the cgroups itself.
 pub(super) fn trial_of_weights(light: &[&str]) -> String {
     let named: String = match light {
         [] => " --from-diagnose".to_owned(),
@@ -172,7 +172,7 @@ pub(super) fn trial_of_weights(light: &[&str]) -> String {
     format!("sudo lagstop trial --policy weight{named} --apply")
 }
 
-/// A command that lists the cgroups inside of which the scheduler groups once more.
+/// A command that lists the cgroups inside of which the scheduler has further groups.
 pub(super) fn list_levels(session: &Session) -> String {
     let mount = quote(mount(session));
     match session.cgroup_version {
@@ -181,11 +181,11 @@ pub(super) fn list_levels(session: &Session) -> String {
     }
 }
 
-/// Where hierarchies are by convention.
+/// The conventional mount point of hierarchies.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Where the hierarchy is, or where it is by convention in a recording that does not say. A recording may come from anybody:
-/// what is no such place is not believed.
+/// The mount point of the hierarchy, or the conventional one if the recording has none. A recording may come from
+/// anybody, so a path outside of [`ROOT`], or with unusual characters, is not trusted.
 fn mount(session: &Session) -> &str {
     let mount = session.cgroup_mount.as_str();
     let is_below = mount.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -194,7 +194,7 @@ fn mount(session: &Session) -> &str {
     if is_below && mount.split('/').all(is_name) { mount } else { ROOT }
 }
 
-/// `text` as one word of the shell.
+/// Quotes `text` as one word of the shell.
 fn quote(text: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=,".contains(c);
     if text.chars().all(safe) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Runs `command` without becoming root, with `root` where hierarchies are.
+    /// Runs `command` without root privileges, with hierarchies below `root`.
     fn run(command: &str, root: &std::path::Path) {
         let command = command.replace("sudo ", "").replace(ROOT, root.to_str().unwrap());
         let done = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
@@ -346,7 +346,7 @@ mod tests {
                 prop_assert!(words.is_some(), "{command:?}");
                 let words = words.unwrap_or_default();
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                // What is run, the place that it is about, and what follows.
+                // The program, the place, and the rest.
                 let (place, rest) = match words[..] {
                     ["echo", _, "|", "sudo", "tee", place] => (place, &words[6..]),
                     ["sudo", "sh", "-c", _, "sh", place, ..] => (place, &words[6..]),
@@ -422,7 +422,7 @@ mod tests {
         std::fs::create_dir(&cpusets).unwrap();
         std::fs::write(cpusets.join("cpuset.cpus"), "0-7\n").unwrap();
         std::fs::write(cpusets.join("cpuset.mems"), "0\n").unwrap();
-        // As the kernel makes them: there, and empty.
+        // Empty files, like those that the kernel creates.
         for name in NAMES {
             let (directory, path, id) = hierarchy(&cpu, name);
             std::fs::write(directory.join("tasks"), "11\n12\n").unwrap();

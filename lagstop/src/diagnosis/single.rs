@@ -3,8 +3,8 @@
 use super::{Confidence, Figure, Finding, Rule, Severity, Subject, Threshold, Thresholds};
 use crate::units;
 
-/// The worst of `found`, by severity and then by the number beside each, and no more than are asked for; where there are
-/// none, `healthy`.
+/// The worst of `found`, by severity and then by the number beside each, up to the requested number. If there are none,
+/// `healthy`.
 pub(super) fn worst(
     mut found: Vec<(f64, Finding)>,
     thresholds: &Thresholds,
@@ -23,7 +23,7 @@ pub(super) fn worst(
     findings
 }
 
-/// One of the host: that there is none of a single one, or that it cannot be said.
+/// A finding about the host: no single cgroup or listener has the problem, or this is unknown.
 pub(super) fn healthy(
     rule: Rule,
     (severity, verdict): (Severity, String),

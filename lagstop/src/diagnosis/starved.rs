@@ -23,9 +23,9 @@ figures! {
     compared: Count, "cgroups compared" = "cgroups that ran and whose weights are known", COUNTED;
 }
 
-/// What must be missing of its CPU time, in cores.
+/// The least CPU time that must be missing, in cores.
 const LEAST_MISSING: f64 = 0.01;
-/// Those that got more, as far as they are named.
+/// The most cgroups that are named among those that got more.
 const TOP: usize = 3;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
@@ -119,7 +119,7 @@ fn finding(
     }
 }
 
-/// How to see who decides what weights mean.
+/// Advice on how to find out which scheduler interprets the weights.
 pub(super) fn scheduler() -> Advice {
     Advice::new(
         "Check whether a sched_ext scheduler is loaded, because it may ignore weights. This prints its name, or fails \

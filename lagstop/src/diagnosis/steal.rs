@@ -81,7 +81,7 @@ fn severity(stolen: f64, thresholds: &Thresholds) -> Severity {
     }
 }
 
-/// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
+/// Share of the time of all CPUs that a hypervisor took. `None` if the kernel does not report it.
 pub(super) fn stolen(observations: &Observations) -> Option<f64> {
     let steal = observations.host.as_ref()?.times.steal_ns?.0 as f64;
     // Switches are told apart by the clock, so that what was stolen is in the time of tasks or of idle; where it is not, that

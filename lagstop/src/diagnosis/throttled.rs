@@ -24,7 +24,7 @@ figures! {
     needed: Cores, "CPUs that it asks for" = "min((cpu_ns + wait_throttled_ns) / duration_ns, cpus_online, threads)", COUNTED;
 }
 
-/// More quota than it asks for on average, since it does not always ask for the same.
+/// Recommended quota / mean demand: more than 1, because demand varies.
 const HEADROOM: f64 = 1.2;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec<Finding> {
@@ -40,24 +40,24 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Vec
 
 /// How a quota is used up.
 struct Throttled {
-    /// Of its periods. `None` where the quota is not its own.
+    /// Share of its periods in which it was used up. `None` if the quota is not its own.
     share: Option<f64>,
     periods: u64,
-    /// The part of the time in which it wants to run that it was stopped. `None` where that was not measured.
+    /// Share of the time in which it wants to run that it was stopped. `None` if not measured.
     waits: Option<f64>,
     /// In cores. `None` where it was not recorded.
     quota: Option<f64>,
-    /// The cgroup above it whose quota it is.
+    /// The cgroup above it that has the quota.
     above: Option<String>,
-    /// The one whose quota it is, as it was set. `None` where it was not recorded.
+    /// Settings of the cgroup that has the quota. `None` if not recorded.
     level: Option<Level>,
     cpu: f64,
-    /// What it asks for, in cores. `None` as of `waits`.
+    /// CPU time that it asks for, in cores. `None` like `waits`.
     needed: Option<f64>,
 }
 
 impl Throttled {
-    /// `None` where it was not stopped.
+    /// `None` if it was not stopped.
     fn of(observations: &Observations, observed: &Observed) -> Option<Self> {
         let (totals, duration) = (&observed.totals, observations.span.duration_ns);
         let share = observed.throttled_share().filter(|_| observed.files.nr_throttled > Some(1));
@@ -70,7 +70,7 @@ impl Throttled {
         };
         let of_above = above.as_ref().and_then(|(_, level)| cores(level));
         let above = above.map(|(path, _)| path);
-        // Threads that are stopped together would run together on no more CPUs than there are.
+        // Threads that were stopped together would not run on more CPUs than there are.
         let most = (observations.cpus() as f64).min(observed.threads().max(1) as f64);
         Some(Self {
             share,
@@ -87,7 +87,7 @@ impl Throttled {
         .filter(|it| it.share.is_some() || it.above.is_some())
     }
 
-    /// By what it does to its tasks, where that was measured, and by its periods. `None` where it does not matter.
+    /// By its effect on tasks, if measured, and by the periods. `None` if it does not matter.
     fn severity(&self, thresholds: &Thresholds) -> Option<Severity> {
         let of = |share: f64, critical: f64| match share {
             share if share >= critical => Some(Severity::Critical),
@@ -102,7 +102,7 @@ impl Throttled {
         }
     }
 
-    /// For ranking: the tasks that it stops, or the share of its periods.
+    /// For ranking: the number of stopped tasks on average, or the share of the periods.
     fn harm(&self) -> f64 {
         self.needed.map_or(self.share.unwrap_or_default(), |needed| needed - self.cpu)
     }
@@ -114,7 +114,7 @@ fn cores(level: &Level) -> Option<f64> {
     Some(quota.0 as f64 / period.0 as f64).filter(|cores| cores.is_finite())
 }
 
-/// The nearest cgroup above that has a quota, by its path, and how that was set.
+/// The nearest ancestor that has a quota: its path and its settings.
 fn quota_above(observed: &Observed) -> Option<(String, Level)> {
     let (_, levels) = observed.levels.as_ref()?.split_last()?;
     let place = levels.iter().rposition(|level| level.quota_ns.is_some())?;
@@ -143,10 +143,10 @@ fn finding(
     let verdict = match (throttled.waits, throttled.needed) {
         (Some(waits), Some(needed)) => {
             let share = units::percent(waits);
-            // What it uses up in bursts it does not need on average.
+            // It uses the quota up in bursts that it does not need on average.
             let remedy = match throttled.quota {
                 Some(quota) if needed <= quota => String::new(),
-                // Others share that.
+                // Others share this quota.
                 _ if throttled.above.is_some() => String::new(),
                 _ => format!(" A quota of about {} would end it.", cpus(roomy(observations, needed))),
             };
@@ -181,12 +181,12 @@ fn finding(
     }
 }
 
-/// With room for when it asks for more, in cores.
+/// The demand plus headroom, in cores.
 fn roomy(observations: &Observations, needed: f64) -> f64 {
     (needed * HEADROOM).min(observations.cpus() as f64)
 }
 
-/// A cgroup that has no row of its own.
+/// A cgroup without a row of its own.
 fn named(path: &str) -> Subject {
     Subject::Cgroup { id: None, path: path.into(), name: path.into() }
 }
@@ -212,7 +212,7 @@ fn measured(observations: &Observations, throttled: &Throttled) -> Vec<Figure> {
 fn advice(observations: &Observations, (id, observed): (CgroupId, &Observed), throttled: &Throttled) -> Vec<Advice> {
     let subject = observed.subject(id);
     let most = observations.cpus() as f64;
-    // It doubles where it is not known how much it asks for, and others beside it.
+    // Doubled if the demand of it, or of others that share the quota, is unknown.
     let doubled = throttled.quota.map(|quota| quota * 2.0);
     let asked = throttled.needed.map(|needed| roomy(observations, needed)).filter(|_| throttled.above.is_none());
     let to = asked.or(doubled);

@@ -1,18 +1,19 @@
-//! The verdict on the last seconds, so calm that it can be read: it changes when something else has been true for a while.
+//! The verdict on the last seconds, steady enough to be read: it only changes after something else was true for a
+//! while.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use super::{Finding, Observations, Rule, Severity, Subject, Thresholds, Verdict};
 use crate::model::{Interval, Session};
 
-/// Times in a row that another cause must be the worst to take the place of the one that is told.
+/// Number of consecutive judgements in which another cause must be the worst to replace the shown one.
 const PATIENCE: u32 = 2;
 
 /// What is told, with what it rests on.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Told {
     pub(crate) verdict: Verdict,
-    /// The findings that it is made of, the worst first.
+    /// The findings that it consists of, the worst first.
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -21,11 +22,11 @@ pub(crate) struct Told {
 pub(crate) struct Verdicts {
     session: Session,
     thresholds: Thresholds,
-    /// Those since the last judgement.
+    /// Intervals since the last judgement.
     observed: Observations,
-    /// What was told from which interval on, the newest last.
+    /// The verdicts with the interval from which each was shown, the newest last.
     told: VecDeque<(u64, Arc<Told>)>,
-    /// What was the worst in the last judgements instead of what is told, and in how many in a row.
+    /// The worst of the last judgements if it differs from the shown one, and in how many consecutive judgements.
     other: Option<(Option<Key>, u32)>,
 }
 
@@ -40,7 +41,7 @@ impl Verdicts {
         }
     }
 
-    /// Takes in the `n`th interval.
+    /// Adds the `n`th interval.
     pub(crate) fn add(&mut self, n: u64, interval: &Interval) {
         self.observed.add(interval);
         if self.observed.span().intervals < self.thresholds.min_intervals.max(1) {
@@ -61,12 +62,12 @@ impl Verdicts {
         self.told.push_back((n, Arc::new(next)));
     }
 
-    /// What was told in the `n`th interval. `None` while there was too little to tell.
+    /// The verdict that was shown in the `n`th interval. `None` while there was too little data.
     pub(crate) fn told(&self, n: u64) -> Option<&Arc<Told>> {
         self.told.iter().rev().find(|(from, _)| *from <= n).map(|(_, told)| told)
     }
 
-    /// Forgets what was no longer told in the `n`th interval.
+    /// Forgets verdicts that were no longer shown in the `n`th interval.
     pub(crate) fn forget(&mut self, n: u64) {
         while self.told.get(1).is_some_and(|(from, _)| *from <= n) {
             self.told.pop_front();
@@ -74,13 +75,13 @@ impl Verdicts {
     }
 }
 
-/// Is something else the worst now? What is new and critical is told at once.
+/// Is something else the worst now? New critical problems are shown at once.
 fn is_other(told: &Told, next: &Told) -> bool {
     let is_news = next.verdict.severity == Severity::Critical && told.verdict.severity < Severity::Critical;
     key(told) != key(next) && !is_news
 }
 
-/// What is told of whom.
+/// Rule and subject of a verdict.
 type Key = (Rule, Subject);
 
 fn key(told: &Told) -> Option<Key> {

@@ -49,7 +49,8 @@ pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Fin
 
     let (severity, verdict) = match (overhead, effective, gap) {
         (Some(overhead), Some(effective), Some(gap)) if enough => {
-            // Busy with nothing but scheduling divides by zero: that is as wide as a gap gets.
+            // A host that is only busy with scheduling divides by zero. The gap then counts as infinite, or as 0 for
+            // 0/0.
             let gap = if gap.is_nan() { 0.0 } else { gap };
             let severity = thresholds.utilisation_severity(gap, utilisation);
             let share = units::percent(if utilisation > 0.0 { overhead / utilisation } else { 0.0 });

@@ -42,9 +42,9 @@ const CAUSES: [Cause; 7] = [
     (&figures::of_unknown_cause, "unattributed", |totals| totals.wait_unknown_ns),
 ];
 
-/// Cgroups that are named, of those that others wait behind, and that are under pressure.
+/// The most cgroups that are named: of those that others wait behind, and of those under pressure.
 const TOP: usize = 5;
-/// The part of all waits from which a verdict speaks of a cause.
+/// From this share of all waits on, the verdict mentions a cause.
 const SPOKEN_OF: f64 = 0.01;
 
 pub(super) fn judge(observations: &Observations, thresholds: &Thresholds) -> Finding {
@@ -75,7 +75,7 @@ struct Causes {
     waiting: Option<f64>,
     /// The part of the waits that each of [`CAUSES`] has. `None` where causes were not measured.
     shares: Option<[f64; CAUSES.len()]>,
-    /// Those behind whom others wait most, the worst first, with their part of all waits.
+    /// The cgroups that others wait behind most, the worst first, with their share of all waits.
     worst: Vec<(Subject, f64)>,
     /// Share of the time of all CPUs that a hypervisor took. `None` where the kernel does not say.
     steal: Option<f64>,
@@ -115,7 +115,7 @@ impl Causes {
         (Severity::Info, units::sentence(&(waits + &self.by_cause(observations))))
     }
 
-    /// For what, the most first.
+    /// Shares of the causes, the largest first.
     fn by_cause(&self, observations: &Observations) -> String {
         let Some(shares) = self.shares else {
             return format!(", but the cause is {}", observations.session.why_not(Measure::Blame));
@@ -165,7 +165,7 @@ impl Causes {
     }
 }
 
-/// Those behind whom others wait most, the worst first.
+/// The cgroups that others wait behind most, the worst first.
 fn worst(observations: &Observations, share: impl Fn(Nanos) -> f64) -> Vec<(Subject, f64)> {
     let mut behind: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
     for (id, culprit) in observations.cgroups.values().flat_map(|victim| victim.behind.culprits()) {
@@ -178,7 +178,7 @@ fn worst(observations: &Observations, share: impl Fn(Nanos) -> f64) -> Vec<(Subj
     worst.into_iter().filter_map(named).take(TOP).collect()
 }
 
-/// The cgroups whose tasks, by the kernel's own figures, waited for most of the time.
+/// The cgroups whose tasks waited for most of the time, by the kernel's own figures (PSI).
 fn pressed(observations: &Observations) -> Vec<Figure> {
     let rated = observations.cgroups.iter().filter(|(id, _)| is_rated(**id));
     let mut all: Vec<(CgroupId, &Observed, f64)> = rated

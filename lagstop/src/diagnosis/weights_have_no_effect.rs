@@ -19,11 +19,11 @@ figures! {
     lighter_entitled: Cores, "the other's entitled CPU time" = "as entitled_cpu", "docs/measures.md";
 }
 
-/// Up to this many times as much CPU time the heavier one gets the same.
+/// Up to this ratio, the CPU times of two cgroups count as the same.
 const SAME: f64 = 1.2;
-/// Run-queue wait for each second of CPU time from which on one wants more than it gets.
+/// From this much run-queue wait per second of CPU time on, a cgroup wants more than it gets.
 const WANTS_MORE: f64 = 0.3;
-/// Siblings that are compared, those with the most CPU time first.
+/// The most siblings that are compared: those with the most CPU time.
 const MOST_SIBLINGS: usize = 100;
 
 pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Finding> {
@@ -44,7 +44,7 @@ pub(super) fn judge(observations: &Observations, shares: &Shares, thresholds: &T
     })
 }
 
-/// Two in one queue.
+/// Two cgroups in one queue, the one heavier than the other.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     heavier: usize,
@@ -52,14 +52,14 @@ struct Pair {
 }
 
 impl Pair {
-    /// How many times as much the heavier one weighs.
+    /// The weight of the heavier one / that of the lighter one.
     fn weights(self, observations: &Observations) -> f64 {
         let groups = &observations.asked.trace().groups;
         groups[self.heavier].whole_weight() / groups[self.lighter].whole_weight()
     }
 }
 
-/// Siblings that always want to run and do not get all that they want, by their numbers.
+/// Groups of siblings that always want to run and do not get all that they want, by their numbers.
 fn families(observations: &Observations, shares: &Shares, thresholds: &Thresholds) -> Vec<Vec<usize>> {
     let asked = &observations.asked;
     let competes = |&(number, whole): &(usize, &Whole)| {
@@ -81,7 +81,7 @@ fn families(observations: &Observations, shares: &Shares, thresholds: &Threshold
     families
 }
 
-/// The pair whose weights differ most, of those whose CPU time does not.
+/// The pair with the largest ratio of weights among those that get the same CPU time.
 fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, family: &[usize]) -> Option<Pair> {
     let groups = &observations.asked.trace().groups;
     let rate = |number: usize, of: fn(&Whole) -> f64| of(&shares.whole[number]) / shares.whole[number].seconds;
@@ -91,7 +91,7 @@ fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, 
         let entitled = |number| rate(number, |whole| whole.entitled);
         pair.weights(observations) >= thresholds.weights_differ
             && got(heavier) <= SAME * got(lighter)
-            // Neither CPU sets, nor quotas, nor a lack of tasks make it so.
+            // That must not come from CPU sets, quotas or a lack of tasks.
             && entitled(heavier) >= 0.9 * thresholds.weights_differ * entitled(lighter)
             && entitled(heavier) >= SAME * got(heavier)
             && groups[heavier].cpus == groups[lighter].cpus

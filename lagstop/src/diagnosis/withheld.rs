@@ -1,15 +1,15 @@
-//! Commands are for the boot that was recorded: on another host, or after another boot, a path or an inode number is some
-//! other cgroup's. And a recording may have been made up by whoever sends it.
+//! Commands are only valid for the boot that was recorded. On another host, or after another boot, a path or an inode
+//! number may belong to another cgroup. A recording may also have been forged by its sender.
 
 use super::{Advice, Planned, Report};
 use crate::model::Session;
 
-/// Why there are none, and how to get them.
+/// Why there are no commands, and how to get them.
 const WHY: &str = "Commands are hidden, because the recording is from another host or an earlier boot. Here they \
                    could change the wrong cgroups, and the author of the recording controls parts of them. To show \
                    them anyway, use --commands.";
 
-/// Is it `here` that was recorded, by the id of the boot? What is not known is elsewhere.
+/// Was the boot with the id `here` recorded? An unknown boot counts as another one.
 fn is_of(session: &Session, here: Option<&str>) -> bool {
     here.is_some_and(|here| !here.is_empty() && session.boot_id == here)
 }

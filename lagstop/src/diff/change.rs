@@ -96,7 +96,7 @@ impl Change {
         self.low.zip(self.high).is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }
 
-    /// As exactly as it is known.
+    /// Rounds to the precision that is known.
     fn rounded(mut self) -> Self {
         let Self { before, after, change, change_share, low, high, p, effective_before, effective_after, .. } =
             &mut self;
@@ -117,7 +117,7 @@ impl Change {
     }
 }
 
-/// With six significant figures: more than any source has, and the same on every machine.
+/// Rounds to six significant figures: more than any source has, and the same on every machine.
 fn six_figures(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -129,7 +129,7 @@ pub(super) struct Comparer<'a> {
     confidence: Confidence,
 }
 
-/// What is so of either of the recordings, with the one that it is so of.
+/// Combines statements about one or both recordings, each with the name of its recording unless both say the same.
 fn on_sides(before: Option<String>, after: Option<String>) -> Option<String> {
     match (before, after) {
         (Some(before), Some(after)) if before == after => Some(before),

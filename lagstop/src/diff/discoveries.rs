@@ -2,10 +2,10 @@
 
 use super::change::{Change, Verdict};
 
-/// The largest `p` that is more than chance, of many: of those up to it, chance made no larger a share, on average, than
-/// `confidence` leaves (Benjamini, Hochberg: Controlling the false discovery rate, 1995). Where nothing changed at all, that
-/// is how likely it is that any is called so. `None` where none is. Of `of` changes only those of `ps` could be estimated: the
-/// others count as well, as what is left without them is what happened to look steady.
+/// The largest significant `p` of many (Benjamini, Hochberg: Controlling the false discovery rate, 1995): of those up
+/// to it, at most the share that `confidence` leaves is by chance, on average. If nothing changed at all, that is the
+/// probability that any is called significant. `None` if none is. Only `ps` of the `of` changes could be estimated. The
+/// others count as well, because leaving them out would select those that happened to look steady.
 pub(crate) fn largest(mut ps: Vec<f64>, of: usize, confidence: f64) -> Option<f64> {
     ps.sort_unstable_by(f64::total_cmp);
     let is_small = |(place, p): &(usize, f64)| *p <= (1.0 - confidence) * (place + 1) as f64 / of as f64;

@@ -6,9 +6,9 @@ use crate::{
     units::show_cpus,
 };
 
-/// A share of lost switches from which they may bend the result.
+/// From this share of lost switches on, the result may be biased.
 const LOST_MATTERS: f64 = 0.01;
-/// A change of utilisation, as a share of what it was, from which the load is another.
+/// From this relative change of utilisation on, the load counts as different.
 const LOAD_MATTERS: f64 = 0.1;
 
 /// Sentences, the gravest first.
@@ -32,7 +32,7 @@ fn between(before: &Session, after: &Session, doubts: &mut Vec<String>) {
         && (&before.started_at, &before.boot_id, &before.hostname)
             == (&after.started_at, &after.boot_id, &after.hostname);
     say(is_same, &|| "Both are the same recording, so the comparison cannot show variation by chance.".to_owned());
-    // RFC 3339 of lagstop's own, all in UTC and equally long, is ordered as text.
+    // Times in RFC 3339 are in UTC and of equal length here, so they sort as text.
     say(before.started_at > after.started_at && !after.started_at.is_empty(), &|| {
         "The first was recorded after the second: \"before\" and \"after\" may be swapped.".to_owned()
     });

@@ -9,7 +9,7 @@ pub(super) struct Drawn<'a> {
     pub figures: &'a [Option<f64>],
     /// Variance of the figure, with the autocorrelation that was found in the recording.
     pub variance: f64,
-    /// So many pieces that have nothing to do with each other say as much as the recording.
+    /// Effective sample size: the number of independent pieces that say as much as the recording.
     pub effective: f64,
 }
 
@@ -19,21 +19,21 @@ pub(super) struct Estimate {
     /// The ends of the interval.
     pub low: f64,
     pub high: f64,
-    /// How likely a change this large is where nothing changed.
+    /// Probability of a change this large if nothing changed.
     pub p: f64,
 }
 
 /// How sure an interval shall be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Confidence {
-    /// What is left to chance.
+    /// The probability that is left to chance.
     alpha: f64,
     /// The normal distribution's quantile of it.
     normal: f64,
 }
 
 impl Drawn<'_> {
-    /// Fewer effective pieces do not tell how much a figure varies.
+    /// With fewer effective pieces, it cannot be estimated how much a figure varies.
     pub(super) const LEAST: f64 = 8.0;
 
     pub(super) fn is_enough(&self) -> bool {

@@ -37,7 +37,7 @@ pub(super) enum Subject {
     Cgroup,
 }
 
-/// What a cost was measured by, which must be the same on both sides.
+/// Method by which a cost was measured. It must be the same on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     SwitchCost,
@@ -63,7 +63,7 @@ pub(super) struct Made {
 }
 
 impl ComparedFigure {
-    /// Those of the host that say how much a recording is worth.
+    /// Figures of the host that show how much a recording is worth.
     pub(super) const OF_HOST: &[Self] = &[
         Self::Overhead,
         Self::MeanSwitchCost,
@@ -102,7 +102,7 @@ impl ComparedFigure {
         Self::OF_CGROUP.iter().copied().chain(Self::CAUSES).chain(files).collect()
     }
 
-    /// Is it left out where neither recording has it?
+    /// Is it omitted if neither recording has it?
     pub(super) fn is_left_out(self) -> bool {
         matches!(self, Self::File { .. }) || Self::CAUSES.contains(&self)
     }

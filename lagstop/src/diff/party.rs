@@ -54,7 +54,7 @@ impl<'a> Party<'a> {
     }
 }
 
-/// So long as the figure of the host that remembers longest does, and so short that there are enough.
+/// Length of a block: the longest memory of the host's figures, but short enough that there are enough blocks.
 fn block(side: &DiffSide, times: impl Iterator<Item = f64>) -> usize {
     let longest = times.fold(1.0, f64::max).ceil() as usize;
     longest.min(side.pieces().len() / Drawn::LEAST as usize).max(1)
@@ -85,14 +85,14 @@ impl<'a, const N: usize> View<'a, N> {
     }
 }
 
-/// The figure that `made` describes, of a subject's sums and the host's. `None` of nothing.
+/// The ratio that `made` describes, from the sums of a subject and of the host. `None` if it would divide by 0.
 fn ratio(made: &Made, own: &[f64], host: &[f64]) -> Option<f64> {
     let sum = |amount: Amount| own.get(amount.place()).or_else(|| host.get(amount.place())).copied();
     let whole = sum(made.whole).filter(|whole| *whole > 0.0)?;
     Some(made.factor * (sum(made.part)? / whole)).filter(|figure| figure.is_finite())
 }
 
-/// What each piece adds to a figure beyond what it would if it were like all others.
+/// Difference between what each piece adds to a figure and what it would add if it were like all others.
 struct Residuals {
     /// Their mean varies as the figure does (linearised: Cochran: Sampling techniques, 1977, 6.4).
     values: Vec<f64>,

@@ -8,7 +8,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// More would only take memory: each cgroup keeps its sums for each of them.
+    /// The most pieces. Each cgroup keeps its sums for each piece, so more would only take memory.
     pub(super) const MOST: usize = 128;
 
     /// Of a recording with so many intervals.

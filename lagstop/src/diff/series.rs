@@ -118,7 +118,7 @@ fn of_totals(
         totals.wait_self_ns.map(real),
         totals.wait_throttled_ns.map(real),
     ];
-    // A file may not have been read in each interval: what it counted is held against the time in which it was.
+    // A file may not have been read in each interval, so its counters are compared with the time in which it was read.
     let counted = files.compared_figures().map(|figure| Some(figure.unwrap_or_default() as f64));
     let read = files.compared_figures().map(|figure| Some(figure.map_or(0.0, |_| real(duration))));
     let mut all = [None; Amount::OF_CGROUP];
@@ -145,7 +145,7 @@ impl<const N: usize> Default for Series<N> {
 }
 
 impl<const N: usize> Series<N> {
-    /// Adds an interval of `piece`. What one interval did not measure is not measured at all.
+    /// Adds an interval of `piece`. If one interval lacks an amount, the sum counts as not measured.
     pub(super) fn add(&mut self, piece: usize, amounts: &Amounts<N>) {
         for (is_measured, amount) in self.is_measured.iter_mut().zip(amounts) {
             *is_measured &= amount.is_some();
@@ -163,7 +163,7 @@ impl<const N: usize> Series<N> {
         }
     }
 
-    /// Forgets what several cgroups at once make no sum of.
+    /// Forgets those counters of files that cannot be summed over cgroups.
     pub(super) fn forget_files(&mut self) {
         let counters = FileCounters::compared().enumerate().filter(|(_, counter)| !counter.adds_up);
         let places = counters.flat_map(|(n, _)| [Amount::file(n), Amount::file_time(n)].map(Amount::place));

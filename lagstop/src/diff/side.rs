@@ -28,7 +28,7 @@ pub struct DiffSide {
     switch_cost_ways: Ways,
     pick_function_ways: Ways,
     cgroups: Vec<Observed>,
-    /// Where in `cgroups` the one is that has this id now: ids are used again.
+    /// Index in `cgroups` of the cgroup that has this id now: ids are reused.
     by_id: HashMap<CgroupId, usize>,
     next_seq: Option<u64>,
 }
@@ -126,7 +126,7 @@ impl DiffSide {
         }
     }
 
-    /// Puts any two recordings in an order that is not the one they were named in.
+    /// Orders any two recordings independently of the order in which they were named.
     pub(super) fn rank(&self) -> impl Ord {
         let session = &self.session;
         let sums = self.host.sums().map(f64::to_bits);
@@ -134,7 +134,7 @@ impl DiffSide {
     }
 }
 
-/// Most intervals were measured like the one before.
+/// Usually the method is that of the previous interval, and nothing needs to be added.
 fn add_way(ways: &mut Ways, way: Option<&Arc<str>>) {
     if !ways.iter().any(|known| known.as_ref() == way) {
         ways.insert(way.cloned());

@@ -47,8 +47,8 @@ impl<W: Write> Sink for Csv<W> {
     }
 }
 
-/// `text` as it may be shown by a terminal, and by a spreadsheet, which takes what begins like a formula for one
-/// (OWASP, "CSV Injection").
+/// Makes `text` safe for terminals, and for spreadsheets, which would evaluate what begins like a formula (OWASP, "CSV
+/// Injection").
 fn harmless(text: &str) -> Cow<'_, str> {
     let shown = display_name(text);
     if shown.starts_with(['=', '+', '-', '@']) { Cow::Owned(format!("'{shown}")) } else { shown }

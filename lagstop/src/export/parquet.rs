@@ -32,7 +32,7 @@ pub(super) struct Parquet<W: Write + Send> {
 /// A column of a group: the values that there are, and in which rows.
 struct Column {
     values: Values,
-    /// For each row, 1 where there is one: what Parquet calls definition levels.
+    /// For each row, 1 if it has a value, otherwise 0: the definition levels of Parquet.
     levels: Vec<i16>,
 }
 
@@ -120,7 +120,7 @@ impl Column {
             is_there
         }
         let is_there = match (&mut self.values, value) {
-            // Unsigned ones are stored in the signed type of the same bits.
+            // Unsigned values are stored in the signed type with the same bits.
             (Values::Counts(counts), Value::Count(count)) => keep(counts, count.map(u64::cast_signed)),
             (Values::Counts(times), Value::Time(time)) => keep(times, time.map(|Nanos(unix)| unix.cast_signed())),
             (Values::Reals(reals), Value::Real(real)) => keep(reals, *real),

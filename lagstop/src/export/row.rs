@@ -14,7 +14,7 @@ pub(super) enum Value {
     Time(Option<Nanos>),
 }
 
-/// A value, and what its column is called.
+/// A value, and the name of its column.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Cell {
     prefix: &'static str,
@@ -29,7 +29,7 @@ impl Cell {
     }
 }
 
-/// A row that is made from left to right: names and values cannot get out of step.
+/// A row that is built from left to right, so that names and values stay in step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     cells: Vec<Cell>,
@@ -37,7 +37,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// How durations are told: with what share of them is not longer.
+    /// Quantiles of durations, with their names.
     const QUANTILES: [(&'static str, f64); 4] =
         [("p50_ns", 0.5), ("p90_ns", 0.9), ("p99_ns", 0.99), ("p999_ns", 0.999)];
 
@@ -49,12 +49,12 @@ impl Row {
         self.cells.len()
     }
 
-    /// Takes the cells from number `len` on away again.
+    /// Removes all cells from index `len` on.
     pub(super) fn truncate(&mut self, len: usize) {
         self.cells.truncate(len);
     }
 
-    /// Names of what comes now begin with `prefix`.
+    /// From here on, names begin with `prefix`.
     pub(super) const fn prefix(&mut self, prefix: &'static str) {
         self.prefix = prefix;
     }
@@ -89,7 +89,7 @@ impl Row {
         self.push(name, Value::Time(value));
     }
 
-    /// Counters, called as they are declared. `None` where none of them is known.
+    /// Counters under their declared names. `None` if none of them is known.
     pub(super) fn counters<const N: usize>(
         &mut self,
         prefix: &'static str,

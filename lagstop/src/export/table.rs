@@ -25,7 +25,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// A row from which all columns can be told.
+    /// A row that has all columns.
     pub(super) fn columns(self) -> Row {
         let mut row = Row::default();
         interval(&mut row, None, &Interval::default());
@@ -83,7 +83,7 @@ macro_rules! columns {
     };
 }
 
-/// What every row begins with.
+/// The columns that every row begins with.
 fn interval(row: &mut Row, epoch: Option<Epoch>, of: &Interval) {
     row.time("time", epoch.map(|epoch| epoch.unix(of.start_ns)));
     columns! { row, of; count: seq; nanos: start_ns duration_ns; count: merged; }
@@ -91,7 +91,7 @@ fn interval(row: &mut Row, epoch: Option<Epoch>, of: &Interval) {
     row.text("pick_function_way", of.pick_function_way.clone());
 }
 
-/// `worst` is the one that it waits behind most, with its path.
+/// `worst` is the cgroup that it waits behind most, with its path.
 fn cgroup(row: &mut Row, of: &Cgroup, worst: Option<(WaitBehind, &Arc<str>)>) {
     type Part = fn(&Workload) -> &Option<Arc<str>>;
     const PARTS: [(&str, Part); 3] =

@@ -190,7 +190,7 @@ pub struct Densities {
     pub wait_knee_missing: Option<String>,
 }
 
-/// Either the one, or the other.
+/// The value, or the error as text.
 fn split<T>(result: Result<T, impl ToString>) -> (Option<T>, Option<String>) {
     match result {
         Ok(found) => (Some(found), None),
@@ -232,7 +232,7 @@ impl Analysis {
     }
 }
 
-/// Cores lost on a node in a step; where the server has only the share, by that.
+/// Cores lost on a node in a step. Computed from the share, if the server only has that.
 fn lost(table: &Table, node: usize, step: usize) -> Option<f64> {
     let get = |figure| table.get(node, step, figure);
     get(NodeMetric::CoresLost).or_else(|| Some(get(NodeMetric::Overhead)? * get(NodeMetric::Cpus)?))
@@ -256,7 +256,7 @@ fn step_figures(table: &Table, step: usize) -> StepFigures {
     figures
 }
 
-/// Samples of the node that the server has most of, in each step. Where it does not say how many: one.
+/// In each step, the samples of the node that the server has the most samples of. 1 if these are unknown.
 fn samples_of_best(table: &Table) -> Vec<f64> {
     let samples = |node, step| match table.has(NodeMetric::Samples) {
         true => table.get(node, step, NodeMetric::Samples),
@@ -316,7 +316,7 @@ fn totals(table: &Table, steps: &[StepFigures]) -> FleetTotals {
     };
     let everywhere =
         || (0..table.nodes().len()).flat_map(|node| (0..table.window().steps).map(move |step| (node, step)));
-    // Means over all nodes in all steps, by what goes with each.
+    // Means over all nodes in all steps, each weighted by the metric `by`.
     let mean = |figure: &dyn Fn(usize, usize) -> Option<f64>, by: NodeMetric| {
         let known = everywhere().filter_map(|(node, step)| Some((figure(node, step)?, table.get(node, step, by)?)));
         let (sum, all) = known.fold((0.0, 0.0), |(sum, all), (value, by)| (sum + value * by, all + by));
@@ -374,7 +374,7 @@ fn gaps(table: &Table, steps: &[StepFigures], nodes: &[NodeFigures]) -> Gaps {
     }
 }
 
-/// What density does, and what follows for the number of nodes.
+/// The effect of density, and the number of nodes that follows from it.
 fn curves(
     table: &Table,
     points: &[Point],

@@ -42,7 +42,7 @@ impl Series {
     }
 }
 
-/// When, in seconds since 1970, and what.
+/// Time in seconds since 1970, and value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample(pub f64, pub f64);
 

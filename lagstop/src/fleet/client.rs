@@ -89,7 +89,7 @@ impl Client {
         Ok(answer.unwrap_or(Matrix { result: Vec::new() }))
     }
 
-    /// Asks until there is an answer, or a reason to stop. Questions change nothing: they can be asked again.
+    /// Asks until there is an answer, or a reason to stop. Queries change nothing, so they can be repeated.
     fn ask<T: DeserializeOwned>(
         &mut self,
         what: &str,
@@ -126,7 +126,7 @@ impl Client {
         self.requests += 1;
         let base = self.server.url();
         let unreachable = |error: ureq::Error| ClientError::of(error, base, self.timeout);
-        // Queries are longer than some proxies take an address to be.
+        // Queries may be longer than the addresses that some proxies accept.
         let answer = if by_form {
             let request = self.server.with_headers(self.agent.post(format!("{base}{path}")));
             request.send_form(parameters.iter().copied())

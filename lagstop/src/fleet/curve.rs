@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::{Point, draws::Draw};
 
-/// Points that a bin takes, and how many bins there are.
+/// Points per bin, and the fewest and the most bins.
 const POINTS: usize = 8;
 const FEWEST_BINS: usize = 6;
 const MOST_BINS: usize = 24;
@@ -86,7 +86,7 @@ impl Sums {
     }
 }
 
-/// How many bins so many points make.
+/// The number of bins for this number of points.
 pub(super) fn bins_of(points: usize) -> usize {
     (points / POINTS).clamp(FEWEST_BINS, MOST_BINS)
 }
@@ -114,7 +114,7 @@ pub(super) fn bins(points: &[Point], draw: &Draw, bins: usize) -> Vec<Bin> {
     all
 }
 
-/// Says why there is no curve where there is none: too little, or all of it alike.
+/// Fails with the reason if there is no curve: too few nodes or points, nothing ran, or densities are too similar.
 pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(), NoCurve> {
     if nodes < FEWEST_NODES {
         return Err(NoCurve::FewNodes { nodes });
@@ -129,7 +129,7 @@ pub(super) fn spread(points: &[Point], bins: &[Bin], nodes: usize) -> Result<(),
     Ok(())
 }
 
-/// A figure against density, straight between its points.
+/// A figure as a function of density, linear between its points.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve(Vec<(f64, f64)>);
 
@@ -138,8 +138,9 @@ impl Curve {
         Self(bins.iter().filter_map(|bin| Some((bin.density, figure(bin)?))).collect())
     }
 
-    /// The one that never falls and is nearest to it: neighbours that fall are put together (pool adjacent violators; Barlow,
-    /// Bartholomew, Bremner, Brunk: Statistical inference under order restrictions, 1972). Bins are of about the same size.
+    /// The nearest curve that never falls: neighbours that fall are merged (pool adjacent violators; Barlow,
+    /// Bartholomew, Bremner, Brunk: Statistical inference under order restrictions, 1972). Bins are of about the same
+    /// size.
     pub(super) fn never_falling(&self) -> Self {
         let mut pools: Vec<(f64, usize)> = Vec::with_capacity(self.0.len());
         for &(_, value) in &self.0 {
@@ -157,8 +158,8 @@ impl Curve {
         Self(self.0.iter().zip(values).map(|(&(density, _), value)| (density, value)).collect())
     }
 
-    /// The value at a density: before the first point the first one's, beyond the last one on as steeply as over the last
-    /// quarter. `None` of no points.
+    /// The value at a density. Before the first point it is that of the first point. Beyond the last one it continues
+    /// with the slope of the last quarter. `None` without points.
     pub(super) fn at(&self, density: f64) -> Option<f64> {
         let after = self.0.partition_point(|&(at, _)| at < density);
         let &(last, y) = self.0.last()?;

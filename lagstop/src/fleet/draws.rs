@@ -3,7 +3,7 @@
 use super::Point;
 use crate::{random::Random, stats::bootstrap};
 
-/// Part of the draws that an interval holds.
+/// Share of the draws that are inside of an interval.
 pub(super) const HOLDS: f64 = 0.9;
 /// A block is so many times as long as nodes remember, and never longer than this part of the window.
 const MEMORIES: f64 = 2.0;
@@ -28,8 +28,8 @@ impl Draw {
         of(&self.nodes, point.node) * of(&self.steps, point.step)
     }
 
-    /// As many nodes and as many steps as there are, so many times. Steps come in blocks, for what a node does resembles what it
-    /// did in the step before.
+    /// `count` draws of as many nodes and steps as there are. Steps are drawn in blocks, because a node's value
+    /// resembles that of the step before.
     pub(super) fn many(nodes: usize, steps: usize, memory: f64, count: u32, seed: u64) -> Vec<Self> {
         let mut random = Random::new(seed, 0);
         let block = block(steps, memory);

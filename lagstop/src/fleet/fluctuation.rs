@@ -5,7 +5,7 @@
 
 use super::{Point, draws::Draw};
 
-/// What nodes remember ends where steps so far apart resemble each other less than this.
+/// Autocorrelation below which nodes are considered to have forgotten earlier steps.
 const FORGOTTEN: f64 = 0.1;
 
 /// Nodes' means, and how far nodes go off them.
@@ -31,7 +31,7 @@ impl Node {
         self.sum / self.steps
     }
 
-    /// Of steps that resemble each other, `memory` say as much as one that stands alone.
+    /// The number of independent steps that these are worth, if nodes remember `memory` steps.
     fn alone(&self, memory: f64) -> f64 {
         (self.steps / memory).max(1.0)
     }
@@ -61,7 +61,7 @@ impl Fluctuation {
         Self { mean, fluctuates: fluctuates.sqrt(), differ: differ.sqrt() }
     }
 
-    /// How dense the node would be in that step if its mean were the fleet's.
+    /// The density of the node in that step, if its mean were that of the fleet.
     pub(super) fn evened(&self, point: &Point) -> f64 {
         point.density() / self.mean[point.node]
     }

@@ -15,7 +15,7 @@ use super::{
     table::MOST_PLACES,
 };
 
-/// Samples of an answer, about: some ten megabytes.
+/// Approximate limit of samples per answer: some ten megabytes.
 const SAMPLES: usize = 250_000;
 /// Steps per query, for nodes and for workloads. The number of workloads is unknown in advance.
 const STEPS: usize = 1_000;
@@ -97,7 +97,7 @@ pub fn gather(
 ) -> Result<Gathered, GatherError> {
     let all = selector.of("", &[&format!("__name__=~\"{NAMES}\"")]);
     let names = client.names(&all, window.start(), window.end)?.into_iter();
-    // Those of rules have colons, as is the custom, and others may not.
+    // Series of recording rules have colons by convention. Other series must not have them.
     let names: HashSet<String> = names.filter(|name| !raw || !name.contains(':')).collect();
     let nothing =
         |client: &Client| GatherError::Nothing { url: client.url().to_owned(), is_narrowed: !selector.0.is_empty() };
@@ -183,7 +183,7 @@ impl Gathered {
     }
 }
 
-/// What a node is called: clusters may have nodes of the same address.
+/// Name of a node: nodes of different clusters may have the same address.
 fn node_of(series: &Series) -> String {
     match (series.label("cluster"), series.label("instance")) {
         ("", instance) => instance.to_owned(),
@@ -201,7 +201,7 @@ fn most_at_once(client: &mut Client, cpus: &Query, window: Window) -> Result<usi
     Ok(most as usize)
 }
 
-/// Asks for every `stride`th step, `most` of them at once, and gives each series of each answer to `take`.
+/// Queries every `stride`th step, `most` of them at once, and passes each series of each answer to `take`.
 fn each(
     client: &mut Client,
     query: &Query,
@@ -217,7 +217,7 @@ fn each(
     Ok(())
 }
 
-/// A piece of them: in halves, where it is too much.
+/// Queries a piece of the steps: in halves, if it is too much for the server.
 fn one(
     client: &mut Client,
     query: &Query,

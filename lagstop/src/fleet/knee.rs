@@ -11,22 +11,22 @@ use super::{
 };
 use crate::stats::bootstrap;
 
-/// Of what a straight line leaves unexplained, a bend must leave less than this, each by the degrees of freedom it has.
+/// A bend must leave less than this part of what a straight line leaves unexplained, each per degree of freedom.
 const LEAVES: f64 = 0.5;
-/// How much steeper it must be beyond.
+/// How much steeper the curve must be beyond the knee.
 const STEEPER: f64 = 1.5;
 /// By so much a bend must be better than any curve that grows ever steeper, in BIC: strong evidence is 6 (Kass, Raftery: Bayes
 /// factors, 1995, §3.2). In a draw it must only be better: a draw is noisier than what it is drawn from.
 const STRONG: f64 = 6.0;
 const BETTER: f64 = 0.0;
-/// Part of the draws that must have a knee.
+/// Share of the draws that must have a knee.
 const AGREE: f64 = 0.9;
-/// Bends that are tried between two bins.
+/// Number of bends that are tried between two bins.
 const BETWEEN: usize = 4;
 /// Curves that grow ever steeper: e^(r·x), and 1 / (pole − x) as waits in a queue, where x goes from 0 to 1.
 const RATES: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0];
 const POLES: [f64; 5] = [1.02, 1.05, 1.1, 1.2, 1.5];
-/// What is left counts as nothing below this part of the squares.
+/// Residuals below this share of the squares count as 0.
 const ROUNDING: f64 = 1e-12;
 
 /// Density at which a curve bends upwards.
@@ -113,7 +113,7 @@ impl Knee {
 /// Says which of these it is not.
 fn bend(points: &[(f64, f64)], margin: f64) -> Result<Bend, NoKnee> {
     let count = points.len();
-    // Four numbers are fitted; and each side takes two points.
+    // Four parameters are fitted, and each side needs two points.
     if count < 6 {
         return Err(NoKnee::TooFew);
     }
@@ -185,7 +185,7 @@ fn fit(points: &[(f64, f64)], bent: Option<&dyn Fn(f64) -> f64>) -> Option<Fit> 
     Some(Fit { slope, change, left })
 }
 
-/// Gauss's elimination. `None` where there is more than one answer.
+/// Gaussian elimination. `None` if the solution is not unique.
 fn solve(mut lines: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for column in 0..3 {
         let pivot = (column..3).max_by(|&a, &b| lines[a][column].abs().total_cmp(&lines[b][column].abs()))?;

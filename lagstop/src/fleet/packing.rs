@@ -186,7 +186,7 @@ fn busiest(points: &[Point], draw: &Draw) -> Vec<bool> {
     points.iter().for_each(|point| active[point.step] += draw.times(point) * point.active);
     let mut order: Vec<usize> = (0..active.len()).filter(|&step| active[step] > 0.0).collect();
     let each = |step: usize| f64::from(draw.steps[step]);
-    // A step that was drawn twice is two of them.
+    // A step that was drawn twice is two steps, each with half of the sum.
     order.sort_by(|&a, &b| (active[b] / each(b)).total_cmp(&(active[a] / each(a))));
     let mut left = (order.iter().map(|&step| each(step)).sum::<f64>() * BUSIEST).ceil();
     let mut is_busy = vec![false; active.len()];
@@ -200,7 +200,7 @@ fn busiest(points: &[Point], draw: &Draw) -> Vec<bool> {
     is_busy
 }
 
-/// What nodes did in the busiest steps, as they were drawn.
+/// The fleet in the busiest steps of a draw.
 fn today(busy: &[Point], draw: &Draw, steps: f64) -> Option<Today> {
     let (mut nodes, mut cpus, mut active, mut work) = (0.0, 0.0, 0.0, 0.0);
     let (mut overhead, mut used, mut wait, mut waiting) = (0.0, 0.0, 0.0, 0.0);
@@ -239,7 +239,7 @@ struct Planned {
     cpus: f64,
 }
 
-/// What a plan comes to.
+/// Predicted result of a plan.
 #[derive(Clone, Copy)]
 struct Outcome {
     density: f64,
@@ -258,14 +258,14 @@ struct Fleet {
     planned: Vec<Planned>,
     /// The density of the densest that was measured.
     densest: f64,
-    /// How far off the waits of today are that the curve gives.
+    /// Relative error of the waits that the curve gives for today.
     curve_error: f64,
     fluctuation: f64,
     differ: f64,
 }
 
 impl Fleet {
-    /// `None` where no waits were measured, or nothing ran.
+    /// `None` if no waits were measured, or if nothing ran.
     fn of(points: &[Point], draw: &Draw, count: usize, memory: f64) -> Option<Self> {
         let is_busy = busiest(points, draw);
         let is_drawn = |point: &&Point| is_busy[point.step] && draw.times(point) > 0.0;
@@ -296,7 +296,7 @@ impl Fleet {
         })
     }
 
-    /// Do waits get longer at all?
+    /// Do waits grow with density at all?
     fn grows(&self) -> bool {
         let ends = self.wait.ends().and_then(|(from, to)| self.wait.at(from).zip(self.wait.at(to)));
         ends.is_some_and(|(first, last)| last > first * (1.0 + ROUNDING))
@@ -321,7 +321,7 @@ impl Fleet {
             density: self.today.density * times,
             wait: waits / active / (1.0 + self.curve_error),
             overhead,
-            // Each cgroup takes what it takes today on average.
+            // Each cgroup is assumed to need the CPU time that it needs today on average.
             utilisation: self.today.work / self.today.cpus * times + overhead,
             beyond: beyond / active,
         })
@@ -335,7 +335,8 @@ impl Fleet {
         limits.utilisation.unwrap_or_else(|| FULL.max(self.today.utilisation))
     }
 
-    /// The same work on as few nodes as may be. `None` where that is on no number of nodes as empty as were measured.
+    /// The same work on as few nodes as possible. `None` if no number of nodes in the measured range of densities
+    /// suffices.
     fn fewest(&self, limits: &PackingLimits, strength: f64) -> Option<Packed> {
         let (overhead_cut, wait_cut) = (limits.prediction.overhead * strength, limits.prediction.wait * strength);
         let with = |nodes: u64| {
@@ -353,10 +354,10 @@ impl Fleet {
                 (outcome.beyond > BEYOND).then_some(Bound::Measured)
             }
         };
-        // So many that they are as empty as the emptiest that were measured.
+        // The number of nodes at which they are as empty as the emptiest measured ones.
         let emptiest = self.wait.ends()?.0;
         let most = (self.today.nodes as f64 * (self.today.density / emptiest).max(1.0)) as u64;
-        // The fewer, the longer waits are and the fuller CPUs: with `needed` it fits, and with one fewer it does not.
+        // Fewer nodes mean longer waits and fuller CPUs, so a binary search works: `needed` fits, `too_few` does not.
         let (mut too_few, mut needed) = (0, most);
         let mut bound_by = Bound::Measured;
         let mut found = with(most).filter(|outcome| held_back(outcome).is_none());
@@ -368,7 +369,7 @@ impl Fleet {
                 None => (needed, found) = (tried, Some(outcome)),
             }
         }
-        // Today's nodes have today's wait, whatever a curve says.
+        // Today's nodes have today's wait, whatever the curve says.
         if limits.wait.is_none() && limits.utilisation.is_none() && (found.is_none() || needed >= self.today.nodes) {
             (needed, bound_by) = (self.today.nodes, Bound::Today);
             found = with(needed);

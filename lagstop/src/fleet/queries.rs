@@ -186,7 +186,7 @@ impl NodeMetric {
         let all =
             || format!("({} + {})", rate("lagstop_host_busy_seconds_total"), rate("lagstop_host_idle_seconds_total"));
         let cost = || {
-            // A cost without one of its parts is none.
+            // Without one of its parts, a cost is unknown.
             let [pick, swap] = ["phase=\"pick\"", "phase=\"swap\""].map(|phase| {
                 sum(&format!("rate({}[{step}s])", selector.of("lagstop_host_switch_cost_seconds_total", &[phase])))
             });
@@ -236,7 +236,7 @@ impl NodeMetric {
 const NODE: &str = "cluster, instance";
 const WORKLOAD: &str = "cluster, namespace, workload";
 
-/// All of a node's.
+/// The sum over all series of a node.
 fn sum(of: &str) -> String {
     format!("sum by ({NODE}) ({of})")
 }
@@ -258,7 +258,7 @@ fn either(
 
 /// The mean over a step, or how many samples that is of.
 fn of_gauge(figure: NodeMetric, selector: &str, step: u64) -> String {
-    // A pair of servers that scrape the same nodes has everything twice.
+    // A pair of servers that scrape the same nodes has every series twice.
     match figure {
         NodeMetric::Samples => format!("max by ({NODE}) (count_over_time({selector}[{step}s]))"),
         _ => format!("avg by ({NODE}) (avg_over_time({selector}[{step}s]))"),
@@ -337,13 +337,13 @@ impl Share {
         }
         let cpu = Self::Cpu.recorded();
         if self == Self::Waiting && names.contains(RATIO) && names.contains(cpu) {
-            // Wait for each second of CPU time × CPU time: what can be added up.
+            // Wait per CPU time × CPU time gives a value that can be summed.
             return by_rule(format!("{} * on ({WORKLOAD}) {}", of_rule(RATIO, "avg"), of_rule(cpu, "sum")));
         }
         if !names.contains(raw) && !names.contains(&format!("{raw}_sum")) {
             return Err(NoSeries::Either { recorded, raw: vec![raw] });
         }
-        // Of a pair it is the pod that ran.
+        // Of a pair, the pod that ran.
         let (of_pods, namespace, pod) = match self {
             Self::WaitCaused => (["by_namespace!=\"\"", "by_pod!=\"\""], "by_namespace", "by_pod"),
             _ => (["namespace!=\"\"", "pod!=\"\""], "namespace", "pod"),

@@ -35,7 +35,7 @@ impl Matcher {
     }
 }
 
-/// As PromQL writes it: nothing in the value ends the string early.
+/// In the syntax of PromQL, escaped so that the value cannot end the string.
 impl fmt::Display for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.is_regex { "=~" } else { "=" };

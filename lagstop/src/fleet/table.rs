@@ -57,12 +57,12 @@ impl Table {
         self.values[figure as usize][node * self.window.steps + step] = value;
     }
 
-    /// Where a node's figures are, made where it is new.
+    /// Index of a node. New nodes are added. `None` if there is no room.
     fn place(&mut self, node: &str) -> Option<usize> {
         if let Some(&place) = self.places.get(node) {
             return Some(place);
         }
-        // A node that comes late has its steps, too: twice the room that was planned for.
+        // A node that appears late also needs room for its steps, so twice the planned room is allowed.
         if self.nodes.len() >= MOST_NODES || (self.nodes.len() + 1) * self.window.steps > 2 * MOST_PLACES {
             self.dropped += 1;
             return None;

@@ -106,7 +106,7 @@ impl Workloads {
         *sum = Some(sum.unwrap_or(0.0) + value);
     }
 
-    /// There were so many steps with any workload.
+    /// Sets the number of steps that have any workload.
     pub(super) const fn over(&mut self, steps: usize) {
         self.steps = steps;
     }

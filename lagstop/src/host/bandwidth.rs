@@ -40,12 +40,10 @@ struct Known {
 }
 
 impl Bandwidth {
-    /// Nothing known yet.
     pub(super) fn new(version: Version) -> Self {
         Self { version, readings: 0, known: HashMap::new() }
     }
 
-    /// Begins a reading.
     pub(super) fn begin(&mut self) {
         self.readings += 1;
     }
@@ -60,7 +58,7 @@ impl Bandwidth {
     pub(super) fn of(&mut self, id: CgroupId, directory: impl FnOnce() -> Option<PathBuf>) -> Option<Throttling> {
         let now = self.readings;
         let Self { version, known, .. } = self;
-        // All that were there before would be asked again and again otherwise, in the same readings.
+        // Otherwise all that were there before would be asked again and again in the same readings.
         let turn = if now == 1 { Turn::of_old(now) } else { Turn::first(now) };
         let known = known.entry(id).or_insert(Known { turn, quota: None, last: None });
         let ask = known.turn.has_come(now);
@@ -69,7 +67,7 @@ impl Bandwidth {
         }
         let Some(directory) = directory() else { return known.last };
         let had_quota = known.quota.is_some();
-        // A quota that is there in the first reading of all is no new one.
+        // A quota that is there in the very first reading is not new.
         let since = if now == 1 { 0 } else { known.turn.patience };
         if ask {
             known.quota = limits::quota(*version, &directory).and_then(|quota| quota.per_second());

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::model::{CgroupId, CgroupLabel, FileCounters, Files, Nanos};
 
-/// Reads them, the dear ones no more often than it takes.
+/// Reads them, the expensive ones no more often than necessary.
 #[derive(Debug)]
 pub struct CgroupFiles {
     bandwidth: Bandwidth,

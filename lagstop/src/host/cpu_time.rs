@@ -24,7 +24,7 @@ pub struct CpuTime {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    /// The file, when it was last read: the time of the cgroup and all inside.
+    /// What the file said when it was last read: the time of the cgroup and all inside.
     usage: Option<Nanos>,
     /// Time without that of those inside. Files are read one after the other, so that it may go back a little.
     own: i64,
@@ -79,7 +79,7 @@ impl CpuTime {
             let more = match self.accounts.get(&group.id) {
                 Some(account) => usage.saturating_sub(account.usage.unwrap_or(usage)),
                 None if is_first => Nanos::ZERO,
-                // Born in between.
+                // Made between the two readings.
                 None => usage,
             };
             let more = i64::try_from(more.0).unwrap_or(i64::MAX);

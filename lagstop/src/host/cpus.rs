@@ -80,9 +80,9 @@ fn numa_nodes() -> HashMap<u32, u32> {
 /// CPUs that are left alone: nothing interrupts them, and nothing of them is in any figure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedCpus {
-    /// By number,
+    /// CPUs listed by number.
     listed: Vec<u32>,
-    /// and those that the kernel was told to leave alone: `isolcpus=` and `nohz_full=`.
+    /// Whether those are excluded, too, that the kernel was told to leave alone: `isolcpus=` and `nohz_full=`.
     isolated: bool,
 }
 

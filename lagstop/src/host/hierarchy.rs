@@ -174,7 +174,7 @@ impl<'l> Mount<'l> {
         Some(Self { root: before.next()?, point: before.next()?, fs: after.next()?, options: after.nth(1)? })
     }
 
-    /// Is it of version 1 and has that controller?
+    /// Is it a hierarchy of version 1 with that controller?
     fn has(&self, controller: &str) -> bool {
         self.fs == "cgroup" && self.options.split(',').any(|option| option == controller)
     }

@@ -21,7 +21,7 @@ pub(super) struct Levels {
     readings: u64,
     /// By path: those that were seen, and all above them.
     nodes: HashMap<Arc<str>, Node>,
-    /// Changes of what was known.
+    /// How often what was known has changed.
     changes: u64,
     known: HashMap<CgroupId, Known>,
     /// Equal ones are kept once.
@@ -41,11 +41,11 @@ struct Node {
     cpus: Option<Arc<str>>,
 }
 
-/// What was said of a cgroup.
+/// What was last told of a cgroup.
 #[derive(Debug)]
 struct Known {
     path: Arc<str>,
-    /// Changes until then.
+    /// `Levels::changes` at that time.
     changes: u64,
     placed: Placed,
 }
@@ -60,7 +60,6 @@ pub(super) struct Placed {
 }
 
 impl Levels {
-    /// Nothing known yet.
     pub(super) fn new(hierarchy: &Hierarchy) -> Self {
         Self {
             cpusets: hierarchy.with_cpusets(),
@@ -104,7 +103,7 @@ impl Levels {
         match self.known.get(&id).filter(|known| known.path == *path) {
             Some(known) if known.changes == self.changes => return known.placed.clone(),
             Some(_) => {}
-            // Another may have been at this path before, and others above it.
+            // Another cgroup may have been at this path before, and others above it.
             None => self.read(path),
         }
         let placed = self.place(path);
@@ -120,9 +119,9 @@ impl Levels {
             let node = match nodes.get_mut(way) {
                 Some(node) => node,
                 None => {
-                    // Numbered through they are spread evenly.
+                    // Numbered in sequence, they are spread evenly.
                     let early = CgroupId(nodes.len() as u64).turn(Turn::SPREAD);
-                    // All at once would be read again and again otherwise.
+                    // Otherwise all would be read again and again in the same readings.
                     let turn = if *readings == 1 { Turn::of_old(1) } else { Turn::first(*readings) };
                     nodes.entry(way.into()).or_insert(Node::new(turn, early))
                 }
@@ -161,8 +160,8 @@ impl Node {
         Self { turn, early, read: 0, level: None, cpus: None }
     }
 
-    /// Reads its files. What they do not tell any more is as it was last: mostly the cgroup is gone. Gives whether what was
-    /// said of those below is not so any more.
+    /// Reads its files. What they no longer tell stays as it was last: mostly the cgroup is gone. Gives whether what was told of
+    /// cgroups below it has changed.
     fn read(
         &mut self,
         hierarchy: &Hierarchy,
@@ -195,7 +194,7 @@ fn ways(path: &str) -> impl Iterator<Item = &str> {
     std::iter::once(ROOT).chain(ends.map(|end| &path[..end]).filter(|way| *way != ROOT && !way.is_empty()))
 }
 
-/// The one in `all` that is equal to `value`.
+/// The element of `all` that equals `value`, added if there is none: equal ones are kept once.
 fn once<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: &T) -> Arc<T>
 where
     Arc<T>: for<'v> From<&'v T>,
@@ -278,7 +277,6 @@ mod tests {
             })
         }
 
-        /// Weights at each level.
         fn weights(&mut self, path: &str) -> Option<Vec<Option<f64>>> {
             let [placed] = self.read([path]);
             Some(placed.levels?.iter().map(|level| level.weight).collect())

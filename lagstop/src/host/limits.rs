@@ -94,8 +94,8 @@ pub(super) fn own_cpus(version: Version, directory: &Path) -> Option<String> {
     Some(found.trim().to_owned()).filter(|cpus| !cpus.is_empty())
 }
 
-/// What the cgroup in `directory` is entitled to among its siblings. `None` where that cannot be told, as of one that is gone
-/// meanwhile; what a kernel is too old for is as by default.
+/// What the cgroup in `directory` is entitled to among its siblings. `None` if that cannot be told, e.g. because the cgroup is
+/// gone; what an older kernel lacks has its default.
 pub(crate) fn level(version: Version, directory: &Path) -> Option<Level> {
     let file = |name: &str| file(&directory.join(name));
     let weight: u64 = match version {
@@ -134,8 +134,8 @@ pub(crate) fn level(version: Version, directory: &Path) -> Option<Level> {
     })
 }
 
-/// What the file of the weight says of one with `cpu.idle`, and hardly of any other: `WEIGHT_IDLEPRIO` (kernel/sched/sched.h), of
-/// which in version 2 the hundredth of 1024 is rounded.
+/// What the weight file says of a cgroup with `cpu.idle`, and hardly of any other: `WEIGHT_IDLEPRIO` (kernel/sched/sched.h), which
+/// version 2 scales from 1024 to 100 and rounds.
 const fn weight_when_idle(version: Version) -> u64 {
     match version {
         Version::V1 => 3,
@@ -152,8 +152,8 @@ fn file(path: &Path) -> Option<Option<String>> {
     }
 }
 
-/// A file of the kernel. It gives one that is as small as these in one read: to look how large it is, and to read on to its
-/// end, would take twice as many calls, and many files are read.
+/// Reads a small file of the kernel with one read: asking for its size first, and reading on to its end, would take twice as many
+/// calls, and many files are read.
 fn whole(path: &Path) -> io::Result<String> {
     const TOO_LARGE: usize = 4 << 10;
     let mut bytes = [0; TOO_LARGE];

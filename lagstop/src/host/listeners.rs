@@ -129,7 +129,7 @@ impl Listeners {
                 && (is_its_turn || busy.contains_key(netns) || !self.namespaces.contains_key(netns))
         };
         let mut due: Vec<u32> = all.into_iter().filter(is_due).collect();
-        // A silent one may be so many times as old before it is as late.
+        // A silent one may be `LOOK_EVERY` times as old before it counts as equally late.
         let lateness = |netns: &u32| age(netns) * if busy.contains_key(netns) { LOOK_EVERY } else { 1 };
         due.sort_by_key(|netns| Reverse(lateness(netns)));
         due.truncate(MOST_AT_ONCE);

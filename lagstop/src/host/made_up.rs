@@ -1,4 +1,4 @@
-//! All that reads what the kernel says, for whoever makes up what they might say.
+//! Runs everything that reads what the kernel says, in files and of sockets, on made-up input, for fuzzing.
 
 use std::path::Path;
 

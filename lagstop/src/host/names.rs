@@ -42,7 +42,7 @@ pub use nameless::Nameless;
 
 /// Digits of a container id that tell containers apart in practice; what `docker ps` shows.
 const SHORT_ID: usize = 12;
-/// Containers and the like whose names are kept. Beyond it all are looked up anew.
+/// Containers and the like whose names are kept. Beyond this number all are looked up again.
 const MOST_KNOWN: usize = 16_384;
 
 /// Names of containers, pods, guests and users, as the host's files have them.
@@ -50,18 +50,17 @@ const MOST_KNOWN: usize = 16_384;
 pub struct Names {
     trusted: Trusted,
     kubelet: Kubelet,
-    /// containerd's: in other directories nobody is looked for.
+    /// containerd's namespaces: containers are looked for in no other directories.
     namespaces: Vec<String>,
     stores: Stores,
     /// By the path that leads to each.
     known: HashMap<String, Known>,
 }
 
-/// What was found out.
 #[derive(Debug)]
 struct Known {
     called: Option<Called>,
-    /// Where that is from.
+    /// The files that it is from, or would be.
     seen: Vec<Watch>,
 }
 
@@ -156,7 +155,7 @@ impl Names {
         }
     }
 
-    /// What `owner` is called. `None` where it is none after all.
+    /// What `owner` is called. `None` if it is not what its path suggests.
     fn called(&mut self, all: &[&str], owner: &Owner<'_>) -> Option<Called> {
         match &owner.kind {
             Kind::Pod { uid, container } => Some(self.in_pod(all, owner.length, uid, *container)),
@@ -200,7 +199,7 @@ impl Names {
             };
             self.remembered(all, length, from_bundle)?.workload
         });
-        // Only of a sandbox the container has no name.
+        // Only a sandbox has no container name.
         let named = known.as_ref().filter(|workload| workload.container.is_some());
         let name = named.map_or_else(|| called::by_id(called::people_call(runtime), id), slashed);
         let unknown = || Workload { pod: Some(uid.into()), ..Workload::default() };
@@ -236,8 +235,8 @@ pub fn last_unit(path: &str) -> Option<&str> {
     path.rsplit('/').find(|component| is_unit(component))
 }
 
-/// Where the unit is that systemd's slices lead to; the last of these where they lead to none. What is inside of a unit may call
-/// itself one.
+/// The index of the unit that systemd's slices lead to, or of the last slice if they lead to none. What is inside of a unit may
+/// call itself a unit, too.
 fn unit(components: &[&str]) -> Option<usize> {
     let slices = components.iter().take_while(|component| component.ends_with(".slice")).count();
     match components.get(slices) {

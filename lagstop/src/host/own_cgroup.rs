@@ -18,7 +18,7 @@ use rustix::{
 
 use super::{Hierarchy, Version, process::started};
 
-/// A cgroup that whoever made it has to remove.
+/// A cgroup that its maker has to remove.
 #[derive(Debug)]
 pub struct OwnCgroup {
     directory: PathBuf,
@@ -57,7 +57,7 @@ impl OwnCgroup {
         &self.directory
     }
 
-    /// Has the scheduler groups for those inside of it? In version 2 it has to be asked for.
+    /// Gives the cgroups inside of it groups of their own in the scheduler. Only version 2 has to be asked for that.
     ///
     /// # Errors
     /// When that is refused.
@@ -151,7 +151,7 @@ impl OwnCgroup {
 /// Kills the processes in a cgroup and those below it, and whom they start meanwhile.
 fn kill_in(directory: &Path) {
     const STEP: Duration = Duration::from_millis(5);
-    /// Those who start others faster than they are killed are left then.
+    /// After this time, those who start others faster than they are killed are left.
     const LIMIT: Duration = Duration::from_secs(2);
     // Version 2 has it from Linux 5.14 on, and none gets away.
     let all = File::options().write(true).open(directory.join("cgroup.kill"));
@@ -169,10 +169,10 @@ fn kill_in(directory: &Path) {
     }
 }
 
-/// Kills those of `listed` that are still in the cgroup. A number may have become another process' since it was listed: who is
-/// held, and listed after that, is one that is meant.
+/// Kills those of `listed` that are still in the cgroup. A number may belong to another process since it was listed: one that is
+/// listed again while its pidfd is held is the one meant.
 fn kill_each(directory: &Path, listed: &[Pid]) {
-    /// As many files may be open in any process. The others come next.
+    /// Any process may have this many files open. The others come next.
     const AT_ONCE: usize = 256;
     let held: Vec<_> =
         listed.iter().take(AT_ONCE).map(|&pid| (pid, pidfd_open(pid, PidfdFlags::empty()).ok())).collect();

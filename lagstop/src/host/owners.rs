@@ -36,7 +36,7 @@ impl Owners {
         *self.known.entry(socket).or_insert_with(|| owner(&self.hierarchy, socket))
     }
 
-    /// Cgroups come and go, and groups are switched on and off: to be found out anew.
+    /// Forgets all owners: cgroups come and go, and groups are switched on and off.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }

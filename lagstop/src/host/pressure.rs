@@ -15,11 +15,11 @@ use crate::model::Nanos;
 #[derive(Debug)]
 pub(super) struct Pressures {
     version: Version,
-    /// So long a cgroup must have waited since the last reading.
+    /// How long a cgroup must have waited since the last reading to have its pressure read.
     least_wait: Nanos,
 }
 
-/// Some task waited, and all did.
+/// Time in which some task waited, and in which all did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pressure {
     pub(super) some_ns: Option<Nanos>,
@@ -43,7 +43,7 @@ impl Pressures {
         };
     }
 
-    /// That of a cgroup that has waited so long; `directory` finds where its files are, if that is known.
+    /// The pressure of a cgroup that has waited so long; `directory` finds where its files are, if that is known.
     pub(super) fn of(&self, waited: Nanos, directory: impl FnOnce() -> Option<PathBuf>) -> Pressure {
         if matches!(self.version, Version::V1) || waited < self.least_wait {
             return Pressure::default();

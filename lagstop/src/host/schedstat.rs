@@ -15,7 +15,6 @@ pub(crate) struct Schedstat {
     pub timeslices: u64,
 }
 
-/// Reads those of the thread `tid`.
 pub(crate) fn read(tid: u32) -> io::Result<Schedstat> {
     parse(&fs::read_to_string(format!("/proc/{tid}/schedstat"))?).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -26,7 +26,6 @@ pub struct SeenThreads {
     threads: HashMap<(u32, u64), Schedstat>,
 }
 
-/// Whose threads they are.
 #[derive(Debug)]
 enum Whose {
     /// All in a cgroup and those inside of it.

@@ -153,7 +153,7 @@ impl Watched {
         Self { path: group.path.as_str().into(), pressure: open(&group.directory, PRESSURE), throttling: None }
     }
 
-    /// Is it still there?
+    /// Looks at its files. Gives whether the cgroup is still there.
     fn look(&mut self, passed: Duration, buffer: &mut [u8], signs: &mut Signs) -> bool {
         if let Some((file, last)) = &mut self.pressure {
             let Some(text) = read(file, buffer) else { return false };
@@ -205,7 +205,7 @@ fn run_delays(text: &str) -> impl Iterator<Item = (u32, Nanos)> {
     })
 }
 
-/// As many as this process may have.
+/// Raises the limit of open files as far as this process may.
 fn allow_open_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // Where that is refused, some cgroups are left out, which is told.

@@ -55,7 +55,7 @@ pub(super) fn listening() -> io::Result<Vec<Listening>> {
     Ok(all)
 }
 
-/// A dump of the listening TCP sockets of `family`.
+/// A request for a dump of the listening TCP sockets of `family`.
 fn request(family: u8) -> Vec<u8> {
     let len = HEADER_LEN + REQUEST_LEN;
     let mut request = Vec::with_capacity(len);

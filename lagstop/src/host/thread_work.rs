@@ -153,7 +153,7 @@ impl ThreadWork {
         let (voluntary, involuntary) = switches(tid)?;
         let inode = fs::metadata(format!("/proc/{tid}"))?.ino();
         let born = match self.threads.get(&tid) {
-            // To ask takes ten times as long.
+            // Reading it takes ten times as long.
             Some(known) if known.inode == inode => known.born,
             _ => born(tid)?,
         };

@@ -128,7 +128,7 @@ pub fn names_of_runnable(hierarchy: &Hierarchy, of: &Path, most: usize) -> Vec<S
     let own = std::process::id().to_string();
     let mut counts: HashMap<String, usize> = HashMap::new();
     for tid in tids(hierarchy, of, most).unwrap_or_default() {
-        // Not who asks.
+        // Leaves out this process, which asks.
         if Path::new("/proc").join(&own).join("task").join(tid.to_string()).exists() {
             continue;
         }

@@ -16,12 +16,12 @@ impl Turn {
     /// The first turn that long may be this much shorter, to spread different things.
     pub(super) const SPREAD: u64 = Self::MOST_READINGS / 2;
 
-    /// That of something new: at once.
+    /// The turn of something new: at once.
     pub(super) const fn first(now: u64) -> Self {
         Self { due: now, patience: 0 }
     }
 
-    /// That of something that was there before lagstop: at once, and then seldom.
+    /// The turn of something that was there before lagstop: at once, and then seldom.
     pub(super) const fn of_old(now: u64) -> Self {
         Self { due: now, patience: Self::SPREAD }
     }
@@ -31,7 +31,7 @@ impl Turn {
         self.due <= now
     }
 
-    /// It was read in the reading `now`. `early` is below [`Self::SPREAD`], and another one for others.
+    /// It was read in the reading `now`. `early` is below [`Self::SPREAD`], and differs from thing to thing.
     pub(super) fn was_taken(&mut self, now: u64, early: u64) {
         self.patience = match self.patience {
             seldom if seldom > Self::SPREAD => Self::MOST_READINGS,

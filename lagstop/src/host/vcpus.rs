@@ -69,12 +69,10 @@ impl Ready {
 }
 
 impl VcpuWaits {
-    /// Nothing known yet.
     pub(super) fn new(hierarchy: &Hierarchy) -> Self {
         Self { hierarchy: hierarchy.clone(), readings: 0, read: 0, now: Instant::now(), known: HashMap::new() }
     }
 
-    /// Begins a reading.
     pub(super) fn begin(&mut self) {
         self.readings += 1;
         self.read = 0;
@@ -147,7 +145,7 @@ impl Known {
 }
 
 impl Booked {
-    /// Of a thread that ended when it was found.
+    /// For a thread that ended before it could be read: the next read drops it.
     fn nothing() -> Self {
         Self { wait: Nanos(u64::MAX), at: Instant::now() }
     }
@@ -166,8 +164,8 @@ fn vcpu_threads(hierarchy: &Hierarchy, directory: &Path) -> Vec<u32> {
     all.into_iter().filter(is_vcpu).collect()
 }
 
-/// `CPU 0/KVM` and `CPU 0/TCG` of QEMU, `fc_vcpu 0` of Firecracker. The hypervisor names its threads, and a guest that has broken out
-/// of one could: it would tell wrong of itself.
+/// `CPU 0/KVM` and `CPU 0/TCG` of QEMU, `fc_vcpu 0` of Firecracker. The hypervisor names its threads; a guest that has broken out
+/// could rename them, but only give wrong figures of itself.
 fn names_vcpu(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = name.trim_end();

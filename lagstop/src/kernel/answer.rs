@@ -25,7 +25,6 @@ impl<T> Answer<T> {
         }
     }
 
-    /// What `read` makes of what was found.
     pub(super) fn map<U>(self, read: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
             Self::Known(found) => Answer::Known(read(found)),
@@ -35,7 +34,6 @@ impl<T> Answer<T> {
 }
 
 impl Answer<String> {
-    /// What is in `file`.
     pub(super) fn of_file(file: impl AsRef<Path>) -> Self {
         let file = file.as_ref();
         match fs::read_to_string(file) {

@@ -66,7 +66,7 @@ enum Outcome {
     AttachesOnce,
 }
 
-/// The loaded object, on its way to what a plan says.
+/// A loaded object that is being attached as a plan says.
 struct Attempt<'a> {
     ebpf: Ebpf,
     facts: &'a Facts,
@@ -154,7 +154,7 @@ impl<'a> Attempt<'a> {
         Ok(Outcome::Attached(Box::new(reader)))
     }
 
-    /// Has a program say which process is running here, by the fields it was told. The kernel does not check a file's.
+    /// Asks a program which process runs here, to check the fields that it was told: the kernel does not check those of a file.
     fn try_fields(&mut self) -> Result<(), KernelError> {
         let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
         let options = RawTracePointRunOptions { args: [0; 12], cpu: None };
@@ -223,7 +223,7 @@ impl<'a> Attempt<'a> {
             random: (cpu as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
             shard: if is_excluded(cpu) { shards } else { (cpu as u64 * shards / cpus).min(shards - 1) },
             is_excluded: is_excluded(cpu).into(),
-            // Beyond the last CPU that there can be is one that there never is.
+            // The map may have entries for more CPUs than there can be: theirs only have to be inside of the tables.
             first_totals: (cpu as u64).min(cpus - 1) * rows,
             first_marks: (cpu as u64).min(cpus - 1) * u64::from(lines(self.rows)),
             ..CpuState::zeroed()

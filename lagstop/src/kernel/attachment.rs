@@ -101,7 +101,6 @@ impl Attachment {
         Ok(())
     }
 
-    /// Takes the program off its hook.
     pub(super) fn detach(&mut self) {
         self.link = None;
     }

@@ -14,11 +14,7 @@ use crate::display::plain;
 pub enum BtfError {
     /// The file could not be read.
     #[error("cannot read {path}: {}", plain(source))]
-    Read {
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Read { path: String, source: io::Error },
     /// The bytes are not BTF, or not of a kind that is known here.
     #[error("the BTF data is malformed: {0}")]
     Malformed(&'static str),
@@ -59,7 +55,6 @@ pub(crate) struct Structure {
     pub(crate) members: Vec<Member>,
 }
 
-/// A member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Member {
     pub(crate) name: String,
@@ -67,7 +62,6 @@ pub(crate) struct Member {
     pub(crate) offset: u32,
 }
 
-/// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) id: u32,
@@ -221,8 +215,8 @@ impl Btf {
         Some(Function { id, parameters: (0..count).map(parameter).collect::<Option<_>>()? })
     }
 
-    /// BTF with the same ids that has but the names of functions and typedefs: what programs are attached by. A full copy
-    /// in aya's form takes 25 MB.
+    /// BTF with the same ids, but only the names of functions and typedefs, which attaching needs. A full copy in aya's form takes
+    /// 25 MB.
     pub fn names_only(&self) -> Vec<u8> {
         let (types_len, strings) = (self.types.len() * 12, &self.data[self.strings.min(self.data.len())..]);
         let mut thin = Vec::with_capacity(HEADER_LEN + types_len + strings.len());

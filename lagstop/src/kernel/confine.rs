@@ -24,7 +24,7 @@ const BPF_IS_FREE_SINCE: (u32, u32) = (5, 19);
 const NOBODY: u32 = 65_534;
 
 impl Capabilities {
-    /// Those of them that a thread takes beside the one that reads: it enters no network namespaces.
+    /// Those that a thread other than the reading one needs: it enters no network namespaces.
     #[must_use]
     pub const fn beside_reading(self) -> Self {
         self.without(Capability::SysPtrace).without(Capability::SysAdmin)
@@ -38,8 +38,8 @@ impl Capabilities {
         self.among(Self::held()).keep_only()
     }
 
-    /// [`Self::keep_only`], and root becomes nobody, for good: without capabilities root still owns most of the files that there
-    /// are. Where it may not become another, as in a container without CAP_SETUID, it stays who it is.
+    /// [`Self::keep_only`], and root becomes nobody, for good: even without capabilities root owns most files. Where this thread
+    /// may not change its user, as in a container without CAP_SETUID, it stays root.
     ///
     /// # Errors
     /// When the kernel refuses to take capabilities away.

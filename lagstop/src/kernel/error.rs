@@ -71,15 +71,11 @@ pub enum KernelError {
     Refused {
         /// Map, program or object.
         what: String,
-        /// What the kernel or the loader said.
         source: Source,
     },
     /// Capabilities that are not needed any more could not be given up.
     #[error("cannot drop capabilities: {}. Please report it", plain(source))]
-    Capabilities {
-        /// What the system said.
-        source: io::Error,
-    },
+    Capabilities { source: io::Error },
     /// An access to a map failed.
     #[error(
         "a map of lagstop could not be {action}: {}. Restart lagstop; if this happens again, please report it",
@@ -88,7 +84,6 @@ pub enum KernelError {
     Map {
         /// Read, written, …
         action: &'static str,
-        /// What the system said.
         source: io::Error,
     },
 }
@@ -97,7 +92,6 @@ pub enum KernelError {
 pub(super) type Source = Box<dyn std::error::Error + Send + Sync>;
 
 impl KernelError {
-    /// That `what` was refused.
     pub(crate) fn refused(what: impl Into<String>, source: impl Into<Source>) -> Self {
         Self::Refused { what: what.into(), source: source.into() }
     }
@@ -119,13 +113,13 @@ fn join(missing: &[Capability]) -> String {
     names.join(" and ")
 }
 
-/// The number of the error that the system gave, however deep it is.
+/// The system's error number, however deep in the chain it is.
 pub(super) fn errno(error: &(dyn std::error::Error + 'static)) -> Option<i32> {
     let all = std::iter::successors(Some(error), |error| error.source());
     all.filter_map(|error| error.downcast_ref::<io::Error>()).find_map(io::Error::raw_os_error)
 }
 
-/// The error and all that caused it, in one line. Of a verifier's log the end is kept, which says what it minds.
+/// The error and all that caused it, in one line. Only the end of a verifier's log is kept: it says what the verifier rejects.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     const LOG: &str = "Verifier output:";
     const KEPT_LINES: usize = 4;
@@ -151,7 +145,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
     without_numbers(words.join(" ").trim_end_matches(['.', ':']))
 }
 
-/// Leaves out the ` (os error 22)` that the standard library puts behind the system's words.
+/// Removes the ` (os error 22)` that the standard library puts behind the system's words.
 fn without_numbers(text: &str) -> String {
     let mut parts = text.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -39,7 +39,7 @@ pub struct Facts {
     pub functions: BTreeMap<String, u32>,
     /// Fields that this kernel does not have.
     pub missing_fields: Vec<String>,
-    /// Structures whose presence tells what the kernel can do.
+    /// Whether a function may be hooked at its exit while tasks sleep in it: the code that they return to is kept.
     pub trampolines_outlive_sleep: bool,
     /// The helper that gives the running task with its type is there (5.11).
     pub has_typed_current: bool,
@@ -170,13 +170,11 @@ impl Facts {
         }
     }
 
-    /// Notes that `at` was refused.
     pub(super) fn refuse(&mut self, at: At, reason: String) {
         self.refused.insert(at.to_string(), reason);
     }
 }
 
-/// Is `name` in `directory`?
 fn exists(directory: &str, name: &str) -> Answer<bool> {
     match fs::exists(Path::new(directory).join(name)) {
         Ok(true) => Answer::Known(true),

@@ -27,7 +27,6 @@ pub(super) fn possible_copies() -> Result<usize, KernelError> {
     aya::util::nr_cpus().map_err(|(what, source)| KernelError::refused(format!("question for {what}"), source))
 }
 
-/// The program called `name` in the object.
 pub(super) fn program<'e, P>(ebpf: &'e mut Ebpf, name: &str) -> Result<&'e mut P, KernelError>
 where
     &'e mut P: TryFrom<&'e mut Program, Error = ProgramError>,

@@ -13,13 +13,13 @@ pub(super) fn limit(release: &str) -> Option<u64> {
     if matters { getrlimit(Resource::Memlock).maximum } else { None }
 }
 
-/// Raises that as far as this process may. Gives what is left.
+/// Raises this limit as far as this process may. Gives the limit that then holds.
 pub(super) fn raise(release: &str) -> Option<u64> {
     limit(release)?;
     let unlimited = Rlimit { current: None, maximum: None };
     if setrlimit(Resource::Memlock, unlimited).is_err() {
         let maximum = getrlimit(Resource::Memlock).maximum;
-        // Failing too, the limit stays what it is.
+        // If this fails too, the limit stays as it is.
         let _ = setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum });
     }
     getrlimit(Resource::Memlock).current

@@ -64,7 +64,7 @@ pub struct Plan {
 struct Choice {
     measure: Measure,
     way: Option<&'static Way>,
-    /// What of the way is used.
+    /// The way's probes that are used.
     probes: Vec<&'static Probe>,
     /// Better ways, or parts of this one, with why they are not used.
     turned_down: Vec<(String, String)>,
@@ -248,7 +248,7 @@ fn choose(facts: &Facts, wishes: &Wishes, measure: Measure) -> Choice {
     choice
 }
 
-/// Takes out what is of no use without another measure.
+/// Drops choices that are useless without a measure that is missing.
 fn drop_useless(choices: &mut [Choice]) {
     let missing: Vec<Measure> =
         choices.iter().filter(|choice| choice.way.is_none()).map(|choice| choice.measure).collect();
@@ -350,7 +350,7 @@ impl Facts {
     }
 }
 
-/// The arguments of a tracepoint that its program reads: as many as it has to have.
+/// How many arguments of a tracepoint its program reads: the tracepoint must have at least as many.
 fn arguments_read(tracepoint: &str) -> u32 {
     match tracepoint {
         "sched_switch" | "inet_sock_set_state" => 3,

@@ -13,10 +13,10 @@ use crate::model::Measure;
 
 /// Switches after which a program that did not run is taken for silent.
 const ENOUGH: u64 = 40;
-/// How long they are waited for.
+/// How long to wait for that many switches.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The first part of the plan whose programs do not run, with what was seen. Sleeps a little again and again, which are
+/// The first part of the plan whose programs do not run, with what was seen. Sleeps briefly again and again, which causes
 /// switches.
 pub(super) fn what_does_not_fire(
     plan: &Plan,
@@ -45,7 +45,7 @@ pub(super) fn what_does_not_fire(
 fn sum(cpus: &mut PerCpu<CpuState>) -> Result<CpuTotals, KernelError> {
     let mut sum = CpuTotals::default();
     for CpuState { totals, .. } in cpus.read()? {
-        // Before the program at the switch was there, the one at the exit found out about switches afterwards.
+        // Until the program at the switch is attached, the one at the exit counts switches as missed: they prove nothing.
         sum.switches += totals.switches - totals.lost[Lost::Switches as usize].min(totals.switches);
         sum.pick_ns += totals.pick_ns;
         sum.swap_ns += totals.swap_ns;

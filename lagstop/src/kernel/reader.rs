@@ -83,23 +83,23 @@ pub struct Reader {
     max_rows: u32,
     epoch: u64,
     attached: bool,
-    /// Switches are timed only between some readings:
+    /// Switches are timed only between some readings.
     samples_cost: bool,
-    /// up to the next one,
+    /// Whether they are timed up to the next reading.
     is_timed: bool,
-    /// and after that.
+    /// Whether they are timed after the next reading.
     times_next: bool,
-    /// CPUs that were settled the last time,
+    /// CPUs that were settled by the last reading.
     settled: Vec<u32>,
-    /// and whether they are the same ones as before.
+    /// Whether they are the same as those of the reading before.
     same_settled: bool,
     /// Switches on CPUs that were not settled.
     switches_elsewhere: u64,
-    /// Rows that had been given out on them,
+    /// Rows that had been given out on the settled CPUs.
     rows_allocated: u32,
-    /// and on all CPUs, those that are offline too.
+    /// Rows that had been given out on all CPUs, also those that are offline.
     rows_allocated_anywhere: u64,
-    /// Some of these are to be looked for.
+    /// Some of these rows may have owners that are not known yet.
     has_new_rows: bool,
     traffic: TrafficLog,
     pairs: Pairs,
@@ -230,7 +230,7 @@ impl Reader {
         self.cost.update(&self.ebpf, switches, switches_timed);
         snapshot.probe_ns = self.cost.total();
 
-        // Only now: it may take the kernel long, and what happens meanwhile is not of the time that was timed.
+        // Only now: detaching may take the kernel long, and what happens meanwhile must not count as timed.
         if !self.is_timed {
             self.detach_timing();
         }
@@ -324,7 +324,6 @@ impl Reader {
         Ok(self.attached && self.same_settled && is_quiet_elsewhere)
     }
 
-    /// Reads the rows of `owned`.
     fn read_rows(&mut self, owned: &[u32], behind: &Behind, is_marked: bool) {
         let Self { counted, owners, settled, epoch, .. } = self;
         let touched = if is_marked { Touched::Marked(settled, *epoch) } else { Touched::Any };
@@ -334,7 +333,7 @@ impl Reader {
         });
     }
 
-    /// What the rows say of those who own them.
+    /// Path and counters of every cgroup that owns a row.
     fn cgroups(&self) -> BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)> {
         let counters = |row: u32| self.counted.counters(row);
         let other = (CgroupId::OTHER, ("(other)".into(), counters(ROW_OTHER)));

@@ -10,7 +10,6 @@ use crate::model::CgroupId;
 /// Reads for which a row must be quiet before it is free.
 const QUIET_READS: u32 = 2;
 
-/// What owns a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) id: CgroupId,
@@ -19,7 +18,6 @@ pub(super) struct Owner {
     retired: Option<u32>,
 }
 
-/// The owners of all rows.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     /// By row: low ones are given out first.
@@ -32,7 +30,7 @@ impl Owners {
         self.by_row.get(row as usize).is_some_and(|owner| owner.as_ref().is_some_and(|owner| owner.id == id))
     }
 
-    /// Whose `row` is.
+    /// The owner of `row`.
     pub(super) fn of(&self, row: u32) -> Option<CgroupId> {
         Some(self.by_row.get(row as usize)?.as_ref()?.id)
     }

@@ -49,7 +49,7 @@ impl<V: Pod> Table<V> {
         Ok(Self { words: Words::Mapped { begin, words }, values: PhantomData })
     }
 
-    /// One of zeros, without a kernel.
+    /// A table of zeros, without a kernel.
     pub(super) fn made_up(values: usize) -> Self {
         let words = (0..values * Self::WORDS).map(|_| AtomicU64::new(0)).collect();
         Self { words: Words::MadeUp(words), values: PhantomData }

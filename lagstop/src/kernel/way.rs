@@ -16,7 +16,6 @@ impl Measure {
 /// One way to measure something.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Way {
-    /// What it measures.
     pub measure: Measure,
     /// Its name in `--hooks`.
     pub name: &'static str,
@@ -36,7 +35,6 @@ pub struct Way {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Probe {
     program: &'static str,
-    /// Where it is attached.
     pub at: At,
     /// The way works without it, and sees less.
     pub is_optional: bool,
@@ -93,7 +91,7 @@ impl Way {
     }
 }
 
-/// A way that is made of `probes`.
+/// A way without the settings that only some ways have.
 const fn way(measure: Measure, name: &'static str, note: &'static str, probes: &'static [Probe]) -> Way {
     Way { measure, name, note, probes, setting: 0, is_preemptible: false, sees_kept: false }
 }

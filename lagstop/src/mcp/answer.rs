@@ -12,7 +12,6 @@ pub(super) const MOST_BYTES: usize = 40_000;
 const ITEMS: u64 = 10;
 pub(super) const MOST_ITEMS: u64 = 50;
 
-/// What is answered.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// In a few sentences.
@@ -37,7 +36,7 @@ impl<T> List<T> {
         Self { items: shown, left_out: items.count() }
     }
 
-    /// These, of so many.
+    /// `items`, which are the first of `count`.
     pub(super) fn some_of(items: impl IntoIterator<Item = T>, count: usize) -> Self {
         let items: Vec<T> = items.into_iter().collect();
         let left_out = count.saturating_sub(items.len());

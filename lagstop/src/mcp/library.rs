@@ -28,7 +28,7 @@ pub struct Library(Vec<PathBuf>);
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) path: PathBuf,
-    /// Keeps it, if it has no other place.
+    /// Keeps the recording alive if it is only in memory.
     pub(super) _open: Option<Arc<File>>,
 }
 
@@ -72,8 +72,8 @@ impl Library {
     }
 }
 
-/// The recordings in a directory, by name: with `record --rotate` that is by time. Links may lead to what the user did
-/// not mean.
+/// The recordings in a directory, by name: with `record --rotate` that is by time. Links are left out: they may lead to what the
+/// user did not mean.
 fn inside(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_recording = |entry: &fs::DirEntry| {

@@ -29,7 +29,7 @@ use crate::{
 
 /// Measurements that are kept. The oldest goes first.
 pub(super) const KEPT: usize = 6;
-/// Bytes of one.
+/// Most bytes of one measurement.
 const MOST_BYTES: u64 = 128 << 20;
 /// One that began so shortly before somebody asks is new enough.
 const NEW: Duration = Duration::from_secs(1);
@@ -54,7 +54,6 @@ pub struct Measurer {
     kept: std::sync::Mutex<Kept>,
 }
 
-/// Measure for so long.
 struct Order {
     duration: Duration,
     reply: oneshot::Sender<Result<Stream, Source>>,
@@ -90,10 +89,10 @@ impl Measurer {
                 let start = Arc::clone(&start);
                 // Whoever starts gives up what only starting takes, and the next one needs it again.
                 let started = thread::Builder::new().name("start".to_owned()).spawn(move || {
-                    // Nobody may wait any more: then it ends.
+                    // If nobody waits any more, the measurement ends.
                     let _ = reply.send(start(duration));
                 });
-                // Without a thread there is no reply, which is heard.
+                // If there is no thread, there is no reply, and the caller notices.
                 drop(started);
             }
         })?;

@@ -64,7 +64,7 @@ impl Seen {
         self.names.get_or_init(|| Names::of(self.observations.session(), &self.whole, &self.report().findings))
     }
 
-    /// The same as one of two that are compared, interval by interval.
+    /// The recording as one of two that are compared, interval by interval.
     pub(super) fn side(&self) -> Result<DiffSide, Trouble> {
         let mut reader = Reader::open(&self.listed.path)?;
         let mut side = DiffSide::new(reader.session().clone(), reader.len(), is_whole(&reader));

@@ -86,7 +86,7 @@ impl Shelf {
         }
     }
 
-    /// The recording that a client calls so, or what it means where it names none.
+    /// The recording named `recording`; without a name, what `unnamed` says.
     pub(super) async fn look(
         &self,
         recording: Option<&str>,
@@ -118,7 +118,7 @@ impl Shelf {
         }
     }
 
-    /// Reads it, unless it was, one after the other: each may take much memory.
+    /// Reads it, unless it was read before. One at a time: each may take much memory.
     async fn read(&self, listed: Listed) -> Result<Arc<Seen>, Trouble> {
         let mut read = self.read.lock().await;
         let metadata = fs::metadata(&listed.path).ok();
@@ -140,7 +140,7 @@ impl Shelf {
     }
 }
 
-/// The only one.
+/// The only recording. An error if there are more, or none.
 fn only(mut all: Vec<Listed>) -> Result<Listed, Trouble> {
     if all.len() > 1 {
         let named: Vec<&str> = all.iter().take(NAMED).map(|listed| listed.name.as_str()).collect();
@@ -150,7 +150,7 @@ fn only(mut all: Vec<Listed>) -> Result<Listed, Trouble> {
     all.pop().ok_or(Trouble::Empty)
 }
 
-/// Does what takes a while on a thread of its own: the client may have more to say.
+/// Runs `task`, which takes a while, on a thread of its own: the client may have more to say.
 pub(super) async fn aside<T: Send + 'static>(task: impl FnOnce() -> T + Send + 'static) -> Result<T, Trouble> {
     spawn_blocking(task).await.map_err(|_| Trouble::Died)
 }

@@ -27,9 +27,7 @@ trait Tool {
     const TITLE: &'static str;
     /// What it answers, and when to ask it.
     const ABOUT: &'static str;
-    /// What is asked.
     type Request: DeserializeOwned + JsonSchema + Send;
-    /// What is answered.
     type Reply: Serialize + JsonSchema;
 
     fn answer(shelf: &Shelf, request: Self::Request) -> impl Future<Output = Result<Answer, Trouble>> + Send;
@@ -88,7 +86,7 @@ pub(super) async fn ask(
 
 async fn ask_one<T: Tool>(shelf: &Shelf, arguments: Map<String, Value>) -> Result<Answer, Trouble> {
     let request = serde_json::from_value(Value::Object(arguments));
-    // What is wrong with it is said in the client's own words.
+    // The error quotes the client's own words: they are made harmless.
     let request = request.map_err(|error| Trouble::Arguments(Names::default().mark(&error.to_string())))?;
     T::answer(shelf, request).await
 }

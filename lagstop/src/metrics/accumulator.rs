@@ -12,7 +12,7 @@ use crate::{
     source::Watched,
 };
 
-/// What the sum of the cgroups without series of their own is called. No cgroup is: paths begin with `/`.
+/// Name of the sum of all cgroups without series of their own. No cgroup has this name, because paths begin with `/`.
 const OTHER: &str = "other";
 
 /// Which cgroups have series of their own, and for how long.
@@ -57,7 +57,7 @@ pub struct Accumulator {
     hooks: Arc<Vec<Labels>>,
 }
 
-/// Series of a cgroup, and what it was called when they got their labels.
+/// Series of a cgroup, and its names when they got their labels.
 #[derive(Debug)]
 struct Own {
     series: Arc<CgroupSeries>,
@@ -94,7 +94,7 @@ impl Accumulator {
         self.sentinel = Some(now);
     }
 
-    /// Nothing is measured now: what was is not what is.
+    /// Forgets the values of gauges, because nothing is measured now.
     fn forget_gauges(&mut self) {
         let Self { own, other, host, listeners, .. } = self;
         own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).forget_gauges());
@@ -105,7 +105,8 @@ impl Accumulator {
         listeners.forget_gauges();
     }
 
-    /// Learns what switches cost in `interval`, or estimates it where they were not timed in it. Before [`Self::add`].
+    /// Learns switch costs from `interval`, or estimates them if switches were not timed in it. Must be called before
+    /// [`Self::add`].
     pub fn complete(&mut self, interval: Interval) -> Interval {
         self.costs.complete(interval)
     }
@@ -120,7 +121,7 @@ impl Accumulator {
         let keep = (-interval.duration_ns.seconds() / self.credit_time.seconds()).exp();
         self.own.values_mut().for_each(|own| Arc::make_mut(&mut own.series).rest(keep));
         if let Some(other) = &mut self.other {
-            // Who of them is idle is not followed: their credit is that of those that ran.
+            // Idle members of this sum are not tracked: the credit would only be that of those that ran.
             (other.load_credit, other.threads) = (None, Some(0));
         }
         let (rated, fair_share) = credits(interval);
@@ -136,7 +137,7 @@ impl Accumulator {
         self.add_pairs(interval);
     }
 
-    /// Names were found out by now, and both of a pair are called as their own series are.
+    /// By now names are known, so both cgroups of a pair are named as in their own series.
     fn add_pairs(&mut self, interval: &Interval) {
         let Self { own, pairs, settings, .. } = self;
         let name = |cgroup: &Cgroup| {
@@ -202,7 +203,7 @@ impl Accumulator {
 impl Own {
     fn add(&mut self, cgroup: &Cgroup, is_light: Option<bool>) {
         let series = Arc::make_mut(&mut self.series);
-        // Names are found out late, and once known they stay.
+        // Names may become known late, and then stay.
         if cgroup.workload.is_some() && cgroup.workload != self.workload {
             self.workload.clone_from(&cgroup.workload);
             series.labels = Labels::of_cgroup(&cgroup.path, self.workload.as_deref()).into();
@@ -215,7 +216,7 @@ impl Own {
     }
 }
 
-/// What makes a cgroup worth having series of its own: who uses, who waits, who pays.
+/// The cost by which cgroups are ranked for series of their own: use, waits and switch cost.
 fn cost(cgroup: &Cgroup) -> f64 {
     let totals = &cgroup.totals;
     let time = totals.cpu_ns.saturating_add(totals.runq_wait_ns.unwrap_or_default());

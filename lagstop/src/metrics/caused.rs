@@ -39,7 +39,7 @@ impl Pairs {
         Self { worst: Members::new(MOST_PAIRS), series: BTreeMap::new() }
     }
 
-    /// Forgets the pairs of victims, and of culprits, that have no series any more.
+    /// Forgets pairs whose victim or culprit has no series any more.
     pub(super) fn forget(&mut self, gone: &[Arc<str>]) {
         if gone.is_empty() {
             return;
@@ -50,8 +50,8 @@ impl Pairs {
         self.series.retain(|pair, _| !is_gone(pair));
     }
 
-    /// Takes in the next interval, which ends `now`. `own` says what a cgroup with series of its own is called; the others are
-    /// victims together, as `other`, and no culprits by name.
+    /// Adds the next interval, which ends `now`. `own` gives the name of a cgroup with series of its own. All others
+    /// are summed as victims under `other`, and are not named as culprits.
     pub(super) fn add(
         &mut self,
         interval: &Interval,

@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it is written.
+    /// The type as written in the text format.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -82,7 +82,7 @@ impl Kind {
 }
 
 impl Family {
-    /// Its name in OpenMetrics, without unit and without what its kind puts at the end; and whether it is in seconds.
+    /// Its name in OpenMetrics, without unit and without the suffix of its kind; and whether it is in seconds.
     pub(super) fn stem(&self) -> (&'static str, bool) {
         let name = match self.kind {
             Kind::Counter => self.name.strip_suffix("_total"),
@@ -114,7 +114,7 @@ impl Family {
         }
     }
 
-    /// Those of counters that have one of their own.
+    /// Metrics of counters that have a metric of their own.
     fn of_counters(
         counters: &'static [Counter],
         labels: &'static [&'static str],

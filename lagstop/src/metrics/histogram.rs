@@ -25,14 +25,14 @@ pub(super) const BOUNDS: [u64; 11] = [
     10_000_000_000,
 ];
 
-/// The same in seconds, as they are written.
+/// The same bounds in seconds, as they are written.
 const BOUNDS_SECONDS: [f64; 11] = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
 /// Resolution of native buckets: 2³ to each power of two. Finer ones tell no more: lagstop's own are wider.
 pub(super) const SCHEMA: i32 = 3;
-/// What is not longer is in the bucket of zero: the least that the format's users expect.
+/// Durations up to this are in the zero bucket: the smallest threshold that the format's users expect.
 pub(super) const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
-/// Gaps up to so many buckets are written as empty buckets: that is shorter than another span.
+/// Gaps of up to this many buckets are written as empty buckets, which is shorter than another span.
 const CLOSED_GAP: i32 = 2;
 
 /// The classic bucket, by its number, that each of lagstop's is in.
@@ -156,7 +156,7 @@ mod tests {
         2f64.powf(f64::from(key) / f64::from(1 << SCHEMA))
     }
 
-    /// The bounds at which the classic buckets really end, in nanoseconds.
+    /// The effective bounds of the classic buckets, in nanoseconds.
     fn real_bounds() -> Vec<u64> {
         (0..BOUNDS.len())
             .map(|slot| bucket_low(CLASSIC.iter().position(|of| usize::from(*of) > slot).unwrap()))
@@ -218,7 +218,7 @@ mod tests {
             let histogram = of(&durations);
             let Native { zero, spans, deltas } = histogram.native();
             prop_assert_eq!(spans.iter().map(|(_, length)| *length as usize).sum::<usize>(), deltas.len());
-            // As its readers do.
+            // Decoded as readers of the format do.
             let (mut key, mut count, mut all) = (0, 0, std::collections::BTreeMap::new());
             let mut deltas = deltas.into_iter();
             for (gap, length) in spans {

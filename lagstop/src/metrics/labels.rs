@@ -22,7 +22,7 @@ pub struct Label {
     pub value: Arc<str>,
 }
 
-/// What a cgroup is called in series.
+/// Names of a cgroup in series.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) path: Arc<str>,

@@ -9,17 +9,17 @@ use std::{
 use super::{Labels, ListenerSeries};
 use crate::model::{CgroupId, Interval, Listener, Nanos, NetworkNamespace, Workload};
 
-/// Listening addresses with series at most. A dense host has thousands; few of them have traffic.
+/// The most listening addresses with series. A dense host has thousands, but few have traffic.
 pub(super) const MOST_LISTENERS: usize = 500;
-/// Network namespaces with a series at most.
+/// The most network namespaces with a series.
 const MOST_NAMESPACES: usize = 500;
 
-/// Follows listeners from interval to interval. One has series from the first thing on that happens on it.
+/// Follows listeners from interval to interval. A listener gets series when something first happens on it.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     known: BTreeMap<(u32, SocketAddr), Known>,
     namespaces: BTreeMap<u32, Namespace>,
-    /// How many had no room in the last interval.
+    /// Number of listeners without room in the last interval.
     left_out: u64,
     owners: Owners,
 }
@@ -44,7 +44,7 @@ struct Namespace {
 }
 
 impl Listeners {
-    /// Takes in the next interval, which ends `now`.
+    /// Adds the next interval, which ends `now`.
     pub(super) fn add(&mut self, interval: &Interval, now: Nanos, expiry: Nanos) {
         self.owners.add(interval, now, expiry);
         self.forget_gauges();
@@ -59,7 +59,7 @@ impl Listeners {
         self.namespaces(&interval.network_namespaces, now, expiry);
     }
 
-    /// Nothing is known of how they are now.
+    /// Forgets the values of gauges, because the current ones are not known yet, or not measured.
     pub(super) fn forget_gauges(&mut self) {
         for known in self.known.values_mut() {
             let series = Arc::make_mut(&mut known.series);
@@ -147,7 +147,7 @@ fn is_busy(listener: &Listener) -> bool {
         || [listener.drops, listener.backlog].into_iter().flatten().any(|n| n > 0)
 }
 
-/// What cgroups are called, by their ids.
+/// Names of cgroups, by their ids.
 #[derive(Debug, Default)]
 struct Owners(HashMap<CgroupId, Owner>);
 

@@ -38,13 +38,13 @@ pub(super) struct Changes<K> {
 }
 
 impl<K: Clone + Eq + Hash + Ord> Members<K> {
-    /// None yet; `room` for so many.
+    /// No members yet, and at most `room` of them.
     pub(super) fn new(room: usize) -> Self {
         Self { room, known: HashMap::new(), members: 0 }
     }
 
-    /// Lets `duration` pass until `now`, in which these cost so much, in nanoseconds. One that was not seen for longer than
-    /// `expiry` is forgotten.
+    /// Lets `duration` pass until `now`. `costs` are the costs in that time, in nanoseconds. Those that were not seen
+    /// for longer than `expiry` are forgotten.
     pub(super) fn advance<'c>(
         &mut self,
         now: Nanos,
@@ -79,14 +79,14 @@ impl<K: Clone + Eq + Hash + Ord> Members<K> {
         changes
     }
 
-    /// Forgets those that are gone, members or not.
+    /// Forgets those that `is_gone` selects, members or not.
     pub(super) fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
         self.known.retain(|key, _| !is_gone(key));
         self.members = self.known.values().filter(|known| known.is_member).count();
     }
 
-    /// Takes in those that were seen just now, the dearest first: as long as there is room, then each in the place of the
-    /// cheapest member that it costs clearly more than.
+    /// Admits those that were just seen, the most expensive first: while there is room, and then in place of the
+    /// cheapest member, if that is clearly cheaper.
     fn admit(&mut self, now: Nanos, changes: &mut Changes<K>) {
         let of = |is_member: bool| self.known.iter().filter(move |(_, known)| known.is_member == is_member);
         let mut outside: Vec<(f64, K)> =
@@ -126,7 +126,7 @@ impl<K: Clone + Eq + Hash + Ord> Members<K> {
 
     fn forget_the_cheapest(&mut self) {
         let outsiders = self.known.len() - self.members;
-        // Some more at a time, so that it is not done in every interval.
+        // Removes some more at a time, so that this is not needed in every interval.
         let Some(surplus) = outsiders.checked_sub(MOST_OUTSIDERS + 1).map(|more| more + MOST_OUTSIDERS / 10) else {
             return;
         };

@@ -1,5 +1,5 @@
-//! Messages of protocol buffers, put together from parts. Fields may come in parts and in any order: what was encoded in parts
-//! is what it would have been as a whole.
+//! Protocol buffer messages, assembled from parts. Fields can be encoded separately and in any order: the result is the
+//! same as encoding the whole.
 
 /// Appends a field with a length: text, or a message that is encoded already. Tags go up to 15.
 pub(super) fn field(tag: u8, value: &[u8], to: &mut Vec<u8>) {
@@ -10,7 +10,7 @@ pub(super) fn field(tag: u8, value: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(value);
 }
 
-/// Appends a length: seven bits to a byte, the lowest ones first, and one that says whether more come.
+/// Appends a length as a varint: seven bits per byte, the lowest first. The eighth bit says whether more bytes follow.
 pub(super) fn length(value: usize, to: &mut Vec<u8>) {
     let mut rest = value;
     while rest >= 0x80 {

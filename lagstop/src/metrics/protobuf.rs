@@ -54,7 +54,7 @@ pub(super) struct BucketSpan {
     pub(super) length: Option<u32>,
 }
 
-/// Without its labels, which are encoded before: thousands of metrics share them.
+/// Without its labels, which are encoded separately, because thousands of metrics share them.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Metric {
     #[prost(message, optional, tag = "2")]
@@ -109,7 +109,7 @@ pub(super) fn messages(snapshot: &MetricsSnapshot, to: &mut dyn io::Write) -> io
 fn head(family: &Family) -> MetricFamily {
     let kind = match family.kind {
         Kind::Counter => 0,
-        // It has no kind of its own there.
+        // The format has no kind for info.
         Kind::Gauge | Kind::Info => 1,
         Kind::Histogram => 4,
     };
@@ -141,14 +141,14 @@ fn metric(kind: Kind, value: Value<'_>) -> Metric {
     }
 }
 
-/// Both kinds of buckets: which are kept is for the scraper to decide.
+/// Writes both kinds of buckets. The scraper decides which to keep.
 fn histogram(of: &Histogram) -> HistogramMessage {
     let native = of.native();
     let mut below = 0;
     let bucket = of
         .classic()
         .into_iter()
-        // The last, without a bound, is all of them, and left out.
+        // The last bucket has no bound. It is left out, because it would only repeat the count.
         .filter(|(bound, _)| bound.is_finite())
         .map(|(bound, count)| {
             below += count;

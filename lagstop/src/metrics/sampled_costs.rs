@@ -7,9 +7,9 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::model::{Cgroup, CgroupId, Host, Interval, Nanos, Totals};
 
-/// Timed intervals that the standard error is of.
+/// Number of timed intervals for the standard error.
 const REMEMBERED: usize = 60;
-/// A timed interval counts this much less with each that comes after it: about five of them make up a mean.
+/// Weight of a timed interval relative to the next one: about five of them make up a mean.
 const KEPT: f64 = 0.8;
 
 /// Pick, kept-running and swap cost, in nanoseconds; `None` where one is not measured.
@@ -24,7 +24,7 @@ struct Known {
     seen_in: u64,
 }
 
-/// What was learned in timed intervals.
+/// What was learned from timed intervals.
 #[derive(Debug, Default)]
 pub(super) struct SampledCosts {
     cgroups: HashMap<CgroupId, Known>,
@@ -39,7 +39,7 @@ pub(super) struct SampledCosts {
 }
 
 impl SampledCosts {
-    /// Learns from an interval that was timed. One that was not gets estimates, as soon as there is something to go by.
+    /// Learns from a timed interval. Adds estimates to others, once something was learned.
     pub(super) fn complete(&mut self, interval: Interval) -> Interval {
         if interval.host.totals.pick_ns.is_some() {
             self.learn(&interval);
@@ -95,7 +95,7 @@ impl SampledCosts {
         interval
     }
 
-    /// Timed intervals so far, where not all are.
+    /// Number of timed intervals so far. `None` if all are timed.
     pub(super) fn timed(&self) -> Option<u64> {
         self.are_sampled.then_some(self.timed)
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(sampled.timed(), Some(1));
     }
 
-    /// The same with what is never estimated left out.
+    /// The same interval, without values that are never estimated.
     fn with_estimates(timed: &Interval) -> Interval {
         let mut estimated = untimed(timed);
         let costs = |of: &mut Totals, from: &Totals| {

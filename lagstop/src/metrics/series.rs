@@ -46,7 +46,7 @@ impl CgroupSeries {
         if let Some((waits, time)) = cgroup.runq_wait.as_ref().zip(totals.runq_wait_ns) {
             self.runq_wait.get_or_insert_default().add(waits, time);
         }
-        // Few cgroups accept anything: to say so of all others would be a third of all that is served.
+        // Only cgroups that accept connections have this metric: for all others it would be a third of all output.
         if let Some((waits, time)) = cgroup.accept_wait.as_ref().zip(totals.accept_wait_ns)
             && (waits.count() > 0 || self.accept_wait.is_some())
         {
@@ -55,22 +55,22 @@ impl CgroupSeries {
         self.threads = Some(self.threads.unwrap_or(0).saturating_add(totals.threads));
     }
 
-    /// What is served of what the files of `cgroup` count. One without a quota of its own has figures of one from its first
-    /// throttled period on.
+    /// The counters of its files that are served. For a cgroup without a quota of its own, those of quotas are only
+    /// served from its first throttled period on.
     pub(super) fn served_files(&self, cgroup: &Cgroup) -> FileCounters {
         let files = &cgroup.files;
         let was_throttled = self.files.nr_throttled.is_some() || files.nr_throttled.unwrap_or_default() > 0;
         if was_throttled || cgroup.quota_ns.is_some() { *files } else { files.without_quota() }
     }
 
-    /// Begins an interval in which it may have been idle.
+    /// Begins an interval in which the cgroup may be idle.
     pub(super) fn rest(&mut self, keep: f64) {
         self.load_credit = self.load_credit.map(|credit| if credit < FORGOTTEN { 0.0 } else { credit * keep });
         self.is_light = None;
         self.threads = Some(0);
     }
 
-    /// Nothing is measured now: what it was is not what it is.
+    /// Forgets the values of gauges, because nothing is measured now.
     pub(super) const fn forget_gauges(&mut self) {
         (self.load_credit, self.is_light, self.threads) = (None, None, None);
     }
@@ -123,7 +123,7 @@ impl HostSeries {
         }
     }
 
-    /// A time that the scheduler took, without idle's part.
+    /// A scheduling cost, without the part of idle.
     pub(super) fn without_idle(
         &self,
         all: fn(&Totals) -> Option<Nanos>,
@@ -134,7 +134,7 @@ impl HostSeries {
     }
 }
 
-/// As the diagnosis has it; not known where waits are not measured.
+/// Computed as in the diagnosis. `None` if waits are not measured.
 fn runnable_per_cpu(host: &Host) -> Option<f64> {
     let sample = Sample::from(host);
     sample.wait_ns.map(|_| sample.load_per_cpu())

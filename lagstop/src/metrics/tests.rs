@@ -41,7 +41,7 @@ fn session() -> Session {
     }
 }
 
-/// A cgroup that did something of everything, `n` times over.
+/// A cgroup with nonzero values everywhere, multiplied by `n`.
 fn cgroup(id: u64, path: &str, n: u64) -> Cgroup {
     let waits = Distribution::of([(Nanos(2_000_000), n as u32)]);
     Cgroup {
@@ -139,7 +139,7 @@ fn interval(cgroups: Vec<Cgroup>) -> Interval {
     }
 }
 
-/// Everything there is: of three cgroups one has no series of its own.
+/// A snapshot with everything. One of its three cgroups has no series of its own.
 fn everything() -> Arc<MetricsSnapshot> {
     let mut accumulator = Accumulator::new(&session(), settings(2));
     let mut pod = cgroup(5, "/kubepods.slice/x.scope", 4);
@@ -296,7 +296,7 @@ fn hostile_names_stay_inside_of_their_quotes() {
 
 #[test]
 fn prometheus_text_has_the_same_samples_and_whole_names() {
-    // Of so many that pieces end anywhere.
+    // So many cgroups that a piece of the output may end anywhere.
     let mut accumulator = Accumulator::new(&session(), settings(500));
     accumulator.add(&interval((0..500).map(|n| cgroup(n + 5, &format!("/{n}"), n)).collect()));
     for snapshot in [everything(), accumulator.snapshot().into()] {
@@ -498,7 +498,7 @@ fn a_name_that_is_found_out_late_is_kept() {
     }
 }
 
-/// Counters, and what of histograms only grows.
+/// The counters, and those parts of histograms that only grow.
 fn counters(samples: BTreeMap<Key, f64>) -> BTreeMap<Key, f64> {
     let only_grows = |name: &str| ["_total", "_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end));
     samples.into_iter().filter(|((name, _), _)| only_grows(name)).collect()

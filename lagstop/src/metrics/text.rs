@@ -48,14 +48,14 @@ pub(super) fn prometheus(snapshot: &Arc<MetricsSnapshot>, to: &mut dyn io::Write
     Lines::hand_on(translate, |text| encode_registry(text, &registry(snapshot)))
 }
 
-/// What the library writes, handed on in pieces of whole lines: all of it is megabytes.
+/// Passes on the library's output in pieces of whole lines, because all of it is megabytes.
 struct Lines<F> {
     text: String,
     take: F,
     error: Option<io::Error>,
 }
 
-/// A piece has at least so many bytes.
+/// The least number of bytes of a piece.
 const PIECE: usize = 64 << 10;
 
 impl<F: FnMut(&str) -> io::Result<()>> Lines<F> {
@@ -86,7 +86,7 @@ impl<F: FnMut(&str) -> io::Result<()>> fmt::Write for Lines<F> {
     }
 }
 
-/// What is said of a family before its samples.
+/// Comments of a family before its samples.
 #[derive(Default)]
 struct Comments {
     help: String,
@@ -152,7 +152,7 @@ fn write(metric: &mut MetricEncoder<'_>, kind: Kind, sample: &Sample<'_>) -> fmt
         return metric.encode_info(&labels);
     }
     if labels.are_none() {
-        // Else there would be empty braces.
+        // Otherwise empty braces would be written.
         return value(metric, kind, sample.value);
     }
     value(&mut metric.encode_family(&labels)?, kind, sample.value)
@@ -167,7 +167,7 @@ fn value(metric: &mut MetricEncoder<'_>, kind: Kind, value: Value<'_>) -> fmt::R
         (Kind::Histogram, Value::Histogram(histogram)) => {
             metric.encode_histogram::<NoLabelSet>(histogram.sum(), histogram.count(), &histogram.classic(), None)
         }
-        // A family whose samples are of another kind: that a test finds.
+        // The family has samples of another kind. A test finds this.
         _ => Err(fmt::Error),
     }
 }

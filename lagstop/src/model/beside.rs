@@ -7,8 +7,8 @@ use std::{
 
 use super::CgroupId;
 
-/// Finds what a map has of cgroups, one after the other by ascending ids. Of thousands that takes a fraction of the time of
-/// looking each up from the root of the tree.
+/// Looks up cgroups in a map, one after the other by ascending id. For thousands of cgroups this takes a fraction of
+/// the time of separate lookups, each from the root of the tree.
 #[derive(Debug)]
 pub(crate) struct Beside<'m, T>(Peekable<Iter<'m, CgroupId, T>>);
 
@@ -17,7 +17,7 @@ impl<'m, T> Beside<'m, T> {
         Self(map.iter().peekable())
     }
 
-    /// What the map has of `id`, which is not below the one that was asked for last.
+    /// The entry of `id`, which must not be below the last one that was asked for.
     pub(crate) fn get(&mut self, id: CgroupId) -> Option<&'m T> {
         while self.0.next_if(|(at, _)| **at < id).is_some() {}
         self.0.peek().filter(|(at, _)| **at == id).map(|(_, found)| *found)

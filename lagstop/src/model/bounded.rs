@@ -10,7 +10,7 @@ use serde::{
     de::{Error, IgnoredAny, SeqAccess, Visitor},
 };
 
-use super::{CgroupId, Interval};
+use super::CgroupId;
 
 /// Cgroups in an interval: the maximum of `--max-cgroups`, 100,000, the row `(other)`, and some that were removed.
 pub(crate) const CGROUPS: usize = 100 << 10;
@@ -36,11 +36,14 @@ const HOOKS: usize = 1_024;
 const FILES: usize = 1_024;
 
 /// Are `known` cgroups no more than an interval may have, together with those of `next` that are not among them?
-pub(crate) fn have_room(known: usize, next: &Interval, is_known: impl Fn(CgroupId) -> bool) -> bool {
+pub(crate) fn have_room(
+    known: usize,
+    next: impl ExactSizeIterator<Item = CgroupId>,
+    is_known: impl Fn(CgroupId) -> bool,
+) -> bool {
     // Usually they are the same, and far fewer. Then no lookup is needed.
-    let both = known.saturating_add(next.cgroups.len());
-    let new = || next.cgroups.iter().filter(|cgroup| !is_known(cgroup.id)).count();
-    both <= CGROUPS || known.saturating_add(new()) <= CGROUPS
+    known.saturating_add(next.len()) <= CGROUPS
+        || known.saturating_add(next.filter(|id| !is_known(*id)).count()) <= CGROUPS
 }
 
 /// A list of at most `most`.
@@ -59,7 +62,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for List<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
         let Self { what, most, levels } = self;
-        // What a list says of its length is not taken at its word.
+        // The length that a list announces is not trusted.
         let (mut all, mut depth) = (Vec::new(), 0);
         while all.len() < most {
             let Some(one) = list.next_element()? else { return Ok(all) };
@@ -215,7 +218,7 @@ mod tests {
         assert!(read(&many(LEVELS + 1)).unwrap_err().to_string().contains("more than 2048 levels"));
     }
 
-    /// A cgroup may be deep, and not all of many.
+    /// A single cgroup may be deep, but not all of many cgroups.
     #[test]
     fn levels_of_all_cgroups_together_are_bounded() {
         let deep = Cgroup { levels: Some(vec![Level::DEFAULT; LEVELS].into()), ..Cgroup::default() };

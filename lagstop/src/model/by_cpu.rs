@@ -22,7 +22,7 @@ impl ByCpu {
         }
     }
 
-    /// What came on top of `earlier`.
+    /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let no_wait = Arc::default();
@@ -42,7 +42,7 @@ impl ByCpu {
         self.cpu_ns.len().max(self.runq_wait_ns.as_ref().map_or(0, |waits| waits.len()))
     }
 
-    /// What came on top of `earlier` on the CPU with number `cpu`: CPU time and run-queue wait.
+    /// What was added since `earlier` on the CPU with number `cpu`: CPU time and run-queue wait.
     pub fn since_on(&self, cpu: usize, earlier: Option<&Self>) -> (Nanos, Option<Nanos>) {
         let (now, then) = (self.on(cpu), earlier.map_or((Nanos::ZERO, None), |earlier| earlier.on(cpu)));
         (now.0.saturating_sub(then.0), now.1.map(|wait| wait.saturating_sub(then.1.unwrap_or_default())))
@@ -58,13 +58,13 @@ fn at(figures: &[Nanos], cpu: usize) -> Nanos {
     figures.get(cpu).copied().unwrap_or_default()
 }
 
-/// Without the CPUs at the end on which nothing was counted: there may be many more CPUs possible than there are.
+/// Leaves out the CPUs at the end on which nothing was counted: far more CPUs may be possible than exist.
 fn trimmed<C>(cpus: &[C], figure: impl Fn(&C) -> Nanos) -> Arc<[Nanos]> {
     let len = cpus.iter().rposition(|cpu| figure(cpu) != Nanos::ZERO).map_or(0, |last| last + 1);
     cpus.iter().take(len).map(figure).collect()
 }
 
-/// No room is taken where nothing was added, nor where nothing was there before.
+/// Needs no memory of its own if nothing was added, or if `earlier` is empty.
 fn since(now: &Arc<[Nanos]>, earlier: &Arc<[Nanos]>) -> Arc<[Nanos]> {
     if Arc::ptr_eq(now, earlier) {
         return Arc::default();

@@ -8,7 +8,6 @@ use super::{CgroupId, Nanos};
 #[derive(Clone, Debug)]
 pub struct CloserLook {
     pub id: CgroupId,
-    /// Its limits.
     pub limits: CgroupLimits,
     /// Its threads, or why they cannot be listed.
     pub threads: Result<Vec<Thread>, Arc<dyn Error + Send + Sync>>,

@@ -89,13 +89,13 @@ impl Counter {
         Self { is_compared: true, ..self }
     }
 
-    /// With what the field itself says.
+    /// Adds what the field itself declares.
     pub(super) const fn of_field(self, name: &'static str, meaning: &'static str, unit: CounterUnit) -> Self {
         Self { name, meaning: meaning.trim_ascii(), unit, ..self }
     }
 }
 
-/// What can be counted.
+/// A type that counters can have: a count or a duration.
 pub(super) trait Counted: Copy {
     const UNIT: CounterUnit;
 
@@ -142,7 +142,8 @@ impl Counted for Nanos {
 /// Declares counters once: their fields, what they say, their difference and their sum, and how they are read where they are
 /// among the fields of another struct.
 ///
-/// What is `always` there is 0 where nothing was counted. What is `if_measured` is `None` where this kernel did not let us.
+/// `always` counters are 0 if nothing was counted. `if_measured` counters are `None` if this kernel does not let
+/// lagstop measure them.
 macro_rules! counters {
     (
         $(#[$attribute:meta])*

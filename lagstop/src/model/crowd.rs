@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::{ByCpu, CgroupId, Cpu, CpuReading, Crowding, Nanos};
 
-/// The cgroups that crowd each CPU most, while they are looked at one after the other.
+/// Collects the cgroups that crowd each CPU most, from one cgroup after the other.
 #[derive(Debug, Default)]
 pub(super) struct Crowds {
     /// By the number of the CPU, the one that crowds it most first.
@@ -12,7 +12,7 @@ pub(super) struct Crowds {
 }
 
 impl Crowds {
-    /// Takes in what cgroup `id` did on each CPU: what it has done by `now` on top of what it had done `before`.
+    /// Adds what cgroup `id` did on each CPU between the readings `before` and `now`.
     pub(super) fn add(&mut self, id: CgroupId, before: Option<&ByCpu>, now: &ByCpu) {
         if self.by_cpu.len() < now.end() {
             self.by_cpu.resize_with(now.end(), || Vec::with_capacity(Cpu::CROWD + 1));
@@ -31,7 +31,8 @@ impl Crowds {
         }
     }
 
-    /// What each CPU did between two readings, and who crowded it: those that were online at the end, or for a while.
+    /// What each CPU did between two readings, and who crowded it. Only CPUs that were online at the end, or for a part
+    /// of the time.
     pub(super) fn cpus(mut self, before: &[CpuReading], after: &[CpuReading]) -> Vec<Cpu> {
         let did = |(cpu, now): (usize, &CpuReading)| {
             let totals = now.totals.since(&before.get(cpu).copied().unwrap_or_default().totals);
@@ -46,7 +47,7 @@ impl Crowds {
     }
 }
 
-/// Less is earlier.
+/// Sort key: the smallest comes first.
 fn rank(one: &Crowding) -> (Reverse<Nanos>, CgroupId) {
     (Reverse(one.time()), one.id)
 }

@@ -41,7 +41,7 @@ impl DistributionSum {
 }
 
 impl Distribution {
-    /// What `durations`, each that many times, come to.
+    /// The distribution of `durations`, each counted that many times.
     pub fn of(durations: impl IntoIterator<Item = (Nanos, u32)>) -> Self {
         let mut counts = [0u32; BUCKETS];
         for (duration, count) in durations {
@@ -76,7 +76,7 @@ impl Distribution {
         self.bins.iter().copied().filter(|&(_, count)| count > 0)
     }
 
-    /// The same, each by the duration that stands for it.
+    /// The buckets that hold something, each as the duration that stands for it.
     pub fn bins(&self) -> impl Iterator<Item = (Nanos, u32)> {
         self.buckets().map(|(bucket, count)| (middle(bucket), count))
     }
@@ -141,7 +141,8 @@ impl Distribution {
     }
 }
 
-/// `bins`, which ascend, in no more memory than they take. Thousands are made each second: none grows step by step.
+/// Collects `bins`, which ascend, in exactly as much memory as they take. Thousands are made each second, so none grows
+/// step by step.
 fn collected(bins: impl Iterator<Item = (Bucket, u32)>) -> Bins {
     let mut all = [(0, 0); BUCKETS];
     let count = all.iter_mut().zip(bins).map(|(place, bin)| *place = bin).count();

@@ -73,7 +73,7 @@ impl Interval {
                 let group = tree.place(cgroup, &online)?;
                 Some(Asking { group, tasks })
             });
-            // What is not known got what it got: the others share the rest.
+            // If what it asks for or its place is unknown, it keeps what it got. The others share the rest.
             if known.is_none() {
                 cpus -= cgroup.totals.cpu_ns.cores(self.duration_ns).0;
             }
@@ -93,8 +93,8 @@ impl Interval {
 }
 
 impl Cgroup {
-    /// Its runnable load, and no more than it has tasks: a wait is booked whole where it ends. `None` where waits were not
-    /// measured.
+    /// Its runnable load, limited to its number of tasks, because a whole wait is booked where it ends. `None` if waits
+    /// were not measured.
     pub fn runnable_tasks(&self, duration: Nanos) -> Option<f64> {
         let load = self.totals.runnable_load(duration)?.0;
         Some(if self.totals.threads == 0 { load } else { load.min(self.totals.threads as f64) })

@@ -49,18 +49,18 @@ impl FileCounters {
         compared
     };
 
-    /// Those that it compares.
+    /// The counters that `lagstop diff` compares.
     pub fn compared() -> impl Iterator<Item = &'static Counter> {
         const { &Self::COUNTERS }.iter().filter(|counter| counter.is_compared)
     }
 
-    /// The figures of those.
+    /// The values of the counters that `lagstop diff` compares.
     pub fn compared_figures(&self) -> impl Iterator<Item = Option<u64>> {
         let all = const { &Self::COUNTERS }.iter().zip(self.figures());
         all.filter(|(counter, _)| counter.is_compared).map(|(_, figure)| figure)
     }
 
-    /// Without what is about a quota.
+    /// Without the counters that only concern a quota.
     #[must_use]
     pub fn without_quota(&self) -> Self {
         let figures = self.figures();
@@ -73,7 +73,8 @@ impl FileCounters {
         Self::from_figures(std::array::from_fn(|n| with(n, mine[n], theirs[n])))
     }
 
-    /// What came on top of `earlier`, of what was read both times: the kernel has counted since long before.
+    /// What was added since `earlier`, for counters that were read both times. The kernel has counted since long before
+    /// the first reading.
     #[must_use]
     pub fn since_known(&self, earlier: &Self) -> Self {
         self.combine(earlier, |_, now, then| Some(now?.saturating_sub(then?)))

@@ -85,7 +85,7 @@ pub(crate) fn cgroup(&Of(id, name, switches, each_ns, millicores, waits, wait_us
     }
 }
 
-/// Tells what its wait was for: these parts of it behind others, the worst first, behind itself, and for its quota; the rest
+/// Sets the causes of its wait: these parts behind others, the worst first, behind itself, and for its quota. The rest
 /// was elsewhere.
 pub(crate) fn blame(cgroup: &mut Cgroup, behind: &[(u64, f64)], itself: f64, quota: f64) {
     let totals = &mut cgroup.totals;

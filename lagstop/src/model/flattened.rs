@@ -12,7 +12,6 @@ use serde::{
 
 /// Counters among the fields of another struct, as read so far.
 pub(super) trait Part<'de>: Default {
-    /// What they are.
     type Counters;
 
     /// How many fields they have.
@@ -24,11 +23,10 @@ pub(super) trait Part<'de>: Default {
     /// Reads the value of the field with this index.
     fn read<A: MapAccess<'de>>(&mut self, field: usize, map: &mut A) -> Result<(), A::Error>;
 
-    /// Ends reading.
+    /// Ends reading, and returns the counters.
     fn counters<E: Error>(self) -> Result<Self::Counters, E>;
 }
 
-/// Two of them.
 impl<'de, A: Part<'de>, B: Part<'de>> Part<'de> for (A, B) {
     type Counters = (A::Counters, B::Counters);
 

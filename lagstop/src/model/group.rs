@@ -4,9 +4,9 @@ use super::Level;
 
 /// The weight of an idle cgroup, beside 1 (`WEIGHT_IDLEPRIO` of 1,024).
 const IDLE: f64 = 3.0 / 1_024.0;
-/// The least weight there is (`MIN_SHARES`).
+/// The smallest weight (`MIN_SHARES`).
 const LEAST: f64 = 2.0 / 1_024.0;
-/// Quotas and their periods are no shorter, in seconds (`min_cfs_quota_period`).
+/// The shortest quotas and quota periods, in seconds (`min_cfs_quota_period`).
 const LEAST_QUOTA: f64 = 0.001;
 
 /// A cgroup.
@@ -37,7 +37,7 @@ impl Group {
     /// The most levels of the tree that are used. The kernel's own limit is far above practical depths.
     pub const MOST_LEVELS: usize = 64;
 
-    /// Takes over what its own level says.
+    /// Applies the settings of its own level.
     pub fn set(&mut self, level: &Level) {
         let usual = Level::DEFAULT_WEIGHT;
         self.has_queue = level.weight.is_some();
@@ -52,12 +52,12 @@ impl Group {
         self.cpus.is_empty() || self.cpus.get(cpu).copied().unwrap_or(false)
     }
 
-    /// What it weighs where all that is runnable inside of it is in one queue.
+    /// Its weight if all that is runnable inside of it is in one queue.
     pub const fn whole_weight(&self) -> f64 {
         if self.is_idle { IDLE } else { self.weight }
     }
 
-    /// What it weighs in the queue of a CPU with this part of its load (`calc_group_shares`).
+    /// Its weight in the queue of a CPU that has this part of its load (`calc_group_shares`).
     pub fn share(&self, part: f64) -> f64 {
         let whole = self.whole_weight();
         (whole * part).clamp(LEAST.min(whole), whole)
@@ -68,7 +68,7 @@ impl Group {
         self.quota.map(|(quota, period)| quota / period)
     }
 
-    /// Which of the CPUs that are `online` a list of the kernel's such as `0-3,7` has. Empty where it has all of them, or none.
+    /// Which of the `online` CPUs are in a list of the kernel such as `0-3,7`. Empty if all of them are, or none.
     pub fn allowed(list: &str, online: &[u32]) -> Vec<bool> {
         let range = |part: &str| {
             let (from, to) = part.split_once('-').unwrap_or((part, part));

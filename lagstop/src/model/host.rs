@@ -121,7 +121,7 @@ impl Host {
     pub fn add(&mut self, next: &Self) {
         self.totals.add(&next.totals);
         self.times.add(&next.times);
-        // The first interval that knows it holds that of those before it, too.
+        // The first interval that has this value includes the cost of the intervals before it.
         let probe = self.own_cost.self_probe_ns.or(next.own_cost.self_probe_ns);
         self.own_cost.add(&next.own_cost);
         self.own_cost.self_probe_ns = self.own_cost.self_probe_ns.or(probe);

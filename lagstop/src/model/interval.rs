@@ -64,7 +64,7 @@ impl Cgroups for Vec<Cgroup> {
 }
 
 impl<C> Interval<C> {
-    /// All of it but the cgroups, and others in their place.
+    /// The same interval with other cgroups.
     #[must_use]
     pub fn with_cgroups<D>(&self, cgroups: D) -> Interval<D> {
         Interval {
@@ -92,7 +92,7 @@ impl Interval {
         let mut earlier = Beside::of(&before.cgroups);
         let ran =
             after.cgroups.iter().filter_map(|(&id, now)| cgroup(id, earlier.get(id), now, duration_ns, &mut crowds));
-        // At once, and not step by step: they are large.
+        // Allocated at once, because cgroups are large.
         let mut cgroups = Vec::with_capacity(after.cgroups.len());
         cgroups.extend(ran);
         name_waits(&mut cgroups, before, after);
@@ -120,7 +120,7 @@ impl Interval {
         interval
     }
 
-    /// Takes out what is only known where switches are timed.
+    /// Removes what is only known if switches are timed.
     pub(crate) fn forget_switch_costs(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.totals.forget_switch_costs();
@@ -163,7 +163,7 @@ fn cgroup(
     crowds.add(id, before.map(|before| &before.counters.by_cpu), &now_counted.by_cpu);
     let totals = now_counted.totals.since(&then.totals);
     let [switch_cost, runq_wait, accept_wait] = now_counted.distributions_since(then);
-    // A cost or a wait may be told later than the switch that it belongs to.
+    // A cost or a wait may be reported later than the switch that it belongs to.
     let is_late = || [&switch_cost, &runq_wait, &accept_wait].into_iter().flatten().any(|late| late.count() > 0);
     (throttled || !totals.is_zero() || is_late()).then(|| Cgroup {
         id,
@@ -187,7 +187,7 @@ fn cgroup(
 
 /// Sets the cgroups that each cgroup waited behind, among the present ones.
 fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
-    // They ascend, as they do in the snapshot.
+    // Ascending, as in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
     let (mut before, mut after) = (Beside::of(&before.cgroups), Beside::of(&after.cgroups));
     for cgroup in cgroups {
@@ -215,7 +215,7 @@ fn host(before: &Snapshot, after: &Snapshot, cgroups: &[Cgroup], cpus: &[Cpu]) -
             idle_ns: cpus.iter().map(|cpu| cpu.totals.idle_ns).sum(),
             steal_ns: now.steal_ns.zip(then.steal_ns).map(|(now, then)| now.saturating_sub(then)),
         },
-        // The programs have run since before the first reading, though what a run takes is known later.
+        // The programs ran before the first reading too, but the time of a run is only known later.
         own_cost: now.own_cost.since(&then.own_cost),
         idle: Idle::from(&idle),
         cpus_online: now.cpus_online,

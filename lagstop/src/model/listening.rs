@@ -31,7 +31,7 @@ impl Snapshot {
         let listening: HashSet<u32> = self.listening.iter().map(|listener| listener.netns).collect();
         let since = |now: &NetworkNamespace| {
             let then = then.get(&now.netns).copied().flatten();
-            // Less than before is another namespace that got the same number.
+            // A smaller value belongs to another namespace that got the same number.
             let listen_overflows = now.listen_overflows.zip(then).and_then(|(now, then)| now.checked_sub(then));
             NetworkNamespace { listen_overflows, ..*now }
         };

@@ -33,7 +33,7 @@ pub struct Merger {
     namespaces: BTreeMap<u32, NetworkNamespace>,
 }
 
-/// All of `intervals` as one. `None` of none.
+/// Merges `intervals` into one. `None` if there are none.
 pub fn merge<'a>(load_credit_time: Nanos, intervals: impl IntoIterator<Item = &'a Interval>) -> Option<Interval> {
     let mut merger = Merger::new(load_credit_time);
     intervals.into_iter().for_each(|interval| merger.add(interval));
@@ -70,6 +70,7 @@ impl Merger {
 
     /// Can the merged interval be read again when `next` is added?
     pub(crate) fn has_room_for(&self, next: &Interval) -> bool {
+        let next = next.cgroups.iter().map(|cgroup| cgroup.id);
         bounded::have_room(self.cgroups.len(), next, |id| self.cgroups.contains_key(&id))
     }
 
@@ -188,8 +189,8 @@ struct Merging {
     threads: u64,
     /// Integral of the runnable load, in tasks × ns. `None` once it was not known.
     load: Option<f64>,
-    /// What its Load Credit was before the merged intervals, as of its first one there, and when that ended since they
-    /// began.
+    /// The part of its Load Credit that is older than the merged intervals, as of the end of the first one that it is
+    /// in, and the time from their beginning to that end.
     credit: Option<(f64, Nanos)>,
     id: CgroupId,
     behind: BehindSum,
@@ -255,7 +256,7 @@ impl Merging {
 
     fn finish(self, duration: Nanos, load_credit_time: Nanos) -> Cgroup {
         let load = self.load.map(|sum| sum / (duration.0 as f64).max(1.0));
-        // What was there before fades from the end of its first interval on, and the mean load takes its place.
+        // The old part fades from the end of the cgroup's first interval on. The mean load takes its place.
         let credit = self.credit.zip(load).map(|((before, end), load)| {
             before * kept(duration.saturating_sub(end), load_credit_time)
                 + load * (1.0 - kept(duration, load_credit_time))

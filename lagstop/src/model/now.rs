@@ -96,7 +96,7 @@ impl CgroupNow {
     }
 }
 
-/// A name that is what it looks like, and not too long. Mostly it is the same piece of memory.
+/// A name without misleading characters, and not too long. Usually it shares the memory of the original.
 fn harmless(name: &Arc<str>) -> Arc<str> {
     match short_name(name, CgroupNow::LONGEST_NAME) {
         Cow::Borrowed(_) => Arc::clone(name),

@@ -12,7 +12,7 @@ pub struct Selection<F> {
     found: bool,
 }
 
-/// What was found out about a cgroup, as long as it is called the same.
+/// What was found out about a cgroup. Valid while its names stay the same.
 #[derive(Debug)]
 struct Known {
     path: Arc<str>,
@@ -26,7 +26,7 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
         Self { is_wanted, known: HashMap::new(), found: false }
     }
 
-    /// Was there any of them yet?
+    /// Was any of the wanted cgroups seen yet?
     pub const fn has_found(&self) -> bool {
         self.found
     }
@@ -98,8 +98,8 @@ impl<F: Fn(&Cgroup) -> bool> Selection<F> {
     }
 }
 
-/// The row of `others`. What one of them did not measure is not measured in it; a quota and a Load Credit are of one
-/// cgroup, and it has none.
+/// Sums `others` into one row. A figure that was not measured for one of them is not measured in the sum. The row has
+/// no quota and no Load Credit, because these belong to single cgroups.
 fn sum(others: &[Cgroup]) -> Option<Cgroup> {
     let totals = others.iter().map(|cgroup| cgroup.totals).reduce(|mut sum: Totals, totals| {
         sum.add(&totals);

@@ -12,9 +12,9 @@ use super::{
 pub struct Snapshot {
     /// When it was taken, on a clock that only goes forward.
     pub at: Nanos,
-    /// The way in which switch costs are measured; `None` where they are not.
+    /// Measurement method of switch costs. `None` if they are not measured.
     pub switch_cost_way: Option<Arc<str>>,
-    /// The way in which the cost of the pick function is.
+    /// Measurement method of the cost of the pick function. `None` if it is not measured.
     pub pick_function_way: Option<Arc<str>>,
     /// Switches were not timed since the snapshot before, so that the counters of their costs stood still.
     pub untimed: bool,
@@ -85,7 +85,8 @@ impl CgroupCounters {
         wait(self).saturating_sub(before.map(|before| wait(&before.counters)).unwrap_or_default())
     }
 
-    /// What came on top of `earlier`, of whoever had the row before: pairs are known by their ids, and are its own.
+    /// What was added since `earlier`, the counters of the row's previous owner. Pairs are identified by ids, so all of
+    /// them are its own.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let [switch_cost, runq_wait, accept_wait] = self.distributions_since(earlier);

@@ -100,7 +100,7 @@ impl Totals {
         self.pick_ns.zip(self.swap_ns).map(|(pick, swap)| pick.saturating_add(swap))
     }
 
-    /// Takes out what is only known where switches are timed.
+    /// Removes what is only known if switches are timed.
     pub(super) const fn forget_switch_costs(&mut self) {
         self.schedule_calls = None;
         self.pick_ns = None;

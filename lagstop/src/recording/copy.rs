@@ -59,12 +59,7 @@ pub enum CopyError {
     },
     /// Intervals cannot be made shorter.
     #[error("cannot shorten intervals from {is} to {wanted}. Use a longer --interval")]
-    Shorter {
-        /// What they are.
-        is: Nanos,
-        /// What they should be.
-        wanted: Nanos,
-    },
+    Shorter { is: Nanos, wanted: Nanos },
 }
 
 /// Writes a recording, and keeps what its footer says.

@@ -22,7 +22,6 @@ pub struct Cut<F> {
 /// Some cgroups.
 #[derive(Clone, Debug)]
 pub struct Wanted<F> {
-    /// Is it one of them?
     pub is_wanted: F,
     /// What they are called for people.
     pub called: String,
@@ -69,7 +68,7 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
         if selection.is_some_and(|selection| !selection.has_found()) {
             return Err(CopyError::NoCgroup);
         }
-        // Of one that goes on to its end, all that it says there.
+        // A part that goes on to the recording's end has the gaps there, too.
         if range.end == reader.len() {
             for gap in gaps {
                 copy.gap(Gap { start_ns: gap.start_ns.saturating_sub(origin.1), ..gap })?;
@@ -79,7 +78,6 @@ impl<F: Fn(&Cgroup) -> bool> Cut<F> {
         copy.end(reason)
     }
 
-    /// The intervals.
     fn range(&self, reader: &mut Reader, epoch: Epoch) -> Result<Range<usize>, CopyError> {
         let start = self.from.map_or(Ok(0), |from| first_from(reader, from))?;
         let end = self.to.map_or(Ok(reader.len()), |to| first_from(reader, to))?;

@@ -19,22 +19,17 @@ use crate::model::{Distribution, Nanos};
 /// A histogram that cannot be read or written.
 #[derive(Debug, Error)]
 pub(crate) enum HistogramError {
-    /// The text is not base64.
     #[error("the distribution is not base64: {0}")]
     Base64(#[from] base64::DecodeError),
-    /// The bytes are not a histogram.
     #[error("the distribution is not an HdrHistogram in the V2 compressed encoding: {0}")]
     Read(#[from] hdrhistogram::serialization::DeserializeError),
-    /// The histogram could not be encoded.
     #[error("cannot encode the distribution: {0}")]
     Write(#[from] hdrhistogram::serialization::V2DeflateSerializeError),
-    /// Its zlib stream is damaged.
     #[error("the distribution cannot be decompressed: {0}")]
     Inflate(#[source] io::Error),
     /// More exact than any that lagstop writes.
     #[error("the distribution has more than {most} significant figures")]
     TooPrecise { most: usize },
-    /// It ends before its counts do.
     #[error("the distribution is cut short")]
     Cut,
     /// Decompressed, it is longer than any that lagstop writes.
@@ -43,7 +38,6 @@ pub(crate) enum HistogramError {
     /// A count does not fit.
     #[error("the distribution has more than 2³² durations in one bin")]
     TooMany,
-    /// There is no histogram of lagstop's bounds.
     #[error("cannot make a histogram: {0}")]
     Create(#[from] CreationError),
     /// A duration outside what a histogram here may hold.
@@ -56,20 +50,19 @@ const HIGHEST: u64 = 1 << 38;
 /// Significant figures of a histogram made here: its own error, below 1 %, adds next to nothing to the buckets'.
 const FIGURES: u8 = 2;
 
-/// As it is written.
 pub(crate) fn encode(histogram: &Histogram<u64>) -> Result<String, HistogramError> {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(histogram, &mut bytes)?;
     Ok(BASE64.encode(bytes))
 }
 
-/// Reads any histogram in that encoding, from any source.
+/// Reads any histogram in HdrHistogram's V2 encoding, from any source.
 pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, HistogramError> {
     let bytes = untrusted::look_over(BASE64.decode(text)?)?;
     Ok(HistogramReader::new().deserialize(&mut bytes.as_slice())?)
 }
 
-/// With the durations that stand for the buckets, in nanoseconds.
+/// A histogram of the durations that stand for the buckets, in nanoseconds.
 fn of(distribution: &Distribution) -> Result<Histogram<u64>, HistogramError> {
     let mut histogram = Histogram::new_with_bounds(1, HIGHEST, FIGURES)?;
     for (value, count) in distribution.bins() {

@@ -30,8 +30,8 @@ struct Piece {
     after_gap: bool,
 }
 
-/// Two recordings whose ends are nearer than this follow on each other: what the clocks by which they are compared may be off.
-/// The kernel corrects the time of day by at most 500 µs a second (kernel/time/ntp.c, MAXFREQ), and a recording says when
+/// Two recordings whose ends are nearer than this follow on each other: the clocks by which they are compared may be off by that
+/// much. The kernel corrects the time of day by at most 500 µs a second (kernel/time/ntp.c, MAXFREQ), and a recording says when
 /// it began as soon as it came to it.
 fn inexactness(earlier: &Piece, interval: Nanos) -> Nanos {
     const LEAST: Nanos = Nanos(10_000_000);
@@ -81,7 +81,7 @@ impl Merge {
         longer.transcript.end(reason(&pieces, count, cut_off))
     }
 
-    /// Finds out where each begins in what comes out.
+    /// Finds out where each begins in the output.
     fn place(self, pieces: &mut [Piece]) -> Result<(), CopyError> {
         let origin = unix_start(&pieces[0]);
         // When the one before ends in what comes out.
@@ -212,7 +212,7 @@ struct Longer<'w> {
     transcript: Transcript<'w>,
     interval: Option<Nanos>,
     merger: Merger,
-    /// When the last one ended, and how long those took that are not written.
+    /// When the last interval ended, and the length of those that are not written yet.
     last: Option<(Nanos, Nanos)>,
 }
 
@@ -224,12 +224,12 @@ impl Longer<'_> {
             self.last = Some((end, Nanos::ZERO));
             return self.transcript.interval(interval);
         };
-        // Over a time in which there is none, there is no longer one.
+        // A merged interval never reaches across a time without intervals.
         let half = Nanos(duration.0 / 2);
         if self.last.is_some_and(|(last, _)| interval.start_ns > last.saturating_add(half)) {
             self.flush()?;
         }
-        // Where cgroups come and go all the time, it is no longer than what can be read again.
+        // Where cgroups come and go all the time, an interval gets no longer than what can be read again.
         if !self.merger.has_room_for(&interval) {
             self.flush()?;
         }

@@ -112,8 +112,9 @@ impl Names {
         new
     }
 
-    /// Can all be read again, with those of `next`?
+    /// Are all names, with those of `next`, still few enough to be read again?
     pub(super) fn have_room_for(&self, next: &Interval) -> bool {
+        let next = next.cgroups.iter().map(|cgroup| cgroup.id);
         bounded::have_room(self.all.len(), next, |id| self.all.contains_key(&id))
     }
 
@@ -141,7 +142,7 @@ impl Cgroups for Columns {
     }
 }
 
-/// Why a packed interval does not come apart.
+/// Why a packed interval cannot be unpacked.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum UnpackError {
     #[error("the column {column} has {found} entries for {expected} cgroups")]

@@ -83,7 +83,7 @@ impl Reader {
 
     fn open_with(path: &Path, longest_line: u64) -> Result<Self, ReadError> {
         let error = |problem| ReadError::new(path, None, problem);
-        // Nobody may be at the other end of a pipe: not waiting for them, it opens, and is refused.
+        // A pipe may have nobody at its other end: opened without waiting for them, it is refused below.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = file.map_err(|source| error(Problem::Open(source)))?;
         let metadata = file.metadata().map_err(|source| error(Problem::Open(source)))?;

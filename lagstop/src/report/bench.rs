@@ -28,7 +28,7 @@ const HEADINGS: [&str; 14] = [
     "effective",
 ];
 
-/// In one sentence.
+/// The verdict in one sentence.
 pub(super) fn verdict(bench: &Bench) -> String {
     let host = &bench.host;
     let runs = bench.points.len();
@@ -52,7 +52,7 @@ fn time(time: Option<Nanos>) -> String {
     time.map_or_else(|| "n/a".to_owned(), |time| time.to_string())
 }
 
-/// What was tried.
+/// The name of the policy, for tables.
 pub(super) fn policy(point: &Point) -> &'static str {
     point.policy.map_or("none", Policy::name)
 }
@@ -77,7 +77,7 @@ fn cells(point: &Point) -> Vec<String> {
     ]
 }
 
-/// Headings and runs.
+/// Headings, then a row for each run.
 pub(super) fn table(bench: &Bench) -> Vec<Vec<String>> {
     let headings = HEADINGS.map(str::to_owned).into();
     std::iter::once(headings).chain(bench.points.iter().map(cells)).collect()
@@ -113,7 +113,7 @@ pub fn text(bench: &Bench, options: Options) -> String {
     page.finish()
 }
 
-/// What was not run, and why: a sentence a reason.
+/// Runs that were not made, and why: a sentence for each reason.
 pub(super) fn missing(bench: &Bench) -> Vec<String> {
     let mut reasons: Vec<&str> = bench.missing.iter().map(|missing| missing.why.as_str()).collect();
     reasons.sort_unstable();

@@ -19,7 +19,7 @@ use crate::{
 /// What the fields of the JSON mean; the number goes up when one of them changes its meaning or goes away.
 pub const SCHEMA: &str = "lagstop.fleet/2";
 
-/// Names that are listed in a sentence.
+/// The most names that are listed in a sentence.
 const NAMED: usize = 8;
 
 /// What is written.
@@ -46,7 +46,7 @@ fn number(value: Option<f64>) -> String {
     shown(value, Unit::Factor).trim_start_matches("× ").to_owned()
 }
 
-/// Some names, and how many more.
+/// Some names, and the number of the others.
 fn names<'n>(all: impl ExactSizeIterator<Item = &'n str>) -> String {
     let more = all.len().saturating_sub(NAMED);
     let some: Vec<&str> = all.take(NAMED).collect();
@@ -54,12 +54,11 @@ fn names<'n>(all: impl ExactSizeIterator<Item = &'n str>) -> String {
     if more > 0 { format!("{some} and {more} more") } else { some }
 }
 
-/// So many nodes.
+/// "1 node", "2 nodes".
 fn nodes(count: u64) -> String {
     format!("{count} node{}", ending(count))
 }
 
-/// Fewer, or more.
 fn fewer(count: i64) -> String {
     match count {
         ..0 => format!("{} more", count.unsigned_abs()),
@@ -68,7 +67,7 @@ fn fewer(count: i64) -> String {
     }
 }
 
-/// So many nodes against today's, with the interval.
+/// The number of nodes compared with today's, with its interval.
 fn takes(packed: &Packed, today: u64) -> String {
     let taken = nodes(packed.nodes);
     let interval = format!("90 % interval: {} to {}", fewer(packed.fewer_low), fewer(packed.fewer_high));
@@ -81,7 +80,7 @@ fn takes(packed: &Packed, today: u64) -> String {
     }
 }
 
-/// In some sentences.
+/// The verdict in a few sentences.
 pub(super) fn verdict(report: &FleetReport<'_>) -> String {
     let FleetTotals { nodes: count, cpus, cores_lost, overhead, .. } = report.analysis.totals;
     let mut verdict = format!(
@@ -166,7 +165,7 @@ fn total_cells(totals: &FleetTotals) -> Vec<String> {
 const WORKLOAD_HEADINGS: [&str; 6] =
     ["workload", "switch cost", "of all", "CPU time", "of its CPU time", "wait per CPU time"];
 
-/// Cluster, namespace and workload, as far as there are any.
+/// Cluster, namespace and workload, without those that are empty.
 fn name(workload: &WorkloadFigures) -> String {
     let parts = [&workload.cluster, &workload.namespace, &workload.workload];
     let parts: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
@@ -260,7 +259,7 @@ pub(super) fn tables(report: &FleetReport<'_>, rows: usize) -> Tables {
     }
 }
 
-/// What the tables are of.
+/// What the tables are of, in a line: server, time range, steps and number of nodes.
 pub(super) fn headline(report: &FleetReport<'_>) -> String {
     let window = report.analysis.window;
     let totals = report.analysis.totals;
@@ -317,7 +316,7 @@ pub(super) fn knees(report: &FleetReport<'_>) -> Vec<String> {
     ]
 }
 
-/// What the packing rests on, in a sentence.
+/// What the packing is based on: today's figures in the busiest steps, and the limits of the plan.
 pub(super) fn limits(packing: &Packing) -> String {
     let today = &packing.today;
     format!(
@@ -332,7 +331,7 @@ pub(super) fn limits(packing: &Packing) -> String {
     )
 }
 
-/// What the reader should know before believing it.
+/// Caveats that the reader should know.
 pub(super) fn doubts(report: &FleetReport<'_>) -> Vec<String> {
     let gaps = &report.analysis.gaps;
     let mut doubts = Vec::new();
@@ -532,7 +531,7 @@ pub(super) mod tests {
     use super::*;
     use crate::fleet::{Table, fixture};
 
-    /// Of a table, with workloads that have hostile names.
+    /// Made-up answers from a table, with workloads that have hostile names.
     pub(in crate::report) fn gathered(table: Table) -> Gathered {
         Gathered::example(table, &["checkout", "</td><script>alert(1)</script>\u{1b}[2J"])
     }

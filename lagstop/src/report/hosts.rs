@@ -19,7 +19,7 @@ pub const SCHEMA: &str = "lagstop.hosts/2";
 
 const HEADINGS: [&str; 7] = ["host", "CPUs", "overhead", "cores lost", "waiting", "light spared", "cores freed"];
 
-/// In one sentence.
+/// The verdict in one sentence.
 fn verdict(all: &Hosts) -> String {
     let hosts = all.hosts.len();
     let lost = shown(all.total.cores_lost, Unit::Cores);

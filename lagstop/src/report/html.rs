@@ -81,7 +81,7 @@ impl Page {
         self.element("footer", "", &format!("lagstop {}. {}", session.lagstop_version, report.footer().join(" ")));
     }
 
-    /// What is wrong and what to do, and the causes beneath.
+    /// The verdict with advice, and the causes beneath.
     fn verdict(&mut self, report: &Report) {
         let verdict = &report.verdict;
         self.element("p", &format!("verdict {}", class(verdict.severity)), &verdict.headline);
@@ -107,7 +107,7 @@ impl Page {
         self.add("</figure>\n");
     }
 
-    /// Words in the first column, numbers in the others.
+    /// A table with words in the first column, and numbers in the others.
     fn table<'r>(&mut self, rows: impl IntoIterator<Item = &'r [String]>) {
         self.add("<table>\n");
         for row in rows {
@@ -130,7 +130,7 @@ impl Page {
         self.0 += html;
     }
 
-    /// An element with nothing but text.
+    /// An element that contains only text.
     fn element(&mut self, name: &str, class: &str, content: &str) {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         // Writing to a string cannot fail.
@@ -203,7 +203,7 @@ const fn class(severity: Severity) -> &'static str {
     }
 }
 
-/// `text` that is nothing but text, in an element and in an attribute.
+/// Escapes `text` for elements and attributes.
 fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in display_name(text).chars() {

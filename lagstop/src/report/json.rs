@@ -49,7 +49,8 @@ pub fn document(of: &impl Serialize) -> Result<String, serde_json::Error> {
     Ok(escape(&serde_json::to_string_pretty(of)?) + "\n")
 }
 
-/// JSON escapes C0 itself. Other hostile characters can only be inside of strings, where the escape means the same.
+/// JSON escapes C0 controls by itself. Other hostile characters can only be in strings, where the escape has the same
+/// meaning.
 pub(super) fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for c in json.chars() {

@@ -48,7 +48,6 @@ pub fn render(report: &Report) -> String {
     page.0
 }
 
-/// Paragraphs so far.
 struct Page(String);
 
 impl Page {
@@ -120,7 +119,7 @@ impl Page {
     }
 }
 
-/// `text` that is nothing but text: what Markdown or HTML would take for its own is escaped.
+/// Escapes `text` for Markdown and HTML.
 pub(super) fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in display_name(text).chars() {
@@ -128,7 +127,7 @@ pub(super) fn text(text: &str) -> String {
             '<' => escaped += "&lt;",
             '>' => escaped += "&gt;",
             '&' => escaped += "&amp;",
-            // The others only mean something at the beginning of a line, or in pairs that these begin.
+            // All other characters only have a meaning at the beginning of a line, or in pairs that these begin.
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '!' | '@' => {
                 escaped.push('\\');
                 escaped.push(c);

@@ -43,7 +43,7 @@ impl Colour {
     }
 }
 
-/// Lines so far. All text that comes in is made harmless here, so that nothing can be forgotten.
+/// Lines so far. All text is made harmless here, so that this cannot be forgotten elsewhere.
 pub(super) struct Page {
     options: Options,
     lines: String,
@@ -56,7 +56,7 @@ const LABELLED: usize = 16;
 const NAMED: usize = 26;
 const BESIDE: usize = 2 + 6 + 1 + NAMED + 1;
 
-/// Columns that text keeps, however narrow the terminal.
+/// The least width of text in columns, however narrow the terminal.
 const LEAST: usize = 20;
 
 impl Page {
@@ -80,13 +80,13 @@ impl Page {
         }
     }
 
-    /// A line of what stands side by side, each in its colour. It is as wide as it is.
+    /// A line of cells, each in its colour. It is not wrapped.
     pub(super) fn cells(&mut self, cells: &[(Colour, &str)]) {
         let cells: String = cells.iter().map(|(colour, text)| self.painted(*colour, &clean(text))).collect();
         self.line(&cells);
     }
 
-    /// A table, as wide as it is: the first column is words, the others are numbers.
+    /// A table that is not wrapped: the first column is words, the others are numbers.
     pub(super) fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) {
         let widest = |column: usize| {
             let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell));
@@ -148,7 +148,7 @@ impl Page {
         }
     }
 
-    /// Goes on beside the last row.
+    /// Continues the text column of the last row.
     pub(super) fn beside(&mut self, text: &str) {
         self.text(&" ".repeat(BESIDE), Colour::Dim, text);
     }
@@ -187,13 +187,13 @@ impl Page {
         self.lines.push('\n');
     }
 
-    /// `text` in lines of what the width leaves beside `indent`. A word that is longer is broken.
+    /// Wraps `text` to the width that `indent` leaves. Longer words are broken.
     fn wrap(&self, text: &str, indent: usize) -> Vec<String> {
         display::wrap(&clean(text), self.options.width.saturating_sub(indent).max(LEAST))
     }
 }
 
-/// Whatever came from outside, made harmless.
+/// Makes text from outside harmless.
 pub(super) fn clean(text: &str) -> String {
     display_name(text).into_owned()
 }

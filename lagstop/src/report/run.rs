@@ -16,11 +16,12 @@ use crate::{
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
 pub const SCHEMA: &str = "lagstop.run/1";
 
-/// Cells of a name.
+/// The most cells of a name.
 const NAME: usize = 60;
-/// Waits behind its own threads and kernel threads are said from this share on.
+/// From this share on, waits behind its own threads and kernel threads are mentioned.
 const SPOKEN_OF: f64 = 0.01;
-/// Moves to another CPU in a second of CPU time that are said: each costs caches some tens of microseconds.
+/// From this many moves to another CPU per second of CPU time on, they are mentioned. Each costs caches some tens of
+/// microseconds.
 const MANY_MOVES: f64 = 500.0;
 
 /// One line about a run, without a line break.
@@ -32,12 +33,12 @@ pub fn line(run: &Run) -> String {
     }
 }
 
-/// The line of one of several runs.
+/// The line of one of several runs, with its number.
 pub fn numbered_line(run: &Run) -> String {
     format!("run {} ({}): {}", run.number, run.wall_ns, line(run))
 }
 
-/// What is said, the reason of a verdict first.
+/// Figures of a run. The reason of the verdict comes first.
 fn figures(run: &Run) -> Vec<String> {
     let Shares { waited, throttled, steal, behind_itself, behind_kernel, .. } = run.shares;
     let is_cause = |cause: Cause| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
@@ -68,7 +69,7 @@ fn waited_for(run: &Run, waited: Option<f64>) -> String {
     let Some(waited) = waited else { return "waits n/a".to_owned() };
     let mut said = format!("waited {} of the time", percent(waited));
     let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
-    // Who it was matters where there was something.
+    // The culprit only matters if the wait does.
     let worst = run.behind.first().filter(|worst| waited >= SPOKEN_OF / 10.0 && worst.wait_ns > Nanos::ZERO);
     if let Some(worst) = worst {
         let _ = write!(said, ", {} of it behind {}", whole_percent(worst.wait_ns, others), name(worst));
@@ -83,9 +84,9 @@ fn whole_percent(part: Nanos, whole: Nanos) -> String {
     format!("{:.0} %", (ratio(part.0 as f64, whole.0 as f64) * 100.0).min(100.0))
 }
 
-/// What it is called, and who was seen to run in it.
+/// The name of a culprit, with the threads that were seen to run in it.
 fn name(behind: &Behind) -> String {
-    /// Threads that are named.
+    /// The most threads that are named.
     const SHOWN: usize = 2;
     let cgroup = match &*behind.name {
         "/" => "the root cgroup".into(),
@@ -95,7 +96,7 @@ fn name(behind: &Behind) -> String {
     if threads.is_empty() { cgroup.into_owned() } else { format!("{cgroup} ({})", threads.join(", ")) }
 }
 
-/// Moves of its tasks, where they are many or far.
+/// Moves of its tasks, if they are many or far.
 fn moves(run: &Run) -> Option<String> {
     if let Some(far) = run.migrations_cross_numa.filter(|&far| far > 0) {
         return Some(format!("moved to another NUMA node {}", plural(far, "time")));
@@ -104,7 +105,7 @@ fn moves(run: &Run) -> Option<String> {
     (per_second > MANY_MOVES).then(|| format!("{} migrations per second of CPU time", number(per_second)))
 }
 
-/// What can be said where nothing tells what it waited for.
+/// What is known if nothing tells what the command waited for.
 fn not_judged(run: &Run) -> String {
     let mut said = Vec::new();
     if let Some(seen) = run.seen {
@@ -188,7 +189,7 @@ struct Document<'a> {
     series: &'a Series,
 }
 
-/// The verdict on all of them.
+/// The verdict on all runs.
 fn verdict(series: &Series) -> Verdict {
     if series.is_enough() {
         Verdict::Undisturbed

@@ -13,7 +13,7 @@ use crate::{
     units::percent,
 };
 
-/// Columns of a cgroup's name: what is longer is left out in its middle.
+/// Columns of a cgroup's name. Longer names are shortened in the middle.
 const LEAST_NAMED: usize = 16;
 const MOST_NAMED: usize = 40;
 
@@ -68,7 +68,7 @@ fn heading(page: &mut Page, file: &str, contents: &Contents) {
     }
 }
 
-/// How much there is of it.
+/// How much is in the recording: time, intervals, size and cgroups.
 fn extent(page: &mut Page, contents: &Contents) {
     let Contents { session, intervals, summed_intervals, cgroups, .. } = contents;
     let to = contents.ended_at.as_deref().map_or_else(String::new, |end| format!(" to {end}"));

@@ -63,7 +63,7 @@ fn host_line(report: &Report) -> String {
     )
 }
 
-/// How many there are, and how finely they were looked at.
+/// The number of intervals. If they were merged, also into how many and of what length.
 fn intervals(span: Span) -> String {
     let Span { intervals, merged_intervals, duration_ns, .. } = span;
     if merged_intervals == 0 {
@@ -88,7 +88,7 @@ fn write_finding(page: &mut Page, finding: &Finding) {
     };
     page.tagged(&format!("[{}]", finding.severity.word()), colour, &finding.verdict);
     page.text("  ", Colour::Dim, &format!("{}, {}", finding.rule, finding.subject.exactly()));
-    // What is fine is said in a line; --explain says the rest.
+    // For what is fine, or lacks data, the verdict is enough; --explain shows the rest.
     if finding.severity <= Severity::NotEnoughData {
         return;
     }
@@ -119,7 +119,7 @@ fn figures(page: &mut Page, indent: &str, figures: &[Figure], subject: &Subject)
         .map(|figure| {
             let label = figure.label_beside(subject);
             let note = match &figure.missing {
-                // Once is enough.
+                // The reason is given only once.
                 Some(why) if said == Some(why) => "for the same reason".to_owned(),
                 Some(why) => {
                     said = Some(why);

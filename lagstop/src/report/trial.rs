@@ -17,7 +17,7 @@ use crate::{
     units::{Unit, plural, signed_percent},
 };
 
-/// Cgroups and changes of a kind that are shown to people.
+/// The most cgroups, and changes of a kind, that people are shown.
 const TOP: usize = 8;
 
 /// What would be changed.
@@ -185,7 +185,7 @@ pub fn text(tried: &Tried, options: Options) -> String {
     page.finish()
 }
 
-/// What became of the changes.
+/// Whether the changes were undone.
 fn undone(page: &mut Page, tried: &Tried) {
     let Tried { outcome, changed_by_others, notes } = tried;
     if !outcome.not_undone.is_empty() {
@@ -238,7 +238,7 @@ fn yes_or_no(is: Option<bool>) -> String {
     is.map_or("n/a", |is| if is { "yes" } else { "no" }).to_owned()
 }
 
-/// What the figures are of.
+/// Explains what the figures measure.
 fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
     let TrialOutcome { blocks, block_seconds, .. } = outcome;
     if blocks.is_empty() {
@@ -266,7 +266,7 @@ fn how_measured(page: &mut Page, outcome: &TrialOutcome) {
     let moved = |is_with: bool, of: fn(&TimeOfBlock) -> Option<f64>| {
         let of_these = || blocks.iter().filter(move |block| block.is_with == is_with);
         let sum = of_these().map(of).sum::<Option<f64>>()?;
-        // As the figures are: tasks, on average.
+        // In tasks, on average, like the figures.
         Some(sum / of_these().map(TimeOfBlock::seconds).sum::<f64>())
     };
     let heavy = |is_with| moved(is_with, |block| block.heavy_moved_seconds).filter(|moved| moved.is_finite());

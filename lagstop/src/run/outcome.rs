@@ -147,7 +147,7 @@ impl Shares {
         }
     }
 
-    /// What is above its limit.
+    /// The limits that are exceeded.
     fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
         let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
         let all = [
@@ -255,7 +255,7 @@ fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Opt
             Limits::LEAST_TIME
         ));
     }
-    // Of waits without any known cause there is no part that could be told.
+    // Waits of unknown cause are taken to be as those of known cause. Where these are fewer, that tells too little.
     let unattributed = shares.unattributed.unwrap_or_default();
     let known = shares.all_waits.unwrap_or_default() - unattributed;
     (known < unattributed

@@ -27,7 +27,7 @@ use crate::{
 pub struct Attached {
     /// What holds it in force; `None` once it was let go.
     link: Option<OwnedFd>,
-    _operations: Operations,
+    operations: Operations,
     maps: Maps,
     /// Possible CPUs, of which each has a copy of a per-CPU value.
     copies: usize,
@@ -111,7 +111,7 @@ impl Attached {
         }
         let maps = Maps { groups: map("GROUPS")?, plans: map("PLANS")?, counters: map("COUNTERS")?, end: map("END")? };
         let copies = aya::util::nr_cpus().map_err(|(_, why)| SchedulerError::refused("number of CPUs", why))?;
-        let mut attached = Self { link: None, _operations: operations, maps, copies };
+        let mut attached = Self { link: None, operations, maps, copies };
         for (cgroup, group) in seeds.iter().take(MAX_GROUPS as usize) {
             attached.maps.groups.set(&cgroup.0, &[*group])?;
         }
@@ -124,7 +124,7 @@ impl Attached {
     /// saturation") the one that switches all tasks is itself moved below the fair class at first, and then waits for those that
     /// are not moved yet: a busy host stands still.
     fn switch(&mut self) -> Result<(), SchedulerError> {
-        let operations = &self._operations.map;
+        let operations = &self.operations.map;
         let switched = thread::scope(|scope| {
             let switcher = scope.spawn(|| {
                 become_real_time().map_err(|source| SchedulerError::NotRealTime { source })?;
@@ -200,12 +200,12 @@ impl Counted {
     }
 }
 
-/// Above all that are not, below all others that are, until this thread ends.
+/// Gives this thread the lowest real-time priority, until it ends.
 fn become_real_time() -> std::io::Result<()> {
     // SAFETY: plain integers; how many there are is the C library's affair.
     let mut least: libc::sched_param = unsafe { std::mem::zeroed() };
     least.sched_priority = 1;
-    // Whatever this thread were to start is not to be so.
+    // Threads that this one may start must not inherit it.
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: reads the parameters of this thread.
     if unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const least) } < 0 {
@@ -214,7 +214,7 @@ fn become_real_time() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The first field that is missing, otherwise.
+/// The offsets of the fields, or the first field that is missing.
 fn offsets(btf: &Btf) -> Result<Offsets, &'static str> {
     let of = |structure: &str, path: &'static str| btf.offset(structure, path).ok_or(path);
     Ok(Offsets {

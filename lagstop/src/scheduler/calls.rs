@@ -35,7 +35,7 @@ pub(super) struct Program<'p> {
     pub(super) may_sleep: bool,
 }
 
-/// All zeros, which is what is not said.
+/// All zeros, which stand for what a call does not say.
 fn nothing() -> bpf_attr {
     // SAFETY: a union of plain integers, for which zero is valid.
     unsafe { std::mem::zeroed() }
@@ -53,7 +53,7 @@ unsafe fn descriptor(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedF
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// As many bytes of `name` as the kernel keeps; those that it does not take are made underscores.
+/// As many bytes of `name` as the kernel keeps; bytes that it does not accept become underscores.
 fn name_of(name: &str) -> [libc::c_char; 16] {
     let mut bytes = [0; 16];
     for (to, from) in bytes[..15].iter_mut().zip(name.bytes()) {

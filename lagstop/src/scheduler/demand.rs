@@ -127,12 +127,12 @@ impl Demand {
         Ok(Entitled { levels: groups.iter().map(of).collect(), groups, at: Instant::now() })
     }
 
-    /// What was told so far is not the programs': they count from 0.
+    /// Forgets what was told so far: it is not from the programs, which count from 0.
     pub(super) fn begin(&mut self) {
         self.before.clear();
     }
 
-    /// What reads CPU time by the kernel's own files, for credits to begin with.
+    /// Begins to read CPU time from the kernel's own files, for credits to begin with.
     pub(super) fn learn(&self) -> Result<Learning, HostError> {
         let mut cpu_time = CpuTime::new(&self.hierarchy);
         let first = self.hierarchy.groups()?;

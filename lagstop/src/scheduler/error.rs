@@ -67,7 +67,6 @@ pub enum SchedulerError {
 }
 
 impl SchedulerError {
-    /// That the kernel refused `what`.
     pub(super) fn refused(what: impl Into<String>, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         KernelError::refused(what, why).into()
     }

@@ -22,7 +22,7 @@ pub(super) struct Object {
     pub(super) programs: Vec<(String, Vec<bpf_insn>)>,
 }
 
-/// What is not the same everywhere.
+/// What differs between kernels and hosts.
 pub(super) struct Parameters {
     pub(super) offsets: Offsets,
     pub(super) settings: Settings,
@@ -82,7 +82,7 @@ fn make(name: &str, map: &AyaMap) -> Result<OwnedFd, SchedulerError> {
     made.map_err(|why| SchedulerError::refused(format!("map {name}"), why))
 }
 
-/// Makes calls of helpers that there are not, by number, calls of the kernel's functions.
+/// Turns calls of helper numbers that do not exist into calls of the kernel's functions.
 fn redirect(instructions: &mut [bpf_insn], functions: &[Option<u32>; Kfunc::ALL.len()]) {
     /// `BPF_JMP | BPF_CALL`
     const CALL: u8 = 0x85;
@@ -97,7 +97,7 @@ fn redirect(instructions: &mut [bpf_insn], functions: &[Option<u32>; Kfunc::ALL.
         {
             instruction.set_src_reg(KFUNC);
             instruction.off = 0;
-            // 0 is what the verifier takes where it is never called.
+            // The verifier accepts 0 where the call is never made.
             instruction.imm = function.unwrap_or(0).cast_signed();
         }
     }

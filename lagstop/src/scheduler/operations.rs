@@ -38,7 +38,7 @@ impl Layout {
         Some(Self { operations: btf.structure("sched_ext_ops")?, value, data })
     }
 
-    /// Its number, and its place in the value.
+    /// The number of the member `name`, and its place in the value.
     fn member(&self, name: &str) -> Option<(u32, usize)> {
         let index = self.operations.members.iter().position(|member| member.name == name)?;
         Some((index as u32, self.data + self.operations.members[index].offset as usize))

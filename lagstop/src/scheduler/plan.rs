@@ -35,7 +35,7 @@ const fn names(kfunc: Kfunc) -> &'static [&'static str] {
     }
 }
 
-/// What the programs do without where the kernel has not got it, for there is another way.
+/// Functions that a kernel may lack, as the programs have another way.
 const fn is_dispensable(kfunc: Kfunc) -> bool {
     matches!(kfunc, Kfunc::Now | Kfunc::SetSlice | Kfunc::InsertVtime | Kfunc::InsertVtimeArgs)
 }

@@ -134,7 +134,7 @@ impl Prepared {
     }
 }
 
-/// What the programs are to know of cgroups that used so many CPUs: who used less than its share is behind.
+/// What the programs are to know of cgroups that used so many CPUs: one that used less than its share is behind.
 fn seeds(tree: &Tree, found: &Shares, used: &HashMap<CgroupId, f64>) -> HashMap<CgroupId, Group> {
     let seed = |(n, group): (usize, &crate::host::Group)| {
         let used = used.get(&group.id).copied().filter(|used| *used > 0.0)?;
@@ -155,7 +155,7 @@ impl Told {
         let of_groups = tree.groups.iter().map(|group| group.id.0).zip(found.plans.iter().copied());
         for (id, plan) in std::iter::once((ANY_GROUP, found.any)).chain(of_groups) {
             if self.0.get(&id) != Some(&plan) {
-                // Where the table is full the cgroup is as those that nothing is known of.
+                // If the table is full, the cgroup is treated as an unknown one.
                 if attached.plan(id, plan).is_ok() {
                     self.0.insert(id, plan);
                 }

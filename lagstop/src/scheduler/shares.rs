@@ -40,7 +40,7 @@ impl Node {
     }
 }
 
-/// What follows for all.
+/// The shares of all nodes, and the plans that follow from them.
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     /// Of each node, in CPUs: what it gets as soon as it always wants to run, while the others want what they do now.
@@ -53,7 +53,7 @@ pub(super) struct Shares {
 /// The least share that is told apart.
 const LEAST: f64 = 1e-4;
 
-/// Works it out for a host with so many CPUs.
+/// Works out the shares on a host with `host_cpus` CPUs.
 pub(super) fn shares(nodes: &[Node], host_cpus: f64, tuning: &Tuning) -> Shares {
     let cpus = entitled(nodes, host_cpus);
     let active = nodes.iter().filter(|node| node.is_active && node.parent.is_some()).count().max(1) as f64;

@@ -59,7 +59,7 @@ pub enum StatusError {
 impl Status {
     /// Where it is.
     pub const PATH: &str = "/run/lagstop/schedule.json";
-    /// More is not ours.
+    /// A larger file is not lagstop's.
     const LARGEST: u64 = 1 << 20;
 
     /// Puts it in the place of what was there before.

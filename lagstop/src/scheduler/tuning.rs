@@ -71,7 +71,7 @@ pub(super) struct Offers {
 }
 
 impl Tuning {
-    /// As the programs are told.
+    /// The settings that the programs are told.
     pub(super) fn settings(&self, queues: u32, own_tgid: u32, offers: Offers) -> Settings {
         Settings {
             half_life: (nanos(self.memory.mul_f64(std::f64::consts::LN_2)) >> 16).max(1),

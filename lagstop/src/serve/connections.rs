@@ -71,9 +71,9 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 /// CPU, and some more where there were none before.
 const HANDSHAKE_EVERY: Duration = Duration::from_millis(20);
 const HANDSHAKES_AT_ONCE: u32 = 25;
-/// How often it is looked whether those who follow are still let in.
+/// Time between two checks whether followers are still let in.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// Before the next try where the system has no room for a connection.
+/// Pause before the next try where the system has no room for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
 
 /// Serves until it is stopped.
@@ -127,14 +127,13 @@ pub(super) async fn run(
     let _ = timeout(LAST_MOMENT, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// A connection that is there.
+/// An accepted connection.
 #[derive(Debug)]
 struct Guest {
-    /// Whose it is.
     peer: Peer,
     /// What it had to pass.
     doors: Arc<Doors>,
-    /// Does it follow the intervals?
+    /// Whether it follows the intervals.
     follows: Arc<AtomicBool>,
     connection: AbortHandle,
 }
@@ -197,7 +196,6 @@ struct Visit {
     doors: Arc<Doors>,
     site: Arc<Site>,
     handshakes: Arc<Pace>,
-    /// Is it somebody who follows the intervals?
     follows: Arc<AtomicBool>,
     limits: ConnectionLimits,
 }
@@ -226,7 +224,7 @@ impl Visit {
         let Some(tls) = &self.doors.tls else {
             return self.answer(TokioIo::new(stream), &visitor).await;
         };
-        // Who says nothing has no turn, and keeps nobody from his.
+        // Waits until the client has sent something: a silent one must not take a turn.
         let begun = timeout(self.limits.handshake, LazyConfigAcceptor::new(Acceptor::default(), stream)).await;
         let Ok(Ok(begun)) = begun else { return };
         self.handshakes.turn().await;

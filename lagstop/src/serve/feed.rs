@@ -142,7 +142,7 @@ impl Feed {
         let _ = self.live.send(piece);
     }
 
-    /// The same between chunks, for what is of no use any more when something comes.
+    /// Sends a piece that is of no use any more as soon as an interval comes, and so is part of no chunk.
     fn pass(&self, piece: Bytes, now: Nanos) {
         let mut kept = self.kept();
         kept.open.end = now;

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Is this what nobody can make mean another host? Anyone can have a name that means this host from one moment to the next
-/// (DNS rebinding), and then a page from there may read what is here.
+/// Is it a name that nobody can make mean another host? Anyone can have a name of their own that means this host from one moment
+/// to the next (DNS rebinding), and then a page from there may read what is here.
 pub(super) fn is_of_this_host(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         return rest.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());

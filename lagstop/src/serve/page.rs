@@ -50,7 +50,7 @@ impl Page {
             hash(SCRIPT),
             hash(STYLE)
         );
-        // Letters, digits and punctuation: it is one.
+        // It has only letters, digits and punctuation, so it is a valid value.
         let policy = HeaderValue::from_str(&policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
         Self { body: body.into(), policy }
     }

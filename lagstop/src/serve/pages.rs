@@ -37,7 +37,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 const ZSTD: &str = "application/zstd";
-/// Where there is no page.
+/// Served at `/` where the page is switched off.
 const ROOT: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>lagstop</title><h1>lagstop</h1>\
                     <p><a href=\"/metrics\">Metrics</a></p></html>\n";
 
@@ -45,7 +45,7 @@ const ROOT: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>lagstop</title><h1
 const INTERVALS: &str = "/api/v1/intervals";
 const MOMENT: &str = "/api/v1/moment";
 const HISTORY: &str = "/api/v1/history";
-/// Says up to which moment on the clock of the intervals they were there already when somebody came.
+/// Header: intervals up to this moment, on the clock of the intervals, were there already when the request came.
 pub(crate) const NOW: &str = "lagstop-now-ns";
 
 /// What there is to ask for.
@@ -63,7 +63,7 @@ pub(super) struct Site {
 pub(super) struct Visitor {
     pub(super) peer: Peer,
     pub(super) passwords: Option<Arc<Passwords>>,
-    /// May it be a page of somebody else's, in a browser of this host, whose name was made to mean this host?
+    /// Whether it may be a page of somebody else's, in a browser of this host, by a name that was made to mean this host.
     pub(super) may_be_rebound: bool,
     /// To be set where it follows the intervals: then it may stay.
     pub(super) follows: Arc<AtomicBool>,
@@ -166,7 +166,7 @@ impl Site {
         }
     }
 
-    /// Not where it may only be late: whoever asks here ends what is not healthy.
+    /// Stays healthy where the last reading may only be late: whoever asks here ends what is not healthy.
     fn healthy(&self) -> Page {
         let last = self.offered.metrics.borrow().as_ref().map(|published| published.at);
         let age = last.unwrap_or(self.began).elapsed();

@@ -22,7 +22,7 @@ use super::peer::Peer;
 const RESTRAINT: u32 = 19;
 /// Passwords that wait to be tried. More are turned away.
 const MOST_WAITING: usize = 8;
-/// Those of them that one who connects may have.
+/// The same for each peer.
 const MOST_WAITING_EACH: usize = 2;
 /// Wrong passwords that are remembered, so that who tries one over and over does not make others wait.
 const MOST_WRONG: usize = 64;
@@ -49,7 +49,7 @@ pub(super) struct Passwords {
     hashes: HashMap<String, String>,
     key: [u8; 32],
     known: Mutex<Known>,
-    /// Of whom how many wait.
+    /// How many passwords of each peer wait.
     waiting: Mutex<HashMap<Peer, usize>>,
     /// From when on the next one may be tried.
     turn: Arc<Turn<Option<Instant>>>,
@@ -90,7 +90,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Passwords {
-    /// Of these users, with their hashes.
     pub(super) fn new(hashes: HashMap<String, String>) -> Result<Self, NoRandomNumbers> {
         let mut key = [0; 32];
         let read = rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty());
@@ -113,7 +112,7 @@ impl Passwords {
         Arc::new(Self { hashes, key: self.key, known: Mutex::new(known), waiting: Mutex::default(), turn })
     }
 
-    /// Is what the header says right, which `peer` has sent?
+    /// Checks the user and password in a header that `peer` has sent.
     pub(super) async fn check(&self, header: Option<&HeaderValue>, peer: Peer) -> Verdict {
         let Some((user, password)) = header.and_then(credentials) else { return Verdict::Wrong };
         let token = self.token(&user, &password);
@@ -126,7 +125,7 @@ impl Passwords {
             sleep_until(at.into()).await;
         }
         drop(waiting);
-        // Meanwhile somebody else may have come with the same.
+        // Another connection may have sent the same meanwhile.
         if let Some(verdict) = self.known(&user, &token) {
             return verdict;
         }
@@ -156,7 +155,7 @@ impl Passwords {
         password: Vec<u8>,
         mut turn: tokio::sync::OwnedMutexGuard<Option<Instant>>,
     ) -> bool {
-        // For a user who is not there another one's is tried: it takes as long.
+        // For an unknown user, another user's hash is tried: it takes as long.
         let hash = self.hashes.get(user);
         let is_user = hash.is_some();
         let Some(hash) = hash.or_else(|| self.hashes.values().next()).cloned() else { return false };
@@ -204,7 +203,7 @@ fn pause(took: Duration) -> Duration {
     took.saturating_mul(RESTRAINT)
 }
 
-/// In a time that does not depend on where they differ.
+/// Compares in a time that does not depend on where they differ.
 fn is_same(one: &Token, other: &Token) -> bool {
     one.iter().zip(other).fold(0, |different, (one, other)| different | (one ^ other)) == 0
 }

@@ -11,7 +11,7 @@ impl<'r> Query<'r> {
         Self(request.uri().query().unwrap_or_default())
     }
 
-    /// The number that is called `name`. `None` where it is something else, `Some(None)` where it is not there.
+    /// The number with this name. `Some(None)` if it is not there, `None` if it is no number.
     pub(super) fn number(self, name: &str) -> Option<Option<u64>> {
         let mut given = self.0.split('&').filter_map(|part| part.split_once('='));
         match given.find(|(key, _)| *key == name) {

@@ -134,7 +134,7 @@ pub(super) struct Doors {
 }
 
 impl Doors {
-    /// Is whoever can send a request let in, and by whatever name it calls this server?
+    /// Is every request let in, whatever name it has for this server?
     pub(super) fn are_open(&self) -> bool {
         self.tls.is_none() && self.passwords.is_none()
     }
@@ -155,7 +155,7 @@ impl Tls {
     }
 }
 
-/// What a file has another of once it is changed or replaced. `None` where there is none.
+/// What differs once a file is changed or replaced. `None` if there is no file.
 type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 impl Security {
@@ -232,8 +232,8 @@ impl Security {
 /// Files, as they were.
 type Stamps = Vec<(PathBuf, Stamp)>;
 
-/// Reads the file and those it names, after passwords were those of `before`. Gives all files as they were before that, also where
-/// one of them is wrong.
+/// Reads the file and those that it names. `before` are the passwords so far. Also returns all files as they were before it read
+/// them, even if one of them is wrong.
 fn open(file: &Path, before: Option<&Arc<Passwords>>) -> (Stamps, Result<Doors, WebConfigError>) {
     let stamped = |path: &Path| (path.to_owned(), stamp(path));
     let mut stamps = vec![stamped(file)];

@@ -12,12 +12,11 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A connection that ends where nothing is taken for too long.
 #[derive(Debug)]
 pub(super) struct Stalls<S> {
     inner: S,
     limit: Duration,
-    /// Until when something has to be taken that waits.
+    /// By then, the other side has to take something of what waits for it.
     until: Option<Pin<Box<Sleep>>>,
 }
 

@@ -62,7 +62,8 @@ pub(super) struct Beat {
 }
 
 impl Beat {
-    /// Measures until the time is up, somebody stops it, nobody listens, or there is no more to measure; gives whether it is that.
+    /// Measures until the time is up, somebody stops it, nobody listens, or there is no more to measure. Returns whether it ended
+    /// for the last of these reasons.
     pub(super) fn run(
         self,
         mut readings: impl Readings,

@@ -140,7 +140,7 @@ impl Outlet {
     }
 }
 
-/// What times of the server's clock are on this stream's.
+/// Converts times of the server's clock into times of this stream's.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     /// What is added to the server's, in nanoseconds.
@@ -183,14 +183,14 @@ impl Clock {
         };
     }
 
-    /// When an interval began on this stream's clock. `None` of one that is not wanted, or was seen.
+    /// When an interval began, on this stream's clock. `None` if it is not wanted, or has been passed on already.
     fn start(&self, interval: &Interval, last_end: Nanos) -> Option<Nanos> {
         let end = interval.start_ns.saturating_add(interval.duration_ns);
         let is_wanted = interval.start_ns >= self.first_start && end >= self.first_end;
         self.here(interval.start_ns).filter(|start| is_wanted && *start >= last_end)
     }
 
-    /// A time of the server's clock on this stream's. `None` of one before its beginning.
+    /// Converts a time of the server's clock into one of this stream's. `None` if it is before the beginning.
     fn here(&self, there: Nanos) -> Option<Nanos> {
         u64::try_from(i128::from(there.0) + self.shift).ok().map(Nanos)
     }
@@ -254,7 +254,7 @@ impl Follower {
         let interval = Interval { seq: self.seq, start_ns, ..interval };
         self.seq += 1;
         self.last_end = start_ns.saturating_add(interval.duration_ns);
-        // Half an interval is none.
+        // If half an interval or less is left, there is no further one.
         let is_last =
             self.until.is_some_and(|until| self.last_end.0.saturating_add(interval.duration_ns.0 / 2) >= until.0);
         self.outlet.send(Ok(interval)) && !is_last

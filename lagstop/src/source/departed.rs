@@ -46,9 +46,9 @@ impl Seen<'_> {
 }
 
 impl Departed {
-    /// The cgroups of `now` that do not exist any more. Those are asked that have just come, however many: where cgroups live
-    /// for a moment, as many go as come. Of the older ones only those that stand still since the reading before can be gone: those
-    /// first that have just come to rest, and then each in its turn, more of them where rows are few.
+    /// The cgroups of `now` that do not exist any more. All that have just come are asked: where cgroups live for a moment, as
+    /// many go as come. Older ones can only be gone if they stand still since the reading before: those that have just come to
+    /// rest are asked first, and then each in its turn, more of them where rows are few.
     pub(super) fn find(
         &mut self,
         last: &Cgroups,

@@ -104,8 +104,8 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
     let hierarchy = collector.hierarchy.clone();
     let keep = move |needed| leave(needed).map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
-        // A host is watched because it is crowded: without a head start its readings would come late. Not permitted, they
-        // may; each says how long it took.
+        // A host is watched because it is crowded: without a head start its readings would come late. Where that is not
+        // permitted they may: each says how long it took.
         let _ = rustix::process::setpriority_process(None, NICE);
         if let Err(error) = keep(needed) {
             let _ = sender.blocking_send(Err(error.into()));
@@ -266,7 +266,7 @@ impl Collector {
         Ok(reader.retire(gone)?)
     }
 
-    /// Does what is worth it only now and then.
+    /// Does what is needed only now and then.
     fn look_around(&mut self) {
         self.files.keep(|id| self.last.cgroups.contains_key(&id));
         self.labels.refresh(&mut self.last);

@@ -16,7 +16,7 @@ pub(super) struct Scheduler {
 }
 
 impl Scheduler {
-    /// That of the kernel `release`, which is the running one.
+    /// Reads how the running kernel's scheduler is set up. `release` is the kernel's.
     pub(super) fn read(release: &str) -> Self {
         let file = |name: &str| fs::read_to_string(name).ok();
         let configuration = configuration(release);

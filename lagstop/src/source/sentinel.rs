@@ -73,7 +73,7 @@ impl fmt::Display for Reason {
 }
 
 impl Limits {
-    /// What is worst of that which goes beyond its limit.
+    /// The sign that is furthest beyond its limit.
     fn reason(self, signs: &Signs) -> Option<Reason> {
         let beyond = |share: f64, limit: f64| (share >= limit).then_some(share / limit);
         let pressure = signs.pressure.as_ref().and_then(|(share, path)| {
@@ -159,7 +159,7 @@ fn needed(options: &LiveOptions) -> Capabilities {
 struct Sentinel {
     options: LiveOptions,
     facts: Facts,
-    /// For how long nothing must have been wrong until programs are detached.
+    /// For how long nothing must have been wrong before programs are detached.
     linger: Duration,
     watch: Watch,
     watched: Watched,
@@ -168,7 +168,7 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// Until it is stopped, the time is up, or nobody listens.
+    /// Runs until it is stopped, the time is up, or nobody listens.
     fn run(
         mut self,
         mut course: Course,
@@ -254,7 +254,7 @@ impl Sentinel {
 struct Measuring<'s> {
     collector: Collector,
     sentinel: &'s mut Sentinel,
-    /// Since when nothing has been.
+    /// Since when nothing is wrong.
     calm_since: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! How far chance alone moves a figure: found out by drawing what was observed anew, again and again.
+//! How far chance alone moves a figure: found out by drawing again and again from what was observed.
 
 use crate::random::Random;
 
@@ -25,9 +25,9 @@ impl Resamples {
     }
 }
 
-/// Draws as many observations as there are `times` of them, and counts them there, in blocks of `length` neighbours, the first
-/// being the last one's neighbour: each is as likely as any other (Politis, Romano: A circular block-resampling procedure for
-/// stationary data, 1992). Where they have nothing to do with each other, as nodes of a fleet, `length` is 1.
+/// Draws as many observations as `times` has places, in blocks of `length` neighbours, and counts in `times` how often each was
+/// drawn. The first is the last one's neighbour, so each is as likely as any other (Politis, Romano: A circular block-resampling
+/// procedure for stationary data, 1992). Where observations have nothing to do with each other, as nodes of a fleet, `length` is 1.
 pub(crate) fn draw(times: &mut [u16], length: usize, random: &mut Random) {
     let observations = times.len();
     for block in (0..observations).step_by(length.max(1)) {
@@ -46,7 +46,7 @@ pub(crate) fn variance(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0)
 }
 
-/// What a share `alpha` / 2 of `values` is below, and what as many are above. `None` of none.
+/// The bounds that a share `alpha` / 2 of `values` each is below and above. `None` if there are no values.
 pub(crate) fn ends(values: &mut [f64], alpha: f64) -> Option<(f64, f64)> {
     let last = values.len().checked_sub(1)?;
     let outside = ((values.len() as f64 * alpha / 2.0) as usize).min(last);

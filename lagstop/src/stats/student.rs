@@ -17,7 +17,7 @@ pub(crate) fn normal_quantile(p: f64) -> f64 {
     -Normal::standard().inverse_cdf(tail(p))
 }
 
-/// What is below, of what is outside on either side.
+/// Half of `p`: the part of what is outside that is on one side.
 fn tail(p: f64) -> f64 {
     p.clamp(f64::MIN_POSITIVE, 1.0) / 2.0
 }

@@ -20,12 +20,12 @@ use crate::{
     source::Link,
 };
 
-/// Time before the interval that is jumped to, that is read for what only several intervals say: six times as long as roles
-/// remember.
+/// Time before an interval that is jumped to, which is read too for what only several intervals tell: six times as long as
+/// roles remember.
 const WARM_UP: Nanos = Nanos(30 * Nanos::SECOND.0);
-/// Intervals that are read for it at most: there may be fifty in a second.
+/// Intervals that are read for that at most: there may be fifty in a second.
 const MOST_WARM_UP: u64 = 120;
-/// Intervals ahead up to which all in between are read.
+/// Where a jump goes less than this many intervals ahead, all in between are read.
 const AHEAD: u64 = 120;
 /// Bytes of a recording that are kept: what is in the file can be read again.
 const KEPT_OF_RECORDING: usize = 24 << 20;
@@ -41,7 +41,7 @@ pub struct App {
     /// Intervals of the recording that are still to be read, up to the one that is shown.
     behind: Range<u64>,
     look: Look,
-    /// Of whom, and up to which interval, the history is shown.
+    /// The cgroup whose history the state has been told, and up to which interval.
     told: Option<(CgroupId, u64)>,
 }
 
@@ -189,7 +189,7 @@ impl App {
             }
             Err(error) => {
                 self.state.complain(error.to_string());
-                // Nothing leads over it.
+                // It cannot be read, and the intervals before it do not lead up to those after it.
                 self.timeline.restart(n + 1);
             }
         }
@@ -232,7 +232,7 @@ impl App {
         let kept = self.timeline.frame(n).map_err(TopError::Timeline)?;
         let frame = match kept {
             Some(mut frame) => {
-                // A recording has the distributions that are no longer kept.
+                // The recording still has the distributions that the timeline dropped.
                 if let Some(recording) = self.recording.as_mut().filter(|_| !frame.has_shapes) {
                     frame.interval = recording.interval(place(n))?;
                     frame.has_shapes = true;
@@ -250,12 +250,12 @@ impl App {
         Ok(())
     }
 
-    /// Reads the `n`th interval of the recording. Those before it that it takes to understand it can be many: they are read
-    /// when there is time.
+    /// Reads the `n`th interval of the recording. Intervals before it are needed to understand it, and can be many: they are
+    /// read when there is time.
     fn read(&mut self, n: u64) -> Result<Option<Frame>, TopError> {
         let Some(recording) = &mut self.recording else { return Ok(None) };
         let interval = recording.interval(place(n))?;
-        // Not far ahead: all in between, so that nothing begins anew.
+        // Not far ahead: read all in between, so that nothing starts over.
         let next = self.timeline.kept().map(|(_, last)| last + 1).filter(|next| (*next..next + AHEAD).contains(&n));
         let first = next.unwrap_or_else(|| warm_up_from(n, |n| recording.start_of(place(n)).ok()));
         if next.is_none() {

@@ -92,12 +92,12 @@ pub async fn print(
     Ok(())
 }
 
-/// The first of the rows that are asked for.
+/// The first rows, as many as are asked for.
 fn rows(frame: &Frame, settings: &TopSettings, tree: bool) -> Vec<Row> {
     let arrangement = Arrangement {
         sort: settings.sort,
         tree,
-        // It was read when it was set.
+        // It was parsed without an error when it was set.
         filter: Filter::parse(&settings.filter).unwrap_or_default(),
         ..Arrangement::default()
     };
@@ -171,7 +171,7 @@ pub(super) fn table(session: &Session, frame: &Frame, settings: &TopSettings, ce
     plain(text)
 }
 
-/// With its marks, and further right the deeper in the tree.
+/// The row's name with its marks, indented by its depth in the tree.
 fn name(row: &Row, frame: &Frame) -> String {
     let (mark, worst) = match &row.key {
         RowKey::Cgroup(id) => (Mark::of(*id, frame), frame.worst(*id)),
@@ -266,7 +266,7 @@ mod tests {
         Frame::new(0, interval, Default::default(), ids.map(active).collect(), Vec::new())
     }
 
-    /// The lines of their cgroups.
+    /// The lines of the table that are about cgroups with these names.
     fn lines(names: &[&str], settings: &TopSettings) -> Vec<String> {
         let table = table(&Session::default(), &frame(names), settings, None);
         table.lines().skip_while(|line| !line.contains("cgroup ")).skip(1).map(str::to_owned).collect()

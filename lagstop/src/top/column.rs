@@ -269,7 +269,7 @@ fn counted(count: Option<u64>, unit: CounterUnit, interval: &Interval) -> Cell {
     count.map(figure).into()
 }
 
-/// Are the two the same text?
+/// `==` of texts, which constants cannot use.
 const fn same(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let mut n = 0;

@@ -15,7 +15,7 @@ pub(super) struct Filter {
     pattern: Pattern,
 }
 
-/// What is looked at.
+/// The part of a cgroup that is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     /// Name, path, namespace, pod and container.
@@ -43,8 +43,8 @@ const FIELDS: [(&str, Field); 5] = [
 ];
 
 impl Filter {
-    /// From what people type: a text, or `/` and a regular expression, both without regard to case and after a field where
-    /// one is meant, as in `ns:shop` or `pod:/^web-`. `None` of nothing.
+    /// Parses what people type: a text, or `/` and a regular expression, both without regard to case. The name of a field may
+    /// stand before it, as in `ns:shop` or `pod:/^web-`. `None` if nothing was typed.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let named = FIELDS.iter().find_map(|(prefix, field)| Some((text.strip_prefix(prefix)?, *field)));
         let (text, field) = named.unwrap_or((text, Field::Any));

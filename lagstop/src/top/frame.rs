@@ -33,7 +33,7 @@ pub(super) struct ActiveAlert {
     pub(super) alert: Alert,
     /// When its first interval began, on the stream's clock.
     pub(super) since: Nanos,
-    /// It may have been one for longer: nothing is known of the time before.
+    /// Whether it may have lasted longer: nothing is known of the time before.
     pub(super) is_longer: bool,
 }
 

@@ -21,14 +21,14 @@ use super::keymap::Key;
 
 /// How soon the thread notices a resize, and that it should end.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// For how long crossterm is asked: where it is given no time it does not look at all, and the last millisecond of what it is given
-/// it spends asking again and again.
+/// How long crossterm may wait for input. With no time at all it does not look, and the last millisecond of any time it spends
+/// asking again and again.
 const LOOK: Duration = Duration::from_micros(50);
 
 /// What the user did.
 pub(super) enum Event {
     Key(Key),
-    /// The terminal has another size: what is on it must be drawn anew.
+    /// The terminal has another size: everything must be drawn again.
     Resize,
 }
 

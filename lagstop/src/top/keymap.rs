@@ -49,7 +49,7 @@ impl fmt::Display for Key {
 pub(super) enum Context {
     /// Any view, and what lies over it.
     Anywhere,
-    /// While columns are chosen; what is not bound there is as anywhere.
+    /// While columns are chosen. Keys that are not bound there do the same as anywhere.
     Columns,
     /// While a filter is typed; other keys are its text.
     Filter,
@@ -141,7 +141,7 @@ impl View {
         }
     }
 
-    /// The one behind it; the first behind the last.
+    /// The next view. The first comes after the last.
     pub(super) fn next(self) -> Self {
         let here = Self::ALL.iter().position(|view| *view == self).unwrap_or_default();
         Self::ALL[(here + 1) % Self::ALL.len()]
@@ -155,7 +155,6 @@ pub(super) struct Binding {
     pub(super) command: Command,
     /// One word for the footer. Neighbours with the same one share it; without one the key is in the help alone.
     pub(super) hint: Option<&'static str>,
-    /// A line for the help.
     pub(super) help: &'static str,
 }
 

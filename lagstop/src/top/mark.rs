@@ -54,7 +54,7 @@ impl<'a> Mark<'a> {
         Self::ALL[place].0
     }
 
-    /// Why it has it, in one line.
+    /// Why the cgroup has this mark, in one line.
     pub(super) fn why(self) -> String {
         match self {
             Self::Bully => "bully: others wait behind it, as the verdict says".to_owned(),

@@ -9,7 +9,6 @@ use crate::model::{Distribution, Nanos};
 pub(super) enum Quantity {
     /// A part of a whole, 1 being all of it. Written in percent, without the sign.
     Share(f64),
-    /// A length of time.
     Time(Nanos),
     /// How often in a second.
     Rate(f64),
@@ -66,7 +65,7 @@ pub(super) enum Cell {
 }
 
 impl Cell {
-    /// A share of counts, if both were measured. Of none there is nothing to say.
+    /// A share of counts, if both were measured. Blank if `whole` is 0.
     pub(super) fn share(part: Option<u64>, whole: Option<u64>) -> Self {
         match part.zip(whole) {
             Some((_, 0)) => Self::Nothing,
@@ -93,7 +92,6 @@ impl Cell {
         }
     }
 
-    /// The figure, if there is one.
     pub(super) const fn figure(self) -> Option<Quantity> {
         match self {
             Self::Quantity(figure) => Some(figure),

@@ -61,7 +61,7 @@ pub(super) struct Arrangement {
 }
 
 impl Arrangement {
-    /// The rows for `frame`. `forest` is the tree of the frame before: that of frames with the same cgroups is the same.
+    /// The rows for `frame`. `forest` is the tree of the frame before, which is kept if `frame` has the same cgroups.
     pub(super) fn rows(&self, frame: &Frame, forest: &mut Arc<Forest>) -> Vec<Row> {
         let cgroups = &frame.interval.cgroups;
         let shown = |cgroup: &Cgroup| self.filter.as_ref().is_none_or(|filter| filter.matches(cgroup));
@@ -103,7 +103,6 @@ impl Row {
         self.label.text(&self.path)
     }
 
-    /// What `column` says of it.
     pub(super) fn cell(&self, column: Column, interval: &Interval) -> Cell {
         match &self.what {
             What::One(n) => interval.cgroups.get(*n).map_or(Cell::Nothing, |cgroup| column.cell(cgroup, interval)),
@@ -111,7 +110,7 @@ impl Row {
         }
     }
 
-    /// What the culprit is called whose share `column` shows; harmless.
+    /// The name of the culprit whose share `column` shows; harmless.
     pub(super) fn culprit(&self, column: Column, interval: &Interval) -> Option<String> {
         let has_one = column == Column::Behind && self.cell(column, interval).figure().is_some();
         let culprit = has_one.then(|| waits::culprit(self.members(interval))).flatten();

@@ -70,7 +70,7 @@ impl Screen {
         restore()?;
         if with_group { kill_current_process_group(Signal::STOP) } else { kill_process(getpid(), Signal::STOP) }?;
         take()?;
-        // Everything is drawn anew: whatever was written in between is not on the new screen.
+        // Everything is drawn again: whatever was written in between is not on the new screen.
         self.terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         Ok(())
     }

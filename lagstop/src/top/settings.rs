@@ -20,7 +20,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct TopSettings {
     pub(super) columns: Vec<Column>,
-    /// Nobody chose them: where guests run, one more is shown.
+    /// Nobody chose the columns: where guests run, one more is shown.
     pub(super) adds_columns: bool,
     pub(super) sort: Sort,
     pub(super) tree: bool,
@@ -103,7 +103,7 @@ impl TopSettings {
         if columns.is_empty() {
             return Err("at least one column must be shown".to_owned());
         }
-        // Written down, what is so anyway is no choice.
+        // The default columns are no choice, even if somebody wrote them down.
         self.adds_columns = columns == Column::DEFAULT;
         self.columns = columns;
         Ok(())

@@ -12,7 +12,6 @@ pub(super) enum By {
 }
 
 impl By {
-    /// In full.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Name => "name",

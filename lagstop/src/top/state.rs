@@ -79,7 +79,6 @@ pub(super) struct State {
     frame: Option<Frame>,
     /// The first and the last interval that can be shown.
     span: Option<(u64, u64)>,
-    /// When the newest interval ended.
     newest_end: Nanos,
     /// Live: shows each interval as it comes. Replay: plays.
     running: bool,
@@ -91,9 +90,9 @@ pub(super) struct State {
     pub(super) alerts: List<(AlertSubject, AlertKind)>,
     pub(super) waits: Waits,
     detail: Option<Detail>,
-    /// How the connection is over which intervals come, if they come over one.
+    /// State of the connection over which intervals come, if they come over one.
     link: Option<Link>,
-    /// Whether whoever reads limits and threads is gone.
+    /// Whether limits and threads will not be read any more.
     looks_ended: bool,
     /// Whether the worst alerts are shown below the view.
     alerts_below: bool,
@@ -103,7 +102,7 @@ pub(super) struct State {
     overlay_scroll: Scroll,
     prompt: Option<Prompt>,
     picker: Picker,
-    /// Are the columns still those that nobody chose, and no guest was seen?
+    /// Whether nobody chose the columns, and no guest was seen yet.
     adds_columns: bool,
     /// What went wrong with the last key.
     notice: Option<String>,
@@ -187,17 +186,17 @@ impl State {
         }
     }
 
-    /// Brings the rows into order that the filter chooses.
+    /// Filters and sorts the rows.
     fn arrange(&mut self) {
         let Some(frame) = &self.frame else { return };
         self.table.arrange(frame);
-        // On a dense host there are very many.
+        // Only where they are shown: on a dense host there are very many waits.
         if self.view == View::Waits {
             self.waits.arrange(&frame.interval, self.table.filter());
         }
     }
 
-    /// What was asked for cannot be shown.
+    /// Says why what was asked for cannot be shown, and holds the view.
     pub(super) fn complain(&mut self, notice: String) {
         self.notice = Some(notice);
         self.running = false;
@@ -230,21 +229,21 @@ impl State {
         }
     }
 
-    /// What the cgroup was called that is looked at.
+    /// Takes in the name and path that the cgroup that is looked at had when it was busy.
     pub(super) fn on_label(&mut self, name: &str, path: &Arc<str>) {
         if let Some(detail) = &mut self.detail {
             detail.learn(name, path);
         }
     }
 
-    /// What the past says of the cgroup that is looked at.
+    /// Takes in the history of the cgroup that is looked at.
     pub(super) fn on_history(&mut self, trend: Vec<TrendPoint>, (findings, span): (Vec<Finding>, Span)) {
         if let Some(detail) = &mut self.detail {
             (detail.trend, detail.findings, detail.found_over) = (trend, findings, Some(span));
         }
     }
 
-    /// What the past says of it is not known for now.
+    /// Its history is not known for now.
     pub(super) fn forget_history(&mut self) {
         if let Some(detail) = &mut self.detail {
             (detail.trend, detail.findings, detail.found_over) = (Vec::new(), Vec::new(), None);
@@ -332,7 +331,7 @@ impl State {
                 self.overlay_scroll.selected = self.picker.shift(self.overlay_scroll.selected, side);
             }
             Command::Reset => self.picker.reset(),
-            // One that cannot be read is not what is shown.
+            // With an error the filter is not the one that is shown: the prompt stays.
             Command::Accept => self.prompt = self.prompt.take().filter(|prompt| prompt.error.is_some()),
             Command::Cancel => {
                 let before = self.prompt.take().map(|prompt| prompt.before).unwrap_or_default();
@@ -388,7 +387,7 @@ impl State {
         };
         let (to, from) = (to.clamp(first, last), frame.n);
         self.running = false;
-        // What is shown may no longer be kept: back from there is nothing.
+        // The interval that is shown may be older than all that are kept: a step back would go forth.
         let is_other_way = (to > from) != matches!(step, Step::Forth | Step::MinuteForth);
         if to == from || is_other_way { Action::Redraw } else { Action::Show(to) }
     }
@@ -524,7 +523,6 @@ impl State {
         self.frame.as_ref().map_or(Nanos::ZERO, |frame| self.newest_end.saturating_sub(frame.end()))
     }
 
-    /// The first and the last interval that can be shown.
     pub(super) const fn span(&self) -> Option<(u64, u64)> {
         self.span
     }
@@ -550,7 +548,6 @@ impl State {
         self.alerts_below && (self.detail.is_some() || self.view != View::Alerts)
     }
 
-    /// Is the verdict selected?
     pub(super) fn is_on_verdict(&self) -> bool {
         self.on_verdict && self.detail.is_none() && self.view == View::Cgroups
     }

@@ -66,7 +66,7 @@ impl Timeline {
         Frame::new(n, interval, roles, alerts, vec![overhead])
     }
 
-    /// Starts anew at the `n`th interval: what is kept does not lead up to it.
+    /// Forgets all intervals, and goes on with the `n`th: what is kept does not lead up to it.
     pub(super) fn restart(&mut self, n: u64) {
         self.watch = Watch::new(&self.session, &self.thresholds, n);
         self.ring.clear();

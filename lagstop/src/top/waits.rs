@@ -16,7 +16,7 @@ const NOTABLE: f64 = 0.05;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Culprit {
     pub(super) id: CgroupId,
-    /// Of all that they waited.
+    /// Share of all that the others waited.
     pub(super) share: f64,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn all(interval: &Interval, filter: Option<&Filter>) -> Vec<Wait> {
     waits
 }
 
-/// Whom `culprit` made wait, the worst first, as far as it is among the worst of that one.
+/// Whom `culprit` made wait, the worst first. Known only where it is among the worst culprits of the victim.
 pub(super) fn caused_by(culprit: CgroupId, interval: &Interval) -> Vec<Wait> {
     let by_it = |wait: &Wait| wait.cause == Cause::Behind(culprit);
     let mut waits: Vec<Wait> = interval.cgroups.iter().filter_map(Wait::parts).flatten().filter(by_it).collect();

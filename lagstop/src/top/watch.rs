@@ -11,7 +11,7 @@ use crate::{
     model::{CgroupId, Interval, Nanos, Session},
 };
 
-/// Intervals that findings rest on, at least and once there are so many; at most twice as many.
+/// Findings rest on this many intervals at least, once there are so many, and on twice as many at most.
 const OBSERVED: u64 = 300;
 
 /// Follows a stream from interval to interval.
@@ -20,7 +20,7 @@ pub(super) struct Watch {
     thresholds: Thresholds,
     priorities: Priorities,
     log: AlertLog,
-    /// The older of two overlapping windows, and the younger that takes its place: memory has an end.
+    /// Two windows that overlap, to limit memory: the younger one takes the place of the older one.
     observed: [Observations; 2],
     verdicts: Verdicts,
     session: Session,
@@ -67,7 +67,7 @@ impl Watch {
     ) -> Vec<ActiveAlert> {
         let since = |alert: Alert| {
             let spell = self.log.since(n, alert.subject, alert.kind);
-            // In the interval with which watching began anew it may have been one for long.
+            // In the first interval after a restart of the timeline, an alert may have lasted for long already.
             let is_longer = spell.is_some_and(|spell| spell.first == self.began && spell.first > 0);
             let since = spell.and_then(|spell| spell.time.or_else(|| start_of(spell.first)));
             ActiveAlert { alert, since: since.unwrap_or(interval.start_ns), is_longer }
@@ -111,7 +111,6 @@ struct Spells {
 /// A spell of intervals with an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Spell {
-    /// Its first interval.
     first: u64,
     /// When that began, if it is the last spell.
     time: Option<Nanos>,

@@ -34,8 +34,7 @@ impl Attr {
     /// `SCHED_FLAG_RESET_ON_FORK`: what a task with it forks is scheduled as usual. Of a real-time task that is
     /// `SCHED_OTHER`, nice 0; of any other a nice value below 0 becomes 0 (`sched_fork`, kernel/sched/core.c).
     pub const RESET_ON_FORK: u64 = 1;
-    /// Of the trial and its watchdog, while others are real-time at priority 1: who puts things back must not wait for
-    /// them.
+    /// Real-time priority of the trial and its watchdog. Others get 1: who puts things back must not wait for them.
     const FIRST: u32 = 2;
 
     /// That of the task with this number; 0 is the caller.
@@ -49,8 +48,8 @@ impl Attr {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(attr) }
     }
 
-    /// The slice of who asked for none, in nanoseconds. 0 before Linux 6.12. It is asked for once, by a thread that is not
-    /// real-time.
+    /// The slice of a task that asked for none, in nanoseconds. 0 before Linux 6.12. It is read once, which must be by a thread
+    /// that is not real-time.
     pub(super) fn usual_slice() -> u64 {
         static USUAL: OnceLock<u64> = OnceLock::new();
         *USUAL.get_or_init(|| Self::of(0).map_or(0, |own| own.runtime))
@@ -61,19 +60,18 @@ impl Attr {
         if self.runtime == Self::usual_slice() { 0 } else { self.runtime }
     }
 
-    /// Does it go before all that share?
+    /// Does it run before all tasks that share CPU time?
     pub(super) const fn is_real_time(self) -> bool {
         matches!(self.policy, Self::FIFO | Self::RR)
     }
 
-    /// Is a task that is scheduled like this scheduled like that?
+    /// Do both schedule a task in the same way?
     pub(super) fn is_like(self, other: Self) -> bool {
         let shares = |attr: Self| if attr.is_real_time() { (0, 0) } else { (attr.nice, attr.slice()) };
         (self.policy, self.priority, shares(self)) == (other.policy, other.priority, shares(other))
     }
 
-    /// The nice value of the task with this number, which a real-time one keeps as well: sched_getattr(2) does not tell it
-    /// then.
+    /// The nice value of the task with this number. A real-time task keeps one too, which sched_getattr(2) does not tell.
     ///
     /// # Errors
     /// When it is gone.
@@ -82,13 +80,13 @@ impl Attr {
         Ok(getpriority_process(Some(pid))?)
     }
 
-    /// Has the calling thread go before what a trial makes real-time, and what it forks be scheduled as usual. Gives how it
+    /// Makes the calling thread run before what a trial makes real-time. What it forks is scheduled as usual. Returns how it
     /// was scheduled before.
     ///
     /// # Errors
     /// When that is refused, as without a real-time budget (`cpu.rt_runtime_us`).
     pub(super) fn go_first() -> io::Result<Self> {
-        // Of a real-time task none is told.
+        // While it is not real-time yet: the kernel tells no slice of a real-time task.
         Self::usual_slice();
         let before = Self::of(0)?;
         let flags = before.flags | Self::RESET_ON_FORK;

@@ -24,17 +24,17 @@ pub(super) struct Slice {
     pub duration: f64,
     pub light: SideTimes,
     pub heavy: SideTimes,
-    /// All that is neither.
+    /// All cgroups that are on neither side.
     pub others: SideTimes,
-    /// How long each wait of the light ones was that ended in it.
+    /// Durations of the light ones' waits that ended in it.
     pub light_waits: Distribution,
     /// How long light ones waited behind heavy ones, in seconds. `None` where causes were not measured.
     pub behind_heavy: Option<f64>,
     pub host: Sample,
     /// Waits were not measured in all of it.
     pub is_unmeasured: bool,
-    /// By how much waits are more than what was booked in it, in seconds: what was spent in it and is booked later, less what
-    /// is booked in it and was spent before. `None` where that is not known, and nothing was moved.
+    /// Correction of the waits that were booked in it, in seconds: waits spent in it and booked later, minus waits spent before
+    /// and booked in it. `None` if that is not known, and nothing was corrected.
     pub moved: Option<Both>,
 }
 
@@ -78,8 +78,7 @@ impl Slice {
         slice
     }
 
-    /// The same with waits as they were spent. `until` says how long the waits that were in progress at a moment had taken
-    /// until then.
+    /// The same with waits as they were spent. `until` tells how long the waits in progress at a moment had taken by then.
     pub(super) fn spent(mut self, until: impl Fn(Instant) -> Option<Both>) -> Self {
         if let Some((before, after)) = until(self.times.start).zip(until(self.times.end)) {
             let moved @ [light, heavy] = [after[0] - before[0], after[1] - before[1]];
@@ -132,7 +131,7 @@ impl Block {
         let most = slices.iter().take_while(|slice| slice.times.start <= latest).count().saturating_sub(1);
         let waiting: Vec<f64> = slices.iter().map(|slice| slice.light.wait / slice.duration).collect();
         let steady = (0..=most).find(|&out| !has_trend(&waiting[out..]));
-        // Where it is steady nowhere, all that may be left out is.
+        // If waiting is never steady, as much is left out as may be.
         let counts = slices[steady.unwrap_or(most)..].split_first();
         let sum = counts.map(|(first, others)| others.iter().fold(first.clone(), Slice::with));
         Self { sum, is_steady: can_tell.then_some(steady.is_some()) }
@@ -166,7 +165,7 @@ fn has_trend(values: &[f64]) -> bool {
     }
     let freedom = count - 2.0;
     let rest = (up - both * both / across).max(0.0);
-    // slope / its spread, squared so that an exact line divides by nothing.
+    // The slope divided by its standard error, squared and multiplied out: an exact line would divide by 0.
     let quantile = student::quantile(CHANCE, freedom);
     both * both / across * freedom > quantile * quantile * rest
 }

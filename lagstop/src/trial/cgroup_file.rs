@@ -70,7 +70,7 @@ impl Directory {
         }
     }
 
-    /// Has a file say something. One that is not there is not made.
+    /// Writes `text` to a file, if that exists.
     pub(super) fn write(&self, file: &str, text: &str) -> io::Result<()> {
         let written = self.file(file, OFlags::WRONLY | OFlags::TRUNC);
         gone_is_fine(written.and_then(|mut open| open.write_all(text.as_bytes())))
@@ -82,12 +82,12 @@ impl Directory {
     }
 }
 
-/// Does the system say that a cgroup, or a thread, is gone?
+/// Does this error mean that a cgroup, or a thread, is gone?
 pub(super) fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH | libc::ENODEV))
 }
 
-/// What is gone is nothing to change.
+/// Ignores that a cgroup, or a thread, is gone: then there is nothing to change.
 pub(super) fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
     done.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })
 }

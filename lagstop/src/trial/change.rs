@@ -85,7 +85,7 @@ impl Change {
                 if let Some(directory) = Directory::open(directory, *inode)?
                     && directory.read(file)?.is_some_and(|says| says != *after)
                 {
-                    // What says it already needs no writing, which may be refused.
+                    // Only if it says something else: to write may be refused.
                     directory.write(file, after)?;
                 }
             }
@@ -122,7 +122,7 @@ impl Change {
         }
     }
 
-    /// The cgroup's directory, of a file.
+    /// The cgroup's directory, if it is a change to a file.
     pub(super) fn directory(&self) -> Option<&Path> {
         match self {
             Self::File { directory, .. } => Some(directory),

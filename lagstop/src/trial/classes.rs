@@ -106,7 +106,7 @@ impl Sides {
     }
 }
 
-/// `None` of one that is not there, that is idle already, or that lagstop runs in: it has to run to put things back.
+/// `None` for a cgroup that does not exist, that is idle already, or that has lagstop in it, which must run to put things back.
 fn group(path: &str, cores: f64, hierarchy: &Hierarchy, own: &Own) -> Option<Group> {
     let directory = hierarchy.directory(path)?;
     let id = CgroupId(directory.metadata().ok()?.ino());

@@ -9,7 +9,7 @@ pub(super) const CONFIDENCE: f64 = 0.95;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Effect {
     mean: f64,
-    /// Of the mean, and with how many degrees of freedom it is known. `None` of one pair.
+    /// Standard error of the mean, and its degrees of freedom. `None` for a single pair.
     spread: Option<(f64, f64)>,
     /// How far the values themselves may be off.
     resolution: f64,
@@ -38,7 +38,7 @@ impl Effect {
         let spread = (pairs.len() > 1).then(|| {
             let freedom = count - 1.0;
             let variance = pairs.iter().map(|pair| (pair - mean).powi(2)).sum::<f64>() / freedom;
-            // Pairs beside each other share what they are held against: their mean varies more than that of as many apart.
+            // Neighbouring pairs share a block without the policy: their mean varies more than that of independent pairs.
             let half = 0.5 / count;
             let shared = (2.0 - half) / (1.5 - half);
             ((shared * variance / count).sqrt(), freedom)
@@ -46,7 +46,7 @@ impl Effect {
         Ok(Self { mean, spread, resolution: 0.0 })
     }
 
-    /// The same of values that are known to a bucket: by so much more may it be off, as a logarithm.
+    /// The same for values that are known only to a bucket. `resolution` is how far they may be off, as a logarithm.
     pub(super) const fn off_by(self, resolution: f64) -> Self {
         Self { resolution, ..self }
     }
@@ -56,14 +56,14 @@ impl Effect {
         self.mean.exp_m1()
     }
 
-    /// From where to where the true change is, with a confidence of 95 %.
+    /// The interval that holds the true change, with a confidence of 95 %.
     pub(super) fn interval(&self) -> Option<(f64, f64)> {
         let (spread, freedom) = self.spread?;
         let reach = student::quantile(1.0 - CONFIDENCE, freedom) * spread + self.resolution;
         Some(((self.mean - reach).exp_m1(), (self.mean + reach).exp_m1()))
     }
 
-    /// How likely chance alone makes one as large as this.
+    /// Probability that chance alone makes an effect at least this large.
     pub(super) fn p(&self) -> Option<f64> {
         let (spread, freedom) = self.spread?;
         let mean = (self.mean.abs() - self.resolution).max(0.0);

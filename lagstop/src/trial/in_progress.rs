@@ -21,7 +21,7 @@ use crate::host::{
 
 /// Time between samples of threads.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often it is listed which threads there are.
+/// Time between two listings of the threads.
 const LIST: Duration = Duration::from_millis(500);
 /// Looking may take this part of a CPU: with more threads it is done less often.
 const MOST: f64 = 0.03;
@@ -69,7 +69,7 @@ struct Look {
 }
 
 impl InProgress {
-    /// Of these cgroups. Nobody was looked at yet.
+    /// The threads of these cgroups, none of which was looked at yet.
     pub(super) fn new(sides: &Sides, hierarchy: &Hierarchy) -> Self {
         let directories = [&sides.light, &sides.heavy].map(|side| side.iter().map(|it| it.directory.clone()).collect());
         Self {
@@ -122,7 +122,7 @@ impl InProgress {
         let mut threads = HashMap::new();
         for (side, directories) in self.directories.iter().enumerate() {
             for directory in directories {
-                // Whose cgroup is gone waits no more.
+                // A thread waits no more when its cgroup is gone.
                 for tid in tids_inside(&self.hierarchy, directory).unwrap_or_default() {
                     let known = self.threads.get(&tid).copied().or_else(|| Thread::first_seen(side, tid));
                     threads.extend(known.map(|known| (tid, known)));

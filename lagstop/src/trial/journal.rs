@@ -83,7 +83,7 @@ pub enum Distrust {
     NoFile,
 }
 
-/// What to do about an error.
+/// The advice that follows an error.
 fn as_root(error: &io::Error) -> &'static str {
     if error.kind() == io::ErrorKind::PermissionDenied { ". Run as root" } else { "" }
 }
@@ -136,9 +136,9 @@ struct Settled {
 /// What a journal of a trial that is gone says.
 #[derive(Debug, Default)]
 struct Said<'t> {
-    /// Its lines that were written to their end, the header included. What was not was not made either.
+    /// Its complete lines, the header included. A change whose line is incomplete was not made.
     whole: &'t [u8],
-    /// Changes with their numbers, but those that are undone.
+    /// Changes that are not undone, with their numbers.
     changes: Vec<(usize, Change)>,
     /// Lines that cannot be parsed.
     unread: Vec<&'t [u8]>,
@@ -192,7 +192,7 @@ impl Journal {
         // Held for as long as it is open, which ends with the process at the latest.
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| cannot(error.into()))?;
         let empty = append(&mut file, &Header::of(policy)).map_err(cannot)?;
-        // Somebody may have put nothing back before it was locked, and taken it away.
+        // Another process may have restored the journal before it was locked, while it was empty, and removed it.
         let is_there = fs::metadata(path).and_then(|there| Ok(there.ino() == file.metadata()?.ino())).unwrap_or(false);
         if is_there {
             Ok(Self { path: path.to_owned(), file, changes: Vec::new(), empty })
@@ -201,7 +201,7 @@ impl Journal {
         }
     }
 
-    /// That of a trial that is gone, and what is in it.
+    /// Locks the journal of a trial that is gone. Returns its contents, too.
     fn lock(path: &Path) -> Result<(File, Vec<u8>), JournalError> {
         let not_believed = |why| JournalError::NotBelieved { path: path.to_owned(), why };
         let cannot = |source: io::Error| match source.raw_os_error() {
@@ -275,7 +275,7 @@ impl Journal {
         let mut number = 0..;
         self.changes.retain(|_| number.next().is_some_and(|number| not_undone.binary_search(&number).is_ok()));
         if self.changes.is_empty() {
-            // Undone twice it is the same: a longer file does no harm.
+            // To undo twice is harmless, and so is a file that stays longer.
             let _ = self.file.set_len(self.empty);
         }
         restored
@@ -339,8 +339,8 @@ impl Journal {
             fs::remove_file(path).map_err(cannot)?;
             return Ok(restored);
         }
-        // What is undone is not to be undone again: somebody may want it so by then. It is said in a line more: whatever
-        // happens meanwhile, what is still to be undone is there.
+        // What is undone must not be undone again: by then somebody may have set it on purpose. A further line says so, which
+        // keeps all that is still to be undone, whatever happens meanwhile.
         let is_undone = |at: &usize| not_undone.binary_search(at).is_err();
         let undone = (0..numbers.len()).filter(is_undone).map(|at| numbers[at]).collect();
         let ended = file.set_len(whole.len() as u64).and_then(|()| file.seek(SeekFrom::End(0)));
@@ -349,7 +349,7 @@ impl Journal {
     }
 }
 
-/// Who may write to the directory may put another file in the place of this one.
+/// The directory counts, too: who may write to it may replace the file.
 fn believe_directory(path: &Path) -> Result<(), JournalError> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let found = fs::metadata(directory).map_err(|source| JournalError::File { path: path.to_owned(), source })?;
@@ -371,7 +371,7 @@ fn believe_owner(path: &Path, found: &fs::Metadata) -> Result<(), JournalError> 
     Err(JournalError::NotBelieved { path: path.to_owned(), why })
 }
 
-/// Appends a line that is there whatever happens then. Gives how long the file is.
+/// Appends a line and waits until it is stored. Returns the length of the file.
 fn append(file: &mut File, what: &impl Serialize) -> io::Result<u64> {
     let mut line = serde_json::to_string(what)?;
     line.push('\n');

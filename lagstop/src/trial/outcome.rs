@@ -160,13 +160,13 @@ impl What {
     }
 }
 
-/// A figure of a block: what it is, its unit, and how it is had.
+/// A figure of a block: what it is, its unit, and how to get it.
 struct Kind {
     what: What,
     unit: Unit,
-    /// It is not known where waits are not.
+    /// It is unknown where waits are not measured.
     is_of_waits: bool,
-    /// One of single waits.
+    /// It is a quantile of single waits.
     is_quantile: bool,
     of: fn(&Slice) -> Option<f64>,
 }
@@ -209,14 +209,14 @@ const fn of_others(what: What, unit: Unit, of: fn(&Slice) -> Option<f64>) -> Kin
 }
 
 impl SideTimes {
-    /// From wanting to run until it has run, for a second's work.
+    /// Time from wanting to run until having run, as a multiple of the CPU time.
     fn time_for_work(self) -> Option<f64> {
         (self.cpu > 0.0).then(|| (self.cpu + self.wait.max(0.0)) / self.cpu)
     }
 }
 
 impl Slice {
-    /// Tasks that waited, on average. What was moved is an estimate, and nothing is less than nobody.
+    /// Average number of tasks that waited. At least 0: the correction of waits is an estimate, and may exceed them.
     fn waiting(&self, side: SideTimes) -> f64 {
         (side.wait / self.duration).max(0.0)
     }

@@ -230,7 +230,6 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     light.chain(heavy).filter(|(_, group)| !group.is_idle()).map(change).collect()
 }
 
-/// What makes all of them idle.
 fn all_idle<'g>(groups: impl Iterator<Item = &'g Group>, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     Ok(groups.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>()?.concat())
 }

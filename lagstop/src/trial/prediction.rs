@@ -89,7 +89,7 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
     })
 }
 
-/// The path in the hierarchy of what a change to a file is of, the file, and what it is to say.
+/// The changes to files: path of the cgroup in the hierarchy, name of the file, and its new contents.
 fn files<'c>(changes: &'c [Change], hierarchy: &Hierarchy) -> impl Iterator<Item = (Arc<str>, &'c str, &'c str)> {
     changes.iter().filter_map(move |change| match change {
         Change::File { directory, file, after, .. } => {

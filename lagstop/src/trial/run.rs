@@ -258,7 +258,7 @@ pub fn run(
         let left = settings.block.saturating_mul(u32::try_from(2 * pairs + 1 - number).unwrap_or(u32::MAX));
         if let Err(why) = trial.block(number % 2 == 1, left, tell, stop) {
             ended = Some(why.to_string());
-            // It is not whole.
+            // This block is incomplete.
             trial.windows.truncate(number);
             break;
         }
@@ -321,7 +321,7 @@ impl First {
 
 impl Drop for First {
     fn drop(&mut self) {
-        // It ends soon.
+        // If that fails, the thread ends soon anyway.
         let _ = self.before.set(0);
     }
 }
@@ -352,12 +352,12 @@ fn pairs(settings: &TrialSettings) -> usize {
 /// A block, and what may count in it: intervals that are whole in this time, whenever they come.
 struct Window {
     counts: Range<Instant>,
-    /// It begins to count by then.
+    /// Counting begins at this time at the latest.
     latest: Instant,
     slices: Vec<Slice>,
 }
 
-/// One that goes on.
+/// A trial that is running.
 struct Trial<'a> {
     settings: &'a TrialSettings,
     kernel: &'a Kernel,
@@ -395,7 +395,7 @@ impl Trial<'_> {
             self.make(changes(self.settings.policy, &self.sides.present(), self.kernel)?, stop)?;
             self.switch(stop)?;
         } else if let Some(switch) = &mut self.switch {
-            // What is used in this block says who is heavy when the next one begins.
+            // CPU time in this block tells which cgroups are heavy when the next one begins.
             switch.learn()?;
         }
         let begins = Instant::now();
@@ -431,7 +431,7 @@ impl Trial<'_> {
                 self.make(changes, stop)?;
             }
         }
-        // Who waits now may not any more when things are put back, or else are changed.
+        // Look once more: waits in progress may end when things are put back or changed.
         self.in_progress.look();
         if is_with {
             self.switch_back()?;
@@ -470,7 +470,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What is on its way when the last block ends.
+    /// Takes the intervals that are still on their way when the last block ends.
     fn hear_the_last(&mut self) {
         let Some(ends) = self.windows.last().map(|window| window.counts.end) else { return };
         let until = Instant::now() + LATE;

@@ -35,7 +35,7 @@ pub enum NoProgram {
 impl SchedulerProgram {
     /// Before a program, where a policy is named.
     pub const PREFIX: &str = "scx:";
-    /// Longer paths are none.
+    /// Longer paths are invalid.
     const LONGEST: usize = 4_096;
 
     /// The program at a path, or with a name in PATH.

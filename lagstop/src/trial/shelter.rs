@@ -15,7 +15,7 @@ const SYSTEMD: &str = "/sys/fs/cgroup/systemd";
 /// `OOM_SCORE_ADJ_MIN`, include/uapi/linux/oom.h: it is not killed where memory runs out.
 const NEVER_KILLED: &str = "-1000";
 
-/// Cgroups of this process alone, below the roots of their hierarchies. It leaves them, and they go, with this.
+/// Cgroups of this process alone, below the roots of their hierarchies. Dropping it leaves and removes them.
 #[derive(Debug, Default)]
 pub(super) struct Shelter {
     cgroups: Vec<Cgroup>,
@@ -58,7 +58,7 @@ impl Cgroup {
         let directory = root.join(format!("{NAME}{pid}"));
         fs::create_dir(&directory)?;
         let this = Self { root: root.to_owned(), directory };
-        // Dropped, it goes.
+        // If this fails, dropping `this` removes the directory.
         fs::write(this.directory.join("cgroup.procs"), "0")?;
         Ok(this)
     }

@@ -185,7 +185,7 @@ impl From<Ended> for SwitchError {
     }
 }
 
-/// There is one at a time.
+/// Fails if a scheduler is loaded already: there can be only one.
 fn refuse_loaded() -> Result<(), SchedulerError> {
     match loaded_scheduler() {
         Some(name) if name.is_empty() => Ok(()),

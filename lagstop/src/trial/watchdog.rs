@@ -102,7 +102,7 @@ impl Watchdog {
             let _ = stdin.write_all(&[DONE]);
         }
         if is_stopped(self.child.id()) {
-            // It would not hear of it.
+            // A stopped process does not notice that its input has ended.
             let _ = self.child.kill();
         }
         let _ = self.child.wait();

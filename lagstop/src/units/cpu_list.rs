@@ -29,7 +29,6 @@ fn range(part: &str) -> Option<std::ops::RangeInclusive<u32>> {
     Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
 }
 
-/// Writes a list.
 pub(crate) fn show_cpus(cpus: &[u32]) -> String {
     let mut cpus = cpus.to_vec();
     cpus.sort_unstable();

@@ -11,7 +11,6 @@ use super::Nanos;
 pub(crate) struct Moment(pub(crate) Nanos);
 
 impl Moment {
-    /// It is now.
     pub(crate) fn now() -> Self {
         Self::both().1
     }
@@ -21,7 +20,7 @@ impl Moment {
         (Instant::now(), Self(Nanos(now.tv_sec.unsigned_abs() * Nanos::SECOND.0 + now.tv_nsec.unsigned_abs())))
     }
 
-    /// It, from what this process calls it.
+    /// From an `Instant` of this process.
     pub(crate) fn of(when: Instant) -> Self {
         let (now, Self(at)) = Self::both();
         let nanos = |time: Duration| Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
@@ -30,7 +29,7 @@ impl Moment {
         Self(at.saturating_add(later).saturating_sub(earlier))
     }
 
-    /// What this process calls it. `None` where that is out of reach.
+    /// As an `Instant` of this process. `None` if it is out of reach.
     pub(crate) fn instant(self) -> Option<Instant> {
         let (now, Self(at)) = Self::both();
         if self.0 >= at {
@@ -45,7 +44,7 @@ impl Moment {
         self.0.0.to_string()
     }
 
-    /// From a line. `None` where it is none.
+    /// From a line. `None` if it holds no moment.
     pub(crate) fn read(line: &str) -> Option<Self> {
         line.trim().parse().ok().map(|ns| Self(Nanos(ns)))
     }

@@ -11,9 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// Nothing.
     pub const ZERO: Self = Self(0);
-    /// One second.
     pub const SECOND: Self = Self(1_000_000_000);
 
     pub fn seconds(self) -> f64 {

@@ -1,6 +1,6 @@
 //! Numbers as people write them.
 
-/// What is no number: it was divided by nothing.
+/// Stands for what is not a number: it was divided by 0.
 const NONE: &str = "n/a";
 
 /// A share in percent, with as many decimals as it needs to be told from its neighbours.

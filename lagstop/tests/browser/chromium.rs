@@ -103,7 +103,6 @@ impl Tab {
         std::fs::write(file, BASE64.decode(picture["data"].as_str().unwrap()).unwrap()).unwrap();
     }
 
-    /// Presses a key.
     pub(crate) fn press(&mut self, key: &str, code: u32, text: &str) {
         for (kind, text) in [("keyDown", text), ("keyUp", "")] {
             let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });

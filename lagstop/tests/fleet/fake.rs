@@ -66,7 +66,7 @@ fn decoded(text: &str) -> String {
 /// What is answered: status, more headers, body.
 pub(super) type Answer = (u16, String, String);
 
-/// It as HTTP.
+/// The answer as HTTP.
 pub(super) fn http((status, headers, body): &Answer) -> String {
     let length = body.len();
     format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\nconnection: close\r\n{headers}\r\n{body}")
@@ -82,7 +82,7 @@ struct Server {
 }
 
 impl Server {
-    /// Answers every request as `answer` says. It ends with the test's process.
+    /// Answers every request as `answer` says, until the test's process ends.
     fn start(answer: impl Fn(&Request, usize) -> Answer + Send + Sync + 'static) -> Self {
         Self::raw(move |stream, request, n| {
             let _ = stream.write_all(http(&answer(request, n)).as_bytes());

@@ -21,7 +21,7 @@ pub(super) const TESTS: [(&str, fn()); 3] = [
     ("prometheus_refuses_what_is_no_promql", prometheus_refuses_what_is_no_promql),
 ];
 
-/// What is not installed.
+/// The program that is missing, if any.
 pub(super) fn missing() -> Option<&'static str> {
     let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
     ["promtool", "prometheus"].into_iter().find(|name| !is_there(name))
@@ -33,9 +33,9 @@ const HOURS: u64 = 8;
 const EVERY: u64 = 60;
 const NODES: u32 = 24;
 const CPUS: f64 = 4.0;
-/// It begins anew half an hour after the middle.
+/// This node restarts half an hour after the middle.
 const RESTARTS: u32 = 5;
-/// It has the first six hours.
+/// This node is there only for the first six hours.
 const LEAVES: u32 = 7;
 
 /// What is true of a node.
@@ -173,7 +173,7 @@ impl Prometheus {
             .output()
             .unwrap();
         assert!(backfill.status.success(), "{}", String::from_utf8_lossy(&backfill.stderr));
-        // Free a moment ago.
+        // A port that was free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let address = format!("127.0.0.1:{port}");
         let child = Command::new("prometheus")
@@ -227,7 +227,7 @@ fn is_true(report: &Value, part: f64) {
         let name = node["node"].as_str().unwrap();
         let number: u32 = name.strip_prefix("node-").unwrap().parse().unwrap();
         let truth = Truth::of(number);
-        // An hour in which counters begin anew misses what came before the first sample.
+        // In the hour in which counters restart, what came before the first sample is missing.
         let part = if number == RESTARTS { part.max(0.03) } else { part };
         is_about(&node["cpus"], CPUS, 1e-6);
         is_about(&node["density"], truth.density, 1e-6);
@@ -292,7 +292,7 @@ fn raw_series_give_about_the_same() {
     assert!(report["sources"].as_array().unwrap().iter().all(|it| it["source"] == "raw"));
     assert_eq!((&report["workload_source"], &report["nodes"][0]["light_wait"]), (&"raw".into(), &Value::Null));
     is_true(&report, 0.005);
-    // A node is gone in a fourth of the moments.
+    // One of the nodes is missing for a quarter of the time.
     workloads(&report, 0.02);
     let some =
         done(&fleet(&server.url, &["--at", "2023-11-14T22:00:00Z", "--window", "8h", "--match", "instance=~node-1.*"]));

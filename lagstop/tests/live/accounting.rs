@@ -37,7 +37,7 @@ fn run(name: &str, kind: &str, loads: usize) -> Measured {
     run_with(&Setup::default(), name, kind, loads)
 }
 
-/// Runs `loads` of one kind in a new cgroup, and gives what lagstop and what the kernel counted while they worked.
+/// Runs `loads` loads of one kind in a new cgroup, and gives what lagstop and the kernel counted while they worked.
 pub(crate) fn run_with(setup: &Setup, name: &str, kind: &str, loads: usize) -> Measured {
     let cgroup = TestCgroup::new(name);
     let mut probes = Probes::with(setup);
@@ -74,7 +74,7 @@ pub(crate) fn agree((counters, kernel, lost): &Measured, edges: u64, percent: f6
     assert_eq!(totals.switches, totals.voluntary_switches + totals.involuntary_switches);
     let waits = counters.runq_wait.as_ref().unwrap();
     assert_eq!(waits.count(), totals.runq_waits.unwrap(), "every wait is in the distribution");
-    // Every switch has its cost, but for those of which a part was not seen, on the whole host.
+    // Every switch has a cost, except for those that were seen only in part, on the whole host.
     if let Some(costs) = counters.switch_cost.as_ref().map(Distribution::count) {
         let unseen = lost.switches + lost.entries + lost.exits;
         assert!(costs <= totals.switches && costs + unseen >= totals.switches, "{costs} costs, {lost:?}");
@@ -144,7 +144,7 @@ fn timed_now_and_then() {
         }
         return;
     }
-    // Elsewhere the kernel calls `__schedule()` from where no function can be hooked.
+    // Without tracepoints, some calls of `__schedule()` come from places where no function can be hooked.
     let sees_all = probes.reader.way(Measure::SwitchCost) == Some("tracepoints");
     let mut read = |times_next: bool| {
         probes.reader.time_next(times_next);
@@ -162,7 +162,8 @@ fn timed_now_and_then() {
         let attached_before = attached();
         let now = read(!is_timed);
         assert_eq!(now.0, is_timed);
-        // What times is on its hook only then: a program that decides to do nothing costs, too.
+        // The timing programs are attached only while switches are timed: even a program that returns at once costs
+        // something.
         assert_eq!(attached_before > attached_untimed, is_timed, "{attached_before} of {attached_untimed}");
         let (then, lost_then) =
             (std::mem::replace(&mut last.1, Arc::clone(&now.1)), std::mem::replace(&mut last.2, now.2));
@@ -210,7 +211,7 @@ fn execute() {
         load.line();
         load.go();
     }
-    // It has begun anew.
+    // The program has started again.
     assert_eq!(load.line(), "joined");
     drop(hogs);
     load.go();
@@ -218,7 +219,7 @@ fn execute() {
     thread::sleep(Duration::from_millis(50));
     let (counters, kernel) = (probes.counters(cgroup.id()), ProcessFigures::read(load.pid()));
     assert!(kernel.run_delay_ns > 300_000_000, "the load was to wait: {kernel:?}");
-    // The first thread, of which the kernel knows no more, has waited a little too.
+    // The first thread has waited a little too, and the kernel does not count that any more.
     assert_within("run-queue wait", counters.totals.runq_wait_ns.unwrap().0, kernel.run_delay_ns, 20.0);
 }
 
@@ -249,7 +250,7 @@ fn lone_spinner() {
     let (least, measured, most) = (last.0 - first.2, last.1.saturating_sub(first.1).0, last.2 - first.0);
     println!("CPU time: measured {measured}, the kernel says {least} to {most}");
     assert!(least > 200_000_000, "the load was to spin");
-    // It books at its tick.
+    // The kernel books at its tick.
     let tick = if is_slow() { 10_000_000 } else { 4_000_000 };
     assert!(measured + tick >= least && measured <= most + tick, "{measured}: not {least} to {most}");
 }
@@ -278,7 +279,7 @@ fn ping_pong_across() {
     assert!(totals.switches > at_least(10_000) && share > 0.98, "{share}");
 }
 
-/// What is counted for the one who begins.
+/// What is counted for the one that begins.
 fn ping_pong(one: &TestCgroup, two: &TestCgroup) -> Totals {
     let pipes = tempfile::tempdir().unwrap();
     for pipe in ["ping", "pong"] {
@@ -341,7 +342,8 @@ fn all_switches() {
     let last = bracketed();
     let (least, measured, most) = (last.0 - first.2, last.1 - first.1, last.2 - first.0);
     println!("switches: measured {measured}, the kernel says {least} to {most}");
-    // One that is neither shown nor seen to end cannot be counted: on kernels that hide some, a handful at most.
+    // A switch that is neither shown nor seen to end cannot be counted; on kernels that hide some, it is a handful at
+    // most.
     let hidden = measured / 1_000;
     assert!(
         measured > at_least(5_000) && measured + hidden >= least && measured <= most,
@@ -398,7 +400,8 @@ fn threads() {
         last = now;
     }
     println!("{counted:?}");
-    // Those that run while lagstop reads are counted in the interval before instead: at either end all may.
+    // Threads that run while lagstop reads are counted in the interval before instead. At either end, that may be all
+    // of them.
     let sum: u64 = counted.iter().sum();
     assert!(sum.abs_diff(SPINNING * WINDOWS) <= SPINNING, "{counted:?}");
     assert!(counted.iter().all(|&threads| threads <= 2 * SPINNING), "{counted:?}");

@@ -36,7 +36,7 @@ const TIME: Duration = Duration::from_millis(3_000);
 
 /// A cgroup that works on [`CPU`].
 struct Party {
-    // It goes first, or its cgroup could not.
+    // Dropped first, because a cgroup with a process in it cannot be removed.
     load: Load,
     cgroup: TestCgroup,
     /// Its threads, by the trace.
@@ -55,7 +55,7 @@ fn watch(work: &[(&str, String)]) -> Seen {
     watch_after(work, |_| {})
 }
 
-/// The same, when something happened in each cgroup before.
+/// The same, after `happen` was called for each cgroup.
 fn watch_after(work: &[(&str, String)], happen: impl Fn(&TestCgroup)) -> Seen {
     let mut probes = Probes::attach();
     let mut parties: Vec<Party> = work
@@ -98,7 +98,8 @@ impl Seen {
         self.is_within(|part, waits, _, _| chance(part, 2.0 * waits));
     }
 
-    /// The same where those waits that are not drawn are sampled, so many times a second at least, by the victim's part of all.
+    /// The same where waits that are not drawn are sampled, at least so many times a second. A victim gets its part of
+    /// the samples.
     fn agrees_where_sampled(&self) {
         let samples = 1_000.0 * TIME.as_secs_f64();
         self.is_within(|part, waits, of_all, _| chance(part, 1.0 / (1.0 / (samples * of_all) + 1.0 / (2.0 * waits))));
@@ -112,10 +113,10 @@ impl Seen {
         for (victim, counters) in self.parties.iter().zip(&self.counters) {
             let wait = counters.totals.runq_wait_ns.unwrap();
             assert_eq!(sum(&counters.totals), wait, "{:?}", counters.totals);
-            // What was charged to nobody would be of an unknown cause, and behind others without a name.
+            // What was charged to nobody would show up as an unknown cause, and as a wait behind others without a name.
             let unknown = share(counters.totals.wait_unknown_ns, &counters.totals);
             assert!(unknown < 0.01, "{:.2} % of the wait is of an unknown cause", 100.0 * unknown);
-            // Names are since the programs were attached, a moment before the rest.
+            // Names count since the programs were attached, a moment before the rest.
             let named: Nanos = counters.behind.iter().map(|one| one.wait_ns).sum();
             let not_named = counters.totals.wait_behind_ns.unwrap().saturating_sub(named);
             assert!(
@@ -222,7 +223,7 @@ fn many_switches() -> [(&'static str, String); 3] {
     [("often", yields(2, 10)), ("seldom", yields(1, 60)), ("own", yields(3, 30))]
 }
 
-/// The kernel's sum of throttled time never goes back to none.
+/// For cgroups that were throttled once: the kernel's sum of throttled time never goes back to zero.
 fn sampled_after_a_quota() {
     let throttled_once = |cgroup: &TestCgroup| {
         cgroup.limit_to_half_a_cpu();
@@ -251,7 +252,7 @@ fn throttled() {
     let mut load = cgroup.start(&format!("crowd {CPU} 1 {}", 2 * TIME.as_millis()));
     load.line();
     load.go();
-    // What was throttled before it was looked at is not known.
+    // What was throttled before the first look is not known.
     thread::sleep(Duration::from_millis(300));
     let (before, then) = (probes.counters(cgroup.id()), cgroup.throttling());
     thread::sleep(TIME);
@@ -264,13 +265,13 @@ fn throttled() {
     let before: u64 = before.behind.iter().map(|one| one.wait_ns.0).sum();
     let wait = totals.runq_wait_ns.unwrap().0;
     let part = |ns: u64| ns as f64 / wait as f64;
-    // What else runs here may have the CPU when the quota is there again: the kernel says how much that can be.
+    // Others here may have the CPU when the quota is there again. The kernel says how long that can be.
     let (others, most) = (part(others - before), part(wait.saturating_sub(after.2 - then.2)));
     println!("behind others: {:.2} % of the wait, {:.2} % was not throttled", 100.0 * others, 100.0 * most);
     assert!(others < most + if is_slow() { 0.05 } else { 0.01 }, "{:?}", now.behind);
 }
 
-/// One that others move from CPU to CPU while it waits.
+/// A task that others move from CPU to CPU while it waits.
 fn moved() {
     let mut probes = Probes::attach();
     let bullies: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("bully{n}"))).collect();

@@ -53,7 +53,7 @@ fn by_leaf() {
 
 fn surplus() {
     let cgroups: Vec<TestCgroup> = (0..6).map(|n| TestCgroup::new(&format!("surplus{n}"))).collect();
-    // Some are taken by whatever else runs here.
+    // Some rows are taken by whatever else runs here.
     let mut probes = Probes::with(&Setup { max_cgroups: Some(3), ..Setup::default() });
     let before: u64 = cgroups.iter().map(TestCgroup::cpu_ns).sum();
     let mut loads: Vec<_> = cgroups.iter().map(|cgroup| cgroup.start("nap 1000")).collect();
@@ -61,12 +61,12 @@ fn surplus() {
     loads.iter_mut().for_each(|load| load.go());
     loads.iter_mut().for_each(|load| drop(load.line()));
     let expected: u64 = cgroups.iter().map(TestCgroup::cpu_ns).sum::<u64>() - before;
-    // Reading is not one moment: what is equal is so when nothing moves.
+    // A reading takes some time: figures are equal only once nothing moves any more.
     probes.reader.detach();
     let snapshot = probes.snapshot();
     let other = &snapshot.cgroups[&CgroupId::OTHER].1.totals;
     assert!(other.switches > 0);
-    // Each switch, and whoever ran for it at one of the readings: the first, and the one just now.
+    // Each switch, and each task that was running at one of the two readings: the first, and the one just now.
     let at_readings = snapshot.lost.cgroup_overflows.checked_sub(other.switches);
     let most = 2 * snapshot.cpus.len() as u64;
     assert!(at_readings.is_some_and(|n| n <= most), "{} of {}", snapshot.lost.cgroup_overflows, other.switches);
@@ -104,7 +104,7 @@ fn reuse() {
     load.go();
     load.line();
     let now = second.cpu_ns();
-    // Costs and switches are not read in one moment.
+    // Costs and switches are not read at the same moment.
     probes.reader.detach();
     let counters = probes.counters(second.id());
     assert_within("CPU time of the second owner", counters.totals.cpu_ns.0, now - before, tolerance(5.0));
@@ -167,10 +167,10 @@ fn levels() {
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(|load| load.go());
     let ids = [&one, &other, &service].map(TestCgroup::id);
-    // What counts is how often it was looked, and not how long.
+    // What counts is the number of looks, not the time between them.
     let (first, changed) = with_stream_every(Duration::from_millis(20), GroupBy::Scheduler, async |stream| {
         let first = next_with(stream, ids).await;
-        // By now it is read but once in a long while.
+        // By now it is read only once in a long while.
         for _ in 0..100 {
             next_with(stream, ids).await;
         }

@@ -30,7 +30,7 @@ const AT_A_TIME: u32 = 2;
 /// Says that it is there, waits until it is told to go on, and works a little.
 const WORK: &str = "echo; read line; n=0; while [ $n -lt 500 ]; do n=$((n + 1)); done";
 
-/// With the rows that there are by default, and intervals as they are by default.
+/// With the default number of rows and the default interval.
 fn come_and_go() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("host.jsonl.zst");
@@ -91,7 +91,7 @@ struct Moment {
     left: Instant,
 }
 
-/// No blame passes to whoever has a row next, nor to whoever had it before.
+/// No wait is blamed on a cgroup that had the same row earlier or later, but was not there at the time.
 fn blames_nobody_who_was_not_there(recording: &Recording, moments: &BTreeMap<CgroupId, Moment>) {
     let cgroups = recording.intervals.iter().flat_map(|interval| &interval.cgroups);
     let victims = cgroups.filter_map(|cgroup| Some((moments.get(&cgroup.id)?, &cgroup.waits_behind)));
@@ -100,7 +100,7 @@ fn blames_nobody_who_was_not_there(recording: &Recording, moments: &BTreeMap<Cgr
         .collect();
     let strayed = pairs.iter().filter(|(one, other)| one.left < other.came || other.left < one.came).count();
     println!("{} times one waited behind another, {strayed} times behind one that was not there", pairs.len());
-    // Two at a time meet on a CPU a hundred times in ten thousand.
+    // With two at a time, they meet on a CPU some hundred times in ten thousand.
     assert!(is_slow() || pairs.len() > 20, "too few to tell");
     assert_eq!(strayed, 0);
 }
@@ -125,7 +125,8 @@ fn work_in(cgroup: &TestCgroup) {
     assert!(shell.wait().unwrap().success());
 }
 
-/// Who is about to sleep, or ends, is called so while it still runs: the kernel waits for its switch where it may not stay on its CPU.
+/// A task that is about to sleep or end already counts as such while it still runs. Moving it off its CPU makes the
+/// kernel wait for its last switch.
 fn take_off_its_cpu(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap());
     let all = sched_getaffinity(pid).unwrap();

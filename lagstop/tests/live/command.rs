@@ -68,7 +68,7 @@ fn two_hundred() {
     let output = home.path().join("200.jsonl");
     let parent = TestCgroup::new("dense");
     let cgroups: Vec<TestCgroup> = (0..CGROUPS).map(|n| parent.child(&format!("func-{n}"))).collect();
-    // Until they are killed: to attach beside so many takes its time on a slow machine.
+    // Until they are killed: on a slow machine, attaching beside so many loads takes its time.
     let mut loads: Vec<Load> = cgroups.iter().map(|cgroup| cgroup.start("nap 600000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
@@ -171,7 +171,7 @@ fn throttling() {
     Recorder::start(&["--duration", "3s", "--interval", "500ms", "--output", path]).end();
     let (after, took) = (cgroup.throttling(), started.elapsed());
     let lines = lines(output.path());
-    // An interval before which the cgroup was not seen to run does not know what is new in the kernel's figures.
+    // In an interval before which the cgroup was not seen to run, what is new in the kernel's figures is not known.
     let known: Vec<(&Interval, &Cgroup)> = intervals(&lines)
         .into_iter()
         .flat_map(|interval| interval.cgroups.iter().map(move |found| (interval, found)))
@@ -187,7 +187,7 @@ fn throttling() {
     assert!(after.1 - before.1 > 50, "the load was to be throttled");
     assert!(periods <= after.0 - before.0 && periods + edges >= after.0 - before.0);
     assert!(throttled <= after.1 - before.1 && throttled + edges >= after.1 - before.1);
-    // A period in which it does not get to run at all, as on a crowded host, is none.
+    // A period in which it does not get to run at all, as on a crowded host, does not count.
     let most = recorded / 20_000_000 + 2 * known.len() as u64;
     assert!((most / 3..=most).contains(&periods), "{periods} periods in {recorded} ns");
     // One task that spins is throttled on one CPU at a time: at the edges for no longer than they are.
@@ -271,8 +271,8 @@ fn churn() {
     for (path, used) in used {
         let all = intervals(&lines).into_iter().flat_map(|interval| &interval.cgroups);
         let cpu_ns: u64 = all.filter(|cgroup| *cgroup.path == *path).map(|cgroup| cgroup.totals.cpu_ns.0).sum();
-        // In a row that was somebody else's before, it would have that one's time too. What it ran before it joined, it has if it did
-        // not leave the CPU since.
+        // A row that was another cgroup's before would include that one's time too. What the task ran before it joined
+        // is included if it has not left the CPU since.
         let most = used + spins * 1_000_000 / 4;
         assert!((used / 100 * 95..most).contains(&cpu_ns), "{path}: {cpu_ns} ns, and the kernel says {used}");
     }

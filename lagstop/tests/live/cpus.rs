@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("nothing_of_a_cpu_that_is_excluded_is_counted", excluded),
 ];
 
-/// As the source makes it of the kernel's part.
+/// The kernel's part as a snapshot, as the source makes it.
 fn state_of(KernelSnapshot { at, idle, cgroups, cpus, .. }: KernelSnapshot) -> Snapshot {
     let state = |counters| CgroupState { counters, ..CgroupState::default() };
     Snapshot {
@@ -39,7 +39,7 @@ fn part_of(id: CgroupId, cpu: &Cpu) -> Option<&Crowding> {
     cpu.crowd.iter().find(|one| one.id == id)
 }
 
-/// The same load on the second CPU, which is left alone.
+/// The same load on the second CPU, which is excluded.
 fn excluded() {
     let cgroup = TestCgroup::new("excluded");
     let mut probes = Probes::with(&Setup { excluded: vec![1], ..Setup::default() });
@@ -57,7 +57,7 @@ fn excluded() {
     assert!(!cpus.contains(&1) && cpus.contains(&0), "{cpus:?}");
     let busy = interval.cpus.iter().map(|cpu| cpu.totals.busy_ns.0 + cpu.totals.idle_ns.0).sum::<u64>();
     assert_within("the time of the other CPUs", busy, interval.duration_ns.0 * cpus.len() as u64, tolerance(2.0));
-    // The load was put on the other one, and ran elsewhere until then.
+    // The load was put on the excluded CPU, and ran elsewhere until then.
     let counted = interval.cgroups.iter().find(|one| one.id == cgroup.id()).map_or(0, |one| one.totals.cpu_ns.0);
     assert!(counted < there / 20, "{counted} of {there} ns");
     let waited = interval.cgroups.iter().find(|one| one.id == cgroup.id());
@@ -104,7 +104,7 @@ fn identity() {
     loads.iter_mut().for_each(Load::go);
     thread::sleep(Duration::from_secs(2));
     probes.snapshot();
-    // Reading is not one moment: with the programs detached nothing moves.
+    // A reading takes some time: with the programs detached nothing moves.
     probes.reader.detach();
     let after = state_of(probes.snapshot());
     // Since the programs were attached.
@@ -124,7 +124,8 @@ fn identity() {
         let on_it = |state: &CgroupState| state.counters.by_cpu.on(cpu.cpu as usize);
         let (times, waits): (Vec<Nanos>, Vec<Option<Nanos>>) = after.cgroups.values().map(on_it).unzip();
         assert_eq!(waits.into_iter().sum::<Option<Nanos>>(), cpu.totals.runq_wait_ns, "CPU {}", cpu.cpu);
-        // Two clocks; and interrupts and what a hypervisor took are in the one that is read from switch to switch.
+        // Two clocks are compared, and the one that is read from switch to switch includes interrupts and what a
+        // hypervisor took.
         let time = times.into_iter().sum::<Nanos>();
         println!("CPU {}: {time} of CPU time, {} busy", cpu.cpu, cpu.totals.busy_ns);
         let within = cpu.totals.busy_ns.0 / 2..cpu.totals.busy_ns.0 + cpu.totals.busy_ns.0 / 50;

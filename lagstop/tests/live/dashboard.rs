@@ -222,7 +222,7 @@ struct Crowd {
 impl Crowd {
     fn start() -> Self {
         let parent = TestCgroup::new("crowd");
-        // The one that kind gives a kubelet: in there a container has the name that links tell.
+        // The one that kind gives a kubelet: containers in it get the names that links tell.
         let kubelet = TestCgroup::top("/kubelet");
         let kubepods = kubelet.child("kubepods");
         let pod = kubepods.child(&format!("pod{}", KubeletLinks::POD));
@@ -230,7 +230,7 @@ impl Crowd {
         let [victim, throttled, pool, server, clients] =
             ["victim", "throttled", "pool", "server", "clients"].map(|name| parent.child(name));
         throttled.limit_to_half_a_cpu();
-        // Or it would not get as much, among so many.
+        // Without this it would not get half a CPU, among so many.
         throttled.triple_its_weight();
         let port = free_port();
         let mut loads = vec![
@@ -280,7 +280,7 @@ fn every_query() {
     }
     assert!(asked.len() > 100, "{} queries", asked.len());
     for prometheus in &servers {
-        // What has answered once needs not answer again.
+        // A query that has had an answer once is not asked again.
         let (started, mut left) = (Instant::now(), asked.clone());
         let silent = loop {
             let why = |(panel, query): &(String, String)| {

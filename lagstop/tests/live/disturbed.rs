@@ -38,7 +38,7 @@ pub(crate) const BESIDE: &[Test] = &[
     ("a_run_is_recorded", recorded),
 ];
 
-/// That takes so long, in CPU time, in milliseconds.
+/// A shell script that spins.
 const SPIN: &str = "n=0; while [ $n -lt 300000 ]; do n=$((n + 1)); done";
 
 fn run(arguments: &[&str], script: &str) -> Command {
@@ -47,7 +47,7 @@ fn run(arguments: &[&str], script: &str) -> Command {
     command
 }
 
-/// The cgroups of commands of keepers that `run` has started.
+/// The cgroups of the commands whose keepers `run` has started.
 fn cgroups_of(run: u32) -> Vec<PathBuf> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -107,7 +107,7 @@ fn neighbour() {
     let causes = waits.iter().filter(|(name, _)| !["count", "total_ns", "p99_ns"].contains(&name.as_str()));
     let sum: u64 = causes.map(|(_, time)| time.as_u64().unwrap()).sum();
     assert_eq!(sum, waits["total_ns"].as_u64().unwrap(), "the causes are all there is");
-    // What it waited and what it ran is all the time that it was there, less what it did not want to run.
+    // The time that it ran and the time that it waited are at most the time that it was there.
     let [wall, cpu] = ["wall_ns", "cpu_ns"].map(|name| run[name].as_u64().unwrap());
     assert!(cpu + sum <= wall + wall / 20, "{cpu} + {sum} of {wall}");
 }

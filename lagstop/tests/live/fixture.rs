@@ -112,13 +112,13 @@ pub(crate) struct TestCgroup {
 }
 
 impl TestCgroup {
-    /// Makes one below the root. The name gets the process id, so that runs do not meet.
+    /// Makes one below the root. The name contains the process id, so that runs do not collide.
     pub(crate) fn new(name: &str) -> Self {
         Self::at(format!("/lagstop-test-{}-{name}", std::process::id()))
     }
 
-    /// Makes one that a runtime makes at the top. Where there is one already, its runtime runs here, but for what a run that was
-    /// killed left.
+    /// Makes one at the top that a runtime would make. Where there is one already, its runtime runs here, unless a run
+    /// that was killed left it.
     pub(crate) fn top(path: &str) -> Self {
         let mounts = Mounts::find();
         mounts.all().iter().for_each(|mount| remove_abandoned(&mount.join(path.trim_start_matches('/'))));
@@ -129,17 +129,16 @@ impl TestCgroup {
         cgroup
     }
 
-    /// Its directories.
     pub(crate) fn directories(&self) -> &[PathBuf] {
         &self.directories
     }
 
-    /// Makes one inside of this.
+    /// Makes a child of this cgroup.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self::at(format!("{}/{name}", self.path))
     }
 
-    /// Makes one inside of this that the scheduler has no group for, where that can be: in the unified hierarchy.
+    /// Makes a child without a group of the scheduler's, where that is possible: in the unified hierarchy.
     pub(crate) fn child_without_group(&self, name: &str) -> Self {
         Self::make(format!("{}/{name}", self.path))
     }
@@ -399,7 +398,7 @@ pub(crate) struct Setup {
     pub(crate) group_by: GroupBy,
     pub(crate) max_cgroups: Option<u32>,
     pub(crate) wishes: Wishes,
-    /// The kernel's types are taken from a file, as where the kernel shows none.
+    /// The kernel's types are read from a file, as on kernels that show none.
     pub(crate) by_file: bool,
     /// CPUs that are left alone.
     pub(crate) excluded: Vec<u32>,

@@ -298,15 +298,16 @@ fn accept_all(port: u16, time: Duration, serve: impl Fn()) {
     }
 }
 
-/// Accepts one connection after the other and sleeps, or runs, for an exponentially distributed time with each, `work` on
-/// average. So many come at random that `load` is the share of its time in which it is busy. Says where it listens; at the
-/// end how many it had, and of how many nanoseconds how many it was busy, from having a connection to asking for the next.
+/// Accepts one connection after the other and sleeps, or runs, for an exponentially distributed time with each, `work`
+/// on average. Connections come at random, so often that `load` is the share of its time in which it is busy. Says
+/// where it listens. At the end says how many connections it had, and of how many nanoseconds it was busy for how many,
+/// from having a connection to asking for the next.
 fn queue(spins: bool, work: Duration, load: f64, time: Duration) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     say(&address.port().to_string());
     let mut exponential = exponential(0x9e37_79b9_7f4a_7c15);
-    // All is drawn before: the two threads of a run have nothing to do with each other.
+    // All random numbers are drawn beforehand: the two threads of a run have nothing to do with each other.
     let between = work.div_f64(load);
     let mut at = Duration::ZERO;
     let mut arrivals = Vec::new();
@@ -359,7 +360,7 @@ fn piece() {
     }
 }
 
-/// When loads that run beside each other begin and end, and of what time they tell.
+/// When loads that run side by side begin and end, and which part of that time they report.
 struct Window {
     start: Instant,
     told_from: Duration,
@@ -367,8 +368,8 @@ struct Window {
 }
 
 impl Window {
-    /// Waits until all begin. The words are a file with the time of that, in nanoseconds of CLOCK_MONOTONIC, how many milliseconds
-    /// are not told of, and how many there are.
+    /// Waits until all begin. The words are a file that holds the start in nanoseconds of CLOCK_MONOTONIC, the number
+    /// of milliseconds that are not reported, and the number of milliseconds in all.
     fn wait_for(words: &[&str]) -> Self {
         let ms = |word: &str| Duration::from_millis(word.parse().unwrap());
         let start = Duration::from_nanos(fs::read_to_string(words[0]).unwrap().trim().parse().unwrap());

@@ -42,7 +42,7 @@ fn limits() {
     let quota = Quota { quota_ns: Some(Nanos(10_000_000)), period_ns: Nanos(20_000_000) };
     assert_eq!(after.quota, Some(quota));
     assert_eq!(after.weight, Some(weight));
-    // Where there are cpusets and they are handed down this far, which the kernel says in the same words.
+    // `cpus` is known only where cpusets are handed down this far. The kernel writes both lists in the same form.
     if let Some(cpus) = after.cpus {
         assert_eq!(cpus, fs::read_to_string("/sys/devices/system/cpu/online").unwrap().trim());
     }

@@ -48,7 +48,8 @@ type Test = (&'static str, fn());
 
 /// Tests that run side by side: those of words, files and processes, which compare no figures and load no CPUs.
 const AT_A_TIME: usize = 4;
-/// Theirs together, or that of one of all the others alone: those measure, or change what is not their own.
+/// Held together by tests that run side by side, and by one alone of all others: those measure, or change what is not
+/// their own.
 static HOST: RwLock<()> = RwLock::new(());
 
 fn main() -> ExitCode {
@@ -124,7 +125,7 @@ fn main() -> ExitCode {
         ways::TESTS,
     ]
     .concat();
-    // In this order: who waits for the host to be its own would keep others waiting.
+    // In this order: a test that waits for the host to itself would keep others waiting.
     let beside = beside.into_iter().map(|(name, test): Test| trial(name, test, side_by_side));
     let alone = alone.into_iter().map(|(name, test): Test| trial(name, test, by_itself));
     let trials = beside.chain(alone).collect();

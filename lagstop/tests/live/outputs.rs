@@ -159,7 +159,7 @@ fn removed() {
         let (status, said) = recorder.end();
         assert!(!status.success() && said.contains("the file was removed while it was written"), "{said}");
     }
-    // A ring has nothing there until it is asked.
+    // A ring writes no file there until it is asked to.
     let directory = home.path().join("ring");
     fs::create_dir(&directory).unwrap();
     let output = directory.join("ring.jsonl.zst");
@@ -189,7 +189,7 @@ fn stalled() {
     assert_eq!(recording.gaps, 0, "its clock went on");
     let longest = recording.intervals.iter().max_by_key(|interval| interval.duration_ns).unwrap();
     println!("{} intervals, the longest {}", recording.intervals.len(), longest.duration_ns);
-    // The reading before may have been a whole interval before it was stopped, the one that ends it is made at once.
+    // The reading before may have come a whole interval before the stop, and the reading that ends it comes at once.
     assert!(u128::from(longest.duration_ns.0) >= STALL.as_nanos());
     let capacity = longest.host.capacity().0;
     let clock = longest.duration_ns.0 * longest.host.cpus_online;

@@ -101,7 +101,8 @@ fn file_capabilities() {
     let home = tempfile::tempdir().unwrap();
     let program = copy(&lagstop(), &home);
     let mut given = vec![CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH];
-    // For kernels before 5.11, where maps are locked memory. What nobody may have here must not be asked for.
+    // For kernels before 5.11, where maps count as locked memory. A capability that nobody may have here must not be
+    // asked for.
     if in_bounding_set(CAP_SYS_RESOURCE) {
         given.push(CAP_SYS_RESOURCE);
     }
@@ -129,7 +130,7 @@ fn root() {
     assert!(intervals >= 5, "{intervals}");
     assert!(lacks(&held, CAP_PERFMON) && lacks(&held, CAP_NET_ADMIN), "{held:x?}");
     assert!(is_bpf_needed_to_read() || lacks(&held, CAP_BPF), "{held:x?}");
-    // Containers listen in network namespaces of their own, which are entered time and again: by the thread that reads.
+    // Containers listen in network namespaces of their own. Only the thread that reads enters them, again and again.
     for capability in [CAP_SYS_ADMIN, CAP_SYS_PTRACE] {
         assert!(!lacks(&held, capability) && !holds(&held, capability), "{capability}: {held:x?}");
     }
@@ -167,7 +168,7 @@ fn serving() {
     serve.args(["serve", "--listen", "127.0.0.1:0", "--interval", "200ms"]);
     let serve = Recorder::run(&mut serve);
     eventually("a server", || serve.says("/metrics (Ctrl-C ends)"));
-    // It listens before; who is answered, is so by one that has given up what it does not need.
+    // It listens before it gives up privileges, but only answers afterwards.
     let said = serve.said();
     let address = said.split("serving http://").nth(1).unwrap().split('/').next().unwrap();
     let mut stranger = TcpStream::connect(address).unwrap();
@@ -182,7 +183,7 @@ fn serving() {
     let server = threads.iter().find(|thread| thread.name == "serve").unwrap();
     assert_eq!((server.held, server.permitted), (0, 0), "{server:x?}");
     let enters = threads.iter().filter(|thread| thread.permitted & (1 << CAP_SYS_ADMIN) != 0).count();
-    // It, and one that it starts for the moment in which it is elsewhere.
+    // The thread that reads, and one that it starts while it is in another namespace.
     assert!((1..=2).contains(&enters), "{threads:x?}");
 }
 
@@ -203,7 +204,7 @@ fn reading() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let mut fleet = Command::new(lagstop());
-    // What proxies the environment has are not meant for what is tested.
+    // The environment's proxies are not for these requests.
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
         fleet.env_remove(proxy);
     }

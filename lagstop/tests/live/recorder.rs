@@ -31,7 +31,6 @@ impl Recorder {
         recorder
     }
 
-    /// Starts `command`.
     pub(crate) fn run(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let (stderr, said) = (BufReader::new(child.stderr.take().unwrap()), Arc::default());

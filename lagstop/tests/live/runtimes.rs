@@ -247,7 +247,7 @@ fn docker() {
     let renamed = format!("{called}-renamed");
     assert!(docker().args(["rename", &called, &renamed]).status().unwrap().success());
     assert_eq!(eventually_seen(&format!("docker:{renamed}")), Some(renamed.clone()));
-    // What lies elsewhere and has that id is not it.
+    // A cgroup elsewhere with that id is another one.
     assert!(
         seen()
             .iter()

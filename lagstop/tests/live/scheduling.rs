@@ -133,20 +133,20 @@ impl Block {
 #[derive(Clone, Copy)]
 struct Mix {
     heavy: usize,
-    /// In each heavy one.
+    /// Threads in each heavy cgroup.
     threads: usize,
     light: usize,
-    /// Between two requests of a light one, on average, and what each takes, in microseconds.
+    /// Microseconds between two requests of a light one, on average, and microseconds of work for each.
     gap: u64,
     work: u64,
-    /// How long it is measured, and how long it runs before: until it is known what is heavy, and what starting processes took is
-    /// forgotten.
+    /// How long it is measured, and how long it runs beforehand: until lagstop knows what is heavy, and what starting
+    /// the processes took is forgotten.
     time: Duration,
     before: Duration,
 }
 
 impl Mix {
-    /// The same seeded load each time, under whatever schedules now.
+    /// Runs the same seeded load each time, under whichever scheduler is in force now.
     fn run(self) -> Block {
         let start_file = tempfile::NamedTempFile::new().unwrap();
         let told_from = self.before.as_millis();
@@ -176,7 +176,7 @@ impl Mix {
         let mut latencies: Vec<f64> =
             light.iter_mut().flat_map(|(load, _)| numbers(load)).map(|us| us as f64 / 1e3).collect();
         latencies.sort_by(f64::total_cmp);
-        // Of those that end before they begin to be served nothing is said.
+        // Nothing is said of requests that are due before the reported time.
         assert!(latencies.len() > 50, "{}", latencies.len());
         let work = ground.iter().map(|ground| ground[0]).sum();
         let gap = ground.iter().map(|ground| ground[1]).max().unwrap() as f64 / 1e3;
@@ -186,7 +186,7 @@ impl Mix {
     }
 }
 
-/// The same load under the kernel's own and under LAGS.
+/// The same load under the kernel's own scheduler and under LAGS.
 fn compared(mix: Mix) -> (Block, Block) {
     let own = mix.run();
     own.say("kernel's");
@@ -230,7 +230,7 @@ fn many() {
     is_better(&compared(mix), 0.7);
 }
 
-/// A cgroup that always wants to run, or has cgroups inside, and what of the whole it is to get.
+/// A cgroup that always wants to run, or has cgroups inside, and the part of the whole that it is to get.
 struct Entitled {
     name: &'static str,
     level: Level,
@@ -266,18 +266,19 @@ impl Entitled {
     }
 }
 
-/// One that was started. What is inside of others is before them, so that it is removed before.
+/// A cgroup that was started. Those inside of others come first, so that they are removed first.
 struct Spinning {
-    /// `None` of one that has others inside.
+    /// `None` where it has others inside.
     load: Option<Load>,
     cgroup: TestCgroup,
     name: &'static str,
     part: f64,
 }
 
-/// What of the whole each spinning cgroup got, beside what it is to get, and what `--status` said of them.
+/// The part of the whole that each spinning cgroup got, beside the part that it is to get, and what `--status` said of
+/// them.
 fn divided(levels: &[Entitled], time: Duration) -> (Vec<(&'static str, f64, f64)>, String) {
-    /// Until what each is entitled to has been worked out.
+    /// How long it takes until the entitlement of each is worked out.
     const BEFORE: Duration = Duration::from_secs(4);
     let parent = TestCgroup::new("weights");
     let mut all = Vec::new();
@@ -325,7 +326,7 @@ fn weights() {
             println!("{name} got {got:.4} of the CPU time, and is entitled to {part:.4}");
         }
         for (name, part, got) in parts {
-            // Of what has next to nothing: a turn is a tick at least.
+            // A cgroup that is entitled to next to nothing may be off by more: a turn takes at least a tick.
             let allowed = (0.05 * part).max(0.004);
             assert!((got - part).abs() < allowed, "{name} got {got}, and is entitled to {part}");
         }

@@ -133,14 +133,14 @@ fn resized() {
     // Time to begin to listen for signals, which is done when keys are waited for.
     thread::sleep(Duration::from_millis(300));
     kill_process(Pid::from_child(&child), Signal::WINCH).unwrap();
-    // Time for the signal's handler, and none for whoever waits for keys.
+    // Time for the signal's handler, but not for the thread that waits for keys.
     thread::sleep(Duration::from_millis(5));
     terminal.press(b"q");
     let ended = Instant::now() + Duration::from_secs(15);
     while child.try_wait().unwrap().is_none() && Instant::now() < ended {
         thread::sleep(Duration::from_millis(20));
     }
-    // Harmless where it has ended.
+    // Does nothing where it has ended already.
     child.kill().unwrap();
     assert!(child.wait().unwrap().success(), "{}", terminal.last());
 }

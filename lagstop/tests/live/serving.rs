@@ -201,7 +201,7 @@ fn ending() {
     let scrape = server.scrape();
     assert!(scrape.value("lagstop_cgroup_cpu_seconds_total", &["cgroup=\"other\"".to_owned()]) > 0.0);
     assert!(scrape.value("lagstop_cgroups_exported", &[]) == 0.0);
-    // Who is in the middle of something does not hold it up.
+    // A client in the middle of a request does not hold it up.
     let mut stuck = TcpStream::connect(&server.address).unwrap();
     stuck.write_all(b"GET /metr").unwrap();
     server.process.signal(Signal::TERM);
@@ -211,9 +211,9 @@ fn ending() {
     assert!(std::net::TcpListener::bind(&server.address).is_ok());
 }
 
-/// Whoever writes a file anew empties it first, and may get no further.
+/// Whoever rewrites a file empties it first, and may not get any further.
 fn failing_closed() {
-    // The directory is root's alone, and serve is nobody by the time that it reads the file again.
+    // Only root may enter the directory, and serve is nobody by the time that it reads the file again.
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("web.yml");
     let whole = format!("basic_auth_users:\n  prometheus: {}\n", bcrypt::hash("secret", 4).unwrap());

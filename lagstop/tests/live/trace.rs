@@ -17,18 +17,19 @@ pub(crate) struct Trace {
 pub(crate) struct Traced {
     /// Time that a thread waited while another ran there, of waits that ended: by who waited and who ran. 0 is idle.
     pub(crate) waits: HashMap<(u32, u32), f64>,
-    /// Waits of each that ended.
+    /// Number of finished waits of each thread.
     pub(crate) count: HashMap<u32, u64>,
     /// The squares of their lengths, added up.
     pub(crate) squares: HashMap<u32, f64>,
-    /// Time of those in which too many others ran to charge each of them, and the squares of their lengths, added up.
+    /// Time of the waits in which too many others ran to charge each of them, and the sum of the squares of their
+    /// lengths.
     pub(crate) drawn: HashMap<u32, (f64, f64)>,
-    /// Who began whom there, in turn.
+    /// Parent and child of each fork there, in order.
     forks: Vec<(u32, u32)>,
 }
 
 impl Traced {
-    /// The process's threads, when it and they began all others on this CPU.
+    /// The process's threads, provided that it and they began all others on this CPU.
     pub(crate) fn threads_of(&self, process: u32) -> BTreeSet<u32> {
         let mut threads = BTreeSet::from([process]);
         for (parent, child) in &self.forks {
@@ -41,7 +42,6 @@ impl Traced {
 }
 
 impl Trace {
-    /// Begins.
     pub(crate) fn start(cpu: usize) -> Self {
         let instances = ["/sys/kernel/tracing/instances", "/sys/kernel/debug/tracing/instances"].map(Path::new);
         let instances = instances.into_iter().find(|path| path.is_dir()).expect("there is no tracefs");
@@ -92,10 +92,10 @@ struct Waiting {
     slices: u32,
 }
 
-/// Wake-ups are told by the CPU of whoever woke up: those of tasks for another CPU are not of this one.
+/// A wake-up shows up on the CPU of the one that caused it: wake-ups of tasks for another CPU are left out.
 fn traced(text: &str, cpu: usize) -> Traced {
     let mut traced = Traced::default();
-    // Since when who has been running, and all that has run since a wait began.
+    // Which thread runs, and since when; and for each waiting thread, what has run since its wait began.
     let mut running: Option<(u32, f64)> = None;
     let mut waiting: HashMap<u32, Waiting> = HashMap::new();
     let mut last = 0.0;
@@ -133,7 +133,7 @@ fn traced(text: &str, cpu: usize) -> Traced {
             && field(rest, "target_cpu=").and_then(|text| text.parse().ok()) == Some(cpu)
             && running.is_none_or(|(who, _)| who != pid)
         {
-            // One that waited here before, and went elsewhere meanwhile, begins anew.
+            // A thread that waited here before, and went elsewhere meanwhile, starts a new wait.
             waiting.insert(pid, Waiting::default());
         } else if rest.starts_with("sched_process_fork: ")
             && let (Some(parent), Some(child)) = (number(" pid="), number("child_pid="))

@@ -53,7 +53,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// A host with light and heavy cgroups, and where the journal is.
 struct Host {
-    // They go first: there are no cgroups to remove before.
+    // Dropped first, because a cgroup with processes in it cannot be removed.
     loads: Vec<Load>,
     light: Vec<TestCgroup>,
     heavy: Vec<TestCgroup>,
@@ -113,7 +113,7 @@ impl Host {
         self.heavy.iter().map(move |cgroup| hierarchy.directory(&cgroup.path).unwrap())
     }
 
-    /// One whose first block with the policy has begun.
+    /// A trial whose first block with the policy has begun.
     fn changed(&self, policy: &str, before: &State) -> Child {
         let child = self.trial(policy).args(["--apply", "--floor", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         eventually("a change", || self.state() != *before);
@@ -139,7 +139,7 @@ impl Host {
         state
     }
 
-    /// Of the cgroups of a side.
+    /// What a file says in each of these cgroups.
     fn file(&self, of: &[TestCgroup], file: &str) -> Vec<u64> {
         let hierarchy = Hierarchy::find(GroupBy::Scheduler).unwrap();
         let read = |cgroup: &TestCgroup| fs::read_to_string(hierarchy.directory(&cgroup.path).unwrap().join(file));
@@ -241,7 +241,7 @@ fn policies() {
 fn killed() {
     let host = Host::usual();
     let before = host.state();
-    // Soon after the first change, and while changes are made.
+    // Killed soon after the first change, and while changes are made.
     for (policy, later) in [("weight", 0), ("lags-static", 0), ("lags-static", 5), ("weight", 500), ("slice", 1)] {
         if policy == "slice" && Attr::of(0).unwrap().runtime == 0 {
             continue;
@@ -252,14 +252,14 @@ fn killed() {
         child.wait().unwrap();
         eventually("that everything is put back", || host.state() == before && !host.journal().exists());
     }
-    // Before anything was changed, and while it is written down.
+    // Killed before anything was changed, and while the journal is written.
     for later in [0, 5, 20] {
         let mut child = host.trial("weight").args(["--apply", "--floor", "0"]).stdout(Stdio::null()).spawn().unwrap();
         eventually("the journal", || host.journal().exists());
         thread::sleep(Duration::from_millis(later));
         child.kill().unwrap();
         child.wait().unwrap();
-        // Without a watchdog yet, there is a journal without changes.
+        // Where there is no watchdog yet, a journal without changes is left.
         thread::sleep(Duration::from_millis(500));
         if host.journal().exists() {
             restore(&host);
@@ -270,14 +270,14 @@ fn killed() {
 
 fn restore(host: &Host) {
     let mut command = Command::new(lagstop());
-    // A hidden option of tests beside it.
+    // `--journal` is a hidden option for tests.
     command.args(["trial", "--restore", "--journal"]).arg(host.journal());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     assert!(!host.journal().exists());
 }
 
-/// Children of a process whose command line has this word.
+/// A child of a process whose command line has this word.
 fn child_with(parent: u32, word: &str) -> Option<Pid> {
     let entries =
         fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -290,7 +290,7 @@ fn child_with(parent: u32, word: &str) -> Option<Pid> {
         })
 }
 
-/// As with Ctrl-Z: it cannot do anything about it itself.
+/// As with Ctrl-Z: the trial cannot do anything about it itself.
 fn stopped() {
     let host = Host::usual();
     let before = host.state();
@@ -301,7 +301,7 @@ fn stopped() {
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
 }
 
-/// It tells a terminal how far it is that takes nothing: Ctrl-S.
+/// The terminal that the trial reports its progress to takes nothing, as after Ctrl-S.
 fn unseen() {
     let host = Host::usual();
     let before = host.state();
@@ -311,7 +311,7 @@ fn unseen() {
     let mut child = terminal.run(&mut command);
     eventually("a change", || host.state() != before);
     terminal.stop();
-    // What it says meanwhile nobody takes.
+    // Meanwhile nobody takes the trial's output.
     thread::sleep(Duration::from_millis(1_500));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     eventually("that everything is put back", || host.state() == before && !host.journal().exists());
@@ -326,7 +326,7 @@ fn unwatched() {
         let child = host.changed("weight", &before);
         let watchdog = child_with(child.id(), "trial-watchdog").unwrap();
         kill_process(watchdog, signal).unwrap();
-        // It is waited for at the end.
+        // The trial waits for the watchdog at its end.
         eventually("that everything is put back", || host.state() == before);
         let _ = kill_process(watchdog, Signal::CONT);
         let output = child.wait_with_output().unwrap();
@@ -436,7 +436,7 @@ fn needed() {
     assert_eq!(host.state(), before, "all else was put back");
 }
 
-/// When the first process of such a namespace ends, all others in it are killed, the watchdog as well.
+/// When the first process of a PID namespace ends, all others in it are killed, the watchdog as well.
 fn contained() {
     let host = Host::usual();
     let before = host.state();
@@ -450,7 +450,8 @@ fn contained() {
     assert_eq!(host.state(), before);
 }
 
-/// Who kills all that is in the trial's cgroup does not kill it, and what the trial makes real-time does not keep it waiting.
+/// The watchdog survives when everything in the trial's cgroup is killed, and does not wait for what the trial makes
+/// real-time.
 fn sheltered() {
     let host = Host::usual();
     let before = host.state();
@@ -470,7 +471,7 @@ fn sheltered() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Without CAP_SYS_RESOURCE, or without a real-time budget, that is refused, and said.
+    // Without CAP_SYS_RESOURCE, or without a real-time budget, this is refused, and the notes say so.
     let notes = outcome["notes"].to_string();
     assert_eq!(notes.contains("oom_score_adj"), score.trim() != "-1000", "{notes}");
     assert_eq!(
@@ -498,7 +499,7 @@ fn interrupted() {
     }
 }
 
-/// The light ones, so called, take all there is. `None` where nobody can be made to wait that long.
+/// The cgroups that are called light take all CPU time. `None` where no task can be made to wait that long.
 fn greedy() -> Option<Host> {
     let mut host = Host::new("threads 4 120000", "spin 120000");
     if !host.directories().next().unwrap().join("cpu.idle").exists() {
@@ -510,7 +511,7 @@ fn greedy() -> Option<Host> {
     let new = host.loads.len() - 2;
     host.loads[new..].iter_mut().for_each(|load| drop(load.line()));
     host.loads[new..].iter_mut().for_each(Load::go);
-    // Heavy is who uses more CPU time than one on average: of equal weights that would be chance.
+    // A cgroup is heavy if it uses more CPU time than the average: with equal weights that would be chance.
     host.heavy.iter().for_each(|cgroup| cgroup.entitle(&Level { weight: Some(200.0), ..Level::DEFAULT }));
     thread::sleep(Duration::from_millis(300));
     Some(host)
@@ -527,8 +528,8 @@ fn starved() {
     assert_eq!(host.state(), before);
 }
 
-/// What the heavy ones had up to a moment: by the state of their threads, and the CPU time of their cgroups. Waits do not come
-/// into it.
+/// What the heavy ones had up to a moment, by the state of their threads and the CPU time of their cgroups, without any
+/// figure of waits.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at_ns: u64,
@@ -559,7 +560,7 @@ fn waiting(seen: &[Seen], from_ns: u64, to_ns: u64) -> f64 {
     runnable - (last.cpu_ns - first.cpu_ns) as f64 / (last.at_ns - first.at_ns) as f64
 }
 
-/// With the policy the heavy ones get next to no CPU: what they wait is booked when it has gone.
+/// With the policy the heavy ones get next to no CPU time: the kernel books their waits only after the policy has gone.
 fn where_spent() {
     let Some(host) = greedy() else { return };
     let tids: Vec<u32> = host.heavy_directories().flat_map(|directory| tids(&directory)).collect();
@@ -619,7 +620,7 @@ fn is_lags() -> bool {
     loaded_scheduler().as_deref() == Some(lagstop::scheduler::NAME)
 }
 
-/// A trial of a scheduler, which is asked to end, killed, and left alone; `arguments` come last.
+/// Ends a trial of a scheduler by asking, by killing, and by leaving it alone; `arguments` come last.
 fn is_given_back(policy: &str, arguments: &[&str]) {
     let host = Host::usual();
     let before = host.state();

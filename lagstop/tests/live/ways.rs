@@ -38,7 +38,7 @@ fn each(measure: Measure, mut test: impl FnMut(&'static Way, Probes)) {
             }
             Err(why) => {
                 println!("{measure}: not {}: {why}", way.name);
-                // Nothing is refused on the distributions' kernels, which are those that are emulated.
+                // On the distributions' kernels, which are the emulated ones, nothing is refused.
                 assert!(!is_slow() || !is_planned(way) || why.contains("did not fire"), "{}: {why}", way.name);
             }
         }
@@ -63,8 +63,8 @@ struct Counted {
     lost: Lost,
 }
 
-/// Runs tasks that sleep and wait, and stops the programs before all is read. Beside them are tasks that
-/// do not want to leave the CPU, and others that leave it for ever: no way may take the time that they run for a cost.
+/// Runs tasks that sleep and wait, and stops the programs before all is read. Beside them run tasks that do not want to
+/// leave the CPU, and others that leave it for ever: the time that they run must not be taken for a cost.
 fn detached(mut probes: Probes) -> Counted {
     let cgroups: Vec<TestCgroup> = (0..2).map(|n| TestCgroup::new(&format!("way{n}"))).collect();
     let busy = TestCgroup::new("busy");

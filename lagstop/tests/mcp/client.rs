@@ -41,21 +41,21 @@ impl Client {
         self.try_to_call(tool, arguments).await.unwrap()
     }
 
-    /// The same for what may be no tool.
+    /// The same for a tool that may not exist.
     pub(crate) async fn try_to_call(&self, tool: &str, arguments: Value) -> Result<CallToolResult, String> {
         let arguments = arguments.as_object().unwrap().clone();
         let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         self.service.call_tool(request).await.map_err(|error| error.to_string())
     }
 
-    /// Ends the client. What the server had said on standard error until it ended well.
+    /// Ends the client, and gives what the server had written to standard error until it ended well.
     pub(crate) async fn end(mut self) -> String {
         self.service.cancel().await.unwrap();
         ended(&mut self.child)
     }
 }
 
-/// What it had said on standard error until it ended well.
+/// What it had written to standard error until it ended well.
 pub(crate) fn ended(child: &mut Child) -> String {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();

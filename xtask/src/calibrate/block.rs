@@ -12,7 +12,7 @@ pub(super) struct Range {
 /// The time of a block that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Block {
-    /// Is it one with the policy?
+    /// Whether the policy was in force.
     pub(super) is_with: bool,
     from_ns: u64,
     to_ns: u64,
@@ -24,8 +24,8 @@ impl Block {
     }
 }
 
-/// The change of what has these values in these blocks, as a share: each block with the policy against the geometric mean of
-/// the two beside it, and of these ratios the geometric mean.
+/// The change of a figure that has these values in these blocks, as a share: each block with the policy is divided by
+/// the geometric mean of its two neighbours, and the geometric mean of these ratios counts.
 ///
 /// # Errors
 /// Why there is none.
@@ -65,7 +65,7 @@ mod tests {
     fn a_block_is_held_against_those_beside_it() {
         assert!((of(&[4.0, 2.0, 4.0, 2.0, 4.0]).unwrap() + 0.5).abs() < 1e-12);
         assert!(of(&[1.0, 2.0, 4.0, 8.0, 16.0]).unwrap().abs() < 1e-12, "it doubles on its own");
-        // A half and a double are no change.
+        // A half and a double cancel each other out.
         assert!(of(&[1.0, 2.0, 1.0, 0.5, 1.0]).unwrap().abs() < 1e-12);
     }
 

@@ -18,11 +18,11 @@ use super::{
 };
 use crate::interrupt::Interrupt;
 
-/// A load goes on for so long before it is measured.
+/// How long a load runs before it is measured.
 pub(super) const SETTLES: Duration = Duration::from_secs(2);
 /// A cgroup beside the load that takes more of a CPU than this may be taken for light or heavy.
 const BUSY: f64 = 0.05;
-/// Runs it. What goes wrong is an outcome too.
+/// Runs a case. A failure is an outcome too.
 pub(super) fn run(load: &Load, policy: Policy, seed: u64, trial: &Trial, interrupt: &Interrupt) -> Outcome {
     let tried = try_it(load, policy, seed, trial, interrupt);
     match tried {
@@ -185,7 +185,7 @@ mod tests {
         (0..5).map(block).collect()
     }
 
-    /// What grows by the one in a second without the policy, and by the other in one with it.
+    /// Sums that grow each second by the first value without the policy, and by the second value with it.
     fn series(run: (f64, f64), wait: (f64, f64)) -> Series {
         let mut sum = Totals::default();
         (0..=5)

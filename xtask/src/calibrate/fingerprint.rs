@@ -1,7 +1,8 @@
-//! What lagstop predicts of hosts that never were: a forecast that predicts otherwise is another one than was calibrated.
+//! What lagstop predicts of made-up hosts. If it predicts something else, the forecast is not the one that was
+//! calibrated.
 //!
-//! It knows another forecast by what comes of it. Of what neither of these hosts has, such as thousands of cgroups, it knows
-//! nothing, and how strong an intervention is, is lagstop trial's affair.
+//! It recognises another forecast only by its results. It knows nothing of what neither host has, such as thousands of
+//! cgroups. How strong an intervention is, is not part of it: that is up to lagstop trial.
 
 use std::sync::{Arc, LazyLock};
 
@@ -25,8 +26,8 @@ pub(super) static FINGERPRINT: LazyLock<Vec<String>> = LazyLock::new(|| {
     all
 });
 
-/// Are these of the same forecast? A simulation makes much of little: the last digits of `exp` and `ln`, which C libraries round
-/// each in their own way, moved them by 2.2 points.
+/// Whether both are of the same forecast. A simulation amplifies small differences: the last digits of `exp` and `ln`,
+/// which C libraries round differently, moved figures by 2.2 points.
 pub(super) fn is_same(some: &[String], others: &[String]) -> bool {
     const CHANCE: f64 = 3.0;
     let number = |word: &str| word.trim_matches(['[', ']', ',']).parse::<f64>().ok();
@@ -56,7 +57,7 @@ fn figures(forecaster: &Forecaster<'_>, sides: &Competitors, what: &str, interve
     ForecastFigure::ALL.map(figure).into()
 }
 
-/// One of each kind that there is.
+/// One intervention of each kind.
 fn interventions(sides: &Competitors) -> [(&'static str, Intervention); 6] {
     let Competitors { light, heavy } = sides;
     let weights = |of: &[Arc<str>], weight: f64| of.iter().map(|path| (Arc::clone(path), weight)).collect::<Vec<_>>();
@@ -128,7 +129,7 @@ fn nested() -> Observations {
     })
 }
 
-/// So many waits that add up to `sum` nanoseconds, of which one in fifty is `tail` times as long as the others.
+/// `count` waits that add up to `sum` nanoseconds, of which one in fifty is `tail` times as long as the others.
 fn skewed(sum: u64, count: u64, tail: f64) -> Distribution {
     let usual = sum as f64 / count.max(1) as f64 / (0.98 + 0.02 * tail);
     let long = (count / 50) as u32;

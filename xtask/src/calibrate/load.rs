@@ -16,12 +16,11 @@ pub(super) const TOP: &str = "lagstop-calibrate";
 /// Cgroups that `--light` names, where it names any.
 pub(super) const LIGHT: &str = "/lagstop-calibrate/*light*";
 
-/// A load.
 #[derive(Clone, Debug)]
 pub(super) struct Load {
     pub(super) name: &'static str,
     pub(super) class: Class,
-    /// Are the light ones named, or has diagnose to find them?
+    /// Whether `--light` names the light cgroups; otherwise diagnose has to find them.
     pub(super) is_named: bool,
     members: Vec<Member>,
     settings: Vec<Setting>,
@@ -103,7 +102,7 @@ impl Class {
     }
 }
 
-/// All of them, for a host with so many CPUs.
+/// All loads, for a host with so many CPUs.
 pub(super) fn all(cpus: u64) -> Vec<Load> {
     use Class::{Bursty, ClosedLoop, Equal, Idle, Nested, Overloaded, Pipeline, Quota, Spinning};
     let spin = |threads| Program::Work { threads, kind: Kind::Spin };
@@ -224,7 +223,7 @@ fn functions(cpus: u64) -> Vec<(u64, &'static str, Program)> {
 }
 
 impl Load {
-    /// So many cgroups of a name, which are numbered, each with this in it.
+    /// A load with numbered cgroups: for each group, so many of that name, each with that program in it.
     fn new(name: &'static str, class: Class, groups: Vec<(u64, &'static str, Program)>) -> Self {
         let members = groups.into_iter().flat_map(|(count, path, program)| {
             (0..count).map(move |number| Member { path: format!("{path}-{number}"), program })
@@ -237,12 +236,12 @@ impl Load {
         self
     }
 
-    /// The light ones are to be found.
+    /// The same load under another name, in which diagnose has to find the light cgroups.
     fn found(self, name: &'static str) -> Self {
         Self { name, is_named: false, ..self }
     }
 
-    /// Tools that it takes, and the Debian packages that have them.
+    /// The tools that the load needs; each is in the Debian package of its name.
     pub(super) fn tools(&self) -> Vec<&'static str> {
         let mut tools: Vec<_> = self.members.iter().filter_map(|member| member.program.tool()).collect();
         tools.sort_unstable();
@@ -250,7 +249,7 @@ impl Load {
         tools
     }
 
-    /// Starts it; what nobody ends, ends after so many seconds.
+    /// Starts the load. Should nobody end it, it ends after so many seconds.
     pub(super) fn start(&self, seed: u64, seconds: u64) -> Result<Tenants, Error> {
         let mut tenants = Tenants::make(TOP, "calibrate")?;
         for setting in &self.settings {
@@ -300,7 +299,7 @@ impl Program {
                 let mut command = Command::new("sysbench");
                 command.args(["cpu", &format!("--threads={threads}"), &format!("--rate={per_second}")]);
                 command.args([&format!("--cpu-max-prime={prime}"), &format!("--time={seconds}")]);
-                // It takes 32 bits, and 0 is the time of day.
+                // The seed has 32 bits, and 0 stands for the time of day.
                 command.args([&format!("--rand-seed={}", seed % (1 << 30) + 1), "run"]);
                 Ok(command)
             }
@@ -327,7 +326,7 @@ impl Ring {
         Ok(())
     }
 
-    /// The first one is given what goes round.
+    /// Writes the bytes that go round to the first one.
     fn begin(self) -> io::Result<()> {
         self.pipes.into_iter().next().map_or(Ok(()), |(_, mut first)| first.write_all(&TOKENS))
     }

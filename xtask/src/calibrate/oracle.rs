@@ -26,9 +26,9 @@ use super::block::Range;
 
 /// How often the cgroups of the load are looked at.
 const STEP: Duration = Duration::from_millis(50);
-/// The threads of the whole host are looked at each so many times.
+/// The threads of the whole host are looked at once in so many of these steps.
 const HOST_EVERY: u64 = 5;
-/// The sampler is to come in time on a host that is overloaded.
+/// So that the sampler comes in time even on an overloaded host.
 const NICE: i32 = -20;
 
 /// Run time and run delay, or others that only grow, in nanoseconds.
@@ -47,7 +47,7 @@ impl Totals {
         Self { run: self.run - other.run, wait: self.wait - other.wait }
     }
 
-    /// From wanting to run until it has run, for a second's work.
+    /// Time from wanting to run until it is done, for each second of work.
     pub(super) fn time_for_work(self) -> f64 {
         (self.run + self.wait) / self.run
     }
@@ -64,16 +64,15 @@ struct Book {
     gone: Totals,
 }
 
-/// A thread.
 #[derive(Clone, Copy, Debug)]
 struct Reading {
     totals: Totals,
-    /// When it was last seen to get on, or not to want to.
+    /// When it was last seen to make progress, or not to want to run.
     since_ns: u64,
 }
 
 impl Book {
-    /// The sum of all threads there ever were, from what those have that are there `now_ns`.
+    /// The sum over all threads there ever were, from the totals of those that exist at `now_ns`.
     fn sum(&mut self, now_ns: u64, now: HashMap<u32, Totals>, is_runnable: impl Fn(u32) -> bool) -> Totals {
         for (tid, Reading { totals: before, .. }) in &self.last {
             // Ids are used again: what falls is another thread's.

@@ -36,8 +36,8 @@ pub(super) fn write(workspace: &Workspace, calibration: &Calibration) -> Result<
     fs::write(workspace.root().join(HELD), held(calibration)).map_err(Error::file(HELD))
 }
 
-/// Between what the share of predictions inside is, with 95 %: the figures of a load stand and fall together, so that loads are
-/// drawn, and not figures.
+/// The 95 % interval of the share of predictions that held. The figures of one load are not independent of each other,
+/// so loads are drawn, not figures.
 fn of_loads(cases: &[Case]) -> String {
     const DRAWS: usize = 2_000;
     let mut loads: BTreeMap<&str, Vec<&CalibratedFigure>> = BTreeMap::new();
@@ -64,7 +64,7 @@ fn of_loads(cases: &[Case]) -> String {
 fn held(calibration: &Calibration) -> String {
     let calibration = &calibration.stated_now();
     let mut rows: BTreeMap<(&str, &str), Vec<&CalibratedFigure>> = BTreeMap::new();
-    // Of another forecast they say nothing.
+    // The figures of another forecast say nothing about this one.
     let cases = if calibration.setup.is_of_this_forecast() { &*calibration.cases } else { &[] };
     for case in cases {
         for figure in case.measured().into_iter().flat_map(|measured| &measured.figures) {
@@ -262,7 +262,7 @@ pub(super) fn summary(Calibration { setup, cases, .. }: &Calibration) -> String 
     text
 }
 
-/// A row for each of these.
+/// A row for each of the names.
 fn tallies<'a>(
     text: &mut String,
     by: &str,

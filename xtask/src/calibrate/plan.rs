@@ -32,8 +32,8 @@ pub(super) fn cases(loads: Vec<Load>, policies: &[Policy], repeats: u32, seed: u
     planned
 }
 
-/// What a kernel has not is refused for every load with the same words. Each time takes as long as it is measured before a
-/// trial, so two are enough.
+/// Which policies are refused. What a kernel lacks is refused for every load with the same words, and each refusal
+/// takes as long as is measured before a trial, so two are enough.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     /// Policies that were tried on some load.
@@ -51,7 +51,7 @@ impl Refusals {
         }
     }
 
-    /// Why it would be refused again. `None`: it is to be tried.
+    /// Why it would be refused again. `None` where it has yet to be tried.
     pub(super) fn of(&self, policy: Policy) -> Option<&str> {
         if self.possible.contains(&policy) {
             return None;

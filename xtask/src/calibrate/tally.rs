@@ -33,7 +33,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Of those that it can be said of.
+    /// Counts those for which the answer is known.
     fn of(said: impl Iterator<Item = Option<bool>>) -> Self {
         said.flatten()
             .fold(Self::default(), |Self { some, all }, is| Self { some: some + usize::from(is), all: all + 1 })
@@ -41,7 +41,7 @@ impl Part {
 }
 
 impl Tally {
-    /// Of these figures. One that was not measured counts for nothing.
+    /// Of these figures. Those that were not measured do not count.
     pub(super) fn of<'a>(figures: impl IntoIterator<Item = &'a CalibratedFigure>) -> Self {
         let (known, unpredicted): (Vec<&CalibratedFigure>, Vec<&CalibratedFigure>) =
             figures.into_iter().filter(|figure| is_known(figure)).partition(|figure| figure.predicted.change.is_some());
@@ -76,12 +76,12 @@ impl Tally {
     }
 }
 
-/// Was it measured, by whomever?
+/// Whether the trial or the oracle measured it.
 const fn is_known(figure: &CalibratedFigure) -> bool {
     figure.measured.change.is_some() || figure.oracle.change.is_some()
 }
 
-/// The middle one, or between the two in the middle.
+/// The middle figure, or the mean of the two in the middle.
 pub(super) fn median(mut figures: Vec<f64>) -> Option<f64> {
     figures.sort_by(f64::total_cmp);
     let middle = figures.len() / 2;

@@ -55,13 +55,13 @@ pub(super) enum Ended {
     Outcome(Box<TrialReport>),
     /// It did not begin: the policy is not for this kernel or these cgroups.
     Refused(String),
-    /// Otherwise than it should.
+    /// It failed in another way.
     Failed(String),
 }
 
-/// What it takes beside its times: loading programs, undoing changes, on a host that is overloaded.
+/// What a trial takes beside its times, for loading programs and undoing changes, on an overloaded host.
 const SLACK: Duration = Duration::from_secs(30);
-/// It undoes its changes when it is interrupted.
+/// How long it may take to undo its changes when it is interrupted.
 const ENDS_WITHIN: Duration = Duration::from_secs(15);
 
 impl Trial {
@@ -75,7 +75,7 @@ impl Trial {
         self.before + self.duration + Duration::from_secs(2)
     }
 
-    /// Tries it. `light`: which cgroups are to go first; else those that diagnose names.
+    /// Tries the policy. `light` names the cgroups that are to go first; without it, diagnose names them.
     pub(super) fn run(&self, policy: Policy, light: Option<&str>, interrupt: &Interrupt) -> Result<Ended, Error> {
         let seconds = |time: Duration| format!("{}ms", time.as_millis());
         let mut command = Command::new(&self.lagstop);
@@ -104,13 +104,13 @@ impl Trial {
         }
     }
 
-    /// What its watchdog has not put back is put back now.
+    /// Puts back what the watchdog has not put back.
     fn restore(&self) {
         let _ = quiet(Command::new(&self.lagstop)).args(["trial", "--restore"]).status();
     }
 }
 
-/// Runs it to its end and gives its status and what it wrote. No status: it did not end in time.
+/// Runs it to its end and gives its status and what it wrote. The status is `None` where it did not end in time.
 fn finish(
     mut command: Command,
     time: Duration,
@@ -124,7 +124,7 @@ fn finish(
     if status.is_none() {
         let is_late = !interrupt.has_come();
         kill_process(Pid::from_child(&child.0), Signal::INT)?;
-        // Not to be interrupted again: what was changed is put back meanwhile.
+        // It is not interrupted a second time: meanwhile it puts back what it changed.
         let end = std::time::Instant::now() + ENDS_WITHIN;
         while status.is_none() && std::time::Instant::now() < end {
             std::thread::sleep(Duration::from_millis(50));

@@ -42,12 +42,12 @@ pub(crate) enum Error {
 const ALL: &str = "Or let `cargo xtask ebpf --install-toolchain` do it.";
 
 impl Error {
-    /// Says of a failed file operation `what` could not be done to `path`.
+    /// An error that says of a failed file operation that `what` could not be done to `path`.
     pub(super) fn file(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::File { what, path: path.to_owned(), source }
     }
 
-    /// True when the question could not be answered here, rather than answered with no.
+    /// True when the question could not be answered here, as opposed to being answered with no.
     pub(crate) fn is_for_want_of_tools(&self) -> bool {
         matches!(self, Self::Toolchain(_) | Self::OtherCompiler { .. } | Self::NoRustSrc { .. })
     }

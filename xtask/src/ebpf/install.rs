@@ -29,7 +29,7 @@ fn install_bpf_linker() -> Result<(), Error> {
     eprintln!("Installing bpf-linker {BPF_LINKER}; it takes a minute or more.");
     let crate_version = format!("bpf-linker@{BPF_LINKER}");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // The host's flags for this project are not the linker's.
+    // The target directory that is set for this project is not for the linker.
     cargo.env_remove("CARGO_TARGET_DIR").args(["install", &crate_version, "--locked", "--force"]);
     Ok(run(&mut cargo)?)
 }

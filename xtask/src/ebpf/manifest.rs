@@ -20,7 +20,6 @@ use crate::workspace::Workspace;
 pub(super) const RUSTC: &str = "rustc";
 const BPF_LINKER: &str = "bpf-linker";
 
-/// Names and values.
 pub(super) struct Manifest(BTreeMap<String, String>);
 
 impl Manifest {
@@ -49,12 +48,12 @@ impl Manifest {
         self.0.get(name).map(String::as_str)
     }
 
-    /// What is not the same in `now`, each in a line.
+    /// What differs in `now`, each in a line.
     pub(super) fn differences(&self, now: &Self) -> Vec<String> {
         differences(&self.0, &now.0)
     }
 
-    /// As it is committed.
+    /// The manifest as it is committed.
     pub(super) fn text(&self, object: Object) -> String {
         let heading =
             format!("# What {} was built from. `cargo xtask ebpf` writes this; do not edit it.\n", object.file);

@@ -62,7 +62,7 @@ impl Toolchain {
     }
 }
 
-/// What is not there.
+/// The missing parts.
 pub(super) fn missing() -> Result<Vec<Missing>, Error> {
     let mut missing = Vec::new();
     let library = library()?;

@@ -5,11 +5,11 @@ use super::Fleet;
 /// Active cgroups per CPU at which both curves bend.
 pub(super) const KNEE: f64 = 9.0;
 
-/// One in so many nodes has gaps, and one in so many begins anew.
+/// One in so many nodes has gaps, and one in so many restarts.
 const WITH_GAPS: u32 = 200;
 const RESTARTS: u32 = 97;
 
-/// `SplitMix64`, of whatever is told apart by `keys`: between 0 and 1.
+/// `SplitMix64`: a number between 0 and 1 for each seed and `keys`.
 fn drawn(seed: u64, keys: [u64; 3]) -> f64 {
     let mut state = seed;
     for key in keys {
@@ -21,7 +21,6 @@ fn drawn(seed: u64, keys: [u64; 3]) -> f64 {
     (state >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     seed: u64,
@@ -58,13 +57,13 @@ impl Node {
         }
     }
 
-    /// Is there a sample?
+    /// Whether there is a sample.
     pub(super) fn is_there(&self, time: u64) -> bool {
-        // Gone for the last third.
+        // It is gone for the last third of the time.
         !self.number.is_multiple_of(WITH_GAPS) || self.end - time > self.hours * 1_200
     }
 
-    /// Since when its counters count.
+    /// When its counters started to count.
     pub(super) fn since(&self, time: u64) -> u64 {
         let begun = self.end - self.hours * 3_600 - 100_000;
         let restart = self.end - self.hours * 1_800 - 1_234;
@@ -100,7 +99,6 @@ pub(super) struct Pod {
 /// Pods of one workload, about.
 const PODS: u32 = 50;
 
-/// How many workloads there are.
 pub(super) fn workloads(fleet: &Fleet) -> u32 {
     (fleet.nodes.saturating_mul(fleet.pods) / PODS).max(1)
 }

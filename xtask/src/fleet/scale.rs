@@ -116,7 +116,7 @@ fn ask(lagstop: &Path, url: &str, fleet: &Fleet, more: &[&str]) -> Result<Asked,
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|source| not_started(&command, source))?;
-    // What it says is read while it is watched: a full pipe would stop it.
+    // The output is read while the process is watched: a full pipe would stop it.
     let reader = child.stdout.take().map(|mut out| {
         thread::spawn(move || {
             let mut text = String::new();
@@ -176,7 +176,7 @@ impl Prometheus {
             .arg(format!("--storage.tsdb.path={}", data.display()))
             .arg(format!("--web.listen-address={address}"))
             .args(["--storage.tsdb.retention.time=100y", "--log.level=error"])
-            // It would put blocks together while it is measured.
+            // Otherwise it would compact blocks while it is measured.
             .args(["--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h"]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let child = child.map_err(|source| not_started(&command, source))?;

@@ -21,7 +21,7 @@ pub(super) struct Block {
     pub(super) end: u64,
 }
 
-/// The files that it takes, each with what `promtool` makes a block of, so that it reads no line in vain.
+/// The files of a fleet. Each covers what `promtool` makes one block of, so that it reads no line in vain.
 pub(super) fn blocks(fleet: &Fleet) -> Vec<Block> {
     let first = fleet.end.saturating_sub(fleet.hours * 3_600);
     // The last sample is at the end itself.
@@ -39,7 +39,7 @@ impl Block {
 /// Upper bounds of the exporter's buckets, in seconds.
 const BOUNDS: [f64; 11] = [1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0];
 
-/// Writes the file. How many samples there are in it.
+/// Writes the file and gives the number of its samples.
 pub(super) fn write(fleet: &Fleet, block: &Block, path: &Path) -> Result<u64, FleetError> {
     let mut out = Out {
         file: BufWriter::with_capacity(1 << 20, File::create(path).map_err(FleetError::file(path))?),

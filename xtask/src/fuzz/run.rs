@@ -10,7 +10,6 @@ use crate::command::{CommandError, line, not_started};
 /// What a target has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Done {
-    /// How often it was executed.
     pub(super) executions: u64,
     /// The most memory that it had.
     pub(super) peak_mib: u64,
@@ -30,7 +29,7 @@ pub(super) fn run(name: &str, command: &mut Command) -> Result<Done, CommandErro
     let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.map_err(|source| not_started(command, source))?;
     let mut done = Done::default();
-    // What is printed may have pieces of made-up files in it, which are no text.
+    // The output may contain pieces of made-up files, which need not be UTF-8.
     for said in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
         let Ok(said) = said else { break };
         let said = String::from_utf8_lossy(&said);

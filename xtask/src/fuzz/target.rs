@@ -56,17 +56,17 @@ impl Target {
         }
     }
 
-    /// Is a recording read, which takes a millisecond, and not a text, which takes some microseconds?
+    /// Whether it reads recordings, which take a millisecond, or texts, which take some microseconds.
     pub(super) const fn is_of_recordings(self) -> bool {
         matches!(self, Self::Recording | Self::RoundTrip)
     }
 
-    /// Its part of the executions: what is slow and what is quick take about as long.
+    /// Its part of the executions, chosen so that slow and quick targets take about as long.
     const fn parts(self) -> u64 {
         if self.is_of_recordings() { 1 } else { 5 }
     }
 
-    /// How often it is executed where all of `targets` are `executions` times together, or somewhat more.
+    /// How often it is executed when all `targets` together are executed `executions` times, or somewhat more.
     pub(super) fn share(self, executions: u64, targets: &[Self]) -> u64 {
         let all: u64 = targets.iter().map(|target| target.parts()).sum();
         executions.saturating_mul(self.parts()).div_ceil(all.max(1)).max(1)

@@ -26,10 +26,9 @@ enum By {
 }
 
 const CHART: &str = "helm/lagstop";
-/// A helm that was built from its module's source takes Kubernetes for an old one otherwise.
+/// A helm that was built from its module's source otherwise takes Kubernetes for an old version.
 pub(super) const HELM: [&str; 7] = ["template", "lagstop", CHART, "--namespace", "lagstop", "--kube-version", "1.36.0"];
 
-/// All of them.
 pub(super) const ALL: [Rendering; 5] = [
     Rendering { name: "kubernetes-base", by: By::Kustomize("kubernetes/base") },
     Rendering { name: "kubernetes-everything", by: By::Kustomize("kubernetes/overlays/everything") },
@@ -50,12 +49,12 @@ impl Rendering {
             By::Kustomize(directory) => kustomize(deploy, directory)?,
             By::Helm(arguments) => stdout(Command::new("helm").args(HELM).args(arguments).current_dir(deploy))?,
         };
-        // Left by a template that renders nothing.
+        // A template that renders nothing leaves spaces at the end of lines.
         let body = body.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         Ok(format!("{}\n{}\n", self.head(deploy)?, body.trim_end()))
     }
 
-    /// The first lines.
+    /// The first lines, which say from what it is rendered.
     fn head(&self, deploy: &Path) -> Result<String, ManifestsError> {
         let (program, sources) = match self.by {
             By::Kustomize(directory) => (format!("kubectl kustomize docs/deploy/{directory}"), "kubernetes"),
@@ -76,7 +75,7 @@ impl Rendering {
     }
 }
 
-/// By kubectl, else by kustomize itself.
+/// Renders with kubectl, or with kustomize itself where there is no kubectl.
 fn kustomize(deploy: &Path, directory: &str) -> Result<String, ManifestsError> {
     match stdout(Command::new("kubectl").args(["kustomize", directory]).current_dir(deploy)) {
         Err(CommandError::Absent { .. }) => {

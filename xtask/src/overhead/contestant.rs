@@ -57,7 +57,7 @@ impl Contestant {
         }
     }
 
-    /// lagstop's options. `None` of others.
+    /// lagstop's options. `None` where the contestant is not lagstop.
     pub(super) const fn options(self) -> Option<&'static [&'static str]> {
         match self {
             Self::Clock => Some(&["--clock-only"]),
@@ -72,7 +72,7 @@ impl Contestant {
         if self.options().is_some() { "lagstop" } else { "bpftrace" }
     }
 
-    /// What a line starts with once it is attached.
+    /// The start of the line that it prints once it is attached.
     const fn ready(self) -> &'static str {
         if self.options().is_some() { "recording" } else { "start" }
     }

@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 impl Median {
     const DRAWS: usize = 4_000;
 
-    /// `None` of fewer than three.
+    /// The median of these figures. `None` where there are fewer than three.
     pub(super) fn of(figures: &[f64]) -> Option<Self> {
         if figures.len() < 3 || figures.iter().any(|figure| !figure.is_finite()) {
             return None;
@@ -34,14 +34,15 @@ impl Median {
         Some(Self::drawn(figures.len(), |rounds| median_of(rounds, figures)))
     }
 
-    /// Of the medians' ratio: of what was measured in the same rounds. `None` of fewer than three.
+    /// The ratio of the medians of figures that were measured in the same rounds. `None` where there are fewer than
+    /// three.
     pub(super) fn of_ratio(figures: &[f64], to: &[f64]) -> Option<Self> {
         let count = figures.len().min(to.len());
         Self::of(figures).and(Self::of(to))?;
         Some(Self::drawn(count, |rounds| median_of(rounds, figures) / median_of(rounds, to)))
     }
 
-    /// Of a statistic of `count` rounds: as it is, and over rounds that are drawn with replacement.
+    /// A statistic of `count` rounds as they are, with its interval over rounds drawn with replacement.
     fn drawn(count: usize, statistic: impl Fn(&[usize]) -> f64) -> Self {
         let mut random = Random::new(21, 0);
         let mut draw = || statistic(&(0..count).map(|_| random.below(count)).collect::<Vec<_>>());

@@ -45,7 +45,7 @@ pub(super) fn of_object(path: &Path) -> Result<Memory, Error> {
 }
 
 fn bytes_of(name: &str, map: &Map) -> u64 {
-    // User space gives PLACES one entry a CPU, and these as many for each CPU as there are in the object.
+    // User space gives PLACES one entry a CPU, and ROW_TOTALS and MARKS as many entries a CPU as the object has.
     let entries = match name {
         "PLACES" => CPUS,
         "ROW_TOTALS" | "MARKS" => u64::from(map.max_entries()) * CPUS,
@@ -57,12 +57,12 @@ fn bytes_of(name: &str, map: &Map) -> u64 {
 fn bytes(kind: u32, key: u64, value: u64, entries: u64) -> u64 {
     let value_slot = value.next_multiple_of(8);
     match kind {
-        // All elements are there from the start, and one more a CPU.
+        // All elements are allocated from the start, and one more for each CPU.
         HASH => {
             let element = HASH_ELEMENT + key.next_multiple_of(8) + value_slot;
             entries.next_power_of_two() * HASH_BUCKET + (entries + CPUS) * element
         }
-        // Its spare elements are among those that there are.
+        // Its spare elements are part of its entries.
         LRU_HASH => {
             let element = HASH_ELEMENT + key.next_multiple_of(8) + value_slot;
             entries.next_power_of_two() * HASH_BUCKET + entries * element
@@ -71,7 +71,7 @@ fn bytes(kind: u32, key: u64, value: u64, entries: u64) -> u64 {
         // One slot tells a full stack from an empty one.
         STACK => (entries + 1) * value,
         ARRAY => entries * value_slot,
-        // No map of another kind is in the object; a test says so.
+        // The object has maps of no other kind, which a test checks.
         _ => u64::MAX / 1_024,
     }
 }

@@ -12,9 +12,9 @@ use crate::{
 
 /// The CPU that they run on, and the one for everything else.
 const CPU: &str = "0";
-/// Should nobody end them, they end.
+/// They end by themselves after this time, should nobody end them.
 const LONGEST_S: u64 = 3 * 3_600;
-/// Until a pair runs as it will.
+/// How long it takes until a pair runs steadily.
 const SETTLES: Duration = Duration::from_secs(1);
 
 /// How crowded that CPU is.

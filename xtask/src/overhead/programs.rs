@@ -23,13 +23,13 @@ impl Timed {
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        // There is nobody left to tell.
+        // There is nobody left to report an error to.
         let _ = fs::write(SWITCH, self.before.trim());
     }
 }
 
-/// Time that the programs of a process take for each run of the one that takes most, in nanoseconds: of a scheduler's, for each
-/// switch. `None` where none ran.
+/// Nanoseconds that the programs of a process take for each run of the program that takes most; with a scheduler, for
+/// each switch. `None` where no program ran.
 pub(super) fn ns_per_switch(pid: u32, time: Duration) -> Result<Option<f64>, Error> {
     let before = read(pid)?;
     thread::sleep(time);
@@ -48,7 +48,7 @@ pub(super) fn ns_per_switch(pid: u32, time: Duration) -> Result<Option<f64>, Err
 fn read(pid: u32) -> Result<std::collections::BTreeMap<String, (u64, u64)>, Error> {
     let path = PathBuf::from(format!("/proc/{pid}/fdinfo"));
     let files = fs::read_dir(&path).map_err(|source| Error::File { path, source })?;
-    // Files that are closed meanwhile are none of these.
+    // Files that are closed meanwhile do not belong to programs.
     let texts = files.flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
     Ok(texts.filter_map(|text| program(&text)).collect())
 }

@@ -20,7 +20,7 @@ impl Pause {
     pub(crate) const SHORT: Self = Self { least_ms: 200, most_ms: 400 };
 }
 
-/// Should nobody end a process, it ends.
+/// A process ends by itself after this time, should nobody end it.
 const LONGEST_S: u64 = 15 * 60;
 
 /// The cgroups and their processes. Dropping it ends and removes them.

@@ -12,10 +12,10 @@ pub(crate) enum Error {
     NotRoot,
     #[error("{what}: {source}")]
     File { what: String, source: io::Error },
-    #[error("{0} says nothing of the recorder")]
+    #[error("{0} says nothing of lagstop")]
     Proc(String),
-    #[error("the recorder ended with an error ({0}); what it said is above")]
-    Recorder(ExitStatus),
+    #[error("lagstop ended with an error ({0}): see above")]
+    Failed(ExitStatus),
     #[error("the server did not start: {0}")]
     Server(String),
     #[error("what the server answers is no scrape: {0}")]

@@ -56,7 +56,7 @@ impl Process {
             .ok_or(Error::Proc(path))
     }
 
-    /// CPU time that the threads which it has now have used, to the nanosecond.
+    /// CPU time that its present threads have used, to the nanosecond.
     pub(crate) fn cpu_time_of_threads(&self) -> Result<Duration, Error> {
         let tasks = format!("/proc/{}/task", self.0.id());
         let mut sum = Duration::ZERO;
@@ -76,12 +76,11 @@ impl Process {
         line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).ok_or(Error::Proc(path))
     }
 
-    /// Has it finish what it does.
+    /// Asks it to end, and waits until it has finished its work.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
-        kill_process(Pid::from_child(&self.0), Signal::INT)
-            .map_err(|error| Error::file("the recorder")(error.into()))?;
-        let status = self.0.wait().map_err(Error::file("the recorder"))?;
-        if status.success() { Ok(()) } else { Err(Error::Recorder(status)) }
+        kill_process(Pid::from_child(&self.0), Signal::INT).map_err(|error| Error::file("lagstop")(error.into()))?;
+        let status = self.0.wait().map_err(Error::file("lagstop"))?;
+        if status.success() { Ok(()) } else { Err(Error::Failed(status)) }
     }
 }
 
@@ -100,7 +99,7 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(figures.next()?.ok()? + figures.next()?.ok()?)
 }
 
-/// Cgroups in an interval of the recording on average, without the first ones.
+/// The average number of cgroups in an interval of the recording, without the first `skipped` intervals.
 pub(super) fn running(recording: &Path, skipped: usize) -> Result<usize, Error> {
     let mut reader = Reader::open(recording)?;
     let (mut all, mut intervals) = (0, 0);

@@ -23,7 +23,7 @@ const PURPOSE: &str = "soak";
 const STEP: Duration = Duration::from_millis(100);
 /// Cgroups that are there at a time.
 const ALIVE: usize = 50;
-/// A cgroup in so many has its CPUs moved.
+/// One in so many cgroups has its CPUs moved.
 const NTH: usize = 10;
 
 /// Churns until it is interrupted, and gives how many cgroups there were.
@@ -55,7 +55,7 @@ pub(super) fn churn(interrupt: &Interrupt) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// One more listener, with a connection that is taken and one that is not; the oldest goes.
+/// Opens one more listener with two connections, of which it accepts one; closes the oldest listener.
 fn listen(listeners: &mut VecDeque<TcpListener>) -> Result<(), Error> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::file("a listener"))?;
     let address: SocketAddr = listener.local_addr().map_err(Error::file("a listener"))?;

@@ -31,7 +31,7 @@ pub(super) fn scrape(address: &str) -> Result<Scrape, Error> {
     read(&answer).ok_or_else(|| Error::Scrape(answer.lines().next().unwrap_or_default().to_owned()))
 }
 
-/// What an answer says. `None` where it is none, or was cut off.
+/// What an answer says. `None` where it is not a complete answer.
 fn read(answer: &str) -> Option<Scrape> {
     let body = answer.strip_prefix("HTTP/1.1 200")?;
     body.trim_end().ends_with("# EOF").then_some(())?;
@@ -49,7 +49,7 @@ fn read(answer: &str) -> Option<Scrape> {
 pub(super) struct Hostile(Vec<TcpStream>);
 
 impl Hostile {
-    /// As many as there may be at all, and more.
+    /// More connections than the server admits at all.
     const MOST: usize = 200;
 
     /// One more of each kind; the oldest go.

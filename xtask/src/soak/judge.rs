@@ -2,26 +2,27 @@
 
 use std::{fmt, time::Duration};
 
-/// Before that a process is still getting to know what is there.
+/// Until this age, a process is still getting to know the host.
 const SETTLED: Duration = Duration::from_secs(60);
-/// Looks at a process from which growth can be told.
+/// So many looks are needed to tell growth.
 const ENOUGH: usize = 30;
-/// What memory may grow by from the middle third of them to the last one: this part of it, and so many KiB.
+/// How much memory may grow from the middle third of the looks to the last third: this part of it, and so many KiB.
 const MEMORY_PART: f64 = 0.05;
 const MEMORY_KIB: u64 = 1 << 10;
-/// What descriptors may: files are open for a moment.
+/// How much descriptors may grow: some files are open only for a moment.
 const DESCRIPTORS: u64 = 4;
-/// What sockets may: of those who harass a server some 40 are connected at a time, more where it is asked faster.
+/// How much sockets may grow: of the clients that harass a server some 40 are connected at a time, more where it is
+/// asked faster.
 const SOCKETS: u64 = 20;
 
 /// What a process took at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Since it was started.
+    /// Time since the process was started.
     pub(super) age: Duration,
     /// Anonymous memory, in KiB.
     pub(super) memory_kib: u64,
-    /// Without sockets.
+    /// File descriptors without sockets.
     pub(super) descriptors: u64,
     pub(super) sockets: u64,
     pub(super) threads: u64,

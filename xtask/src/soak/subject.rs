@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Error, judge::Look};
 
-/// Until it says that it has begun.
+/// How long it may take until it says that it has begun.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A command of lagstop's, and the process that it is now.
@@ -74,7 +74,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Since it was started.
+    /// Time since it was started.
     pub(super) fn age(&self) -> Duration {
         self.started.elapsed()
     }
@@ -109,13 +109,13 @@ impl Subject {
         Ok(())
     }
 
-    /// Has it end as Ctrl-C does, and gives whether it says that all went well.
+    /// Ends it as Ctrl-C does. Fails where it does not end well.
     pub(super) fn end(&mut self) -> Result<(), Error> {
         self.signal(Signal::INT)?;
         self.wait(true)
     }
 
-    /// Waits until it has ended by itself, well or not as is `expected`.
+    /// Waits until it has ended by itself: with success where `expected`, else with a failure.
     pub(super) fn wait(&mut self, expected: bool) -> Result<(), Error> {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -15,8 +15,8 @@ use crate::workspace::Workspace;
 /// Where they are kept.
 const DIRECTORY: &str = "lagstop/src/kernel/plan/facts";
 
-/// Writes those of every kernel of which there are any. How cgroups are mounted makes no difference to them. Gives the
-/// kernels' names.
+/// Writes the facts of every kernel for which there are any, and gives the names of these kernels. How cgroups are
+/// mounted makes no difference to the facts.
 pub(super) fn record(workspace: &Workspace) -> Result<Vec<String>, Error> {
     let mut recorded = Vec::new();
     for kernel in matrix::KERNELS {

@@ -15,12 +15,12 @@ use crate::{command::stdout, workspace::Workspace};
 pub(super) struct GuestBinaries {
     pub(super) lagstop: Vec<u8>,
     pub(super) live: Vec<u8>,
-    /// Another one for other programs.
+    /// A hash of both programs.
     pub(super) build: String,
 }
 
 impl Arch {
-    /// Rust's name of it, with the C library that is linked statically.
+    /// Rust's name of the target whose C library is linked statically.
     pub(super) const fn target(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-musl",

@@ -18,11 +18,13 @@ pub(super) struct GuestSettings<'a> {
     pub(super) counted: bool,
 }
 
-/// What of the kernel is not in its image and lagstop needs: it lists listening TCP sockets. In the order in which they are
-/// to be loaded. On a host the kernel has modprobe load them when it is asked for sockets for the first time.
+/// Kernel modules that lagstop needs and that are not in the kernel's image, in the order in which they are to be
+/// loaded. They list listening TCP sockets. On a host the kernel has modprobe load them when it is first asked for
+/// sockets.
 pub(super) const MODULES: [&str; 2] = ["inet_diag", "tcp_diag"];
 
-/// Packs it, with [`MODULES`] in their order. The kernel takes it as it is; to compress it would be slower than to load it.
+/// Packs the file system, with [`MODULES`] in their order. It is not compressed: that would take longer than loading
+/// it.
 pub(super) fn pack(
     busybox: &[u8],
     binaries: &GuestBinaries,

@@ -31,17 +31,18 @@ const fn truth(name: &'static str, measures: &'static [&'static str]) -> LiveTes
     LiveTest { name, measures, runs: Runs::Always }
 }
 
-/// One whose kernel's part, or the way that is taken, another test has too, which takes less time.
+/// Like [`truth`], but another test that takes less time covers the same part of the kernel, or the same way to
+/// measure.
 const fn long_truth(name: &'static str, measures: &'static [&'static str]) -> LiveTest {
     LiveTest { name, measures, runs: Runs::Whole }
 }
 
-/// A test of what is the same on every kernel.
+/// A test of something that is the same on every kernel.
 const fn program(name: &'static str) -> LiveTest {
     LiveTest { name, measures: &[], runs: Runs::Named }
 }
 
-/// A test that takes programs which the guests do not have, or times that are a real machine's.
+/// A test that needs programs which the guests do not have, or the timing of a real machine.
 const fn on_a_host(name: &'static str) -> LiveTest {
     LiveTest { name, measures: &[], runs: Runs::Host }
 }

@@ -31,11 +31,11 @@ pub(super) struct Checked {
     pub(super) check: Value,
 }
 
-/// What is written of a run in which every test was to run.
+/// The file for a run in which every test was to run.
 const WHOLE: &str = "report.json";
-/// What is written of one with some of the tests. It says nothing of the others.
+/// The file for a run with some of the tests. It says nothing about the others.
 const PART: &str = "part.json";
-/// What is written of both.
+/// The file for both kinds of runs.
 const CHECK: &str = "check.json";
 
 impl Stored {
@@ -57,7 +57,7 @@ impl Stored {
 }
 
 impl Checked {
-    /// What it said on the kernel that is pinned now, if that was run.
+    /// What `lagstop check` said on the kernel that is pinned now, if it was run there.
     pub(super) fn read(workspace: &Workspace, run: Run) -> Result<Option<Self>, Error> {
         let checked: Option<Self> = read(workspace, run, CHECK)?;
         Ok(checked.filter(|checked| checked.version == run.kernel.version))

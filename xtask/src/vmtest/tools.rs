@@ -1,4 +1,4 @@
-//! The programs that it takes, and whether they are good enough.
+//! The programs that vmtest needs, and whether they are recent enough.
 
 use std::{path::Path, process::Command};
 
@@ -46,7 +46,7 @@ fn error(missing: &[Missing]) -> Error {
     Error::Tools(missing.iter().map(|missing| format!("- {}", missing.why)).collect())
 }
 
-/// What is missing: one of the two.
+/// What is missing; exactly one of the two is set.
 struct Missing {
     /// Debian's name of it.
     package: Option<&'static str>,

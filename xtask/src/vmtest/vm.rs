@@ -55,7 +55,7 @@ impl Machine<'_> {
         qemu.args(["-nodefaults", "-display", "none", "-monitor", "none"]);
         qemu.arg("-serial").arg(format!("file:{}", self.console().display())).args(["-serial", "stdio"]);
         qemu.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initramfs);
-        // Code that keeps others from guessing costs an emulated processor most, and guesses nothing there.
+        // Mitigations cost an emulated processor most, and there is no speculation on it to protect from.
         qemu.arg("-append").arg(format!("console={} panic=-1 quiet mitigations=off", self.arch.console()));
         qemu
     }

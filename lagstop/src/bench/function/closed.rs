@@ -9,7 +9,7 @@ use std::{
 use super::{super::Workload, Assignment, Function, lock, spawn};
 use crate::{model::Nanos, random::Random};
 
-/// How often the number at once is changed.
+/// How often the concurrency is changed.
 const STEP: Duration = Duration::from_millis(250);
 
 /// What is worked on.
@@ -41,7 +41,7 @@ pub(super) fn run(function: &Function, assignment: &Assignment) {
 }
 
 impl Loop<'_> {
-    /// One of those at once, by its number.
+    /// Work of one of the concurrent loops, by its number.
     fn work(&self, number: u32) {
         let stream = u64::from(self.assignment.function) << 32 | u64::from(number);
         let mut random = Random::new(self.assignment.seed, stream);
@@ -78,7 +78,7 @@ impl Loop<'_> {
         }
     }
 
-    /// One more at once where requests are done sooner than they have to be, one less where later.
+    /// One more concurrent request if requests are faster than the target, one less if they are slower.
     fn tune(&self) {
         let (sum, count) = std::mem::take(&mut *lock(&self.recent));
         let Some(mean) = Nanos(sum).mean(count) else { return };

@@ -1,4 +1,4 @@
-//! Requests come, whatever became of those before.
+//! Requests arrive independently of earlier ones.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +28,7 @@ struct State {
     is_closed: bool,
 }
 
-/// A thread for each request, as long as there are not too many.
+/// One thread per request, up to a limit.
 pub(super) fn run(function: &Function, assignment: &Assignment) {
     let seconds = function.ends.duration_since(function.start).as_secs_f64();
     let random = Random::new(assignment.seed, u64::from(assignment.function));
@@ -51,7 +51,7 @@ pub(super) fn run(function: &Function, assignment: &Assignment) {
 }
 
 impl Queue {
-    /// Takes in a request. Gives whether there is to be one more thread for it.
+    /// Queues a request. Returns whether one more thread is needed for it.
     fn push(&self, came: Instant) -> bool {
         let mut state = lock(&self.state);
         state.waiting.push_back(came);
@@ -74,7 +74,7 @@ impl Queue {
                     function.book(came, is_served);
                     state = lock(&self.state);
                 }
-                // There is no time for it any more: it stays.
+                // There is no time left for it, so it stays in the queue.
                 Some(came) => return state.waiting.push_front(came),
                 None => {
                     state.idle += 1;

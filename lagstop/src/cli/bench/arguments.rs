@@ -182,7 +182,7 @@ impl Args {
         self.asked().into_iter().map(open).collect()
     }
 
-    /// Each format with its file; one that is missing is as without it.
+    /// Each format with its file. A missing format or file gets the default.
     fn asked(&self) -> Vec<(&Path, Format)> {
         let old = [(&self.json, Format::Json), (&self.csv, Format::Csv), (&self.html, Format::Html)];
         let old = old.into_iter().filter_map(|(file, format)| Some((file.as_deref()?, format)));

@@ -10,14 +10,14 @@ use crate::{
     trial::{Journal, Place, Policy},
 };
 
-/// A host that is busier is not for benchmarks, as a share of its CPUs' time.
+/// Hosts whose CPUs are busy for more than this share of the time are not for benchmarks.
 const BUSY: f64 = 0.2;
-/// How long it is looked at.
+/// How long the host is observed to find out how busy it is.
 const LOOK: Duration = Duration::from_secs(1);
-/// Memory that a function takes, in KiB: it was 2.5 MiB, threads under load included.
+/// Memory to allow for a function, in KiB. Measured: 2.5 MiB, including threads under load.
 const FUNCTION_KIB: u64 = 4 << 10;
 
-/// Refuses what this host is not for.
+/// Refuses a benchmark for which this host is not suited.
 pub(super) fn check(settings: &BenchSettings, cpus: u32, force: bool) -> Result<(), Failure> {
     let functions = settings.densities.iter().max().map_or(0, |most| most.saturating_mul(cpus));
     if functions > BenchSettings::MOST_FUNCTIONS {
@@ -66,7 +66,8 @@ fn refuse_policies(policies: &[Policy], force: bool, place: &Place, left: Option
     }
 }
 
-/// Nobody guards a benchmark as a trial is guarded: real-time functions are for hosts where nobody else is to run.
+/// Refuses busy hosts, for real-time functions even with `--force`: nobody guards a benchmark as a trial is guarded, so
+/// they are for hosts where nobody else is to run.
 fn refuse_busy(share: f64, policies: &[Policy]) -> Result<(), Failure> {
     if share <= BUSY {
         return Ok(());
@@ -98,7 +99,7 @@ fn refuse_too_many_requests(settings: &BenchSettings, functions: u32) -> Result<
     .into())
 }
 
-/// `MemAvailable` of proc_meminfo(5). `None` where it is not told.
+/// `MemAvailable` of proc_meminfo(5). `None` if it is missing.
 fn available_kib() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -1,7 +1,7 @@
 //! The process that keeps a command: makes a cgroup, waits to be let go, runs the command in it, and cleans up behind it.
 //!
-//! It waits at a socket, whose other end is closed with who has started it, however that ends. A keeper that was not let go by
-//! then leaves neither process nor cgroup; one that was needs nobody any more, and stays until its command has ended.
+//! It waits at a socket. The other end closes when the process that started it ends, for whatever reason. A keeper that
+//! was not let go by then leaves neither process nor cgroup. One that was stays until its command has ended.
 
 use std::{
     ffi::OsString,
@@ -74,7 +74,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let mut keeper = Keeper::start(socket, signals).map_err(cannot)?;
     let mut number = 1;
     loop {
-        // Gone with the turn.
+        // Removed when the turn ends.
         let cgroup = match Cgroup::make(args.group_by.into(), number) {
             Ok(cgroup) => Ok(cgroup),
             Err(error) if args.anywhere => Err(error.to_string()),
@@ -90,7 +90,7 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 let place =
                     cgroup.as_ref().map_or(String::new(), |cgroup| format!(" in {}", cgroup.own.directory().display()));
                 say(format_args!("lagstop: cannot run {program}{place}: {}\n", plain(&error)));
-                // As shells have it.
+                // The exit codes of shells.
                 return Ok(ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }));
             }
         };
@@ -101,13 +101,13 @@ pub(in crate::cli) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// As a shell would give it.
+/// As a shell would return it.
 pub(in crate::cli) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// The socket with this number, kept from the command.
+/// The socket with this number. The command does not inherit it.
 fn socket(number: RawFd) -> Result<UnixStream, Failure> {
     let link = fs::read_link(format!("/proc/self/fd/{number}"));
     if number <= 2 || !link.is_ok_and(|link| link.to_string_lossy().starts_with("socket:")) {
@@ -163,7 +163,7 @@ impl Keeper {
     /// Waits. Gives whether the command's threads are to be looked at. `None`: it is not to run any more.
     fn is_let_go(&mut self) -> Option<bool> {
         while !self.is_alone {
-            // Signals are for who has started it, which then goes.
+            // Signals are for the process that started the keeper: it ends, and that closes the socket.
             if let Event::Told(Told::Go { sample }) = self.next() {
                 return Some(sample);
             }
@@ -199,7 +199,7 @@ impl Keeper {
         });
         let events = self.events.clone();
         thread::Builder::new().spawn(move || {
-            // It stays a zombie, which still tells what it did.
+            // The command stays a zombie for now, so that its figures can still be read.
             let wait = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
             while wait().is_err_and(|error| error == Errno::INTR) {}
             let _ = events.send(Event::Ended(Moment::now().0));
@@ -215,7 +215,7 @@ impl Keeper {
             match self.next() {
                 Event::Ended(at) => break at,
                 Event::Told(Told::Signal(signal)) => pass_on(signal),
-                // Else who has started it does that.
+                // Otherwise the process that started the keeper passes it on.
                 Event::Caught(caught) if self.is_alone && caught.is_sent => pass_on(caught.signal),
                 Event::Told(_) | Event::Alone | Event::Caught(_) => {}
             }
@@ -235,7 +235,7 @@ impl Keeper {
     }
 }
 
-/// Takes note of the end of a child. Gives its status, and the CPU time of it and of those that it has waited for.
+/// Reaps a child. Returns its status, and the CPU time of it and of all that it has waited for.
 fn reap(pid: Pid) -> io::Result<(i32, Nanos)> {
     let mut status = 0;
     // SAFETY: plain integers.
@@ -252,10 +252,10 @@ fn reap(pid: Pid) -> io::Result<(i32, Nanos)> {
     Ok((status, nanos(usage.ru_utime).saturating_add(nanos(usage.ru_stime))))
 }
 
-/// What commands' cgroups are marked with.
+/// Marks the cgroups of commands.
 const PURPOSE: &str = "command";
 
-/// The command's cgroup, which is gone with this.
+/// The command's cgroup. Removed on drop.
 struct Cgroup {
     own: OwnCgroup,
     hierarchy: Hierarchy,
@@ -263,11 +263,10 @@ struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes the one of the run `number`.
+    /// Creates the cgroup of the run `number`.
     fn make(group_by: GroupBy, number: u32) -> Result<Self, Failure> {
         let hierarchy = Hierarchy::find(group_by)?;
-        // What keepers that were killed left behind, once nothing runs in it: nobody else removes it. Where that fails, the
-        // next one tries again.
+        // Removes empty cgroups of killed keepers: nobody else does. If that fails, the next keeper tries again.
         let _ = OwnCgroup::sweep_empty(&hierarchy, PURPOSE);
         let again = if number > 1 { format!("-{number}") } else { String::new() };
         let directory = hierarchy.mount.join(format!("lagstop-command-{}{again}", std::process::id()));

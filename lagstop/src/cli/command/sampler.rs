@@ -20,7 +20,7 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    /// What a thread does after it was read last is not seen; to look more often would disturb it.
+    /// What a thread does after its last reading is missed. Reading more often would disturb it.
     const EVERY: Duration = Duration::from_millis(50);
 
     /// Starts to look at the process `pid`, and at all that are in its cgroup, or else descend from it.
@@ -40,7 +40,8 @@ impl Sampler {
         Self { seen, is_over, pid }
     }
 
-    /// What they did. The first process has ended, and nobody has taken note of it yet: what it did is whole.
+    /// What they did. The first process must be a zombie: it has ended, and was not waited for yet, so its figures are
+    /// complete.
     pub(super) fn finish(self) -> SeenWork {
         self.is_over.store(true, Ordering::Relaxed);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,9 +16,9 @@ use crate::{
     source::{Begin, ConnectOptions},
 };
 
-/// Here nothing is known of the time before. Many clients wait a minute for an answer, and no longer.
+/// Live: the time before the request is unknown. Many clients wait at most a minute for an answer.
 const LIVE: Window = Window { default: 10, most: 45, looks_back: false };
-/// Elsewhere it is: usually in intervals of some seconds, of which a verdict takes several.
+/// Another host: the time before is known, usually in intervals of some seconds. A verdict needs several.
 const BACK: Window = Window { default: 60, most: 3_600, looks_back: true };
 
 pub(in crate::cli) fn run(args: &Args, config: &Config) -> Result<ExitCode, Failure> {
@@ -29,7 +29,7 @@ pub(in crate::cli) fn run(args: &Args, config: &Config) -> Result<ExitCode, Fail
         ));
     }
     let shelf = args.shelf(config)?;
-    // What talks to the client needs none of them.
+    // The thread that talks to the client needs no privileges.
     if args.files.is_empty() {
         let given_up = Capabilities::NONE.keep_of_held();
         given_up.map_err(|error| format!("cannot drop privileges: {}. Please report it", plain(&error)))?;
@@ -42,7 +42,7 @@ pub(in crate::cli) fn run(args: &Args, config: &Config) -> Result<ExitCode, Fail
             () = endings.wait() => Ok(()),
         }
     });
-    // It would wait for what can still be read from standard input.
+    // A normal shutdown would wait for the read of standard input.
     runtime.shutdown_background();
     served.map(|()| ExitCode::SUCCESS)
 }

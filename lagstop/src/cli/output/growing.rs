@@ -9,8 +9,8 @@ use std::{
 use super::{before, cannot, is_stdout, make, open};
 use crate::{cli::Failure, recording::Writer};
 
-/// Where a recording goes while it is made. It is opened before anything is measured, so that nothing is measured in vain;
-/// what it held before stays until there is something to write. Of a file that is new and stays empty, nothing is left.
+/// The file of a recording in progress. It is opened before anything is measured, so that nothing is measured in vain.
+/// Its old content stays until there is something to write. A new file that stays empty is removed.
 pub(in crate::cli) enum GrowingFile {
     Stdout,
     File { file: File, path: PathBuf, is_new: bool },
@@ -33,7 +33,7 @@ impl GrowingFile {
         Ok(Self::File { file: make(path)?, path: path.to_owned(), is_new: true })
     }
 
-    /// Begins a recording in it, instead of what it held.
+    /// Begins a recording in it, which replaces the old content.
     pub(in crate::cli) fn recording(&self, compress: bool) -> Result<Writer, Failure> {
         let writer = match self {
             Self::Stdout => Writer::to_stdout(),
@@ -52,7 +52,7 @@ impl GrowingFile {
     }
 }
 
-/// Of no use for what is no regular file.
+/// Only regular files can be emptied.
 fn empty(file: &File) -> io::Result<()> {
     if file.metadata()?.is_file() { file.set_len(0) } else { Ok(()) }
 }
@@ -89,7 +89,7 @@ mod tests {
         assert!(fs::read_to_string(&path).unwrap().starts_with("{\"kind\":\"footer\""));
     }
 
-    /// Names of all who run anything on the host are in it.
+    /// The file names everybody who runs anything on the host.
     #[test]
     fn a_new_file_is_its_owners_alone() {
         let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files that are whole, or as they were before.
+//! Files that are replaced as a whole, or left as they were.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use crate::{
     report::text::Options,
 };
 
-/// Where something goes. What was there before stays until [`Self::finish`].
+/// An output file. The old content stays until [`Self::finish`].
 pub(in crate::cli) struct WholeFile {
     path: PathBuf,
     place: Place,
@@ -24,11 +24,11 @@ pub(in crate::cli) struct WholeFile {
 
 enum Place {
     Stdout,
-    /// A device or a pipe: what is written to it is gone.
+    /// A device or a pipe: what is written to it cannot be taken back.
     Direct(File),
-    /// A file without a name: nothing is left of it, whatever happens.
+    /// A file without a name: it disappears by itself, whatever happens.
     Nameless(File),
-    /// A file with another name, where there are no files without.
+    /// A file with a temporary name, on file systems that have no files without a name.
     Beside {
         file: File,
         path: PathBuf,
@@ -41,7 +41,7 @@ impl WholeFile {
         if is_stdout(path) {
             return Ok(Self { path: path.to_owned(), place: Place::Stdout });
         }
-        // What is behind a link is written, not the link.
+        // A link stays; the file behind it is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = before(&path, force)?;
         let place = match before.filter(|before| !before.is_file()) {
@@ -74,7 +74,7 @@ impl WholeFile {
         if self.file().is_none() { terminal_options() } else { Options::default() }
     }
 
-    /// Writes `text` to it, and puts it into its place. A reader that has closed standard output has read enough.
+    /// Writes `text` to it, and puts it into its place. A reader that closes standard output early is no error.
     pub(in crate::cli) fn write(self, text: &str) -> Result<(), Failure> {
         match self.writer()?.write_all(text.as_bytes()) {
             Err(error) if self.file().is_none() && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -99,7 +99,7 @@ impl WholeFile {
     pub(in crate::cli) fn finish(mut self) -> Result<(), Failure> {
         let moved = match &self.place {
             Place::Stdout | Place::Direct(_) => Ok(()),
-            // On the disk before it is in its place: after a crash there is what was before, or all of it.
+            // Synced before it gets its name: after a crash there is either the old content or all of the new.
             Place::Nameless(file) => file.sync_all().and_then(|()| name(file, &self.path)),
             Place::Beside { file, path } => file.sync_all().and_then(|()| fs::rename(path, &self.path)),
         };
@@ -109,7 +109,7 @@ impl WholeFile {
     }
 }
 
-/// What was not finished is not wanted.
+/// Removes what was not finished.
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Place::Beside { path, .. } = &self.place {
@@ -136,7 +136,7 @@ fn beside(path: &Path) -> io::Result<Place> {
     }
 }
 
-/// Gives a file without a name the one that it is for, instead of what has it.
+/// Gives a file without a name its final name, and replaces the file that has it.
 fn name(file: &File, path: &Path) -> io::Result<()> {
     let name = hidden(path);
     let from = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -144,7 +144,7 @@ fn name(file: &File, path: &Path) -> io::Result<()> {
     fs::rename(&name, path).inspect_err(|_| drop(fs::remove_file(&name)))
 }
 
-/// A name beside `path` that nothing else has.
+/// A name beside `path` that no other file has.
 fn hidden(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

@@ -11,14 +11,13 @@ use crate::{
     display::plain,
 };
 
-/// A command that runs.
+/// A running command.
 pub(super) struct Running {
     command: Command,
     has_ended: bool,
 }
 
 impl Running {
-    /// Lets it run.
     pub(super) fn start(command: Command) -> Result<Self, Failure> {
         if let Some(group) = command.place().cgroup.as_ref().ok().filter(|group| !group.has_group) {
             say(format_args!(
@@ -32,7 +31,7 @@ impl Running {
         Ok(Self { command, has_ended: false })
     }
 
-    /// Has it not ended yet, as far as is known?
+    /// Is it still running, as far as is known?
     pub(super) const fn goes_on(&self) -> bool {
         !self.has_ended
     }
@@ -54,7 +53,7 @@ pub(super) async fn ended(running: &mut Option<Running>) {
     let Some(running) = running.as_mut().filter(|running| running.goes_on()) else {
         return std::future::pending().await;
     };
-    // Of what could not run it was said why.
+    // If it could not run, its keeper has reported why.
     let _ = running.command.ended().await;
     running.has_ended = true;
 }

@@ -1,4 +1,5 @@
-//! Times that the clock of intervals does not count, steps of the one on the wall, and intervals that did not come.
+//! Gaps in a recording: times that the clock of intervals does not count, steps of the wall clock, and missing
+//! intervals.
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -12,7 +13,7 @@ use crate::{
 pub(in crate::cli) enum Clocks {
     /// Of this host.
     Here(Apart),
-    /// Of another one, whose clocks are not known here. With when its last interval ended.
+    /// Of another host, whose clocks are unknown here. Holds the end of its last interval.
     There(Option<Nanos>),
 }
 
@@ -26,7 +27,7 @@ impl Clocks {
         Self::There(None)
     }
 
-    /// What is not known of the time since the interval before this one.
+    /// What is unknown about the time since the previous interval.
     pub(in crate::cli) fn gap(&mut self, interval: &Interval) -> Option<Gap> {
         let end = interval.start_ns.saturating_add(interval.duration_ns);
         match self {
@@ -41,18 +42,18 @@ impl Clocks {
     }
 }
 
-/// What the clocks are apart. CLOCK_MONOTONIC, by which intervals are measured, stops while the machine is suspended.
+/// Offsets between the clocks. CLOCK_MONOTONIC, which measures intervals, stops while the machine is suspended.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cli) struct Apart {
     /// Time suspended since boot.
     suspended: i128,
-    /// The time on the wall, less that since boot.
+    /// The wall clock minus the time since boot.
     wall: i128,
 }
 
-/// Shorter ones are the time between reading one clock and the next.
+/// Shorter differences come from reading the clocks one after the other.
 const SHORTEST_SUSPENSION: i128 = 10_000_000;
-/// What slows a clock down or speeds it up is no step.
+/// Smaller differences come from slewing of the clock, not from a step.
 const SHORTEST_STEP: i128 = 500_000_000;
 
 impl Apart {
@@ -65,7 +66,7 @@ impl Apart {
         Self { suspended: boot - monotonic, wall: wall - boot }
     }
 
-    /// What happened since it was asked last; `at` is now on the clock of intervals.
+    /// The gap since the last call. `at` is the current time on the clock of intervals.
     fn gap(&mut self, at: Nanos) -> Option<Gap> {
         let last = std::mem::replace(self, Self::read());
         self.gap_since(last, at)

@@ -1,4 +1,4 @@
-//! What the person at the terminal sees while it goes on.
+//! What the person at the terminal sees during a recording.
 
 use std::{
     fmt,
@@ -14,12 +14,12 @@ use crate::{
     source::Watched,
 };
 
-/// What the person at the terminal sees while it goes on.
+/// What the person at the terminal sees during a recording.
 pub(super) struct Progress {
     output: String,
-    /// Only a terminal gets more than a line at the beginning.
+    /// Is the progress shown? That takes a terminal. Otherwise there is a line at the beginning, and messages.
     live: bool,
-    /// Were programs attached when a sentinel was heard of last?
+    /// Were programs attached at the last report of a sentinel?
     is_attached: bool,
 }
 
@@ -30,7 +30,7 @@ impl Progress {
         Self { output, live: io::stderr().is_terminal() && !to_terminal, is_attached: false }
     }
 
-    /// Where it goes, for people.
+    /// The name of the output, for people.
     pub(super) fn output(&self) -> &str {
         &self.output
     }
@@ -47,19 +47,18 @@ impl Progress {
         }
     }
 
-    /// A time of which nothing is known, said also where no terminal is.
+    /// Reports a gap, even without a terminal.
     pub(super) fn gap(&self, gap: &Gap) {
         self.message(format_args!("lagstop: gap in the recording: {}, {}", gap.reason, gap.duration_ns));
     }
 
-    /// A sentinel begins to measure, or ends it.
+    /// Reports that a sentinel begins to measure, or ends it.
     pub(super) fn watched(&mut self, now: &Watched) {
         if std::mem::replace(&mut self.is_attached, now.is_attached) != now.is_attached {
             self.message(format_args!("lagstop: {}", watching(now)));
         }
     }
 
-    /// What was in memory is in a file now.
     pub(super) fn dumped(&self, path: &Path, why: Cause) {
         self.message(format_args!("{why}: wrote {}", path.display()));
     }
@@ -69,12 +68,12 @@ impl Progress {
         self.message(format_args!("lagstop: {why}: {error}. The intervals stay in memory"));
     }
 
-    /// The command's output goes on below.
+    /// The output of the command continues below this message.
     pub(super) fn failed_while_the_command_runs(&self, error: &Failure) {
         self.message(format_args!("lagstop: {error}. The recording has ended; the command continues"));
     }
 
-    /// In place of the line of progress.
+    /// Replaces the line of progress.
     fn message(&self, text: fmt::Arguments<'_>) {
         let clear = if self.live { "\r\x1b[K" } else { "" };
         say(format_args!("{clear}{text}\n"));

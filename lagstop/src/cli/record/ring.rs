@@ -1,4 +1,4 @@
-//! A recording of what was last, in memory until it is wanted.
+//! The most recent part of a recording, in memory until it is wanted.
 
 use std::{
     collections::VecDeque,
@@ -14,21 +14,21 @@ use crate::{
     recording::{Chunks, Footer, Gap, Line, SCHEMA, WriteError, now},
 };
 
-/// Keeps the last so long, compressed.
+/// Keeps the last `time` of a recording, compressed.
 pub(super) struct Ring {
     files: Files,
     time: Nanos,
     chunks: Chunks,
     header: Vec<u8>,
-    /// What is compressed, each piece with the intervals in it.
+    /// Complete pieces, the oldest first.
     pieces: VecDeque<Piece>,
-    /// What the youngest piece is made of.
+    /// The piece that is still being filled.
     open: Piece,
-    /// Until then, on the clock of the intervals, a threshold writes nothing.
+    /// Until this time, on the clock of the intervals, thresholds cause no write.
     rests_until: Nanos,
 }
 
-/// When a threshold tries again what could not be written.
+/// How long after a failed write a threshold tries again.
 const RETRY: Nanos = Nanos(10 * Nanos::SECOND.0);
 
 /// What makes a ring be written.
@@ -86,7 +86,7 @@ impl Ring {
         if self.chunks.is_between() {
             self.close();
         }
-        // A piece goes when those behind it are long enough without it.
+        // A piece is dropped when the newer pieces are long enough without it.
         while self.pieces.front().is_some_and(|oldest| self.open.end.saturating_sub(oldest.end) >= self.time) {
             self.pieces.pop_front();
         }
@@ -103,8 +103,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Writes what there is into a new file. Nothing for a threshold where that would hold mostly what the last one does.
-    /// What could not be written can be asked for again.
+    /// Writes the content into a new file. `None` if a threshold asks for it soon after the last file, which would have
+    /// mostly the same content. What could not be written can be asked for again.
     pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
         let now = self.open.end;
         if why == Cause::Threshold && now < self.rests_until {
@@ -116,7 +116,7 @@ impl Ring {
     }
 
     fn write(&mut self, why: Cause) -> Result<PathBuf, Failure> {
-        // The open chunk is ended, so that what is written is whole.
+        // Ends the open chunk, so that the file is complete.
         let rest = self.chunks.end_chunk()?;
         self.open.bytes.extend_from_slice(&rest);
         self.close();

@@ -71,7 +71,7 @@ impl Rotation {
         self.files.check()
     }
 
-    /// Writes an interval, and a gap after it, into the file that is written, or a new one.
+    /// Writes an interval, and a gap after it, into the current file or a new one.
     pub(super) fn interval(&mut self, mut interval: Interval, gap: Option<Gap>) -> Result<(), Failure> {
         let (seq, start) = (interval.seq, interval.start_ns);
         let mut open = match self.open.take() {
@@ -95,7 +95,7 @@ impl Rotation {
         if is_full { Ok(self.end("rotated")?) } else { Ok(()) }
     }
 
-    /// Begins a file, with `first` as its first interval, which is over.
+    /// Begins a file whose first interval is `first`, which is already over.
     fn next(&mut self, first: &Interval) -> Result<Open, Failure> {
         let Made { file, began, .. } = self.files.make(Duration::from_nanos(first.duration_ns.0))?;
         let mut writer = file.recording(self.compress)?;

@@ -1,4 +1,4 @@
-//! What a recording is written into.
+//! Where a recording is written to.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ impl Sink {
         }
     }
 
-    /// Adds the next interval, and a time after it of which nothing is known.
+    /// Adds the next interval, and the gap after it.
     pub(super) fn interval(&mut self, interval: Interval, gap: Option<Gap>) -> Result<(), Failure> {
         match self {
             Self::Single(single) => Ok(single.interval(interval, gap)?),
@@ -45,17 +45,17 @@ impl Sink {
         match self {
             Self::Single(single) => Ok(single.end(footer)?),
             Self::Rotation(rotation) => Ok(rotation.end(&footer.reason)?),
-            // What is in memory was not asked for.
+            // The content of the memory is only written on request.
             Self::Ring(_) => Ok(()),
         }
     }
 
-    /// Does it keep only what was last?
+    /// Does it keep only the most recent time span?
     pub(super) const fn is_ring(&self) -> bool {
         matches!(self, Self::Ring(_))
     }
 
-    /// Writes what is in memory, if that is where it goes and it was not written a moment ago. Gives the file.
+    /// Writes the content of the memory. Returns the file. `None` if this is no ring, or if a threshold asks too soon.
     pub(super) fn dump(&mut self, why: Cause) -> Result<Option<PathBuf>, Failure> {
         match self {
             Self::Ring(ring) => ring.dump(why),

@@ -7,7 +7,7 @@ use crate::{
     run::{Cause, Run, Series, Verdict},
 };
 
-/// The limits that somebody has asked for.
+/// The limits that were asked for.
 pub(super) struct Gate {
     limits: Vec<Cause>,
     repeats: bool,
@@ -29,7 +29,7 @@ impl Gate {
         self.repeats || self.limits.iter().any(|limit| *limit != Cause::Steal)
     }
 
-    /// How lagstop ends after these runs, of which the last ended so.
+    /// How lagstop ends after these runs. `end` is how the last one ended.
     pub(super) fn end(&self, series: &Series, end: End) -> End {
         let fails = end == End::Code(0)
             && if self.repeats { !series.is_enough() } else { series.runs.iter().any(|run| self.fails(run)) };
@@ -40,7 +40,7 @@ impl Gate {
         End::Code(LIMIT_EXCEEDED)
     }
 
-    /// What cannot be checked is not passed.
+    /// A limit that cannot be checked counts as exceeded.
     fn fails(&self, run: &Run) -> bool {
         self.limits.iter().any(|limit| {
             let is_exceeded = run.exceeded.iter().any(|exceeded| exceeded.cause == *limit);

@@ -1,4 +1,4 @@
-//! What goes on beside the command: every wait measured, or nothing but files.
+//! What happens beside the command: every wait is measured, or only files are read.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ use crate::{
 /// What measures.
 pub(super) enum Measuring {
     Live(Box<Live>),
-    /// Nothing does; why, and what to do.
+    /// Only files are read. Holds the reason and the remedy.
     Files(String),
 }
 
@@ -54,7 +54,7 @@ impl Measuring {
         let (group_by, stream) = match &place.cgroup {
             Err(why) => return Self::files(args, why.clone()),
             Ok(group) => {
-                // What the scheduler has no group for is still a leaf.
+                // A cgroup for which the scheduler has no group is still a leaf.
                 let asked = args.measure.group_by(&config.measure);
                 let group_by = if group.has_group { asked } else { Grouping::Leaf };
                 (group_by, args.measure.start_since(group_by, &config.measure))
@@ -106,7 +106,7 @@ impl Measuring {
         }
     }
 
-    /// Takes the next interval, while the command runs. For ever where there is none.
+    /// Takes the next interval while the command runs. Without a stream it waits forever.
     pub(super) async fn next(&mut self) {
         match self {
             Self::Live(live) if live.stream.is_some() => live.next().await,
@@ -114,7 +114,7 @@ impl Measuring {
         }
     }
 
-    /// What came of a run that ended at this moment; or why nothing did.
+    /// The result of a run that ended at `ended`, or why there is none.
     pub(super) async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
         match self {
             Self::Live(live) => live.finish(ended).await,
@@ -124,11 +124,11 @@ impl Measuring {
 }
 
 impl Live {
-    /// To read takes it less, unless something is wrong.
+    /// The longest wait for the last reading. It takes less, unless something is wrong.
     const LAST_READING: Duration = Duration::from_secs(10);
-    /// Looks at who runs where the command waits, in one run: each takes time itself.
+    /// The most looks per run at who runs where the command waits. Each look takes CPU time.
     const MOST_LOOKS: u32 = 3;
-    /// The part of an interval from which on a wait is worth a look.
+    /// From this share of an interval on, a wait is worth a look.
     const WORTH_A_LOOK: f64 = 0.01;
 
     async fn next(&mut self) {
@@ -145,7 +145,7 @@ impl Live {
         self.failure = Some(why);
     }
 
-    /// Gives when it ended.
+    /// Returns when it ended.
     fn take(&mut self, interval: Interval) -> Instant {
         let end = interval.start_ns.saturating_add(interval.duration_ns);
         if let Some(account) = &mut self.account {
@@ -166,9 +166,9 @@ impl Live {
         self.began + Duration::from_nanos(end.0)
     }
 
-    /// Sees who runs there now.
+    /// Finds out which threads run there now.
     fn look(&mut self, whom: &Behind) {
-        /// To read more of them would disturb the command.
+        /// Reading more threads would disturb the command.
         const MOST_THREADS: usize = 1_000;
         if self.looks == Self::MOST_LOOKS {
             return;
@@ -194,7 +194,7 @@ impl Live {
         while let Some(stream) = &mut self.stream {
             match tokio::time::timeout_at(until, stream.intervals.recv()).await {
                 Ok(Some(Ok(interval))) => {
-                    // One that was read while the command ended may lack a part of it.
+                    // An interval that was read while the command ended may lack the command's last part.
                     if self.take(interval) >= ended {
                         break;
                     }
@@ -216,7 +216,7 @@ impl Live {
     }
 }
 
-/// Nothing is measured any more.
+/// Ends the recording: nothing is measured any more.
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some(mut recording) = self.recording.take() {
@@ -229,7 +229,7 @@ impl Drop for Live {
     }
 }
 
-/// A recording that is made beside.
+/// A recording that is made at the same time.
 struct Recording {
     file: Single,
     clocks: Clocks,

@@ -1,4 +1,4 @@
-//! Where the results go.
+//! Output of the results.
 
 use std::{
     env,
@@ -18,7 +18,7 @@ use crate::{
     run::Series,
 };
 
-/// Stands for the file that the variable names.
+/// Placeholder for the file that the variable names.
 pub(super) const STEP_SUMMARY: &str = "$GITHUB_STEP_SUMMARY";
 
 /// Files that were opened before the command was run.
@@ -36,7 +36,7 @@ impl Results {
         Ok(Self { format: args.format, file, summary, repeats: args.repeat.is_some() })
     }
 
-    /// Writes them. The line is always said, unless all that is known takes its place.
+    /// Writes them. The line is always printed, unless the full document goes to the same place.
     pub(super) fn write(self, series: &Series) -> Result<(), Failure> {
         let text = self.text(series);
         let json = (self.format == Format::Json).then(|| report::run::json(series)).transpose()?;
@@ -45,7 +45,7 @@ impl Results {
         }
         match (self.file, json) {
             (None, Some(json)) => {
-                // Nobody may be there to hear it.
+                // If this fails, lagstop goes on: perhaps nobody is there to read it.
                 let _ = io::stderr().lock().write_all(json.as_bytes());
             }
             (file, json) => {
@@ -58,7 +58,7 @@ impl Results {
         Ok(())
     }
 
-    /// The line of the run. Of several, each was told of when it ended.
+    /// The line of the run. With several runs, each line was printed when its run ended.
     fn text(&self, series: &Series) -> String {
         if self.repeats {
             return report::run::summary(series);

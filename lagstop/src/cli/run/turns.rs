@@ -19,15 +19,15 @@ use crate::{
     signals::ForCommand,
 };
 
-/// A command that is run in turns.
+/// A command that is run once or several times.
 pub(super) struct Turns {
     command: Command,
     measuring: Measuring,
     signals: ForCommand,
     series: Series,
-    /// A signal that asked to end: there is no further turn.
+    /// The signal that asked to end. There is no further turn after it.
     interrupted: Option<i32>,
-    /// Is each run told of when it ends?
+    /// Is the result of each run printed when it ends?
     tells: bool,
 }
 
@@ -58,7 +58,7 @@ impl Turns {
         Ok(Self { command, measuring, signals, series, interrupted: None, tells: args.repeat.is_some() })
     }
 
-    /// Runs it as often as it takes, and leaves nothing behind.
+    /// Runs it as often as needed, and leaves nothing behind.
     pub(super) async fn run(mut self) -> Result<(Series, End), Failure> {
         loop {
             let Some(ended) = self.turn().await? else { break };
@@ -74,13 +74,13 @@ impl Turns {
             self.command.again().await?;
         }
         let Self { command, measuring, series, interrupted, .. } = self;
-        // Detached before the cgroup goes, which may be waited for.
+        // Detached before the cgroup is removed, which may take a while.
         drop(measuring);
         let keeper = command
             .finish()
             .map_err(|error| format!("the exit status of the command is unknown: {}", plain(&error)))?;
         let end = match series.runs.last() {
-            // It could not be run, as its keeper said.
+            // It could not be run, as its keeper has reported.
             None => keepers_end(keeper),
             Some(run) => match (run.status, interrupted) {
                 (Status { signal: Some(signal), .. }, _) => End::Signal(signal),
@@ -93,7 +93,7 @@ impl Turns {
         Ok((series, end))
     }
 
-    /// Runs it once. `None` where that could not be.
+    /// Runs it once. `None` if that was not possible.
     async fn turn(&mut self) -> Result<Option<Ended>, Failure> {
         self.measuring.begin(self.command.place());
         self.command.let_go(self.measuring.restricted().is_some())?;
@@ -105,7 +105,7 @@ impl Turns {
                     if caught.asks_to_end() {
                         self.interrupted = Some(caught.signal);
                     }
-                    // What a terminal sends, the command has got already.
+                    // Signals from the terminal have reached the command already.
                     if caught.is_sent {
                         self.command.pass_on(caught.signal);
                     }
@@ -138,7 +138,7 @@ fn code(code: i32) -> Option<u8> {
     u8::try_from(code).ok()
 }
 
-/// Of a keeper whose command did not run: the codes are those of shells.
+/// How lagstop ends if the keeper could not run the command: with the exit codes of shells.
 fn keepers_end(status: ExitStatus) -> End {
     End::Code(status.code().and_then(code).filter(|code| [126, 127].contains(code)).unwrap_or(OWN_FAILURE))
 }

@@ -9,12 +9,12 @@
 
 use crate::model::{Services, Times};
 
-/// Fewer services than these have no mean worth the name: a standard error of 18 % where they are exponentially
-/// distributed.
+/// The fewest services for a meaningful mean: the standard error is 18 % if they are exponentially distributed.
 const ENOUGH: u64 = 30;
-/// A share that may be chance: a connection that was reset, or taken by another thread, before it could be accepted.
+/// A share that may be by chance: connections that were reset, or taken by another thread, before they could be
+/// accepted.
 const CHANCE: f64 = 0.01;
-/// Where what is too short is at least this much of what is too long, either will do.
+/// If the estimate that is too short is at least this share of the one that is too long, either will do.
 const NEAR: f64 = 0.9;
 
 const TOO_FEW: &str = "too few services were timed";
@@ -50,7 +50,7 @@ impl Service {
         Ok(Self { mean, variation, count: times.count, servers })
     }
 
-    /// The services that speak for all.
+    /// The services that are representative of all.
     fn times(services: &Services) -> Result<&Times, &'static str> {
         let Services { threads, found_none, all, kept_waiting, .. } = services;
         let asks_first = *found_none as f64 > CHANCE * all.count as f64;

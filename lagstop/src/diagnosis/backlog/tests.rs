@@ -34,7 +34,6 @@ fn served(threads: u64, count: u64, ms: u64) -> Services {
     Services { threads, all: times, kept_waiting: times, ..Services::NONE }
 }
 
-/// With other services.
 fn with_services(mut all: Vec<Interval>, services: Option<Services>) -> Vec<Interval> {
     for listener in all.iter_mut().flat_map(|interval| &mut interval.listeners) {
         listener.services = services;
@@ -133,7 +132,7 @@ fn each_thread_that_accepts_is_a_server() {
         "{}",
         finding.advice[0].text
     );
-    // 0.9^n of the time more than n wait, or about: 64 places for a thousandth.
+    // More than n wait for about 0.9^n of the time: 64 places for a thousandth.
     assert!(finding.advice[1].text.starts_with("Raise the backlog to 64 "), "{}", finding.advice[1].text);
 }
 
@@ -175,7 +174,7 @@ fn a_model_that_does_not_apply_recommends_nothing() {
     assert!(finding.advice.iter().all(|advice| !is_by_model(&advice.text)), "{:?}", finding.advice);
 }
 
-/// Without cgroups all tasks are in the root: whose wait theirs is cannot be told.
+/// Without cgroups all tasks are in the root, so the acceptor's waits cannot be told from those of others.
 #[test]
 fn whoever_accepts_in_the_root_is_not_told_from_others() {
     let mut all = listening(100, 100, 20, 4, 1);

@@ -6,18 +6,18 @@ use crate::{
     stats::{Autocorrelation, Resamples, autocorrelation, bootstrap, difference, student},
 };
 
-/// Densities that are told apart at most.
+/// The most densities that are told apart.
 pub(super) const BINS: usize = 6;
-/// Densities between which what is measured is taken to run straight, to tell what density does from what chance does.
+/// The most knots of the piecewise linear curve that separates the effect of density from noise.
 const KNOTS: usize = 12;
-/// How often the intervals are drawn anew, and what the draws begin with.
+/// Number of resamples of the intervals, and their seed.
 const RESAMPLES: u32 = 1_000;
 const SEED: u64 = 1;
-/// Part of the draws that the interval of the peak holds.
+/// Share of the draws that are inside of the interval of the peak.
 const HOLDS: f64 = 0.9;
-/// How sure the least is that a mean is more than another.
+/// How sure the lower bound of a difference of means is.
 const SURE: f64 = 0.95;
-/// Of more intervals, neighbours are taken as one.
+/// With more intervals than this, neighbours are merged.
 const MOST: usize = 1_000;
 /// Part of the intervals, the last ones, that are "now".
 const NOW: usize = 4;
@@ -28,12 +28,12 @@ pub(super) struct Peak {
     /// Each density as the mean of its intervals, the emptiest first.
     pub bins: Vec<Density>,
     pub at: Density,
-    /// The least and the most active cgroups that it may have.
+    /// The fewest and the most active cgroups at the peak, by its interval.
     pub from: u64,
     pub to: u64,
     /// The last intervals.
     pub now: Density,
-    /// Work that the peak has more than now, as a share of all CPU time.
+    /// Work at the peak minus work now, as a share of all CPU time.
     pub lost: Excess,
     /// How much longer the p99 wait is now than at the peak, in nanoseconds. `None` where it was not measured.
     pub waits_more: Option<Excess>,
@@ -45,7 +45,7 @@ pub(super) struct Peak {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Excess {
     pub value: f64,
-    /// The least that it may be.
+    /// The lower bound.
     pub low: f64,
 }
 
@@ -102,18 +102,18 @@ impl Peak {
         })
     }
 
-    /// No fewer cgroups were active than at the peak: it may be at even fewer.
+    /// May the peak be at the lowest density, by its interval? Then the true one may be even lower.
     pub(super) fn may_be_first(&self) -> bool {
         self.bins.first().is_none_or(|first| self.from <= first.active)
     }
 
-    /// No more cgroups were: it may not have been reached.
+    /// May the peak be at the highest density, by its interval? Then the true one may not have been reached.
     pub(super) fn may_be_last(&self) -> bool {
         self.bins.last().is_none_or(|last| self.to >= last.active)
     }
 }
 
-/// Intervals of about the same density as one, the emptiest first, and of each interval in which it is.
+/// Groups of intervals of about the same density, the emptiest first, and the group of each interval.
 fn bins(points: &[Density], count: usize) -> (Vec<Density>, Vec<usize>) {
     let mut order: Vec<usize> = (0..points.len()).collect();
     order.sort_by_key(|&n| points[n].active);
@@ -121,7 +121,7 @@ fn bins(points: &[Density], count: usize) -> (Vec<Density>, Vec<usize>) {
     for chunk in order.chunks(points.len().div_ceil(count).max(1)) {
         let active = Density::mean(chunk.iter().map(|&n| &points[n])).active;
         match members.last_mut() {
-            // Two that are the same are one: which of them looks better is chance.
+            // Groups of the same density are merged: which of them looks better is chance.
             Some((last, members)) if *last == active => members.extend(chunk),
             _ => members.push((active, chunk.to_vec())),
         }
@@ -140,7 +140,7 @@ fn fullest(works: impl Iterator<Item = Option<f64>>) -> Option<usize> {
     known.max_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(bin, _)| bin)
 }
 
-/// The mean of a draw's values that are `among` those asked for. `None` where it has none of them.
+/// The mean of those values of a draw that `among` selects. `None` if it selects none.
 fn mean(values: &[f64], draw: &[u16], among: impl Fn(usize) -> bool) -> Option<f64> {
     let mut count = 0.0;
     let mut sum = 0.0;
@@ -153,7 +153,7 @@ fn mean(values: &[f64], draw: &[u16], among: impl Fn(usize) -> bool) -> Option<f
     (count > 0.0).then(|| sum / count)
 }
 
-/// The mean of a draw's values in each of so many bins.
+/// The mean of a draw's values in each of `bins` bins.
 fn means(values: &[f64], draw: &[u16], bin_of: &[usize], bins: usize) -> impl Iterator<Item = Option<f64>> + use<> {
     let mut sums = vec![(0.0, 0.0); bins];
     for ((value, &times), &bin) in values.iter().zip(draw).zip(bin_of) {
@@ -163,7 +163,7 @@ fn means(values: &[f64], draw: &[u16], bin_of: &[usize], bins: usize) -> impl It
     sums.into_iter().map(|(sum, count)| (count > 0.0).then(|| sum / count))
 }
 
-/// What is left of values without what density does to them.
+/// The values minus the effect of density.
 struct Noise {
     values: Values,
     found: Autocorrelation,
@@ -184,7 +184,8 @@ impl Noise {
         self.found.effective(self.values.len())
     }
 
-    /// By how much wider than the draws the mean is spread, because blocks end.
+    /// How much wider the true spread of the mean is than that of the draws, which break the memory at the ends of
+    /// blocks.
     fn missed(&self, resamples: &Resamples) -> f64 {
         let means: Vec<f64> = resamples.draws().filter_map(|draw| mean(&self.values, draw, |_| true)).collect();
         let share = (self.found.of_mean() / bootstrap::variance(means.iter().copied())).sqrt();
@@ -192,7 +193,7 @@ impl Noise {
     }
 }
 
-/// Straight from one point of a curve to the next, and on beyond the ends.
+/// Linear interpolation of a curve, extrapolated beyond its ends.
 fn on(curve: &[(f64, f64)], x: f64) -> f64 {
     let after = curve.partition_point(|point| point.0 < x).clamp(1, curve.len().max(2) - 1);
     match curve.get(after - 1).zip(curve.get(after)) {

@@ -18,7 +18,7 @@ const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait
 const SERVICES: &str = "accept, from one connection until the thread asks for the next: services";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
-/// All that is known of the subject of `finding` and that formulas speak of.
+/// All known inputs of formulas for the subject of `finding`.
 pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
     let mut inputs = vec![input("duration_ns", observations.span.duration_ns, Unit::Ns, "CLOCK_MONOTONIC")];
     inputs.push(input("cpus_online", observations.cpus(), Unit::Count, "/sys/devices/system/cpu/online"));
@@ -47,7 +47,7 @@ pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
     inputs
 }
 
-/// What the quota of a cgroup did, of a figure that is about it.
+/// The periods of a cgroup's quota, for a figure that is about it.
 fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
     let Some(subject @ Subject::Cgroup { id, .. }) = &figure.of else { return Vec::new() };
     let Some(observed) = id.and_then(|id| observations.cgroups.get(&id)) else { return Vec::new() };
@@ -55,7 +55,7 @@ fn periods(observations: &Observations, figure: &Figure) -> Vec<Input> {
     counted(&FileCounters::COUNTERS, &observed.files.figures()).map(of).collect()
 }
 
-/// CPU time and run-queue wait of the light and of the heavy.
+/// CPU time and run-queue wait of the light and of the heavy cgroups.
 fn classes(observations: &Observations, cgroups: &[Candidate]) -> Vec<Input> {
     let sum = |class: CandidateClass, of: fn(&Totals) -> Nanos| -> Nanos {
         let members = cgroups.iter().filter(|one| one.class == class);
@@ -98,7 +98,7 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
     inputs.extend(totals(&observations.tasks().unwrap_or_default()));
 }
 
-/// What was waited behind those that are named.
+/// The waits behind named cgroups.
 fn waits_behind<'o>(of: impl IntoIterator<Item = &'o Observed>) -> Input {
     let culprits = of.into_iter().flat_map(|observed| observed.behind.culprits());
     let sum: Nanos = culprits.map(|(_, culprit)| culprit.wait_ns).sum();
@@ -116,7 +116,7 @@ fn cgroup(observed: &Observed) -> Vec<Input> {
     inputs
 }
 
-/// Counters, as they are declared.
+/// Counters as inputs, with the source that they are declared with.
 fn counted(counters: &'static [Counter], figures: &[Option<u64>]) -> impl Iterator<Item = Input> {
     let input = |(counter, figure): (&'static Counter, &Option<u64>)| {
         let unit = match counter.unit {
@@ -129,7 +129,7 @@ fn counted(counters: &'static [Counter], figures: &[Option<u64>]) -> impl Iterat
 }
 
 fn totals(totals: &Totals) -> Vec<Input> {
-    // Threads are not added up over intervals.
+    // The number of threads cannot be summed over intervals.
     counted(&Totals::COUNTERS, &totals.figures()).filter(|input| input.figure.name != "threads").collect()
 }
 

@@ -42,21 +42,23 @@ pub enum Unpredicted {
     TooWide(Predicted),
 }
 
-/// The part of simulations that may be outside of their own spread: the interval is meant to hold what is measured in four of
-/// five trials, which differ by more than that.
+/// The share of simulations that may be outside of their own spread. The interval should contain the result of four of
+/// five trials, which vary more than simulations.
 const OUTSIDE: f64 = 0.1;
-/// No prediction is surer than that, as a share of what is measured: of what is as good as gone the logarithm says nothing.
+/// The smallest half-width of an interval, as a share of the measured value. It matters for figures that nearly vanish,
+/// for which logarithms say nothing.
 const LEAST_REACH: f64 = 0.03;
-/// The part of the CPU time of those that are to go first that tasks may have which never slept: they may have starved.
+/// The largest share that tasks which never slept may have in the CPU time of those that go first: they may have
+/// starved.
 pub(super) const MOST_ENDLESS: f64 = 0.1;
-/// An interval that is wider, as a share of what was measured, is no prediction: hardly anything could refute it.
+/// A wider interval, as a share of the measured value, is no prediction: hardly anything could refute it.
 const WIDEST: f64 = 1.0;
 /// The part of a simulation's error that is left in a ratio of two.
 pub(super) const ERROR_LEFT: f64 = 0.5;
 
 impl Predicted {
-    /// From the logarithms of ratios, for each kind of arrivals, and what else they may be off by. Which of the kinds it is, or
-    /// what in between, is not known.
+    /// From the logarithms of ratios, for each kind of arrivals, and from a further error. It is unknown which of the
+    /// kinds is true, or whether it is something between them.
     pub(super) fn of(logarithms: &[Vec<f64>], off: f64) -> Option<Self> {
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
         let means: Vec<f64> = logarithms.iter().map(|of| mean(of)).collect();
@@ -71,21 +73,21 @@ impl Predicted {
         (middle.is_finite() && reach.is_finite() && high.is_finite()).then_some(Self { change, low, high })
     }
 
-    /// Why it is no prediction. `None`: it is one.
+    /// Why it is no prediction: the interval is too wide. `None` if it is not.
     pub fn why_too_wide(&self) -> Option<Unpredicted> {
         (self.high - self.low > WIDEST).then_some(Unpredicted::TooWide(*self))
     }
 
-    /// From where to where: "-71.5 % to -49.3 %".
+    /// The range, as in "-71.5 % to -49.3 %".
     pub(in crate::diagnosis) fn range(&self) -> String {
         let signed = |change: f64| format!("{}{}", if change > 0.0 { "+" } else { "" }, Unit::Share.show(change));
         format!("{} to {}", signed(self.low), signed(self.high))
     }
 
-    /// The same of a change that a sentence gives the direction of: "49.3 to 71.5 %".
+    /// The range without signs, for a sentence that says the direction: "49.3 to 71.5 %".
     pub(in crate::diagnosis) fn magnitudes(&self) -> String {
         let (low, high) = (self.low.abs().min(self.high.abs()), self.low.abs().max(self.high.abs()));
-        // One that may be none is not between two sizes.
+        // An interval around 0 has no magnitude range.
         if self.low * self.high <= 0.0 {
             self.range()
         } else {
@@ -99,7 +101,7 @@ impl Predicted {
     }
 }
 
-/// Simulations as it is and with the intervention, for each of these kinds of arrivals.
+/// Pairs of simulations without and with the intervention, for each of these kinds of arrivals.
 pub(super) fn pairs<'o>(
     now: &'o [SimulationOutcome],
     then: &'o [SimulationOutcome],
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn the_prediction_is_in_the_middle_and_reaches_beyond_both_ends() {
         let half = (0.5_f64).ln();
-        // Nothing is left, or half of it, whatever the seed.
+        // Depending on the kind of arrivals, a quarter or all of it is left, whatever the seed.
         let it = Predicted::of(&[vec![2.0 * half; 5], vec![0.0; 5]], 0.1).unwrap();
         assert!(near(it.change, -0.5), "{it:?}");
         assert!(near(it.low, 0.25 * (-0.1_f64).exp() - 1.0) && near(it.high, (0.1_f64).exp() - 1.0), "{it:?}");

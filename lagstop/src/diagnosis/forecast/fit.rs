@@ -1,4 +1,4 @@
-//! How far the simulation of what was measured is off, and which of its kinds can be gone by.
+//! How far the simulation is off what was measured, and which kinds of arrivals can be trusted.
 
 use thiserror::Error;
 
@@ -21,12 +21,12 @@ pub(super) struct Sides {
     pub(super) heavy: Vec<bool>,
 }
 
-/// The simulations that reproduce what was measured of a side.
+/// The kinds of arrivals whose simulations reproduce what was measured of a side.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Fit {
-    /// By the number of the kind of arrivals.
+    /// Numbers of these kinds of arrivals.
     pub(super) kinds: Vec<usize>,
-    /// Waits simulated over waits measured, less 1: of the kind that is further off.
+    /// Simulated waits / measured waits - 1, for the kind that is further off.
     pub(super) error: f64,
 }
 
@@ -53,15 +53,15 @@ pub enum Misfit {
     },
 }
 
-/// A side of which the simulation is off by more, as a share of what was measured, is not predicted.
+/// A side is not predicted if its simulated waits are off by more than this, as a share of the measured ones.
 pub(in crate::diagnosis) const MOST_OFF: f64 = 0.5;
-/// The same of its CPU time.
+/// The same limit for its CPU time.
 const MOST_CPU_OFF: f64 = 0.25;
-/// Waits, in tasks waiting, below which there is no ratio to speak of.
+/// With fewer tasks waiting on average than this, a ratio of waits means nothing.
 pub(super) const HARDLY: f64 = 0.001;
 
 impl Misfit {
-    /// The same, of something else than all waits.
+    /// The same misfit, for something else than all waits.
     pub(super) fn of_what(self, what: &'static str) -> Self {
         match self {
             Self::Off { side, error, off, most, .. } => Self::Off { side, error, what, off, most },
@@ -91,7 +91,7 @@ impl Sides {
         }
     }
 
-    /// What became of a side.
+    /// The sum over the cgroups of a side.
     pub(super) fn of(&self, side: SimulatedSide, groups: &[Served]) -> Served {
         sum(groups, |number| self.has(side, number))
     }
@@ -107,7 +107,7 @@ impl Fit {
         Self::among(&kinds, measured, side)
     }
 
-    /// Those of `simulated`, one for each kind of arrivals, that are near what was measured.
+    /// The kinds of arrivals whose simulation is near what was measured. `simulated` has one entry for each kind.
     pub(super) fn among(simulated: &[Served], measured: Served, side: SimulatedSide) -> Result<Self, Misfit> {
         let off = |it: &Served| (it.wait / measured.wait - 1.0, it.work / measured.work - 1.0);
         let is_near = |&(wait, cpu): &(f64, f64)| wait.abs() <= MOST_OFF && cpu.abs() <= MOST_CPU_OFF;
@@ -127,7 +127,7 @@ impl Fit {
         Err(Misfit::Off { side, error, what, off, most })
     }
 
-    /// The error, or that of the nearest simulation. `None` of a side that hardly waits.
+    /// The error, or that of the nearest simulation. `None` if the side hardly waits.
     pub(super) fn error(of: &Result<Self, Misfit>) -> Option<f64> {
         match of {
             Ok(fit) => Some(fit.error),
@@ -136,7 +136,7 @@ impl Fit {
         }
     }
 
-    /// Nothing speaks against going by what is simulated of the side: one that hardly waits cannot be off.
+    /// Can the simulation of the side be trusted? One that hardly waits cannot be off.
     pub(super) const fn is_near(of: &Result<Self, Misfit>) -> bool {
         !matches!(of, Err(Misfit::Off { .. }))
     }
@@ -184,7 +184,7 @@ mod tests {
         assert!((both.error + 0.2).abs() < 1e-9, "that of the one further off: {both:?}");
     }
 
-    /// Who is backlogged would take all there is.
+    /// A backlogged cgroup would take all CPU time.
     #[test]
     fn one_that_takes_more_cpu_time_than_it_had_is_off() {
         let Err(misfit) = Fit::among(&[served(30.0, 4.0)], MEASURED, SimulatedSide::Heavy) else {

@@ -1,4 +1,4 @@
-//! What is predicted of single cgroups: of their waits in all, and of how long the longest of them are.
+//! Predictions for single cgroups: all of their waits, and the longest ones.
 
 use super::{
     Forecaster, Predicted, Unpredicted,
@@ -10,7 +10,7 @@ use crate::{
     model::{Distribution, DistributionSum, Nanos},
 };
 
-/// What is predicted of one cgroup, or of some together.
+/// Prediction for one cgroup, or for several together.
 #[derive(Clone, Debug)]
 pub(in crate::diagnosis) struct Member {
     /// Of all its waits.
@@ -19,21 +19,21 @@ pub(in crate::diagnosis) struct Member {
     pub(in crate::diagnosis) tail: Result<Tail, Unpredicted>,
 }
 
-/// The 99th percentile of waits: as measured, and how it changes.
+/// The 99th percentile of waits: as measured, and its change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::diagnosis) struct Tail {
     pub(in crate::diagnosis) now: Nanos,
     pub(in crate::diagnosis) change: Predicted,
 }
 
-/// What a prediction is off by at the least, as a logarithm: of waits as of those of a side; of their tail more, since a bucket is that
-/// wide.
+/// The smallest errors of predictions, as logarithms: for waits as for those of a side, for their tail more, because a
+/// bucket is that wide.
 const WAIT_OFF: f64 = 0.2;
 const TAIL_OFF: f64 = 0.3;
-/// Waits, measured or in a simulation, below which the 99th percentile is a matter of single ones.
+/// With fewer waits than this, measured or simulated, the 99th percentile depends on single ones.
 const FEWEST_WAITS: u64 = 200;
 
-/// What was measured of each cgroup in what is simulated, by its number.
+/// Measured values of each cgroup in the simulated part, by its number.
 pub(super) struct Measured {
     served: Vec<Served>,
     /// CPU time of tasks that never sleep, in seconds.
@@ -88,7 +88,7 @@ impl Member {
         let tail = wait.and(fit).and_then(|fit| {
             let now = tail_of(from, numbers).ok_or(Unpredicted::FewWaits)?;
             let of = |outcome: &SimulationOutcome| tail_in(outcome, numbers);
-            // Of the kinds of arrivals that reproduce the waits in all.
+            // From the kinds of arrivals that reproduce the total of its waits.
             let runs = kinds(&from.now).enumerate().filter(|(kind, _)| fit.kinds.contains(kind)).map(|(_, runs)| runs);
             let tails: Vec<Served> =
                 runs.map(|runs| Served { wait: runs.iter().map(of).sum::<f64>() / runs.len() as f64, ..was }).collect();
@@ -114,7 +114,7 @@ impl Tail {
     }
 }
 
-/// How a figure of simulations changes, of those with these kinds of arrivals, which are off by `error`.
+/// The change of a figure between simulations, for these kinds of arrivals, which are off by `error`.
 fn predicted(
     from: &Forecaster<'_>,
     then: &[SimulationOutcome],
@@ -133,18 +133,18 @@ fn predicted(
     it.why_too_wide().map_or(Ok(it), Err)
 }
 
-/// The 99th percentile of these waits. `None` where they are too few.
+/// The 99th percentile of these waits. `None` if they are too few.
 pub fn tail_of_waits(waits: &Distribution) -> Option<Nanos> {
     waits.quantile(0.99).filter(|_| waits.count() >= FEWEST_WAITS)
 }
 
-/// The same as measured. `None` where there is no distribution, too.
+/// The measured 99th percentile of these cgroups. `None` if there is no distribution, or too few waits.
 fn tail_of(from: &Forecaster<'_>, numbers: &[usize]) -> Option<Nanos> {
     let waits = numbers.iter().filter_map(|&number| from.waits.get(number)?.as_ref());
     tail_of_waits(&Distribution::sum(waits))
 }
 
-/// The same in a simulation, in seconds. No number where there are too few.
+/// The simulated 99th percentile of these cgroups, in seconds. NaN if there are too few waits.
 fn tail_in(outcome: &SimulationOutcome, numbers: &[usize]) -> f64 {
     let mut waits = DistributionSum::default();
     for of_one in numbers.iter().filter_map(|&number| outcome.waits.get(number)) {

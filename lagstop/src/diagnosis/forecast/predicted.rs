@@ -14,16 +14,16 @@ use crate::diagnosis::simulation::{Group, Served, SimulationOutcome};
 #[derive(Clone, Debug, Default)]
 pub struct Forecast {
     figures: BTreeMap<ForecastFigure, Result<Predicted, Unpredicted>>,
-    /// How far the simulation of what was measured is off: of the waits of the light, of the heavy, and of all others.
+    /// Errors of the simulated waits of the light, of the heavy and of all other cgroups against what was measured.
     pub(in crate::diagnosis) errors: Errors,
     /// Waits by side, in tasks waiting: measured, simulated as it is, and simulated with the intervention.
     pub(in crate::diagnosis) waiting: [Waiting; 3],
-    /// Does the simulation reproduce what was measured of the light and of the heavy?
+    /// Does the simulation reproduce what was measured of the light and of the heavy cgroups?
     is_near: bool,
     /// Waits of each cgroup and all inside of it, by its number in the trace, in tasks waiting: simulated as it is, and with
     /// the intervention.
     inside: Vec<(f64, f64)>,
-    /// Halves of simulations, and those of them in which the light wait at least so much less.
+    /// For each half of each simulation, the share of their wait that the light cgroups are spared.
     gains: Vec<f64>,
     /// Single cgroups of the light side, by their number.
     members: BTreeMap<usize, Member>,
@@ -31,7 +31,7 @@ pub struct Forecast {
     light_tail: Option<Tail>,
 }
 
-/// Waits simulated over waits measured, less 1. `None` of those that hardly wait.
+/// Simulated waits / measured waits - 1. `None` for those that hardly wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(in crate::diagnosis) struct Errors {
     pub(in crate::diagnosis) light: Option<f64>,
@@ -48,7 +48,7 @@ pub(in crate::diagnosis) struct Waiting {
 }
 
 impl Errors {
-    /// The worst of those that a verdict on light and heavy rests on.
+    /// The worst error that matters for a verdict on light and heavy cgroups.
     pub(in crate::diagnosis) fn worst(&self) -> Option<f64> {
         [self.light, self.heavy].into_iter().flatten().max_by(|a, b| a.abs().total_cmp(&b.abs()))
     }
@@ -95,7 +95,7 @@ const fn kind(
 }
 
 impl Forecast {
-    /// Where more happens than can be simulated.
+    /// The forecast if there is too much to simulate.
     pub(super) fn none() -> Self {
         let figures = ForecastFigure::ALL.map(|figure| (figure, Err(Unpredicted::TooMuch))).into();
         Self { figures, is_near: false, ..Self::default() }
@@ -134,7 +134,7 @@ impl Forecast {
             let it = Predicted::of(&ratios, off).ok_or(Unpredicted::NoRatio)?;
             it.why_too_wide().map_or(Ok(it), Err)
         };
-        // What is said of the light ones is of the simulations that reproduce them.
+        // What is predicted of the light cgroups comes from the simulations that reproduce them.
         let kinds = light.as_ref().map_or_else(|_| vec![0, 1], |fit| fit.kinds.clone());
         let runs = || pairs(&from.now, then, &kinds).flat_map(|(now, then)| now.iter().zip(then));
         let count = runs().count().max(1) as f64;
@@ -151,7 +151,7 @@ impl Forecast {
             let (first, second) = (half(then) / half(now), (whole(then) - half(then)) / (whole(now) - half(now)));
             [1.0 - first, 1.0 - second]
         };
-        // Those of which something was measured.
+        // Only cgroups of which something was measured.
         let measured = Measured::of(from);
         let first: Vec<usize> =
             (0..sides.light.len()).filter(|&number| sides.light[number] && measured.has(number)).collect();
@@ -211,22 +211,24 @@ impl Forecast {
         (now > HARDLY).then(|| then / now)
     }
 
-    /// Of a single cgroup of the light side, by its number. `None` where it has no tasks of its own, or is on another side.
+    /// The prediction for a single cgroup of the light side, by its number. `None` if it has no tasks of its own, or is
+    /// on another side.
     pub(in crate::diagnosis) fn member(&self, number: usize) -> Option<&Member> {
         self.members.get(&number)
     }
 
-    /// Of the tails of the waits of all light ones together. `None` where nothing is predicted of it.
+    /// The tail of the waits of all light cgroups together. `None` if it is not predicted.
     pub(in crate::diagnosis) const fn light_tail(&self) -> Option<Tail> {
         self.light_tail
     }
 
-    /// Does the simulation reproduce what was measured of both sides? Who hardly waits cannot be off.
+    /// Does the simulation reproduce what was measured of both sides? A side that hardly waits cannot be off.
     pub(in crate::diagnosis) const fn is_near(&self) -> bool {
         self.is_near
     }
 
-    /// Of the halves of all simulations: in how many the light are spared this part of their wait, of how many.
+    /// In how many halves of all simulations the light cgroups are spared at least this share of their wait, and of how
+    /// many.
     pub(in crate::diagnosis) fn agreeing(&self, gain: f64) -> (u64, u64) {
         let agree = self.gains.iter().filter(|&&it| it >= gain).count();
         (agree as u64, self.gains.len() as u64)

@@ -32,7 +32,7 @@ pub(in crate::diagnosis) fn siblings(asked: &Asked, one: usize, other: usize) ->
     Some((*one.get(same)?, *other.get(same)?))
 }
 
-/// All that a cgroup is inside of and that the scheduler has a queue for, from the top, and itself.
+/// All ancestors of a cgroup that have a queue of their own, from the top, and the cgroup itself.
 fn line(asked: &Asked, number: usize) -> Vec<usize> {
     let groups = &asked.trace().groups;
     let up = std::iter::successors(Some(number), |&number| groups[number].parent);
@@ -42,7 +42,8 @@ fn line(asked: &Asked, number: usize) -> Vec<usize> {
 }
 
 impl Competitors {
-    /// Lifts `light` and `heavy` to where the one competes with the other.
+    /// Replaces `light` and `heavy` by themselves or their ancestors, at the level where the one competes with the
+    /// other.
     ///
     /// # Errors
     /// Why no change can reach the one without the other.
@@ -86,7 +87,7 @@ mod tests {
         model::{Cgroup, CgroupId, Level, Nanos, Totals, fixture},
     };
 
-    /// Cgroups by path, each with so many milliseconds of CPU time in a second.
+    /// Cgroups by path, each with this many milliseconds of CPU time per second.
     fn competitors(rows: &[(&str, u64)], light: &[&str]) -> Result<[Vec<String>; 2], CompetitorsError> {
         let row = |(id, &(path, ms)): (u64, &(&str, u64))| Cgroup {
             id: CgroupId(id),

@@ -10,12 +10,12 @@ use crate::{
     units,
 };
 
-/// Cgroups that a command is written out for, on each side.
+/// The most cgroups on each side for which a command is written.
 const COMMANDS: usize = 3;
 /// The file of the CFS-LAGS patch (arXiv 2508.15703, appendix).
 const LATENCY_AWARENESS: &str = "cpu.latency_awareness";
 
-/// Tries it, measures what it does, and puts everything back.
+/// Advice to try the plan, which measures the effect and undoes everything.
 pub(super) fn trial() -> Advice {
     Advice::new(
         "Run a trial. For a minute it alternates between the old weights and new ones, more for light cgroups and less \
@@ -24,7 +24,7 @@ pub(super) fn trial() -> Advice {
     .command(shell::trial_of_weights(&[]))
 }
 
-/// The same, of just those that can go first without the others taking longer than they should, where these are not all.
+/// Like [`trial`], but only for those that can go first at a tolerable cost for the others, if these are not all.
 pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     let only = judged.advised();
     let named: Option<Vec<&str>> = only.iter().map(|one| shell::glob(&one.path)).collect();
@@ -38,7 +38,7 @@ pub(super) fn trial_of(judged: &Judged<'_>) -> Advice {
     .command(shell::trial_of_weights(&named))
 }
 
-/// The most promising first, of what this kernel offers.
+/// Advice that this kernel supports, the most promising first.
 pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     let session = &judged.observations.session;
     let has = |file: &str| session.cpu_files.iter().any(|known| known == file);
@@ -86,7 +86,7 @@ pub(super) fn advice(judged: &Judged<'_>) -> Vec<Advice> {
     if has("cpu.idle") {
         let is_idle = |one: &Sibling<'_>| judged.observations.asked.trace().groups[one.number].is_idle;
         advice.extend(heavy.iter().filter(|one| !is_idle(one)).map(|one| {
-            // The kernel forgets the weight.
+            // `cpu.idle` makes the kernel forget the weight, so the undo command sets it again.
             let undo =
                 write(one, "cpu.idle", "0").zip(give(one, one.weight)).map(|(end, weigh)| format!("{end} && {weigh}"));
             Advice::new(format!(

@@ -1,4 +1,4 @@
-//! Who competes with whom for the CPU, and who of them is light and who is heavy.
+//! Which cgroups compete with each other for the CPU, and which of them are light and heavy.
 //!
 //! The kernel shares CPU time among siblings (`cpu.weight` and `cpu.idle` are theirs alone), so cgroups are compared, and can
 //! be favoured, only there: a container's sibling may be another of its pod, a pod's another pod.
@@ -35,11 +35,11 @@ pub(super) struct Sibling<'a> {
 /// Siblings.
 #[derive(Clone, Debug)]
 pub(super) struct Arena<'a> {
-    /// What they are inside of. `None` is the root.
+    /// The cgroup that contains them. `None` is the root.
     pub(super) parent: Option<Arc<str>>,
     /// Those that waited most first.
     pub(super) siblings: Vec<Sibling<'a>>,
-    /// CPU time of a heavy one on average, by weight.
+    /// Mean CPU time of a heavy cgroup, by weight.
     heavy_cpu: f64,
     /// Time over which they are compared.
     during: Nanos,
@@ -85,12 +85,12 @@ impl<'a> Sibling<'a> {
         self.wait / self.cpu
     }
 
-    /// CPU time beside what it is entitled to, with weights as they are.
+    /// CPU time divided by its weight.
     fn cpu_by_weight(&self) -> f64 {
         self.cpu / self.weight
     }
 
-    /// Was at least half of its wait behind its own tasks? Not as far as is known, where causes were not measured.
+    /// Was at least half of its wait behind its own tasks? `false` if causes were not measured.
     fn is_self_inflicted(&self) -> bool {
         let behind: f64 = self.members.iter().filter_map(|it| it.totals.wait_self_ns).map(|wait| wait.0 as f64).sum();
         self.wait > 0.0 && behind >= 0.5 * self.wait
@@ -101,14 +101,13 @@ impl<'a> Sibling<'a> {
         self.members.iter().filter_map(|it| it.throttled_share()).reduce(f64::max)
     }
 
-    /// As a finding names it.
+    /// The subject of a finding about it.
     pub(super) fn subject(&self) -> Subject {
         Subject::Cgroup { id: self.id, path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
     }
 }
 
 impl<'a> Arena<'a> {
-    /// All that there are.
     pub(super) fn all(observations: &'a Observations) -> Vec<Self> {
         let asked = &observations.asked;
         let groups = &asked.trace().groups;
@@ -136,18 +135,18 @@ impl<'a> Arena<'a> {
         arenas.into_iter().map(arena).collect()
     }
 
-    /// The one in which most is waited that could be spared: by light ones that wait long, and else by all.
+    /// The arena with the most avoidable wait: of light cgroups that wait long, otherwise of all.
     pub(super) fn worst(observations: &'a Observations, thresholds: &Thresholds) -> Option<Self> {
         let spared = |arena: &Self| arena.waiting(thresholds).map(|it| it.wait).sum::<f64>();
         let all =
             |arena: &Self| if arena.siblings.len() > 1 { arena.siblings.iter().map(|it| it.wait).sum() } else { 0.0 };
         let order = |a: &Self, b: &Self| spared(a).total_cmp(&spared(b)).then(all(a).total_cmp(&all(b)));
-        // Of equals the first, which is the uppermost.
+        // The first of equals, which is the uppermost.
         Self::all(observations).into_iter().rev().max_by(order)
     }
 
-    /// Light are those that used less CPU time than their weights' part of what all used. Load Credit would count waits as
-    /// load: one that starves would look heavy.
+    /// Light are those that used less CPU time than their weights' part of what all used. Load Credit is not used,
+    /// because it counts waits as load: a starved cgroup would look heavy.
     fn classed(mut self) -> Self {
         let sum = |of: fn(&Sibling<'_>) -> f64| self.siblings.iter().map(of).sum::<f64>();
         let fair = sum(|it| it.cpu) / sum(|it| it.weight);
@@ -163,8 +162,8 @@ impl<'a> Arena<'a> {
         self.siblings.iter().filter(move |it| self.waits_long(it, thresholds))
     }
 
-    /// Much lighter than the heavy ones, and waits long compared with its own service, for longer than anybody should notice,
-    /// and mostly for others: neither for itself nor for its quota.
+    /// Is it much lighter than the heavy ones, and does it wait long relative to its CPU time, long enough for
+    /// users to notice, and mostly behind others, not behind itself or for its quota?
     pub(super) fn waits_long(&self, unit: &Sibling<'_>, thresholds: &Thresholds) -> bool {
         unit.is_light()
             && unit.cpu_by_weight() <= thresholds.light_credit * self.heavy_cpu

@@ -6,7 +6,7 @@ use crate::{
     units::{self, Unit},
 };
 
-/// For the finding.
+/// Figures for the finding.
 pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     let forecast = &plan.forecast;
     let [measured, now, then] = forecast.waiting;
@@ -67,7 +67,7 @@ pub(super) fn figures(judged: &Judged<'_>, plan: &Plan) -> Vec<Figure> {
     ]
 }
 
-/// Why nothing is predicted of a figure; `else_why` where nothing speaks against it.
+/// Why a figure is not predicted. `else_why` if there is no particular reason.
 fn why_not(forecast: &Forecast, figure: ForecastFigure, else_why: &str) -> String {
     forecast.why_not(figure).map_or_else(|| else_why.to_owned(), |why| why.to_string())
 }

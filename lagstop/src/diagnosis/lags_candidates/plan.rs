@@ -9,7 +9,7 @@ use crate::diagnosis::{
     reweighting::Simulations,
 };
 
-/// Some light cgroups weigh more and the heavy ones less, and what that does.
+/// A plan in which some light cgroups weigh more and the heavy ones less, and its predicted effect.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// Who is to go first, by number, the lightest first.
@@ -22,11 +22,11 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// At the far end of the interval others may take so many times as much longer as they should.
+    /// At the unfavourable end of the interval, others may take longer by up to this many times the tolerance.
     const AT_WORST: f64 = 2.0;
 
-    /// For all that wait long, and if the others do not bear that, for the lightest half and fourth of them. Gives the first
-    /// that they bear, or else the first of all. `None` where nothing can be simulated.
+    /// Tries all that wait long, and if that costs others too much, the lightest half and quarter of them. Returns the
+    /// first tolerable plan, otherwise that for all. `None` if nothing can be simulated.
     pub(super) fn best(
         arena: &Arena<'_>,
         simulations: &Simulations<'_>,
@@ -59,22 +59,22 @@ impl Plan {
         Some(Self { first: first.iter().map(|it| it.number).collect(), weights, forecast, median })
     }
 
-    /// Do the heavy ones, and all others, take no more than they should for it?
+    /// Is the cost for the heavy and for all other cgroups within the tolerance?
     pub(super) fn is_borne(&self, thresholds: &Thresholds) -> bool {
         let bears = |figure| {
-            // Who hardly waits pays nothing that could be told.
+            // A side that hardly waits has no measurable cost.
             self.forecast.change(figure).is_none_or(|it| it.change <= thresholds.heavy_tolerance)
         };
         bears(ForecastFigure::HeavyTime) && bears(ForecastFigure::OthersTime)
     }
 
-    /// Are light ones spared at either end of what is predicted, and do the others take no more than [`Self::AT_WORST`] of
-    /// what they should? What these pay is known, too.
+    /// Are the light ones spared at both ends of the interval, and is the cost for others known and at most
+    /// [`Self::AT_WORST`] times the tolerance?
     pub(super) fn is_sure(&self, thresholds: &Thresholds) -> bool {
         let [measured, ..] = self.forecast.waiting;
         let bears = |figure, waiting: f64| {
             let is_borne = |it: Predicted| it.high <= Self::AT_WORST * thresholds.heavy_tolerance;
-            // Whoever hardly waits has little to lose.
+            // A side that hardly waits has little to lose.
             waiting < thresholds.contended_wait || self.forecast.change(figure).is_some_and(is_borne)
         };
         let others = measured.all - measured.light - measured.heavy;
@@ -84,7 +84,7 @@ impl Plan {
 
     /// Is what it spares worth it?
     pub(super) fn is_worthwhile(&self, thresholds: &Thresholds) -> bool {
-        // Of one of them, not of all: one that hardly gains may have most of the waits.
+        // Of the median cgroup, not of all: one that hardly gains may have most of the waits.
         self.median.is_some_and(|it| it >= thresholds.light_gain)
     }
 }

@@ -19,7 +19,7 @@ fn found(intervals: &[Interval]) -> Finding {
     judged(intervals, &Thresholds::default())
 }
 
-/// The one that would be spared more comes first.
+/// Sorted by what they would be spared.
 const LIGHT: [&str; 2] = ["web", "api\u{1b}[2J"];
 
 fn names(finding: &Finding, is: impl Fn(&Candidate) -> bool) -> Vec<String> {
@@ -147,7 +147,7 @@ fn the_light_ones_come_by_what_they_would_gain() {
 
 #[test]
 fn what_the_others_do_not_bear_is_not_advised() {
-    // The heavy ones sleep at times, too: what the light ones get first, those get later.
+    // The heavy ones sleep at times, so they run later what they could not run while the light ones did.
     let groups = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"].map(|name| (name, 2, 4, 90.0));
     let light = [("l1", 1, 5, 8.0), ("l2", 1, 5, 16.0), ("l3", 1, 5, 24.0), ("l4", 1, 5, 30.0)];
     let all = competing(40, &[&light[..], &groups[..]].concat());
@@ -168,7 +168,7 @@ fn what_the_others_do_not_bear_is_not_advised() {
     assert!(less < longer, "{less} and {longer}");
     assert_eq!(strict.severity, Severity::Warning, "{}", strict.verdict);
     assert!(strict.verdict.contains("; more weight for the 2 lightest would make their wait"), "{}", strict.verdict);
-    // No one can.
+    // Here no cgroup can go first.
     let (_, hard) = with(-0.9, 0.2);
     assert_eq!((hard.severity, hard.advice.len()), (Severity::Info, 0), "{}", hard.verdict);
     assert!(hard.caveats[0].ends_with("saves too little or also costs too much."), "{:?}", hard.caveats);
@@ -176,7 +176,7 @@ fn what_the_others_do_not_bear_is_not_advised() {
 
 #[test]
 fn who_is_favoured_and_who_pays_are_siblings() {
-    // As in Kubernetes: each container in a pod of its own, whose weight is its request's.
+    // As in Kubernetes: each container is in a pod of its own, whose weight comes from its request.
     let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
         let pod = format!("/kubepods.slice/pod-{}", cgroup.id.0);
@@ -204,7 +204,7 @@ fn who_has_little_weight_and_uses_more_than_it_is_not_light() {
 
 #[test]
 fn one_that_starves_is_not_taken_for_a_heavy_one() {
-    // Its tasks wait all the time, so that its Load Credit is that of those which never sleep.
+    // Its tasks wait all the time, so its Load Credit is as high as that of cgroups that never sleep.
     let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web") {
         cgroup.totals.runq_wait_ns = Some(Nanos(3_800_000_000));
@@ -268,7 +268,7 @@ fn a_simulation_that_is_off_lowers_the_confidence_and_one_that_is_far_off_is_sai
         assert_eq!(held_against(sure.clone(), error).level, expected, "{error}");
     }
     assert!(held_against(sure, -0.4).why.ends_with("waits are -40 % off"));
-    // Waits that no run queue explains.
+    // Waits that the simulated run queues do not explain.
     let mut all = contended(40);
     let is_light = |cgroup: &&mut crate::model::Cgroup| [20, 21].contains(&cgroup.id.0);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(is_light) {

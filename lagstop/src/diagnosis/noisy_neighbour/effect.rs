@@ -17,14 +17,14 @@ use crate::{
     units,
 };
 
-/// A trial of new weights between a victim and its neighbour, and what it would do.
+/// A trial of new weights between a victim and its neighbour, and its predicted effect.
 pub(super) struct Effect {
     /// The victim, and its number in the trace: the prediction is of its waits, not of those of all that weigh more with it.
     victim: Subject,
     number: usize,
-    /// It waits long for a part of the time only: the simulation is of all of it.
+    /// It waits long for a part of the time only, but the simulation covers all of it.
     is_part: bool,
-    /// The victim, or what it is inside of.
+    /// The victim, or the ancestor of it that competes with the neighbour.
     pub(super) light: Subject,
     /// Those that weigh less in the trial: the neighbour, or what it is inside of, and others that use as much.
     pub(super) heavy: String,
@@ -33,11 +33,11 @@ pub(super) struct Effect {
     least_gain: f64,
 }
 
-/// Heavy ones that are named.
+/// The most heavy cgroups that are named.
 const NAMED: usize = 2;
 
 impl Effect {
-    /// `None` where `lagstop trial --light` would be refused, or would not touch the neighbour.
+    /// `None` if `lagstop trial --light` would be refused, or would not affect the neighbour.
     pub(super) fn of(
         observations: &Observations,
         simulations: &Simulations<'_>,
@@ -45,7 +45,7 @@ impl Effect {
         victim: &Victim<'_>,
         neighbour: &Neighbour<'_>,
     ) -> Option<Self> {
-        // A weight counts where the two compete: at the cgroups right below the lowest that both are inside of.
+        // A weight matters where the two compete: for the children of their lowest common ancestor.
         let asked = &observations.asked;
         let number = asked.number(victim.id)?;
         let (first, other) = siblings(asked, number, asked.number(neighbour.id)?)?;
@@ -75,18 +75,18 @@ impl Effect {
         })
     }
 
-    /// How the victim's wait changes.
+    /// The change of the victim's wait.
     fn wait(&self) -> Option<Predicted> {
         self.made.as_ref()?.forecast.member(self.number)?.wait.ok()
     }
 
-    /// How its 99th percentile changes, where it is sure to fall.
+    /// The change of its 99th percentile, if it is sure to fall.
     fn tail(&self) -> Option<Tail> {
         let tail = self.made.as_ref()?.forecast.member(self.number)?.tail.ok()?;
         (tail.change.high < 0.0 && !self.is_part).then_some(tail)
     }
 
-    /// Why no fall of its 99th percentile is promised.
+    /// Why its 99th percentile is not promised to fall.
     fn why_no_tail(&self) -> String {
         let member = self.made.as_ref().and_then(|made| made.forecast.member(self.number));
         match member.map(|member| &member.tail) {
@@ -96,7 +96,7 @@ impl Effect {
         }
     }
 
-    /// Why nothing is predicted of its wait.
+    /// Why its wait is not predicted.
     fn why_not(&self) -> Option<String> {
         let forecast = &self.made.as_ref()?.forecast;
         match forecast.member(self.number) {
@@ -105,7 +105,7 @@ impl Effect {
         }
     }
 
-    /// It is predicted, and not worth a trial.
+    /// Is the effect predicted, but too small for a trial?
     pub(super) fn is_small(&self) -> bool {
         self.wait().is_some_and(|wait| wait.change > -self.least_gain)
     }

@@ -49,7 +49,7 @@ fn of_two_that_cause_as_much_the_one_that_takes_too_much_is_named() {
         change(bullied(60), move |interval| {
             let mut twin = interval.cgroups[1].clone();
             (twin.id, twin.name, twin.path) = (CgroupId(other), "twin".into(), "/apps.slice/twin".into());
-            // What the two have together is what the one had, and only one is entitled to it.
+            // Each of the two has half of what the one had, but only one is entitled to it.
             for one in [&mut twin, &mut interval.cgroups[1]] {
                 one.totals.cpu_ns = Nanos(one.totals.cpu_ns.0 / 2);
             }

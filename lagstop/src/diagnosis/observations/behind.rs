@@ -1,4 +1,4 @@
-//! Behind whom a cgroup waited, over a recording.
+//! Which cgroups a cgroup waited behind, over a recording.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::{
     model::{Cgroup, CgroupId, Cores, Distribution, Nanos},
 };
 
-/// The waits of a cgroup by culprit, in the intervals in which their causes were measured.
+/// The waits of a cgroup by culprit, in intervals in which their causes were measured.
 #[derive(Clone, Debug, Default)]
 pub(in crate::diagnosis) struct Behind {
     culprits: BTreeMap<CgroupId, Culprit>,
@@ -15,11 +15,11 @@ pub(in crate::diagnosis) struct Behind {
     pub(in crate::diagnosis) intervals: u64,
 }
 
-/// One that others wait behind.
+/// A cgroup that others wait behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::diagnosis) struct Culprit {
     pub(in crate::diagnosis) wait_ns: Nanos,
-    /// Intervals in which more was waited behind it than behind any other.
+    /// Intervals in which it was the worst culprit.
     pub(in crate::diagnosis) worst_in: u64,
     /// The intervals in which the victim waited long, and a large part of that behind it. `None` where there were none.
     pub(in crate::diagnosis) long: Option<Box<Long>>,
@@ -43,14 +43,14 @@ pub(in crate::diagnosis) struct Long {
     known_during_ns: f64,
 }
 
-/// A wait is long that is so many times the CPU time,
+/// A wait is long if it is at least this many times the CPU time,
 const LONG: f64 = 1.0;
-/// and so much of an interval.
+/// and this share of an interval.
 const LEAST: f64 = 0.01;
-/// A large part of it.
+/// From this share of the wait on, it is a large part.
 const LARGE: f64 = 0.3;
 
-/// Culprits that are kept: those behind whom hardly anything is waited come and go.
+/// The most culprits that are kept. Those with short waits come and go.
 const KEPT: usize = 32;
 
 impl Behind {
@@ -76,7 +76,8 @@ impl Behind {
         self.culprits.iter().map(|(&id, culprit)| (id, culprit))
     }
 
-    /// Adds an interval in which `victim` waited long, and for `culprit`, whose row is given with what it was entitled to.
+    /// Adds an interval in which `victim` waited long, and behind `culprit`. The culprit's row is given with its
+    /// entitled CPU time.
     pub(super) fn add_long(
         &mut self,
         victim: &Cgroup,
@@ -103,7 +104,7 @@ impl Behind {
     }
 }
 
-/// Behind whom a cgroup waited for a large part, if it waited long in an interval of this length.
+/// The culprits of a large part of its wait, if the cgroup waited long in an interval of this length.
 pub(super) fn causes_of_long(cgroup: &Cgroup, duration: Nanos) -> impl Iterator<Item = CgroupId> {
     let wait = cgroup.totals.runq_wait_ns.unwrap_or_default().0 as f64;
     let is_long = cgroup.totals.wait_behind_ns.is_some()

@@ -30,14 +30,15 @@ pub(in crate::diagnosis) struct Observed {
     pub levels: Option<Arc<[Level]>>,
     /// The CPUs that it may run on, as last known: see [`Cgroup::cpus`].
     pub cpus: Option<Arc<str>>,
-    /// Its tasks that were seen running in an interval: their sum over all intervals in which any was, and how many these are.
+    /// The number of its tasks that were seen running, summed over the intervals in which there were any, and the
+    /// number of these intervals.
     threads: (u64, u64),
-    /// Behind whom it waited.
+    /// Which cgroups it waited behind.
     pub behind: Behind,
-    /// What it waited on full CPUs while others were idle.
+    /// Its waits on full CPUs while others were idle.
     pub crowded: Crowded,
-    /// CPU time that weights, quotas and CPU sets entitled it to, in nanoseconds, and what it got, in the intervals in which
-    /// that is known.
+    /// Entitled CPU time by weights, quotas and CPU sets, in nanoseconds, and the CPU time that it got, in the
+    /// intervals in which both are known.
     pub entitled_ns: f64,
     pub entitled_cpu_ns: f64,
     /// The time of these intervals.
@@ -90,7 +91,7 @@ impl Observed {
         self.part_of_wait(self.totals.wait_self_ns)
     }
 
-    /// The part of its wait that is of one cause.
+    /// The share of its wait that has this cause.
     pub(in crate::diagnosis) fn part_of_wait(&self, cause: Option<Nanos>) -> Option<f64> {
         let wait = self.totals.runq_wait_ns?.0 as f64;
         let cause = cause?.0 as f64;
@@ -128,7 +129,7 @@ impl Observed {
         self.totals.add(&cgroup.totals);
         match (&mut self.runq_wait, &cgroup.runq_wait) {
             (Some(mine), Some(theirs)) => mine.merge(theirs),
-            // An interval in which it waited for nothing may come without a distribution.
+            // In an interval without waits, the distribution may be missing.
             (mine @ None, Some(theirs)) => *mine = Some(theirs.clone()),
             (_, None) => {}
         }
@@ -138,7 +139,7 @@ impl Observed {
         }
     }
 
-    /// What its files told in an interval, and behind whom it waited.
+    /// Adds what its files say in an interval, and which cgroups it waited behind.
     pub(super) fn limit(&mut self, cgroup: &Cgroup, duration: Nanos) {
         self.files.add_known(&cgroup.files);
         if cgroup.files.pressure_some_ns.is_some() {
@@ -153,7 +154,7 @@ impl Observed {
         self.threads = (sum.saturating_add(ran), intervals + u64::from(ran > 0));
     }
 
-    /// Its tasks that run in an interval, on average: the most there are would count those that come and go.
+    /// Mean number of its tasks that run in an interval. The maximum would count tasks that come and go.
     pub(in crate::diagnosis) fn threads(&self) -> u64 {
         let (sum, intervals) = self.threads;
         (sum as f64 / intervals.max(1) as f64).round() as u64
@@ -165,7 +166,7 @@ impl Observed {
         time.cores(observations.span.duration_ns).0
     }
 
-    /// As a finding names it.
+    /// The subject of a finding about it.
     pub(in crate::diagnosis) fn subject(&self, id: CgroupId) -> Subject {
         Subject::Cgroup { id: Some(id), path: Arc::clone(&self.path), name: Arc::clone(&self.name) }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::model::{CgroupId, Cpu, Group, Interval, Nanos};
 
-/// Those of one cgroup.
+/// The waits of one cgroup on full CPUs.
 #[derive(Clone, Debug, Default)]
 pub(in crate::diagnosis) struct Crowded {
     pub(in crate::diagnosis) wait_ns: Nanos,
@@ -12,20 +12,20 @@ pub(in crate::diagnosis) struct Crowded {
     pub(in crate::diagnosis) intervals: u64,
     pub(in crate::diagnosis) in_full_set: u64,
     cpus: BTreeSet<u32>,
-    /// Idle time of all CPUs in these intervals, and how long they were.
+    /// Idle time of all CPUs in these intervals, and the length of the intervals.
     idle_ns: f64,
     during_ns: f64,
 }
 
-/// A CPU that was busy for this part of an interval is full.
+/// A CPU that was busy for this share of an interval is full.
 const FULL: f64 = 0.95;
-/// CPUs that must be idle meanwhile for a wait to be needless: one, or half of one where there are but two.
+/// CPUs that must be idle meanwhile for a wait to be needless: one, or half of one if there are only two.
 const IDLE: f64 = 1.0;
-/// And this part of them, where there are many.
+/// This share of the CPUs must be idle as well, which matters if there are many.
 const IDLE_PART: f64 = 0.05;
 
 impl Crowded {
-    /// Full CPUs that are remembered.
+    /// The most full CPUs that are remembered.
     pub(in crate::diagnosis) const MOST_CPUS: usize = 64;
 
     /// The full CPUs on which it waited.
@@ -33,7 +33,7 @@ impl Crowded {
         self.cpus.iter().copied()
     }
 
-    /// CPUs that were idle meanwhile.
+    /// Idle CPUs during these waits.
     pub(in crate::diagnosis) fn idle_cores(&self) -> f64 {
         if self.during_ns > 0.0 { self.idle_ns / self.during_ns } else { 0.0 }
     }
@@ -49,7 +49,7 @@ impl Crowded {
     }
 }
 
-/// What a cgroup waited on full CPUs in an interval in which others were idle.
+/// Waits of a cgroup on full CPUs in an interval in which others were idle.
 #[derive(Debug)]
 pub(super) struct Needless {
     cpus: Vec<u32>,
@@ -60,9 +60,9 @@ pub(super) struct Needless {
     during_ns: f64,
 }
 
-/// The same of each cgroup that is named among those that crowd a CPU.
+/// These waits of each cgroup that is named among those that crowd a full CPU, or whose CPU set is full.
 pub(super) fn needless(interval: &Interval) -> BTreeMap<CgroupId, Needless> {
-    // What is left of a full CPU is no room for anybody.
+    // The idle rest of a full CPU does not count as room.
     let idle_ns = interval.cpus.iter().filter(|cpu| !is_full(cpu)).map(idle).sum::<f64>();
     let (during_ns, count) = (interval.duration_ns.0 as f64, interval.cpus.len());
     let enough = if count > 2 { IDLE.max(IDLE_PART * count as f64) } else { IDLE / 2.0 };
@@ -81,7 +81,7 @@ pub(super) fn needless(interval: &Interval) -> BTreeMap<CgroupId, Needless> {
             }
         }
     }
-    // Where all CPUs that it may use are full, it waited nowhere else.
+    // If all CPUs that it may use are full, it cannot have waited anywhere else.
     let online: Vec<u32> = interval.cpus.iter().map(|cpu| cpu.cpu).collect();
     let mut full_sets: HashMap<&str, Option<Vec<u32>>> = HashMap::new();
     for cgroup in &interval.cgroups {
@@ -107,7 +107,7 @@ fn is_full(cpu: &Cpu) -> bool {
     are_full(std::iter::once(cpu))
 }
 
-/// Are they full together? One of them may rest for a moment before it takes a task from another.
+/// Are the CPUs full together? One of them may be idle for a moment before it takes a task from another.
 fn are_full<'c>(cpus: impl Iterator<Item = &'c Cpu>) -> bool {
     let time = cpus.fold((0.0, 0.0), |(busy, all), cpu| {
         let of_one = cpu.totals.busy_ns.0 as f64;

@@ -11,7 +11,7 @@ pub(in crate::diagnosis) struct ObservedListener {
     pub services: Option<Services>,
     /// The most connections that were waiting at the end of an interval.
     pub deepest: Option<u64>,
-    /// How many fit in, as last known.
+    /// Capacity of the queue, as last known.
     pub capacity: Option<u64>,
     pub drops: Option<u64>,
     /// Listening sockets, as last known.

@@ -14,14 +14,14 @@ use crate::{
     model::{CgroupId, Nanos},
 };
 
-/// Tasks beside the CPUs that there are before anybody is said to fill them: averages hide as much.
+/// Tasks above the number of CPUs before any cgroup counts as filling them: averages hide this much.
 const ROOM: f64 = 0.1;
 
-/// How full the CPUs are, and because of whom: over the time in which they are, where that is a part of it that matters, else over
-/// all of the time.
+/// How full the CPUs are, and which cgroups cause it. Covers the time in which they are full, if that is a notable
+/// part, otherwise the whole time.
 #[derive(Debug)]
 pub(in crate::diagnosis) struct Load {
-    /// The part of the time that this is about. `None`: all of it.
+    /// The part of the time that this covers. `None` if it is all of it.
     pub(super) part: Option<During>,
     /// Are the CPUs full in that time?
     pub(super) is_full: bool,
@@ -29,19 +29,19 @@ pub(in crate::diagnosis) struct Load {
     pub(super) asked: Option<f64>,
     /// How many times as long work takes as it would without waits.
     pub(super) slowdown: Option<f64>,
-    /// Tasks that want to run of each cgroup that takes part, those that ask for the most first.
+    /// Number of tasks that want to run for each cgroup that takes part, the highest first.
     pub(super) by_cgroup: Vec<(CgroupId, f64)>,
-    /// The same of tasks that are in none of these: in the root cgroup, or in those that had no row of their own.
+    /// The same for tasks outside of these cgroups: in the root cgroup, or in cgroups without a row of their own.
     pub(super) outside: f64,
-    /// Those that fill the CPUs.
+    /// The cgroups that fill the CPUs.
     pub(super) fillers: BTreeSet<CgroupId>,
-    /// Those that wait long in that part of the time, whatever they do in the rest of it.
+    /// Cgroups that wait long in that part of the time, whatever they do in the rest of it.
     pub(super) waiting_then: BTreeSet<CgroupId>,
 }
 
 impl Load {
     pub(in crate::diagnosis) fn of(observations: &Observations, thresholds: &Thresholds) -> Self {
-        // Of intervals that are left out it is not known.
+        // Unknown if intervals were left out.
         if observations.asked.is_whole() {
             let (mut full, mut during, mut start) = (Vec::new(), During::default(), Nanos::ZERO);
             for step in &observations.asked.trace().steps {
@@ -84,7 +84,7 @@ impl Load {
         if is_full { load.filled(observations, &steps) } else { load.sorted() }
     }
 
-    /// In these steps, which are such a part of the time.
+    /// Covers only these steps, which are this part of the time.
     fn of_part(observations: &Observations, steps: &[&Step], during: During, thresholds: &Thresholds) -> Self {
         let (mut by_cgroup, mut all, mut ran) = (BTreeMap::<CgroupId, f64>::new(), 0.0, 0.0);
         let mut waits: BTreeMap<CgroupId, (f64, f64)> = BTreeMap::new();
@@ -103,7 +103,7 @@ impl Load {
                 }
             }
         }
-        // How many waits these were is only known of all of the time.
+        // How many waits these were is only known for the whole time.
         let are_enough = |id: &CgroupId| {
             let waits = observations.cgroups.get(id).and_then(|observed| observed.totals.runq_waits);
             thresholds.are_enough(waits.unwrap_or_default(), during.time)
@@ -125,7 +125,7 @@ impl Load {
         .filled(observations, steps)
     }
 
-    /// Do tasks that are in no single cgroup fill so many CPUs?
+    /// Do tasks outside of single cgroups fill this many CPUs?
     pub(super) fn is_outside(&self, cpus: u64) -> bool {
         self.is_full && self.fillers.is_empty() && self.outside >= cpus as f64 / 2.0
     }
@@ -152,7 +152,7 @@ fn seconds<'s>(steps: impl IntoIterator<Item = &'s Step>) -> f64 {
     steps.into_iter().map(|step| step.duration).sum()
 }
 
-/// Did tasks take all CPUs, and ask for more?
+/// Did tasks use all CPUs, and ask for more?
 fn is_full(observations: &Observations, step: &Step, thresholds: &Thresholds) -> bool {
     let cpus = observations.cpus() as f64;
     let sum = |of: &dyn Fn(&Demand) -> f64| step.demands.iter().map(|(_, demand)| of(demand)).sum::<f64>();
@@ -161,7 +161,7 @@ fn is_full(observations: &Observations, step: &Step, thresholds: &Thresholds) ->
         && sum(&|demand| demand.asks(step.duration)) > cpus + ROOM
 }
 
-/// The fewest cgroups without which the others had room, and all that ask for about as much as the least of these.
+/// The fewest cgroups without which the others have room, and all that ask for about as much as the least of these.
 fn fillers(observations: &Observations, steps: &[&Step], load: &Load) -> BTreeSet<CgroupId> {
     let (by_cgroup, asked) = (&load.by_cgroup, load.by_cgroup.iter().map(|(_, load)| load).sum::<f64>());
     let room = observations.cpus() as f64 + ROOM;
@@ -176,14 +176,14 @@ fn fillers(observations: &Observations, steps: &[&Step], load: &Load) -> BTreeSe
             least = *load;
         }
     } else {
-        // Their tasks sleep, and would run more often if they ran sooner: who knows how much more.
+        // Their tasks sleep. They would run more often if they ran sooner, but it is unknown how much.
         least = without_waits_behind(observations, load, asked - room);
     }
     by_cgroup.iter().filter(|(_, load)| *load >= least / 2.0).map(|&(id, _)| id).collect()
 }
 
-/// What each cgroup asks for however few others there are, in CPUs: tasks that never sleep for one each, and those that sleep
-/// for the CPU time that they got.
+/// The CPUs that each cgroup asks for, however few others there are: one for each task that never sleeps, and the CPU
+/// time that they got for those that sleep.
 fn at_least(observations: &Observations, steps: &[&Step]) -> BTreeMap<CgroupId, f64> {
     let asked = &observations.asked;
     let mut sums: BTreeMap<CgroupId, f64> = BTreeMap::new();
@@ -200,7 +200,7 @@ fn at_least(observations: &Observations, steps: &[&Step]) -> BTreeMap<CgroupId, 
 
 /// What the last of those asks for that must go, with all waits behind them, for the load to be less by `too_much`.
 fn without_waits_behind(observations: &Observations, load: &Load, too_much: f64) -> f64 {
-    // Waits are long while the CPUs are full.
+    // Long waits happen while the CPUs are full, so all of them are counted into that time.
     let time = load.part.map_or(observations.span.duration_ns, |part| part.time).seconds();
     let mut behind: BTreeMap<CgroupId, Vec<(CgroupId, f64)>> = BTreeMap::new();
     for (&victim, observed) in &observations.cgroups {
@@ -213,7 +213,7 @@ fn without_waits_behind(observations: &Observations, load: &Load, too_much: f64)
         if left <= 0.0 {
             break;
         }
-        // Without it nobody would wait behind it; and it would not wait.
+        // Without it, nobody would wait behind it, and it would not wait itself.
         let spared: f64 =
             behind.get(&id).into_iter().flatten().filter(|(it, _)| !gone.contains(it)).map(|it| it.1).sum();
         left -= load + spared;

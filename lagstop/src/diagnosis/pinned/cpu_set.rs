@@ -12,23 +12,23 @@ use crate::{
     units,
 };
 
-/// Cgroups that are named, and that are kept as culprits.
+/// The most cgroups that are named, and that are kept as culprits.
 const NAMED: usize = 3;
 const CULPRITS: usize = 32;
 
 /// A full CPU set.
 pub(super) struct CpuSet<'a> {
-    /// As the kernel lists its CPUs.
+    /// Its CPUs, in the kernel's list format.
     list: &'a str,
     cpus: usize,
-    /// All that may use no others and ran, those that ask for the most first.
+    /// All cgroups that ran and may use no other CPUs, sorted by the CPU time that they ask for.
     members: Vec<(CgroupId, &'a Observed)>,
-    /// Those of them that wait long, the one that waits the longest first.
+    /// The members that wait long, the longest first.
     waiting: Vec<(CgroupId, &'a Observed)>,
 }
 
 impl<'a> CpuSet<'a> {
-    /// Those in which somebody waits long for that reason.
+    /// CPU sets in which a cgroup waits long for that reason.
     pub(super) fn all(observations: &'a Observations, thresholds: &Thresholds) -> Vec<Self> {
         let online = observations.cpu_numbers();
         let mut by_list: BTreeMap<&str, Vec<(CgroupId, &Observed)>> = BTreeMap::new();
@@ -56,12 +56,13 @@ impl<'a> CpuSet<'a> {
             && on_full_cpus(observed).is_some_and(|part| part >= MOSTLY)
     }
 
-    /// For ranking: what all of them wait.
+    /// For ranking: the wait of all members that wait long.
     pub(super) fn wait(&self) -> f64 {
         self.waiting.iter().map(|(_, observed)| wait_for_cpus(observed).0 as f64).sum()
     }
 
-    /// The cgroup whose CPU set it is: what all members are, or are inside of, where all inside of that are confined so.
+    /// The cgroup that has the CPU set: the one that is or contains all members, if all cgroups inside of it are
+    /// confined like this.
     fn owner(&self, observations: &Observations) -> Option<Subject> {
         let (_, first) = self.members.first()?;
         let has_all = |path: &&str| self.members.iter().all(|(_, it)| is_inside(&it.path, path));

@@ -7,7 +7,7 @@ use crate::{
     model::{Cpu, CpuTotals, Crowding, Interval, fixture::session},
 };
 
-/// Two that share CPU 0, while the others are idle for so many of a thousand parts.
+/// Two cgroups that share CPU 0, while the other CPUs are idle for this many thousandths of the time.
 fn crowded(idle: u64) -> Vec<Interval> {
     let ms = |ms: u64| Nanos(ms * 1_000_000);
     let mut intervals = minute_of_tree(&[("/parser", &[1.0], 500, 500, 1), ("/writer", &[1.0], 500, 500, 1)]);

@@ -10,29 +10,29 @@ use super::{
 #[derive(Clone, Debug)]
 pub(super) struct Cpu {
     number: usize,
-    /// The root's, and behind it those of the cgroups by their number.
+    /// The queue of the root, followed by those of the cgroups by their number.
     queues: Vec<Queue>,
-    /// Real-time tasks, the one that runs first. They go before all others.
+    /// Real-time tasks. The first one runs. They go before all others.
     pub(super) real_time: VecDeque<usize>,
     /// The task that runs.
     pub(super) running: Option<usize>,
-    /// Fair tasks that are runnable here, the one that runs among them.
+    /// Fair tasks that are runnable here, including the running one.
     pub(super) fair: Vec<usize>,
-    /// Up to when it is accounted for.
+    /// Time up to which CPU time has been accounted.
     pub(super) at: f64,
-    /// When the timer interrupts it next.
+    /// Time of the next timer interrupt.
     pub(super) tick: f64,
-    /// When it looks for work on other CPUs next, and how often it looked in vain.
+    /// Time of the next search for work on other CPUs, and the number of searches without success.
     pub(super) balances: f64,
     pub(super) failed: u32,
-    /// Somebody else should run.
+    /// It must pick the next task.
     pub(super) must_pick: bool,
-    /// Until when real-time tasks have used up what they may have (`sched_rt_runtime_us`).
+    /// CPU time that real-time tasks used in the current second (limit: `sched_rt_runtime_us`), and when that began.
     pub(super) real_time_used: f64,
     pub(super) real_time_from: f64,
 }
 
-/// Real-time tasks may have that part of each second.
+/// The share of each second that real-time tasks may use.
 const REAL_TIME_PART: f64 = 0.95;
 
 const fn index(group: Option<usize>) -> usize {
@@ -60,12 +60,12 @@ impl Cpu {
         }
     }
 
-    /// Tasks that run or wait here.
+    /// Number of tasks that run or wait here.
     pub(super) fn len(&self) -> usize {
         self.fair.len() + self.real_time.len()
     }
 
-    /// Does it hold real-time tasks back for now?
+    /// Are real-time tasks throttled at the moment?
     pub(super) fn is_real_time_over(&self) -> bool {
         self.real_time_used >= REAL_TIME_PART
     }
@@ -94,7 +94,7 @@ impl Cpu {
         }
     }
 
-    /// A task is runnable here.
+    /// A task becomes runnable here.
     pub(super) fn push(&mut self, task: usize, shared: &mut Shared<'_>) {
         if shared.is_real_time(task) {
             self.real_time.push_back(task);
@@ -117,7 +117,7 @@ impl Cpu {
         self.climb(group, shared);
     }
 
-    /// What competes in a cgroup has changed: so does its own entity in the queue above.
+    /// The contents of a cgroup's queue have changed: updates its own entity in the queue above.
     fn climb(&mut self, mut group: Option<usize>, shared: &mut Shared<'_>) {
         while let Some(number) = group {
             let above = shared.tree[number].parent;
@@ -145,7 +145,7 @@ impl Cpu {
         }
     }
 
-    /// One does not compete any more, at least in the end (`dequeue_entity`).
+    /// An entity stops competing, immediately or delayed (`dequeue_entity`).
     fn leave(&mut self, who: Who, group: Option<usize>, sleeps: bool, shared: &Shared<'_>) {
         let queue = &mut self.queues[index(group)];
         if queue.find(who).is_none() {
@@ -170,7 +170,7 @@ impl Cpu {
         }
     }
 
-    /// A task falls asleep: it may have to compete on for what it had too much.
+    /// A task falls asleep. If it had more than its share, it may have to go on competing.
     pub(super) fn sleep(&mut self, task: usize, shared: &mut Shared<'_>) {
         self.take_off(task);
         if shared.is_real_time(task) {
@@ -194,7 +194,7 @@ impl Cpu {
         self.climb(group, shared);
     }
 
-    /// A task goes elsewhere, or is no more.
+    /// A task moves to another CPU, or ends.
     pub(super) fn remove(&mut self, task: usize, shared: &mut Shared<'_>) {
         self.take_off(task);
         let group = shared.place(task);
@@ -221,7 +221,7 @@ impl Cpu {
         }
     }
 
-    /// Does it still hold a task that sleeps?
+    /// Is a sleeping task still queued here?
     pub(super) fn holds(&self, task: usize, shared: &Shared<'_>) -> bool {
         self.queues[index(shared.place(task))].find(Who::Task(task)).is_some()
     }
@@ -232,7 +232,7 @@ impl Cpu {
         self.climb(Some(number), shared);
     }
 
-    /// Weights follow loads while tasks run, too (`entity_tick`).
+    /// Updates weights, which follow loads even while tasks run (`entity_tick`).
     pub(super) fn reweigh(&mut self, shared: &mut Shared<'_>) {
         if let Some(task) = self.running.filter(|&task| !shared.is_real_time(task)) {
             let group = shared.place(task);
@@ -241,7 +241,7 @@ impl Cpu {
         }
     }
 
-    /// All of them anew: what somebody weighs was changed.
+    /// Updates the weights of all cgroups here after some were changed.
     pub(super) fn reweigh_all(&mut self, shared: &mut Shared<'_>) {
         for number in (0..self.queues.len() - 1).rev() {
             if !self.queues[number + 1].is_empty() {
@@ -258,13 +258,13 @@ impl Cpu {
         }
     }
 
-    /// What is runnable here, on average over some tens of milliseconds.
+    /// Mean weight of what is runnable here, over some tens of milliseconds.
     pub(super) fn load(&mut self) -> f64 {
         self.queues[0].update_load(self.at);
         self.queues[0].load()
     }
 
-    /// The part of this CPU that is a task's, by the weights from the root down to it (`task_h_load`).
+    /// The part of this CPU's load that a task has, by the weights from the root down to it (`task_h_load`).
     pub(super) fn load_of(&self, task: usize, shared: &Shared<'_>) -> f64 {
         let mut group = shared.place(task);
         let mut part = 1.0 / self.queues[index(group)].weight().max(1e-9);
@@ -277,12 +277,12 @@ impl Cpu {
         part
     }
 
-    /// Does whoever runs here run because nobody else wants to (`sched_idle_cpu`)?
+    /// Does the running task only run because no other wants to (`sched_idle_cpu`)?
     pub(super) fn is_idle_class(&self, shared: &Shared<'_>) -> bool {
         self.real_time.is_empty() && !self.fair.is_empty() && self.fair.iter().all(|&task| shared.is_idle(task))
     }
 
-    /// Does a task that woke up take the CPU at once (`check_preempt_wakeup_fair`)?
+    /// Does a task that woke up preempt the running one (`check_preempt_wakeup_fair`)?
     pub(super) fn check_preempt(&mut self, task: usize, shared: &Shared<'_>) {
         let Some(running) = self.running else {
             self.must_pick = true;
@@ -295,7 +295,7 @@ impl Cpu {
         if shared.is_real_time(running) || self.must_pick {
             return;
         }
-        // The two siblings that they are inside of, or are.
+        // The two siblings that contain the tasks, or are the tasks.
         let (mine, theirs) = (shared.line(task), shared.line(running));
         let same = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
         let (Some(&mine), Some(&theirs)) = (mine.get(same), theirs.get(same)) else { return };
@@ -317,7 +317,7 @@ impl Cpu {
         }
     }
 
-    /// Chooses who runs next. Gives it.
+    /// Chooses the next task to run, and returns it.
     pub(super) fn pick(&mut self, shared: &mut Shared<'_>) -> Option<usize> {
         self.must_pick = false;
         if let Some(&first) = self.real_time.front().filter(|_| !self.is_real_time_over() || self.fair.is_empty()) {
@@ -343,7 +343,7 @@ impl Cpu {
         }
     }
 
-    /// One that was kept until it is owed nothing.
+    /// Removes an entity that was kept until it was owed nothing.
     fn let_go(&mut self, who: Who, group: Option<usize>, shared: &mut Shared<'_>) {
         self.update_load(group, shared);
         let rest = self.queues[index(group)].remove(who, shared.kernel.tick, false);
@@ -369,7 +369,7 @@ impl Cpu {
         if let Some(task) = task.filter(|&task| !shared.is_real_time(task)) {
             for who in shared.line(task) {
                 let queue = &mut self.queues[index(shared.parent(who))];
-                // One that goes on is protected no longer for it.
+                // A task that just goes on running gets no new protection.
                 if queue.current != Some(who) {
                     queue.begin(who);
                 }

@@ -1,11 +1,11 @@
-//! Load Credit as it comes of the simulation, and waits.
+//! Load Credit and waits in the simulation.
 
 use super::{Group, Served};
 
 /// Time constant of Load Credit, in seconds.
 const TIME: f64 = 2.0;
 
-/// Who is runnable and who runs, by the number of the cgroups, and what follows of it.
+/// Runnable and running tasks by the number of the cgroups, and what is computed from them.
 #[derive(Clone, Debug)]
 pub(super) struct Credits {
     parents: Vec<Option<usize>>,
@@ -14,12 +14,12 @@ pub(super) struct Credits {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
-    /// Tasks of its own that are runnable, and that run.
+    /// Number of its own tasks that are runnable, and that run.
     runnable: f64,
     running: f64,
-    /// Tasks inside of it that are runnable.
+    /// Number of runnable tasks inside of it.
     inside: f64,
-    /// Load Credit of all inside of it.
+    /// Load Credit of all tasks inside of it.
     credit: f64,
     at: f64,
     waits_at: f64,
@@ -31,7 +31,7 @@ impl Credits {
         Self { parents: tree.iter().map(|group| group.parent).collect(), groups: vec![Count::default(); tree.len()] }
     }
 
-    /// A cgroup had this Load Credit when it was first seen.
+    /// Sets the Load Credit that a cgroup had when it was first seen.
     pub(super) fn begin(&mut self, number: usize, credit: f64, now: f64) {
         if self.groups[number].has_begun {
             return;
@@ -50,7 +50,7 @@ impl Credits {
         count.inside + (count.credit - count.inside) * (-(now - count.at) / TIME).exp()
     }
 
-    /// More or fewer tasks of a cgroup are runnable.
+    /// The number of runnable tasks of a cgroup changes.
     pub(super) fn runnable(&mut self, number: usize, change: f64, now: f64, served: &mut [Served]) {
         self.wait_of(number, now, served);
         self.groups[number].runnable += change;
@@ -63,7 +63,7 @@ impl Credits {
         }
     }
 
-    /// More or fewer of them run.
+    /// The number of running tasks of a cgroup changes.
     pub(super) fn running(&mut self, number: usize, change: f64, now: f64, served: &mut [Served]) {
         self.wait_of(number, now, served);
         self.groups[number].running += change;

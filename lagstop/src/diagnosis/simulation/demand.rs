@@ -3,7 +3,8 @@
 use super::Group;
 use crate::model::{Cgroup, Nanos};
 
-/// From this part of the time on that its tasks were runnable, one that hardly ever slept is taken for one that never does.
+/// A task that was runnable for at least this share of the time, and hardly ever slept, counts as one that never
+/// sleeps.
 const ALWAYS: f64 = 0.9;
 
 /// What was asked of a host.
@@ -71,16 +72,16 @@ pub struct Demand {
 }
 
 impl Trace {
-    /// CPUs that are simulated at most, and tasks that never sleep on each of them: what asks for more is no recording of a
-    /// host.
+    /// The most CPUs that are simulated, and the most tasks that never sleep on each of them. A larger trace is not a
+    /// recording of a real host.
     const MOST_CPUS: usize = 4_096;
     const MOST_TASKS: u64 = 2_000;
-    /// Run queues, one for each cgroup and CPU, and cgroups.
+    /// The most run queues (one for each cgroup and CPU), and the most cgroups.
     const MOST_QUEUES: usize = 500_000;
     const MOST_GROUPS: usize = 20_000;
-    /// Steps that are kept, however many bursts they have.
+    /// The fewest steps that are kept, however many bursts they have.
     const FEWEST_STEPS: usize = 8;
-    /// Steps in a row that are kept: a burst may be longer than one.
+    /// Number of consecutive steps that are kept together: a burst may be longer than one step.
     const IN_A_ROW: usize = 4;
 
     pub fn bursts(&self) -> u64 {
@@ -129,7 +130,7 @@ impl Step {
         self.demands.iter().map(|(_, demand)| u64::from(demand.bursts)).sum()
     }
 
-    /// What it takes to simulate: a task that never sleeps is put on a CPU once.
+    /// Work of simulating it: a task that never sleeps is put on a CPU once.
     fn work(&self) -> u64 {
         self.bursts().saturating_add(self.tasks_awake())
     }
@@ -152,13 +153,14 @@ impl Demand {
         let credit = cgroup.load_credit.map_or(0.0, |credit| credit.0);
         let time = duration.seconds();
         let fell_asleep = totals.voluntary_switches as f64;
-        // Waits are booked where they end: a task that always wants to run has 1 on average, not in each interval.
+        // Waits are booked where they end: a task that always wants to run has a load of 1 on average, not in each
+        // interval.
         let threads = (totals.threads as f64).max(1.0);
         let load = ((cpu + wait) / time).min(threads);
-        // Who has not slept once while the others slept, and was runnable all the time, never does.
+        // A task that did not sleep once while the others did, and was runnable all the time, never sleeps.
         let spinners = (threads - fell_asleep).max(0.0).min((load + 1.0 - ALWAYS).floor());
         let left = load - spinners;
-        // What spinners had of the CPU time is not told apart: as much of it as of all that was runnable.
+        // The CPU time of spinners is not known separately: they get the same share of it as of all that was runnable.
         let part = if load > 0.0 { left / load } else { 0.0 };
         let tasks = left.ceil().max(fell_asleep.min(threads - spinners)).min(threads - spinners);
         let bursts = fell_asleep.max(tasks);
@@ -196,7 +198,7 @@ impl Demand {
         (self.load - self.throttled / duration).max(self.ran / duration)
     }
 
-    /// As much of it as falls into a part of the time; no less than one burst, which is the shorter for it.
+    /// The demand in a part of the time. At least one burst, which is then shorter.
     fn part(self, part: f64) -> Self {
         let sleeps = (f64::from(self.sleeps) * part).round() as u32;
         let shorter = Self {
@@ -211,7 +213,7 @@ impl Demand {
             return shorter;
         }
         let bursts = (f64::from(self.bursts) * part).round().max(1.0);
-        // As much work and as much sleep in all.
+        // Total work and total sleep stay the same.
         let each = f64::from(self.bursts) * part / bursts;
         Self { bursts: whole(bursts), service: self.service * each, pause: self.pause * each, ..shorter }
     }
@@ -268,7 +270,7 @@ mod tests {
             (demand.spinners, demand.tasks, demand.bursts)
         };
         assert_eq!(of(900, 1_050, 0, 2), (2, 0, 0));
-        // Waits are booked where they end: what is missing now is in the next interval.
+        // Waits are booked where they end: what is missing in this interval is in the next one.
         assert_eq!([of(1_003, 0, 0, 1), of(500, 504, 0, 1), of(950, 0, 0, 1)], [(1, 0, 0); 3]);
         assert_eq!([of(950, 1_060, 0, 2), of(4, 2_004, 0, 2)], [(2, 0, 0); 2]);
         assert_eq!(of(300, 100, 0, 1), (0, 1, 1), "it came, ran and went");

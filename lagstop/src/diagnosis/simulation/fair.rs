@@ -11,23 +11,23 @@ pub(super) enum Who {
     Group(usize),
 }
 
-/// One that competes (`struct sched_entity`).
+/// A competing entity (`struct sched_entity`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entity {
     pub(super) who: Who,
     pub(super) weight: f64,
     pub(super) is_idle: bool,
-    /// CPU time that it asks for at a time.
+    /// CPU time that it asks for per turn.
     pub(super) slice: f64,
     pub(super) vruntime: f64,
     deadline: f64,
-    /// Up to this virtual time nobody with an earlier deadline takes the CPU from it (`vprot`).
+    /// Until this virtual time, no earlier deadline can take the CPU from it (`vprot`).
     protected: f64,
-    /// It sleeps, but had more than its share: it competes on until it is owed nothing (`sched_delayed`).
+    /// It sleeps, but had more than its share, so it competes until it is owed nothing (`sched_delayed`).
     pub(super) is_leaving: bool,
 }
 
-/// What is kept of one that does not compete.
+/// State that is kept of an entity while it does not compete.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rest {
     /// Virtual time by which it was behind its share (`vlag`).
@@ -40,11 +40,11 @@ pub(super) struct Rest {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     entities: Vec<Entity>,
-    /// The one that runs, or inside of which one does.
+    /// The entity that runs, or that contains the running one.
     pub(super) current: Option<Who>,
-    /// Its virtual time when it was empty last.
+    /// Its virtual time when it was last empty.
     vtime: f64,
-    /// What is kept of the queue's own entity while that does not compete in the queue above.
+    /// State of the queue's own entity while it does not compete in the queue above.
     pub(super) rest: Rest,
     /// Its load: an average over some tens of milliseconds of the weights in it (`load_avg`), when that was, and what it was
     /// told the others of (`tg_load_avg_contrib`).
@@ -86,12 +86,12 @@ impl Queue {
         self.entities.iter_mut().find(|it| it.who == who)
     }
 
-    /// The shortest slice that anybody in it asks for (`cfs_rq_min_slice`).
+    /// The shortest slice of all entities in it (`cfs_rq_min_slice`).
     pub(super) fn slice(&self) -> Option<f64> {
         self.entities.iter().map(|it| it.slice).reduce(f64::min)
     }
 
-    /// Its virtual time: where everybody would be who had just their share (`avg_vruntime`).
+    /// Its virtual time: that of an entity which had exactly its share (`avg_vruntime`).
     fn now(&self) -> f64 {
         let weight = self.weight();
         if weight > 0.0 {
@@ -101,15 +101,15 @@ impl Queue {
         }
     }
 
-    /// Nobody is owed, or owes, more than that (`update_entity_lag`).
+    /// Limit of the lag in either direction: of what an entity is owed, or owes (`update_entity_lag`).
     fn most_lag(entity: &Entity, tick: f64) -> f64 {
         (2.0 * entity.slice).max(tick) / entity.weight
     }
 
-    /// One begins to compete (`place_entity`).
+    /// An entity begins to compete (`place_entity`).
     pub(super) fn push(&mut self, mut entity: Entity, rest: Rest) {
         let weight = self.weight();
-        // What it is owed moves the average: it is made larger, so that it is as much after that.
+        // Adding the entity moves the average, so the lag is scaled up to be right afterwards.
         let lag = if weight > 0.0 { rest.lag * (weight + entity.weight) / weight } else { 0.0 };
         entity.vruntime = self.now() - lag;
         entity.deadline = entity.vruntime + rest.deadline.unwrap_or(entity.slice / entity.weight);
@@ -118,10 +118,10 @@ impl Queue {
         self.entities.push(entity);
     }
 
-    /// One that was about to leave stays (`requeue_delayed_entity`).
+    /// A delayed entity competes again (`requeue_delayed_entity`).
     pub(super) fn stay(&mut self, who: Who) {
         let Some(index) = self.entities.iter().position(|it| it.who == who && it.is_leaving) else { return };
-        // Nobody is owed anything for the time that it slept.
+        // The time that it slept does not count as lag.
         if self.now() > self.entities[index].vruntime {
             let entity = self.entities.swap_remove(index);
             self.push(entity, Rest::default());
@@ -130,7 +130,7 @@ impl Queue {
         }
     }
 
-    /// One leaves. Gives what is kept of it.
+    /// Removes an entity, and returns the state that is kept of it.
     pub(super) fn remove(&mut self, who: Who, tick: f64, is_moved: bool) -> Rest {
         let Some(index) = self.entities.iter().position(|it| it.who == who) else { return Rest::default() };
         let now = self.now();
@@ -140,18 +140,18 @@ impl Queue {
         }
         let most = Self::most_lag(&entity, tick);
         let lag = (now - entity.vruntime).clamp(-most, most);
-        // It was kept until it was owed nothing.
+        // It was only kept until it was owed nothing.
         let lag = if entity.is_leaving { lag.min(0.0) } else { lag };
         Rest { lag, deadline: is_moved.then_some(entity.deadline - entity.vruntime) }
     }
 
-    /// Has it had its share, or more?
+    /// Did it have its share, or more?
     pub(super) fn is_ahead(&self, who: Who) -> bool {
         let now = self.now();
         self.find(who).is_some_and(|it| it.vruntime > now + 1e-12)
     }
 
-    /// Another weight for one (`reweight_entity`).
+    /// Changes the weight of an entity (`reweight_entity`).
     pub(super) fn reweigh(&mut self, who: Who, weight: f64, slice: f64, is_idle: bool) {
         let now = self.now();
         let Some(entity) = self.entities.iter_mut().find(|it| it.who == who) else { return };
@@ -167,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// The one that runs got the CPU for so long. Is it to be seen who is next (`update_curr`)?
+    /// Accounts CPU time to the running entity. Returns whether the next one must be picked (`update_curr`).
     pub(super) fn run(&mut self, time: f64) -> bool {
         let others = self.entities.len() > 1;
         let Some(current) = self.current else { return false };
@@ -180,8 +180,8 @@ impl Queue {
         others && (is_over || entity.vruntime >= entity.protected)
     }
 
-    /// The one with the earliest deadline of those that had no more than their share (`pick_eevdf`). The one that runs stays
-    /// while it is protected.
+    /// The entity with the earliest deadline of those that had at most their share (`pick_eevdf`). The running one
+    /// stays while it is protected.
     pub(super) fn pick(&self, protects: bool) -> Option<Who> {
         if let [only] = self.entities.as_slice() {
             return Some(only.who);
@@ -196,11 +196,11 @@ impl Queue {
         }
         let eligible = self.entities.iter().filter(|it| it.vruntime <= now);
         let first = eligible.min_by(|a, b| a.deadline.total_cmp(&b.deadline));
-        // Rounding may leave nobody.
+        // Rounding errors may leave no eligible entity.
         first.or_else(|| self.entities.iter().min_by(|a, b| a.vruntime.total_cmp(&b.vruntime))).map(|it| it.who)
     }
 
-    /// One is next: it is protected for as long as the shortest slice that anybody asks for (`set_protect_slice`).
+    /// An entity starts its turn. It is protected for the shortest slice in the queue (`set_protect_slice`).
     pub(super) fn begin(&mut self, who: Who) {
         let slice = self.slice().unwrap_or_default();
         self.current = Some(who);
@@ -212,7 +212,7 @@ impl Queue {
         }
     }
 
-    /// One takes the turn of another, who gets it in its place later.
+    /// Swaps the turns of two entities: the one that loses its turn gets that of the other later.
     pub(super) fn swap_turns(&mut self, a: Who, b: Who) {
         let place = |who| self.entities.iter().position(|it| it.who == who);
         if let Some((a, b)) = place(a).zip(place(b)) {
@@ -222,7 +222,7 @@ impl Queue {
         }
     }
 
-    /// It can be taken from the one that runs at once (`cancel_protect_slice`).
+    /// Ends the protection of the running entity (`cancel_protect_slice`).
     pub(super) fn unprotect(&mut self) {
         let Some(current) = self.current else { return };
         if let Some(entity) = self.find_mut(current) {
@@ -230,7 +230,7 @@ impl Queue {
         }
     }
 
-    /// The average of the weights in it. Gives by how much it changed since it was asked last.
+    /// Updates the average of the weights in it. Returns its change since the last call.
     pub(super) fn update_load(&mut self, now: f64) -> f64 {
         let before = self.load;
         let weight = self.weight();

@@ -1,4 +1,4 @@
-//! What of the kernel's scheduler is a setting.
+//! Settings of the simulated scheduler.
 
 /// Its settings, times in seconds.
 #[derive(Clone, Debug, PartialEq)]

@@ -41,13 +41,13 @@ struct Host<'a> {
     asleep: BinaryHeap<Wakeup>,
     now: f64,
     random: Random,
-    /// When cgroups are ranked anew.
+    /// Time of the next ranking of cgroups.
     ranks: f64,
     busy: Busy,
     events: u32,
 }
 
-/// Events of a simulation at most, each of which looks at all CPUs.
+/// Limit of the number of events × CPUs, because each event examines all CPUs.
 const MOST_WORK: u64 = 500_000_000;
 
 impl<'a> Host<'a> {
@@ -78,7 +78,7 @@ impl<'a> Host<'a> {
             self.ask(group, demand);
         }
         loop {
-            // Where nobody waits a timer's interrupt changes nothing.
+            // If no task waits, a timer interrupt changes nothing.
             let ticks = self.cpus.iter().any(|cpu| cpu.len() > 1);
             let cpu = self.cpus.iter().map(|cpu| self.next_of(cpu, ticks)).enumerate();
             let cpu = cpu.min_by(|a, b| a.1.total_cmp(&b.1));
@@ -93,7 +93,7 @@ impl<'a> Host<'a> {
             }
             self.events += 1;
             if u64::from(self.events) * self.cpus.len() as u64 > MOST_WORK {
-                // No host does so much: there is no answer.
+                // No real host does so much, so there is no result.
                 self.shared.outcome.groups.iter_mut().for_each(|served| served.wait = f64::NAN);
                 return;
             }
@@ -118,7 +118,7 @@ impl<'a> Host<'a> {
         self.shared.credits.wait(self.now, &mut self.shared.outcome.groups);
     }
 
-    /// When something happens next on a CPU of itself.
+    /// Time of the next event on a CPU itself.
     fn next_of(&self, cpu: &Cpu, ticks: bool) -> f64 {
         let Some(task) = cpu.running else { return f64::INFINITY };
         let left = self.shared.tasks[task].left.min(self.shared.quota_left(task)).max(0.0);
@@ -143,7 +143,7 @@ impl<'a> Host<'a> {
         self.cpus[cpu].check_preempt(task, &self.shared);
     }
 
-    /// A task is not runnable any more, whatever it still wanted.
+    /// A task is not runnable any more, even if its burst is not over.
     fn halt(&mut self, task: usize) {
         let Some(cpu) = self.shared.tasks[task].cpu else { return };
         self.account(cpu);
@@ -163,7 +163,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The task that runs is done, the timer interrupts it, or a quota is used up.
+    /// The burst of the running task ends, the timer interrupts it, or a quota is used up.
     fn interrupt(&mut self, cpu: usize) {
         self.account(cpu);
         let Some(task) = self.cpus[cpu].running else { return };
@@ -197,7 +197,7 @@ impl<'a> Host<'a> {
         self.doze(task);
     }
 
-    /// Lets all CPUs choose that have to.
+    /// Lets all CPUs that must pick a task do so.
     fn settle(&mut self) {
         while let Some(number) = self.shared.used_up.pop() {
             self.shared.throttled.push(number);
@@ -246,7 +246,7 @@ impl<'a> Host<'a> {
         self.shared.outcome.switching += self.switching.cost(self.cpus[cpu].len());
     }
 
-    /// Is there anything to run? What waits for another period of its quota is not.
+    /// Can anything run? Tasks that wait for the next quota period cannot.
     fn has_work(&self, cpu: &Cpu) -> bool {
         let is_there = |task: &usize| !self.shared.is_held(*task);
         cpu.len() > 0 && (self.shared.throttled.is_empty() || cpu.real_time.iter().chain(&cpu.fair).any(is_there))

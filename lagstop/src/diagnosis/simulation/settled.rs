@@ -1,11 +1,11 @@
-//! Who only seems never to sleep.
+//! Tasks that only seem never to sleep.
 //!
-//! In an interval in which a task did not fall asleep it may be one that never does, or one that starves: of a millisecond's
-//! work it got a part, and waited for the rest. What it does in other intervals tells the two apart.
+//! A task that did not fall asleep in an interval may be one that never sleeps, or one that starves: of a millisecond's
+//! work it got a part, and waited for the rest. Its behaviour in other intervals tells the two apart.
 
 use super::{Demand, Trace};
 
-/// Tasks that never sleep are there in all intervals but this part of them.
+/// The largest share of intervals in which tasks that never sleep may be missing.
 const SELDOM: f64 = 0.1;
 
 impl Trace {
@@ -46,7 +46,7 @@ fn settle(demands: &mut [&mut Demand]) {
     while from < demands.len() {
         let rest = &mut demands[from..];
         let to = last_of_first(rest);
-        // What is left at the end has no end of its own.
+        // The rest at the end has no end of its own.
         let to = if rest.len() > to && last_of_first(&rest[to..]) > rest.len() - to { rest.len() } else { to };
         let to = to.min(rest.len());
         join(&mut rest[..to]);
@@ -54,7 +54,7 @@ fn settle(demands: &mut [&mut Demand]) {
     }
 }
 
-/// So many steps it takes until each of the tasks can have fallen asleep once; more than there are where they never do.
+/// The number of steps until each of the tasks may have fallen asleep once. More than there are, if they never do.
 fn last_of_first(demands: &[&mut Demand]) -> usize {
     let (mut sleeps, mut tasks) = (0_u64, 0);
     for (number, demand) in demands.iter().enumerate() {
@@ -67,7 +67,7 @@ fn last_of_first(demands: &[&mut Demand]) -> usize {
     demands.len() + 1
 }
 
-/// Steps that share their bursts: each has as many of them as it has of the work.
+/// Distributes bursts over steps, in proportion to the work of each.
 fn join(demands: &mut [&mut Demand]) {
     let (sleeps, tasks) = demands
         .iter()

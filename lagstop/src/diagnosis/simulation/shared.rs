@@ -11,11 +11,11 @@ use super::{
 pub(super) struct Shared<'a> {
     pub(super) kernel: &'a Kernel,
     pub(super) tree: Vec<Group>,
-    /// The load of each cgroup on all CPUs, as they told of it last (`tg->load_avg`).
+    /// The load of each cgroup on all CPUs, as last reported by them (`tg->load_avg`).
     pub(super) loads: Vec<f64>,
-    /// The cgroup in whose queue the tasks of each compete.
+    /// For each cgroup, the cgroup in whose queue its tasks compete.
     pub(super) places: Vec<Option<usize>>,
-    /// From the root down to each cgroup, all that have a queue.
+    /// For each cgroup, all from the root down to it that have a queue.
     pub(super) lines: Vec<Vec<Who>>,
     pub(super) policy: &'a Policy,
     pub(super) tasks: Vec<Task>,
@@ -25,7 +25,7 @@ pub(super) struct Shared<'a> {
     pub(super) slices: Vec<f64>,
     pub(super) credits: Credits,
     pub(super) outcome: SimulationOutcome,
-    /// Cgroups whose quota was used up just now, and those that wait for the next period.
+    /// Cgroups whose quota was just used up, and those that wait for the next period.
     pub(super) used_up: Vec<usize>,
     pub(super) throttled: Vec<usize>,
 }
@@ -37,11 +37,11 @@ pub(super) struct Task {
     /// The CPU that it ran on last, and the one before (`recent_used_cpu`).
     pub(super) cpu: Option<usize>,
     pub(super) recent: Option<usize>,
-    /// CPU time that it still needs before it sleeps. Without end for one that never does.
+    /// CPU time that it still needs before it sleeps. Infinite if it never does.
     pub(super) left: f64,
-    /// The part of that which switches to and from it still take.
+    /// The part of this time that switches to and from it take.
     pub(super) switching: f64,
-    /// Since when it waits for a CPU, where it does.
+    /// Since when it has been waiting for a CPU, if it does.
     pub(super) waits_since: f64,
     pub(super) rest: Rest,
 }
@@ -50,7 +50,7 @@ pub(super) struct Task {
 pub(super) enum State {
     Asleep,
     Runnable,
-    /// Nothing wakes it before the next step asks for something.
+    /// Asleep until the next step asks for something.
     Done,
 }
 
@@ -58,7 +58,7 @@ pub(super) enum State {
 pub(super) struct Quota {
     pub(super) used: f64,
     pub(super) is_throttled: bool,
-    /// When it may run again.
+    /// When the next period begins.
     pub(super) renews: f64,
 }
 
@@ -121,13 +121,13 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// All that a task is inside of, from the top, and itself.
+    /// All ancestors of a task that have a queue, from the top, and the task itself.
     pub(super) fn line(&self, task: usize) -> Vec<Who> {
         let above: &[Who] = self.place(task).map_or(&[], |group| &self.lines[group]);
         above.iter().copied().chain([Who::Task(task)]).collect()
     }
 
-    /// The slice of a task, and what is kept of it.
+    /// The slice of a task, and its kept state.
     pub(super) fn entity(&self, task: usize) -> (f64, Rest) {
         (self.slices[self.tasks[task].group], self.tasks[task].rest)
     }
@@ -140,7 +140,7 @@ impl<'a> Shared<'a> {
         self.real_time[self.tasks[task].group]
     }
 
-    /// Is it inside of an idle cgroup?
+    /// Is it inside of a cgroup that is idle (`cpu.idle`)?
     pub(super) fn is_idle(&self, task: usize) -> bool {
         let mut group = self.place(task);
         while let Some(number) = group {
@@ -152,7 +152,7 @@ impl<'a> Shared<'a> {
         false
     }
 
-    /// What a cgroup weighs on a CPU that has `part` of its load, and had told of `told`.
+    /// The weight of a cgroup on a CPU that has `part` of its load, and last reported `told`.
     pub(super) fn weight(&self, number: usize, part: f64, told: f64) -> f64 {
         let all = self.loads[number] - told + part;
         self.tree[number].share(if all > 0.0 { (part / all).clamp(0.0, 1.0) } else { 1.0 })
@@ -173,7 +173,7 @@ impl<'a> Shared<'a> {
         served.work += time - switched;
     }
 
-    /// Takes the time off a cgroup's quota. Was that the last of it?
+    /// Deducts time from a cgroup's quota. Returns whether that used it up.
     pub(super) fn use_up(&mut self, number: usize, time: f64, now: f64) -> bool {
         let Some((most, period)) = self.tree[number].quota else { return false };
         let quota = &mut self.quotas[number];
@@ -190,7 +190,7 @@ impl<'a> Shared<'a> {
         is_over
     }
 
-    /// Is a quota that it is under used up?
+    /// Is the quota of a cgroup that the task is inside of used up?
     pub(super) fn is_held(&self, task: usize) -> bool {
         let up = std::iter::successors(self.place(task), |&number| self.tree[number].parent);
         !self.is_real_time(task) && up.into_iter().any(|number| self.is_throttled(number))
@@ -212,13 +212,13 @@ impl<'a> Shared<'a> {
         left
     }
 
-    /// Where the lightest goes first: whether `mine` goes before `theirs`.
+    /// With `lightest_first`: does `mine` go before `theirs`?
     pub(super) fn goes_first(&self, mine: Who, theirs: Who, now: f64) -> Option<bool> {
         let (mine, theirs) = (self.ranked(mine)?, self.ranked(theirs)?);
         Some(self.credits.at(mine, now) < self.credits.at(theirs, now))
     }
 
-    /// The cgroup, where the lightest of its like goes first.
+    /// The cgroup, if it is ranked by `lightest_first`.
     fn ranked(&self, who: Who) -> Option<usize> {
         match who {
             Who::Group(number) if self.lightest_first[number] => Some(number),
@@ -226,7 +226,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Where the lightest goes first: the lightest of those that compete, unless it is another's turn.
+    /// The lightest of those that compete and are ranked by `lightest_first`, if `picked` is one. Otherwise `picked`.
     pub(super) fn lightest(&self, picked: Who, all: &[Entity], now: f64) -> Who {
         if self.ranked(picked).is_none() {
             return picked;
@@ -237,7 +237,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The next one from `number` upwards that has a queue.
+/// The nearest one from `number` upwards that has a queue.
 fn with_queue(groups: &[Group], number: Option<usize>) -> Option<usize> {
     std::iter::successors(number, |&number| groups[number].parent).find(|&number| groups[number].has_queue)
 }

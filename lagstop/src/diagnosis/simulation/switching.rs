@@ -1,4 +1,4 @@
-//! What switches take from the CPUs.
+//! CPU time that switches take.
 
 /// What a switch takes of the CPU: time in which no task gets on with its work, although it is booked as theirs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -8,7 +8,7 @@ pub struct Switching {
 }
 
 impl Switching {
-    /// Queues that have a cost of their own; that of longer ones is the longest one's.
+    /// Longest queue with a cost of its own. Longer queues have the same cost.
     const LONGEST_QUEUE: u32 = 512;
 
     /// A switch with so many tasks on its CPU takes `cost` of them, in seconds.
@@ -17,7 +17,7 @@ impl Switching {
         Self { costs: (0..=Self::LONGEST_QUEUE).map(|tasks| finite(cost(f64::from(tasks)))).collect() }
     }
 
-    /// What a switch costs with so many tasks on the CPU, in seconds.
+    /// The cost of a switch with this many tasks on the CPU, in seconds.
     pub(super) fn cost(&self, tasks: usize) -> f64 {
         self.costs.get(tasks).or(self.costs.last()).copied().unwrap_or(0.0)
     }

@@ -1,4 +1,4 @@
-//! Which findings are causes of their own, and which another one explains.
+//! Which findings are causes, and which findings are explained by others.
 
 use super::Cause;
 use crate::{
@@ -6,7 +6,8 @@ use crate::{
     units,
 };
 
-/// The rules that find causes; of those that are as bad, the first explains most. The others describe, compare or plan.
+/// Rules that find causes. If several are equally severe, the first explains most. All other rules describe, compare or
+/// plan.
 const CAUSES: [Rule; 15] = [
     Rule::Throttled,
     Rule::Pinned,
@@ -24,13 +25,13 @@ const CAUSES: [Rule; 15] = [
     Rule::Utilisation,
     Rule::Migrations,
 ];
-/// Cgroups with short jobs that wait from which they are told together, and not one by one.
+/// From this number on, cgroups with short jobs that wait are reported together.
 const SEVERAL: usize = 3;
 
-/// What is worth acting on, the worst first, each once.
+/// Findings that need action, the worst first, without those that another one explains.
 pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
     let place = |finding: &Finding| {
-        // A single one that waits is better told by whom it waits for.
+        // If only one or two cgroups wait, what they wait for describes it better.
         let is_single = finding.rule == Rule::LagsCandidates && waiting_long(finding) < SEVERAL;
         let rule = if is_single { Rule::NoisyNeighbour } else { finding.rule };
         Some((CAUSES.iter().position(|one| *one == rule)?, is_single))
@@ -38,7 +39,7 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
     let bad = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let mut ranked: Vec<((usize, bool), &Finding)> =
         bad.filter_map(|finding| Some((place(finding)?, finding))).collect();
-    // Among the findings of a rule the order stays: the worst came first.
+    // The order of a rule's findings stays: the worst came first.
     ranked.sort_by_key(|&(place, finding)| (std::cmp::Reverse(finding.severity), place));
     let ranked: Vec<&Finding> = ranked.into_iter().map(|(_, finding)| finding).collect();
     let mut causes: Vec<Cause> = Vec::new();
@@ -57,7 +58,7 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
     causes
 }
 
-/// Are the CPUs full because of a few, and do other findings say what these do to most of the others?
+/// Are the CPUs full because of a few cgroups, and do other findings describe what these do to most of the others?
 fn is_of_few(finding: &Finding, all: &[&Finding]) -> bool {
     if finding.rule != Rule::Overload {
         return false;
@@ -81,7 +82,7 @@ impl Cause {
     /// Counts `finding` as explained.
     fn take_in(&mut self, finding: &Finding) {
         self.explains.push((finding.rule, finding.subject.clone()));
-        // What it costs, and whom else it harms, belongs to the story.
+        // Its cost, and the others that it harms, are part of the story.
         if matches!(finding.rule, Rule::SchedulingOverhead | Rule::Backlog) {
             self.says = format!("{} {}", self.says, finding.verdict);
         }
@@ -108,16 +109,16 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
     let is_same = cause.subject == finding.subject;
     let same_culprits = cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
     match (cause.rule, finding.rule) {
-        // Whoever is stopped, or kept on a full CPU, queues behind its own threads and its neighbours there.
+        // A cgroup that is stopped, or kept on a full CPU, queues behind its own threads and its neighbours there.
         (Rule::Throttled | Rule::Pinned, Rule::OvercommittedThreads) => {
             is_same || cause.is_of_set && cause.is_about(&finding.subject)
         }
-        // Each CPU set is a cause of its own.
+        // Each CPU set is a separate cause.
         (Rule::Pinned, Rule::Pinned) => !cause.is_of_set && !is_of_set(finding),
         (Rule::Pinned, Rule::NoisyNeighbour | Rule::Starved) => {
             is_same || same_culprits || cause.is_about(&finding.subject) || finding.culprits.contains(&cause.subject)
         }
-        // What the weights say is why it waits behind others.
+        // The weights explain why it waits behind others.
         (Rule::Starved | Rule::Outweighed | Rule::WeightsHaveNoEffect, Rule::NoisyNeighbour)
         | (Rule::Outweighed, Rule::Starved | Rule::Outweighed) => is_same || is_of_one_inside(cause, finding),
         (Rule::Starved | Rule::Outweighed | Rule::Throttled | Rule::Pinned | Rule::NoisyNeighbour, Rule::Backlog) => {
@@ -128,18 +129,18 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
             waiting.all(|it| is_in(&it.cgroup, &cause.subject))
         }
         (Rule::Starved, Rule::WeightsHaveNoEffect) | (Rule::WeightsHaveNoEffect, Rule::Starved) => is_same,
-        // One after the other behind the same neighbour, or as short of CPU time.
+        // Several cgroups behind the same neighbour, or equally short of CPU time.
         (Rule::NoisyNeighbour, Rule::NoisyNeighbour) => cause.culprits == finding.culprits,
         (Rule::Starved, Rule::Starved) => true,
         (Rule::Throttled, Rule::Pinned) => is_same,
-        // They wait behind the heavy ones, and behind each other for that.
+        // They wait behind the heavy ones, and therefore behind each other.
         (Rule::LagsCandidates, Rule::NoisyNeighbour) => {
             let compared = |subject: &Subject| cause.compared.iter().find(|one| is_in(subject, &one.cgroup));
             let Some(victim) = compared(&finding.subject) else { return false };
-            // What weighs more is not moved against what is inside of it.
+            // Weight does not help against something inside of the cgroup itself.
             let is_beside =
                 |culprit: &Subject| compared(culprit).is_some_and(|culprit| culprit.cgroup != victim.cgroup);
-            // Who takes more than its share is a cause of its own, but for those that gain here.
+            // A cgroup that takes more than its share is a separate cause, except for those that gain here.
             let is_told = |culprit: &Subject| {
                 cause.culprits.contains(culprit) || compared(culprit).is_some_and(|culprit| culprit.waits_long)
             };
@@ -152,7 +153,7 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
             let mut waiting = finding.cgroups.iter().filter(|it| it.waits_long);
             waiting_long(finding) < SEVERAL && waiting.all(|it| is_in(&cause.subject, &it.cgroup))
         }
-        // Where there are too few CPUs, everybody queues.
+        // If there are too few CPUs, everybody queues.
         (Rule::Overload, Rule::OvercommittedThreads) => cause.is_about(&finding.subject),
         (Rule::Overload, Rule::SchedulingOverhead) => true,
         (Rule::SchedulingOverhead, Rule::Utilisation | Rule::Density)
@@ -167,7 +168,7 @@ pub(super) fn is_of_set(finding: &Finding) -> bool {
     finding.measured.iter().any(|figure| figure.name == pinned::figures::set_asked.name)
 }
 
-/// Does the neighbour take more than its share? `None` where that is not known.
+/// Does the neighbour take more than its share? `None` if unknown.
 fn takes_too_much(finding: &Finding) -> Option<bool> {
     let takes = finding.measured.iter().find(|figure| figure.name == noisy_neighbour::figures::takes.name);
     let limit = finding.threshold.iter().find(|limit| Limit::by_name(limit.name) == Some(Limit::neighbour_takes));

@@ -7,7 +7,7 @@ use crate::{
     units,
 };
 
-/// That all is well, or that it cannot be told.
+/// The verdict that all is well, or that this is unknown.
 pub(super) fn without_cause(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Verdict {
     let unknown = observations.too_short(thresholds).or_else(|| {
         let all_unknown = findings.iter().all(|finding| finding.severity == Severity::NotEnoughData);
@@ -36,10 +36,10 @@ pub(super) fn without_cause(observations: &Observations, findings: &[Finding], t
     })
 }
 
-/// That cgroups, or tasks that are in none of them, wait long without one main cause. `None` where none does.
+/// The verdict that cgroups, or tasks outside of them, wait long without one main cause. `None` if none does.
 fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &Thresholds) -> Option<Verdict> {
     let long = overload::waiting_long(observations, thresholds, |_| true);
-    // Those that fill the CPUs alone say most; what all waits consist of is always there.
+    // A cgroup that fills the CPUs alone says most. The overview of all waits always exists.
     let of = |rule: Rule| findings.iter().find(|it| it.rule == rule && it.severity == Severity::Info);
     let finding = of(Rule::Overload).or_else(|| of(Rule::WaitCauses)).or_else(|| of(Rule::NoisyNeighbour))?;
     let told = if long > 0 {
@@ -47,7 +47,7 @@ fn unexplained(observations: &Observations, findings: &[Finding], thresholds: &T
         let all = units::plural(observations.active(), "cgroup");
         format!("{long} of {all} {wait} long for a CPU. {}", finding.verdict)
     } else if finding.rule == Rule::Overload && overload::is_felt(finding, thresholds) {
-        // Of tasks that are in no single cgroup.
+        // For tasks that are in no single cgroup.
         format!("{} No other cgroup waits long.", finding.verdict)
     } else {
         return None;
@@ -68,7 +68,7 @@ fn healthy(observations: &Observations) -> String {
     let waits = observations.cgroups.values().filter_map(|observed| observed.runq_wait.as_ref());
     let waits = Distribution::sum(waits);
     match waits.quantile(0.99).zip(waits.quantile(1.0)) {
-        // A few very long ones are in no other figure.
+        // A few very long waits show in no other figure.
         Some((p99, longest)) => {
             facts.push(format!("99 % of all waits for a CPU end within {p99} (the longest: about {longest})"));
         }
@@ -79,7 +79,7 @@ fn healthy(observations: &Observations) -> String {
         None => facts.push("switching costs were not measured".to_owned()),
     }
     let used = units::percent(utilisation::of_cpus(observations));
-    // Of what was shorter than a merged interval nothing is known.
+    // What was shorter than a merged interval is unknown.
     let healthy = if observations.span.merged_intervals > 0 { "Healthy on average" } else { "Healthy" };
     format!("{healthy}: {}, and the CPUs are {used} busy.", facts.join(", "))
 }

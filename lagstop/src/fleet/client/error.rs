@@ -117,17 +117,17 @@ impl ClientError {
         if is_slow { Self::Slow { url: url.to_owned(), within } } else { ConnectionError::of(error, url).into() }
     }
 
-    /// May it be otherwise in a moment?
+    /// Can the same query succeed a moment later?
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Connection(error) => error.is_passing(),
-            // A server that ran out of time says 503, too.
+            // A server whose query timed out also answers with 503.
             Self::Refused(refused) => matches!(refused.status, 429 | 502 | 503 | 504) && !self.is_too_much(),
             _ => false,
         }
     }
 
-    /// Could a shorter time be answered?
+    /// Can a query for a shorter time succeed?
     pub fn is_too_much(&self) -> bool {
         match self {
             Self::Slow { .. } | Self::TooLong { .. } => true,

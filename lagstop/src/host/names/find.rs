@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::Workload;
 
-/// What all that is no pod of Kubernetes is called; `None` where it is not what its path could mean.
+/// The name of anything but a pod of Kubernetes; `None` if it is not what its path suggests.
 pub(super) fn called(kind: &Kind<'_>, look: &mut Look<'_>) -> Option<Called> {
     match kind {
         Kind::Container(container) => Some(of_container(container, look)),
@@ -29,7 +29,7 @@ pub(super) fn called(kind: &Kind<'_>, look: &mut Look<'_>) -> Option<Called> {
     }
 }
 
-/// Whoever has names of containers in files.
+/// Programs that keep names of containers in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Keeper {
     Docker,
@@ -38,7 +38,7 @@ pub(super) enum Keeper {
 }
 
 impl Keeper {
-    /// That of `container`'s name. `None` where its path does not tell.
+    /// Who keeps `container`'s name. `None` if its path does not tell.
     pub(super) fn of(container: &Container<'_>) -> Option<Self> {
         Some(match (container.runtime, container.directory) {
             ("docker", _) | (_, Some("ecs" | "moby")) => Self::Docker,
@@ -56,7 +56,7 @@ impl Keeper {
         }
     }
 
-    /// Where the files are, unless its settings say otherwise: what a container of lagstop's has to have mounted.
+    /// Where the files are, unless settings say otherwise: what has to be mounted where lagstop itself runs in a container.
     pub(super) const fn directory(self) -> &'static str {
         match self {
             Self::Docker => "/var/lib/docker/containers",

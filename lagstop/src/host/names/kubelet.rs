@@ -63,13 +63,12 @@ impl Kubelet {
         }
     }
 
-    /// What it calls the container `id`: one of the pod `uid`, and of no other.
+    /// The names of the container `id`, unless it belongs to another pod than `uid`.
     pub(super) fn container(&self, uid: &str, id: &str) -> Option<&Workload> {
         let Member { pod, workload } = self.containers.get(id)?;
         pod.as_ref().is_none_or(|pod| pod == uid).then_some(workload)
     }
 
-    /// What it calls the pod `uid`.
     pub(super) fn pod(&self, uid: &str) -> Option<&Workload> {
         self.pods.get(uid)
     }

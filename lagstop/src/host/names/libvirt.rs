@@ -8,7 +8,7 @@ use super::{
 
 /// Guests that are looked through at most.
 const MOST: usize = 8_192;
-/// As long as names of machines get.
+/// Longest name of a machine.
 const LONGEST: usize = 64;
 
 /// A guest, as its cgroup is called: `qemu-<id>-<what is left of the name>`.
@@ -81,8 +81,8 @@ fn machine(guest: &Guest, name: &str) -> String {
     machine.trim_end_matches(['-', '.']).to_owned()
 }
 
-/// The id and the name in a guest's state. What comes after is whoever's who defined it; what else is in it, passwords too, is
-/// not looked at.
+/// The id and the name in a guest's state. What follows them is up to whoever defined the guest; nothing else in it, such as
+/// passwords, is looked at.
 fn domain(state: &str) -> Option<(String, String)> {
     let (_, rest) = state.split_once("<domain ")?;
     let (attributes, rest) = rest.split_once('>')?;

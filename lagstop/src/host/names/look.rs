@@ -33,7 +33,7 @@ impl<'t> Look<'t> {
         Self { trusted, stores, seen: Vec::new() }
     }
 
-    /// Remembers a file. What is there is known before it is read: what changes meanwhile is read again.
+    /// Remembers a file. Its stamp is taken before it is read, so that a change meanwhile leads to another read.
     pub(super) fn watch(&mut self, path: &str) -> Option<Stamp> {
         let stamp = self.trusted.stamp(path);
         self.seen.push(Watch { path: path.to_owned(), stamp });
@@ -53,7 +53,7 @@ impl<'t> Look<'t> {
 
     /// Reads the fields of `T` from a file of JSON. What else is in it is not kept: these files hold secrets.
     pub(super) fn json<T: DeserializeOwned>(&mut self, path: &str) -> Option<T> {
-        // Half of it, where it is being written: it is another file later.
+        // While it is being written only half of it may be there: it changes then, and is read again.
         serde_json::from_slice(&self.read(path, SMALL).ok()?).ok()
     }
 

@@ -27,7 +27,7 @@ pub(super) fn place<'p>(components: &[&'p str]) -> Option<(usize, Lxc<'p>)> {
     identifier(name).map(|name| (length, Lxc { name, is_monitor, is_to_be_found: true }))
 }
 
-/// What it is called by whom.
+/// Its name, with the runtime that it belongs to.
 pub(super) fn called(lxc: Lxc<'_>, look: &mut Look<'_>) -> Option<Called> {
     let Lxc { name, is_monitor, is_to_be_found } = lxc;
     let owner = owner(name, look);

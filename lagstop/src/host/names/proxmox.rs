@@ -47,14 +47,14 @@ pub(super) fn called(proxmox: Proxmox<'_>, look: &mut Look<'_>) -> Option<Called
     })
 }
 
-/// Proxmox writes it each time it starts the container.
+/// Reads the name from liblxc's configuration, which Proxmox writes each time it starts the container.
 fn container(id: &str, look: &mut Look<'_>) -> Option<String> {
     let config = look.text(&format!("/var/lib/lxc/{id}/config"), SMALL)?;
     let name = config.lines().find_map(|line| line.strip_prefix("lxc.uts.name")?.trim_start().strip_prefix('='))?;
     foreign(name)
 }
 
-/// What its process was started with, which is in the scope. A guest that broke out can say so, of itself, what it likes.
+/// Reads the name from the arguments of its process, which is in the scope. A guest that broke out can choose its own name there.
 fn guest(id: &str, look: &mut Look<'_>) -> Option<String> {
     let pid: u32 = look.text(&format!("/run/qemu-server/{id}.pid"), 64)?.trim().parse().ok()?;
     let proc = |file: &str| {

@@ -12,7 +12,7 @@ use super::{
     proxmox::{self, Proxmox},
 };
 
-/// Whose a cgroup is, or that of which it is inside: the outermost one.
+/// The owner of a cgroup, or of the outermost one that it is inside of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner<'p> {
     /// Components of the path that lead to it. What comes after them is its own affair.
@@ -23,7 +23,7 @@ pub(super) struct Owner<'p> {
 /// What can be told apart by paths. Names come from files, which are looked at only then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind<'p> {
-    /// A pod of Kubernetes, and the container in it, outside of which there is none.
+    /// A pod of Kubernetes, and the container in it, if the path leads into one.
     Pod {
         uid: String,
         container: Option<Container<'p>>,
@@ -38,7 +38,7 @@ pub(super) enum Kind<'p> {
     Proxmox(Proxmox<'p>),
     Lxc(Lxc<'p>),
     MicroVm(&'p str),
-    /// What is called as containerd's are without systemd; it may be something else.
+    /// Something named as containerd names cgroups without systemd; it may be something else.
     Task {
         namespace: &'p str,
         id: &'p str,
@@ -64,8 +64,8 @@ const ROOTLESS: [&str; 3] = ["libpod", "docker", "nerdctl"];
 /// Between the kubelet's own cgroup and a pod's there is its class at most.
 const CLASSES: usize = 1;
 
-/// Whose the cgroup may be that `components` lead to, the most certain first: only a runtime, or root, could have made what says
-/// so.
+/// Possible owners of the cgroup that `components` lead to, the most certain first: only a runtime, or root, could have given the
+/// names that say so.
 pub(super) fn owners<'p>(components: &[&'p str]) -> Vec<Owner<'p>> {
     if let Some(length) = kubepods(components) {
         return in_kubepods(components, length).into_iter().collect();

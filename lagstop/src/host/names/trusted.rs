@@ -29,7 +29,7 @@ pub(super) struct Trusted {
     uid: u32,
 }
 
-/// By what a file is known to be the same as before, and unchanged.
+/// Tells whether a file is still the same, and unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
@@ -39,7 +39,6 @@ pub(super) struct Stamp {
 }
 
 impl Trusted {
-    /// Those of the host.
     pub(super) fn host() -> Self {
         Self { root: PathBuf::from("/"), uid: 0 }
     }
@@ -50,7 +49,7 @@ impl Trusted {
         Self { root: root.to_owned(), uid: rustix::process::geteuid().as_raw() }
     }
 
-    /// Where `path` is, for what takes no trust.
+    /// Where `path` is, for uses that need no trust.
     pub(super) fn place(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
@@ -105,7 +104,7 @@ impl Trusted {
         found.is_ok_and(|found| fstat(found).is_ok_and(is_directory))
     }
 
-    /// By what `path` is known later. `None` where nothing is there.
+    /// The stamp of `path`. `None` if nothing is there.
     pub(super) fn stamp(&self, path: &str) -> Option<Stamp> {
         let found = fs::symlink_metadata(self.place(path)).ok()?;
         Some(Stamp {

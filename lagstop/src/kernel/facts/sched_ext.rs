@@ -17,7 +17,7 @@ pub struct SchedExt {
     pub has_insert_arguments: bool,
 }
 
-/// Names of all that lagstop's scheduler calls, of all kernels.
+/// Names of all functions that lagstop's scheduler calls on any kernel.
 const FUNCTIONS: [&str; 21] = [
     "__scx_bpf_dsq_insert_vtime",
     "bpf_cpumask_test_cpu",

@@ -37,7 +37,7 @@ fn among(kallsyms: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Without what the compiler put behind it. What was split off for cold paths is another function.
+/// `name` without the suffix that the compiler added. A `.cold` part is a function of its own.
 fn plain(name: &str) -> &str {
     if name.ends_with(".cold") { name } else { name.split_once('.').map_or(name, |(plain, _)| plain) }
 }

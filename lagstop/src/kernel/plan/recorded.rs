@@ -63,7 +63,7 @@ fn expected(switch_cost: &str, pick: &str) -> BTreeMap<String, Option<String>> {
     ways.iter().chain(ELSE).map(|(measure, way)| (measure.name().to_owned(), Some((*way).to_owned()))).collect()
 }
 
-/// Of `expected` what was there to be measured when `used` was recorded.
+/// `expected` without the measures that did not exist yet when `used` was recorded.
 fn as_far_as_known(
     used: &BTreeMap<String, Option<String>>,
     mut expected: BTreeMap<String, Option<String>>,

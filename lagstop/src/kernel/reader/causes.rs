@@ -10,21 +10,21 @@ use lagstop_ebpf::{CAUSES, Cause};
 
 use crate::model::{CgroupId, Nanos, WaitBehind};
 
-/// Updates after which a cgroup behind which nothing was waited any more is no more told.
+/// Updates without a wait behind a culprit, after which it is no longer told.
 const QUIET_UPDATES: u32 = 30;
 
 /// Waits that ended, by cause.
 #[derive(Default)]
 pub(super) struct Causes {
-    /// What was charged by now, and of that, what is not told yet.
+    /// Charged so far, and the part of it that is not told yet.
     charged: [u64; CAUSES],
     owed: [u64; CAUSES],
-    /// What is told.
+    /// Told so far.
     told: [u64; CAUSES],
     culprits: BTreeMap<CgroupId, Culprit>,
 }
 
-/// One behind which was waited.
+/// A cgroup that the row's owner waited behind.
 #[derive(Default)]
 struct Culprit {
     owed: u64,
@@ -51,7 +51,7 @@ impl Causes {
         self.name(behind, told[Cause::Behind as usize]);
     }
 
-    /// Says of waits of `room` behind whom they were.
+    /// Tells, of `room` ns of waits, behind whom they were.
     fn name(&mut self, behind: &[WaitBehind], room: u64) {
         self.culprits.values_mut().for_each(|culprit| culprit.quiet += 1);
         for one in behind {
@@ -79,7 +79,7 @@ impl Causes {
         Nanos(self.told[cause as usize])
     }
 
-    /// Behind whom was waited, by ascending ids.
+    /// Waits behind each culprit, by ascending ids.
     pub(super) fn culprits(&self) -> Arc<[WaitBehind]> {
         self.culprits.iter().map(|(&id, culprit)| WaitBehind { id, wait_ns: Nanos(culprit.told) }).collect()
     }

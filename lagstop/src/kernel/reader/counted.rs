@@ -26,7 +26,7 @@ pub(super) struct Counted {
 
 /// Which rows may have changed since the last read.
 pub(super) enum Touched<'a> {
-    /// Nobody knows.
+    /// Any of them, as nothing is known.
     Any,
     /// Those that were marked on one of these CPUs, now that this epoch begins.
     Marked(&'a [u32], u64),
@@ -97,7 +97,7 @@ impl Counted {
         }
     }
 
-    /// What the owner of a row that was read has counted.
+    /// The counters of the owner of a row that was read.
     pub(super) fn counters(&self, row: u32) -> Arc<CgroupCounters> {
         Arc::clone(&self.rows[row as usize].counters)
     }

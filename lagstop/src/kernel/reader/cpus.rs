@@ -5,7 +5,7 @@ use lagstop_ebpf::{self as abi, CpuState};
 use super::measured::Measured;
 use crate::model::{CpuReading, CpuTotals, Lost, Nanos};
 
-/// What is known of one.
+/// The reading of one CPU; what is not measured is `None`.
 pub(super) fn totals(state: &CpuState, is_online: bool, measured: Measured) -> CpuReading {
     let Measured { pick, swap, kept, waits, .. } = measured;
     let totals = &state.totals;

@@ -11,14 +11,14 @@ use crate::{
 
 /// Reads in which a pair may stand still before it is taken out.
 const QUIET_READS: u32 = 10;
-/// As many pairs as this are too many: those that grew least are taken out until half of them are left.
+/// With this many pairs the table is crowded: those that grew least are taken out until half of them are left.
 const CROWDED: usize = MAX_PAIRS as usize / 4 * 3;
 
 /// A pair, as it was read last.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     wait_ns: u64,
-    /// What it grew by then.
+    /// By how much it grew in that read.
     growth_ns: u64,
     /// Reads in which it stood still.
     quiet: u32,

@@ -48,7 +48,7 @@ pub(super) struct Row {
     /// Whether its details have to be read once more: they are counted at other moments than the totals.
     is_behind: bool,
     causes: Causes,
-    /// What they lacked when that was done: it will not come any more.
+    /// What its details lacked when they were read once more: that will not come any more.
     lost: u64,
     /// All that has ever been counted in it.
     all: Arc<CgroupCounters>,
@@ -70,7 +70,7 @@ impl Row {
         Self { totals, by_cpu, is_behind: false, causes, lost: 0, counters, all, base: None, changed: false }
     }
 
-    /// Begins a read. Does it have to be read, as it may have changed, or its details are behind?
+    /// Begins a read. Gives whether the row has to be read: it may have changed, or its details are behind.
     pub(super) fn is_due(&mut self, may_have_changed: bool) -> bool {
         self.changed = false;
         may_have_changed || self.is_behind
@@ -106,7 +106,7 @@ impl Row {
         }
     }
 
-    /// Has a new owner from now on. It is quiet since the last one went: what it holds now is none of the new one's.
+    /// The row gets a new owner. It has been quiet since the last owner went, so nothing in it is the new owner's.
     pub(super) fn pass_on(&mut self) {
         self.causes.pass_on();
         self.counters = Arc::new(CgroupCounters { behind: Arc::default(), ..self.all.since(&self.all) });

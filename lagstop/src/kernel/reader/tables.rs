@@ -14,9 +14,9 @@ const EPOCHS: u8 = 2;
 /// How many copies there are of each distribution.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Shards {
-    /// That are read,
+    /// Copies that are read.
     pub(in super::super) read: u32,
-    /// and with that of the CPUs that are not.
+    /// All copies, with that of the CPUs that are not read.
     pub(in super::super) all: u32,
 }
 

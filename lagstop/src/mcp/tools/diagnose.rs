@@ -32,7 +32,6 @@ pub(super) struct Reply {
     no_commands: Option<&'static str>,
 }
 
-/// Why there are none.
 const NO_COMMANDS: &str = "\
     Commands are left out: the recording is of another host or of an earlier boot, where they would name other \
     cgroups.";
@@ -52,7 +51,7 @@ impl Tool for Diagnose {
         let seen = shelf.look(request.recording.as_deref(), request.seconds, Unnamed::New).await?;
         aside(move || {
             let report = seen.report();
-            // Each compared cgroup of a finding is for programs.
+            // The list of all cgroups that a finding compared is for programs: it is left out.
             let brief = |finding: &Finding| Finding { cgroups: Vec::new(), ..finding.clone() };
             bounded(most, seen.names(), &headline(&seen, report), |most| Reply {
                 head: Head::of(&seen),

@@ -73,7 +73,7 @@ impl Tool for Explain {
     }
 }
 
-/// Those of a rule, and of a cgroup where one is named.
+/// The findings of `rule`: only those about `cgroup`, if one is named.
 fn findings<'s>(seen: &'s Seen, rule: Rule, cgroup: Option<&str>) -> Result<Vec<&'s Finding>, Trouble> {
     let of_rule = seen.report().findings.iter().filter(|finding| finding.rule == rule);
     let cgroups = cgroup.map(|said| seen.cgroups(said)).transpose()?;

@@ -52,7 +52,7 @@ impl Head {
     }
 }
 
-/// The verdict, with so many causes at most.
+/// The verdict with at most `most` causes.
 pub(super) fn short(verdict: &Verdict, most: usize) -> Verdict {
     let mut verdict = verdict.clone();
     verdict.causes.truncate(most);

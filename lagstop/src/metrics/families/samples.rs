@@ -13,18 +13,18 @@ pub(in crate::metrics) type Samples<'s> = Box<dyn Iterator<Item = Sample<'s>> + 
 /// One series of a metric now.
 pub(in crate::metrics) struct Sample<'s> {
     pub(in crate::metrics) labels: &'s Labels,
-    /// One more label, beside those.
+    /// An additional label.
     pub(in crate::metrics) part: Option<Part>,
     pub(in crate::metrics) value: Value<'s>,
 }
 
-/// A label of which a metric has several for the same thing.
+/// A label by which a metric has several series for the same subject.
 pub(in crate::metrics) type Part = (&'static str, &'static str);
 
-/// Parts, and what there is of each.
+/// Parts with their values.
 pub(super) type Parts<'s, const N: usize> = [(Part, Option<Value<'s>>); N];
 
-/// What it says.
+/// Value of a sample.
 #[derive(Clone, Copy)]
 pub(in crate::metrics) enum Value<'s> {
     Count(u64),
@@ -45,7 +45,7 @@ impl<'s> Sample<'s> {
     }
 }
 
-/// As every time is written.
+/// Times are written in seconds.
 pub(super) fn seconds<'s>(time: Nanos) -> Option<Value<'s>> {
     Some(Value::Real(time.seconds()))
 }
@@ -54,7 +54,7 @@ pub(super) fn one<'s>(labels: &'s Labels, value: Value<'s>) -> Samples<'s> {
     Box::new(std::iter::once(Sample::of(labels, value)))
 }
 
-/// Without labels.
+/// A sample without labels.
 pub(super) fn host(value: Option<Value<'_>>) -> Samples<'_> {
     Box::new(value.map(|value| Sample::of(Labels::NONE, value)).into_iter())
 }

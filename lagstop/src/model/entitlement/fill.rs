@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use super::{Asking, Entitled, Entitlement};
 use crate::model::Group;
 
-/// CPU sets that are looked at: hosts have a few.
+/// The most CPU sets that are considered. Hosts have only a few.
 const MOST_SETS: usize = 64;
-/// What rounding may make of a CPU.
+/// Tolerance for rounding errors, in CPUs.
 const ROUNDING: f64 = 1e-9;
 
 /// Those that ask, in their queues.
@@ -16,16 +16,15 @@ pub(super) struct Tree<'a> {
     asking: &'a [Asking],
     /// One for each cgroup, and the root last.
     queues: Vec<Queue>,
-    /// Those in which anything is asked for: each behind the one that it is inside of.
+    /// Queues in which anything is asked for, each after the one that contains it.
     order: Vec<usize>,
 }
 
 /// The queue of a cgroup.
 #[derive(Clone, Default)]
 struct Queue {
-    /// Cgroups in it.
     groups: Vec<usize>,
-    /// Of those that ask, the ones whose tasks are in it.
+    /// Those that ask and whose tasks are directly in this queue.
     tasks: Vec<usize>,
 }
 
@@ -36,7 +35,7 @@ struct Claim {
     demand: f64,
 }
 
-/// What comes of it when CPUs are filled once.
+/// Result of filling the CPUs once.
 struct Filled {
     /// By those that ask.
     asking: Vec<f64>,
@@ -118,7 +117,7 @@ impl<'a> Tree<'a> {
         self.asking.iter().map(is_inside).collect()
     }
 
-    /// CPU sets that are not all CPUs, and what those that overlap make together, the smallest first.
+    /// CPU sets that are not all CPUs, and the unions of those that overlap, the smallest first.
     fn sets(&self) -> Vec<Vec<bool>> {
         let mut sets: BTreeSet<(usize, Vec<bool>)> = BTreeSet::new();
         let size = |set: &[bool]| set.iter().filter(|&&has| has).count();
@@ -134,7 +133,7 @@ impl<'a> Tree<'a> {
         sets.into_iter().map(|(_, set)| set).collect()
     }
 
-    /// Shares `cpus` where each that asks is to get no more than its part of `most`.
+    /// Shares `cpus`. None that asks gets more than its part of `most`.
     fn fill(&self, most: &[f64], cpus: f64) -> Filled {
         let mut demand = vec![0.0; self.queues.len()];
         for &at in self.order.iter().rev() {
@@ -193,7 +192,8 @@ fn by_weight(cpu: f64, claims: &[Claim]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..claims.len()).collect();
     let level = |n: usize| claims[n].demand / weight(&claims[n]);
     order.sort_unstable_by(|&a, &b| level(a).total_cmp(&level(b)));
-    // What all from here on weigh: summed up from the end, for differences of large and small weights are not exact.
+    // Sum of the weights from here on. Added up from the end, because the difference of large and small weights is not
+    // exact.
     let mut weights = vec![0.0; claims.len()];
     let mut all = 0.0;
     for &n in order.iter().rev() {

@@ -141,7 +141,7 @@ fn an_interval_says_what_its_cgroups_were_entitled_to() {
     };
     assert_eq!(of(pods()), [Some(1.0), Some(2.0), Some(1.0)]);
     let with = |more: Cgroup| of(pods().into_iter().chain([more]).collect());
-    // The root's own tasks, and those of which is not known where they are: these got what they got.
+    // The root's own tasks take part. Cgroups whose place is unknown keep what they got, and the others share the rest.
     assert_eq!(with(cgroup(1, "/", Some(&[]), 100, 100)), [Some(0.95), Some(1.9), Some(0.95), Some(0.2)]);
     assert_eq!(with(cgroup(0, "(other)", None, 400, 0)), [Some(0.9), Some(1.8), Some(0.9), None]);
     assert_eq!(with(cgroup(13, "/x", None, 400, 0))[3], None);

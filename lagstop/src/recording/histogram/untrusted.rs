@@ -19,10 +19,10 @@ const LONGEST: u64 = 1 << 20;
 /// and a tenth of a second, for a few dozen bytes.
 const MOST_FIGURES: usize = 3;
 
-/// What `bytes` hold, not compressed. What is left for the library to find cannot make it fail but with an error.
+/// Decompresses `bytes` and checks them. What is left for the library to find can only make it return an error.
 pub(super) fn look_over(bytes: Vec<u8>) -> Result<Vec<u8>, HistogramError> {
     let bytes = if bytes.starts_with(&COMPRESSED) { inflate(&bytes)? } else { bytes };
-    // Shorter, the library says what is missing.
+    // If they are shorter, the library says what is missing.
     let Some((header, counts)) = bytes.split_at_checked(HEADER) else { return Ok(bytes) };
     let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte));
     if number(&header[12..16]) > MOST_FIGURES {

@@ -172,7 +172,7 @@ impl Columns {
         Totals::NAMES.iter().position(|known| *known == name)
     }
 
-    /// Are the switches the voluntary and the involuntary ones, and any where there are some?
+    /// Is each number of switches the sum of the voluntary and the involuntary ones, so that it need not be written?
     fn switches_follow(&self) -> bool {
         let column = |name: &str| Self::place(name).map(|place| &self.totals[place]);
         let (Some(all), Some(voluntary), Some(involuntary)) =
@@ -307,8 +307,8 @@ impl<'de> Visitor<'de> for ColumnsVisitor {
     }
 }
 
-/// Ids, each as what it is more than the one before: they ascend, mostly by little. What they step by is signed: the first may
-/// be above, and two may be apart by more than, the largest signed number, and then it wraps.
+/// Ids, each as its difference to the one before: they ascend, mostly in small steps. Steps are signed: where the first id, or the
+/// distance of two, is larger than the largest signed number, they wrap.
 struct Steps<'i>(Cow<'i, [CgroupId]>);
 
 impl Serialize for Steps<'_> {

@@ -26,7 +26,7 @@ pub(super) enum Head {
     Other,
 }
 
-/// From the beginning of an interval's line, as lagstop writes it. `None` of any other, which may be as good.
+/// Reads the beginning of an interval's line as lagstop writes it. `None` for any other line, which may be just as valid.
 pub(super) fn skim(line: &[u8]) -> Option<Head> {
     let rest = line.strip_prefix(br#"{"kind":""#)?;
     let (head, rest): (fn(Nanos) -> Head, _) = match rest.strip_prefix(b"packed") {

@@ -70,7 +70,6 @@ impl Outline {
         }
     }
 
-    /// Takes in a gap.
     pub(super) fn gap(&mut self, gap: Gap) -> Result<(), Problem> {
         self.other()?;
         let weight = (size_of::<Gap>() + gap.reason.len()) as u64;

@@ -17,7 +17,7 @@ use crate::{
     recording::packed::{Names, unpack},
 };
 
-/// Read at once.
+/// Bytes that are read at once.
 const BUFFER: usize = 256 << 10;
 
 /// The intervals of a plain recording. It takes eight bytes of memory a line, and what the interval takes that was asked
@@ -27,7 +27,7 @@ pub(super) struct Plain {
     lines: Lines,
     /// Where the intervals' lines begin.
     intervals: Vec<u64>,
-    /// Where lines that were packed were only decompressed: what cgroups are called in them.
+    /// Names of the cgroups in packed lines: there are some if a compressed recording was only decompressed.
     names: Names,
 }
 

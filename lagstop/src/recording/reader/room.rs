@@ -34,8 +34,8 @@ pub(super) const fn line(frame: u64) -> u64 {
     LINE.saturating_add(frame.saturating_mul(LINE_TIMES))
 }
 
-/// Bytes of memory that the names may take which are said in `frame` of the `file`'s bytes. Somebody may keep those of all frames,
-/// so all of them together have what a file has that is one frame.
+/// Bytes of memory that the names in a frame of `frame` bytes may take, in a file of `file` bytes. Somebody may keep the names of
+/// all frames, so all frames together get what a file of a single frame gets.
 pub(super) fn names(frame: u64, file: u64) -> u64 {
     let part = u128::from(NAMES) * u128::from(frame) / u128::from(file.max(1));
     u64::try_from(part).unwrap_or(u64::MAX).min(NAMES).saturating_add(frame.saturating_mul(NAMES_TIMES))

@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// What may be kept of what was said before: the most that who is sent something has to bear (RFC 8878, 3.1.1.1.2). lagstop
-/// takes a sixteenth.
+/// Log₂ of the largest window: 8 MB is the most that a receiver should have to bear (RFC 8878, 3.1.1.1.2). lagstop takes a
+/// sixteenth.
 const LARGEST_WINDOW: u32 = 23;
 /// The longest line: columns of 100,000 cgroups are 47 MB.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -38,7 +38,7 @@ const BUFFER: usize = 128 << 10;
 
 /// Reads intervals as they come.
 pub struct StreamReader<R: Read> {
-    /// What errors are about.
+    /// The name of the source, for errors.
     from: PathBuf,
     lines: BufReader<Decoder<'static, BufReader<Counted<R>>>>,
     line: Vec<u8>,
@@ -111,7 +111,7 @@ impl<R: Read> StreamReader<R> {
         }
     }
 
-    /// What the line says, if that is for others.
+    /// Takes in the line. Gives what it says, if that is for the caller.
     fn take_in(&mut self) -> Result<Option<Streamed>, Problem> {
         let line = &*self.line;
         let head = match head::skim(line) {
@@ -136,7 +136,7 @@ impl<R: Read> StreamReader<R> {
                 self.names.learn(super::names(line)?)?;
                 return Ok(None);
             }
-            // With either a chunk ends. What is merged says again what its intervals said.
+            // Either ends a chunk. A merged interval only repeats what the chunk's intervals said.
             Head::Merged | Head::ChunkEnd => {
                 self.names.clear();
                 self.began = [self.began[1], self.count()];

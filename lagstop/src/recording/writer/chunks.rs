@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Of the numbers in columns little can be guessed: higher levels take long and gain next to nothing.
+/// Compression level. Numbers in columns are hard to predict: higher levels take long and gain next to nothing.
 const LEVEL: i32 = 1;
 
 /// When a chunk is full: what reading one interval in the middle of it may cost.
@@ -185,7 +185,7 @@ fn encoder() -> io::Result<Encoder<'static, Vec<u8>>> {
     Ok(encoder)
 }
 
-/// A frame of its own.
+/// `lines` as a frame of their own.
 fn frame(lines: &[&Line]) -> Result<Vec<u8>, WriteError> {
     let mut encoder = encoder()?;
     for line in lines {

@@ -40,7 +40,7 @@ impl Output {
             Self::File { file, had_name: true, .. } if !has_name(file) => Err(WriteError::Removed),
             Self::File { file, written, .. } => {
                 if let Err(error) = file.write_all(bytes) {
-                    // Of no use where it is no regular file; then there is nothing to take back either.
+                    // Fails if it is no regular file; then there is nothing to take back either.
                     let _ = file.set_len(*written).and_then(|()| file.seek(SeekFrom::Start(*written)));
                     return Err(error.into());
                 }

@@ -35,7 +35,7 @@ impl From<&Change> for Cells {
 
 fn show(unit: Unit, value: f64) -> String {
     match unit {
-        // The unit is with the label: there would be no room for it in every cell.
+        // The unit is in the label, because there is no room for it in every cell.
         Unit::Cores => Unit::Count.show(value),
         unit => unit.show(value),
     }
@@ -46,11 +46,11 @@ fn moved(change: &Change) -> Option<String> {
     let moved = change.change?;
     let largest = [Some(moved), change.low, change.high].into_iter().flatten().fold(0.0, |a: f64, b| a.max(b.abs()));
     let (size, unit) = scale(change.unit, largest);
-    // Less is what computing makes of nothing.
+    // A smaller change comes from rounding errors.
     if largest < 5e-7 * size {
         return Some("0".to_owned());
     }
-    // Three figures of the largest, as far as they are worth their room.
+    // Three significant digits of the largest value, as far as there is room.
     let digits = (largest / size).log10().floor();
     let decimals = (2.0 - digits).clamp(0.0, 6.0) as usize;
     // A change so small that its digits are all 0 has no sign either.
@@ -65,7 +65,7 @@ fn moved(change: &Change) -> Option<String> {
     Some(format!("{}{interval}{unit}", number(moved)))
 }
 
-/// The unit that keeps numbers up to `largest` short: its size, and what it is called.
+/// The unit that keeps numbers up to `largest` short: its size and its name.
 fn scale(unit: Unit, largest: f64) -> (f64, &'static str) {
     let scales: &[(f64, &str)] = match unit {
         Unit::Share | Unit::SharePoints => &[(0.01, " points")],

@@ -52,7 +52,7 @@ fn heading(recorded: &Recorded) -> String {
     )
 }
 
-/// What the recording is worth, by figure of the host.
+/// The effective sample size of the recording: from the least to the most of the host's figures.
 fn worth(effective: impl Iterator<Item = f64> + Clone) -> String {
     let (least, most) = (effective.clone().fold(f64::INFINITY, f64::min), effective.fold(0.0, f64::max));
     match [least, most].map(|effective| format!("{effective:.0}")) {
@@ -69,13 +69,13 @@ struct Table {
     after: usize,
     share: usize,
     change: usize,
-    /// Changes have lines of their own.
+    /// The terminal is narrow: changes have lines of their own.
     is_narrow: bool,
 }
 
-/// What is over the columns.
+/// Headings of the columns.
 const HEADS: [&str; 4] = ["before", "after", "change", "change [interval]"];
-/// Before each line, and between columns that are not set to the right.
+/// Indent of each line, and the gap between columns that are not right-aligned.
 const GAP: usize = 2;
 
 impl Table {
@@ -99,7 +99,7 @@ impl Table {
         table
     }
 
-    /// The figures of `name`. Those that are n/a for the reason of the host's, among `said`, are left out.
+    /// Writes the figures of `name`. Omits those that are n/a for the same reason as the same figure in `said`.
     fn write(&self, page: &mut Page, name: &str, changes: &[Change], said: &[Change]) {
         page.blank();
         let name = clean(name);

@@ -1,4 +1,4 @@
-//! Where the time of those goes that wait long, as bars that fit on a phone.
+//! Where the time of cgroups that wait long goes, as bars that fit on a phone.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Page {
-    /// A bar for each of them, and what its parts are.
+    /// A bar for each victim, with its parts.
     pub(super) fn victims(&mut self, victims: &[VictimTime]) {
         if victims.is_empty() {
             return;
@@ -40,7 +40,7 @@ impl Page {
         self.add("</figure>\n");
     }
 
-    /// What the advice would change, where that is predicted.
+    /// The predicted effect of the advice, if there is a prediction.
     pub(super) fn prediction(&mut self, report: &Report) {
         let advised =
             report.findings.iter().filter(|it| it.rule == Rule::LagsCandidates && it.severity >= Severity::Warning);

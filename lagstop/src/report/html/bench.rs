@@ -12,9 +12,9 @@ use crate::{
     report::bench::{missing, policy, table, verdict},
 };
 
-/// Steps of a distribution.
+/// Number of steps of a distribution.
 const STEPS: u32 = 100;
-/// Densities whose distributions are drawn.
+/// The most densities whose distributions are drawn.
 const DISTRIBUTIONS: usize = SERIES.len();
 
 /// A name, and points.

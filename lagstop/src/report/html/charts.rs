@@ -17,14 +17,14 @@ pub(super) const HEIGHT: u32 = 300;
 /// Stands for the page's text colour, which plotters has no name for.
 pub(super) const INK: RGBColor = RGBColor(1, 2, 3);
 const INK_WRITTEN: &str = "#010203";
-/// Told apart by who sees colours badly as well, on white and on black.
+/// Colours that colour-blind people can tell apart, on white and on black.
 const BLUE: RGBColor = RGBColor(58, 134, 214);
 const ORANGE: RGBColor = RGBColor(221, 124, 28);
 pub(super) const SERIES: [RGBColor; 5] =
     [BLUE, ORANGE, RGBColor(27, 158, 119), RGBColor(199, 84, 160), RGBColor(140, 140, 60)];
 /// What captions call them.
 const SERIES_NAMES: [&str; SERIES.len()] = ["blue", "orange", "green", "purple", "olive"];
-/// What a logarithmic axis begins with where there is nothing: no cgroup has so little.
+/// Lower end of a logarithmic axis, where values of 0 are drawn. No cgroup has so little.
 const LEAST: f64 = 1e-3;
 
 /// Whether there is enough for it, heading, what it says, how it is drawn, and its height.
@@ -102,7 +102,7 @@ pub(super) fn picture(draw: &dyn Fn(&Area<'_>) -> Drawn, height: u32) -> Option<
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
         draw(&area).and_then(|()| Ok(area.present()?)).ok()?;
     }
-    // A size of its own would not shrink with the page.
+    // Without a fixed size, the picture shrinks with the page.
     let svg = svg.replacen(&format!("width=\"{WIDTH}\" height=\"{height}\" "), "", 1);
     Some(svg.replace(INK_WRITTEN, "currentColor"))
 }
@@ -151,7 +151,7 @@ fn over_time(area: &Area<'_>, moments: &[Moment], unit: &str, lines: &[(RGBColor
         .y_label_formatter(&|value| short(*value))
         .draw()?;
     for (colour, values) in lines {
-        // A gap is a gap.
+        // Missing values leave a gap in the line.
         for run in moments.iter().zip(values).collect::<Vec<_>>().split(|(_, value)| value.is_none()) {
             let points = run.iter().flat_map(|(moment, value)| {
                 let value = value.unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::{
     report::fleet::{FleetReport, HEADINGS, doubts, headline, knees, limits, tables, utilisation, verdict},
 };
 
-/// Rows of nodes and workloads.
+/// The most rows of nodes and workloads.
 const ROWS: usize = 50;
 
 /// A picture of some height, what it is, and what it says.

@@ -1,6 +1,5 @@
 //! How the page looks, in light and in dark.
 
-/// The whole of it.
 pub(super) const SHEET: &str = "
 :root { color-scheme: light dark; --line: light-dark(#d5d9de, #3a4048); --dim: light-dark(#57606a, #9aa4af);
   --ok: light-dark(#1a7f37, #4ac26b); --info: light-dark(#0b6bcb, #6cb6ff); --warning: light-dark(#9a6700, #e3b341);

@@ -12,13 +12,13 @@ fn page(intervals: &[Interval]) -> String {
     render(&report, &observations.pictures(&report))
 }
 
-/// Everything that could run, load or leave the page.
+/// Asserts that the page contains nothing that could run, load something, or lead away from it.
 fn is_harmless(page: &str) {
     let lower = page.to_lowercase();
     for bad in ["<script", "javascript:", "onerror", "onload", "<img", "<iframe", "<a ", "url(", "@import", "src="] {
         assert!(!lower.contains(bad), "{bad}");
     }
-    // The namespace is a name, and no address that anything is got from.
+    // The XML namespace is only a name; nothing is loaded from it.
     assert_eq!(
         lower.matches("http").count(),
         lower.matches("xmlns=\"http://www.w3.org/2000/svg\"").count() + 1,

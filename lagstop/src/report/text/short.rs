@@ -7,10 +7,10 @@ use crate::{
     units,
 };
 
-/// Figures, and caveats, that are shown of a cause.
+/// The most figures, and caveats, of a cause.
 const FIGURES: usize = 6;
 const CAVEATS: usize = 2;
-/// Findings worth knowing that are told in a sentence each.
+/// The most findings worth knowing that get a sentence each.
 const WORTH_KNOWING: usize = 2;
 
 pub(super) fn write(page: &mut Page, report: &Report) {
@@ -42,7 +42,7 @@ fn severity_colour(severity: Severity) -> Colour {
     }
 }
 
-/// What to do, in so many sentences.
+/// What to do, in at most `sentences` sentences.
 fn next(page: &mut Page, advice: Option<&Advice>, sentences: usize) {
     let Some(advice) = advice else { return };
     let said: Vec<&str> = advice.text.split_inclusive(". ").take(sentences).collect();
@@ -63,12 +63,12 @@ fn evidence(page: &mut Page, report: &Report, cause: &Cause) {
     }
 }
 
-/// What is no cause of trouble: worth knowing, fine, or unknown.
+/// Findings that are no cause of trouble: worth knowing, fine, or unknown.
 fn besides(page: &mut Page, report: &Report) {
     let others: Vec<&Finding> = report.findings.iter().filter(|finding| !report.verdict.tells(finding)).collect();
     let of = |is: fn(Severity) -> bool| others.iter().copied().filter(move |finding| is(finding.severity));
     let mut more: Vec<&Finding> = of(|severity| severity >= Severity::Info).collect();
-    // On a healthy host they are no news.
+    // Only on hosts with trouble: on a healthy host they are no news.
     if report.verdict.severity >= Severity::Warning {
         let told = more.iter().filter(|finding| finding.subject != Subject::Host).take(WORTH_KNOWING);
         let told: Vec<&Finding> = told.copied().collect();
@@ -78,14 +78,14 @@ fn besides(page: &mut Page, report: &Report) {
     list(page, if report.verdict.severity == Severity::Ok { "More with --verbose" } else { "Notes" }, &more);
     let fine: Vec<&Finding> = of(|severity| severity == Severity::Ok).collect();
     match report.verdict.severity {
-        // The headline says so.
+        // The headline says this already.
         Severity::Ok => page.text("", Colour::None, &format!("Fine: {}.", units::plural(fine.len() as u64, "check"))),
         _ => list(page, "Fine", &fine),
     }
     list(page, "Too little data to judge", &of(|severity| severity == Severity::NotEnoughData).collect::<Vec<_>>());
 }
 
-/// What `findings` look at, each once and with how many there are.
+/// Names of what `findings` examine, each once and with their number.
 fn list(page: &mut Page, label: &str, findings: &[&Finding]) {
     let mut rules: Vec<(&str, u64)> = Vec::new();
     for finding in findings {

@@ -455,7 +455,7 @@ fn merged_intervals_are_said_to_be() {
     }
 }
 
-/// Names of rules are for programs, and these words for those who wrote the kernel or the paper.
+/// Names of rules are for programs. The unwanted words are only known to experts.
 #[test]
 fn the_answer_is_in_plain_words() {
     let loads = [

@@ -106,7 +106,6 @@ impl Moments {
         }
     }
 
-    /// Forgets all.
     pub(super) fn clear(&self) {
         *self.kept() = Kept::default();
     }
@@ -116,7 +115,6 @@ impl Moments {
         self.kept().is_calm = true;
     }
 
-    /// Is nothing measured at the moment, because all is calm?
     pub(in crate::serve) fn is_calm(&self) -> bool {
         self.kept().is_calm
     }

@@ -6,7 +6,6 @@ use crate::{
     model::{Interval, Session},
 };
 
-/// Makes moments of intervals.
 #[derive(Debug)]
 pub(super) struct Maker {
     session: Session,

@@ -4,6 +4,7 @@
 use std::{
     collections::VecDeque,
     io::{self, Read},
+    panic::{self, AssertUnwindSafe},
     path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
@@ -31,7 +32,7 @@ use crate::{
 
 /// How long moments are made after somebody looked last.
 const LINGER: Duration = Duration::from_secs(600);
-/// How long whoever comes first waits for what was.
+/// How long the first visitor waits for the moments of the past.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Makes moments while somebody looks.
@@ -47,10 +48,10 @@ pub struct Watcher {
 #[derive(Debug)]
 struct Looks {
     last: Instant,
-    /// Says whether all that was is made. `None` while nothing is.
+    /// Says whether the moments of the past are all made. `None` while no moments are made.
     at_work: Option<watch::Receiver<bool>>,
     /// Why nothing can be made any more.
-    failed: Option<Arc<ReadError>>,
+    failed: Option<Fault>,
 }
 
 /// Why there are no moments.
@@ -58,8 +59,28 @@ struct Looks {
 pub(in crate::serve) enum WatchError {
     #[error("cannot make the figures of the page: there can be no thread: {}. Raise the limit of processes", plain(.0))]
     Thread(#[from] io::Error),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+/// A fault of lagstop's own.
+#[derive(Clone, Debug, Error)]
+pub(in crate::serve) enum Fault {
     #[error("cannot read lagstop's own intervals, because of a bug in it. Please report it: {0}")]
     Read(Arc<ReadError>),
+    #[error(
+        "cannot make the figures of the page any more, because of a bug in lagstop. Please report it with the message that it \
+         has printed"
+    )]
+    Died,
+}
+
+/// Why no more moments are made.
+enum Ended {
+    /// Nobody looks any more.
+    Left,
+    /// There are no more intervals, or they came faster than they could be read.
+    Over,
 }
 
 impl Watcher {
@@ -72,7 +93,7 @@ impl Watcher {
     /// The moments, for somebody who looks. Whoever comes first waits until they are made of what was.
     pub(in crate::serve) async fn look(self: &Arc<Self>) -> Result<&Moments, WatchError> {
         let mut is_made = self.begin()?;
-        // Where it takes long, what there is by then will do.
+        // If that takes longer, what there is by then will do.
         let _ = timeout(PATIENCE, is_made.wait_for(|is_made| *is_made)).await;
         Ok(&self.moments)
     }
@@ -81,11 +102,11 @@ impl Watcher {
         self.looks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sees to it that moments are made.
+    /// Starts to make moments, unless they are being made already.
     fn begin(self: &Arc<Self>) -> Result<watch::Receiver<bool>, WatchError> {
         let mut looks = self.looks();
-        if let Some(error) = &looks.failed {
-            return Err(WatchError::Read(Arc::clone(error)));
+        if let Some(fault) = &looks.failed {
+            return Err(fault.clone().into());
         }
         looks.last = Instant::now();
         if let Some(is_made) = &looks.at_work {
@@ -94,32 +115,48 @@ impl Watcher {
         let (says, is_made) = watch::channel(false);
         let (watcher, followed) = (Arc::downgrade(self), self.feed.follow(Nanos(u64::MAX)));
         thread::Builder::new().name("page".to_owned()).spawn(move || {
-            let ended = work(&watcher, followed, says);
+            let failed = match panic::catch_unwind(AssertUnwindSafe(|| work(&watcher, followed, says))) {
+                // Somebody may look again by now.
+                Ok(Ok(Ended::Left)) => return,
+                Ok(Ok(Ended::Over)) => None,
+                Ok(Err(error)) => Some(Fault::Read(error.into())),
+                Err(_) => Some(Fault::Died),
+            };
             if let Some(watcher) = watcher.upgrade() {
-                watcher.moments.clear();
-                let mut looks = watcher.looks();
-                looks.at_work = None;
-                looks.failed = ended.err().map(Arc::new);
+                watcher.stop(watcher.looks(), failed);
             }
         })?;
         looks.at_work = Some(is_made.clone());
         Ok(is_made)
     }
 
-    fn is_left(&self) -> bool {
-        self.looks().last.elapsed() > LINGER
+    /// Stops if nobody looks any more, and gives whether that is so.
+    fn leave(&self) -> bool {
+        let looks = self.looks();
+        let is_left = looks.last.elapsed() > LINGER;
+        if is_left {
+            self.stop(looks, None);
+        }
+        is_left
+    }
+
+    /// Lets go of all moments. The next one who looks begins again, unless making them has `failed`. Nobody can begin meanwhile:
+    /// `looks` is locked.
+    fn stop(&self, mut looks: MutexGuard<'_, Looks>, failed: Option<Fault>) {
+        (looks.at_work, looks.failed) = (None, failed);
+        self.moments.clear();
     }
 }
 
 /// Makes moments of what was, and of what comes, until nobody looks, or there is no more.
-fn work(watcher: &Weak<Watcher>, followed: Followed, is_made: watch::Sender<bool>) -> Result<(), ReadError> {
+fn work(watcher: &Weak<Watcher>, followed: Followed, is_made: watch::Sender<bool>) -> Result<Ended, ReadError> {
     let clock = Clock { now: followed.now, at: followed.at };
     let pieces = Pieces { here: Bytes::new(), before: followed.before.into(), live: followed.live, is_made };
     let mut reader = StreamReader::new(pieces, Path::new("the intervals of this server"))?;
     let mut maker = None;
     loop {
         let next = reader.read_next()?;
-        let Some(watcher) = watcher.upgrade() else { return Ok(()) };
+        let Some(watcher) = watcher.upgrade() else { return Ok(Ended::Over) };
         match next {
             Streamed::Session(session) => maker = Some(Maker::new(*session, &watcher.thresholds)),
             Streamed::Interval(interval) => {
@@ -128,15 +165,15 @@ fn work(watcher: &Weak<Watcher>, followed: Followed, is_made: watch::Sender<bool
                 }
             }
             Streamed::Gap(_) => watcher.moments.calm(),
-            Streamed::Ended(_) => return Ok(()),
+            Streamed::Ended(_) => return Ok(Ended::Over),
         }
-        if watcher.is_left() {
-            return Ok(());
+        if watcher.leave() {
+            return Ok(Ended::Left);
         }
     }
 }
 
-/// What the clock of the intervals means.
+/// The clock of the intervals, to turn its times into times of day.
 struct Clock {
     /// A time on it, and when that was.
     now: Nanos,

@@ -46,7 +46,7 @@ pub enum ConnectedError {
 }
 
 impl ConnectedError {
-    /// May it be otherwise in a moment?
+    /// May a later try succeed?
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Self::Connection(error) => error.is_passing(),

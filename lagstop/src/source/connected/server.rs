@@ -11,7 +11,7 @@ use crate::{
     recording::{ReadError, StreamReader, Streamed},
 };
 
-/// How long a server may think: it may have to try a password, and others' before.
+/// How long a server may take to answer: it may have to try this password, and others before it.
 const ANSWERING: Duration = Duration::from_secs(20);
 /// How long nothing may come where the length of an interval is not known.
 const SILENCE: Duration = Duration::from_secs(60);

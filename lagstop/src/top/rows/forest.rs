@@ -12,7 +12,7 @@ use crate::{
 pub(in crate::top) struct Forest {
     /// In their order.
     cgroups: Vec<Identity>,
-    /// Each after the one that it is below.
+    /// Parents come before their children.
     pub(super) nodes: Vec<Node>,
     pub(super) tops: Vec<usize>,
 }
@@ -61,7 +61,7 @@ impl Identity {
 }
 
 impl Forest {
-    /// Of those of `cgroups` that are at `positions`.
+    /// The tree of those of `cgroups` that are at `positions`.
     pub(super) fn new(cgroups: &[Cgroup], positions: &[usize]) -> Self {
         let mut planting =
             Planting { cgroups, forest: Self::default(), at: HashMap::with_capacity(positions.len() * 2) };
@@ -73,7 +73,7 @@ impl Forest {
         Self { cgroups: identities, ..planting.forest }
     }
 
-    /// Is it of just these?
+    /// Is it the tree of exactly these?
     pub(super) fn is_of(&self, cgroups: &[Cgroup], positions: &[usize]) -> bool {
         self.cgroups.len() == positions.len()
             && self.cgroups.iter().zip(positions).all(|(identity, &n)| identity.is_of(n, &cgroups[n]))
@@ -107,7 +107,7 @@ impl<'a> Planting<'a> {
         let mut at = self.node(path, &cgroup.path);
         let above = self.forest.nodes[at].above;
         if self.forest.nodes[at].own.is_some() {
-            // Made anew under the same path within the interval: beside the one before.
+            // Another cgroup had the same path within the interval: this one gets a node of its own beside it.
             at = self.push(Arc::clone(&self.forest.nodes[at].path), above);
         }
         let node = &mut self.forest.nodes[at];
@@ -130,7 +130,7 @@ impl<'a> Planting<'a> {
         if let Some(&node) = self.at.get(path) {
             return node;
         }
-        // No deeper than paths are told apart.
+        // The recursion is no deeper than `DEEPEST`.
         let above = above(path).map(|above| self.node(above, whole));
         let kept = if *path == **whole { Arc::clone(whole) } else { path.into() };
         let node = self.push(kept, above);

@@ -18,7 +18,7 @@ impl Label {
         Self::EndOfPath(if start < path.len() { start } else { 0 })
     }
 
-    /// As text, of what is at `path`.
+    /// The label as text. `path` is where the row is in the tree.
     pub(super) fn text<'a>(&'a self, path: &'a str) -> &'a str {
         match self {
             Self::Name(name) => name,

@@ -14,7 +14,7 @@ use crate::{
 /// What is in a part of the tree, added up.
 #[derive(Clone, Debug)]
 pub(super) struct Sum {
-    /// Without distributions, and nobody's in particular.
+    /// Without distributions, and without anything that identifies a single cgroup.
     figures: Cgroup,
     /// The part of the tree.
     forest: Arc<Forest>,
@@ -48,7 +48,6 @@ impl Sum {
         sum.files.add_beside(&more.files);
     }
 
-    /// What `column` says of it.
     pub(super) fn cell(&self, column: Column, interval: &Interval) -> Cell {
         match (column, column.quantile()) {
             (_, Some((durations, share))) => Cell::quantile(self.merged(durations, interval), share),

@@ -34,14 +34,14 @@ struct Tree<'a> {
     interval: &'a Interval,
     forest: &'a Arc<Forest>,
     arrangement: &'a Arrangement,
-    /// By node, where there is anything below it: with what is below it. A row takes its own.
+    /// By node: the sum of all in it and below it, if anything is below it. A row takes its sum out.
     sums: Vec<Option<Box<Sum>>>,
 }
 
 impl<'a> Tree<'a> {
     fn add_up(&mut self) {
         self.sums.resize_with(self.forest.nodes.len(), || None);
-        // What is below comes after what is above it.
+        // From the end: children come after their parents.
         for (at, node) in self.forest.nodes.iter().enumerate().rev() {
             let own = node.own.and_then(|n| self.interval.cgroups.get(n));
             // A cgroup with nothing below it is its own sum.
@@ -97,7 +97,7 @@ impl<'a> Tree<'a> {
         ranked: &mut Vec<(Rank<'a>, usize)>,
         left: &mut Vec<(usize, u16)>,
     ) {
-        // One alone has its place. To rank it may take long: distributions are merged for it.
+        // A single one needs no rank, and to rank it may take long: distributions are merged for that.
         if let &[only] = siblings {
             return left.push((only, depth));
         }
@@ -122,7 +122,7 @@ impl<'a> Tree<'a> {
     fn innermost(&self, mut at: usize) -> (usize, Label) {
         let mut node = &self.forest.nodes[at];
         let mut label = node.label.clone();
-        // What was folded stays, also while it is idle.
+        // A folded part keeps its row, even while it is idle.
         while let (None, &[only]) = (node.own, &node.below[..])
             && !self.arrangement.folded.contains(&node.path)
         {

@@ -9,7 +9,6 @@ use crate::{
     top::{frame::Frame, text, timeline::TrendPoint},
 };
 
-/// The cgroup that is looked at closely.
 #[derive(Clone, Debug, Default)]
 pub(in crate::top) struct Detail {
     pub(in crate::top) id: CgroupId,
@@ -40,7 +39,6 @@ impl Detail {
         }
     }
 
-    /// Learns what it is called.
     pub(super) fn learn(&mut self, name: &str, path: &Arc<str>) {
         (self.name, self.path) = (name.to_owned(), Some(Arc::clone(path)));
     }

@@ -24,7 +24,7 @@ impl<K: PartialEq> List<K> {
         self.selected = rows.nth(self.scroll.selected);
     }
 
-    /// Takes in that these are the rows now.
+    /// Takes in the rows as they are now.
     pub(super) fn follow(&mut self, mut rows: impl Iterator<Item = K>) {
         let place = self.selected.as_ref().and_then(|selected| rows.position(|row| row == *selected));
         self.scroll.selected = place.unwrap_or(self.scroll.selected);

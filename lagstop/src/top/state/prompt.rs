@@ -1,16 +1,15 @@
 //! The line in which a filter is typed.
 
-/// The line in which a filter is typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::top) struct Prompt {
     text: String,
-    /// The filter before: what is gone back to.
+    /// The filter before, for when this one is given up.
     pub(super) before: String,
     /// Why the text is no filter yet.
     pub(in crate::top) error: Option<String>,
 }
 
-/// Longer ones match nothing that exists.
+/// Longer filters match nothing that exists.
 const LONGEST: usize = 256;
 
 impl Prompt {

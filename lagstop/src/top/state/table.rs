@@ -17,11 +17,10 @@ use crate::top::{
 #[derive(Debug)]
 struct Selected {
     key: RowKey,
-    /// The cgroup there may fall idle while what is below it does not, or be made anew.
+    /// The cgroup at this path may fall idle while those below it do not, or be made again with another id.
     path: Arc<str>,
 }
 
-/// The table of cgroups.
 #[derive(Debug)]
 pub(in crate::top) struct Table {
     arrangement: Arrangement,
@@ -48,7 +47,7 @@ impl Table {
             arrangement: Arrangement {
                 sort: settings.sort,
                 tree: settings.tree,
-                // It was read when it was set.
+                // It was parsed without an error when it was set.
                 filter: Filter::parse(&settings.filter).unwrap_or_default(),
                 ..Arrangement::default()
             },
@@ -66,7 +65,7 @@ impl Table {
 
     /// Brings the rows into order. The selection stays with its cgroup.
     pub(super) fn arrange(&mut self, frame: &Frame) {
-        // Their memory is that of the new ones.
+        // The new rows use the same memory.
         self.rows.clear();
         self.rows = self.arrangement.rows(frame, &mut self.forest);
         self.cursor = self.selected_row().unwrap_or(self.cursor).min(self.rows.len().saturating_sub(1));

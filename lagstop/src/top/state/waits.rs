@@ -18,7 +18,7 @@ pub(in crate::top) struct Waits {
 }
 
 impl Waits {
-    /// Takes in that these are the waits now.
+    /// Takes in the waits as they are now.
     pub(super) fn arrange(&mut self, interval: &Interval, filter: Option<&Filter>) {
         self.rows = waits::all(interval, filter);
         self.list.follow(self.rows.iter().map(Wait::key));

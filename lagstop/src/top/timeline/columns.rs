@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 
-/// Fast, and most of what can be had.
+/// Fast, and close to the best compression.
 const LEVEL: Compression = Compression::new(3);
 
 /// Columns being written.
@@ -13,30 +13,26 @@ const LEVEL: Compression = Compression::new(3);
 pub(super) struct Columns(Vec<u8>);
 
 impl Columns {
-    /// Adds a column of numbers of two bytes.
     pub(super) fn push(&mut self, values: &[u16]) {
         self.0.extend(values.iter().map(|value| value.to_be_bytes()[0]));
         self.0.extend(values.iter().map(|value| value.to_be_bytes()[1]));
     }
 
-    /// Adds a column of numbers of four bytes.
     pub(super) fn push_wide(&mut self, values: &[u32]) {
         for byte in 0..4 {
             self.0.extend(values.iter().map(|value| value.to_be_bytes()[byte]));
         }
     }
 
-    /// Adds plain bytes.
     pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Adds a column of numbers of one byte.
     pub(super) fn push_narrow(&mut self, values: impl Iterator<Item = u8>) {
         self.0.extend(values);
     }
 
-    /// All of them, compressed. `scratch` is what that is done in: what is kept takes no more than it must.
+    /// All columns, compressed. `scratch` is a buffer to compress in, so that the result has no spare capacity.
     pub(super) fn compress(&self, scratch: &mut Vec<u8>) -> io::Result<Box<[u8]>> {
         scratch.clear();
         let mut encoder = DeflateEncoder::new(scratch, LEVEL);
@@ -59,26 +55,22 @@ impl Reading {
         Ok(Self { bytes, at: 0 })
     }
 
-    /// The next `count` numbers of two bytes.
     pub(super) fn pull(&mut self, count: usize) -> io::Result<Vec<u16>> {
         let (high, low) = self.pull_bytes(2 * count)?.split_at(count);
         Ok(high.iter().zip(low).map(|(&high, &low)| u16::from_be_bytes([high, low])).collect())
     }
 
-    /// The next `count` numbers of four bytes.
     pub(super) fn pull_wide(&mut self, count: usize) -> io::Result<Vec<u32>> {
         let bytes = self.pull_bytes(4 * count)?;
         Ok((0..count).map(|n| u32::from_be_bytes(std::array::from_fn(|byte| bytes[byte * count + n]))).collect())
     }
 
-    /// The next `count` bytes.
     pub(super) fn pull_bytes(&mut self, count: usize) -> io::Result<&[u8]> {
         let bytes = self.bytes.get(self.at..self.at + count).ok_or(io::ErrorKind::UnexpectedEof)?;
         self.at += count;
         Ok(bytes)
     }
 
-    /// All that is left.
     pub(super) fn rest(&self) -> &[u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::{Bucket, Cgroup, Distribution};
 
-/// Distributions of a cgroup.
+/// Number of distributions of a cgroup.
 pub(super) const KINDS: usize = 3;
 /// What is kept of distributions that are not kept whole: what the screen shows of them.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -85,7 +85,7 @@ pub(super) fn shapes(cgroups: &[Cgroup]) -> Columns {
     columns
 }
 
-/// Distributions that have the quantiles of those that were, and nothing else of them.
+/// Reads distributions that have the same quantiles as the original ones, and nothing else of them.
 pub(super) fn pull_quantiles(
     figures: &mut Reading,
     cgroups: &[Cgroup],

@@ -36,15 +36,14 @@ pub(super) struct Packed {
     /// What the history of one cgroup is made of, apart from the rest so that it can be read for many intervals at once.
     trend: Box<[u8]>,
     figures: Box<[u8]>,
-    /// The distributions. Half of all that there is, and seldom looked at: `None` for what is long ago, of which the
-    /// figures have the quantiles.
+    /// The distributions: half of the data, and seldom looked at. `None` for intervals of long ago, whose figures have the
+    /// quantiles.
     shapes: Option<Box<[u8]>>,
     /// What all roles have in common.
     mean_cpu: f64,
     gaining: u32,
 }
 
-/// An interval as it comes back.
 #[derive(Debug)]
 pub(super) struct Unpacked {
     pub(super) interval: Interval,
@@ -92,7 +91,7 @@ impl Packer {
         let load = |cgroup: &Cgroup| {
             let load = cgroup.runnable_load?.0;
             let is_as_computed = (load - computed_load(cgroup, interval.duration_ns)).abs() <= load * 1e-6;
-            // 0 for what can be computed again, which all are that were measured.
+            // 0 stands for a load that can be computed again, as all measured ones can.
             Some(if is_as_computed { 0 } else { ((load * LOAD_UNIT).round() as u64).max(1) })
         };
         figures.push(&column(&load));
@@ -210,7 +209,7 @@ impl Packer {
         Ok(Unpacked { interval, roles, has_shapes: packed.shapes.is_some() })
     }
 
-    /// What of one cgroup's history is in `packed`, an interval of `duration`; nothing where it was idle.
+    /// One cgroup's history in `packed`, an interval of `duration`. Empty if it was idle.
     pub(super) fn trend(&self, packed: &Packed, of: &[u32], duration: Nanos) -> io::Result<TrendPoint> {
         let mut trend = Reading::open(&packed.trend)?;
         let labels = trend.pull_wide(packed.cgroups)?;
@@ -241,7 +240,7 @@ impl Packer {
     }
 }
 
-/// What the runnable load is by its definition: docs/measures.md.
+/// The runnable load by its definition in docs/measures.md.
 fn computed_load(cgroup: &Cgroup, duration: Nanos) -> f64 {
     cgroup.totals.cpu_ns.saturating_add(cgroup.totals.runq_wait_ns.unwrap_or_default()).cores(duration).0
 }
@@ -267,7 +266,7 @@ impl Packed {
         size_of::<Self>() + self.rest.len() + self.trend.len() + self.figures.len() + shapes
     }
 
-    /// Keeps of its distributions their quantiles alone.
+    /// Keeps only the quantiles of its distributions.
     pub(super) fn forget_shapes(&mut self) {
         self.shapes = None;
     }

@@ -23,7 +23,7 @@ pub(super) struct Ring {
     limits: HistoryLimits,
 }
 
-/// How much is kept: what is longer ago goes, and what is more, whatever comes first.
+/// How much is kept. The oldest intervals go as soon as either limit is exceeded.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::top) struct HistoryLimits {
     pub(in crate::top) time: Nanos,

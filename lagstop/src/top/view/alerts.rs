@@ -29,7 +29,7 @@ const WIDE: usize = 100;
 const MUCH: f64 = 0.3;
 /// With less than this a culprit's name says nothing.
 const NARROWEST_CULPRIT: usize = 8;
-/// Names are cut down to this before it is left out since when an alert has been one.
+/// Names are cut down to this before the time of the alert is left out.
 const NARROWEST_NAME: usize = 12;
 
 /// Lines that the pane takes of a view of `body` lines: as many as there are alerts, and no more than a third.
@@ -130,7 +130,7 @@ pub(super) fn described(alert: &Alert, now: &frame::Frame, cells: usize) -> Stri
     what + &behind + &display::shorten(&cgroup_name(culprit.id, now), room)
 }
 
-/// Behind whom a cgroup waits that waits too long, where that is much of it.
+/// The cgroup behind which the alert's cgroup waits, if that is much of its wait.
 fn culprit(alert: &Alert, now: &frame::Frame) -> Option<Culprit> {
     let (AlertKind::WaitPerCpu, AlertSubject::Cgroup(id)) = (alert.kind, alert.subject) else { return None };
     waits::culprit(now.cgroup(id).into_iter()).filter(|culprit| culprit.share >= MUCH)

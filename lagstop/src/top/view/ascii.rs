@@ -2,7 +2,7 @@
 
 use ratatui::buffer::Buffer;
 
-/// Replaces what is not ASCII by what looks most like it; what has no likeness becomes `?`.
+/// Replaces each character that is not ASCII by the one that looks most like it, or by `?`.
 pub(super) fn simplify(buffer: &mut Buffer) {
     for cell in &mut buffer.content {
         let symbol = cell.symbol();

@@ -76,7 +76,6 @@ pub(super) const fn rows(area: Rect) -> usize {
     area.height.saturating_sub(1) as usize
 }
 
-/// Its lines.
 pub(super) struct Content {
     titles: Line<'static>,
     lines: Vec<Line<'static>>,

@@ -36,7 +36,6 @@ const WIDE: usize = 100;
 /// Cells of a column of two.
 const HALF: usize = 44;
 
-/// Its lines.
 pub(super) struct Content(Vec<Line<'static>>);
 
 impl Content {
@@ -119,7 +118,7 @@ impl Page {
         }
     }
 
-    /// What of it is in this interval.
+    /// Writes what this interval has of the cgroup.
     fn figures(&mut self, detail: &Detail, cgroup: &Cgroup, now: &frame::Frame) {
         let figure = |column: Column| column.cell(cgroup, &now.interval);
         self.heading("This interval");
@@ -275,7 +274,7 @@ impl Page {
     }
 
     fn limits(&mut self, detail: &Detail, state: &State) {
-        // Files tell of now alone.
+        // Files have only current values.
         self.heading(if state.behind() > Nanos::ZERO { "Limits, as they are now" } else { "Limits" });
         match (&detail.look, state.mode()) {
             (Some(CloserLook { limits, .. }), _) => {
@@ -375,7 +374,7 @@ impl Page {
     }
 }
 
-/// Counts by power of two: from where each begins, those in between that are 0 included; of too many the last.
+/// Counts by power of two, each with its lower end. Empty ones in between are included. Of too many, the last are kept.
 fn octaves(of: &Distribution) -> Vec<(u64, u64)> {
     let octave = |value: Nanos| value.0.max(1).ilog2();
     let mut counts = std::collections::BTreeMap::new();

@@ -45,7 +45,7 @@ const HOST_TERMS: [(&str, &str); 10] = [
 /// Marks of alerts, behind that of the cgroup.
 const ALERT_MARKS: [(&str, &str); 2] = [("!", "crosses a threshold"), ("!!", "crosses a critical threshold")];
 
-/// Its lines, wrapped to the place that it will have.
+/// Its lines, wrapped to the width that they will have.
 pub(super) struct Content {
     title: &'static str,
     lines: Vec<Line<'static>>,
@@ -75,7 +75,6 @@ impl Content {
         self.area.height.saturating_sub(FRAME.1).into()
     }
 
-    /// All its lines.
     pub(super) const fn len(&self) -> usize {
         self.lines.len()
     }

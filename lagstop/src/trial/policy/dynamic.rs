@@ -74,7 +74,7 @@ impl Dynamic {
     }
 }
 
-/// What undoes a change, as a change: a cgroup that is not idle any more has the usual weight until it gets its own again.
+/// The change that undoes `change`. A cgroup that stops being idle has the usual weight until it gets its own again.
 fn reversed(change: Change) -> Change {
     match change {
         Change::File { directory, inode, file, before, after } => {

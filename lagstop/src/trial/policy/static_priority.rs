@@ -22,7 +22,7 @@ pub(super) fn changes(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, Pol
         return Err(PolicyError::NoThrottle);
     }
     let mut changes = budgets(&sides.light, kernel)?;
-    // One that the kernel kills when it is real-time for too long stays as it is.
+    // A thread stays as it is if the kernel would kill it for being real-time too long.
     let real_time = |tid: u32, attr: Attr| {
         let real_time = Attr { policy: Attr::RR, priority: 1, runtime: 0, nice: 0, ..attr };
         may_be_real_time(tid).then_some(real_time)
@@ -50,8 +50,8 @@ fn throttles(runtime: &str, release: &str, has_groups: bool) -> bool {
     is_there && runtime.trim().parse::<i64>().is_ok_and(|runtime| runtime >= 0)
 }
 
-/// debugfs says so of each CPU, where 0 is off. Where it may not be read, the release tells what a kernel has by default; one
-/// with groups of real-time tasks is not taken at its word.
+/// debugfs has its runtime for each CPU, where 0 is off. If that cannot be read, the kernel's release tells the default, which
+/// is not relied on where real-time tasks are grouped.
 fn fair_server(debugfs: &Path, release: &str, mount: &Path) -> bool {
     let runtime = |cpu: fs::DirEntry| fs::read_to_string(cpu.path().join("runtime")).ok()?.trim().parse::<u64>().ok();
     match fs::read_dir(debugfs) {
@@ -65,15 +65,15 @@ fn fair_server(debugfs: &Path, release: &str, mount: &Path) -> bool {
     }
 }
 
-/// Has it no limit of real-time (`RLIMIT_RTTIME`)?
+/// Has the thread no limit of real-time (`RLIMIT_RTTIME`)?
 fn may_be_real_time(tid: u32) -> bool {
     let limits = fs::read_to_string(format!("/proc/{tid}/limits")).unwrap_or_default();
     let limit = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));
     limit.is_some_and(|limit| limit.split_whitespace().next() == Some("unlimited"))
 }
 
-/// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget has none: all with threads get as much
-/// as any other, and those that they are in as much as all of them together.
+/// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget can have none. All cgroups with
+/// threads get the same budget, and each cgroup above them gets their sum.
 fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let hierarchy = kernel.hierarchy();
     let mount = &hierarchy.mount;

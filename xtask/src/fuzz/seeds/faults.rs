@@ -7,7 +7,7 @@ use super::{
     sources::{Sources, compressed, decompressed, followed, text},
 };
 
-/// All of them.
+/// All of these files.
 pub(super) fn files(sources: &Sources) -> Files {
     let mut files = sources.plain_files();
     let packed = compressed(&sources.lines());
@@ -51,7 +51,7 @@ fn plain_faults(plain: &str) -> impl Iterator<Item = (&'static str, String)> {
     .into_iter()
 }
 
-/// Lines in columns that do not come apart.
+/// Lines whose columns cannot be taken apart.
 fn packed_faults(packed: &str) -> impl Iterator<Item = (&'static str, String)> {
     let replaced = |from: &str, to: &str| packed.replacen(from, to, 1);
     [
@@ -74,7 +74,8 @@ fn packed_faults(packed: &str) -> impl Iterator<Item = (&'static str, String)> {
 const CPU: &str = r#"{"cpu":0,"busy_ns":0,"idle_ns":0,"crowd":[]}"#;
 const LISTENER: &str = r#"{"netns":1,"address":"0.0.0.0:1"}"#;
 
-/// A list that begins with `begin` and has so many of `item`, before the one that was there.
+/// A list that begins with `begin` and has `count` times `item`. After it, the list that was there follows under
+/// another name.
 fn many(begin: &str, item: &str, count: usize) -> String {
     let all = format!("{item},").repeat(count);
     format!("{begin}{}],\"x\":[", all.trim_end_matches(','))

@@ -1,4 +1,4 @@
-//! Small recordings of every form, of which nothing is wrong.
+//! Small recordings of every form, in which nothing is wrong.
 
 use lagstop::{
     model::{Interval, Nanos, Session, Totals, merge},
@@ -45,7 +45,7 @@ impl Sources {
         lines
     }
 
-    /// A recording of more than one chunk: of intervals in which there is nothing but a cgroup.
+    /// A recording of more than one chunk: its intervals have nothing in them but one cgroup.
     pub(super) fn long(&self) -> Vec<Line> {
         let some = |n: u64| {
             let first = self.intervals[0].clone();
@@ -106,7 +106,7 @@ impl Sources {
     }
 }
 
-/// With some of what is in it.
+/// The interval with only some of what is in it.
 fn small(mut interval: Interval) -> Interval {
     interval.cgroups.truncate(2);
     interval.listeners.truncate(1);
@@ -127,7 +127,7 @@ fn not_measured(mut interval: Interval) -> Interval {
     interval
 }
 
-/// It cannot be packed.
+/// An interval that cannot be packed.
 fn one_id_twice(mut interval: Interval) -> Interval {
     interval.cgroups[1].id = interval.cgroups[0].id;
     interval

@@ -1,4 +1,4 @@
-//! Files that are written in turn: `host.jsonl.zst` becomes `host.2026-11-21T15-04-05.123Z.jsonl.zst`.
+//! Files with the start time in their names: `host.jsonl.zst` becomes `host.2026-11-21T15-04-05.123Z.jsonl.zst`.
 
 use std::{
     fs, io,
@@ -17,14 +17,14 @@ use crate::{
     recording::time,
 };
 
-/// Makes files with the time in their names, and takes the oldest away.
+/// Creates files with the time in their names, and removes the oldest.
 pub(in crate::cli::record) struct Files {
     directory: PathBuf,
     stem: String,
-    /// With the dot.
+    /// With the leading dot.
     extension: String,
     keep: Option<usize>,
-    /// Names of those made so far, in turn.
+    /// Names of the files that were created so far, in order.
     made: Vec<String>,
 }
 
@@ -32,12 +32,12 @@ pub(in crate::cli::record) struct Files {
 pub(in crate::cli::record) struct Made {
     pub(in crate::cli::record) path: PathBuf,
     pub(in crate::cli::record) file: GrowingFile,
-    /// When what is in it began.
+    /// Start time of its content.
     pub(in crate::cli::record) began: String,
 }
 
 impl Files {
-    /// Those that are called as `base`, with a time. `keep`: how many there are at most.
+    /// Files named like `base`, with a time. `keep` is the maximum number of files.
     pub(in crate::cli::record) fn new(base: &Path, keep: Option<usize>) -> Result<Self, Failure> {
         let directory = match base.parent() {
             Some(parent) if parent != Path::new("") => parent.to_owned(),
@@ -53,7 +53,7 @@ impl Files {
         Ok(Self { directory, stem: stem.to_owned(), extension: extension.to_owned(), keep, made: Vec::new() })
     }
 
-    /// Can there be new files? To be asked with the privileges that are left when they are made.
+    /// Can new files be created? Must be called with the privileges that remain for creating them.
     pub(in crate::cli::record) fn check(&self) -> Result<(), Failure> {
         access(&self.directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| {
             let (directory, error) = (self.directory.display(), plain(&error.into()));
@@ -65,9 +65,9 @@ impl Files {
         })
     }
 
-    /// A new file for what began `ago`.
+    /// A new file whose content began `ago`.
     pub(in crate::cli::record) fn make(&mut self, ago: Duration) -> Result<Made, Failure> {
-        // What is there already is somebody's: the clock may have been set back.
+        // An existing file is never overwritten: the clock may have been set back.
         let mut began = SystemTime::now() - ago;
         loop {
             let text = time(began);
@@ -84,22 +84,22 @@ impl Files {
         }
     }
 
-    /// Takes the oldest away, so that there are no more than are to be kept. To be done when the new one has something in
-    /// it: where there is no room for it, the old ones are all there is.
+    /// Removes the oldest files, so that no more than the maximum remain. Called once the new file has content: if the
+    /// disk is full, the old files are all there is.
     pub(in crate::cli::record) fn prune(&mut self) -> Result<(), Failure> {
         let Some(keep) = self.keep else { return Ok(()) };
         let entries = fs::read_dir(&self.directory).map_err(|error| cannot(&self.directory, "listed", &error))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut ours: Vec<String> = names.filter(|name| self.is_ours(name)).collect();
         self.made.retain(|made| ours.contains(made));
-        // Those of earlier recordings are as old as the times in their names say. The own ones may have been made while
-        // the clock was set back.
+        // Files of earlier recordings are sorted by the times in their names. Own files are sorted by creation, because
+        // the clock may have been set back.
         ours.sort_by_key(|name| (self.made.iter().position(|made| made == name), name.clone()));
         for name in ours.iter().take(ours.len().saturating_sub(keep)) {
             let path = self.directory.join(name);
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(&path, "removed", &error)),
-                // A new one may get its name.
+                // A new file may get the same name.
                 _ => self.made.retain(|made| made != name),
             }
         }

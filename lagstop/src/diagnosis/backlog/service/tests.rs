@@ -88,7 +88,8 @@ fn several_servers_that_wait_in_accept_are_as_busy_as_they_are() {
     assert_true(3, Waits::InAccept, Random::exponential);
 }
 
-/// A squared coefficient of variation of 0, and of 5.05: one in eleven takes ten times as long as the others, on average.
+/// Squared coefficients of variation of 0, and of 5.05: one in eleven takes ten times as long as the others, on
+/// average.
 #[test]
 fn it_does_not_matter_how_uneven_services_are() {
     let uneven: fn(&mut Random) -> f64 = |random| random.exponential() * if random.below(11) == 0 { 5.5 } else { 0.55 };
@@ -110,7 +111,7 @@ fn several_servers_that_wait_elsewhere_are_not_guessed_at() {
             let measured = utilisation(&simulated(seed, load, 3, waits, Random::exponential));
             assert!(measured == Err(ELSEWHERE), "{load}: {measured:?}");
         }
-        // Nobody is ever free.
+        // Overloaded: nobody is ever free.
         let measured = utilisation(&simulated(1, 1.3, 3, waits, Random::exponential)).unwrap();
         assert!((measured - 1.3).abs() < 0.05, "{measured}");
     }

@@ -1,4 +1,4 @@
-//! Tasks come, sleep and wake up, as is asked for.
+//! Tasks start, sleep and wake up, as the trace demands.
 
 use std::{cmp::Ordering, collections::VecDeque};
 
@@ -12,10 +12,10 @@ use crate::{
     random::Random,
 };
 
-/// So many tasks are made without as many bursts.
+/// Up to this many tasks are created even if there are fewer bursts.
 const FEW: u32 = 16;
 
-/// What a cgroup is about. Its random numbers are its own: they are the same whatever becomes of the others.
+/// The source of a cgroup's bursts. It has its own random numbers, so they do not depend on other cgroups.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) random: Random,
@@ -25,13 +25,13 @@ pub(super) struct Source {
     pub(super) spinners: Vec<usize>,
     /// How long a task sleeps on average, in seconds.
     pub(super) sleep: f64,
-    /// Bursts to come, by their CPU time.
+    /// CPU times of the bursts to come.
     pub(super) bursts: VecDeque<f64>,
-    /// How long one is on average where there is always another to come.
+    /// Mean burst of a source that never runs out.
     pub(super) endless: Option<f64>,
 }
 
-/// A task will wake up.
+/// The coming wakeup of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Wakeup {
     pub(super) at: f64,
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Bursts, exponentially distributed, and as much in all as was measured. Those that come late are made up for.
+    /// Adds bursts: exponentially distributed, with the measured total. Late bursts are made up for.
     pub(super) fn expect(&mut self, demand: &Demand) {
         let late = self.bursts.len();
         self.bursts.extend((0..demand.bursts).map(|_| self.random.exponential()));
@@ -68,7 +68,7 @@ impl Source {
 }
 
 impl Ord for Wakeup {
-    /// The one that is due first is the greatest: it is the next one of a heap.
+    /// The earliest wakeup is the greatest, so that it is on top of the heap.
     fn cmp(&self, other: &Self) -> Ordering {
         other.at.total_cmp(&self.at).then(other.task.cmp(&self.task))
     }
@@ -83,7 +83,7 @@ impl PartialOrd for Wakeup {
 impl Eq for Wakeup {}
 
 impl Host<'_> {
-    /// Takes in what a cgroup asks for in the next step.
+    /// Sets what a cgroup asks for in the next step.
     pub(super) fn ask(&mut self, group: usize, demand: Option<&Demand>) {
         let Some(demand) = demand else {
             self.spin(group, 0);
@@ -100,7 +100,7 @@ impl Host<'_> {
                 source.sleep = demand.pause;
             }
         }
-        // Not many more tasks than bursts: each of the fewer sleeps the shorter.
+        // Not many more tasks than bursts. With fewer tasks, each sleeps for less time.
         source.size = demand.tasks.min(demand.bursts.max(FEW)) as usize;
         source.sleep *= source.size as f64 / f64::from(demand.tasks.max(1));
         while self.sources[group].sleepers.len() < self.sources[group].size {
@@ -129,7 +129,7 @@ impl Host<'_> {
         self.shared.tasks.len() - 1
     }
 
-    /// So many tasks of a cgroup never sleep from now on.
+    /// From now on, `count` tasks of a cgroup never sleep.
     pub(super) fn spin(&mut self, group: usize, count: usize) {
         while self.sources[group].spinners.len() > count {
             let Some(task) = self.sources[group].spinners.pop() else { break };
@@ -152,11 +152,11 @@ impl Host<'_> {
         self.asleep.push(Wakeup { at, task });
     }
 
-    /// A task wakes up. Where there is no burst for it, it is not heard of again before there is.
+    /// A task wakes up. If there is no burst for it, it stays asleep until there is one.
     pub(super) fn wake(&mut self, task: usize) {
         let source = &mut self.sources[self.shared.tasks[task].group];
         let is_one = source.sleepers.iter().take(source.size).any(|&one| one == task);
-        // One that is too many leaves what there is to do to the others.
+        // A surplus task leaves its work to the others.
         match is_one.then(|| source.next()).flatten() {
             Some(burst) => self.start(task, burst),
             None => self.shared.tasks[task].state = State::Done,

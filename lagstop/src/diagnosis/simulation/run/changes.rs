@@ -1,4 +1,4 @@
-//! What changes meanwhile: quotas are used up and renewed, and cgroups ranked anew.
+//! Changes during a simulation: quotas are used up and renewed, and cgroups are ranked again.
 
 use super::Host;
 use crate::diagnosis::simulation::Dynamic;
@@ -24,7 +24,7 @@ impl Host<'_> {
         }
     }
 
-    /// Who is heavy now is idle.
+    /// Makes the cgroups idle that are heavy now.
     pub(super) fn rank(&mut self) {
         let Some(Dynamic { ranked, heavy, every, heavy_from, light_below }) = &self.shared.policy.dynamic else {
             return;

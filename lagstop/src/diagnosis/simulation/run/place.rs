@@ -1,9 +1,9 @@
-//! Which CPU a task is on: where it wakes up, and how CPUs share what there is.
+//! Which CPU a task is on: where it wakes up, and how CPUs balance their load.
 
 use super::Host;
 use crate::diagnosis::simulation::{cpu::Cpu, fair::LOAD_TIME};
 
-/// A CPU is left alone up to this many times the load of another (`imbalance_pct`).
+/// Load is only taken from a CPU that has more than this many times the load of another (`imbalance_pct`).
 const IMBALANCE: f64 = 1.17;
 
 /// How busy the CPUs are, on average over some tens of milliseconds.
@@ -19,16 +19,17 @@ impl Busy {
         self.at = now;
     }
 
-    /// Where CPUs are busy, one that wakes up is not worth a search for a free one (`SIS_UTIL`, `update_idle_cpu_scan`).
+    /// If the CPUs are busy, a task that wakes up does not search for an idle one (`SIS_UTIL`, `update_idle_cpu_scan`).
     pub(super) fn allows_search(&self, cpus: usize) -> bool {
         (1.0 - (IMBALANCE * self.part).powi(2)) * cpus as f64 >= 1.0
     }
 }
 
 impl Host<'_> {
-    /// Where a task wakes up: on the CPU that it ran on, if that is free, else on one that is (`select_idle_sibling`).
+    /// The CPU on which a task wakes up: the one that it ran on, if that is idle, otherwise another idle one
+    /// (`select_idle_sibling`).
     pub(super) fn choose(&mut self, task: usize) -> usize {
-        // The search begins behind the one that it ran on.
+        // The search starts after the CPU that it ran on.
         let count = self.cpus.len();
         let from = self.shared.tasks[task].cpu.map_or_else(|| self.random.below(count), |cpu| cpu + 1);
         let shared = &self.shared;
@@ -60,7 +61,7 @@ impl Host<'_> {
         before.or_else(|| around().min_by_key(|cpu| cpu.len()).map(Cpu::number)).unwrap_or(0)
     }
 
-    /// A CPU without work takes a task that waits on the fullest other one (`sched_balance_newidle`).
+    /// A CPU without work takes a waiting task from the other one with the most tasks (`sched_balance_newidle`).
     pub(super) fn pull(&mut self, cpu: usize) {
         let mut others: Vec<usize> = (0..self.cpus.len()).filter(|&other| self.cpus[other].len() > 1).collect();
         others.sort_by_key(|&other| std::cmp::Reverse(self.cpus[other].len()));
@@ -78,7 +79,7 @@ impl Host<'_> {
         }
     }
 
-    /// A real-time task that waits elsewhere (`pull_rt_task`).
+    /// Takes a waiting real-time task from another CPU (`pull_rt_task`).
     pub(super) fn pull_real_time(&mut self, cpu: usize) {
         let waits = |other: &Cpu| {
             let may = |it: &&usize| self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu);
@@ -103,7 +104,8 @@ impl Host<'_> {
         self.cpus[to].check_preempt(task, &self.shared);
     }
 
-    /// Now and then a CPU takes load from the most loaded one (`sched_balance_rq`); one that has none is woken up for it.
+    /// From time to time a CPU takes load from the one with the highest load (`sched_balance_rq`). An idle CPU is woken
+    /// up for it.
     pub(super) fn balance(&mut self, cpu: usize) {
         if self.cpus[cpu].len() > 1
             && let Some(idle) = (0..self.cpus.len()).find(|&other| !self.has_work(&self.cpus[other]))

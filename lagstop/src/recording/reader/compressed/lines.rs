@@ -12,7 +12,7 @@ use zstd::stream::read::Decoder;
 use super::{Frame, Piece};
 use crate::recording::reader::{error::Problem, frames::Kind, room};
 
-/// What a frame may want to keep of what it said: zstd's own limit for those that are sent around.
+/// Log₂ of the largest window that a frame may ask for: zstd's own default limit.
 const LARGEST_WINDOW: u32 = 27;
 /// A file that expands beyond this size, and beyond this multiple of its compressed size, is a decompression bomb.
 /// Recordings expand to 5 to 40 times their compressed size.
@@ -126,7 +126,6 @@ impl FrameLines {
         self.bytes
     }
 
-    /// Was it cut off?
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
