@@ -91,7 +91,7 @@ impl MeasureArgs {
 
     /// [`Self::start`] for a long-running service with untrusted clients: it runs as nobody. Its intervals have their
     /// own default: those of the configuration file are for people who wait for them. Switches are timed in one of
-    /// `cost_sampling` intervals. With `linger` it measures only while something is wrong, and for that long afterwards.
+    /// `cost_sampling` intervals. With `linger` it measures only while something is wrong, and for that long after.
     pub(super) fn start_every(
         &self,
         default: Duration,

@@ -294,7 +294,8 @@ fn say_undone(restored: &Restored) {
     }
 }
 
-/// Warns, where something is measured, that a trial has left changes. Otherwise nobody would know why the host is as it is.
+/// Warns, where something is measured, that a trial has left changes. Otherwise nobody would know why the host is
+/// as it is.
 pub(super) fn say_left() {
     if let Some(left) = Journal::left(Path::new(Journal::PATH)) {
         say(format_args!("lagstop: {left}\n"));

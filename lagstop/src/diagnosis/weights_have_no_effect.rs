@@ -91,7 +91,7 @@ fn worst(observations: &Observations, shares: &Shares, thresholds: &Thresholds, 
         let entitled = |number| rate(number, |whole| whole.entitled);
         pair.weights(observations) >= thresholds.weights_differ
             && got(heavier) <= SAME * got(lighter)
-            // That must not come from CPU sets, quotas or a lack of tasks.
+            // That they get the same must not come from CPU sets, quotas or a lack of tasks.
             && entitled(heavier) >= 0.9 * thresholds.weights_differ * entitled(lighter)
             && entitled(heavier) >= SAME * got(heavier)
             && groups[heavier].cpus == groups[lighter].cpus
