@@ -188,12 +188,23 @@ fn are_gone(cgroups: &[PathBuf]) -> bool {
     !cgroups.iter().any(|cgroup| cgroup.exists())
 }
 
+/// Has `command` start with `disposition` for SIGHUP, whatever this process was started with: nohup(1) has it ignored.
+fn on_hangup(command: &mut Command, disposition: libc::sighandler_t) -> &mut Command {
+    let set = move || {
+        // SAFETY: only a system call.
+        unsafe { libc::signal(libc::SIGHUP, disposition) };
+        Ok(())
+    };
+    // SAFETY: it does no more than that.
+    unsafe { command.pre_exec(set) }
+}
+
 const TRAPS: &str = "for s in INT TERM HUP USR1; do trap \"echo got $s; exit 9\" $s; done; echo ready; \
                      while :; do sleep 0.05; done";
 
 fn signals() {
     for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM"), (Signal::HUP, "HUP"), (Signal::USR1, "USR1")] {
-        let (child, cgroups) = patient(&mut run(&[], TRAPS));
+        let (child, cgroups) = patient(on_hangup(&mut run(&[], TRAPS), libc::SIG_DFL));
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(9), "{name}: {}", said(&output));
@@ -208,14 +219,7 @@ fn signals() {
     assert!(are_gone(&cgroups), "{cgroups:?}");
     // What is ignored stays so, as nohup(1) wants it.
     let mut command = run(&[], "trap 'exit 9' TERM; kill -HUP $$; echo ready; while :; do sleep 0.05; done");
-    // SAFETY: only a system call.
-    unsafe {
-        command.pre_exec(|| {
-            libc::signal(libc::SIGHUP, libc::SIG_IGN);
-            Ok(())
-        });
-    }
-    let (child, _) = patient(&mut command);
+    let (child, _) = patient(on_hangup(&mut command, libc::SIG_IGN));
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(9));
