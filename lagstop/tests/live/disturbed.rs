@@ -188,11 +188,18 @@ fn are_gone(cgroups: &[PathBuf]) -> bool {
     !cgroups.iter().any(|cgroup| cgroup.exists())
 }
 
-/// Has `command` start with `disposition` for SIGHUP, whatever this process was started with: nohup(1) has it ignored.
-fn on_hangup(command: &mut Command, disposition: libc::sighandler_t) -> &mut Command {
+/// Has `command` start with this `disposition` for `signals`, whatever this process was started with: nohup(1) and shells have
+/// some ignored.
+fn starting_with(
+    disposition: libc::sighandler_t,
+    signals: &'static [libc::c_int],
+    command: &mut Command,
+) -> &mut Command {
     let set = move || {
-        // SAFETY: only a system call.
-        unsafe { libc::signal(libc::SIGHUP, disposition) };
+        for signal in signals {
+            // SAFETY: only a system call.
+            unsafe { libc::signal(*signal, disposition) };
+        }
         Ok(())
     };
     // SAFETY: it does no more than that.
@@ -204,7 +211,8 @@ const TRAPS: &str = "for s in INT TERM HUP USR1; do trap \"echo got $s; exit 9\"
 
 fn signals() {
     for (signal, name) in [(Signal::INT, "INT"), (Signal::TERM, "TERM"), (Signal::HUP, "HUP"), (Signal::USR1, "USR1")] {
-        let (child, cgroups) = patient(on_hangup(&mut run(&[], TRAPS), libc::SIG_DFL));
+        let all = &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1];
+        let (child, cgroups) = patient(starting_with(libc::SIG_DFL, all, &mut run(&[], TRAPS)));
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(9), "{name}: {}", said(&output));
@@ -219,7 +227,7 @@ fn signals() {
     assert!(are_gone(&cgroups), "{cgroups:?}");
     // What is ignored stays so, as nohup(1) wants it.
     let mut command = run(&[], "trap 'exit 9' TERM; kill -HUP $$; echo ready; while :; do sleep 0.05; done");
-    let (child, _) = patient(on_hangup(&mut command, libc::SIG_IGN));
+    let (child, _) = patient(starting_with(libc::SIG_IGN, &[libc::SIGHUP], &mut command));
     kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(9));
