@@ -190,11 +190,11 @@ fn are_gone(cgroups: &[PathBuf]) -> bool {
 
 /// Has `command` start with this `disposition` for `signals`, whatever this process was started with: nohup(1) and shells have
 /// some ignored.
-fn starting_with(
+fn starting_with<'c>(
     disposition: libc::sighandler_t,
     signals: &'static [libc::c_int],
-    command: &mut Command,
-) -> &mut Command {
+    command: &'c mut Command,
+) -> &'c mut Command {
     let set = move || {
         for signal in signals {
             // SAFETY: only a system call.
