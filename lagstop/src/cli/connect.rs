@@ -52,13 +52,17 @@ impl ConnectArgs {
         let stream = self.start(begin, duration)?;
         if let Some(mut link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
             tokio::spawn(async move {
-                let mut before = link.borrow_and_update().clone();
-                while link.changed().await.is_ok() {
+                // What the server said at once may be known already.
+                let mut before = Link { server: link.borrow().server.clone(), ..Link::default() };
+                loop {
                     let now = link.borrow_and_update().clone();
                     if let Some(news) = news(&before, &now) {
                         say(format_args!("lagstop: {news}\n"));
                     }
                     before = now;
+                    if link.changed().await.is_err() {
+                        break;
+                    }
                 }
             });
         }
