@@ -376,7 +376,7 @@ fn names_of_containers(surroundings: &Surroundings) -> Requirement {
     let found = all.iter().map(said).collect::<Vec<_>>().join("; ");
     let hidden: Vec<&Nameless> = all.iter().filter(|one| one.why.is_some()).collect();
     if hidden.is_empty() {
-        return satisfied(NAME, if all.is_empty() { "no container here lacks its name".to_owned() } else { found });
+        return satisfied(NAME, if all.is_empty() { "complete".to_owned() } else { found });
     }
     let mut requirement = missed(
         NAME,

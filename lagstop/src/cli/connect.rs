@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use tokio::sync::watch;
 
 use super::{Failure, connection::ConnectionArgs, say, values::positive};
 use crate::{
@@ -50,23 +51,26 @@ impl ConnectArgs {
     /// Like [`Self::start`], for commands without a screen: prints when the connection breaks, and when it is back.
     pub(super) fn start_and_tell(&self, begin: Begin, duration: Option<Duration>) -> Result<Option<Stream>, Failure> {
         let stream = self.start(begin, duration)?;
-        if let Some(mut link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
-            tokio::spawn(async move {
-                // What the server said at once may be known already.
-                let mut before = Link { server: link.borrow().server.clone(), ..Link::default() };
-                loop {
-                    let now = link.borrow_and_update().clone();
-                    if let Some(news) = news(&before, &now) {
-                        say(format_args!("lagstop: {news}\n"));
-                    }
-                    before = now;
-                    if link.changed().await.is_err() {
-                        break;
-                    }
-                }
-            });
+        if let Some(link) = stream.as_ref().and_then(|stream| stream.link.clone()) {
+            tokio::spawn(tell(link, |news| say(format_args!("lagstop: {news}\n"))));
         }
         Ok(stream)
+    }
+}
+
+/// Says what changes about the connection, until there is none.
+async fn tell(mut link: watch::Receiver<Link>, say: impl Fn(String)) {
+    // What the server said at once may be known already.
+    let mut before = Link { server: link.borrow().server.clone(), ..Link::default() };
+    loop {
+        let now = link.borrow_and_update().clone();
+        if let Some(news) = news(&before, &now) {
+            say(news);
+        }
+        before = now;
+        if link.changed().await.is_err() {
+            break;
+        }
     }
 }
 
@@ -86,4 +90,39 @@ fn news(before: &Link, now: &Link) -> Option<String> {
 pub(super) fn follow(options: ConnectOptions) -> Result<Stream, SourceError> {
     Capabilities::ANY_FILE.keep_of_held().map_err(|source| KernelError::Capabilities { source })?;
     connected(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// All that is said of a connection that became like each of `all`, before and after it was listened to.
+    async fn said(early: Link, late: Vec<Link>) -> Vec<String> {
+        let (link, mut links) = watch::channel(Link::default());
+        link.send_replace(early);
+        links.mark_unchanged();
+        let said = Mutex::new(Vec::new());
+        let change = async {
+            for one in late {
+                tokio::task::yield_now().await;
+                link.send_replace(one);
+            }
+            tokio::task::yield_now().await;
+            drop(link);
+        };
+        tokio::join!(tell(links, |news| said.lock().unwrap().push(news)), change);
+        said.into_inner().unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_server_that_was_calm_before_anybody_listened_is_said_to_be() {
+        let link = |is_calm| Link { server: "https://node".to_owned(), is_calm, ..Link::default() };
+        let calm = "all is calm: https://node only watches files and measures nothing";
+        assert_eq!(said(link(true), vec![]).await, [calm]);
+        assert_eq!(said(link(false), vec![link(false)]).await, [] as [&str; 0]);
+        let all = said(link(true), vec![link(true), link(false), link(true)]).await;
+        assert_eq!(all, [calm, "https://node measures: something is wrong there", calm]);
+    }
 }

@@ -31,13 +31,13 @@ pub(super) fn called(kind: &Kind<'_>, look: &mut Look<'_>) -> Option<Called> {
 
 /// Programs that keep names of containers in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Keeper {
+pub(super) enum Engine {
     Docker,
     Podman,
     Nerdctl,
 }
 
-impl Keeper {
+impl Engine {
     /// Who keeps `container`'s name. `None` if its path does not tell.
     pub(super) fn of(container: &Container<'_>) -> Option<Self> {
         Some(match (container.runtime, container.directory) {
@@ -66,18 +66,21 @@ impl Keeper {
     }
 }
 
+/// The name of `container`, and who keeps it.
+pub(super) fn named(container: &Container<'_>, look: &mut Look<'_>) -> Option<(Engine, String)> {
+    let engine = Engine::of(container)?;
+    let name = match engine {
+        Engine::Docker => docker::name(container.id, look),
+        Engine::Podman => podman::name(container.id, look),
+        Engine::Nerdctl => containerd::nerdctl(container.directory, container.id, look),
+    };
+    Some((engine, name?))
+}
+
 fn of_container(container: &Container<'_>, look: &mut Look<'_>) -> Called {
-    let Container { runtime, directory, id, is_monitor } = *container;
-    let found = Keeper::of(container).and_then(|keeper| {
-        let name = match keeper {
-            Keeper::Docker => docker::name(id, look),
-            Keeper::Podman => podman::name(id, look),
-            Keeper::Nerdctl => containerd::nerdctl(directory, id, look),
-        };
-        Some((keeper, name?))
-    });
-    match found {
-        Some((keeper, name)) => Called::container(keeper.name(), &name, is_monitor),
+    let Container { runtime, id, is_monitor, .. } = *container;
+    match named(container, look) {
+        Some((engine, name)) => Called::container(engine.name(), &name, is_monitor),
         None => {
             let workload = Workload { container: Some(id[..SHORT_ID].into()), ..Workload::default() };
             let name = monitoring(by_id(people_call(runtime), id), is_monitor);

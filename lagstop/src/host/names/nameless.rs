@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, io};
 
 use super::{
-    Names,
-    called::{by_id, people_call},
-    components,
-    find::Keeper,
+    Names, components,
+    find::{Engine, named},
+    look::Look,
     subtree::{Kind, owners},
 };
 
@@ -24,26 +23,26 @@ pub struct Nameless {
 impl Names {
     /// Of the containers whose cgroups are among `paths`: those that have no names, though their runtimes keep names in files.
     pub fn nameless<'p>(&mut self, paths: impl IntoIterator<Item = &'p str>) -> Vec<Nameless> {
-        let mut counts: BTreeMap<Keeper, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<Engine, usize> = BTreeMap::new();
         for path in paths {
-            let keeper = self.keeper_of_nameless(path);
-            keeper.into_iter().for_each(|keeper| *counts.entry(keeper).or_default() += 1);
+            let engine = self.engine_of_nameless(path);
+            engine.into_iter().for_each(|engine| *counts.entry(engine).or_default() += 1);
         }
-        let of = |(keeper, containers): (Keeper, usize)| {
-            let directory = keeper.directory();
+        let of = |(engine, containers): (Engine, usize)| {
+            let directory = engine.directory();
             let why = self.trusted.list(directory, 1).err();
-            Nameless { runtime: keeper.name(), containers, directory, why }
+            Nameless { runtime: engine.name(), containers, directory, why }
         };
         counts.into_iter().map(of).collect()
     }
 
     /// Who should know the name of the container whose own cgroup is at `path`.
-    fn keeper_of_nameless(&mut self, path: &str) -> Option<Keeper> {
+    fn engine_of_nameless(&mut self, path: &str) -> Option<Engine> {
         let all = components(path);
         let owner = owners(&all).into_iter().find(|owner| owner.length == all.len())?;
         let Kind::Container(container) = owner.kind else { return None };
-        let keeper = Keeper::of(&container).filter(|_| !container.is_monitor)?;
-        let called = self.called(&all, &owner)?;
-        (called.name == by_id(people_call(container.runtime), container.id)).then_some(keeper)
+        let engine = Engine::of(&container).filter(|_| !container.is_monitor)?;
+        let mut look = Look::new(&self.trusted, &mut self.stores);
+        named(&container, &mut look).is_none().then_some(engine)
     }
 }

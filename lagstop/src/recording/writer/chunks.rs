@@ -30,7 +30,6 @@ pub struct Chunks {
     names: Names,
     /// Adds up the intervals of the open chunk. `None` for those who get each of them anyway.
     merger: Option<Merger>,
-    load_credit_time: Nanos,
     lines: u64,
     line: Vec<u8>,
 }
@@ -56,7 +55,6 @@ impl Chunks {
             index: Index::default(),
             names: Names::trusted(),
             merger: None,
-            load_credit_time: Nanos::SECOND,
             lines: 0,
             line: Vec::new(),
         }
@@ -76,8 +74,7 @@ impl Chunks {
             }
             _ => {
                 if let Line::Header { session, .. } = line {
-                    self.load_credit_time = session.load_credit_time_ns;
-                    self.begin_merging();
+                    self.merger = self.merger.as_ref().map(|_| Merger::new(session.load_credit_time_ns));
                 }
                 let mut bytes = self.end_chunk()?;
                 self.lines += 1;
@@ -117,12 +114,6 @@ impl Chunks {
         let is_full = self.index.start_ns.len() >= MOST_INTERVALS || self.bytes >= MOST_BYTES;
         bytes.extend(if is_full { self.end_chunk()? } else { self.flush()? });
         Ok(bytes)
-    }
-
-    fn begin_merging(&mut self) {
-        if let Some(merger) = &mut self.merger {
-            *merger = Merger::new(self.load_credit_time);
-        }
     }
 
     /// Adds a line to the chunk.
