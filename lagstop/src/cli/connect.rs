@@ -112,7 +112,7 @@ mod tests {
             tokio::task::yield_now().await;
             drop(link);
         };
-        tokio::join!(tell(links, |news| said.lock().unwrap().push(news)), change);
+        tokio::join!(biased; tell(links, |news| said.lock().unwrap().push(news)), change);
         said.into_inner().unwrap()
     }
 
