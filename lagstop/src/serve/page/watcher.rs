@@ -115,12 +115,11 @@ impl Watcher {
         let (says, is_made) = watch::channel(false);
         let (watcher, followed) = (Arc::downgrade(self), self.feed.follow(Nanos(u64::MAX)));
         thread::Builder::new().name("page".to_owned()).spawn(move || {
-            let failed = match panic::catch_unwind(AssertUnwindSafe(|| work(&watcher, followed, says))) {
+            let failed = match end_of(|| work(&watcher, followed, says)) {
                 // Somebody may look again by now.
-                Ok(Ok(Ended::Left)) => return,
-                Ok(Ok(Ended::Over)) => None,
-                Ok(Err(error)) => Some(Fault::Read(error.into())),
-                Err(_) => Some(Fault::Died),
+                Ok(Ended::Left) => return,
+                Ok(Ended::Over) => None,
+                Err(fault) => Some(fault),
             };
             if let Some(watcher) = watcher.upgrade() {
                 watcher.stop(watcher.looks(), failed);
@@ -146,6 +145,12 @@ impl Watcher {
         (looks.at_work, looks.failed) = (None, failed);
         self.moments.clear();
     }
+}
+
+/// How `work` ends. If it panics, the thread lives on to say so.
+fn end_of(work: impl FnOnce() -> Result<Ended, ReadError>) -> Result<Ended, Fault> {
+    let ended = panic::catch_unwind(AssertUnwindSafe(work)).map_err(|_| Fault::Died)?;
+    ended.map_err(|error| Fault::Read(error.into()))
 }
 
 /// Makes moments of what was, and of what comes, until nobody looks, or there is no more.
@@ -274,6 +279,20 @@ mod tests {
         feeder.calm().unwrap();
         let moments = watcher.look().await.unwrap();
         assert!(moments.is_calm() && newest(moments) == Some(0));
+    }
+
+    #[tokio::test]
+    async fn a_fault_while_moments_are_made_is_told_to_whoever_looks() {
+        let mut feeder = feeder();
+        let watcher = Watcher::new(feeder.feed(), &Thresholds::default());
+        feeder.add(&fixture::overloaded(1)[0]).unwrap();
+        watcher.look().await.unwrap();
+        let fault = end_of(|| panic!("a bug")).err();
+        watcher.stop(watcher.looks(), fault);
+        let error = watcher.look().await.unwrap_err();
+        assert!(matches!(error, WatchError::Fault(Fault::Died)), "{error}");
+        assert!(error.to_string().contains("Please report it"));
+        assert_eq!(newest(&watcher.moments), None, "what may be wrong is shown to nobody");
     }
 
     #[test]
