@@ -36,7 +36,7 @@ pub use facts::{Facts, SchedExt, Types, is_scheduler_enabled, loaded_scheduler};
 pub(crate) use map::{Map, bpf};
 pub use options::AttachOptions;
 pub use plan::{Plan, Wish, Wishes};
-pub use reader::{KernelSnapshot, MadeUpHost, Reader};
+pub use reader::{KernelCgroup, KernelSnapshot, MadeUpHost, Reader};
 pub use way::{At, Probe, Way};
 
 /// The object that `cargo xtask ebpf` builds.

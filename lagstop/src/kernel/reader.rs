@@ -39,7 +39,7 @@ use super::{
     probe_cost::ProbeCost,
     rows::Owners,
 };
-use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic};
+use crate::model::{CgroupCounters, CgroupId, CpuReading, Hook, Lost, Measure, Nanos, Totals, Traffic, WaitBehind};
 
 /// All totals in the kernel at one moment.
 #[derive(Clone, Debug, Default)]
@@ -48,8 +48,8 @@ pub struct KernelSnapshot {
     pub at: Nanos,
     /// The idle tasks.
     pub idle: Totals,
-    /// Path and totals of every cgroup that has a row, and of [`CgroupId::OTHER`].
-    pub cgroups: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
+    /// Every cgroup that has a row, and [`CgroupId::OTHER`].
+    pub cgroups: BTreeMap<CgroupId, KernelCgroup>,
     /// CPUs, by number.
     pub cpus: Vec<CpuReading>,
     /// Local addresses that connections came to. Empty where TCP is not watched.
@@ -60,6 +60,23 @@ pub struct KernelSnapshot {
     pub probe_ns: Option<Nanos>,
     /// Were switches timed since the snapshot before? Else the counters of their costs stood still.
     pub switches_timed: bool,
+}
+
+/// A cgroup at that moment.
+#[derive(Clone, Debug)]
+pub struct KernelCgroup {
+    pub path: Arc<str>,
+    pub counters: Arc<CgroupCounters>,
+    /// See [`CgroupState::behind`](crate::model::CgroupState::behind).
+    pub behind: Vec<WaitBehind>,
+}
+
+impl KernelCgroup {
+    /// Adds what another row has of it.
+    fn add(&mut self, other: &Self) {
+        Arc::make_mut(&mut self.counters).add(&other.counters);
+        self.behind = WaitBehind::summed(self.behind.iter().chain(&other.behind));
+    }
 }
 
 /// The programs on their hooks, and what they fill.
@@ -333,18 +350,22 @@ impl Reader {
         });
     }
 
-    /// Path and counters of every cgroup that owns a row.
-    fn cgroups(&self) -> BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)> {
-        let counters = |row: u32| self.counted.counters(row);
-        let other = (CgroupId::OTHER, ("(other)".into(), counters(ROW_OTHER)));
-        let owned = self.owners.iter().map(|(row, owner)| (owner.id, (Arc::clone(&owner.path), counters(row))));
+    /// Every cgroup that owns a row.
+    fn cgroups(&self) -> BTreeMap<CgroupId, KernelCgroup> {
+        let of = |row: u32, path: Arc<str>| KernelCgroup {
+            path,
+            counters: self.counted.counters(row),
+            behind: self.counted.behind(row).to_vec(),
+        };
+        let other = (CgroupId::OTHER, of(ROW_OTHER, "(other)".into()));
+        let owned = self.owners.iter().map(|(row, owner)| (owner.id, of(row, Arc::clone(&owner.path))));
         let mut all: Vec<_> = std::iter::once(other).chain(owned).collect();
         all.sort_by_key(|(id, _)| *id);
         // A straggler may have given a cgroup that is being taken back a second row.
-        all.dedup_by(|(id, (_, more)), (first, (_, sum))| {
+        all.dedup_by(|(id, more), (first, sum)| {
             let same = id == first;
             if same {
-                Arc::make_mut(sum).add(more);
+                sum.add(more);
             }
             same
         });

@@ -25,35 +25,22 @@ impl WaitBehind {
         Self { id, wait_ns: Nanos((u128::from(all.0) * u128::from(thousandths) / 1_000) as u64) }
     }
 
+    /// The sums of these waits behind each cgroup, by ascending ids.
+    pub(crate) fn summed<'w>(waits: impl IntoIterator<Item = &'w Self>) -> Vec<Self> {
+        let mut sum = BehindSum::default();
+        waits.into_iter().for_each(|one| sum.add(one.id, one.wait_ns));
+        sum.waits()
+    }
+
     /// The wait in thousandths of `all`.
     pub(crate) fn thousandths(&self, all: Nanos) -> u64 {
         (u128::from(self.wait_ns.min(all).0) * 1_000).div_ceil(u128::from(all.0.max(1))) as u64
     }
 }
 
-/// The longest waits that were added since `earlier`, longest first. Both lists ascend by id. Cgroups unknown to
-/// `is_there` are omitted. The sum is limited to `all` wait behind others, because pairs and totals are not read at the
-/// same time.
-pub(super) fn worst_since(
-    now: &[WaitBehind],
-    earlier: &[WaitBehind],
-    all: Nanos,
-    is_there: impl Fn(CgroupId) -> bool,
-) -> Vec<WaitBehind> {
-    let before = |id: CgroupId| {
-        earlier.binary_search_by_key(&id, |one| one.id).map_or(Nanos::ZERO, |place| earlier[place].wait_ns)
-    };
-    let growth = |one: &WaitBehind| {
-        let before = before(one.id);
-        // A pair that was removed from the table and added again restarted at 0.
-        let wait_ns = if one.wait_ns < before { one.wait_ns } else { one.wait_ns.saturating_sub(before) };
-        WaitBehind { wait_ns, ..*one }
-    };
-    worst(now.iter().filter(|one| is_there(one.id)).map(growth).collect(), all)
-}
-
-/// The longest of these waits, longest first. Their sum is limited to `all` wait behind others.
-fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
+/// The longest of these waits, longest first. Their sum is limited to `all` wait behind others, because pairs and totals are
+/// not read at the same time.
+pub(super) fn worst(mut these: Vec<WaitBehind>, all: Nanos) -> Vec<WaitBehind> {
     let longest_first = |one: &WaitBehind| (std::cmp::Reverse(one.wait_ns), one.id);
     these.sort_unstable_by_key(longest_first);
     these.truncate(WaitBehind::NAMED);
@@ -83,7 +70,11 @@ impl BehindSum {
 
     /// The longest waits. Their sum is limited to `all` wait behind others.
     pub(super) fn worst(self, all: Nanos) -> Vec<WaitBehind> {
-        worst(self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect(), all)
+        worst(self.waits(), all)
+    }
+
+    fn waits(self) -> Vec<WaitBehind> {
+        self.0.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect()
     }
 }
 
@@ -98,11 +89,17 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_are_named_first_and_those_that_are_gone_are_not() {
-        let now = behind(&[(2, 10), (3, 500), (4, 90), (9, 70)]);
-        let earlier = behind(&[(3, 480), (4, 100)]);
-        let worst = worst_since(&now, &earlier, Nanos(1_000_000), |id| id != CgroupId(9));
-        assert_eq!(worst, behind(&[(4, 90), (3, 20), (2, 10)]), "what was taken out meanwhile began at 0");
+    fn the_worst_are_named_first_and_no_more_than_a_few() {
+        let these = behind(&[(2, 10), (3, 20), (4, 90), (5, 5), (9, 70)]);
+        assert_eq!(worst(these, Nanos(1_000_000)), behind(&[(4, 90), (9, 70), (3, 20), (2, 10)]));
+    }
+
+    #[test]
+    fn waits_behind_the_same_cgroup_are_summed() {
+        assert_eq!(
+            WaitBehind::summed(&behind(&[(3, 20), (4, 1), (2, 10), (3, 5)])),
+            behind(&[(2, 10), (3, 25), (4, 1)])
+        );
     }
 
     #[test]
@@ -110,7 +107,7 @@ mod tests {
         let all = Nanos(1_734_560_637);
         let waits = [(2, 869_014_877), (3, 869_014_878)];
         let now = waits.map(|(id, ns)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ns) });
-        let named = worst_since(&now, &[], all, |_| true);
+        let named = worst(now.to_vec(), all);
         assert_eq!(named, [2, 3].map(|id| WaitBehind::of(CgroupId(id), 500, all)));
         assert_eq!(worst(named.clone(), all), named);
     }
@@ -123,7 +120,7 @@ mod tests {
         ) {
             let now: Vec<WaitBehind> =
                 waits.iter().map(|(&id, &ns)| WaitBehind { id: CgroupId(id), wait_ns: Nanos(ns) }).collect();
-            let named = worst_since(&now, &[], Nanos(all), |_| true);
+            let named = worst(now, Nanos(all));
             prop_assert!(named.len() <= WaitBehind::NAMED);
             prop_assert!(named.iter().map(|one| one.wait_ns).sum::<Nanos>() <= Nanos(all));
             prop_assert_eq!(&worst(named.clone(), Nanos(all)), &named, "what was named once stays as it is");

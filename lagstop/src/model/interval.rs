@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Beside, Cgroup, CgroupCounters, CgroupId, CgroupState, Cpu, FileCounters, Host, HostTimes, Idle, Listener,
-    LoadCredits, Nanos, NetworkNamespace, Snapshot, Totals, behind::worst_since, bounded, crowd::Crowds,
+    LoadCredits, Nanos, NetworkNamespace, Snapshot, Totals, WaitBehind, behind::worst, bounded, crowd::Crowds,
 };
 
 /// Differences between two snapshots: for the host, for each cgroup that was not idle, and for each listener.
@@ -95,7 +95,7 @@ impl Interval {
         // Allocated at once, because cgroups are large.
         let mut cgroups = Vec::with_capacity(after.cgroups.len());
         cgroups.extend(ran);
-        name_waits(&mut cgroups, before, after);
+        name_waits(&mut cgroups, after);
         let cpus = crowds.cpus(&before.cpus, &after.cpus);
         credits.advance(duration_ns, cgroups.iter().filter_map(|cgroup| Some((cgroup.id, cgroup.runnable_load?))));
         for cgroup in &mut cgroups {
@@ -186,17 +186,15 @@ fn cgroup(
 }
 
 /// Sets the cgroups that each cgroup waited behind, among the present ones.
-fn name_waits(cgroups: &mut [Cgroup], before: &Snapshot, after: &Snapshot) {
+fn name_waits(cgroups: &mut [Cgroup], after: &Snapshot) {
     // Ascending, as in the snapshot.
     let ids: Vec<CgroupId> = cgroups.iter().map(|cgroup| cgroup.id).collect();
-    let (mut before, mut after) = (Beside::of(&before.cgroups), Beside::of(&after.cgroups));
+    let is_there = |one: &&WaitBehind| ids.binary_search(&one.id).is_ok();
+    let mut states = Beside::of(&after.cgroups);
     for cgroup in cgroups {
         let all = cgroup.totals.wait_behind_ns.filter(|all| *all > Nanos::ZERO);
-        let now = after.get(cgroup.id).map(|now| &now.counters.behind);
-        if let Some((all, now)) = all.zip(now.filter(|now| !now.is_empty())) {
-            let earlier = before.get(cgroup.id).map(|before| &*before.counters.behind);
-            cgroup.waits_behind =
-                worst_since(now, earlier.unwrap_or_default(), all, |id| ids.binary_search(&id).is_ok());
+        if let Some((all, state)) = all.zip(states.get(cgroup.id)) {
+            cgroup.waits_behind = worst(state.behind.iter().filter(is_there).copied().collect(), all);
         }
     }
 }

@@ -40,6 +40,8 @@ pub struct CgroupState {
     pub label: Arc<CgroupLabel>,
     /// What was counted since it was first seen. Shared with the snapshot before where nothing was added.
     pub counters: Arc<CgroupCounters>,
+    /// The cgroups that it waited behind since the snapshot before, by ascending id. Short waits are omitted.
+    pub behind: Vec<WaitBehind>,
     pub files: Files,
 }
 
@@ -74,8 +76,6 @@ pub struct CgroupCounters {
     pub accept_wait: Option<Distribution>,
     /// Its CPU time and run-queue wait on each CPU: its totals', taken apart.
     pub by_cpu: ByCpu,
-    /// The cgroups that it waited behind, by ascending id. Short waits are omitted.
-    pub behind: Arc<[WaitBehind]>,
 }
 
 impl CgroupCounters {
@@ -85,13 +85,12 @@ impl CgroupCounters {
         wait(self).saturating_sub(before.map(|before| wait(&before.counters)).unwrap_or_default())
     }
 
-    /// What was added since `earlier`, the counters of the row's previous owner. Pairs are identified by ids, so all of
-    /// them are its own.
+    /// What was added since `earlier`, the counters of the row's previous owner.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let [switch_cost, runq_wait, accept_wait] = self.distributions_since(earlier);
         let (totals, by_cpu) = (self.totals.since(&earlier.totals), self.by_cpu.since(&earlier.by_cpu));
-        Self { totals, switch_cost, runq_wait, accept_wait, by_cpu, behind: Arc::clone(&self.behind) }
+        Self { totals, switch_cost, runq_wait, accept_wait, by_cpu }
     }
 
     /// What came on top of `earlier` in `switch_cost`, `runq_wait` and `accept_wait`.
@@ -109,12 +108,6 @@ impl CgroupCounters {
 
     /// Adds `other`, of the same cgroup.
     pub fn add(&mut self, other: &Self) {
-        let mut behind: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
-        for one in self.behind.iter().chain(other.behind.iter()) {
-            let sum = behind.entry(one.id).or_default();
-            *sum = sum.saturating_add(one.wait_ns);
-        }
-        self.behind = behind.into_iter().map(|(id, wait_ns)| WaitBehind { id, wait_ns }).collect();
         self.totals.add(&other.totals);
         for (mine, theirs) in [
             (&mut self.switch_cost, &other.switch_cost),

@@ -185,7 +185,7 @@ impl Readings for Collector {
             let label = labels.of(last.cgroups.get(&group.id), &*group.path);
             let waited = counters.totals.runq_wait_ns.map(|_| waited(group.id, &counters));
             let files = files.of(group.id, &label, waited, || Some(group.directory.clone()));
-            cgroups.insert(group.id, CgroupState { label, counters, files });
+            cgroups.insert(group.id, CgroupState { label, counters, behind: Vec::new(), files });
         }
         let host = figures(Cpus::read()?.online.len() as u64, &[])?;
         let idle = self.threads.nothing();

@@ -22,11 +22,8 @@ use super::{
 };
 use crate::{
     host::{CgroupFiles, Cpus, ExcludedCpus, Hierarchy, Listeners, Owners, figures},
-    kernel::{AttachOptions, Capabilities, Facts, KernelError, KernelSnapshot, Reader, Wishes, attach},
-    model::{
-        Beside, CgroupCounters, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session,
-        Snapshot,
-    },
+    kernel::{AttachOptions, Capabilities, Facts, KernelCgroup, KernelError, KernelSnapshot, Reader, Wishes, attach},
+    model::{Beside, CgroupId, CgroupState, GroupBy, Hook, HookState, Measure, Nanos, Place, Session, Snapshot},
     units::Moment,
 };
 
@@ -236,24 +233,21 @@ impl Collector {
     }
 
     /// What is known of the cgroups beside what was counted.
-    fn states(
-        &mut self,
-        counted: BTreeMap<CgroupId, (Arc<str>, Arc<CgroupCounters>)>,
-    ) -> BTreeMap<CgroupId, CgroupState> {
+    fn states(&mut self, counted: BTreeMap<CgroupId, KernelCgroup>) -> BTreeMap<CgroupId, CgroupState> {
         let Self { files, hierarchy, labels, last, .. } = self;
         let mut earlier = Beside::of(&last.cgroups);
         let waits: Vec<Nanos> =
-            counted.iter().map(|(&id, (_, counters))| counters.waited_since(earlier.get(id))).collect();
+            counted.iter().map(|(&id, counted)| counted.counters.waited_since(earlier.get(id))).collect();
         files.begin(waits.iter().copied());
         let mut earlier = Beside::of(&last.cgroups);
         counted
             .into_iter()
             .zip(waits)
-            .map(|((id, (path, counters)), waited)| {
+            .map(|((id, KernelCgroup { path, counters, behind }), waited)| {
                 let label = labels.of(earlier.get(id), path);
                 let waited = counters.totals.runq_wait_ns.map(|_| waited);
                 let files = files.of(id, &label, waited, || hierarchy.directory(&label.path));
-                (id, CgroupState { label, counters, files })
+                (id, CgroupState { label, counters, behind, files })
             })
             .collect()
     }

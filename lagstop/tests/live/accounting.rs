@@ -150,7 +150,7 @@ fn timed_now_and_then() {
         probes.reader.time_next(times_next);
         let snapshot = probes.snapshot();
         let counters =
-            snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |(_, counters)| Arc::clone(counters));
+            snapshot.cgroups.get(&cgroup.id()).map_or_else(Arc::default, |known| Arc::clone(&known.counters));
         (snapshot.switches_timed, counters, snapshot.lost)
     };
     let mut last = read(false);
@@ -311,8 +311,8 @@ fn identity() {
     probes.reader.detach();
     let snapshot = probes.snapshot();
     let mut rows = snapshot.idle;
-    for (_, counters) in snapshot.cgroups.values() {
-        rows.add(&counters.totals);
+    for cgroup in snapshot.cgroups.values() {
+        rows.add(&cgroup.counters.totals);
     }
     let sum = |figure: fn(&CpuReading) -> u64| snapshot.cpus.iter().map(figure).sum::<u64>();
     println!("{} switches, {} of pick cost", rows.switches, rows.pick_ns.unwrap());
@@ -359,7 +359,7 @@ fn load_credit() {
     loads.iter_mut().for_each(|load| drop(load.line()));
     let mut read = || {
         let snapshot = probes.snapshot();
-        (snapshot.at, Arc::clone(&snapshot.cgroups[&cgroup.id()].1))
+        (snapshot.at, Arc::clone(&snapshot.cgroups[&cgroup.id()].counters))
     };
     let mut last = read();
     loads.iter_mut().for_each(Load::go);

@@ -1,8 +1,11 @@
 //! Who makes whom wait: held against a trace of the kernel's own tracepoints, of the same seconds.
 
-use std::{collections::BTreeSet, thread, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, thread, time::Duration};
 
-use lagstop::model::{CgroupCounters, CgroupId, GroupBy, Nanos, Totals, WaitBehind};
+use lagstop::{
+    kernel::KernelSnapshot,
+    model::{CgroupCounters, CgroupId, GroupBy, Nanos, Totals, WaitBehind},
+};
 use rustix::{
     process::Pid,
     thread::{CpuSet, sched_setaffinity},
@@ -46,8 +49,14 @@ struct Party {
 /// What lagstop measured of each, and what the trace tells.
 struct Seen {
     parties: Vec<Party>,
-    counters: Vec<CgroupCounters>,
+    waited: Vec<Waited>,
     traced: Traced,
+}
+
+/// What lagstop measured of one.
+struct Waited {
+    totals: Totals,
+    behind: Vec<WaitBehind>,
 }
 
 /// Has each do what it is called for.
@@ -76,14 +85,15 @@ fn watch_after(work: &[(&str, String)], happen: impl Fn(&TestCgroup)) -> Seen {
     thread::sleep(Duration::from_millis(50));
     let traced = trace.finish();
     parties.iter_mut().for_each(|party| party.threads = traced.threads_of(party.load.pid()));
-    let mut since = |(party, before): (&Party, &std::sync::Arc<CgroupCounters>)| {
-        let now = probes.counters(party.cgroup.id());
-        CgroupCounters { totals: now.totals.since(&before.totals), ..(*now).clone() }
+    // All by one reading: it tells behind whom they waited since the one before.
+    let KernelSnapshot { cgroups, lost, .. } = probes.snapshot();
+    let since = |(party, before): (&Party, &Arc<CgroupCounters>)| {
+        let now = &cgroups[&party.cgroup.id()];
+        Waited { totals: now.counters.totals.since(&before.totals), behind: now.behind.clone() }
     };
-    let counters = parties.iter().zip(&before).map(&mut since).collect();
-    let lost = probes.snapshot().lost;
+    let waited = parties.iter().zip(&before).map(since).collect();
     assert_eq!(lost.pairs, 0, "{lost:?}");
-    Seen { parties, counters, traced }
+    Seen { parties, waited, traced }
 }
 
 impl Seen {
@@ -108,17 +118,16 @@ impl Seen {
     /// `allowed` is how far a part may be off, in points of a hundred: by the part itself, the number of waits of one length that
     /// tell as much as the victim's waits do, the victim's part of all waits, and how far it may be off by the draws that the trace has.
     fn is_within(&self, allowed: impl Fn(f64, f64, f64, f64) -> f64) {
-        let wait_of = |counters: &CgroupCounters| counters.totals.runq_wait_ns.unwrap().0 as f64;
-        let of_everybody: f64 = self.counters.iter().map(wait_of).sum();
-        for (victim, counters) in self.parties.iter().zip(&self.counters) {
-            let wait = counters.totals.runq_wait_ns.unwrap();
-            assert_eq!(sum(&counters.totals), wait, "{:?}", counters.totals);
+        let wait_of = |waited: &Waited| waited.totals.runq_wait_ns.unwrap().0 as f64;
+        let of_everybody: f64 = self.waited.iter().map(wait_of).sum();
+        for (victim, waited) in self.parties.iter().zip(&self.waited) {
+            let wait = waited.totals.runq_wait_ns.unwrap();
+            assert_eq!(sum(&waited.totals), wait, "{:?}", waited.totals);
             // What was charged to nobody would show up as an unknown cause, and as a wait behind others without a name.
-            let unknown = share(counters.totals.wait_unknown_ns, &counters.totals);
+            let unknown = share(waited.totals.wait_unknown_ns, &waited.totals);
             assert!(unknown < 0.01, "{:.2} % of the wait is of an unknown cause", 100.0 * unknown);
-            // Names count since the programs were attached, a moment before the rest.
-            let named: Nanos = counters.behind.iter().map(|one| one.wait_ns).sum();
-            let not_named = counters.totals.wait_behind_ns.unwrap().saturating_sub(named);
+            let named: Nanos = waited.behind.iter().map(|one| one.wait_ns).sum();
+            let not_named = waited.totals.wait_behind_ns.unwrap().saturating_sub(named);
             assert!(
                 not_named.0 as f64 <= 0.01 * wait.0 as f64,
                 "{not_named:?} of {wait:?} are behind others without a name"
@@ -153,11 +162,14 @@ impl Seen {
             assert!(all > 0.3, "the load was to wait");
             for culprit in &self.parties {
                 let id = culprit.cgroup.id();
-                let measured =
-                    if id == victim.cgroup.id() { counters.totals.wait_self_ns.unwrap() } else { behind(counters, id) };
+                let measured = if id == victim.cgroup.id() {
+                    waited.totals.wait_self_ns.unwrap()
+                } else {
+                    behind(&waited.behind, id)
+                };
                 let measured = 100.0 * measured.0 as f64 / wait.0 as f64;
                 let part = of_trace(culprit) / all;
-                let points = allowed(part, alike, wait_of(counters) / of_everybody, at_random(part));
+                let points = allowed(part, alike, wait_of(waited) / of_everybody, at_random(part));
                 let expected = 100.0 * part;
                 println!("  behind {}: {measured:.2} %, by the trace {expected:.2} %", culprit.cgroup.path);
                 assert!((measured - expected).abs() <= points, "more than {points:.1} points apart");
@@ -171,8 +183,8 @@ fn chance(part: f64, draws: f64) -> f64 {
     400.0 * (part * (1.0 - part) / draws).sqrt() + 0.1
 }
 
-fn behind(counters: &CgroupCounters, culprit: CgroupId) -> Nanos {
-    counters.behind.iter().find(|one| one.id == culprit).map_or(Nanos(0), |one| one.wait_ns)
+fn behind(waits: &[WaitBehind], culprit: CgroupId) -> Nanos {
+    waits.iter().filter(|one| one.id == culprit).map(|one| one.wait_ns).sum()
 }
 
 /// All causes of the wait.
@@ -240,7 +252,7 @@ fn sampled_after_a_quota() {
 fn own_threads() {
     let seen = watch(&[("own", crowd(3))]);
     seen.agrees(POINTS);
-    let totals = &seen.counters[0].totals;
+    let totals = &seen.waited[0].totals;
     assert!(share(totals.wait_self_ns, totals) > 0.9, "{totals:?}");
     assert!(share(totals.wait_throttled_ns, totals) == 0.0, "{totals:?}");
 }
@@ -256,17 +268,16 @@ fn throttled() {
     thread::sleep(Duration::from_millis(300));
     let (before, then) = (probes.counters(cgroup.id()), cgroup.throttling());
     thread::sleep(TIME);
-    let (now, after) = (probes.counters(cgroup.id()), cgroup.throttling());
-    let totals = now.totals.since(&before.totals);
+    let (now, after) = (probes.cgroup(cgroup.id()), cgroup.throttling());
+    let totals = now.counters.totals.since(&before.totals);
     println!("{totals:?}");
     assert_eq!(sum(&totals), totals.runq_wait_ns.unwrap());
     assert_within("time throttled", totals.wait_throttled_ns.unwrap().0, after.2 - then.2, tolerance(1.0));
-    let others: u64 = now.behind.iter().map(|one: &WaitBehind| one.wait_ns.0).sum();
-    let before: u64 = before.behind.iter().map(|one| one.wait_ns.0).sum();
+    let others: u64 = now.behind.iter().map(|one| one.wait_ns.0).sum();
     let wait = totals.runq_wait_ns.unwrap().0;
     let part = |ns: u64| ns as f64 / wait as f64;
     // Others here may have the CPU when the quota is there again. The kernel says how long that can be.
-    let (others, most) = (part(others - before), part(wait.saturating_sub(after.2 - then.2)));
+    let (others, most) = (part(others), part(wait.saturating_sub(after.2 - then.2)));
     println!("behind others: {:.2} % of the wait, {:.2} % was not throttled", 100.0 * others, 100.0 * most);
     assert!(others < most + if is_slow() { 0.05 } else { 0.01 }, "{:?}", now.behind);
 }
@@ -290,13 +301,13 @@ fn moved() {
         thread::sleep(Duration::from_millis(7));
     }
     loads.iter_mut().for_each(|load| drop(load.line()));
-    let now = probes.counters(victim.id());
-    let totals = now.totals.since(&before.totals);
+    let now = probes.cgroup(victim.id());
+    let totals = now.counters.totals.since(&before.totals);
     println!("{totals:?}");
     assert_eq!(sum(&totals), totals.runq_wait_ns.unwrap());
     let [elsewhere, unknown] = [totals.wait_elsewhere_ns, totals.wait_unknown_ns].map(|part| share(part, &totals));
     assert!(elsewhere > 0.05 && unknown < 0.02, "{elsewhere} and {unknown}");
-    let both = bullies.iter().map(|bully| behind(&now, bully.id())).filter(|wait| *wait > Nanos(0)).count();
+    let both = bullies.iter().map(|bully| behind(&now.behind, bully.id())).filter(|wait| *wait > Nanos(0)).count();
     assert_eq!(both, 2, "it waited behind either: {:?}", now.behind);
 }
 
@@ -341,6 +352,7 @@ fn churn() {
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(Load::go);
     let mut others = BTreeSet::new();
+    let mut waits = Vec::new();
     for n in 0..if is_slow() { 20 } else { 120 } {
         let cgroup = TestCgroup::new(&format!("churn{n}"));
         let mut load = cgroup.start("crowd 0 1 20");
@@ -352,12 +364,13 @@ fn churn() {
         let id = cgroup.id();
         drop(cgroup);
         probes.reader.retire([id]).unwrap();
-        probes.snapshot();
+        waits.extend(probes.cgroup(victim.id()).behind);
     }
-    let counters = probes.counters(victim.id());
-    println!("{:?}", counters.behind);
-    assert!(behind(&counters, bully.id()) > Nanos(500_000_000));
+    let last = probes.cgroup(victim.id());
+    waits.extend(last.behind);
+    println!("{waits:?}");
+    assert!(behind(&waits, bully.id()) > Nanos(500_000_000));
     // They join their cgroups on whichever CPU they begin, before they are told to stay on the other.
-    let blamed: Nanos = counters.behind.iter().filter(|one| others.contains(&one.id)).map(|one| one.wait_ns).sum();
-    assert!(blamed.0 * 100 < counters.totals.runq_wait_ns.unwrap().0, "{blamed:?}");
+    let blamed: Nanos = waits.iter().filter(|one| others.contains(&one.id)).map(|one| one.wait_ns).sum();
+    assert!(blamed.0 * 100 < last.counters.totals.runq_wait_ns.unwrap().0, "{blamed:?}");
 }

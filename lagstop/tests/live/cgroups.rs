@@ -3,6 +3,7 @@
 use std::{thread, time::Duration};
 
 use lagstop::{
+    kernel::KernelCgroup,
     model::{Cgroup, CgroupId, GroupBy, Level, Nanos},
     source::Stream,
 };
@@ -31,7 +32,7 @@ fn nested() {
     load.go();
     load.line();
     let snapshot = probes.snapshot();
-    assert_eq!(*snapshot.cgroups[&inner.id()].0, *inner.path);
+    assert_eq!(*snapshot.cgroups[&inner.id()].path, *inner.path);
 }
 
 fn by_leaf() {
@@ -47,7 +48,7 @@ fn by_leaf() {
     load.go();
     load.line();
     let (after, now) = (probes.counters(id), cgroup.cpu_ns());
-    assert_eq!(*probes.snapshot().cgroups[&id].0, *cgroup.path);
+    assert_eq!(*probes.snapshot().cgroups[&id].path, *cgroup.path);
     assert_within("CPU time", after.since(&before).totals.cpu_ns.0, now - then, 1.0);
 }
 
@@ -64,7 +65,7 @@ fn surplus() {
     // A reading takes some time: figures are equal only once nothing moves any more.
     probes.reader.detach();
     let snapshot = probes.snapshot();
-    let other = &snapshot.cgroups[&CgroupId::OTHER].1.totals;
+    let other = &snapshot.cgroups[&CgroupId::OTHER].counters.totals;
     assert!(other.switches > 0);
     // Each switch, and each task that was running at one of the two readings: the first, and the one just now.
     let at_readings = snapshot.lost.cgroup_overflows.checked_sub(other.switches);
@@ -73,7 +74,8 @@ fn surplus() {
     assert!(snapshot.cgroups.len() <= 4, "three and (other)");
     let root = CgroupId::ROOT;
     let ours = |id: &CgroupId| *id == CgroupId::OTHER || cgroups.iter().any(|cgroup| cgroup.id() == *id);
-    let measured: u64 = snapshot.cgroups.iter().filter(|(id, _)| ours(id)).map(|(_, (_, c))| c.totals.cpu_ns.0).sum();
+    let measured: u64 =
+        snapshot.cgroups.iter().filter(|(id, _)| ours(id)).map(|(_, known)| known.counters.totals.cpu_ns.0).sum();
     // `(other)` holds strangers as well, if the root did not get its row first.
     assert!(snapshot.cgroups.contains_key(&root), "the root runs first");
     assert_within("CPU time with (other)", measured, expected, tolerance(3.0));
@@ -127,7 +129,7 @@ fn gone() {
     drop(cgroup);
     thread::sleep(Duration::from_millis(50));
     let snapshot = probes.snapshot();
-    let (last_path, counters) = &snapshot.cgroups[&id];
+    let KernelCgroup { path: last_path, counters, .. } = &snapshot.cgroups[&id];
     assert_eq!(**last_path, *path);
     // Ending takes a little more.
     assert_within("CPU time", counters.totals.cpu_ns.0, used, tolerance(5.0));

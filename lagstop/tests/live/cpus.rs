@@ -24,7 +24,7 @@ fn state_of(KernelSnapshot { at, idle, cgroups, cpus, .. }: KernelSnapshot) -> S
     Snapshot {
         at,
         idle,
-        cgroups: cgroups.into_iter().map(|(id, (_, counters))| (id, state(counters))).collect(),
+        cgroups: cgroups.into_iter().map(|(id, known)| (id, state(known.counters))).collect(),
         cpus,
         ..Snapshot::default()
     }

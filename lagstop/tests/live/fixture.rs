@@ -17,7 +17,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use lagstop::{
     host::{Cpus, ExcludedCpus},
-    kernel::{AttachOptions, Btf, Facts, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
+    kernel::{AttachOptions, Btf, Facts, KernelCgroup, KernelSnapshot, Plan, Reader, Wish, Wishes, attach},
     model::{CgroupCounters, CgroupId, GroupBy, Level, Measure, kernel_version},
     source::{LiveOptions, Stream, live},
 };
@@ -453,12 +453,16 @@ impl Probes {
 
     /// What was counted for `cgroup` since it was first seen.
     pub(crate) fn counters(&mut self, id: CgroupId) -> Arc<CgroupCounters> {
-        let snapshot = self.snapshot();
-        let (_, counters) = snapshot.cgroups.get(&id).unwrap_or_else(|| {
-            let known: BTreeMap<_, _> = snapshot.cgroups.iter().map(|(id, (path, _))| (id, path)).collect();
+        self.cgroup(id).counters
+    }
+
+    /// What is known of `cgroup` now.
+    pub(crate) fn cgroup(&mut self, id: CgroupId) -> KernelCgroup {
+        let mut cgroups = self.snapshot().cgroups;
+        cgroups.remove(&id).unwrap_or_else(|| {
+            let known: BTreeMap<_, _> = cgroups.iter().map(|(id, known)| (id, &known.path)).collect();
             panic!("{id:?} is not among {known:?}")
-        });
-        Arc::clone(counters)
+        })
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn accept_wait_with(setup: &Setup) {
     // As the distribution has it: the least that half of them do not exceed.
     let (waited, median) = (waits.iter().sum(), waits[waits.len().div_ceil(2) - 1]);
     let snapshot = probes.snapshot();
-    let counters = &snapshot.cgroups[&cgroup.id()].1;
+    let counters = &snapshot.cgroups[&cgroup.id()].counters;
     assert_eq!(counters.totals.accepts, Some(CONNECTIONS));
     assert_within("accept wait", counters.totals.accept_wait_ns.unwrap().0, waited, 5.0);
     let distribution = counters.accept_wait.as_ref().unwrap();

@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use lagstop::{
-    kernel::{Plan, Way},
+    kernel::{KernelCgroup, Plan, Way},
     model::{CgroupCounters, CpuReading, Lost, Measure, Nanos, Totals},
 };
 
@@ -83,12 +83,12 @@ fn detached(mut probes: Probes) -> Counted {
     println!("lost: {lost:?}");
     probes.reader.detach();
     let snapshot = probes.snapshot();
-    let ours = before.cgroups[&cgroups[0].id()].1.as_ref().clone();
-    let Totals { pick_ns, cpu_ns, switches, .. } = snapshot.cgroups[&busy.id()].1.totals;
+    let ours = before.cgroups[&cgroups[0].id()].counters.as_ref().clone();
+    let Totals { pick_ns, cpu_ns, switches, .. } = snapshot.cgroups[&busy.id()].counters.totals;
     println!("busy: {pick_ns:?} of pick cost in {switches} switches, {cpu_ns} of CPU time");
     assert!(pick_ns.unwrap().0 < cpu_ns.0 / 5, "{pick_ns:?} of pick cost in {cpu_ns} of CPU time");
     let mut all = CgroupCounters { totals: snapshot.idle, ..CgroupCounters::default() };
-    for (_, counters) in snapshot.cgroups.values() {
+    for KernelCgroup { counters, .. } in snapshot.cgroups.values() {
         all.totals.add(&counters.totals);
     }
     Counted { ours, all, cpus: snapshot.cpus, lost }

@@ -4,13 +4,12 @@
 //! waits that there were is owed: it is told when there are waits for it. Waits for which nothing was charged by now have no known
 //! cause. So causes add up to the waits exactly, and none is favoured: not even that others ran.
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use lagstop_ebpf::{CAUSES, Cause};
+use smallvec::{SmallVec, smallvec};
 
 use crate::model::{CgroupId, Nanos, WaitBehind};
 
-/// Updates without a wait behind a culprit, after which it is no longer told.
+/// Updates without a wait behind a culprit, after which what is owed for it is no longer told.
 const QUIET_UPDATES: u32 = 30;
 
 /// Waits that ended, by cause.
@@ -21,22 +20,25 @@ pub(super) struct Causes {
     owed: [u64; CAUSES],
     /// Told so far.
     told: [u64; CAUSES],
-    culprits: BTreeMap<CgroupId, Culprit>,
+    /// Those for whom something is owed, by ascending ids.
+    culprits: Vec<Culprit>,
 }
 
 /// A cgroup that the row's owner waited behind.
-#[derive(Default)]
 struct Culprit {
+    id: CgroupId,
     owed: u64,
-    told: u64,
     /// Updates since anything was charged to it.
     quiet: u32,
 }
 
+/// A figure of each culprit: there are few.
+type OfEach = SmallVec<[u64; 16]>;
+
 impl Causes {
     /// `waits_ns` have ended by now, and `charged` are their causes; `behind` is what was charged to each culprit since the last
-    /// update.
-    pub(super) fn update(&mut self, charged: &[u64; CAUSES], waits_ns: u64, behind: &[WaitBehind]) {
+    /// update. Gives, by ascending ids, behind whom the waits were that ended since.
+    pub(super) fn update(&mut self, charged: &[u64; CAUSES], waits_ns: u64, behind: &[WaitBehind]) -> Vec<WaitBehind> {
         for ((owed, before), now) in self.owed.iter_mut().zip(&mut self.charged).zip(charged) {
             *owed += now.saturating_sub(*before);
             *before = *now;
@@ -48,25 +50,36 @@ impl Causes {
             *sum += told;
         }
         self.told[Cause::Unknown as usize] += room - told.iter().sum::<u64>();
-        self.name(behind, told[Cause::Behind as usize]);
+        self.charge(behind);
+        self.name(told[Cause::Behind as usize])
+    }
+
+    /// Adds what was charged to culprits.
+    fn charge(&mut self, behind: &[WaitBehind]) {
+        self.culprits.iter_mut().for_each(|culprit| culprit.quiet += 1);
+        for &WaitBehind { id, wait_ns: Nanos(owed) } in behind {
+            match self.culprits.binary_search_by_key(&id, |culprit| culprit.id) {
+                Ok(place) => {
+                    let known = &mut self.culprits[place];
+                    *known = Culprit { id, owed: known.owed + owed, quiet: 0 };
+                }
+                Err(place) => self.culprits.insert(place, Culprit { id, owed, quiet: 0 }),
+            }
+        }
     }
 
     /// Tells, of `room` ns of waits, behind whom they were.
-    fn name(&mut self, behind: &[WaitBehind], room: u64) {
-        self.culprits.values_mut().for_each(|culprit| culprit.quiet += 1);
-        for one in behind {
-            let culprit = self.culprits.entry(one.id).or_default();
-            culprit.owed += one.wait_ns.0;
-            culprit.quiet = 0;
-        }
-        let mut owed: Vec<u64> = self.culprits.values().map(|culprit| culprit.owed).collect();
-        let mut told = vec![0; owed.len()];
+    fn name(&mut self, room: u64) -> Vec<WaitBehind> {
+        let mut owed: OfEach = self.culprits.iter().map(|culprit| culprit.owed).collect();
+        let mut told: OfEach = smallvec![0; owed.len()];
         settle(&mut owed, &mut told, room);
-        for ((culprit, owed), told) in self.culprits.values_mut().zip(owed).zip(told) {
+        for (culprit, owed) in self.culprits.iter_mut().zip(owed) {
             culprit.owed = owed;
-            culprit.told += told;
         }
-        self.culprits.retain(|_, culprit| culprit.quiet < QUIET_UPDATES);
+        let told = self.culprits.iter().zip(told).filter(|(_, told)| *told > 0);
+        let told = told.map(|(culprit, told)| WaitBehind { id: culprit.id, wait_ns: Nanos(told) }).collect();
+        self.culprits.retain(|culprit| culprit.owed > 0 && culprit.quiet < QUIET_UPDATES);
+        told
     }
 
     /// The row has a new owner: what is owed is the last one's.
@@ -77,11 +90,6 @@ impl Causes {
 
     pub(super) fn of(&self, cause: Cause) -> Nanos {
         Nanos(self.told[cause as usize])
-    }
-
-    /// Waits behind each culprit, by ascending ids.
-    pub(super) fn culprits(&self) -> Arc<[WaitBehind]> {
-        self.culprits.iter().map(|(&id, culprit)| WaitBehind { id, wait_ns: Nanos(culprit.told) }).collect()
     }
 }
 
@@ -126,10 +134,9 @@ mod tests {
     #[test]
     fn what_was_charged_beyond_the_waits_is_told_when_there_are_more() {
         let mut causes = Causes::default();
-        causes.update(&charged(0, 8), 2, &behind(&[(7, 8)]));
-        assert_eq!((told(&causes), &*causes.culprits()), ([0, 2, 0], &*behind(&[(7, 2)])));
-        causes.update(&charged(0, 8), 6, &[]);
-        assert_eq!((told(&causes), &*causes.culprits()), ([0, 6, 0], &*behind(&[(7, 6)])));
+        assert_eq!(causes.update(&charged(0, 8), 2, &behind(&[(7, 8)])), behind(&[(7, 2)]));
+        assert_eq!(causes.update(&charged(0, 8), 6, &[]), behind(&[(7, 4)]));
+        assert_eq!(told(&causes), [0, 6, 0]);
         causes.update(&charged(8, 8), 12, &[]);
         assert_eq!(told(&causes), [5, 7, 0], "of 2 and 8 that are owed there is room for 6");
     }
@@ -149,21 +156,21 @@ mod tests {
         causes.update(&charged(100, 50), 10, &behind(&[(7, 50)]));
         causes.pass_on();
         let before = told(&causes);
-        causes.update(&charged(100, 60), 20, &behind(&[(8, 10)]));
+        assert_eq!(causes.update(&charged(100, 60), 20, &behind(&[(8, 10)])), behind(&[(8, 10)]));
         assert_eq!(told(&causes), [before[0], before[1] + 10, 0]);
-        assert_eq!(*causes.culprits(), *behind(&[(8, 10)]));
     }
 
     #[test]
-    fn a_culprit_that_comes_again_begins_at_nothing() {
+    fn only_what_is_owed_is_kept_and_not_for_ever() {
         let mut causes = Causes::default();
-        causes.update(&charged(0, 5), 5, &behind(&[(7, 5)]));
+        causes.update(&charged(0, 5), 5, &behind(&[(6, 2), (7, 3)]));
+        assert!(causes.culprits.is_empty());
+        causes.update(&charged(0, 12), 6, &behind(&[(7, 7)]));
+        assert_eq!(causes.culprits.len(), 1);
         for _ in 0..QUIET_UPDATES {
-            causes.update(&charged(0, 5), 5, &[]);
+            assert_eq!(causes.update(&charged(0, 12), 6, &[]), []);
         }
-        assert_eq!(*causes.culprits(), []);
-        causes.update(&charged(0, 8), 8, &behind(&[(7, 3)]));
-        assert_eq!(*causes.culprits(), *behind(&[(7, 3)]));
+        assert!(causes.culprits.is_empty());
     }
 
     proptest! {
@@ -172,7 +179,7 @@ mod tests {
             steps in prop::collection::vec((0u64..1_000, 0u64..3, 0u64..2_000), 1..40),
         ) {
             let mut causes = Causes::default();
-            let (mut all, mut waits) = (charged(0, 0), 0);
+            let (mut all, mut waits, mut named) = (charged(0, 0), 0, 0);
             for (wait, whom, step) in steps {
                 waits += wait;
                 let mut pairs = Vec::new();
@@ -183,9 +190,10 @@ mod tests {
                         pairs = behind(&[(id, step)]);
                     }
                 }
-                causes.update(&all, waits, &pairs);
+                let told = causes.update(&all, waits, &pairs);
+                prop_assert!(told.is_sorted_by(|one, next| one.id < next.id));
+                named += told.iter().map(|one| one.wait_ns.0).sum::<u64>();
                 prop_assert_eq!(causes.told.iter().sum::<u64>(), waits);
-                let named: u64 = causes.culprits().iter().map(|one| one.wait_ns.0).sum();
                 prop_assert!(named <= causes.of(Cause::Behind).0);
                 prop_assert!(causes.told.iter().zip(&all).take(Cause::Unknown as usize).all(|(told, all)| told <= all));
             }

@@ -102,6 +102,11 @@ impl Counted {
         Arc::clone(&self.rows[row as usize].counters)
     }
 
+    /// Behind whom the owner of a row waited: what the last read added.
+    pub(super) fn behind(&self, row: u32) -> &[WaitBehind] {
+        &self.rows[row as usize].behind
+    }
+
     pub(super) fn totals(&self, row: u32) -> Totals {
         self.rows[row as usize].counters.totals
     }

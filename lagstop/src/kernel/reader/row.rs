@@ -56,6 +56,8 @@ pub(super) struct Row {
     base: Option<Arc<CgroupCounters>>,
     /// The owner's counters.
     pub(super) counters: Arc<CgroupCounters>,
+    /// Behind whom the owner waited, by ascending ids: what the last read added.
+    pub(super) behind: Vec<WaitBehind>,
     /// Whether the last read added anything.
     pub(super) changed: bool,
 }
@@ -67,12 +69,24 @@ impl Row {
         let causes = Causes::default();
         let all = Arc::new(counters(&totals, by_cpu.clone(), &Details::zeroed(), &causes, measured));
         let counters = Arc::clone(&all);
-        Self { totals, by_cpu, is_behind: false, causes, lost: 0, counters, all, base: None, changed: false }
+        Self {
+            totals,
+            by_cpu,
+            is_behind: false,
+            causes,
+            lost: 0,
+            counters,
+            all,
+            base: None,
+            behind: Vec::new(),
+            changed: false,
+        }
     }
 
     /// Begins a read. Gives whether the row has to be read: it may have changed, or its details are behind.
     pub(super) fn is_due(&mut self, may_have_changed: bool) -> bool {
         self.changed = false;
+        self.behind.clear();
         may_have_changed || self.is_behind
     }
 
@@ -89,7 +103,7 @@ impl Row {
     /// Takes in its details, read after its totals, and behind whom its owner has waited since, read before.
     pub(super) fn update_details(&mut self, details: &Details, behind: &[WaitBehind], measured: Measured) {
         if measured.blame {
-            self.causes.update(&details.causes_ns, self.totals.runq_wait_ns, behind);
+            self.behind = self.causes.update(&details.causes_ns, self.totals.runq_wait_ns, behind);
         }
         let all = counters(&self.totals, self.by_cpu.clone(), details, &self.causes, measured);
         match missing(&all) {
@@ -109,7 +123,8 @@ impl Row {
     /// The row gets a new owner. It has been quiet since the last owner went, so nothing in it is the new owner's.
     pub(super) fn pass_on(&mut self) {
         self.causes.pass_on();
-        self.counters = Arc::new(CgroupCounters { behind: Arc::default(), ..self.all.since(&self.all) });
+        self.behind.clear();
+        self.counters = Arc::new(self.all.since(&self.all));
         self.base = Some(Arc::clone(&self.all));
     }
 }
@@ -170,7 +185,6 @@ fn counters(
         runq_wait: waits.then(|| Distribution::from_counts(&details.runq_wait)),
         accept_wait: accepts.then(|| Distribution::from_counts(&details.accepts.accept_wait)),
         by_cpu,
-        behind: causes.culprits(),
     }
 }
 
