@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::{Cgroup, CgroupId, DistributionSum, Interval, Nanos, Totals};
+use crate::model::{Cgroup, CgroupId, DistributionSum, Interval, Lost, Nanos, Totals};
 
 /// Sums up one run.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Account {
     waits: DistributionSum,
     own: BTreeSet<CgroupId>,
     behind: BTreeMap<CgroupId, Behind>,
+    /// Waits of its cgroups behind one of which it is not known whether it is theirs: an interval names only the worst.
+    unnamed: Nanos,
     lost: u64,
 }
 
@@ -34,7 +36,7 @@ pub struct Work {
     pub migrations: Option<u64>,
     pub migrations_cross_llc: Option<u64>,
     pub migrations_cross_numa: Option<u64>,
-    /// Events of the host that could not be measured meanwhile.
+    /// Events of the host that could not be measured meanwhile, and without which waits may be missing.
     pub lost: u64,
 }
 
@@ -59,7 +61,8 @@ pub struct Waits {
     pub throttled_ns: Nanos,
     /// Waits on another CPU, before the task moved.
     pub elsewhere_ns: Nanos,
-    /// Waits of unknown cause.
+    /// Waits of unknown cause. Also waits behind a cgroup that is not named, if the command has several cgroups: it may be one of
+    /// them.
     pub unknown_ns: Nanos,
 }
 
@@ -88,40 +91,49 @@ impl Account {
             waits: DistributionSum::default(),
             own: [id].into(),
             behind: BTreeMap::new(),
+            unnamed: Nanos::ZERO,
             lost: 0,
         }
     }
 
     /// Adds an interval in which it may have run.
     pub fn add(&mut self, interval: &Interval) {
-        self.lost = self.lost.saturating_add(interval.host.lost.task_states);
+        let Lost { task_states, wakeups, cgroup_overflows, .. } = interval.host.lost;
+        self.lost = [task_states, wakeups, cgroup_overflows].into_iter().fold(self.lost, u64::saturating_add);
         // As the kernel calls it, which from inside of a container is not what its files call it.
         if let Some(own) = interval.cgroups.iter().find(|cgroup| cgroup.id == self.id) {
             self.path = Arc::clone(&own.path);
         }
-        for cgroup in &interval.cgroups {
-            if !self.is_own(cgroup) {
-                continue;
+        let own: Vec<&Cgroup> = interval.cgroups.iter().filter(|cgroup| self.is_own(cgroup)).collect();
+        for cgroup in &own {
+            self.add_own(cgroup, interval);
+            if own.len() > 1 {
+                let named: Nanos = cgroup.waits_behind.iter().map(|one| one.wait_ns).sum();
+                let unnamed = cgroup.totals.wait_behind_ns.unwrap_or_default().saturating_sub(named);
+                self.unnamed = self.unnamed.saturating_add(unnamed);
             }
-            self.own.insert(cgroup.id);
-            match &mut self.totals {
-                Some(totals) => totals.add(&cgroup.totals),
-                None => self.totals = Some(cgroup.totals),
-            }
-            if let Some(waits) = &cgroup.runq_wait {
-                self.waits.add(waits);
-            }
-            for one in &cgroup.waits_behind {
-                let Some(whom) = interval.cgroups.iter().find(|whom| whom.id == one.id) else { continue };
-                let behind = self.behind.entry(one.id).or_insert_with(|| Behind {
-                    id: one.id,
-                    path: Arc::clone(&whom.path),
-                    name: Arc::clone(&whom.name),
-                    wait_ns: Nanos::ZERO,
-                    threads: Vec::new(),
-                });
-                behind.wait_ns = behind.wait_ns.saturating_add(one.wait_ns);
-            }
+        }
+    }
+
+    fn add_own(&mut self, cgroup: &Cgroup, interval: &Interval) {
+        self.own.insert(cgroup.id);
+        match &mut self.totals {
+            Some(totals) => totals.add(&cgroup.totals),
+            None => self.totals = Some(cgroup.totals),
+        }
+        if let Some(waits) = &cgroup.runq_wait {
+            self.waits.add(waits);
+        }
+        for one in &cgroup.waits_behind {
+            let Some(whom) = interval.cgroups.iter().find(|whom| whom.id == one.id) else { continue };
+            let behind = self.behind.entry(one.id).or_insert_with(|| Behind {
+                id: one.id,
+                path: Arc::clone(&whom.path),
+                name: Arc::clone(&whom.name),
+                wait_ns: Nanos::ZERO,
+                threads: Vec::new(),
+            });
+            behind.wait_ns = behind.wait_ns.saturating_add(one.wait_ns);
         }
     }
 
@@ -144,7 +156,7 @@ impl Account {
         let p99_ns = self.waits.total().quantile(0.99);
         Some(Work {
             cpu_ns: totals.cpu_ns,
-            waits: waits(&totals, own.iter().map(|one| one.wait_ns).sum(), p99_ns),
+            waits: waits(&totals, own.iter().map(|one| one.wait_ns).sum(), self.unnamed, p99_ns),
             behind,
             migrations: totals.migrations,
             migrations_cross_llc: totals.migrations_cross_llc,
@@ -154,19 +166,19 @@ impl Account {
     }
 }
 
-/// The waits, of which `among` were between cgroups of the command's own.
-fn waits(totals: &Totals, among: Nanos, p99_ns: Option<Nanos>) -> Option<Waits> {
+/// The waits, of which `among` were between cgroups of the command's own, and `unnamed` may have been.
+fn waits(totals: &Totals, among: Nanos, unnamed: Nanos, p99_ns: Option<Nanos>) -> Option<Waits> {
     Some(Waits {
         count: totals.runq_waits?,
         total_ns: totals.runq_wait_ns?,
         p99_ns,
-        behind_others_ns: totals.wait_behind_ns?.saturating_sub(among),
+        behind_others_ns: totals.wait_behind_ns?.saturating_sub(among).saturating_sub(unnamed),
         behind_itself_ns: totals.wait_self_ns?.saturating_add(among),
         behind_kernel_ns: totals.wait_kernel_ns?,
         idle_ns: totals.wait_idle_ns?,
         throttled_ns: totals.wait_throttled_ns?,
         elsewhere_ns: totals.wait_elsewhere_ns?,
-        unknown_ns: totals.wait_unknown_ns?,
+        unknown_ns: totals.wait_unknown_ns?.saturating_add(unnamed),
     })
 }
 
@@ -230,6 +242,24 @@ mod tests {
         assert_eq!((waits.behind_others_ns, waits.behind_itself_ns), (Nanos(10 * MS), Nanos(3 * MS)));
         let behind: Vec<_> = work.behind.iter().map(|one| (&*one.path, one.wait_ns.0 / MS)).collect();
         assert_eq!(behind, [("/system.slice/cron.service", 7), ("/user.slice", 3)]);
+    }
+
+    #[test]
+    fn who_is_not_named_may_be_one_of_its_own() {
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
+        // Of 10 ms, 8 are named.
+        let named = [(20, 2), (21, 2), (22, 2), (23, 2)];
+        let crowded = |id| cgroup(id, &format!("/lagstop-command-1/{id}"), 10, 10, &named);
+        account.add(&interval(
+            [vec![cgroup(7, "/lagstop-command-1", 1, 0, &[])], (20..28).map(crowded).collect()].concat(),
+        ));
+        let waits = account.finish().unwrap().waits.unwrap();
+        let ms = [waits.total_ns, waits.behind_others_ns, waits.behind_itself_ns, waits.unknown_ns].map(|ns| ns.0 / MS);
+        assert_eq!(ms, [80, 0, 64, 16]);
+        // Who has one cgroup waits behind none of its own.
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
+        account.add(&interval(vec![cgroup(7, "/lagstop-command-1", 1, 9, &[])]));
+        assert_eq!(account.finish().unwrap().waits.unwrap().behind_others_ns, Nanos(9 * MS));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{Behind, Limits, Waits, Work};
 use crate::{
     host::{CgroupMoment, HostMoment, SeenWork},
     model::Nanos,
-    units::ratio,
+    units::{plural, ratio},
 };
 
 /// A run.
@@ -50,7 +50,8 @@ pub struct Run {
     pub host_busy_ns: Option<Nanos>,
     /// How often CPUs of this host were slowed down because of their heat. `null` if the kernel does not count it.
     pub host_too_hot: Option<u64>,
-    /// Events of the host that could not be measured. If there are any, waits may be missing.
+    /// Events of the host that could not be measured. If there are any, waits may be missing, and the run is not
+    /// undisturbed.
     pub lost_events: u64,
 }
 
@@ -255,6 +256,10 @@ fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Opt
             Limits::LEAST_TIME
         ));
     }
+    if work.lost > 0 {
+        let events = plural(work.lost, "event");
+        return Some(format!("{events} of the host could not be measured, so some of its waits may be missing"));
+    }
     // Waits of unknown cause are taken to be as those of known cause. Where these are fewer, that tells too little.
     let unattributed = shares.unattributed.unwrap_or_default();
     let known = shares.all_waits.unwrap_or_default() - unattributed;
@@ -335,6 +340,18 @@ mod tests {
         let run = unmeasured(Ok(short));
         assert_eq!(run.verdict, Verdict::NotJudged);
         assert!(run.why_not.is_some_and(|why| why.contains("3.00 ms")));
+    }
+
+    #[test]
+    fn where_something_was_not_measured_nothing_is_undisturbed() {
+        let lossy = |behind_others| {
+            let work = Work { cpu_ns: ms(900), waits: Some(waits(behind_others, 0, 0)), lost: 3, ..Work::default() };
+            judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
+        };
+        let run = lossy(0);
+        assert_eq!((run.verdict, run.lost_events), (Verdict::NotJudged, 3));
+        assert!(run.why_not.is_some_and(|why| why.starts_with("3 events of the host")));
+        assert_eq!(lossy(100).verdict, Verdict::Disturbed, "what was measured is enough");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::{
     recording::now,
     report,
     run::{Known, Method, Run, Series, Status, judge},
-    signals::ForCommand,
+    signals::{Caught, ForCommand},
 };
 
 /// A command that is run once or several times.
@@ -68,10 +68,13 @@ impl Turns {
                 say(format_args!("lagstop: {}\n", report::run::numbered_line(&run)));
             }
             self.series.runs.push(run);
-            if self.interrupted.is_some() || !self.series.wants_more() {
+            if !self.series.wants_more() || self.is_interrupted() {
                 break;
             }
             self.command.again().await?;
+            if self.is_interrupted() {
+                break;
+            }
         }
         let Self { command, measuring, series, interrupted, .. } = self;
         // Detached before the cgroup is removed, which may take a while.
@@ -93,6 +96,20 @@ impl Turns {
         Ok((series, end))
     }
 
+    /// Has a signal asked to end? One that came between two runs is for lagstop alone.
+    fn is_interrupted(&mut self) -> bool {
+        while let Some(caught) = self.signals.has_come() {
+            self.note(caught);
+        }
+        self.interrupted.is_some()
+    }
+
+    fn note(&mut self, caught: Caught) {
+        if caught.asks_to_end() {
+            self.interrupted = Some(caught.signal);
+        }
+    }
+
     /// Runs it once. `None` if that was not possible.
     async fn turn(&mut self) -> Result<Option<Ended>, Failure> {
         self.measuring.begin(self.command.place());
@@ -102,9 +119,7 @@ impl Turns {
                 ended = self.command.ended() => return Ok(ended),
                 () = self.measuring.next() => {}
                 caught = self.signals.next() => {
-                    if caught.asks_to_end() {
-                        self.interrupted = Some(caught.signal);
-                    }
+                    self.note(caught);
                     // Signals from the terminal have reached the command already.
                     if caught.is_sent {
                         self.command.pass_on(caught.signal);
