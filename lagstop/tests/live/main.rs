@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod accounting;
+mod assistant;
 mod attached;
 mod benchmark;
 mod blame;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
     .concat();
     let alone = [
         accounting::TESTS,
+        assistant::TESTS,
         benchmark::TESTS,
         blame::TESTS,
         cgroups::TESTS,

@@ -134,6 +134,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     program("serve_lets_nobody_in_whose_file_was_emptied"),
     program("what_comes_over_a_connection_is_what_the_host_measures"),
     program("a_bully_is_on_the_page_within_three_seconds"),
+    program("an_assistant_is_told_who_makes_whom_wait_here_and_on_a_server"),
     program("a_recording_goes_on_when_the_server_was_started_again"),
     program("diagnose_reports_on_the_running_host"),
     on_a_host("diagnose_finds_nothing_wrong_on_an_idle_host"),
