@@ -34,10 +34,11 @@ fn main() -> ExitCode {
     if browser.is_none() && !arguments.list {
         eprintln!("\n*** SKIPPED: there is no Chromium here. What a hostile name does to a page is not tried. ***\n");
     }
-    let tests: [(&str, Test); 4] = [
+    let tests: [(&str, Test); 5] = [
         ("a_hostile_name_does_nothing_in_chromium", a_hostile_name_does_nothing),
         ("the_page_shows_a_bully_within_three_seconds_and_goes_back_in_time", page::a_bully),
         ("hostile_names_do_nothing_on_the_page", page::hostile_names),
+        ("old_figures_never_pass_for_live_ones", page::broken_answers),
         ("the_page_is_used_by_keyboard_and_on_a_phone", page::by_keyboard_and_on_a_phone),
     ];
     let trial = |(name, test): (&str, Test)| {

@@ -159,6 +159,64 @@ pub(crate) fn hostile_names(browser: &str) {
     assert_eq!(refused, true, "markup is refused by the policy");
 }
 
+pub(crate) fn broken_answers(browser: &str) {
+    let home = tempfile::tempdir().unwrap();
+    let mut served = Served::start(|_| {});
+    (0..3).for_each(|_| served.measure(false));
+    let mut tab = Tab::open(browser, home.path());
+    tab.go(&served.url());
+    tab.wait_for("document.querySelectorAll('#cgroups tbody tr').length > 3", LONG);
+    let said = |text: &str| format!("document.getElementById('connection').textContent.includes('{text}')");
+
+    // An answer that breaks off in the middle, as where a tunnel ends.
+    tab.value("window.whole = window.fetch; null");
+    tab.value(
+        "window.fetch = () => Promise.resolve(new Response(new ReadableStream({ pull(it) { it.error(new Error('cut')); } }))); null",
+    );
+    tab.wait_for(&said("Disconnected"), LONG);
+    tab.value("window.fetch = window.whole; null");
+    served.measure(true);
+    let shown = served.n - 1;
+    tab.wait_for(&format!("state.shown.n === {shown}"), LONG);
+    assert_eq!(tab.value("document.getElementById('connection').hidden"), true);
+    assert_eq!(tab.complaints, Vec::<String>::new());
+
+    // Whoever looks away and back often asks no more often for it.
+    tab.value(
+        "window.at_once = 0; window.most = 0; window.fetch = async (...what) => {
+           window.most = Math.max(window.most, ++window.at_once);
+           await new Promise((done) => setTimeout(done, 500));
+           window.at_once -= 1;
+           return window.whole(...what);
+         }; null",
+    );
+    tab.wait_for("window.at_once === 1", LONG);
+    tab.value("for (let n = 0; n < 5; n++) document.dispatchEvent(new Event('visibilitychange')); null");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(tab.value("window.most"), 1);
+    tab.value("window.fetch = window.whole; null");
+
+    // A fault of the page's own.
+    tab.value("window.right = showVerdict; showVerdict = () => { throw new Error('a bug'); }; null");
+    served.measure(false);
+    tab.wait_for(&said("This page has a fault"), LONG);
+    tab.value("showVerdict = window.right; null");
+    served.measure(false);
+    tab.wait_for("document.getElementById('connection').hidden", LONG);
+    assert!(tab.complaints.iter().all(|it| it.contains("a bug")), "{:?}", tab.complaints);
+}
+
+/// How much lighter one of text and background is than the other, as WCAG 2 has it: 1 to 21.
+const CONTRAST: &str = "(() => {
+    const light = (color) => {
+      const [r, g, b] = color.match(/[0-9.]+/g).map((it) => it / 255).map((it) => it <= 0.04045 ? it / 12.92 : ((it + 0.055) / 1.055) ** 2.4);
+      return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const style = getComputedStyle(document.body);
+    const [one, other] = [light(style.color), light(style.backgroundColor)];
+    return { dark: other < one, contrast: (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05) };
+  })()";
+
 pub(crate) fn by_keyboard_and_on_a_phone(browser: &str) {
     let home = tempfile::tempdir().unwrap();
     let mut served = Served::start(|cgroup| cgroup.name = format!("{}-{}", cgroup.name, "long".repeat(20)).into());
@@ -172,22 +230,31 @@ pub(crate) fn by_keyboard_and_on_a_phone(browser: &str) {
     let small = "[...document.querySelectorAll('button, input')].filter((it) => it.getClientRects().length > 0 \
                  && Math.min(...[...it.getClientRects()].map((box) => box.height)) < 24).length";
     assert_eq!(tab.value(small), 0, "fingers are thick");
+    for scheme in ["light", "dark"] {
+        let features = serde_json::json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        tab.order("Emulation.setEmulatedMedia", serde_json::json!({ "features": features }));
+        let seen = tab.value(CONTRAST);
+        assert_eq!(seen["dark"], scheme == "dark", "{scheme}: {seen}");
+        assert!(seen["contrast"].as_f64().unwrap() >= 7.0, "{scheme}: {seen}");
+    }
     // Tab by tab to the table, and into a story.
-    let stops: Vec<String> = (0..60)
-        .map(|_| {
-            tab.press("Tab", 9, "");
-            let stop = tab.value("document.activeElement.className + '/' + document.activeElement.id");
-            stop.as_str().unwrap().to_owned()
-        })
-        .collect();
+    let stops: Vec<String> = (0..60).map(|_| next_stop(&mut tab)).collect();
     assert_eq!(stops[0], "skip/");
     for id in ["/pause", "/earlier", "/when", "/later", "/filter"] {
         assert!(stops.iter().any(|stop| stop == id), "{id} of {stops:?}");
     }
     assert!(stops.iter().any(|stop| stop == "name/"), "{stops:?}");
-    tab.value("document.querySelector('#cgroups tbody button.name').focus()");
+    tab.value("document.activeElement.blur(); scrollTo(0, 0)");
+    press_tab_to(&mut tab, "/when");
+    let before = tab.value("state.shown.n").as_u64().unwrap();
+    tab.press("ArrowLeft", 37, "");
+    tab.wait_for(&format!("state.shown.n === {}", before - 1), LONG);
+    press_tab_to(&mut tab, "name/");
     tab.press("Enter", 13, "\r");
     tab.wait_for("!document.getElementById('story').hidden", LONG);
+    press_tab_to(&mut tab, "/pause");
+    tab.press("Enter", 13, "\r");
+    tab.wait_for("state.live", LONG);
     // Whoever is in the table keeps the place while figures change.
     tab.value("document.querySelectorAll('#cgroups tbody button.name')[2].focus()");
     let focused = tab.value("document.activeElement.dataset.id");
@@ -196,4 +263,15 @@ pub(crate) fn by_keyboard_and_on_a_phone(browser: &str) {
     tab.wait_for(&format!("state.shown.n >= {shown}"), LONG);
     assert_eq!(tab.value("document.activeElement.dataset.id"), focused);
     assert_eq!(tab.complaints, Vec::<String>::new());
+}
+
+/// Where the Tab key leads: class and id.
+fn next_stop(tab: &mut Tab) -> String {
+    tab.press("Tab", 9, "");
+    let stop = tab.value("document.activeElement.className + '/' + document.activeElement.id");
+    stop.as_str().unwrap().to_owned()
+}
+
+fn press_tab_to(tab: &mut Tab, stop: &str) {
+    assert!((0..200).any(|_| next_stop(tab) == stop), "Tab does not lead to {stop}");
 }

@@ -16,6 +16,7 @@ const state = {
   story: [],         // its points
   sort: "waiting", ascending: false, filter: "", allWaits: false,
   failures: 0, lastCame: 0,
+  looking: false,    // is an answer on its way?
 };
 
 /* Figures as text. What was not measured is n/a. */
@@ -348,7 +349,7 @@ async function goTo(n) {
   state.wanted = n;
   const answer = await ask("/api/v1/moment?n=" + n);
   // The slider may have gone on.
-  if (answer && answer.status === 200 && state.wanted === n) show(await answer.json());
+  if (answer && answer.status === 200 && state.wanted === n) show(answer.body);
   else if (answer && answer.status === 404 && state.wanted === n) loadHistory();
 }
 
@@ -360,11 +361,14 @@ function goLive() {
 
 /* ---- What comes ---- */
 
+/* The whole answer, or null where it does not come, or breaks off, or takes too long. */
 async function ask(path) {
   const limit = new AbortController();
   const timer = setTimeout(() => limit.abort(), 10000);
   try {
-    return await fetch(path, { cache: "no-store", signal: limit.signal });
+    const answer = await fetch(path, { cache: "no-store", signal: limit.signal });
+    const isCalm = answer.headers.get("lagstop-state") === "calm";
+    return { status: answer.status, isCalm, body: answer.status === 200 ? await answer.json() : null };
   } catch {
     return null;
   } finally {
@@ -381,9 +385,9 @@ async function loadHistory() {
   const id = state.chosen;
   const answer = await ask("/api/v1/history" + (id === null ? "" : "?cgroup=" + encodeURIComponent(id)));
   if (!answer || answer.status !== 200) return;
-  const history = await answer.json();
-  state.points = history.points;
-  if (id !== null && id === state.chosen) state.story = history.points;
+  const points = answer.body.points;
+  state.points = points;
+  if (id !== null && id === state.chosen) state.story = points;
   if (state.shown) { showTime(); showStory(); }
 }
 
@@ -398,37 +402,50 @@ function append(moment) {
   if (state.story.length && state.story !== state.points) state.story.push(point);
 }
 
-async function poll() {
-  let pause = 1000;
-  if (!document.hidden) {
-    const known = state.newest === null ? "" : "?after=" + state.newest.n;
-    const answer = await ask("/api/v1/moment" + known);
-    if (answer && answer.status === 200) {
-      const moment = await answer.json();
-      state.failures = 0;
-      state.lastCame = performance.now();
-      state.newest = moment;
-      state.calm = false;
-      append(moment);
-      if (state.live) show(moment); else showTime();
-      say("");
-      pause = Math.max(200, moment.interval_ns / 1e6 - 50);
-    } else if (answer && answer.status === 204) {
-      state.failures = 0;
-      const calm = answer.headers.get("lagstop-state") === "calm";
-      if (calm !== state.calm) { state.calm = calm; if (state.shown) showTime(); }
-      const interval = state.newest ? state.newest.interval_ns / 1e6 : 8000, silent = performance.now() - state.lastCame;
-      say(calm ? "All is calm: lagstop only watches files (--sentinel). It measures again when something is wrong." : silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded." : "");
-      pause = Math.min(1000, Math.max(150, interval / 8));
-    } else {
-      state.failures += 1;
-      const why = answer ? "the server answers HTTP " + answer.status : "no answer";
-      const last = state.newest ? " Last data: " + clock(state.newest.ended_at_ms) + "." : "";
-      if (state.failures > 1 || answer && answer.status !== 503) say("Disconnected: " + why + "." + last + " Trying again.");
-      pause = Math.min(15000, 500 * 2 ** state.failures) * (0.75 + Math.random() / 2);
-    }
+/* Looks for what is new. Gives how many milliseconds later to look again. */
+async function look() {
+  const known = state.newest === null ? "" : "?after=" + state.newest.n;
+  const answer = await ask("/api/v1/moment" + known);
+  if (answer && answer.status === 200) {
+    const moment = answer.body;
+    state.failures = 0;
+    state.lastCame = performance.now();
+    state.newest = moment;
+    state.calm = false;
+    append(moment);
+    if (state.live) show(moment); else showTime();
+    say("");
+    // While somebody looks, intervals get shorter.
+    return Math.min(1000, Math.max(200, moment.interval_ns / 1e6 - 50));
   }
-  state.timer = setTimeout(poll, Math.min(pause, 10000));
+  if (answer && answer.status === 204) {
+    state.failures = 0;
+    if (answer.isCalm !== state.calm) { state.calm = answer.isCalm; if (state.shown) showTime(); }
+    const interval = state.newest ? state.newest.interval_ns / 1e6 : 8000, silent = performance.now() - state.lastCame;
+    say(state.calm ? "All is calm: lagstop only watches files (--sentinel). It measures again when something is wrong." : silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded." : "");
+    return Math.min(1000, Math.max(150, interval / 8));
+  }
+  state.failures += 1;
+  const why = answer ? "the server answers HTTP " + answer.status : "no answer";
+  const last = state.newest ? " Last data: " + clock(state.newest.ended_at_ms) + "." : "";
+  if (state.failures > 1 || answer && answer.status !== 503) say("Disconnected: " + why + "." + last + " Trying again.");
+  return Math.min(15000, 500 * 2 ** state.failures) * (0.75 + Math.random() / 2);
+}
+
+/* Looks again and again, whatever happens: old data must never pass for live. */
+async function poll() {
+  if (state.looking) return;
+  state.looking = true;
+  let pause = 1000;
+  try {
+    if (!document.hidden) pause = await look();
+  } catch (fault) {
+    console.error(fault);
+    say("This page has a fault and may show old data. Reload it. Please report: " + fault);
+  } finally {
+    state.looking = false;
+    state.timer = setTimeout(poll, Math.min(pause, 10000));
+  }
 }
 
 /* ---- Keys and clicks ---- */
