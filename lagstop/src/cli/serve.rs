@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args as ClapArgs;
 use globset::{Glob, GlobSetBuilder};
-use tokio::{sync::watch, time::MissedTickBehavior};
+use tokio::sync::watch;
 
 use super::{
     Failure, block_on,
@@ -43,9 +43,6 @@ docs/metrics.md lists every metric and its source, and describes the web configu
 
 /// Default length of an interval.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The longest interval while somebody looks at the page, where no more cgroups run in one: a thousand take some 50 ms of CPU time.
-const LOOKED_AT: Nanos = Nanos::SECOND;
-const FEW_CGROUPS: usize = 1_000;
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(
@@ -123,7 +120,7 @@ async fn serve(
     let mut feeder = Feeder::new(&stream.session)?;
     let (publisher, metrics) = watch::channel(None);
     let page = (!args.no_page).then(|| Watcher::new(feeder.feed(), &config.thresholds.0));
-    let offered = Offered { metrics, intervals: feeder.feed(), page: page.clone() };
+    let offered = Offered { metrics, intervals: feeder.feed(), page };
     let options = ServeOptions {
         limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
@@ -134,10 +131,6 @@ async fn serve(
     let mut server = Server::start(listener, security, offered, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     let mut watched = stream.watched.take();
-    let is_longer = stream.session.interval_ns > LOOKED_AT;
-    let mut hurries = is_longer;
-    let mut hurry = tokio::time::interval(Duration::from_nanos(LOOKED_AT.0));
-    hurry.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let interval = tokio::select! {
             biased;
@@ -153,19 +146,12 @@ async fn serve(
                 publish(&publisher, &accumulator);
                 continue;
             }
-            _ = hurry.tick(), if hurries => {
-                if page.as_ref().is_some_and(|page| page.is_looked_at()) {
-                    stream.stop.read_now();
-                }
-                continue;
-            }
             () = server.died() => {
                 return Err("serving ended because of a bug in lagstop. Please report it with the message above".into());
             }
         };
         let Some(interval) = interval else { break };
         let interval = accumulator.complete(interval?);
-        hurries = is_longer && interval.cgroups.len() <= FEW_CGROUPS;
         accumulator.add(&interval);
         feeder.add(&interval)?;
         publish(&publisher, &accumulator);

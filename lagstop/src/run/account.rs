@@ -36,6 +36,8 @@ pub struct Work {
     pub migrations: Option<u64>,
     pub migrations_cross_llc: Option<u64>,
     pub migrations_cross_numa: Option<u64>,
+    /// Part of its waits of unknown cause: behind cgroups that may be its own.
+    pub unnamed_ns: Nanos,
     /// Events of the host that could not be measured meanwhile, and without which waits may be missing.
     pub lost: u64,
 }
@@ -98,8 +100,8 @@ impl Account {
 
     /// Adds an interval in which it may have run.
     pub fn add(&mut self, interval: &Interval) {
-        let Lost { task_states, wakeups, cgroup_overflows, .. } = interval.host.lost;
-        self.lost = [task_states, wakeups, cgroup_overflows].into_iter().fold(self.lost, u64::saturating_add);
+        let Lost { task_states, wakeups, .. } = interval.host.lost;
+        self.lost = self.lost.saturating_add(task_states).saturating_add(wakeups);
         // As the kernel calls it, which from inside of a container is not what its files call it.
         if let Some(own) = interval.cgroups.iter().find(|cgroup| cgroup.id == self.id) {
             self.path = Arc::clone(&own.path);
@@ -161,6 +163,7 @@ impl Account {
             migrations: totals.migrations,
             migrations_cross_llc: totals.migrations_cross_llc,
             migrations_cross_numa: totals.migrations_cross_numa,
+            unnamed_ns: self.unnamed,
             lost: self.lost,
         })
     }

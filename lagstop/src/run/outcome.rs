@@ -260,13 +260,17 @@ fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Opt
         let events = plural(work.lost, "event");
         return Some(format!("{events} of the host could not be measured, so some of its waits may be missing"));
     }
+    // Those behind cgroups that may be the command's own may be others'.
+    let is_met = |waited: f64| waited <= limits.max_wait;
+    let unnamed = ratio(work.unnamed_ns.0 as f64, time.0 as f64);
+    if shares.waited.is_some_and(|waited| is_met(waited) && !is_met(waited + unnamed)) {
+        return Some("it waited behind more cgroups than are named, which may be its own or others".to_owned());
+    }
     // Waits of unknown cause are taken to be as those of known cause. Where these are fewer, that tells too little.
     let unattributed = shares.unattributed.unwrap_or_default();
     let known = shares.all_waits.unwrap_or_default() - unattributed;
-    (known < unattributed
-        && unattributed > limits.max_wait
-        && shares.waited.is_some_and(|waited| waited <= limits.max_wait))
-    .then(|| "most of its waits could not be attributed".to_owned())
+    (known < unattributed && unattributed > limits.max_wait && shares.waited.is_some_and(is_met))
+        .then(|| "most of its waits could not be attributed".to_owned())
 }
 
 #[cfg(test)]
@@ -340,6 +344,19 @@ mod tests {
         let run = unmeasured(Ok(short));
         assert_eq!(run.verdict, Verdict::NotJudged);
         assert!(run.why_not.is_some_and(|why| why.contains("3.00 ms")));
+    }
+
+    #[test]
+    fn who_waits_behind_unnamed_cgroups_may_have_been_disturbed() {
+        let crowded = |unnamed: u64| {
+            let waits = Waits { unknown_ns: ms(unnamed), total_ns: ms(400 + unnamed), ..waits(0, 400, 0) };
+            let work = Work { cpu_ns: ms(900), waits: Some(waits), unnamed_ns: ms(unnamed), ..Work::default() };
+            judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
+        };
+        assert_eq!(crowded(5).verdict, Verdict::Undisturbed);
+        let run = crowded(50);
+        assert_eq!(run.verdict, Verdict::NotJudged, "{:?}", run.shares);
+        assert!(run.why_not.is_some_and(|why| why.contains("its own or others")));
     }
 
     #[test]

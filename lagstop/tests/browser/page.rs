@@ -200,9 +200,12 @@ pub(crate) fn broken_answers(browser: &str) {
     tab.value("window.right = showVerdict; showVerdict = () => { throw new Error('a bug'); }; null");
     served.measure(false);
     tab.wait_for(&said("This page has a fault"), LONG);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(tab.value(&said("This page has a fault")), true, "it is said for as long as it is so");
     tab.value("showVerdict = window.right; null");
     served.measure(false);
-    tab.wait_for("document.getElementById('connection').hidden", LONG);
+    let shown = served.n - 1;
+    tab.wait_for(&format!("state.shown.n === {shown} && document.getElementById('connection').hidden"), LONG);
     assert!(tab.complaints.iter().all(|it| it.contains("a bug")), "{:?}", tab.complaints);
 }
 

@@ -80,7 +80,7 @@ impl Drop for Tools {
 /// Two loads on one CPU: one naps, the other spins.
 fn bully() {
     let (bully, victim) = (TestCgroup::new("bully"), TestCgroup::new("victim"));
-    let mut loads = [victim.start("nap-on 0 60000"), bully.start("crowd 0 3 60000")];
+    let mut loads = [victim.start("nap-on 0 600000"), bully.start("crowd 0 3 600000")];
     loads.iter_mut().for_each(|load| drop(load.line()));
     loads.iter_mut().for_each(|load| load.go());
     let server = Server::start(&["--interval", "500ms"]);

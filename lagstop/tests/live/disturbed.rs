@@ -74,10 +74,10 @@ fn said(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// A cgroup that keeps every CPU busy.
+/// A cgroup that keeps every CPU busy, also where the balancer moves one of its threads to another's CPU.
 fn neighbours() -> (TestCgroup, crate::fixture::Load) {
     let cgroup = TestCgroup::new("neighbour");
-    let count = thread::available_parallelism().unwrap();
+    let count = 2 * thread::available_parallelism().unwrap().get();
     let mut load = cgroup.start(&format!("threads {count} 120000"));
     load.line();
     load.go();

@@ -410,13 +410,13 @@ async function look() {
     const moment = answer.body;
     state.failures = 0;
     state.lastCame = performance.now();
-    state.newest = moment;
     state.calm = false;
     append(moment);
     if (state.live) show(moment); else showTime();
+    // Only now: what could not be shown is asked for again.
+    state.newest = moment;
     say("");
-    // While somebody looks, intervals get shorter.
-    return Math.min(1000, Math.max(200, moment.interval_ns / 1e6 - 50));
+    return Math.max(200, moment.interval_ns / 1e6 - 50);
   }
   if (answer && answer.status === 204) {
     state.failures = 0;

@@ -32,8 +32,6 @@ use crate::{
 
 /// How long moments are made after somebody looked last.
 const LINGER: Duration = Duration::from_secs(600);
-/// The page asks for what is new at least this often.
-const LOOKS_EVERY: Duration = Duration::from_secs(3);
 /// How long the first visitor waits for the moments of the past.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -98,12 +96,6 @@ impl Watcher {
         // If that takes longer, what there is by then will do.
         let _ = timeout(PATIENCE, is_made.wait_for(|is_made| *is_made)).await;
         Ok(&self.moments)
-    }
-
-    /// Does somebody look at this moment?
-    pub fn is_looked_at(&self) -> bool {
-        let looks = self.looks();
-        looks.at_work.is_some() && looks.last.elapsed() < LOOKS_EVERY
     }
 
     fn looks(&self) -> MutexGuard<'_, Looks> {
@@ -253,9 +245,8 @@ mod tests {
         // More than a chunk.
         let intervals = fixture::overloaded(70);
         intervals.iter().for_each(|interval| feeder.add(interval).unwrap());
-        assert!(newest(&watcher.moments).is_none() && !watcher.is_looked_at());
+        assert_eq!(newest(&watcher.moments), None, "nobody looks");
         assert_eq!(newest(watcher.look().await.unwrap()), Some(69));
-        assert!(watcher.is_looked_at());
         assert!((0..70).all(|n| watcher.moments.at(n).is_some()));
         let start_ns = intervals[69].start_ns.saturating_add(intervals[69].duration_ns);
         feeder.add(&Interval { seq: 70, start_ns, ..intervals[69].clone() }).unwrap();
@@ -272,7 +263,6 @@ mod tests {
         feeder.add(&intervals[0]).unwrap();
         assert_eq!(newest(watcher.look().await.unwrap()), Some(0));
         watcher.looks().last = Instant::now().checked_sub(LINGER + Duration::from_secs(1)).unwrap();
-        assert!(!watcher.is_looked_at());
         feeder.add(&intervals[1]).unwrap();
         while watcher.looks().at_work.is_some() || newest(&watcher.moments).is_some() {
             tokio::time::sleep(Duration::from_millis(10)).await;
