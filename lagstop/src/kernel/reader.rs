@@ -87,6 +87,16 @@ pub(super) struct Attached {
     pub(super) cost: ProbeCost,
 }
 
+/// What the program that settles a CPU is told.
+struct Settling {
+    epoch: u64,
+    has_free_rows: bool,
+    /// It was not settled the last time.
+    restart: bool,
+    /// Its switches are timed from then on.
+    times: bool,
+}
+
 /// The attached programs and their maps. Dropping it detaches them.
 pub struct Reader {
     /// Before the programs, which it takes off their hooks.
@@ -268,8 +278,13 @@ impl Reader {
         Ok(())
     }
 
-    /// Takes what times switches off its hooks, and puts it back.
+    /// Takes what times switches off its hooks, and puts it back. Until the next reading no switch is timed: none that comes
+    /// meanwhile counts as missed.
     pub(super) fn attach_timing_again(&mut self) -> Result<(), KernelError> {
+        let has_free_rows = self.has_free_rows();
+        for cpu in self.counted.cpus().to_vec() {
+            self.settle_cpu(cpu, Settling { epoch: self.epoch, has_free_rows, restart: false, times: false })?;
+        }
         self.detach_timing();
         self.attach_timing()
     }
@@ -286,31 +301,38 @@ impl Reader {
     /// Books the running tasks' time on every CPU and starts the next epoch.
     fn settle(&mut self, online: &[u32]) -> Result<(), KernelError> {
         self.epoch += 1;
-        let has_free_rows = self.owners.count() + ROW_FIRST < self.max_rows;
-        let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        let has_free_rows = self.has_free_rows();
         let mut settled = Vec::with_capacity(online.len());
         let mut rows_allocated = 0u32;
         for &cpu in online {
             let restart = !self.settled.is_empty() && !self.settled.contains(&cpu);
-            let mut args = [0; 12];
-            let times = u64::from(self.times_next);
-            args[..4].copy_from_slice(&[self.epoch, has_free_rows.into(), restart.into(), times]);
-            match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
-                Ok(result) => {
-                    settled.push(cpu);
-                    rows_allocated = rows_allocated.wrapping_add(result.return_value);
-                }
-                // Went offline just now: it runs nothing that could be booked.
-                Err(error) if errno(&error) == Some(libc::ENXIO) => {}
-                Err(error) => {
-                    return Err(KernelError::refused("program settle", error));
-                }
+            let settling = Settling { epoch: self.epoch, has_free_rows, restart, times: self.times_next };
+            if let Some(rows) = self.settle_cpu(cpu, settling)? {
+                settled.push(cpu);
+                rows_allocated = rows_allocated.wrapping_add(rows);
             }
         }
         self.same_settled = settled == self.settled;
         self.has_new_rows |= rows_allocated != self.rows_allocated || !self.same_settled;
         (self.rows_allocated, self.settled) = (rows_allocated, settled);
         Ok(())
+    }
+
+    /// The rows that were given out on `cpu`; none where it went offline just now: it runs nothing that could be booked.
+    fn settle_cpu(&mut self, cpu: u32, settling: Settling) -> Result<Option<u32>, KernelError> {
+        let Settling { epoch, has_free_rows, restart, times } = settling;
+        let settle: &mut RawTracePoint = program(&mut self.ebpf, "settle")?;
+        let mut args = [0; 12];
+        args[..4].copy_from_slice(&[epoch, has_free_rows.into(), restart.into(), times.into()]);
+        match settle.test_run(RawTracePointRunOptions { args, cpu: Some(cpu) }) {
+            Ok(result) => Ok(Some(result.return_value)),
+            Err(error) if errno(&error) == Some(libc::ENXIO) => Ok(None),
+            Err(error) => Err(KernelError::refused("program settle", error)),
+        }
+    }
+
+    fn has_free_rows(&self) -> bool {
+        self.owners.count() + ROW_FIRST < self.max_rows
     }
 
     fn note_owners(&mut self) -> Result<(), KernelError> {
@@ -332,7 +354,7 @@ impl Reader {
         let Self { maps, counted, settled, switches_elsewhere, .. } = self;
         let is_elsewhere = |cpu: &u32| counted.reads(*cpu) && !settled.contains(cpu);
         let mut switches = 0u64;
-        if !counted.reads_only(settled) {
+        if counted.cpus() != settled.as_slice() {
             for (_, state) in (0u32..).zip(maps.cpu.read()?).filter(|(cpu, _)| is_elsewhere(cpu)) {
                 switches = switches.wrapping_add(state.totals.switches);
             }

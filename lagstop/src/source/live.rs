@@ -91,13 +91,13 @@ pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
 }
 
 fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), SourceError> {
-    let mut collector = Collector::start(&mut Facts::probe(options.btf.as_deref()), &options)?;
+    let collector = Collector::start(&mut Facts::probe(options.btf.as_deref()), &options)?;
     // No process began after that.
     let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
     let session = collector.session(&options)?;
     let (sender, intervals) = mpsc::channel(WAITING);
     let (stop, orders) = Stop::new();
-    let needed = collector.reader.needs()?;
+    let needed = collector.needed;
     let hierarchy = collector.hierarchy.clone();
     let keep = move |needed| leave(needed).map_err(|source| KernelError::Capabilities { source });
     thread::spawn(move || {
@@ -120,6 +120,8 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
 /// Reads the kernel side and files. Dropping it detaches.
 pub(super) struct Collector {
     reader: Reader,
+    /// What reading needs.
+    needed: Capabilities,
     /// Where the possible CPUs sit: that does not change.
     topology: Vec<Place>,
     /// CPUs that are left alone.
@@ -141,7 +143,7 @@ impl Collector {
         let topology = Cpus::read()?.places();
         let excluded = options.exclude_cpus.find()?;
         let sampling = Sampling::one_in(options.cost_sampling);
-        let reader = attach(
+        let mut reader = attach(
             facts,
             &options.wishes,
             &AttachOptions {
@@ -156,8 +158,11 @@ impl Collector {
         )?;
         // What entering other network namespaces takes is kept only where TCP is watched.
         let is_everywhere = reader.measures(Measure::TcpState);
+        // Before anything is counted: trying it takes what times switches off its hooks for a moment.
+        let needed = reader.needs()?;
         let mut collector = Self {
             reader,
+            needed,
             topology,
             excluded,
             files: CgroupFiles::new(&hierarchy),

@@ -1,6 +1,8 @@
 //! `--connect`: a host seen from another one, here the same.
 
 use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output},
     thread,
@@ -16,12 +18,14 @@ use crate::{
     command::lagstop,
     fixture::{TestCgroup, assert_within, eventually, is_slow},
     recorder::Recorder,
+    screen::Tmux,
     serving::Server,
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("what_comes_over_a_connection_is_what_the_host_measures", agreement),
     ("a_bully_is_on_the_page_within_three_seconds", bully),
+    ("top_shows_a_host_over_https_with_a_password", desk),
 ];
 /// They run side by side.
 pub(crate) const BESIDE: &[Test] = &[("a_recording_goes_on_when_the_server_was_started_again", again)];
@@ -70,6 +74,59 @@ fn agreement() {
     }
     assert!(reader.start_of(0).unwrap() < Nanos::SECOND, "it begins when somebody came");
     assert_within("CPU time", counted.0, used, 2.0);
+}
+
+/// Over TLS, with a password: the screen is the one that the host would show, and whoever is not to see it is told why.
+fn desk() {
+    let home = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = home.path().join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let issued = || rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let rcgen::CertifiedKey { cert, signing_key } = issued();
+    let (trusted, other) = (file("server.pem", &cert.pem()), file("other.pem", &issued().cert.pem()));
+    file("server.key", &signing_key.serialize_pem());
+    let (password, wrong) = (file("password", "alice:secret\n"), file("wrong", "alice:guess\n"));
+    let web = format!(
+        "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\nbasic_auth_users:\n  alice: {}\n",
+        bcrypt::hash("secret", 4).unwrap()
+    );
+    let mut server = Command::new(lagstop());
+    server.args(["serve", "--listen", "127.0.0.1:0", "--interval", "300ms", "--web-config", &file("web.yml", &web)]);
+    let server = Recorder::run(&mut server);
+    eventually("a server", || server.says("/metrics (Ctrl-C ends)"));
+    let said = server.said();
+    let url = said.split("serving ").nth(1).and_then(|url| url.split("/metrics").next()).unwrap();
+    assert!(url.starts_with("https://"), "{said}");
+
+    let cgroup = TestCgroup::new("desk");
+    let mut load = cgroup.start("spin 600000");
+    load.line();
+    load.go();
+    let top = |ca: &str, password: &str| -> Vec<String> {
+        ["top", "--connect", url, "--ca-file", ca, "--password-file", password].map(str::to_owned).to_vec()
+    };
+    let refused = |ca, password| {
+        let output = Command::new(lagstop()).args(top(ca, password)).arg("--once").output().unwrap();
+        assert!(!output.status.success() && output.stdout.is_empty());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = refused(&trusted, &wrong);
+    assert!(said.contains("401") && !said.contains("guess"), "{said}");
+    let said = refused(&other, &password);
+    assert!(said.contains("certificate"), "{said}");
+
+    let command =
+        format!("{} {}; echo; echo it ended with $?; cat", lagstop().display(), top(&trusted, &password).join(" "));
+    let tmux = Tmux::start(&command);
+    tmux.shows(&["lagstop top", "overhead", "-desk"]);
+    tmux.press(&["2"]);
+    tmux.shows(&["main users"]);
+    tmux.press(&["q"]);
+    tmux.shows(&["it ended with 0"]);
 }
 
 fn moment(server: &Server) -> Value {

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::Write,
     os::unix::{fs::symlink, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -25,6 +26,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_container_of_lxc_has_its_name", lxc),
     ("a_container_of_podman_has_its_name_and_is_renamed", podman),
     ("a_container_of_docker_has_its_name_and_is_renamed", docker),
+    ("a_container_of_nspawn_has_its_name", nspawn),
     ("vcpus_were_ready_for_as_long_as_proc_says", ready),
 ];
 
@@ -34,6 +36,7 @@ pub(crate) fn lacks(test: &str) -> Option<&'static str> {
         "a_container_of_lxc_has_its_name" => &["lxc-execute", "busybox"],
         "a_container_of_podman_has_its_name_and_is_renamed" => &["podman", "runc", "busybox", "tar"],
         "a_container_of_docker_has_its_name_and_is_renamed" => &["dockerd", "docker", "busybox", "tar"],
+        "a_container_of_nspawn_has_its_name" => &["systemd-nspawn", "busybox"],
         _ => &[],
     };
     needed.iter().copied().find(|program| find(program).is_none())
@@ -86,7 +89,13 @@ impl Drop for Storage {
 }
 
 /// Directories of cgroups that runtimes leave behind.
-struct Leftovers(&'static [&'static str]);
+struct Leftovers(Vec<String>);
+
+impl Leftovers {
+    fn of(names: &[&str]) -> Self {
+        Self(names.iter().map(|name| (*name).to_owned()).collect())
+    }
+}
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
@@ -146,7 +155,7 @@ fn called() -> String {
 }
 
 fn lxc() {
-    let _leftovers = Leftovers(&["lxc.pivot"]);
+    let _leftovers = Leftovers::of(&["lxc.pivot"]);
     let _storage = Storage::make();
     let config = Storage::path("config");
     let rootfs = Storage::path("rootfs");
@@ -167,7 +176,7 @@ fn lxc() {
 }
 
 fn podman() {
-    let _leftovers = Leftovers(&["libpod_parent"]);
+    let _leftovers = Leftovers::of(&["libpod_parent"]);
     let _storage = Storage::make();
     let run = Storage::path("run");
     let podman = || {
@@ -216,7 +225,7 @@ impl Drop for Daemon {
 }
 
 fn docker() {
-    let _leftovers = Leftovers(&["docker"]);
+    let _leftovers = Leftovers::of(&["docker"]);
     let _storage = Storage::make();
     let home = tempfile::tempdir().unwrap();
     let socket = home.path().join("socket");
@@ -255,6 +264,34 @@ fn docker() {
             .all(|(path, ..)| path.contains(id.trim()))
     );
     assert!(docker().args(["rm", "-f", &renamed]).stdout(Stdio::null()).status().unwrap().success());
+}
+
+/// As its unit starts it, where no systemd runs that would start the unit.
+fn nspawn() {
+    let called = called();
+    let slice = TestCgroup::top(&format!("/{called}.slice"));
+    let unit = slice.child(&format!("systemd-nspawn@{called}.service"));
+    // It makes cgroups below, and the same in version 1's hierarchy of systemd's own.
+    let _leftovers = Leftovers::of(&[slice.path.trim_start_matches('/')]);
+    let _storage = Storage::make();
+    let rootfs = Storage::path("rootfs");
+    fs::write(rootfs.join("etc/os-release"), "ID=test\n").unwrap();
+    fs::create_dir(rootfs.join("usr")).unwrap();
+    let mut starter = Command::new("sh");
+    starter.args(["-c", "read go; exec \"$0\" \"$@\""]).arg(find("systemd-nspawn").unwrap());
+    starter.args(["--keep-unit", "--register=no", "--quiet", "--pipe", "--machine", &called, "--directory"]);
+    let starter = starter.arg(&rootfs).args(BUSY).stdin(Stdio::piped());
+    // Killed, it would leave behind what runs inside.
+    let mut running = Daemon(starter.spawn().unwrap());
+    unit.take_in(running.0.id());
+    running.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    // Where the scheduler groups by the unified hierarchy, what is inside has a cgroup of its own.
+    let names = [format!("nspawn:{called}"), format!("nspawn:{called}/payload")];
+    eventually("its name", || {
+        let seen = seen();
+        println!("{seen:?}");
+        seen.iter().any(|(_, name, container)| names.contains(name) && container.as_ref() == Some(&called))
+    });
 }
 
 /// Two guests of one virtual CPU each, on the same CPU: one has a cgroup for it, the other has only its thread's name.

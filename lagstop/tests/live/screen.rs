@@ -33,10 +33,10 @@ pub(crate) const BESIDE: &[Test] = &[
 ];
 
 /// A tmux server of its own, gone when the test ends.
-struct Tmux(String);
+pub(crate) struct Tmux(String);
 
 impl Tmux {
-    fn start(command: &str) -> Self {
+    pub(crate) fn start(command: &str) -> Self {
         let tmux = Self(format!("lagstop-test-{}", std::process::id()));
         tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "160", "-y", "32", command]);
         tmux
@@ -49,7 +49,7 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn press(&self, keys: &[&str]) {
+    pub(crate) fn press(&self, keys: &[&str]) {
         for key in keys {
             self.run(&["send-keys", key]);
         }
@@ -60,7 +60,7 @@ impl Tmux {
     }
 
     /// Waits until the screen shows all of `texts`.
-    fn shows(&self, texts: &[&str]) {
+    pub(crate) fn shows(&self, texts: &[&str]) {
         let what = format!("{texts:?} on the screen");
         let shown = || texts.iter().all(|text| self.screen().contains(text));
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| eventually(&what, shown))).is_err() {

@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
 /// They run side by side.
 pub(crate) const BESIDE: &[Test] = &[
     ("serve_ends_on_sigterm_and_gives_its_port_back", ending),
+    ("serve_misses_no_switch_when_it_times_some_intervals", sampled),
     ("serve_lets_nobody_in_whose_file_was_emptied", failing_closed),
 ];
 
@@ -194,6 +195,21 @@ fn agreement() {
     assert!(after.value("lagstop_build_info", &[]) == 1.0 && after.0.contains("lagstop_hook_info{hook=\"switches\""));
     let kind = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited";
     assert!(server.get("/metrics", kind).contains("content-type: application/vnd.google.protobuf"));
+}
+
+/// What times switches comes off its hooks and goes back, also when it is tried whether that is allowed.
+fn sampled() {
+    let server = Server::start(&["--interval", "100ms", "--cost-sampling", "3"]);
+    let mut costs = Vec::new();
+    eventually("three intervals that are timed", || {
+        let scrape = server.scrape();
+        for kind in ["entries", "exits"] {
+            assert_eq!(scrape.value("lagstop_lost_total", &[format!("kind=\"{kind}\"")]), 0.0, "{}", scrape.0);
+        }
+        costs.push(scrape.value("lagstop_host_switch_cost_seconds_total", &["phase=\"pick\"".to_owned()]));
+        costs.dedup();
+        costs.len() > 9
+    });
 }
 
 fn ending() {

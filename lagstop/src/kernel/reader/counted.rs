@@ -85,9 +85,9 @@ impl Counted {
         self.tables.cpus.binary_search(&cpu).is_ok()
     }
 
-    /// Are these all CPUs of which anything is read?
-    pub(super) fn reads_only(&self, cpus: &[u32]) -> bool {
-        self.tables.cpus == cpus
+    /// The CPUs of which anything is read.
+    pub(super) fn cpus(&self) -> &[u32] {
+        &self.tables.cpus
     }
 
     /// A row changes hands.
