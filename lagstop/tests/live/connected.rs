@@ -76,7 +76,7 @@ fn agreement() {
     assert_within("CPU time", counted.0, used, 2.0);
 }
 
-/// Over TLS, with a password: the screen is the one that the host would show, and whoever is not to see it is told why.
+/// The screen comes over TLS, with a password, and whoever is refused is told why.
 fn desk() {
     let home = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
