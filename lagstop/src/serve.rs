@@ -19,6 +19,7 @@ mod page;
 mod pages;
 mod passwords;
 mod peer;
+mod pieces;
 mod places;
 mod query;
 mod response_cache;
@@ -40,6 +41,7 @@ pub use connections::ConnectionLimits;
 pub use feed::{Feed, Feeder};
 pub use page::{Moment, Watcher, schema};
 pub use passwords::NoRandomNumbers;
+pub use pieces::Pieces;
 pub use security::{Reloaded, Security};
 #[doc(hidden)]
 pub use web_config::check_web_config;

@@ -24,7 +24,7 @@ use crate::{
     display::plain,
     metrics::{Accumulator, MetricsSettings, MetricsSnapshot},
     model::{Cgroup, Nanos, Session},
-    serve::{ConnectionLimits, Feeder, Offered, Published, Security, ServeOptions, Server, Watcher},
+    serve::{ConnectionLimits, Feeder, Offered, Pieces, Published, Security, ServeOptions, Server, Watcher},
     source::{Watched, changed},
 };
 
@@ -120,7 +120,7 @@ async fn serve(
     let mut feeder = Feeder::new(&stream.session)?;
     let (publisher, metrics) = watch::channel(None);
     let page = (!args.no_page).then(|| Watcher::new(feeder.feed(), &config.thresholds.0));
-    let offered = Offered { metrics, intervals: feeder.feed(), page };
+    let offered = Offered { metrics, intervals: feeder.feed(), page: page.clone() };
     let options = ServeOptions {
         limits: ConnectionLimits::default(),
         fresh_for: fresh_for(&stream.session),
@@ -131,6 +131,7 @@ async fn serve(
     let mut server = Server::start(listener, security, offered, options).map_err(failed)?;
     told.tell(server.address(), &stream.session);
     let mut watched = stream.watched.take();
+    let mut pieces = Pieces::of(&stream.session);
     loop {
         let interval = tokio::select! {
             biased;
@@ -139,11 +140,23 @@ async fn serve(
             interval = stream.intervals.recv() => interval,
             Some(now) = changed(&mut watched) => {
                 told.watched(&now);
-                if !now.is_attached {
+                if now.is_attached {
+                    pieces.resume();
+                } else {
+                    if let Some(rest) = pieces.pause() {
+                        feeder.add(&rest)?;
+                    }
                     feeder.calm()?;
+                    page.iter().for_each(|page| page.calm());
                 }
                 accumulator.watched(now);
                 publish(&publisher, &accumulator);
+                continue;
+            }
+            () = pieces.due() => {
+                if pieces.ask(page.as_ref().is_some_and(|page| page.is_looked_at())) {
+                    stream.stop.read_now();
+                }
                 continue;
             }
             () = server.died() => {
@@ -151,9 +164,13 @@ async fn serve(
             }
         };
         let Some(interval) = interval else { break };
-        let interval = accumulator.complete(interval?);
-        accumulator.add(&interval);
-        feeder.add(&interval)?;
+        let (piece, whole) = pieces.add(accumulator.complete(interval?));
+        accumulator.add(&piece);
+        if let Some(whole) = whole {
+            feeder.add(&whole)?;
+        }
+        // Afterwards: whoever comes in between finds it in the feed, and is not shown it twice.
+        page.iter().for_each(|page| page.show(&piece));
         publish(&publisher, &accumulator);
     }
     stream.stop.stop();

@@ -52,6 +52,8 @@ pub struct Accumulator {
     host: HostSeries,
     listeners: Listeners,
     intervals: u64,
+    /// Number of the last interval.
+    last_seq: Option<u64>,
     in_other: u64,
     build: Arc<Labels>,
     hooks: Arc<Vec<Labels>>,
@@ -80,6 +82,7 @@ impl Accumulator {
             host: HostSeries::default(),
             listeners: Listeners::default(),
             intervals: 0,
+            last_seq: None,
             in_other: 0,
             build: Labels::new([("version", session.lagstop_version.as_str().into())]).into(),
             hooks: Arc::new(session.hooks.iter().map(hook).collect()),
@@ -113,7 +116,8 @@ impl Accumulator {
 
     /// Adds the next interval.
     pub fn add(&mut self, interval: &Interval) {
-        self.intervals += 1;
+        // Pieces of an interval have its number.
+        self.intervals += u64::from(self.last_seq.replace(interval.seq) != Some(interval.seq));
         self.now = self.now.saturating_add(interval.duration_ns);
         self.host.add(interval);
         self.listeners.add(interval, self.now, self.settings.expiry);

@@ -248,7 +248,7 @@ impl Site {
 fn moment(request: &Request<Incoming>, moments: &Moments) -> Page {
     let query = Query::of(request);
     let (Some(n), Some(after)) = (query.number("n"), query.number("after")) else {
-        return Page::text(StatusCode::BAD_REQUEST, "n and after are numbers of intervals, e.g. ?after=12\n");
+        return Page::text(StatusCode::BAD_REQUEST, "n and after are numbers of moments, e.g. ?after=12\n");
     };
     if let Some(n) = n {
         let gone = || Page::text(StatusCode::NOT_FOUND, "this moment is not kept any more, or has not come yet\n");

@@ -41,6 +41,7 @@ struct Served {
     server: Server,
     publisher: Publisher,
     feeder: Feeder,
+    page: Option<Arc<Watcher>>,
 }
 
 /// What a server offers, and how it is told more.
@@ -57,8 +58,9 @@ impl Served {
         let (offered, publisher, feeder) = offered();
         let options =
             ServeOptions { limits, fresh_for: Duration::from_secs(60), hangs_after: Duration::from_secs(120) };
+        let page = offered.page.clone();
         let server = Server::start(listener, security, offered, options).unwrap();
-        Self { server, publisher, feeder }
+        Self { server, publisher, feeder, page }
     }
 
     fn plain() -> Self {

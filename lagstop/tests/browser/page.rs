@@ -3,6 +3,7 @@
 use std::{
     net::TcpListener,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -24,6 +25,7 @@ const BULLY: &str = "batch.slice/cargo";
 struct Served {
     server: Server,
     feeder: Feeder,
+    page: Arc<Watcher>,
     intervals: Vec<Interval>,
     n: u64,
 }
@@ -37,8 +39,8 @@ impl Served {
         intervals.iter_mut().flat_map(|interval| &mut interval.cgroups).for_each(rename);
         let (_, metrics) = watch::channel(None);
         let feeder = Feeder::new(&session).unwrap();
-        let page = Some(Watcher::new(feeder.feed(), &Thresholds::default()));
-        let offered = Offered { metrics, intervals: feeder.feed(), page };
+        let page = Watcher::new(feeder.feed(), &Thresholds::default());
+        let offered = Offered { metrics, intervals: feeder.feed(), page: Some(Arc::clone(&page)) };
         let options = ServeOptions {
             limits: ConnectionLimits::default(),
             fresh_for: LONG,
@@ -46,7 +48,7 @@ impl Served {
         };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::start(listener, Security::none(), offered, options).unwrap();
-        Self { server, feeder, intervals, n: 0 }
+        Self { server, feeder, page, intervals, n: 0 }
     }
 
     fn url(&self) -> String {
@@ -71,6 +73,7 @@ impl Served {
             interval.cgroups.push(added);
         }
         self.feeder.add(&interval).unwrap();
+        self.page.show(&interval.into());
     }
 }
 

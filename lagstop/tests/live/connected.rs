@@ -28,7 +28,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("top_shows_a_host_over_https_with_a_password", desk),
 ];
 /// They run side by side.
-pub(crate) const BESIDE: &[Test] = &[("a_recording_goes_on_when_the_server_was_started_again", again)];
+pub(crate) const BESIDE: &[Test] = &[
+    ("a_recording_goes_on_when_the_server_was_started_again", again),
+    ("whoever_follows_gets_whole_intervals_while_somebody_looks_at_the_page", beside_the_page),
+];
 
 fn run(arguments: &[&str]) -> Output {
     let output = Command::new(lagstop()).args(arguments).output().unwrap();
@@ -134,10 +137,11 @@ fn moment(server: &Server) -> Value {
     answer.split_once("\r\n\r\n").and_then(|(_, body)| serde_json::from_str(body).ok()).unwrap_or_default()
 }
 
-/// Two loads on one CPU: one naps, the other spins.
+/// Two loads on one CPU: one naps, the other spins. Intervals of 5 s come in pieces while somebody looks.
 fn bully() {
     let (bully, victim) = (TestCgroup::new("bully"), TestCgroup::new("victim"));
-    let server = Server::start(&["--interval", "1s"]);
+    let server = Server::start(&[]);
+    eventually("the first moment on the page", || moment(&server).is_object());
     let mut naps = victim.start("nap-on 0 8000");
     naps.line();
     naps.go();
@@ -160,6 +164,51 @@ fn bully() {
     let took = began.elapsed();
     println!("{took:?}");
     assert!(took < Duration::from_secs(3) || is_slow(), "{took:?}");
+}
+
+fn beside_the_page() {
+    let cgroup = TestCgroup::new("beside");
+    let server = Server::start(&[]);
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("there.jsonl.zst");
+    let url = format!("http://{}", server.address());
+    let mut recorder = Recorder::start(&["--connect", &url, "--output", path.to_str().unwrap()]);
+    let mut load = cgroup.start("spin 6000");
+    load.line();
+    let before = cgroup.cpu_ns();
+    load.go();
+    let began = Instant::now();
+    let mut moments = std::collections::BTreeMap::new();
+    while began.elapsed() < Duration::from_secs(12) {
+        let moment = moment(&server);
+        if let Some(n) = moment["n"].as_u64() {
+            moments.insert(n, moment["duration_ns"].as_u64().unwrap());
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(load.line(), "done");
+    let used = cgroup.cpu_ns() - before;
+    // Nobody looks any more: what has begun is finished.
+    thread::sleep(Duration::from_secs(9));
+    recorder.signal(Signal::TERM);
+    let (status, said) = recorder.end();
+    assert!(status.success(), "{said}");
+    let pieces = moments.values().filter(|duration| **duration < 2 * Nanos::SECOND.0).count();
+    assert!(pieces >= 4 || is_slow(), "{moments:?}");
+    let mut reader = Reader::open(&path).unwrap();
+    assert!(reader.gaps().is_empty(), "{:?}", reader.gaps());
+    let (mut counted, mut end) = (Nanos::ZERO, None);
+    for n in 0..reader.len() {
+        let interval = reader.interval(n).unwrap();
+        assert!(end.is_none_or(|end| end == interval.start_ns) && interval.merged == 0, "interval {n}");
+        end = Some(interval.start_ns.saturating_add(interval.duration_ns));
+        let whole = 4_000_000_000..7_500_000_000;
+        assert!(whole.contains(&interval.duration_ns.0) || is_slow(), "interval {n} of {}", interval.duration_ns);
+        let own = interval.cgroups.iter().find(|it| *it.path == *cgroup.path);
+        counted = counted.saturating_add(own.map_or(Nanos::ZERO, |own| own.totals.cpu_ns));
+    }
+    assert!(reader.len() >= 3, "{}", reader.len());
+    assert_within("CPU time", counted.0, used, 2.0);
 }
 
 fn again() {

@@ -138,6 +138,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     on_a_host("top_shows_a_host_over_https_with_a_password"),
     program("an_assistant_is_told_who_makes_whom_wait_here_and_on_a_server"),
     program("a_recording_goes_on_when_the_server_was_started_again"),
+    program("whoever_follows_gets_whole_intervals_while_somebody_looks_at_the_page"),
     program("diagnose_reports_on_the_running_host"),
     on_a_host("diagnose_finds_nothing_wrong_on_an_idle_host"),
     on_a_host("diagnose_finds_a_pool_that_is_too_large"),

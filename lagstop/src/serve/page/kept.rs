@@ -35,6 +35,8 @@ struct Kept {
     newest: Option<(u64, Bytes)>,
     /// Is nothing measured at the moment, because all is calm?
     is_calm: bool,
+    /// Number of the next moment: none is given twice.
+    next: u64,
 }
 
 /// A moment, as it is kept.
@@ -60,9 +62,9 @@ pub(in crate::serve) struct History {
 /// A moment, in short.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct Point {
-    /// Number of the interval.
+    /// Number of the moment.
     n: u64,
-    /// End of the interval, in milliseconds since 1970.
+    /// Its end, in milliseconds since 1970.
     ended_at_ms: u64,
     /// How bad it was. `None` if it was too early to tell.
     severity: Option<Severity>,
@@ -94,6 +96,7 @@ impl Moments {
         let past = Past::of(moment, &body);
         let mut kept = self.kept();
         kept.newest = Some((moment.n, body));
+        kept.next = moment.n + 1;
         kept.is_calm = false;
         if let Some(past) = past {
             kept.bytes += past.weight();
@@ -107,7 +110,13 @@ impl Moments {
     }
 
     pub(super) fn clear(&self) {
-        *self.kept() = Kept::default();
+        let mut kept = self.kept();
+        *kept = Kept { next: kept.next, ..Kept::default() };
+    }
+
+    /// Number of the next moment.
+    pub(super) fn next(&self) -> u64 {
+        self.kept().next
     }
 
     /// There will be no moments for a while.
@@ -171,19 +180,13 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        diagnosis::Thresholds,
-        model::{Interval, fixture},
-        serve::page::maker::Maker,
-    };
+    use crate::{diagnosis::Thresholds, model::fixture, serve::page::maker::Maker};
 
     fn watched(count: usize) -> Moments {
-        let mut maker = Maker::new(fixture::session(), &Thresholds::default());
+        let mut maker = Maker::new(fixture::session(), &Thresholds::default(), 0);
         let interval = &fixture::overloaded(1)[0];
         let moments = Moments::default();
-        for seq in 0..count as u64 {
-            moments.add(&maker.moment(&Interval { seq, ..interval.clone() }, 0));
-        }
+        (0..count).for_each(|_| moments.add(&maker.moment(interval.clone(), 0)));
         moments
     }
 

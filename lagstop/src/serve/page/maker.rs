@@ -10,20 +10,25 @@ use crate::{
 pub(super) struct Maker {
     session: Session,
     verdicts: Verdicts,
+    /// Number of the next moment.
+    n: u64,
 }
 
 impl Maker {
-    /// For the intervals of `session`, judged by `thresholds`.
-    pub(super) fn new(session: Session, thresholds: &Thresholds) -> Self {
-        Self { verdicts: Verdicts::new(&session, thresholds), session }
+    /// For the intervals of `session`, judged by `thresholds`. The first moment will have the number `n`.
+    pub(super) fn new(session: Session, thresholds: &Thresholds, n: u64) -> Self {
+        Self { verdicts: Verdicts::new(&session, thresholds), session, n }
     }
 
     /// Makes one of the next interval, which ended so many milliseconds after 1970.
-    pub(super) fn moment(&mut self, interval: &Interval, ended_at_ms: u64) -> Moment {
-        let n = interval.seq;
-        self.verdicts.add(n, interval);
+    pub(super) fn moment(&mut self, mut interval: Interval, ended_at_ms: u64) -> Moment {
+        // Pieces of an interval are moments, too.
+        let n = self.n;
+        self.n += 1;
+        interval.seq = n;
+        self.verdicts.add(n, &interval);
         self.verdicts.forget(n);
         let told = self.verdicts.told(n).map(|told| VerdictNow::of(told));
-        Moment::of(n, ended_at_ms, interval, &self.session, told)
+        Moment::of(n, ended_at_ms, &interval, &self.session, told)
     }
 }

@@ -23,11 +23,11 @@ const MOST_WAITS: usize = 200;
 pub struct Moment {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
-    /// Number of the interval, counted from 0 since the server began.
+    /// Number of the moment. The next one has the next number.
     pub n: u64,
-    /// End of the interval, in milliseconds since 1970.
+    /// Its end, in milliseconds since 1970.
     pub ended_at_ms: u64,
-    /// Length of the interval, in nanoseconds.
+    /// Its length, in nanoseconds: an interval, or a piece of one while somebody looks.
     duration_ns: Nanos,
     /// Intended length of an interval, in nanoseconds.
     interval_ns: Nanos,
@@ -184,8 +184,8 @@ mod tests {
     use crate::{diagnosis::Thresholds, model::fixture, serve::page::maker::Maker};
 
     fn moments(intervals: &[Interval]) -> Vec<Value> {
-        let mut maker = Maker::new(fixture::session(), &Thresholds::default());
-        intervals.iter().map(|interval| serde_json::to_value(maker.moment(interval, 0)).unwrap()).collect()
+        let mut maker = Maker::new(fixture::session(), &Thresholds::default(), 0);
+        intervals.iter().map(|interval| serde_json::to_value(maker.moment(interval.clone(), 0)).unwrap()).collect()
     }
 
     #[test]

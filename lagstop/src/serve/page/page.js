@@ -97,7 +97,7 @@ function showHost(moment) {
   const host = moment.host;
   document.title = host.name + " – lagstop";
   setText($("host"), host.name);
-  setText($("facts"), "Linux " + host.kernel + " · " + host.cpus + (host.cpus === 1 ? " CPU" : " CPUs") + " · interval " + time(moment.interval_ns));
+  setText($("facts"), "Linux " + host.kernel + " · " + host.cpus + (host.cpus === 1 ? " CPU" : " CPUs") + " · interval " + time(moment.duration_ns));
   setText($("version"), "lagstop " + host.lagstop + ".");
   setText($("not-measured"), moment.not_measured ? "Not measured" + moment.not_measured.replace(/^; not measured/, "") : "");
   const figures = [
@@ -257,8 +257,8 @@ function showStory() {
   const victims = moment.waits.filter((wait) => wait.culprit === id).slice(0, SHOWN_CAUSES);
   const most = Math.max(...victims.map((wait) => wait.waiting), 1e-9);
   bars($("story-victims"), victims.map((wait) => ({ id: wait.victim, name: nameOf(moment, wait.victim), part: wait.waiting / most, text: amount(wait.waiting) })), "No cgroup whose wait is among the longest.");
-  chart($("story-wait"), state.story.map((point) => point.cgroup && point.cgroup.waiting), $("story-wait-top"));
-  chart($("story-cpu"), state.story.map((point) => point.cgroup && point.cgroup.cpu), $("story-cpu-top"));
+  chart($("story-wait"), state.story, (point) => point.cgroup && point.cgroup.waiting, $("story-wait-top"));
+  chart($("story-cpu"), state.story, (point) => point.cgroup && point.cgroup.cpu, $("story-cpu-top"));
 }
 
 function bars(list, items, none) {
@@ -288,27 +288,41 @@ function drawn(name, attributes, className) {
   return made;
 }
 
+/* Gives where a point is on a line of this width: by its time, for moments are not of one length. */
+function placing(points, width) {
+  const first = points.length ? points[0].ended_at_ms : 0;
+  const whole = points.length ? points[points.length - 1].ended_at_ms - first : 0;
+  return (point) => whole > 0 ? (point.ended_at_ms - first) / whole * width : width;
+}
+
+/* Is there a time between them in which nothing was measured? */
+function isGap(point, next) {
+  return state.shown !== null && next.ended_at_ms - point.ended_at_ms > 3 * state.shown.interval_ns / 1e6 + 5000;
+}
+
 /* A line over all that is kept. Gaps stay gaps. */
-function chart(svg, values, top) {
+function chart(svg, points, valueOf, top) {
   const title = svg.querySelector("title");
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-  const known = values.filter((value) => value !== null && value !== undefined);
+  const has = (point) => point !== undefined && valueOf(point) !== null && valueOf(point) !== undefined;
+  const known = points.filter(has).map(valueOf);
   const most = Math.max(...known, 0.01);
   if (top) setText(top, known.length ? "at most " + amount(Math.max(...known)) : "");
-  const x = (n) => values.length < 2 ? width : n / (values.length - 1) * width;
+  const x = placing(points, width);
   const y = (value) => height - 2 - value / most * (height - 8);
-  let line = "", area = "", begun = null;
-  values.forEach((value, n) => {
-    const has = value !== null && value !== undefined;
-    const at = has ? x(n).toFixed(1) + " " + y(value).toFixed(1) : "";
-    if (has && begun === null) { begun = n; line += "M" + at; area += "M" + x(n).toFixed(1) + " " + height + "L" + at; }
-    else if (has) { line += "L" + at; area += "L" + at; }
-    const next = values[n + 1];
-    if (has && (next === null || next === undefined)) { area += "L" + x(n).toFixed(1) + " " + height + "Z"; begun = null; }
+  let line = "", area = "", begun = false;
+  points.forEach((point, n) => {
+    if (!has(point)) return;
+    const at = x(point).toFixed(1) + " " + y(valueOf(point)).toFixed(1);
+    line += (begun ? "L" : "M") + at;
+    area += (begun ? "L" : "M" + x(point).toFixed(1) + " " + height + "L") + at;
+    const next = points[n + 1];
+    begun = has(next) && !isGap(point, next);
+    if (!begun) area += "L" + x(point).toFixed(1) + " " + height + "Z";
   });
   const parts = [drawn("path", { d: area }, "area"), drawn("path", { d: line }, "edge")];
-  const shown = state.points.findIndex((point) => state.shown && point.n === state.shown.n);
-  if (shown >= 0 && !state.live) parts.push(drawn("line", { x1: x(shown), x2: x(shown), y1: 0, y2: height }, "cursor"));
+  const shown = points.find((point) => state.shown && point.n === state.shown.n);
+  if (shown && !state.live) parts.push(drawn("line", { x1: x(shown), x2: x(shown), y1: 0, y2: height }, "cursor"));
   svg.replaceChildren(...(title ? [title] : []), ...parts);
 }
 
@@ -321,11 +335,14 @@ function showTime() {
   }
   if (shown && document.activeElement !== slider) slider.value = shown.n;
   else if (shown && state.live) slider.value = shown.n;
-  chart($("waits-chart"), points.map((point) => point.waiting));
   const svg = $("waits-chart");
+  chart(svg, points, (point) => point.waiting);
+  const x = placing(points, 600);
   points.forEach((point, n) => {
     const worse = point.severity === "critical", bad = point.severity === "warning";
-    if (worse || bad) svg.append(drawn("rect", { x: points.length < 2 ? 0 : n / points.length * 600, y: 0, width: 600 / points.length + 0.5, height: 3 }, worse ? "worse" : "bad"));
+    const before = points[n - 1];
+    const from = before && !isGap(before, point) ? x(before) : x(point) - 0.5;
+    if (worse || bad) svg.append(drawn("rect", { x: from, y: 0, width: x(point) - from + 0.5, height: 3 }, worse ? "worse" : "bad"));
   });
   if (!shown) return;
   const newest = points.length ? points[points.length - 1] : shown;
@@ -416,14 +433,15 @@ async function look() {
     // Only now: what could not be shown is asked for again.
     state.newest = moment;
     say("");
-    return Math.max(200, moment.interval_ns / 1e6 - 50);
+    // While somebody looks, moments come each second, however long intervals are.
+    return Math.max(200, Math.min(moment.interval_ns, moment.duration_ns, 1e9) / 1e6 - 50);
   }
   if (answer && answer.status === 204) {
     state.failures = 0;
     if (answer.isCalm !== state.calm) { state.calm = answer.isCalm; if (state.shown) showTime(); }
     const interval = state.newest ? state.newest.interval_ns / 1e6 : 8000, silent = performance.now() - state.lastCame;
     say(state.calm ? "All is calm: lagstop only watches files (--sentinel). It measures again when something is wrong." : silent > 3 * interval + 5000 ? "No new interval for " + span(silent / 1000) + ". The host may be overloaded." : "");
-    return Math.min(1000, Math.max(150, interval / 8));
+    return state.calm ? 1000 : Math.min(250, Math.max(150, interval / 8));
   }
   state.failures += 1;
   const why = answer ? "the server answers HTTP " + answer.status : "no answer";

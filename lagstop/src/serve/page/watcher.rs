@@ -15,7 +15,7 @@ use hyper::body::{Buf, Bytes};
 use thiserror::Error;
 use tokio::{
     sync::{
-        broadcast::{Receiver, error::RecvError},
+        broadcast::{self, Receiver, error::RecvError},
         watch,
     },
     time::timeout,
@@ -32,6 +32,10 @@ use crate::{
 
 /// How long moments are made after somebody looked last.
 const LINGER: Duration = Duration::from_secs(600);
+/// The page asks for what is new at least this often.
+const LOOKS_EVERY: Duration = Duration::from_secs(3);
+/// Intervals that making moments may lag behind.
+const MOST_BEHIND: usize = 8;
 /// How long the first visitor waits for the moments of the past.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -42,6 +46,15 @@ pub struct Watcher {
     thresholds: Thresholds,
     moments: Moments,
     looks: Mutex<Looks>,
+    news: broadcast::Sender<News>,
+}
+
+/// What comes while somebody looks.
+#[derive(Clone, Debug)]
+enum News {
+    Interval(Arc<Interval>),
+    /// Nothing is measured at the moment, for all is calm.
+    Calm,
 }
 
 /// Who looks.
@@ -79,15 +92,33 @@ pub(in crate::serve) enum Fault {
 enum Ended {
     /// Nobody looks any more.
     Left,
-    /// There are no more intervals, or they came faster than they could be read.
+    /// There are no more intervals.
     Over,
 }
 
 impl Watcher {
-    /// For the intervals of `feed`, judged by `thresholds`.
+    /// For what was, the intervals of `feed`, and what will be shown, judged by `thresholds`.
     pub fn new(feed: Arc<Feed>, thresholds: &Thresholds) -> Arc<Self> {
         let looks = Mutex::new(Looks { last: Instant::now(), at_work: None, failed: None });
-        Arc::new(Self { feed, thresholds: thresholds.clone(), moments: Moments::default(), looks })
+        let news = broadcast::Sender::new(MOST_BEHIND);
+        Arc::new(Self { feed, thresholds: thresholds.clone(), moments: Moments::default(), looks, news })
+    }
+
+    /// Shows the next interval, or a piece of it, to whoever looks. If it is whole, it must be in the feed already.
+    pub fn show(&self, interval: &Arc<Interval>) {
+        // Nobody may look.
+        let _ = self.news.send(News::Interval(Arc::clone(interval)));
+    }
+
+    /// Says to whoever looks that nothing is measured at the moment, for all is calm.
+    pub fn calm(&self) {
+        let _ = self.news.send(News::Calm);
+    }
+
+    /// Does somebody look at what comes? Not while what was is not made yet.
+    pub fn is_looked_at(&self) -> bool {
+        let looks = self.looks();
+        looks.at_work.as_ref().is_some_and(|is_made| *is_made.borrow()) && looks.last.elapsed() < LOOKS_EVERY
     }
 
     /// The moments, for somebody who looks. Whoever comes first waits until they are made of what was.
@@ -113,9 +144,11 @@ impl Watcher {
             return Ok(is_made.clone());
         }
         let (says, is_made) = watch::channel(false);
+        // In this order: what comes in between is in both.
+        let news = self.news.subscribe();
         let (watcher, followed) = (Arc::downgrade(self), self.feed.follow(Nanos(u64::MAX)));
         thread::Builder::new().name("page".to_owned()).spawn(move || {
-            let failed = match end_of(|| work(&watcher, followed, says)) {
+            let failed = match end_of(|| work(&watcher, followed, news, &says)) {
                 // Somebody may look again by now.
                 Ok(Ended::Left) => return,
                 Ok(Ended::Over) => None,
@@ -153,29 +186,60 @@ fn end_of(work: impl FnOnce() -> Result<Ended, ReadError>) -> Result<Ended, Faul
     ended.map_err(|error| Fault::Read(error.into()))
 }
 
-/// Makes moments of what was, and of what comes, until nobody looks, or there is no more.
-fn work(watcher: &Weak<Watcher>, followed: Followed, is_made: watch::Sender<bool>) -> Result<Ended, ReadError> {
+/// Makes moments of what was, and of what comes, until nobody looks, or there is no more. Says when what was has been read.
+fn work(
+    watcher: &Weak<Watcher>,
+    followed: Followed,
+    mut news: Receiver<News>,
+    is_made: &watch::Sender<bool>,
+) -> Result<Ended, ReadError> {
     let clock = Clock { now: followed.now, at: followed.at };
-    let pieces = Pieces { here: Bytes::new(), before: followed.before.into(), live: followed.live, is_made };
-    let mut reader = StreamReader::new(pieces, Path::new("the intervals of this server"))?;
+    let mut reader = StreamReader::new(Pieces(followed.before.into()), Path::new("the intervals of this server"))?;
     let mut maker = None;
+    let mut was = Nanos::ZERO;
     loop {
         let next = reader.read_next()?;
         let Some(watcher) = watcher.upgrade() else { return Ok(Ended::Over) };
         match next {
-            Streamed::Session(session) => maker = Some(Maker::new(*session, &watcher.thresholds)),
+            Streamed::Session(session) => {
+                maker = Some(Maker::new(*session, &watcher.thresholds, watcher.moments.next()));
+            }
             Streamed::Interval(interval) => {
                 if let Some(maker) = &mut maker {
-                    watcher.moments.add(&maker.moment(&interval, clock.ended_at_ms(&interval)));
+                    was = end(&interval);
+                    watcher.moments.add(&maker.moment(*interval, clock.ended_at_ms(was)));
                 }
             }
             Streamed::Gap(_) => watcher.moments.calm(),
-            Streamed::Ended(_) => return Ok(Ended::Over),
+            Streamed::Ended(_) => break,
+        }
+    }
+    is_made.send_replace(true);
+    let Some(mut maker) = maker else { return Ok(Ended::Over) };
+    loop {
+        let next = match news.blocking_recv() {
+            Ok(next) => next,
+            // The host is slow, and some moments are missing.
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return Ok(Ended::Over),
+        };
+        let Some(watcher) = watcher.upgrade() else { return Ok(Ended::Over) };
+        match next {
+            News::Interval(interval) if end(&interval) <= was => {}
+            News::Interval(interval) => {
+                let ended_at_ms = clock.ended_at_ms(end(&interval));
+                watcher.moments.add(&maker.moment(Arc::unwrap_or_clone(interval), ended_at_ms));
+            }
+            News::Calm => watcher.moments.calm(),
         }
         if watcher.leave() {
             return Ok(Ended::Left);
         }
     }
+}
+
+fn end(interval: &Interval) -> Nanos {
+    interval.start_ns.saturating_add(interval.duration_ns)
 }
 
 /// The clock of the intervals, to turn its times into times of day.
@@ -186,41 +250,25 @@ struct Clock {
 }
 
 impl Clock {
-    /// When an interval ended: one that is new ended just now.
-    fn ended_at_ms(&self, interval: &Interval) -> u64 {
-        let end = interval.start_ns.saturating_add(interval.duration_ns);
+    /// The time of day of the end of an interval: a new one ended just now.
+    fn ended_at_ms(&self, end: Nanos) -> u64 {
         let ago = Duration::from_nanos(self.now.saturating_sub(end).0);
         let at = if end > self.now { SystemTime::now() } else { self.at.checked_sub(ago).unwrap_or(UNIX_EPOCH) };
         u64::try_from(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// The feed as a file that has no end: whoever reads on waits for what comes.
-struct Pieces {
-    here: Bytes,
-    before: VecDeque<Bytes>,
-    live: Receiver<Bytes>,
-    /// Told when all that was has been read.
-    is_made: watch::Sender<bool>,
-}
+/// What was, as a file.
+struct Pieces(VecDeque<Bytes>);
 
 impl Read for Pieces {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.here.is_empty() {
-            self.here = match self.before.pop_front() {
-                Some(piece) => piece,
-                None => {
-                    self.is_made.send_replace(true);
-                    match self.live.blocking_recv() {
-                        Ok(piece) => piece,
-                        // It is over, or this is too slow and begins again.
-                        Err(RecvError::Closed | RecvError::Lagged(_)) => return Ok(0),
-                    }
-                }
-            };
+        while self.0.front().is_some_and(Bytes::is_empty) {
+            self.0.pop_front();
         }
-        let count = buffer.len().min(self.here.len());
-        self.here.copy_to_slice(&mut buffer[..count]);
+        let Some(piece) = self.0.front_mut() else { return Ok(0) };
+        let count = buffer.len().min(piece.len());
+        piece.copy_to_slice(&mut buffer[..count]);
         Ok(count)
     }
 }
@@ -248,11 +296,28 @@ mod tests {
         assert_eq!(newest(&watcher.moments), None, "nobody looks");
         assert_eq!(newest(watcher.look().await.unwrap()), Some(69));
         assert!((0..70).all(|n| watcher.moments.at(n).is_some()));
-        let start_ns = intervals[69].start_ns.saturating_add(intervals[69].duration_ns);
-        feeder.add(&Interval { seq: 70, start_ns, ..intervals[69].clone() }).unwrap();
-        while newest(watcher.look().await.unwrap()) != Some(70) {
+        // What was is not shown twice.
+        watcher.show(&intervals[69].clone().into());
+        let start_ns = end(&intervals[69]);
+        let duration_ns = Nanos(7 * Nanos::SECOND.0);
+        watcher.show(&Interval { seq: 70, start_ns, duration_ns, ..intervals[69].clone() }.into());
+        let began = Instant::now();
+        while newest(watcher.look().await.unwrap()) == Some(69) && began.elapsed() < Duration::from_secs(20) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+        let (n, body) = watcher.moments.newest().unwrap();
+        let moment: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((n, moment["duration_ns"].as_u64()), (70, Some(duration_ns.0)));
+    }
+
+    #[tokio::test]
+    async fn somebody_looks_for_as_long_as_somebody_asks() {
+        let watcher = Watcher::new(feeder().feed(), &Thresholds::default());
+        assert!(!watcher.is_looked_at());
+        watcher.look().await.unwrap();
+        assert!(watcher.is_looked_at());
+        watcher.looks().last = Instant::now().checked_sub(LOOKS_EVERY).unwrap();
+        assert!(!watcher.is_looked_at(), "moments are made for a while, but nobody is in a hurry");
     }
 
     #[tokio::test]
@@ -264,11 +329,13 @@ mod tests {
         assert_eq!(newest(watcher.look().await.unwrap()), Some(0));
         watcher.looks().last = Instant::now().checked_sub(LINGER + Duration::from_secs(1)).unwrap();
         feeder.add(&intervals[1]).unwrap();
+        watcher.show(&intervals[1].clone().into());
         while watcher.looks().at_work.is_some() || newest(&watcher.moments).is_some() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(newest(watcher.look().await.unwrap()), Some(1), "the next one is shown what was");
-        assert!(watcher.moments.at(0).is_some());
+        // By new numbers: 0 and 1 were other moments.
+        assert_eq!(newest(watcher.look().await.unwrap()), Some(3), "the next one is shown what was");
+        assert!(watcher.moments.at(2).is_some() && watcher.moments.at(1).is_none());
     }
 
     #[tokio::test]
@@ -279,6 +346,14 @@ mod tests {
         feeder.calm().unwrap();
         let moments = watcher.look().await.unwrap();
         assert!(moments.is_calm() && newest(moments) == Some(0));
+        watcher.show(&fixture::overloaded(2)[1].clone().into());
+        while watcher.look().await.unwrap().is_calm() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        watcher.calm();
+        while !watcher.look().await.unwrap().is_calm() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     #[tokio::test]
@@ -299,13 +374,8 @@ mod tests {
     fn a_moment_that_was_has_the_time_of_then() {
         let at = UNIX_EPOCH + Duration::from_secs(1_000);
         let clock = Clock { now: Nanos(90 * Nanos::SECOND.0), at };
-        let interval = |start: u64| Interval {
-            start_ns: Nanos(start * Nanos::SECOND.0),
-            duration_ns: Nanos(5 * Nanos::SECOND.0),
-            ..Interval::default()
-        };
-        assert_eq!(clock.ended_at_ms(&interval(85)), 1_000_000);
-        assert_eq!(clock.ended_at_ms(&interval(25)), 940_000);
-        assert!(clock.ended_at_ms(&interval(90)) > 1_700_000_000_000, "now");
+        assert_eq!(clock.ended_at_ms(Nanos(90 * Nanos::SECOND.0)), 1_000_000);
+        assert_eq!(clock.ended_at_ms(Nanos(30 * Nanos::SECOND.0)), 940_000);
+        assert!(clock.ended_at_ms(Nanos(95 * Nanos::SECOND.0)) > 1_700_000_000_000, "now");
     }
 }

@@ -22,7 +22,10 @@ impl Served {
 
     /// Feeds them, until the page has the last one.
     fn feed(&mut self, intervals: &[Interval]) {
-        intervals.iter().for_each(|interval| self.feeder.add(interval).unwrap());
+        for interval in intervals {
+            self.feeder.add(interval).unwrap();
+            self.page.iter().for_each(|page| page.show(&interval.clone().into()));
+        }
         let last = intervals.last().unwrap().seq;
         until(|| status(&self.api(&format!("moment?n={last}"))) == 200);
     }
@@ -84,6 +87,7 @@ fn while_all_is_calm_the_page_is_told() {
     let known = served.api("moment?after=1");
     assert!(status(&known) == 204 && !is_told(&known), "{known}");
     served.feeder.calm().unwrap();
+    served.page.iter().for_each(|page| page.calm());
     until(|| is_told(&served.api("moment?after=1")));
     assert_eq!(json(&served.api("moment"))["n"], 1, "what was last is there still");
 }
@@ -111,7 +115,7 @@ fn where_the_page_is_off_there_are_metrics_and_intervals() {
     let offered = Offered { page: None, ..offered };
     let options = ServeOptions { limits: LIMITS, fresh_for: LIMITS.whole, hangs_after: LIMITS.whole };
     let server = Server::start(TcpListener::bind("127.0.0.1:0").unwrap(), Security::none(), offered, options).unwrap();
-    let served = Served { server, publisher, feeder };
+    let served = Served { server, publisher, feeder, page: None };
     let root = served.get("/");
     assert!(status(&root) == 200 && root.contains("/metrics") && !root.contains("<script"), "{root}");
     assert_eq!([served.api("moment"), served.api("history")].map(|answer| status(&answer)), [404, 404]);
