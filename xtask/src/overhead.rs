@@ -28,14 +28,14 @@ const TIMED: Duration = Duration::from_secs(2);
 
 /// Measure what lagstop adds to a context switch, and the kernel memory that its maps take.
 ///
-/// Pairs of threads switch to each other on CPU 0. In every round each contestant is attached once, in random order: lagstop, `lagstop
-/// --light`, programs on the hooks of each that only read the clock, and a bpftrace script that measures run-queue latency. What it adds is the CPU time of a switch, as the kernel
-/// books it, less that of the blocks without anybody right before and after it. Medians over rounds have bootstrap intervals; where the
-/// budget is inside of the interval, the verdict is that it cannot be told. Let nothing else run meanwhile. Needs root, bpftrace and
-/// taskset.
+/// Pairs of threads switch to each other on CPU 0. In every round each contestant is attached once, in random order: lagstop, the
+/// same without the causes of waits, `lagstop --light`, programs on the hooks of each that only read the clock, and a bpftrace
+/// script that measures run-queue latency. What it adds is the CPU time of a switch, as the kernel books it, less that of the
+/// blocks without anybody right before and after it. Medians over rounds have bootstrap intervals; where the budget is inside of
+/// the interval, the verdict is that it cannot be told. Let nothing else run meanwhile. Needs root, bpftrace and taskset.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask overhead                             Twelve rounds of each crowd, some 20 minutes
+  cargo xtask overhead                             Twelve rounds of each crowd, some 25 minutes
   cargo xtask overhead --crowd pair --rounds 5     A first look
   cargo xtask overhead --format json               For a script")]
 pub(crate) struct Arguments {
@@ -169,6 +169,6 @@ mod tests {
             sorted.sort();
             assert_eq!(sorted, Contestant::ALL);
         }
-        assert!(firsts.values().all(|count| (850..1_150).contains(count)), "{firsts:?}");
+        assert!(firsts.values().all(|count| (700..970).contains(count)), "{firsts:?}");
     }
 }

@@ -37,7 +37,9 @@ pub(crate) enum Contestant {
     /// On lagstop's hooks, programs that read the clock and return: no tool that measures can cost less there.
     Clock,
     Lagstop,
-    /// The same on the hooks of `--light`.
+    /// lagstop without the causes of waits.
+    WithoutBlame,
+    /// The same as `clock` on the hooks of `--light`.
     LightClock,
     Light,
     /// A script of bpftrace that measures run-queue latency.
@@ -45,12 +47,14 @@ pub(crate) enum Contestant {
 }
 
 impl Contestant {
-    pub(super) const ALL: [Self; 5] = [Self::Clock, Self::Lagstop, Self::LightClock, Self::Light, Self::Bpftrace];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Clock, Self::Lagstop, Self::WithoutBlame, Self::LightClock, Self::Light, Self::Bpftrace];
 
     pub(super) const fn describe(self) -> &'static str {
         match self {
             Self::Clock => "clock reads alone",
             Self::Lagstop => "lagstop",
+            Self::WithoutBlame => "lagstop --hooks blame=off",
             Self::LightClock => "clock reads alone, --light",
             Self::Light => "lagstop --light",
             Self::Bpftrace => "bpftrace, run-queue latency",
@@ -62,6 +66,7 @@ impl Contestant {
         match self {
             Self::Clock => Some(&["--clock-only"]),
             Self::Lagstop => Some(&[]),
+            Self::WithoutBlame => Some(&["--hooks", "blame=off"]),
             Self::LightClock => Some(&["--clock-only", "--light"]),
             Self::Light => Some(&["--light"]),
             Self::Bpftrace => None,

@@ -1,5 +1,7 @@
 //! Figures that noise does not decide: paired differences, their median, and how sure it is.
 
+use std::fmt;
+
 use lagstop::random::Random;
 use serde::Serialize;
 
@@ -21,6 +23,16 @@ pub(super) enum Verdict {
     Missed,
     /// The budget is in it.
     CannotTell,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Met => "met",
+            Self::Missed => "MISSED",
+            Self::CannotTell => "CANNOT TELL",
+        })
+    }
 }
 
 impl Median {

@@ -20,6 +20,14 @@ const BUDGETS: [(Contestant, Contestant, f64); 4] = [
     (Contestant::Light, Contestant::Bpftrace, 0.25),
 ];
 
+/// Nanoseconds of a switch that the causes of waits may take at most.
+const fn budget_of_blame(crowd: Crowd) -> f64 {
+    match crowd {
+        Crowd::Pair => 40.0,
+        Crowd::Crowd => 80.0,
+    }
+}
+
 /// What one crowd showed: CPU time of a switch in nanoseconds, round by round.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
@@ -47,6 +55,8 @@ struct OfCrowd {
     alone: Option<Median>,
     added: Vec<Added>,
     ratios: Vec<Ratio>,
+    /// What the causes of waits take. `None` if they were not left out.
+    blame: Option<Blame>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -56,6 +66,14 @@ struct Added {
     added_ns: Option<Median>,
     /// What the kernel times its programs at.
     programs_ns: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Blame {
+    /// Nanoseconds of a switch, as lagstop adds them with and without it in the same rounds. `None` of too few rounds.
+    added_ns: Option<Median>,
+    budget_ns: f64,
+    verdict: Verdict,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -75,8 +93,8 @@ impl Report {
 
     /// Is everything as cheap as it must be, for sure?
     pub(super) fn keeps_the_budgets(&self) -> bool {
-        let mut ratios = self.crowds.iter().flat_map(|crowd| &crowd.ratios);
-        ratios.all(|ratio| ratio.verdict == Verdict::Met) && self.memory.is_within_the_budget()
+        let mut verdicts = self.crowds.iter().flat_map(OfCrowd::verdicts);
+        verdicts.all(|verdict| verdict == Verdict::Met) && self.memory.is_within_the_budget()
     }
 }
 
@@ -92,13 +110,25 @@ impl OfCrowd {
             let verdict = ratio.map_or(Verdict::CannotTell, |ratio| ratio.held_to(budget));
             Some(Ratio { of, to, ratio, budget, verdict })
         };
+        let blame = measured.added.get(&Contestant::Lagstop).zip(measured.added.get(&Contestant::WithoutBlame));
+        let blame = blame.map(|(with, without)| {
+            let differences: Vec<f64> = with.iter().zip(without).map(|(with, without)| with - without).collect();
+            let (added_ns, budget_ns) = (Median::of(&differences), budget_of_blame(crowd));
+            let verdict = added_ns.map_or(Verdict::CannotTell, |added| added.held_to(budget_ns));
+            Blame { added_ns, budget_ns, verdict }
+        });
         Self {
             crowd,
             rounds: measured.added.values().map(Vec::len).min().unwrap_or(0),
             alone: Median::of(&measured.alone),
             added: added.collect(),
             ratios: BUDGETS.iter().filter_map(ratio).collect(),
+            blame,
         }
+    }
+
+    fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+        self.ratios.iter().map(|ratio| ratio.verdict).chain(self.blame.iter().map(|blame| blame.verdict))
     }
 }
 
@@ -126,13 +156,12 @@ impl fmt::Display for OfCrowd {
             writeln!(f, "  {:<36}{}{timed}", format!("added by {}", contestant.describe()), shown(*added_ns, 0))?;
         }
         for Ratio { of, to, ratio, budget, verdict } in &self.ratios {
-            let verdict = match verdict {
-                Verdict::Met => "met",
-                Verdict::Missed => "MISSED",
-                Verdict::CannotTell => "CANNOT TELL",
-            };
             let name = format!("{} / {}", of.describe(), to.describe());
             writeln!(f, "  {name:<52}{}  at most {budget}: {verdict}", shown(*ratio, 2))?;
+        }
+        if let Some(Blame { added_ns, budget_ns, verdict }) = &self.blame {
+            let name = "added by the causes of waits";
+            writeln!(f, "  {name:<52}{}  at most {budget_ns}: {verdict}", shown(*added_ns, 0))?;
         }
         Ok(())
     }
@@ -148,6 +177,7 @@ mod tests {
         let added = [
             (Contestant::Clock, vec![200.0; 4]),
             (Contestant::Lagstop, lagstop.to_vec()),
+            (Contestant::WithoutBlame, vec![265.0; 4]),
             (Contestant::LightClock, vec![60.0; 4]),
             (Contestant::Light, vec![80.0; 4]),
             (Contestant::Bpftrace, vec![700.0; 4]),
@@ -168,8 +198,10 @@ mod tests {
         let text = good.to_string();
         assert!(text.contains("its programs, timed by the kernel: 290"), "{text}");
         assert!(text.contains("1.50  1.50 to 1.50  at most 1.6: met"), "{text}");
+        assert!(text.contains("35  34 to 36  at most 40: met"), "{text}");
         let bad = report([400.0, 401.0, 399.0, 400.0]);
         assert!(!bad.keeps_the_budgets() && bad.to_string().contains("at most 1.6: MISSED"), "{bad}");
+        assert!(bad.to_string().contains("134 to 136  at most 40: MISSED"), "{bad}");
     }
 
     #[test]

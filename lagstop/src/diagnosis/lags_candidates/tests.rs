@@ -5,7 +5,7 @@ use crate::{
         fixture::{competing, contended},
     },
     model::{
-        Interval,
+        Interval, Level, Session,
         fixture::{self, blame},
     },
 };
@@ -60,6 +60,35 @@ fn the_advice_is_for_what_the_kernel_offers() {
     assert!(is_scheduled(&idle) && !is_scheduled(&plain) && !is_scheduled(&commands(&[], Some("scx_lavd"))));
     let patched = commands(&["cpu.latency_awareness"], None);
     assert_eq!(patched[1], "echo 1 | sudo tee /sys/fs/cgroup/apps.slice/web/cpu.latency_awareness");
+}
+
+#[test]
+fn what_the_advice_changes_is_undone_exactly_or_no_undo_is_offered() {
+    let changes = |weight: f64| -> Vec<(String, Option<String>)> {
+        let mut all = contended(40);
+        for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
+            cgroup.levels = Some([Level::DEFAULT, Level { weight: Some(weight), ..Level::DEFAULT }].into());
+        }
+        let cpu_files = ["cpu.idle", "cpu.weight"].map(str::to_owned).into();
+        let report = diagnose(&Session { cpu_files, ..fixture::session() }, &all, &Thresholds::default());
+        let finding = report.findings.into_iter().find(|finding| finding.rule == Rule::LagsCandidates).unwrap();
+        let is_change = |(command, _): &(String, _)| command.contains("/sys/fs/cgroup/apps.slice/");
+        let both = |advice: crate::diagnosis::Advice| Some((advice.command?, advice.undo));
+        finding.advice.into_iter().filter_map(both).filter(is_change).collect()
+    };
+    let to = |cgroup: &str, file: &str, value: &str| {
+        format!("echo {value} | sudo tee /sys/fs/cgroup/apps.slice/{cgroup}/{file}")
+    };
+    let usual = changes(100.0);
+    let raised = (to("web", "cpu.weight", "400"), Some(to("web", "cpu.weight", "100")));
+    assert!(usual.contains(&raised), "{usual:?}");
+    // The kernel forgets the weight of what is idle.
+    let undo = format!("{} && {}", to("batch", "cpu.idle", "0"), to("batch", "cpu.weight", "100"));
+    assert!(usual.contains(&(to("batch", "cpu.idle", "1"), Some(undo))), "{usual:?}");
+    let between = changes(100.3);
+    let has = |end: &str| between.iter().any(|(command, _)| command.ends_with(end));
+    assert!(has("/web/cpu.weight") && has("/batch/cpu.idle"), "{between:?}");
+    assert!(between.iter().all(|(_, undo)| undo.is_none()), "no number says 100.3: {between:?}");
 }
 
 #[test]
@@ -181,7 +210,7 @@ fn who_is_favoured_and_who_pays_are_siblings() {
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups) {
         let pod = format!("/kubepods.slice/pod-{}", cgroup.id.0);
         cgroup.path = format!("{pod}/{}", cgroup.name).into();
-        cgroup.levels = Some([crate::model::Level::DEFAULT; 3].into());
+        cgroup.levels = Some([Level::DEFAULT; 3].into());
     }
     let finding = found(&all);
     assert_eq!(finding.severity, Severity::Warning, "{}", finding.verdict);
@@ -196,8 +225,8 @@ fn who_is_favoured_and_who_pays_are_siblings() {
 fn who_has_little_weight_and_uses_more_than_it_is_not_light() {
     let mut all = contended(40);
     for cgroup in all.iter_mut().flat_map(|interval| &mut interval.cgroups).filter(|cgroup| &*cgroup.name == "web") {
-        let usual = crate::model::Level::DEFAULT;
-        cgroup.levels = Some([usual, crate::model::Level { weight: Some(10.0), ..usual }].into());
+        let usual = Level::DEFAULT;
+        cgroup.levels = Some([usual, Level { weight: Some(10.0), ..usual }].into());
     }
     assert_eq!(names(&found(&all), |one| one.waits_long), LIGHT[1..]);
 }
