@@ -194,7 +194,7 @@ fn work(
     is_made: &watch::Sender<bool>,
 ) -> Result<Ended, ReadError> {
     let clock = Clock { now: followed.now, at: followed.at };
-    let mut reader = StreamReader::new(Pieces(followed.before.into()), Path::new("the intervals of this server"))?;
+    let mut reader = StreamReader::new(Before(followed.before.into()), Path::new("the intervals of this server"))?;
     let mut maker = None;
     let mut was = Nanos::ZERO;
     loop {
@@ -259,9 +259,9 @@ impl Clock {
 }
 
 /// What was, as a file.
-struct Pieces(VecDeque<Bytes>);
+struct Before(VecDeque<Bytes>);
 
-impl Read for Pieces {
+impl Read for Before {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.0.front().is_some_and(Bytes::is_empty) {
             self.0.pop_front();
