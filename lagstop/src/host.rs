@@ -1,11 +1,13 @@
 //! The only code that reads `/proc`, `/sys` and cgroupfs, and asks the kernel about sockets.
 
+mod allowed_cpus;
 mod bandwidth;
 mod busy;
 mod cgroup_files;
 mod cpu_time;
 mod cpus;
 mod figures;
+mod frequency;
 mod groups;
 mod hierarchy;
 mod identity;
@@ -30,11 +32,13 @@ mod threads;
 mod turn;
 mod vcpus;
 
+pub use allowed_cpus::{AllowedCpus, allowed_cpus};
 pub use busy::{Busy, busy};
 pub use cgroup_files::CgroupFiles;
 pub use cpu_time::CpuTime;
 pub use cpus::{Cpus, ExcludedCpus};
 pub use figures::figures;
+pub use frequency::{Frequencies, Frequency};
 pub use groups::Group;
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
@@ -52,7 +56,7 @@ pub use seen_threads::{SeenThreads, SeenWork};
 pub use signs::{Signs, Watch};
 pub use surroundings::{Seen, Surroundings};
 pub use thread_work::ThreadWork;
-pub use threads::{Threads, ThreadsError, names_of_runnable, populated, tids, tids_inside};
+pub use threads::{Threads, ThreadsError, has_processes_in_root, names_of_runnable, populated, tids, tids_inside};
 
 use std::io;
 

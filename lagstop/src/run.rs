@@ -1,11 +1,13 @@
 //! Was a command disturbed while it ran? What its cgroup waited for, held against limits. Pure: no clock, no files.
 
 mod account;
+mod crowded;
 mod limits;
 mod outcome;
 mod series;
 
 pub use account::{Account, Behind, Waits, Work};
+pub use crowded::{CrowdedOut, Crowder};
 pub use limits::Limits;
 pub use outcome::{Cause, Exceeded, Known, Run, Shares, Status, Verdict, judge};
 pub use series::{Method, Series, Spread};

@@ -4,7 +4,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::{
     command::{self, CommandError},
     machine,
+    tenants::{Tenants, TenantsError, quiet},
     work::{Kind, Work},
     workspace::Workspace,
 };
@@ -21,7 +22,7 @@ use crate::{
 /// Measure how often `lagstop run` calls a run disturbed, and what it does to the run time.
 ///
 /// A run computes the same on every CPU. It is run many times on the host as it is, which should be quiet, and many times beside
-/// one thread for every two CPUs that never rests. Then it is run in pairs, by itself and by lagstop in turn. Needs root.
+/// one thread for every two CPUs that never rests, in a cgroup of its own. Then it is run in pairs, by itself and by lagstop in turn. Needs root.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask verdicts                     Some five minutes, and the figures of docs/run.md
@@ -45,6 +46,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Error {
     #[error(transparent)]
     Command(#[from] CommandError),
+    #[error("the neighbour has no cgroup: {0}")]
+    Tenants(#[from] TenantsError),
     #[error("cannot run it: {0}")]
     Io(#[from] io::Error),
     #[error("lagstop reported no JSON: {0}")]
@@ -70,6 +73,7 @@ struct Run {
 #[derive(Deserialize)]
 struct Shares {
     waited: Option<f64>,
+    crowded_out: Option<f64>,
     steal: Option<f64>,
 }
 
@@ -84,11 +88,12 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     println!("Linux {kernel}, {cpu}, {cpus} CPUs");
     let threads = thread::available_parallelism()?.get() as u64;
     let steps = Work { seed: 0, threads, seconds: 600, kind: Kind::Steps { millions: arguments.millions } };
-    let quiet = many(&lagstop, &steps, arguments.runs)?;
-    say("quiet host", &quiet);
+    let alone = many(&lagstop, &steps, arguments.runs)?;
+    say("quiet host", &alone);
     let beside = {
         let spins = Work { seed: 0, threads: threads.div_ceil(2), seconds: 900, kind: Kind::Spin };
-        let _neighbour = Neighbour(spins.command()?.stdin(Stdio::null()).spawn()?);
+        let mut neighbour = Tenants::make("lagstop-neighbour", "neighbour")?;
+        neighbour.spawn("", &mut quiet(spins.command()?))?;
         thread::sleep(Duration::from_secs(1));
         many(&lagstop, &steps, arguments.runs)?
     };
@@ -96,7 +101,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     let change = pairs(&lagstop, &steps, arguments.pairs)?;
     let wrong = |count: usize| count as f64 / f64::from(arguments.runs) > WRONG;
     let missed: Vec<&str> = [
-        (wrong(quiet.disturbed.len() + quiet.not_judged.len()), "quiet runs are called disturbed too often"),
+        (wrong(alone.disturbed.len() + alone.not_judged.len()), "quiet runs are called disturbed too often"),
         (wrong(beside.runs.len() - beside.disturbed.len()), "runs beside a neighbour are called undisturbed too often"),
         (change.abs() >= CHANGE, "the run time changes too much"),
     ]
@@ -104,16 +109,6 @@ pub(crate) fn run(workspace: &Workspace, arguments: &Arguments) -> Result<(), Er
     .filter_map(|(is_missed, what)| is_missed.then_some(what))
     .collect();
     if missed.is_empty() { Ok(()) } else { Err(Error::Missed(missed.join("; "))) }
-}
-
-/// A process that ends with this measurement.
-struct Neighbour(Child);
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// What lagstop says of so many runs. It asks for as many undisturbed ones, so that no run is left out.
@@ -148,6 +143,8 @@ fn say(where_: &str, report: &Report) {
     let runs = report.runs.len();
     println!("{where_}: {} of {runs} disturbed, {} not judged", report.disturbed.len(), report.not_judged.len());
     println!("  waited {}", share(|shares| shares.waited));
+    println!("  crowded out {}", share(|shares| shares.crowded_out));
+    println!("  both {}", share(|shares| Some(shares.waited? + shares.crowded_out?)));
     println!("  steal {}", share(|shares| shares.steal));
 }
 

@@ -4,6 +4,7 @@
 //! give up privileges for measuring, above all capabilities, while the keeper and the command still have them. The
 //! keeper goes on after the first reading.
 
+mod began;
 pub(super) mod keeper;
 mod message;
 mod sampler;

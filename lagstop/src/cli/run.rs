@@ -1,6 +1,7 @@
 //! `lagstop run`
 
 mod gate;
+mod looks;
 mod measuring;
 mod results;
 mod turns;
@@ -41,7 +42,7 @@ docs/run.md defines each figure, and has recipes for hyperfine, criterion, pytes
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Fail if the command waited behind other cgroups for more than this share of its time [verdict without it: 1%]
+    /// Fail if the command waited because of other cgroups for more than this share of the time it ran or waited [verdict without it: 1%]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     max_wait: Option<f64>,
 

@@ -73,10 +73,19 @@ impl OwnCgroup {
     /// # Errors
     /// When it cannot be run, or not there.
     pub fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        self.take_in(command)?;
+        command.spawn()
+    }
+
+    /// Has `command` enter it before it is executed.
+    ///
+    /// # Errors
+    /// When nothing can be put there.
+    pub fn take_in(&self, command: &mut Command) -> io::Result<()> {
         let mut processes = File::options().write(true).open(self.directory.join("cgroup.procs"))?;
         // SAFETY: one system call, on what is open already.
         unsafe { command.pre_exec(move || processes.write_all(b"0")) };
-        command.spawn()
+        Ok(())
     }
 
     /// Removes it once its processes are gone, for which it waits a moment. Gives whether it is gone.

@@ -1,6 +1,6 @@
 //! Processes by number.
 
-use std::fs;
+use std::{fs, str::FromStr};
 
 /// When a process started, in clock ticks since boot: with its number, which one it is. `None` where it is gone, also where
 /// nobody has taken note of its end yet.
@@ -28,8 +28,18 @@ pub(super) fn state(stat: &[u8]) -> Option<u8> {
 
 /// `<pid> (<name>) …`: the 22nd field, proc_pid_stat(5). The name can hold anything, brackets included.
 pub(super) fn starttime(stat: &[u8]) -> Option<u64> {
+    field(stat, 22)
+}
+
+/// The CPU on which it runs, or ran last: the 39th field.
+pub(super) fn last_cpu(stat: &[u8]) -> Option<u32> {
+    field(stat, 39)
+}
+
+/// A field behind the name, which is the second. The first is 1.
+fn field<T: FromStr>(stat: &[u8], number: usize) -> Option<T> {
     let after = stat.rsplit(|byte| *byte == b')').next()?;
-    str::from_utf8(after).ok()?.split_whitespace().nth(19)?.parse().ok()
+    str::from_utf8(after).ok()?.split_whitespace().nth(number - 3)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -48,6 +58,14 @@ mod tests {
         child.wait().unwrap();
         assert_eq!(starttime(b"7 (a) \xffb) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 99"), Some(4_711));
         assert_eq!(starttime(b""), None);
+    }
+
+    #[test]
+    fn where_it_runs_is_known() {
+        let stat: Vec<String> = (1..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) b) R {}", stat[3..].join(" "));
+        assert_eq!((starttime(stat.as_bytes()), last_cpu(stat.as_bytes())), (Some(22), Some(39)));
+        assert_eq!(last_cpu(b"7 (a) R 1"), None);
     }
 
     #[test]

@@ -20,15 +20,17 @@ use crate::{
 };
 
 /// Threads that are read at most: more would take too long, and nobody reads them.
-const MOST: usize = 5_000;
+pub(super) const MOST: usize = 5_000;
 
 /// Why the threads of a cgroup are not listed.
 #[derive(Debug, Error)]
 pub enum ThreadsError {
     #[error("cannot read {}: {}", path.display(), plain(source))]
     Read { path: PathBuf, source: io::Error },
-    #[error("too many threads: lagstop reads at most {0}")]
+    #[error("too many threads or cgroups: lagstop reads at most {0}")]
     TooMany(usize),
+    #[error("cannot read which CPUs are allowed to thread {tid}: {}", plain(source))]
+    Affinity { tid: u32, source: io::Error },
     #[error("its threads are outside this PID namespace. Run lagstop in the host's PID namespace")]
     Outside,
 }
@@ -122,6 +124,24 @@ pub fn tids_inside(hierarchy: &Hierarchy, of: &Path) -> Result<Vec<u32>, Threads
     list(hierarchy, of, usize::MAX, |_| true)
 }
 
+/// Do others than kernel threads compete in the root cgroup? Yes also where that cannot be told.
+pub fn has_processes_in_root(hierarchy: &Hierarchy) -> bool {
+    if !hierarchy.is_whole() {
+        return true;
+    }
+    let Ok(tids) = tids(hierarchy, &hierarchy.mount, usize::MAX) else { return true };
+    // In order, so that the first process of the host comes first.
+    tids.iter().any(|tid| match fs::read(format!("/proc/{tid}/stat")) {
+        Ok(stat) => !is_of_the_kernel(&stat),
+        Err(error) => !is_gone(&error),
+    })
+}
+
+/// Has the thread ended since it was listed?
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
 /// The names of the threads that run now, or wait to, and compete in the cgroup in directory `of`: the most frequent first. None
 /// where it has more than `most` threads, which would take too long.
 pub fn names_of_runnable(hierarchy: &Hierarchy, of: &Path, most: usize) -> Vec<String> {
@@ -174,7 +194,7 @@ const fn file(hierarchy: &Hierarchy) -> &'static str {
     }
 }
 
-fn list(
+pub(super) fn list(
     hierarchy: &Hierarchy,
     of: &Path,
     most: usize,
@@ -183,7 +203,9 @@ fn list(
     let file = file(hierarchy);
     let mut tids = Vec::new();
     let mut directories = vec![of.to_owned()];
+    let mut seen = 0;
     while let Some(directory) = directories.pop() {
+        seen += 1;
         match fs::read_to_string(directory.join(file)) {
             Ok(text) => tids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok())),
             // Nobody can be in a cgroup that is `domain invalid`: Documentation/admin-guide/cgroup-v2.rst.
@@ -194,7 +216,7 @@ fn list(
             // Gone since it was listed.
             Err(_) => {}
         }
-        if tids.len() > most {
+        if tids.len().max(seen) > most {
             return Err(ThreadsError::TooMany(most));
         }
         directories.extend(inside(&directory).filter(|path| goes_on(path)));
@@ -303,6 +325,24 @@ mod tests {
     }
 
     #[test]
+    fn processes_in_the_root_cgroup_are_told_from_threads_of_the_kernel() {
+        let home = tempfile::tempdir().unwrap();
+        let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
+        fs::write(home.path().join("tasks"), "").unwrap();
+        assert!(has_processes_in_root(&hierarchy), "only a part of the tree is seen");
+        fs::write(home.path().join("release_agent"), "").unwrap();
+        fs::remove_file(home.path().join("tasks")).unwrap();
+        assert!(has_processes_in_root(&hierarchy), "it cannot be told");
+        // kthreadd is the second of all, where the kernel's are seen.
+        let is_seen = fs::read("/proc/2/stat").is_ok_and(|stat| is_of_the_kernel(&stat));
+        let kernel = if is_seen { "2\n" } else { "" };
+        fs::write(home.path().join("tasks"), kernel).unwrap();
+        assert!(!has_processes_in_root(&hierarchy));
+        fs::write(home.path().join("tasks"), format!("{kernel}{}\n", std::process::id())).unwrap();
+        assert!(has_processes_in_root(&hierarchy));
+    }
+
+    #[test]
     fn threads_that_cannot_be_listed_say_why() {
         let home = tempfile::tempdir().unwrap();
         let read = |text: Option<&str>| {
@@ -315,6 +355,6 @@ mod tests {
         assert!(read(None).ends_with("/tasks: No such file or directory"));
         assert!(read(Some("0\n")).contains("PID namespace"));
         let many: String = (1..=5_001).map(|tid| format!("{tid}\n")).collect();
-        assert_eq!(read(Some(&many)), "too many threads: lagstop reads at most 5000");
+        assert_eq!(read(Some(&many)), "too many threads or cgroups: lagstop reads at most 5000");
     }
 }

@@ -16,7 +16,8 @@ counters! {
         /// Switches whose scheduler exit was not seen. They have no swap cost.
         exits: u64 => SWITCHES;
         /// Switches that the kernel did not report and that lagstop detected at their end. They are counted, but have
-        /// no cost.
+        /// no cost. Where switches are not timed, the end is not seen: until the next switch, the time that the CPU was busy is no
+        /// cgroup's.
         switches: u64 => TASKS;
         /// Times that the table of task states was full (65,536 tasks, or the kernel's limit). The wait may be too
         /// short.

@@ -1,6 +1,6 @@
 //! Whether a command was disturbed: a line for people, a document for programs, Markdown for a CI job's summary.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{json, markdown};
 use crate::{
     display::short_name,
+    host::Frequency,
     model::Nanos,
     run::{Behind, Cause, Exceeded, Method, Run, Series, Shares, Spread, Verdict},
     units::{ending, number, percent, plural, ratio},
@@ -40,7 +41,7 @@ pub fn numbered_line(run: &Run) -> String {
 
 /// Figures of a run. The reason of the verdict comes first.
 fn figures(run: &Run) -> Vec<String> {
-    let Shares { waited, throttled, steal, behind_itself, behind_kernel, .. } = run.shares;
+    let Shares { waited, throttled, steal, behind_itself, behind_kernel, crowded_out, .. } = run.shares;
     let is_cause = |cause: Cause| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
     let mut all: Vec<(bool, String)> = vec![
         (is_cause(Cause::Wait), waited_for(run, waited)),
@@ -51,8 +52,10 @@ fn figures(run: &Run) -> Vec<String> {
     let mut said: Vec<String> = all.into_iter().map(|(_, said)| said).collect();
     let spoken = |share: Option<f64>| share.filter(|&share| share >= SPOKEN_OF);
     said.extend(spoken(behind_kernel).map(|share| format!("behind kernel threads {}", percent(share))));
-    said.extend(spoken(behind_itself).map(|share| format!("behind its own threads {}", percent(share))));
+    let itself = behind_itself.zip(crowded_out).map(|(itself, crowded_out)| itself - crowded_out);
+    said.extend(spoken(itself).map(|share| format!("behind its own threads {}", percent(share))));
     said.extend(moves(run));
+    said.extend(slow(run));
     let hot = run.host_too_hot.filter(|&times| times > 0);
     said.extend(hot.map(|times| format!("CPUs slowed down by heat {}", plural(times, "time"))));
     let lost = Some(run.lost_events).filter(|&lost| lost > 0);
@@ -64,10 +67,17 @@ fn share(share: Option<f64>) -> String {
     share.map_or("n/a".to_owned(), percent)
 }
 
-/// `waited 6.1 % of the time, 83 % of it behind user.slice (cargo); p99 wait 14 ms`.
+/// `waited 6.1 % of the time, 83 % of it behind user.slice (cargo); p99 wait 14 ms`. Where it was crowded out: `waited because of
+/// others 48.0 % of the time: crowded out for about 47.9 % (…), behind others 0.05 %; p99 wait 14 ms`.
 fn waited_for(run: &Run, waited: Option<f64>) -> String {
     let Some(waited) = waited else { return "waits n/a".to_owned() };
-    let mut said = format!("waited {} of the time", percent(waited));
+    let mut said = match crowded_out(run) {
+        Some(out) => {
+            let both = percent(run.shares.because_of_others().unwrap_or(waited));
+            format!("waited because of others {both} of the time: {out}, behind others {}", percent(waited))
+        }
+        None => format!("waited {} of the time", percent(waited)),
+    };
     let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
     // The culprit only matters if the wait does.
     let worst = run.behind.first().filter(|worst| waited >= SPOKEN_OF / 10.0 && worst.wait_ns > Nanos::ZERO);
@@ -80,6 +90,20 @@ fn waited_for(run: &Run, waited: Option<f64>) -> String {
     said
 }
 
+/// `crowded out for about 47.9 % (its threads waited for each other while others, mostly user.slice, ran on CPUs allowed to all of
+/// them)`. Said where it matters.
+fn crowded_out(run: &Run) -> Option<String> {
+    let share = run.shares.crowded_out?;
+    let decides = |exceeded: &Exceeded| exceeded.cause == Cause::Wait && exceeded.share - share <= exceeded.limit;
+    let share = Some(share).filter(|&share| share >= SPOKEN_OF || run.exceeded.iter().any(decides))?;
+    let whom = run.crowded_out_by.first();
+    let whom = whom.map_or_else(String::new, |worst| format!(", mostly {},", cgroup_name(&worst.name)));
+    let part = percent(share);
+    Some(format!(
+        "crowded out for about {part} (its threads waited for each other while others{whom} ran on CPUs allowed to all of them)"
+    ))
+}
+
 fn whole_percent(part: Nanos, whole: Nanos) -> String {
     format!("{:.0} %", (ratio(part.0 as f64, whole.0 as f64) * 100.0).min(100.0))
 }
@@ -88,12 +112,13 @@ fn whole_percent(part: Nanos, whole: Nanos) -> String {
 fn name(behind: &Behind) -> String {
     /// The most threads that are named.
     const SHOWN: usize = 2;
-    let cgroup = match &*behind.name {
-        "/" => "the root cgroup".into(),
-        name => short_name(name, NAME),
-    };
+    let cgroup = cgroup_name(&behind.name);
     let threads: Vec<_> = behind.threads.iter().take(SHOWN).map(|name| short_name(name, NAME)).collect();
     if threads.is_empty() { cgroup.into_owned() } else { format!("{cgroup} ({})", threads.join(", ")) }
+}
+
+fn cgroup_name(name: &str) -> Cow<'_, str> {
+    if name == "/" { "the root cgroup".into() } else { short_name(name, NAME) }
 }
 
 /// Moves of its tasks, if they are many or far.
@@ -103,6 +128,16 @@ fn moves(run: &Run) -> Option<String> {
     }
     let per_second = ratio(run.migrations? as f64, run.cpu_ns.seconds());
     (per_second > MANY_MOVES).then(|| format!("{} migrations per second of CPU time", number(per_second)))
+}
+
+/// Where its CPUs ran below what they can run at for long: `CPUs at 1.80 GHz, below their nominal 2.40 GHz`.
+fn slow(run: &Run) -> Option<String> {
+    /// A kernel measures and rounds.
+    const PART: f64 = 0.98;
+    let Frequency { mean_khz, nominal_khz, .. } = run.frequency?;
+    let ghz = |khz: u64| format!("{:.2} GHz", khz as f64 / 1e6);
+    let nominal = nominal_khz.filter(|&nominal| (mean_khz as f64) < nominal as f64 * PART)?;
+    Some(format!("CPUs at {}, below their nominal {}", ghz(mean_khz), ghz(nominal)))
 }
 
 /// What is known if nothing tells what the command waited for.
@@ -235,26 +270,23 @@ pub fn github(series: &Series) -> String {
         }
         page.push('\n');
     }
-    page += "| run | verdict | run time | waited | throttled | steal | behind |\n| ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
+    page += "| run | verdict | run time | waited because of others | throttled | steal | caused by |\n| ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
     for run in &series.runs {
-        let Shares { waited, throttled, steal, .. } = run.shares;
+        let Shares { throttled, steal, .. } = run.shares;
         let shown = |cause: Cause, value: Option<f64>| match run.exceeded.iter().find(|one| one.cause == cause) {
             Some(Exceeded { limit, .. }) => format!("**{}** (limit {})", share(value), percent(*limit)),
             None => share(value),
         };
-        let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
-        let behind =
-            run.behind.first().map(|worst| format!("{} {}", whole_percent(worst.wait_ns, others), text(&name(worst))));
         let _ = writeln!(
             page,
             "| {} | {} | {} | {} | {} | {} | {} |",
             run.number,
             word(run.verdict),
             run.wall_ns,
-            shown(Cause::Wait, waited),
+            shown(Cause::Wait, run.shares.because_of_others()),
             shown(Cause::Throttled, throttled),
             shown(Cause::Steal, steal),
-            behind.unwrap_or_default()
+            text(&caused_by(run))
         );
     }
     let _ = writeln!(
@@ -270,6 +302,20 @@ pub fn github(series: &Series) -> String {
     }
     page.push('\n');
     page
+}
+
+/// `83 % of waits behind others: user.slice (cargo); crowded out for about 47.9 %, mostly by user.slice`
+fn caused_by(run: &Run) -> String {
+    let others = run.waits.map(|waits| waits.behind_others_ns).unwrap_or_default();
+    let behind = run.behind.first();
+    let behind =
+        behind.map(|worst| format!("{} of waits behind others: {}", whole_percent(worst.wait_ns, others), name(worst)));
+    let out = run.shares.crowded_out.filter(|_| crowded_out(run).is_some()).map(|share| {
+        let whom = run.crowded_out_by.first();
+        let whom = whom.map_or_else(String::new, |worst| format!(", mostly by {}", cgroup_name(&worst.name)));
+        format!("crowded out for about {}{whom}", percent(share))
+    });
+    [behind, out].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 const fn word(verdict: Verdict) -> &'static str {
@@ -293,7 +339,7 @@ pub fn failure(series: &Series, limits: &[Cause]) -> String {
     let said: Vec<String> = exceeded
         .map(|Exceeded { cause, share, limit }| {
             let (what, flag) = match cause {
-                Cause::Wait => ("waited", "--max-wait"),
+                Cause::Wait => ("waited because of others", "--max-wait"),
                 Cause::Throttled => ("throttled", "--max-throttled"),
                 Cause::Steal => ("steal", "--max-steal"),
             };

@@ -8,7 +8,11 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::model::{Cgroup, CgroupId, DistributionSum, Interval, Lost, Nanos, Totals};
+use super::crowded::{CrowdedOut, Sides, Waited};
+use crate::{
+    host::{AllowedCpus, Frequency},
+    model::{Cgroup, CgroupId, DistributionSum, Interval, Lost, Nanos, Totals},
+};
 
 /// Sums up one run.
 #[derive(Clone, Debug)]
@@ -22,6 +26,8 @@ pub struct Account {
     behind: BTreeMap<CgroupId, Behind>,
     /// Waits of its cgroups behind one of which it is not known whether it is theirs: an interval names only the worst.
     unnamed: Nanos,
+    has_processes_in_root: bool,
+    crowded_out: CrowdedOut,
     lost: u64,
 }
 
@@ -33,6 +39,10 @@ pub struct Work {
     pub waits: Option<Waits>,
     /// The cgroups that it waited behind, the longest first.
     pub behind: Vec<Behind>,
+    /// How long it waited behind itself because others ran.
+    pub crowded_out: CrowdedOut,
+    /// Of the CPUs on which it ran.
+    pub frequency: Option<Frequency>,
     pub migrations: Option<u64>,
     pub migrations_cross_llc: Option<u64>,
     pub migrations_cross_numa: Option<u64>,
@@ -84,8 +94,8 @@ pub struct Behind {
 }
 
 impl Account {
-    /// Of a command in the cgroup `id` at `path`.
-    pub fn new(id: CgroupId, path: &str) -> Self {
+    /// Of a command in the cgroup `id` at `path`. If only kernel threads run in the root cgroup, that is no other.
+    pub fn new(id: CgroupId, path: &str, has_processes_in_root: bool) -> Self {
         Self {
             id,
             path: path.into(),
@@ -94,12 +104,14 @@ impl Account {
             own: [id].into(),
             behind: BTreeMap::new(),
             unnamed: Nanos::ZERO,
+            has_processes_in_root,
+            crowded_out: CrowdedOut::default(),
             lost: 0,
         }
     }
 
-    /// Adds an interval in which it may have run.
-    pub fn add(&mut self, interval: &Interval) {
+    /// Adds an interval in which it may have run, with the CPUs that its threads were `allowed` in it; `None` if that is not known.
+    pub fn add(&mut self, interval: &Interval, allowed: Option<&AllowedCpus>) {
         let Lost { task_states, wakeups, .. } = interval.host.lost;
         self.lost = self.lost.saturating_add(task_states).saturating_add(wakeups);
         // As the kernel calls it, which from inside of a container is not what its files call it.
@@ -114,6 +126,19 @@ impl Account {
                 let unnamed = cgroup.totals.wait_behind_ns.unwrap_or_default().saturating_sub(named);
                 self.unnamed = self.unnamed.saturating_add(unnamed);
             }
+        }
+        let sides = Sides { own: &self.own, has_processes_in_root: self.has_processes_in_root };
+        self.crowded_out.add(interval, &sides, self.waited(&own), allowed);
+    }
+
+    /// The waits of these cgroups of its own, in an interval. Those behind who is not named are taken to be behind others.
+    fn waited(&self, own: &[&Cgroup]) -> Waited {
+        let among = own.iter().flat_map(|cgroup| &cgroup.waits_behind).filter(|one| self.own.contains(&one.id));
+        let among: Nanos = among.map(|one| one.wait_ns).sum();
+        let sum = |of: fn(&Totals) -> Option<Nanos>| own.iter().filter_map(|cgroup| of(&cgroup.totals)).sum::<Nanos>();
+        Waited {
+            behind_itself: sum(|totals| totals.wait_self_ns).saturating_add(among),
+            behind_others: sum(|totals| totals.wait_behind_ns).saturating_sub(among),
         }
     }
 
@@ -160,6 +185,8 @@ impl Account {
             cpu_ns: totals.cpu_ns,
             waits: waits(&totals, own.iter().map(|one| one.wait_ns).sum(), self.unnamed, p99_ns),
             behind,
+            crowded_out: self.crowded_out,
+            frequency: None,
             migrations: totals.migrations,
             migrations_cross_llc: totals.migrations_cross_llc,
             migrations_cross_numa: totals.migrations_cross_numa,
@@ -188,7 +215,7 @@ fn waits(totals: &Totals, among: Nanos, unnamed: Nanos, p99_ns: Option<Nanos>) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::WaitBehind;
+    use crate::model::{Cpu, CpuTotals, Crowding, WaitBehind};
 
     const MS: u64 = 1_000_000;
 
@@ -225,18 +252,24 @@ mod tests {
 
     #[test]
     fn what_its_cgroups_wait_for_each_other_is_its_own() {
-        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
-        account.add(&interval(vec![
-            cgroup(2, "/user.slice", 90, 5, &[(7, 5)]),
-            // As the kernel calls it: the mount shows a part of the tree.
-            cgroup(7, "/docker/abc/lagstop-command-1", 10, 4, &[(2, 3), (8, 1)]),
-            cgroup(8, "/docker/abc/lagstop-command-1/inner", 5, 2, &[(7, 2)]),
-            cgroup(9, "/docker/abc/lagstop-command-12", 50, 2, &[(7, 2)]),
-        ]));
-        account.add(&interval(vec![
-            cgroup(3, "/system.slice/cron.service", 1, 0, &[]),
-            cgroup(7, "/docker/abc/lagstop-command-1", 10, 7, &[(3, 7)]),
-        ]));
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1", false);
+        account.add(
+            &interval(vec![
+                cgroup(2, "/user.slice", 90, 5, &[(7, 5)]),
+                // As the kernel calls it: the mount shows a part of the tree.
+                cgroup(7, "/docker/abc/lagstop-command-1", 10, 4, &[(2, 3), (8, 1)]),
+                cgroup(8, "/docker/abc/lagstop-command-1/inner", 5, 2, &[(7, 2)]),
+                cgroup(9, "/docker/abc/lagstop-command-12", 50, 2, &[(7, 2)]),
+            ]),
+            None,
+        );
+        account.add(
+            &interval(vec![
+                cgroup(3, "/system.slice/cron.service", 1, 0, &[]),
+                cgroup(7, "/docker/abc/lagstop-command-1", 10, 7, &[(3, 7)]),
+            ]),
+            None,
+        );
         assert_eq!(account.worst().map(|one| &*one.name), Some("system.slice/cron.service"));
         let work = account.finish().unwrap();
         assert_eq!(work.cpu_ns, Nanos(25 * MS));
@@ -249,30 +282,56 @@ mod tests {
 
     #[test]
     fn who_is_not_named_may_be_one_of_its_own() {
-        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1", false);
         // Of 10 ms, 8 are named.
         let named = [(20, 2), (21, 2), (22, 2), (23, 2)];
         let crowded = |id| cgroup(id, &format!("/lagstop-command-1/{id}"), 10, 10, &named);
-        account.add(&interval(
-            [vec![cgroup(7, "/lagstop-command-1", 1, 0, &[])], (20..28).map(crowded).collect()].concat(),
-        ));
+        account.add(
+            &interval([vec![cgroup(7, "/lagstop-command-1", 1, 0, &[])], (20..28).map(crowded).collect()].concat()),
+            None,
+        );
         let waits = account.finish().unwrap().waits.unwrap();
         let ms = [waits.total_ns, waits.behind_others_ns, waits.behind_itself_ns, waits.unknown_ns].map(|ns| ns.0 / MS);
         assert_eq!(ms, [80, 0, 64, 16]);
         // Who has one cgroup waits behind none of its own.
-        let mut account = Account::new(CgroupId(7), "/lagstop-command-1");
-        account.add(&interval(vec![cgroup(7, "/lagstop-command-1", 1, 9, &[])]));
+        let mut account = Account::new(CgroupId(7), "/lagstop-command-1", false);
+        account.add(&interval(vec![cgroup(7, "/lagstop-command-1", 1, 9, &[])]), None);
         assert_eq!(account.finish().unwrap().waits.unwrap().behind_others_ns, Nanos(9 * MS));
     }
 
     #[test]
+    fn threads_that_wait_for_each_other_beside_a_neighbour_are_crowded_out() {
+        let cpu = |number, id, ran: u64| Cpu {
+            cpu: number,
+            totals: CpuTotals { busy_ns: Nanos(ran * MS), ..CpuTotals::default() },
+            crowd: vec![Crowding { id: CgroupId(id), cpu_ns: Nanos(ran * MS), runq_wait_ns: None }],
+        };
+        let of_two = |allowed: Option<&[u32]>| {
+            let allowed = allowed.map(|cpus| AllowedCpus { to_all: cpus.to_vec(), to_any: cpus.to_vec() });
+            let mut account = Account::new(CgroupId(7), "/a", false);
+            let mut own = cgroup(7, "/a", 60, 20, &[(2, 10), (8, 10)]);
+            own.totals.wait_self_ns = Some(Nanos(50 * MS));
+            let cgroups = vec![cgroup(2, "/user.slice", 100, 0, &[]), own, cgroup(8, "/a/inner", 40, 0, &[])];
+            let cpus_now = vec![cpu(0, 7, 60), cpu(1, 2, 100), cpu(2, 8, 40)];
+            account.add(&Interval { cgroups, cpus: cpus_now, ..Interval::default() }, allowed.as_ref());
+            let crowded_out = account.finish().unwrap().crowded_out;
+            let by: Vec<u64> = crowded_out.by().iter().map(|one| one.id.0).collect();
+            (crowded_out.time_ns.0 / MS, crowded_out.perhaps_ns.0 / MS, by)
+        };
+        // 60 ms behind itself, its inner cgroup included; the neighbour ran for 100 ms, and it waited 10 ms behind that.
+        assert_eq!(of_two(Some(&[0, 1, 2])), (60, 0, vec![2]));
+        assert_eq!(of_two(Some(&[0, 2])), (0, 0, vec![]));
+        assert_eq!(of_two(None), (0, 60, vec![]));
+    }
+
+    #[test]
     fn what_was_not_seen_or_not_measured_is_not_known() {
-        let mut account = Account::new(CgroupId(7), "/a");
-        account.add(&interval(vec![cgroup(2, "/user.slice", 90, 5, &[])]));
+        let mut account = Account::new(CgroupId(7), "/a", false);
+        account.add(&interval(vec![cgroup(2, "/user.slice", 90, 5, &[])]), None);
         assert_eq!(account.clone().finish(), None);
         let mut without = cgroup(7, "/a", 1, 1, &[]);
         without.totals.wait_self_ns = None;
-        account.add(&interval(vec![without]));
+        account.add(&interval(vec![without]), None);
         assert_eq!(account.finish().unwrap().waits, None);
     }
 }

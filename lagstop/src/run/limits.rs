@@ -8,7 +8,7 @@ use crate::units::Nanos;
 /// Shares from which on a run is disturbed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Limits {
-    /// Time behind tasks of other cgroups, as a share of the time in which the command's tasks ran or waited for a CPU.
+    /// Limit of `waited` + `crowded_out`: a share of the time in which the command's tasks ran or waited for a CPU.
     pub max_wait: f64,
     /// Time for which quotas kept them waiting, as a share of the same.
     pub max_throttled: f64,

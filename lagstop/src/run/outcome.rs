@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Behind, Limits, Waits, Work};
+use super::{Behind, Crowder, Limits, Waits, Work};
 use crate::{
-    host::{CgroupMoment, HostMoment, SeenWork},
+    host::{CgroupMoment, Frequency, HostMoment, SeenWork},
     model::Nanos,
     units::{plural, ratio},
 };
@@ -21,7 +21,7 @@ pub struct Run {
     /// Why it is not judged.
     pub why_not: Option<String>,
     pub status: Status,
-    /// From before the command was started until it had ended.
+    /// Run time: from right before `exec`, already in its cgroup, until the command ended.
     pub wall_ns: Nanos,
     /// CPU time of the command.
     pub cpu_ns: Nanos,
@@ -30,12 +30,16 @@ pub struct Run {
     pub waits: Option<Waits>,
     /// The cgroups that it waited behind, longest first. In each interval, only the worst four are known.
     pub behind: Vec<Behind>,
+    /// Cgroups that ran on CPUs allowed to all of its threads, in intervals in which it was crowded out; most CPU time first.
+    pub crowded_out_by: Vec<Crowder>,
     /// Moves of its tasks to another CPU.
     pub migrations: Option<u64>,
     /// Moves to another last-level cache.
     pub migrations_cross_llc: Option<u64>,
     /// Moves to another NUMA node.
     pub migrations_cross_numa: Option<u64>,
+    /// Mean frequency of the CPUs on which its threads ran, by looks. `null` if the kernel tells none, as in most virtual machines.
+    pub frequency: Option<Frequency>,
     /// What `/proc/<tid>/schedstat` showed of its threads. Only without eBPF.
     pub seen: Option<SeenWork>,
     /// Time in which some task of its cgroup waited for a CPU (PSI some). `null` in version 1 of cgroups.
@@ -72,6 +76,7 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
+    /// `waited` + `crowded_out`.
     Wait,
     Throttled,
     Steal,
@@ -105,8 +110,11 @@ impl Status {
 pub struct Shares {
     /// Waits behind tasks of other cgroups. Includes their part of `unattributed`.
     pub waited: Option<f64>,
-    /// Waits behind other tasks of the command itself.
+    /// Waits behind other tasks of the command. Includes `crowded_out`, which the text line subtracts.
     pub behind_itself: Option<f64>,
+    /// Estimate of the part of `behind_itself` that others caused: they ran on CPUs allowed to all threads of the command, and
+    /// these CPUs had too little idle time.
+    pub crowded_out: Option<f64>,
     /// Waits behind kernel threads, which may have worked for the command itself.
     pub behind_kernel: Option<f64>,
     /// Waits for a quota.
@@ -140,6 +148,7 @@ impl Shares {
         Self {
             waited: Some(others + unattributed * ratio(others, known)),
             behind_itself: Some(share(waits.behind_itself_ns)),
+            crowded_out: Some(share(work.crowded_out.time_ns)),
             behind_kernel: Some(share(waits.behind_kernel_ns)),
             throttled: Some(share(waits.throttled_ns)),
             unattributed: Some(unattributed),
@@ -148,11 +157,16 @@ impl Shares {
         }
     }
 
+    /// Waits that others caused: `waited` + `crowded_out`.
+    pub fn because_of_others(&self) -> Option<f64> {
+        Some(self.waited? + self.crowded_out?)
+    }
+
     /// The limits that are exceeded.
     fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
         let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
         let all = [
-            (Cause::Wait, self.waited.filter(|_| !is_short), limits.max_wait),
+            (Cause::Wait, self.because_of_others().filter(|_| !is_short), limits.max_wait),
             (Cause::Throttled, self.throttled.filter(|_| !is_short), limits.max_throttled),
             (Cause::Steal, self.steal.filter(|_| !is_rounding), limits.max_steal),
         ];
@@ -221,6 +235,8 @@ pub fn judge(known: Known, limits: &Limits) -> Run {
         shares,
         waits: work.waits,
         behind: work.behind,
+        crowded_out_by: work.crowded_out.by(),
+        frequency: work.frequency,
         migrations: work.migrations,
         migrations_cross_llc: work.migrations_cross_llc,
         migrations_cross_numa: work.migrations_cross_numa,
@@ -260,22 +276,29 @@ fn why_not(work: &Result<Work, String>, shares: &Shares, limits: &Limits) -> Opt
         let events = plural(work.lost, "event");
         return Some(format!("{events} of the host could not be measured, so some of its waits may be missing"));
     }
-    // Those behind cgroups that may be the command's own may be others'.
     let is_met = |waited: f64| waited <= limits.max_wait;
-    let unnamed = ratio(work.unnamed_ns.0 as f64, time.0 as f64);
-    if shares.waited.is_some_and(|waited| is_met(waited) && !is_met(waited + unnamed)) {
+    let waited = shares.because_of_others().unwrap_or_default();
+    let may_be_more = |by: Nanos| is_met(waited) && !is_met(waited + ratio(by.0 as f64, time.0 as f64));
+    // Those behind cgroups that may be the command's own may be others'.
+    if may_be_more(work.unnamed_ns) {
         return Some("it waited behind more cgroups than are named, which may be its own or others".to_owned());
+    }
+    if may_be_more(work.crowded_out.perhaps_ns.saturating_add(work.unnamed_ns)) {
+        return Some(
+            "its threads waited for each other, and lagstop cannot tell whether it was crowded out".to_owned(),
+        );
     }
     // Waits of unknown cause are taken to be as those of known cause. Where these are fewer, that tells too little.
     let unattributed = shares.unattributed.unwrap_or_default();
     let known = shares.all_waits.unwrap_or_default() - unattributed;
-    (known < unattributed && unattributed > limits.max_wait && shares.waited.is_some_and(is_met))
+    (known < unattributed && unattributed > limits.max_wait && is_met(waited))
         .then(|| "most of its waits could not be attributed".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::CrowdedOut;
 
     const MS: u64 = 1_000_000;
 
@@ -307,6 +330,35 @@ mod tests {
         let run = run_of(waits(5, 3_000, 0), HostMoment::default());
         assert_eq!(run.verdict, Verdict::Undisturbed, "{:?}", run.shares);
         assert!(run.shares.behind_itself.is_some_and(|share| share > 0.7));
+    }
+
+    #[test]
+    fn who_is_crowded_out_is_disturbed_and_who_may_have_been_is_not_judged() {
+        let crowded_work = |behind_others, time, perhaps| {
+            let id = crate::model::CgroupId(5);
+            let crowder = Crowder { id, path: "/a".into(), name: "a".into(), cpu_ns: ms(9) };
+            let crowded_out = CrowdedOut { time_ns: ms(time), perhaps_ns: ms(perhaps), ran: [(id, crowder)].into() };
+            let waits = Some(waits(behind_others, 500 - behind_others, 0));
+            Work { cpu_ns: ms(500), waits, crowded_out, ..Work::default() }
+        };
+        let crowded = |behind_others, time, perhaps| {
+            let work = Ok(crowded_work(behind_others, time, perhaps));
+            judge(Known { work, ..Known::default() }, &Limits::default())
+        };
+        let run = crowded(0, 400, 0);
+        assert_eq!((run.verdict, run.shares.crowded_out), (Verdict::Disturbed, Some(0.4)));
+        assert_eq!(run.exceeded, [Exceeded { cause: Cause::Wait, share: 0.4, limit: 0.01 }]);
+        assert_eq!(run.crowded_out_by.len(), 1);
+        // Neither alone is above the limit.
+        assert_eq!(crowded(6, 6, 0).verdict, Verdict::Disturbed);
+        assert_eq!(crowded(3, 0, 3).verdict, Verdict::Undisturbed);
+        let run = crowded(3, 0, 100);
+        assert_eq!(run.verdict, Verdict::NotJudged);
+        assert!(run.why_not.is_some_and(|why| why.contains("was crowded out")));
+        assert_eq!(crowded(3, 100, 100).verdict, Verdict::Disturbed, "what is known is enough");
+        let work = Work { unnamed_ns: ms(6), ..crowded_work(0, 0, 6) };
+        let run = judge(Known { work: Ok(work), ..Known::default() }, &Limits::default());
+        assert_eq!(run.verdict, Verdict::NotJudged, "each alone is below the limit");
     }
 
     #[test]

@@ -207,8 +207,11 @@ fn beside_the_page() {
         let whole = 4_000_000_000..7_500_000_000;
         assert!(whole.contains(&interval.duration_ns.0) || is_slow(), "interval {n} of {}", interval.duration_ns);
         let own = interval.cgroups.iter().find(|it| *it.path == *cgroup.path);
-        counted = counted.saturating_add(own.map_or(Nanos::ZERO, |own| own.totals.cpu_ns));
+        let cpu = own.map_or(Nanos::ZERO, |own| own.totals.cpu_ns);
+        println!("{} for {}: {cpu}, lost {:?}", interval.start_ns, interval.duration_ns, interval.host.lost);
+        counted = counted.saturating_add(cpu);
     }
+    println!("{} counted, {} used", counted, Nanos(used));
     assert!(reader.len() >= 3, "{}", reader.len());
     assert_within("CPU time", counted.0, used, 2.0);
 }

@@ -25,6 +25,7 @@ use crate::{
 pub(crate) const TESTS: &[Test] = &[
     ("a_run_beside_a_neighbour_is_disturbed_and_names_it", neighbour),
     ("a_run_that_waits_behind_itself_is_undisturbed", itself),
+    ("a_run_whose_threads_share_a_cpu_beside_a_neighbour_is_crowded_out", crowded_out),
     ("a_disturbed_run_is_repeated_and_a_limit_fails", repeated),
 ];
 /// They run side by side.
@@ -118,9 +119,37 @@ fn itself() {
     let (output, report) = json(&[], &script);
     println!("{}{report:#}", said(&output));
     let shares = &report["runs"][0]["shares"];
-    let [waited, own] = ["waited", "behind_itself"].map(|name| shares[name].as_f64().unwrap());
+    let [waited, own, out] = ["waited", "behind_itself", "crowded_out"].map(|name| shares[name].as_f64().unwrap());
     assert!(own > 0.4, "three of its processes want each CPU: {own}");
-    assert!(waited < own / 5.0, "{waited} behind others, {own} behind itself");
+    assert!(waited + out < own / 5.0, "{waited} behind others, {own} behind itself, {out} because of others");
+}
+
+/// Two processes where every CPU but the first has a neighbour.
+fn crowded_out() {
+    let cpus = thread::available_parallelism().unwrap().get();
+    assert!(cpus > 1, "one CPU leaves nobody another");
+    let neighbour = TestCgroup::new("neighbour");
+    let mut loads: Vec<_> = (1..cpus).map(|cpu| neighbour.start(&format!("crowd {cpu} 1 120000"))).collect();
+    for load in &mut loads {
+        load.line();
+        load.go();
+    }
+    thread::sleep(Duration::from_millis(200));
+    let shares = |script: &str| {
+        let (output, report) = json(&[], script);
+        println!("{}{report:#}", said(&output));
+        let shares = report["runs"][0]["shares"].clone();
+        let shares = ["waited", "behind_itself", "crowded_out"].map(|name| shares[name].as_f64().unwrap());
+        (shares, report["verdict"] == "disturbed")
+    };
+    let two = format!("({SPIN}) & ({SPIN}) & wait");
+    // The kernel leaves both on the first CPU, or puts one beside a neighbour: both takes their time.
+    let ([waited, own, out], is_disturbed) = shares(&two);
+    assert!(waited + out > 0.15 && is_disturbed, "{waited} {out}");
+    assert!(own < 0.2 || out > own / 2.0, "they wait for each other because of the neighbours: {own} {out}");
+    // They may use the first CPU alone: nobody crowds them out.
+    let ([_, own, out], _) = shares(&format!("taskset -p -c 0 $$ >/dev/null; {two}"));
+    assert!(own > 0.3 && out < 0.05, "{own} {out}");
 }
 
 fn repeated() {

@@ -209,6 +209,7 @@ pub(super) const LIVE_TESTS: &[LiveTest] = &[
     truth("a_run_beside_a_neighbour_is_disturbed_and_names_it", &["blame"]),
     on_a_host("a_run_that_waits_behind_itself_is_undisturbed"),
     program("a_disturbed_run_is_repeated_and_a_limit_fails"),
+    program("a_run_whose_threads_share_a_cpu_beside_a_neighbour_is_crowded_out"),
     program("the_status_of_a_run_is_that_of_its_command"),
     program("input_and_output_of_a_run_are_those_of_its_command"),
     program("a_run_passes_signals_on_and_leaves_no_cgroup"),

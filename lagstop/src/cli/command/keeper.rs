@@ -22,6 +22,7 @@ use rustix::{
 };
 
 use super::{
+    began::Began,
     message::{Ended, Group, Lines, Place, Said, Told, send},
     sampler::Sampler,
 };
@@ -185,11 +186,10 @@ impl Keeper {
     fn keep(&mut self, command: &mut Command, cgroup: Option<&Cgroup>, sample: bool) -> io::Result<ExitStatus> {
         blocked_as_before(command);
         let host = HostMoment::read();
-        let began = Moment::now();
-        let child = match cgroup {
-            Some(cgroup) => cgroup.own.spawn(command)?,
-            None => command.spawn()?,
-        };
+        cgroup.map_or(Ok(()), |cgroup| cgroup.own.take_in(command))?;
+        let began = Began::of(command)?;
+        let child = command.spawn()?;
+        let began = began.read();
         let pid = Pid::from_child(&child);
         let sampler = sample.then(|| {
             Sampler::start(

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Args;
+use super::{Args, looks::Looks};
 use crate::{
     cli::{
         Failure,
@@ -18,7 +18,7 @@ use crate::{
         say,
         values::Grouping,
     },
-    host::{Hierarchy, names_of_runnable},
+    host::{Hierarchy, has_processes_in_root, names_of_runnable},
     model::{CgroupId, Interval, Nanos},
     recording::{Footer, now},
     run::{Account, Behind, Work},
@@ -40,10 +40,12 @@ pub(super) struct Live {
     /// What the times of intervals count from.
     began: Instant,
     hierarchy: Hierarchy,
+    has_processes_in_root: bool,
     recording: Option<Recording>,
-    account: Option<Account>,
+    /// Of the command that runs.
+    account: Option<(Account, Looks)>,
     names: BTreeMap<CgroupId, Vec<String>>,
-    looks: u32,
+    name_looks: u32,
     /// Why it has ended.
     failure: Option<String>,
 }
@@ -66,14 +68,16 @@ impl Measuring {
                 if let Some(recording) = &mut recording {
                     recording.file.begin(&stream.session)?;
                 }
+                let hierarchy = Hierarchy::find(group_by.into())?;
                 Ok(Self::Live(Box::new(Live {
                     stream: Some(stream),
                     began,
-                    hierarchy: Hierarchy::find(group_by.into())?,
+                    has_processes_in_root: has_processes_in_root(&hierarchy),
+                    hierarchy,
                     recording,
                     account: None,
                     names: BTreeMap::new(),
-                    looks: 0,
+                    name_looks: 0,
                     failure: None,
                 })))
             }
@@ -98,15 +102,13 @@ impl Measuring {
     }
 
     /// A run begins in this place.
-    pub(super) fn begin(&mut self, place: &Place) {
-        if let (Self::Live(live), Ok(Group { id, path, .. })) = (self, &place.cgroup) {
-            live.account = Some(Account::new(*id, path));
-            live.names.clear();
-            live.looks = 0;
+    pub(super) async fn begin(&mut self, place: &Place) {
+        if let (Self::Live(live), Ok(group)) = (self, &place.cgroup) {
+            live.begin(group).await;
         }
     }
 
-    /// Takes the next interval while the command runs. Without a stream it waits forever.
+    /// Takes the next interval while the command runs, or looks at its threads. Without a stream it waits forever.
     pub(super) async fn next(&mut self) {
         match self {
             Self::Live(live) if live.stream.is_some() => live.next().await,
@@ -124,19 +126,42 @@ impl Measuring {
 }
 
 impl Live {
-    /// The longest wait for the last reading. It takes less, unless something is wrong.
-    const LAST_READING: Duration = Duration::from_secs(10);
+    /// The longest wait for a reading that was asked for. It takes less, unless something is wrong.
+    const READING: Duration = Duration::from_secs(10);
     /// The most looks per run at who runs where the command waits. Each look takes CPU time.
-    const MOST_LOOKS: u32 = 3;
+    const MOST_NAME_LOOKS: u32 = 3;
     /// From this share of an interval on, a wait is worth a look.
     const WORTH_A_LOOK: f64 = 0.01;
 
+    async fn begin(&mut self, group: &Group) {
+        // What was before is not the command's.
+        self.read_until(Instant::now()).await;
+        let account = Account::new(group.id, &group.path, self.has_processes_in_root);
+        self.account = Some((account, Looks::at(self.hierarchy.directory(&group.path))));
+        self.names.clear();
+        self.name_looks = 0;
+    }
+
     async fn next(&mut self) {
         let Some(stream) = &mut self.stream else { return };
-        match stream.intervals.recv().await {
-            Some(Ok(interval)) => drop(self.take(interval)),
-            Some(Err(error)) => self.fail(error.to_string()),
-            None => self.fail("measuring has ended".to_owned()),
+        let due = self.account.as_ref().map(|(_, looks)| looks.due());
+        let look = async {
+            match due {
+                Some(due) => tokio::time::sleep_until(due.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            interval = stream.intervals.recv() => match interval {
+                Some(Ok(interval)) => drop(self.take(interval)),
+                Some(Err(error)) => self.fail(error.to_string()),
+                None => self.fail("measuring has ended".to_owned()),
+            },
+            () = look => {
+                if let Some((_, looks)) = &mut self.account && looks.look(&self.hierarchy) {
+                    stream.stop.read_now();
+                }
+            }
         }
     }
 
@@ -148,13 +173,14 @@ impl Live {
     /// Returns when it ended.
     fn take(&mut self, interval: Interval) -> Instant {
         let end = interval.start_ns.saturating_add(interval.duration_ns);
-        if let Some(account) = &mut self.account {
+        if let Some((account, looks)) = &mut self.account {
             let before = account.worst().map_or(Nanos::ZERO, |worst| worst.wait_ns);
-            account.add(&interval);
+            looks.look(&self.hierarchy);
+            account.add(&interval, looks.take().as_ref());
             let worst = account.worst().cloned();
             let grew = |worst: &Behind| worst.wait_ns.saturating_sub(before).cores(interval.duration_ns).0;
             if let Some(worst) = worst.filter(|worst| grew(worst) > Self::WORTH_A_LOOK) {
-                self.look(&worst);
+                self.look_up_names(&worst);
             }
         }
         if let Some(recording) = &mut self.recording
@@ -167,16 +193,16 @@ impl Live {
     }
 
     /// Finds out which threads run there now.
-    fn look(&mut self, whom: &Behind) {
+    fn look_up_names(&mut self, whom: &Behind) {
         /// Reading more threads would disturb the command.
         const MOST_THREADS: usize = 1_000;
-        if self.looks == Self::MOST_LOOKS {
+        if self.name_looks == Self::MOST_NAME_LOOKS {
             return;
         }
         let directory = self.hierarchy.directory(&whom.path);
         let is_its = |found: fs::Metadata| whom.id == CgroupId::ROOT || found.ino() == whom.id.0;
         let Some(directory) = directory.filter(|directory| fs::metadata(directory).is_ok_and(is_its)) else { return };
-        self.looks += 1;
+        self.name_looks += 1;
         let known = self.names.entry(whom.id).or_default();
         for name in names_of_runnable(&self.hierarchy, &directory, MOST_THREADS) {
             if !known.contains(&name) {
@@ -185,17 +211,17 @@ impl Live {
         }
     }
 
-    async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+    /// Takes intervals until one has ended at `when` or later.
+    async fn read_until(&mut self, when: Instant) {
         if let Some(stream) = &self.stream {
             stream.stop.read_now();
         }
-        let ended = Moment(ended).instant().unwrap_or_else(Instant::now);
-        let until = tokio::time::Instant::now() + Self::LAST_READING;
+        let until = tokio::time::Instant::now() + Self::READING;
         while let Some(stream) = &mut self.stream {
             match tokio::time::timeout_at(until, stream.intervals.recv()).await {
                 Ok(Some(Ok(interval))) => {
-                    // An interval that was read while the command ended may lack the command's last part.
-                    if self.take(interval) >= ended {
+                    // One that was being read before lacks the last part.
+                    if self.take(interval) >= when {
                         break;
                     }
                 }
@@ -204,11 +230,17 @@ impl Live {
                 Err(_) => self.fail("measuring did not answer".to_owned()),
             }
         }
+    }
+
+    async fn finish(&mut self, ended: Nanos) -> Result<Work, String> {
+        self.read_until(Moment(ended).instant().unwrap_or_else(Instant::now)).await;
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let work = self.account.take().and_then(Account::finish);
-        let mut work = work.ok_or("its cgroup was not among those that are tracked. Raise --max-cgroups")?;
+        let (work, frequency) =
+            self.account.take().map(|(account, looks)| (account.finish(), looks.frequency())).unzip();
+        let mut work = work.flatten().ok_or("its cgroup was not among those that are tracked. Raise --max-cgroups")?;
+        work.frequency = frequency.flatten();
         for behind in &mut work.behind {
             behind.threads = self.names.remove(&behind.id).unwrap_or_default();
         }

@@ -112,7 +112,7 @@ impl Turns {
 
     /// Runs it once. `None` if that was not possible.
     async fn turn(&mut self) -> Result<Option<Ended>, Failure> {
-        self.measuring.begin(self.command.place());
+        self.measuring.begin(self.command.place()).await;
         self.command.let_go(self.measuring.restricted().is_some())?;
         loop {
             tokio::select! {

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     host::{HostMoment, SeenWork},
     model::CgroupId,
-    run::{Known, Limits, Status, Waits, Work, judge},
+    run::{CrowdedOut, Crowder, Known, Limits, Status, Waits, Work, judge},
 };
 
 const MS: u64 = 1_000_000;
@@ -20,6 +20,11 @@ fn host(steal: u64) -> HostMoment {
 
 /// That waited so long behind others and behind itself, in milliseconds.
 fn run(number: u32, others: u64, itself: u64, whom: Vec<Behind>) -> Run {
+    crowded(number, others, itself, 0, whom)
+}
+
+/// The same, of which it was crowded out for so long.
+fn crowded(number: u32, others: u64, itself: u64, crowded_out: u64, whom: Vec<Behind>) -> Run {
     let waits = Waits {
         count: 100,
         total_ns: Nanos((others + itself) * MS),
@@ -28,8 +33,19 @@ fn run(number: u32, others: u64, itself: u64, whom: Vec<Behind>) -> Run {
         behind_itself_ns: Nanos(itself * MS),
         ..Waits::default()
     };
-    let work =
-        Work { cpu_ns: Nanos(939 * MS), waits: Some(waits), behind: whom, migrations: Some(3), ..Work::default() };
+    let crowder = Crowder { id: CgroupId(6), path: "/user.slice".into(), name: "user.slice".into(), cpu_ns: Nanos(MS) };
+    let work = Work {
+        cpu_ns: Nanos(939 * MS),
+        waits: Some(waits),
+        behind: whom,
+        crowded_out: CrowdedOut {
+            time_ns: Nanos(crowded_out * MS),
+            perhaps_ns: Nanos::ZERO,
+            ran: [(crowder.id, crowder)].into(),
+        },
+        migrations: Some(3),
+        ..Work::default()
+    };
     let status = Status { exit_code: Some(0), signal: None };
     let known = Known { number, status, wall_ns: Nanos(2_000 * MS), work: Ok(work), host: host(4), ..Known::default() };
     judge(known, &Limits::default())
@@ -72,12 +88,44 @@ fn one_line_says_who_and_how_much() {
 }
 
 #[test]
+fn who_was_crowded_out_is_told_by_whom() {
+    let out = crowded(1, 1, 938, 900, vec![]);
+    assert_eq!(
+        line(&out),
+        "disturbed: waited because of others 48.0 % of the time: crowded out for about 47.9 % (its threads waited for each other \
+         while others, mostly user.slice, ran on CPUs allowed to all of them), behind others 0.05 %; p99 wait 14.0 ms; throttled 0 %; \
+         steal 0.2 %; behind its own threads 2.0 %"
+    );
+    // Each alone is below the limit.
+    let both = crowded(1, 15, 900, 15, vec![behind("/cron", 15, &[])]);
+    assert_eq!(both.exceeded.len(), 1);
+    let said = line(&both);
+    assert!(
+        said.starts_with("disturbed: waited because of others 1.6 % of the time: crowded out for about 0.8 %"),
+        "{said}"
+    );
+    assert!(said.contains("of them), behind others 0.8 %, 100 % of it behind cron;"), "{said}");
+    let failed = failure(&series(vec![both], 1), &[Cause::Wait]);
+    assert_eq!(failed, "waited because of others 1.6 % and --max-wait is 1.0 %");
+    let page = github(&series(vec![out], 1));
+    assert!(page.contains("| **48.0 %** (limit 1.0 %) |"), "{page}");
+    assert!(page.contains("| crowded out for about 47.9 %, mostly by user.slice |"), "{page}");
+    // Not worth a word.
+    assert!(!line(&crowded(1, 61, 100, 5, vec![])).contains("crowded"));
+}
+
+#[test]
 fn what_matters_is_said_and_the_cause_comes_first() {
     let quiet = run(1, 0, 0, vec![]);
     let far = Run { migrations_cross_numa: Some(2), host_too_hot: Some(1), lost_events: 4, ..quiet.clone() };
     let expected =
         "; moved to another NUMA node 2 times; CPUs slowed down by heat 1 time; 4 events could not be measured";
     assert!(line(&far).ends_with(expected), "{}", line(&far));
+    let at = |mean_khz| Frequency { mean_khz, nominal_khz: Some(2_400_000), samples: 9 };
+    let slow = Run { frequency: Some(at(1_800_000)), ..quiet.clone() };
+    assert!(line(&slow).ends_with("; CPUs at 1.80 GHz, below their nominal 2.40 GHz"), "{}", line(&slow));
+    let fast = Run { frequency: Some(at(2_390_000)), ..quiet.clone() };
+    assert_eq!(line(&fast), line(&quiet));
     let often = Run { migrations: Some(939), ..quiet };
     assert!(line(&often).ends_with("; 1000 migrations per second of CPU time"), "{}", line(&often));
     let known = Known {
@@ -145,7 +193,10 @@ fn names_are_text_in_markdown() {
 #[test]
 fn a_failed_limit_is_said() {
     let disturbed = run(1, 61, 0, vec![]);
-    assert_eq!(failure(&series(vec![disturbed.clone()], 1), &[Cause::Wait]), "waited 6.1 % and --max-wait is 1.0 %");
+    assert_eq!(
+        failure(&series(vec![disturbed.clone()], 1), &[Cause::Wait]),
+        "waited because of others 6.1 % and --max-wait is 1.0 %"
+    );
     let unchecked = failure(&series(vec![disturbed.clone()], 1), &[Cause::Steal]);
     assert_eq!(unchecked, "the limits could not be checked");
     assert_eq!(failure(&series(vec![disturbed], 3), &[]), "0 of 1 run undisturbed, and --repeat is 3");
