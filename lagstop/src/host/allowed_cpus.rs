@@ -101,7 +101,8 @@ mod tests {
         fs::write(home.path().join("cgroup.threads"), format!("{own}\n")).unwrap();
         let both = allowed().unwrap();
         assert_eq!(both.to_all, [last]);
-        assert_eq!(both.to_any.len(), std::thread::available_parallelism().unwrap().get());
+        let own = sched_getaffinity(None).unwrap();
+        assert_eq!(both.to_any.len(), (0..CpuSet::MAX_CPU).filter(|&cpu| own.is_set(cpu)).count());
         fs::remove_dir_all(home.path().join("inner")).unwrap();
         assert_eq!(allowed(), Some(AllowedCpus { to_all: both.to_any.clone(), ..both }));
         fs::write(home.path().join("cgroup.threads"), "").unwrap();

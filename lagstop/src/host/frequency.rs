@@ -14,6 +14,9 @@ use super::{
     threads::{MOST, list},
 };
 
+/// Threads that are looked at: to read more would take too long.
+const MOST_THREADS: usize = 64;
+
 /// The mean frequency of the CPUs on which threads ran, at the moments when somebody looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Frequency {
@@ -49,7 +52,7 @@ impl Frequencies {
 
     /// Looks at the CPUs on which threads of the cgroup in directory `of` run now, and of all inside of it.
     pub fn look(&mut self, hierarchy: &Hierarchy, of: &Path) {
-        for tid in list(hierarchy, of, MOST, |_| true).unwrap_or_default() {
+        for tid in list(hierarchy, of, MOST, |_| true).unwrap_or_default().into_iter().take(MOST_THREADS) {
             let stat = fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
             // Where one waits to run, another does: that CPU runs as fast.
             if state(&stat) == Some(b'R')

@@ -81,15 +81,26 @@ impl CrowdedOut {
     ) {
         let to_all = |cpu: u32| allowed.is_some_and(|allowed| allowed.to_all.binary_search(&cpu).is_ok());
         let to_any = |cpu: u32| allowed.is_none_or(|allowed| allowed.to_any.binary_search(&cpu).is_ok());
+        let unlisted = Unlisted::of(interval, sides);
         let [mut idle, mut least, mut most] = [Nanos::ZERO; 3];
-        for cpu in interval.cpus.iter().filter(|cpu| to_any(cpu.cpu)) {
-            let ran = Ran::of(cpu, sides, &interval.cgroups);
-            most = most.saturating_add(ran.most);
+        let [mut rest_of_all, mut rest_of_any, mut other_rest] = [Nanos::ZERO; 3];
+        for cpu in &interval.cpus {
+            let rest = rest(cpu);
             if to_all(cpu.cpu) {
                 idle = idle.saturating_add(cpu.totals.idle_ns);
-                least = least.saturating_add(ran.least);
+                least = least.saturating_add(listed(cpu, |id| sides.is_other(id)));
+                rest_of_all = rest_of_all.saturating_add(rest);
+            } else {
+                other_rest = other_rest.saturating_add(rest);
+            }
+            if to_any(cpu.cpu) {
+                most = most.saturating_add(listed(cpu, |id| sides.may_be_other(id)));
+                rest_of_any = rest_of_any.saturating_add(rest);
             }
         }
+        // What is not listed ran on any of the CPUs that list three.
+        least = least.saturating_add(unlisted.others.saturating_sub(other_rest).min(rest_of_all));
+        most = most.saturating_add(unlisted.perhaps.min(rest_of_any));
         // Those that are left alone (`--exclude-cpus`) are not measured.
         let is_measured = |cpu: u32| interval.cpus.binary_search_by_key(&cpu, |cpu| cpu.cpu).is_ok();
         let unmeasured = allowed.map_or(0, |allowed| allowed.to_any.iter().filter(|&&cpu| !is_measured(cpu)).count());
@@ -128,39 +139,41 @@ impl CrowdedOut {
     }
 }
 
-/// How long others ran on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Ran {
-    least: Nanos,
-    most: Nanos,
+/// How long the listed cgroups ran on a CPU that count.
+fn listed(cpu: &Cpu, counts: impl Fn(CgroupId) -> bool) -> Nanos {
+    cpu.crowd.iter().filter(|one| counts(one.id)).map(|one| one.cpu_ns).sum()
 }
 
-impl Ran {
-    /// Three cgroups are listed of a CPU, with their time on it. If it has run more of them, each other one has used it no more
-    /// than the last of these. What is in no cgroup's CPU time, such as interrupts and steal, is nobody's.
-    fn of(cpu: &Cpu, sides: &Sides<'_>, cgroups: &[Cgroup]) -> Self {
-        let listed = |is: &dyn Fn(CgroupId) -> bool| -> Nanos {
-            cpu.crowd.iter().filter(|one| is(one.id)).map(|one| one.cpu_ns).sum()
+/// How long cgroups that are not listed may have run on a CPU: three are.
+fn rest(cpu: &Cpu) -> Nanos {
+    let is_full = cpu.crowd.len() >= Cpu::CROWD;
+    if is_full { cpu.totals.busy_ns.saturating_sub(listed(cpu, |_| true)) } else { Nanos::ZERO }
+}
+
+/// How long cgroups ran on CPUs of which they are not listed. What is in no cgroup's CPU time, such as interrupts and steal, is
+/// nobody's.
+struct Unlisted {
+    /// Known to be others.
+    others: Nanos,
+    /// That may be others.
+    perhaps: Nanos,
+}
+
+impl Unlisted {
+    fn of(interval: &Interval, sides: &Sides<'_>) -> Self {
+        let mut listed: BTreeMap<CgroupId, Nanos> = BTreeMap::new();
+        for one in interval.cpus.iter().flat_map(|cpu| &cpu.crowd) {
+            let sum = listed.entry(one.id).or_default();
+            *sum = sum.saturating_add(one.cpu_ns);
+        }
+        let sum = |counts: &dyn Fn(CgroupId) -> bool| -> Nanos {
+            let cgroups = interval.cgroups.iter().filter(|cgroup| counts(cgroup.id));
+            let left = |cgroup: &Cgroup| {
+                cgroup.totals.cpu_ns.saturating_sub(listed.get(&cgroup.id).copied().unwrap_or_default())
+            };
+            cgroups.map(left).fold(Nanos::ZERO, Nanos::saturating_add)
         };
-        let (least, most) = (listed(&|id| sides.is_other(id)), listed(&|id| sides.may_be_other(id)));
-        let Some(last) = cpu.crowd.get(Cpu::CROWD - 1) else { return Self { least, most } };
-        let rest = cpu.totals.busy_ns.saturating_sub(listed(&|_| true));
-        let is_listed = |id: CgroupId| cpu.crowd.iter().any(|one| one.id == id);
-        let [mut others, mut perhaps, mut not_others] = [Nanos::ZERO; 3];
-        for cgroup in cgroups.iter().filter(|cgroup| !is_listed(cgroup.id)) {
-            let at_most = cgroup.totals.cpu_ns.min(last.time());
-            for (sum, counts) in [
-                (&mut others, sides.is_other(cgroup.id)),
-                (&mut perhaps, sides.may_be_other(cgroup.id)),
-                (&mut not_others, !sides.is_other(cgroup.id)),
-            ] {
-                *sum = sum.saturating_add(if counts { at_most } else { Nanos::ZERO });
-            }
-        }
-        Self {
-            least: least.saturating_add(rest.saturating_sub(not_others).min(others)),
-            most: most.saturating_add(rest.min(perhaps)),
-        }
+        Self { others: sum(&|id| sides.is_other(id)), perhaps: sum(&|id| sides.may_be_other(id)) }
     }
 }
 
@@ -196,7 +209,11 @@ mod tests {
         let ids = known.into_iter().chain((100..200).map(CgroupId));
         let cgroup = |id: CgroupId| {
             let ran = cpus.iter().flat_map(|cpu| &cpu.crowd).filter(|one| one.id == id).map(|one| one.cpu_ns).sum();
-            let ran = if id.0 >= 100 { ms(10) } else { ran };
+            let ran = if id.0 >= 100 && cpus.iter().any(|cpu| cpu.crowd.iter().any(|one| one.id.0 >= 100)) {
+                ms(10)
+            } else {
+                ran
+            };
             let name: Arc<str> = format!("/{}", id.0).into();
             Cgroup {
                 id,
@@ -271,10 +288,10 @@ mod tests {
 
     #[test]
     fn many_small_neighbours_are_seen_though_three_are_listed() {
-        // 100 cgroups with 10 ms each: 10 ms of it may be the command's, and 10 ms the kernel's.
+        // 100 cgroups with 10 ms each.
         let small: Vec<(u64, u64)> = (100..200).map(|id| (id, 10)).collect();
         let dense = || vec![cpu(0, &[(OWN, 990), (1, 10)]), cpu(1, &small)];
-        assert_eq!(crowded(dense(), (1_000, 0), Some(&[0, 1]), false), [980, 20]);
+        assert_eq!(crowded(dense(), (1_000, 0), Some(&[0, 1]), false), [1_000, 0]);
     }
 
     #[test]
@@ -284,6 +301,17 @@ mod tests {
         cpus.iter_mut().for_each(|cpu| cpu.totals.busy_ns = ms(SECOND));
         cpus.iter_mut().for_each(|cpu| cpu.totals.idle_ns = ms(0));
         assert_eq!(crowded(cpus, (2_000, 0), Some(&[0, 1]), true), [0, 0]);
+        let mut cpus = vec![cpu(0, &[(OWN, 950), (DAEMON, 10), (1, 10)]), cpu(1, &[(OWN, 950), (DAEMON, 10), (1, 10)])];
+        cpus.iter_mut().for_each(|cpu| (cpu.totals.busy_ns, cpu.totals.idle_ns) = (ms(SECOND), ms(0)));
+        assert_eq!(crowded(cpus, (2_000, 0), Some(&[0, 1]), false), [20, 0], "three are listed");
+    }
+
+    #[test]
+    fn who_is_not_listed_may_have_run_where_the_command_may_not() {
+        let small: Vec<(u64, u64)> = (100..200).map(|id| (id, 10)).collect();
+        // 97 of them are listed nowhere: all have room on the CPU that it may not use.
+        let cpus = vec![cpu(0, &[(OWN, 700), (NEIGHBOUR, 150), (DAEMON, 150)]), cpu(1, &small)];
+        assert_eq!(crowded(cpus, (1_000, 0), Some(&[0]), false), [300, 0]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::host::{AllowedCpus, Frequencies, Frequency, Hierarchy, allowed_cpus};
 
 /// Looks now and then: soon after the command has begun, then ever less often.
@@ -19,7 +21,10 @@ pub(super) struct Looks {
     now: Seen,
     /// By all looks since an interval began, and the one before.
     meanwhile: Seen,
-    frequencies: Option<Frequencies>,
+    /// When somebody looked last, without a failure.
+    looked: Instant,
+    /// With when it was looked at last.
+    frequencies: Option<(Frequencies, Instant)>,
     /// Further intervals that may end because what is allowed has changed.
     cuts: u32,
 }
@@ -37,19 +42,23 @@ enum Seen {
 impl Looks {
     const SOON: Duration = Duration::from_millis(5);
     const LATE: Duration = Duration::from_millis(100);
-    /// A look takes this part of the time at most.
-    const RESTRAINT: u32 = 100;
+    /// Looks are this many times as far apart as the CPU time that one takes.
+    const RESTRAINT: u32 = 500;
+    /// What was seen so long ago says nothing any more.
+    const STALE: Duration = Duration::from_millis(1_500);
     const MOST_CUTS: u32 = 3;
 
     /// At the threads of the cgroup in `directory`, which are about to begin.
     pub(super) fn at(directory: Option<PathBuf>) -> Self {
+        let now = Instant::now();
         Self {
             directory,
             began: None,
-            due: Instant::now() + Self::SOON,
+            due: now + Self::SOON,
             now: Seen::Nobody,
             meanwhile: Seen::Nobody,
-            frequencies: Frequencies::new(),
+            looked: now,
+            frequencies: Frequencies::new().map(|frequencies| (frequencies, now)),
             cuts: Self::MOST_CUTS,
         }
     }
@@ -67,6 +76,7 @@ impl Looks {
             return false;
         }
         let mut has_changed = false;
+        let cost = cpu_time();
         match self.directory.as_ref().map(|directory| allowed_cpus(hierarchy, directory)) {
             Some(Ok(Some(allowed))) => {
                 self.began.get_or_insert(start);
@@ -83,27 +93,39 @@ impl Looks {
             Some(Ok(None)) => {}
             Some(Err(_)) | None => (self.now, self.meanwhile) = (Seen::Unknown, Seen::Unknown),
         }
-        if let (Some(frequencies), Some(directory)) = (&mut self.frequencies, &self.directory) {
+        if !matches!(self.now, Seen::Unknown) {
+            self.looked = start;
+        }
+        if let (Some((frequencies, last)), Some(directory)) = (&mut self.frequencies, &self.directory)
+            && start.saturating_duration_since(*last) >= Self::LATE
+        {
             frequencies.look(hierarchy, directory);
+            *last = start;
         }
         let age = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        let pause = age.clamp(Self::SOON, Self::LATE).max(start.elapsed().saturating_mul(Self::RESTRAINT));
+        let pause = age.clamp(Self::SOON, Self::LATE).max((cpu_time() - cost).saturating_mul(Self::RESTRAINT));
         self.due = Instant::now() + pause;
         has_changed
     }
 
     /// The mean frequency of the CPUs that its threads used. `None` where that is not known.
     pub(super) fn frequency(&self) -> Option<Frequency> {
-        self.frequencies.as_ref()?.mean()
+        self.frequencies.as_ref()?.0.mean()
     }
 
     /// An interval ends: what was allowed in it. `None` if that is not known.
     pub(super) fn take(&mut self) -> Option<AllowedCpus> {
         match mem::replace(&mut self.meanwhile, self.now.clone()) {
-            Seen::Allowed(allowed) => Some(allowed),
-            Seen::Nobody | Seen::Unknown => None,
+            Seen::Allowed(allowed) if self.looked.elapsed() < Self::STALE => Some(allowed),
+            Seen::Allowed(_) | Seen::Nobody | Seen::Unknown => None,
         }
     }
+}
+
+/// That this thread has used.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -124,9 +146,10 @@ mod tests {
         let mut looks = Looks::at(Some(home.path().to_owned()));
         let look = |looks: &mut Looks, text: Option<&str>| {
             text.map_or_else(|| fs::remove_file(&tasks), |text| fs::write(&tasks, text)).unwrap();
-            looks.due = Instant::now();
+            let now = Instant::now();
+            looks.due = now;
             let has_changed = looks.look(&hierarchy);
-            assert!(looks.due() > Instant::now());
+            assert!(looks.due() > now);
             has_changed
         };
         assert_eq!(looks.take(), None, "nobody has looked");
@@ -160,6 +183,8 @@ mod tests {
         assert_eq!(looks.take(), None, "nor was it when this interval began");
         look(&mut looks, Some(&here));
         assert!(looks.take().is_some());
+        looks.looked = Instant::now().checked_sub(Looks::STALE).unwrap();
+        assert_eq!(looks.take(), None, "nobody has looked for long");
     }
 
     #[test]
@@ -168,6 +193,7 @@ mod tests {
         let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
         fs::write(home.path().join("tasks"), format!("{}\n", gettid().as_raw_nonzero())).unwrap();
         let mut looks = Looks::at(Some(home.path().to_owned()));
+        looks.due = Instant::now() + Duration::from_hours(1);
         looks.look(&hierarchy);
         assert!(matches!(looks.now, Seen::Nobody), "it is not time");
         let nothing = AllowedCpus { to_all: Vec::new(), to_any: Vec::new() };
