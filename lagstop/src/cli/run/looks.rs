@@ -23,7 +23,7 @@ pub(super) struct Looks {
     meanwhile: Seen,
     /// When somebody looked last, without a failure.
     looked: Instant,
-    /// With when it was looked at last.
+    /// With when they were looked at last.
     frequencies: Option<(Frequencies, Instant)>,
     /// Further intervals that may end because what is allowed has changed.
     cuts: u32,
@@ -40,7 +40,9 @@ enum Seen {
 }
 
 impl Looks {
+    /// A command that uses two CPUs is not judged before it has run for so long.
     const SOON: Duration = Duration::from_millis(5);
+    /// Looks are no further apart than this, unless they are dear.
     const LATE: Duration = Duration::from_millis(100);
     /// Looks are this many times as far apart as the CPU time that one takes.
     const RESTRAINT: u32 = 500;
@@ -103,7 +105,8 @@ impl Looks {
             *last = start;
         }
         let age = self.began.map_or(Duration::ZERO, |began| began.elapsed());
-        let pause = age.clamp(Self::SOON, Self::LATE).max((cpu_time() - cost).saturating_mul(Self::RESTRAINT));
+        let pause =
+            age.clamp(Self::SOON, Self::LATE).max(cpu_time().saturating_sub(cost).saturating_mul(Self::RESTRAINT));
         self.due = Instant::now() + pause;
         has_changed
     }
