@@ -200,6 +200,13 @@ impl Task {
         Seen { nvcsw: load!(self.0, task_nvcsw), runtime_ns: load!(self.0, task_sum_exec_runtime) }
     }
 
+    /// Its CPU time when it got the CPU. The kernel notes that of fair tasks alone (`set_next_entity`), and again where a running
+    /// one changes its group or priority.
+    #[inline(always)]
+    pub(crate) fn runtime_at_arrival(self) -> u64 {
+        load!(self.0, task_prev_sum_exec_runtime)
+    }
+
     /// When it was born, CLOCK_MONOTONIC.
     #[inline(always)]
     pub(crate) fn start_time(self) -> u64 {

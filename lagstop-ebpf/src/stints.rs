@@ -144,21 +144,31 @@ pub(crate) fn resync_at_exit(cpu: Shared<CpuState>, current: Task, now: u64) {
 }
 
 /// Resyncs with `prev`, which is about to be switched away from, when another task was known to run: neither the switch
-/// between them nor its end was shown. Of the time since, only the CPU's own is known.
+/// between them nor its end was shown. The other one may be gone: of the time that it had left, only the CPU's own is known.
 #[inline(never)]
-pub(crate) fn resync_at_switch(cpu: Shared<CpuState>, prev: Task, now: u64) {
+pub(crate) fn resync_at_switch(cpu: Shared<CpuState>, prev: Task, is_preemption: bool, now: u64) {
     field!(cpu.is_stint_mixed).set(1);
-    if field!(cpu.task).get() != 0 {
-        field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
-        let elapsed = now.wrapping_sub(field!(cpu.booked_ns).get());
-        if field!(cpu.row).get() as u32 == ROW_IDLE {
-            field!(cpu.totals.idle_ns).add_nonatomic(elapsed);
-        } else {
-            field!(cpu.totals.busy_ns).add_nonatomic(elapsed);
-        }
+    if field!(cpu.task).get() == 0 {
+        let of = Membership::of_running(cpu, prev);
+        begin(cpu, prev, of, now);
+        return;
     }
-    // What it knows of the group is another task's, who may be gone.
-    field!(cpu.group).set(0);
-    let of = Membership::of_running(cpu, prev);
-    begin(cpu, prev, of, now);
+    field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
+    let elapsed = now.wrapping_sub(field!(cpu.booked_ns).get());
+    if field!(cpu.row).get() as u32 == ROW_IDLE {
+        field!(cpu.totals.idle_ns).add_nonatomic(elapsed);
+    } else {
+        field!(cpu.totals.busy_ns).add_nonatomic(elapsed);
+    }
+    let mut ran = prev.seen().runtime_ns.wrapping_sub(prev.runtime_at_arrival());
+    if ran > elapsed {
+        // It is no fair task.
+        ran = 0;
+    }
+    sched_in(cpu, prev, Arrival::Done, now.wrapping_sub(ran), false);
+    field!(cpu.booked_ns).set(now);
+    field!(cpu.runtime_ns).set(field!(cpu.runtime_ns).get().wrapping_sub(ran));
+    // The kernel has counted this switch already.
+    let is_voluntary = !is_preemption && !prev.is_runnable();
+    field!(cpu.nvcsw).set(field!(cpu.nvcsw).get().wrapping_sub(u64::from(is_voluntary)));
 }

@@ -28,7 +28,7 @@ fn switched(context: Context) {
     let next = context.task(2);
 
     if field!(cpu.task).get() != prev.address() {
-        stints::resync_at_switch(cpu, prev, now);
+        stints::resync_at_switch(cpu, prev, context.number(0) != 0, now);
     }
     let left = Membership::of_running(cpu, prev);
     let is_timed = is_timed(cpu);

@@ -30,6 +30,7 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         task_nvcsw: "task_struct"."nvcsw";
         task_start_time: "task_struct"."start_time";
         task_sum_exec_runtime: "task_struct"."se.sum_exec_runtime";
+        task_prev_sum_exec_runtime: "task_struct"."se.prev_sum_exec_runtime";
         task_cfs_rq: "task_struct"."se.cfs_rq";
         task_run_delay: "task_struct"."sched_info.run_delay";
         task_last_queued: "task_struct"."sched_info.last_queued";

@@ -580,6 +580,11 @@ fn where_spent() {
         let blocks = || outcome["blocks"].as_array().unwrap().iter().filter(move |block| block["is_with"] == is_with);
         let ends = |block: &Value| (block["from_ns"].as_u64().unwrap(), block["to_ns"].as_u64().unwrap());
         let mean = |of: &dyn Fn(&Value) -> f64| blocks().map(of).sum::<f64>() / blocks().count() as f64;
+        for block in blocks() {
+            let (from, to) = ends(block);
+            let looks = seen.iter().filter(|seen| (from..=to).contains(&seen.at_ns)).count();
+            println!("{name}: {looks} looks saw {:.2} in {block}", waiting(&seen, from, to));
+        }
         let expected = mean(&|block| waiting(&seen, ends(block).0, ends(block).1));
         let moved = mean(&|block| {
             let (from, to) = ends(block);
