@@ -33,6 +33,7 @@ pub struct Verdict {
 pub struct Cause {
     /// The rule whose finding it is.
     pub rule: Rule,
+    /// How bad it is, or the worst of what it explains.
     pub severity: Severity,
     /// Who is harmed.
     pub subject: Subject,

@@ -1,5 +1,7 @@
 //! Which findings are causes, and which findings are explained by others.
 
+use std::cmp::Reverse;
+
 use super::Cause;
 use crate::{
     diagnosis::{CandidateClass, Finding, Limit, Rule, Severity, Subject, is_inside, noisy_neighbour, pinned},
@@ -40,7 +42,7 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
     let mut ranked: Vec<((usize, bool), &Finding)> =
         bad.filter_map(|finding| Some((place(finding)?, finding))).collect();
     // The order of a rule's findings stays: the worst came first.
-    ranked.sort_by_key(|&(place, finding)| (std::cmp::Reverse(finding.severity), place));
+    ranked.sort_by_cached_key(|&(place, finding)| (Reverse(worst_explained(finding, findings)), place));
     let ranked: Vec<&Finding> = ranked.into_iter().map(|(_, finding)| finding).collect();
     let mut causes: Vec<Cause> = Vec::new();
     let (left_out, told): (Vec<&Finding>, Vec<&Finding>) =
@@ -56,6 +58,13 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
     }
     causes.iter_mut().for_each(Cause::tell_the_others);
     causes
+}
+
+/// What explains a wait behind others is as bad as that. Else whoever happened to run would be told instead of the cause.
+fn worst_explained(finding: &Finding, all: &[Finding]) -> Severity {
+    let cause = Cause::of(finding);
+    let waits = all.iter().filter(|other| other.rule == Rule::NoisyNeighbour && explains(&cause, other));
+    waits.map(|other| other.severity).fold(finding.severity, Severity::max)
 }
 
 /// Are the CPUs full because of a few cgroups, and do other findings describe what these do to most of the others?
@@ -82,6 +91,7 @@ impl Cause {
     /// Counts `finding` as explained.
     fn take_in(&mut self, finding: &Finding) {
         self.explains.push((finding.rule, finding.subject.clone()));
+        self.severity = self.severity.max(finding.severity);
         // Its cost, and the others that it harms, are part of the story.
         if matches!(finding.rule, Rule::SchedulingOverhead | Rule::Backlog) {
             self.says = format!("{} {}", self.says, finding.verdict);
@@ -104,7 +114,7 @@ impl Cause {
     }
 }
 
-/// Does `cause`, which is as bad at least, explain `finding`?
+/// Does `cause` explain `finding`?
 fn explains(cause: &Cause, finding: &Finding) -> bool {
     let is_same = cause.subject == finding.subject;
     let same_culprits = cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
@@ -232,13 +242,16 @@ mod tests {
         Finding { cgroups, ..finding(Rule::LagsCandidates, Subject::Host, &["x"]) }
     }
 
-    fn is_explained(victim: &str, culprit: &str, takes: f64) -> bool {
-        let noisy = Finding {
+    fn noisy(victim: &str, culprit: &str, takes: f64) -> Finding {
+        Finding {
             measured: vec![noisy_neighbour::figures::takes.is(takes)],
             threshold: vec![Thresholds::default().state(Limit::neighbour_takes)],
             ..finding(Rule::NoisyNeighbour, cgroup(victim), &[culprit])
-        };
-        explains(&Cause::of(&short_behind_long()), &noisy)
+        }
+    }
+
+    fn is_explained(victim: &str, culprit: &str, takes: f64) -> bool {
+        explains(&Cause::of(&short_behind_long()), &noisy(victim, culprit, takes))
     }
 
     #[test]
@@ -249,5 +262,21 @@ mod tests {
         assert!(!is_explained("x", "y", 1.0), "the advice is against it");
         assert!(!is_explained("a/in", "a/out", 1.0), "both gain alike");
         assert!(!is_explained("a", "z", 1.0) && !is_explained("z", "x", 1.0), "they are elsewhere");
+    }
+
+    #[test]
+    fn a_harm_that_is_worse_than_its_cause_is_told_as_a_part_of_it() {
+        let worse = |takes| Finding { severity: Severity::Critical, ..noisy("a", "b", takes) };
+        let mut many = short_behind_long();
+        many.cgroups.extend([many.cgroups[0].clone(), many.cgroups[0].clone()]);
+        let told = |noisy: Finding| -> Vec<(Rule, Severity)> {
+            causes(&[noisy, many.clone()]).iter().map(|cause| (cause.rule, cause.severity)).collect()
+        };
+        assert_eq!(told(worse(1.0)), [(Rule::LagsCandidates, Severity::Critical)]);
+        assert_eq!(
+            told(worse(9.0)),
+            [(Rule::NoisyNeighbour, Severity::Critical), (Rule::LagsCandidates, Severity::Warning)],
+            "a bully is a cause of its own"
+        );
     }
 }
