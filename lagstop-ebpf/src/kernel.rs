@@ -200,11 +200,17 @@ impl Task {
         Seen { nvcsw: load!(self.0, task_nvcsw), runtime_ns: load!(self.0, task_sum_exec_runtime) }
     }
 
-    /// Its CPU time when it got the CPU. The kernel notes that of fair tasks alone (`set_next_entity`), and again where a running
-    /// one changes its group or priority.
+    /// For how long it has run since it got the CPU, about: what the kernel notes then (`set_next_entity`) it notes again where a
+    /// running task changes its group, priority or affinity. Of tasks that are not fair, it is of long ago: bounded by the time since.
     #[inline(always)]
-    pub(crate) fn runtime_at_arrival(self) -> u64 {
-        load!(self.0, task_prev_sum_exec_runtime)
+    pub(crate) fn ran_since_arrival(self) -> u64 {
+        let then: u64 = load!(self.0, task_prev_sum_exec_runtime);
+        let ran = self.seen().runtime_ns.wrapping_sub(then);
+        if constant!(OFFSETS.task_last_arrival) == 0 {
+            return ran;
+        }
+        let arrival: u64 = load!(self.0, task_last_arrival);
+        ran.min(self.rq_clock().wrapping_sub(arrival))
     }
 
     /// When it was born, CLOCK_MONOTONIC.

@@ -66,6 +66,8 @@ pub struct Offsets {
     pub task_cfs_rq: u64,
     /// `task_struct.sched_info.run_delay`
     pub task_run_delay: u64,
+    /// `task_struct.sched_info.last_arrival`
+    pub task_last_arrival: u64,
     /// `task_struct.sched_info.last_queued`
     pub task_last_queued: u64,
     /// `task_struct.sched_task_group`

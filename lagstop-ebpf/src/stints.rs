@@ -140,35 +140,47 @@ pub(crate) fn resync_at_exit(cpu: Shared<CpuState>, current: Task, now: u64) {
             sched_out(cpu, totals, row, seen, now);
         }
     }
-    sched_in(cpu, current, Arrival::Done, now, false);
+    sched_in(cpu, current, Arrival::Done(0), now, false);
 }
 
 /// Resyncs with `prev`, which is about to be switched away from, when another task was known to run: neither the switch
-/// between them nor its end was shown. The other one may be gone: of the time that it had left, only the CPU's own is known.
+/// between them nor its end was shown.
 #[inline(never)]
 pub(crate) fn resync_at_switch(cpu: Shared<CpuState>, prev: Task, is_preemption: bool, now: u64) {
+    resync(cpu, prev, now);
+    // The kernel has counted this switch already: as voluntary also where a signal then keeps it from sleeping, which is not seen.
+    let is_voluntary = !is_preemption && !prev.is_runnable();
+    field!(cpu.nvcsw).set(field!(cpu.nvcsw).get().wrapping_sub(u64::from(is_voluntary)));
+}
+
+/// The same with `current`, which goes on.
+#[inline(never)]
+pub(crate) fn resync_at_reading(cpu: Shared<CpuState>, current: Task, now: u64) {
+    resync(cpu, current, now);
+}
+
+/// Resyncs with the `running` task, whose arrival was not seen. The one that was known to run may be gone: of the time that it had
+/// left, only the CPU's own is known.
+#[inline(always)]
+fn resync(cpu: Shared<CpuState>, running: Task, now: u64) {
     field!(cpu.is_stint_mixed).set(1);
     if field!(cpu.task).get() == 0 {
-        let of = Membership::of_running(cpu, prev);
-        begin(cpu, prev, of, now);
-        return;
+        // What it knows of the group is another task's, who may be gone.
+        field!(cpu.group).set(0);
+        return begin(cpu, running, Membership::of_running(cpu, running), now);
     }
     field!(cpu.totals.lost[Lost::Switches as usize]).add_nonatomic(1);
     let elapsed = now.wrapping_sub(field!(cpu.booked_ns).get());
-    if field!(cpu.row).get() as u32 == ROW_IDLE {
-        field!(cpu.totals.idle_ns).add_nonatomic(elapsed);
-    } else {
-        field!(cpu.totals.busy_ns).add_nonatomic(elapsed);
-    }
-    let mut ran = prev.seen().runtime_ns.wrapping_sub(prev.runtime_at_arrival());
-    if ran > elapsed {
-        // It is no fair task.
-        ran = 0;
-    }
-    sched_in(cpu, prev, Arrival::Done, now.wrapping_sub(ran), false);
-    field!(cpu.booked_ns).set(now);
+    let is_idle = running.is_idle();
+    let ran = if is_idle { 0 } else { running.ran_since_arrival().min(elapsed) };
+    let idle = match field!(cpu.row).get() as u32 {
+        _ if is_idle => elapsed,
+        ROW_IDLE => elapsed - ran,
+        _ => 0,
+    };
+    field!(cpu.totals.idle_ns).add_nonatomic(idle);
+    field!(cpu.totals.busy_ns).add_nonatomic(elapsed - idle);
+    sched_in(cpu, running, Arrival::Done(ran), now, false);
+    // Booked when it leaves, or at the next reading.
     field!(cpu.runtime_ns).set(field!(cpu.runtime_ns).get().wrapping_sub(ran));
-    // The kernel has counted this switch already.
-    let is_voluntary = !is_preemption && !prev.is_runnable();
-    field!(cpu.nvcsw).set(field!(cpu.nvcsw).get().wrapping_sub(u64::from(is_voluntary)));
 }

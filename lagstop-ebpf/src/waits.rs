@@ -15,8 +15,8 @@ use crate::{
 pub(crate) enum Arrival {
     /// It is about to: at `sched_switch`, when the run queue's clock says this, `sched_info_arrive` is still to come.
     Coming(u64),
-    /// It has.
-    Done,
+    /// It has, and the task has run for this long since.
+    Done(u64),
 }
 
 /// How a task left the CPU.
@@ -54,7 +54,10 @@ pub(crate) fn arrive(
 ) -> Option<Wait> {
     match constant!(SETTINGS.runq_wait) {
         WAITS_SCHED_INFO => by_sched_info(task, state, arrival),
-        WAITS_WAKEUPS => by_the_clock(cpu, state, now).map(|ns| Wait { ns, here_ns: ns }),
+        WAITS_WAKEUPS => {
+            let ran = if let Arrival::Done(ran) = arrival { ran } else { 0 };
+            by_the_clock(cpu, state, now.wrapping_sub(ran)).map(|ns| Wait { ns, here_ns: ns })
+        }
         _ => None,
     }
 }
@@ -79,27 +82,36 @@ pub(crate) fn book(cpu: Shared<CpuState>, totals: Shared<RowTotals>, row: u32, w
 #[inline(always)]
 fn by_sched_info(task: Task, state: Option<Shared<TaskState>>, arrival: Arrival) -> Option<Wait> {
     let mut delay = task.run_delay();
-    let mut wait = 0;
-    let mut here_ns = 0;
+    let (mut wait, mut here_ns) = (0, 0);
     // A task that was never queued has not waited: it was preempted in a state other than running.
-    let mut waited = true;
-    if let Arrival::Coming(clock) = arrival {
-        let queued = task.last_queued();
-        waited = queued != 0;
-        if waited {
-            here_ns = clock.wrapping_sub(queued);
-            wait = here_ns;
-            delay += wait;
+    let mut waited = false;
+    let mut ran = 0;
+    match arrival {
+        Arrival::Coming(clock) => {
+            let queued = task.last_queued();
+            waited = queued != 0;
+            if waited {
+                here_ns = clock.wrapping_sub(queued);
+                wait = here_ns;
+                delay += wait;
+            }
         }
+        Arrival::Done(since) => ran = since,
     }
     if let Some(state) = state {
         let is_known = field!(state.epoch).get() != 0;
+        // Born after the load, it has had no other waits. Those of older tasks are not ours, and those of one that has run while
+        // nothing could be kept of it are counted.
+        let is_first = !is_known
+            && field!(state.born_ns).get() > constant!(SETTINGS.loaded_at_ns)
+            && task.seen().runtime_ns == ran;
         if is_known {
             wait = delay.wrapping_sub(field!(state.wait_from_ns).get());
-        } else if field!(state.born_ns).get() > constant!(SETTINGS.loaded_at_ns) && task.seen().runtime_ns == 0 {
-            // Born after the load, it has had no other waits. Those of older tasks are not ours, and those of one that has run while
-            // nothing could be kept of it are counted.
+        } else if is_first {
             wait = delay;
+        }
+        if let Arrival::Done(_) = arrival {
+            waited = is_known || is_first;
         }
         if waited || !is_known {
             field!(state.wait_from_ns).set(delay);
@@ -108,7 +120,7 @@ fn by_sched_info(task: Task, state: Option<Shared<TaskState>>, arrival: Arrival)
     waited.then_some(Wait { ns: wait, here_ns })
 }
 
-/// The time since the task was noted to wait.
+/// The time until `now` since the task was noted to wait.
 #[inline(always)]
 fn by_the_clock(cpu: Shared<CpuState>, state: Option<Shared<TaskState>>, now: u64) -> Option<u64> {
     let state = state?;
@@ -123,6 +135,7 @@ fn by_the_clock(cpu: Shared<CpuState>, state: Option<Shared<TaskState>>, now: u6
             }
             None
         }
-        since_ns => Some(now.wrapping_sub(since_ns)),
+        // It may have been woken while it ran.
+        since_ns => now.checked_sub(since_ns),
     }
 }

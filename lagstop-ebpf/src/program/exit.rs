@@ -40,8 +40,9 @@ fn left(_: Context) {
     // and then the one on record is another one.
     let current = Task::current();
     if field!(cpu.task).get() != current.address() {
-        // Where this can be preempted, the next switch resyncs.
-        if constant!(SETTINGS.is_preemptible) == 0 {
+        // Where this can be preempted, the next switch resyncs. Where switches were not timed until a moment ago, that may have been
+        // long ago, and the reading that is on its way resyncs.
+        if constant!(SETTINGS.is_preemptible) == 0 && is_timed(cpu) {
             stints::resync_at_exit(cpu, current, now);
         }
     } else if let Some(totals) = totals_of(cpu, field!(cpu.row).get() as u32) {

@@ -1,6 +1,9 @@
 //! Books the time of the task that is running now. User space runs this on every CPU before it reads, so that a task
 //! that has not been switched away for long is in the figures all the same.
 
+use lagstop_ebpf::CpuState;
+
+use super::timing;
 use crate::{
     kernel::{Task, now},
     maps::this_cpu,
@@ -44,6 +47,8 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
             stints::count_if_other(cpu, of.row);
             stints::set_membership(cpu, of);
         }
+    } else if task != CpuState::IN_BETWEEN && !timing::is_timed(cpu) {
+        stints::resync_at_reading(cpu, current, now);
     }
     // Else a switch that was not shown is not over yet: its end resyncs.
 

@@ -33,6 +33,7 @@ pub(super) fn resolve(btf: &Btf) -> (Offsets, Vec<&'static str>) {
         task_prev_sum_exec_runtime: "task_struct"."se.prev_sum_exec_runtime";
         task_cfs_rq: "task_struct"."se.cfs_rq";
         task_run_delay: "task_struct"."sched_info.run_delay";
+        task_last_arrival: "task_struct"."sched_info.last_arrival";
         task_last_queued: "task_struct"."sched_info.last_queued";
         task_group: "task_struct"."sched_task_group";
         task_cgroups: "task_struct"."cgroups";

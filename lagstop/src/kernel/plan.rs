@@ -371,7 +371,7 @@ fn result_offset(facts: &Facts, at: At) -> Option<u64> {
 }
 
 /// The fields that only waits are read from.
-const SCHED_INFO: [&str; 2] = ["task_run_delay", "task_last_queued"];
+const SCHED_INFO: [&str; 3] = ["task_run_delay", "task_last_arrival", "task_last_queued"];
 
 /// Programs can be run on a chosen CPU, by which a reading settles them, since then (1b4d60ec162f).
 const OLDEST: (u32, u32) = (5, 10);

@@ -16,8 +16,8 @@ counters! {
         /// Switches whose scheduler exit was not seen. They have no swap cost.
         exits: u64 => SWITCHES;
         /// Switches that the kernel did not report and that lagstop detected at their end. They are counted, but have
-        /// no cost. Where switches are not timed, they are detected at the next switch and not counted; what the task that left
-        /// had used since its last booking is no cgroup's.
+        /// no cost. Where switches are not timed, or their end may be preempted, they are detected at the next switch or reading, and not
+        /// counted; what the task that left had used since its last booking is no cgroup's.
         switches: u64 => TASKS;
         /// Times that the table of task states was full (65,536 tasks, or the kernel's limit). The wait may be too
         /// short.
