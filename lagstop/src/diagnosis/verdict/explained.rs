@@ -32,17 +32,10 @@ const SEVERAL: usize = 3;
 
 /// Findings that need action, the worst first, without those that another one explains.
 pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
-    let place = |finding: &Finding| {
-        // If only one or two cgroups wait, what they wait for describes it better.
-        let is_single = finding.rule == Rule::LagsCandidates && waiting_long(finding) < SEVERAL;
-        let rule = if is_single { Rule::NoisyNeighbour } else { finding.rule };
-        Some((CAUSES.iter().position(|one| *one == rule)?, is_single))
-    };
-    let bad = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
-    let mut ranked: Vec<((usize, bool), &Finding)> =
-        bad.filter_map(|finding| Some((place(finding)?, finding))).collect();
+    let mut ranked: Vec<(Rank, &Finding)> =
+        findings.iter().filter_map(|finding| Some((Rank::of(finding, findings)?, finding))).collect();
     // The order of a rule's findings stays: the worst came first.
-    ranked.sort_by_cached_key(|&(place, finding)| (Reverse(worst_explained(finding, findings)), place));
+    ranked.sort_by_key(|&(rank, _)| rank);
     let ranked: Vec<&Finding> = ranked.into_iter().map(|(_, finding)| finding).collect();
     let mut causes: Vec<Cause> = Vec::new();
     let (left_out, told): (Vec<&Finding>, Vec<&Finding>) =
@@ -53,18 +46,66 @@ pub(super) fn causes(findings: &[Finding]) -> Vec<Cause> {
             None => causes.push(Cause::of(finding)),
         }
     }
-    if let Some(cause) = causes.first_mut() {
-        cause.explains.extend(left_out.iter().map(|finding| (finding.rule, finding.subject.clone())));
+    for overload in left_out {
+        let of_them = causes.iter().position(|cause| share_culprits(cause, overload)).unwrap_or(0);
+        if let Some(cause) = causes.get_mut(of_them) {
+            cause.take_in(overload);
+        }
     }
     causes.iter_mut().for_each(Cause::tell_the_others);
+    // One may have explained what another one was told early for.
+    causes.sort_by_key(|cause| Reverse(cause.severity));
     causes
 }
 
-/// What explains a wait behind others is as bad as that. Else whoever happened to run would be told instead of the cause.
-fn worst_explained(finding: &Finding, all: &[Finding]) -> Severity {
-    let cause = Cause::of(finding);
-    let waits = all.iter().filter(|other| other.rule == Rule::NoisyNeighbour && explains(&cause, other));
-    waits.map(|other| other.severity).fold(finding.severity, Severity::max)
+/// Where a finding stands among the causes, the first first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    severity: Reverse<Severity>,
+    /// By [`CAUSES`].
+    rule: usize,
+    among: Among,
+}
+
+/// The order of what says who waits behind whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Among {
+    /// Each finding of most rules; here, a neighbour that takes too much, or may.
+    Any,
+    /// Short jobs that wait behind long ones, and as long behind each other.
+    ExplainsCompetitors,
+    /// A neighbour that takes no more than its share.
+    Competitor,
+    /// Only one or two cgroups wait: what they wait for describes it better.
+    Few,
+}
+
+impl Rank {
+    /// `None` for what is no cause.
+    fn of(finding: &Finding, all: &[Finding]) -> Option<Self> {
+        let (mut severity, mut rule, mut among) = (finding.severity, finding.rule, Among::Any);
+        if rule == Rule::LagsCandidates && waiting_long(finding) < SEVERAL {
+            (rule, among) = (Rule::NoisyNeighbour, Among::Few);
+        } else if rule == Rule::LagsCandidates {
+            let cause = Cause::of(finding);
+            let competitors = all.iter().filter(|other| is_competitor(other) && explains(&cause, other));
+            let worst = competitors.map(|other| other.severity).max();
+            if let Some(worst) = worst.filter(|worst| *worst > severity) {
+                // Else whoever happened to run would be told instead of the cause.
+                (severity, rule, among) = (worst, Rule::NoisyNeighbour, Among::ExplainsCompetitors);
+            }
+        } else if is_competitor(finding) {
+            among = Among::Competitor;
+        }
+        let rule = CAUSES.iter().position(|one| *one == rule)?;
+        (finding.severity >= Severity::Warning).then_some(Self { severity: Reverse(severity), rule, among })
+    }
+}
+
+/// Is it about a neighbour that takes no more than its share, all the time?
+fn is_competitor(finding: &Finding) -> bool {
+    let is_of_a_part = || finding.measured.iter().any(|figure| figure.name == noisy_neighbour::figures::active.name);
+    finding.rule == Rule::NoisyNeighbour && takes_too_much(finding) == Some(false) && !is_of_a_part()
 }
 
 /// Are the CPUs full because of a few cgroups, and do other findings describe what these do to most of the others?
@@ -91,6 +132,9 @@ impl Cause {
     /// Counts `finding` as explained.
     fn take_in(&mut self, finding: &Finding) {
         self.explains.push((finding.rule, finding.subject.clone()));
+        if finding.severity > self.severity && finding.rule == Rule::NoisyNeighbour {
+            self.says = format!("{} The worst: {}", self.says, finding.verdict);
+        }
         self.severity = self.severity.max(finding.severity);
         // Its cost, and the others that it harms, are part of the story.
         if matches!(finding.rule, Rule::SchedulingOverhead | Rule::Backlog) {
@@ -117,7 +161,7 @@ impl Cause {
 /// Does `cause` explain `finding`?
 fn explains(cause: &Cause, finding: &Finding) -> bool {
     let is_same = cause.subject == finding.subject;
-    let same_culprits = cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit));
+    let same_culprits = share_culprits(cause, finding);
     match (cause.rule, finding.rule) {
         // A cgroup that is stopped, or kept on a full CPU, queues behind its own threads and its neighbours there.
         (Rule::Throttled | Rule::Pinned, Rule::OvercommittedThreads) => {
@@ -157,6 +201,8 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
             let gains = victim.waits_long && finding.culprits.iter().all(is_told);
             victim.class == CandidateClass::Light
                 && (gains || takes_too_much(finding) == Some(false))
+                // It is a warning at most.
+                && (finding.severity <= Severity::Warning || is_competitor(finding))
                 && finding.culprits.iter().all(is_beside)
         }
         (Rule::NoisyNeighbour, Rule::LagsCandidates) => {
@@ -171,6 +217,11 @@ fn explains(cause: &Cause, finding: &Finding) -> bool {
         | (Rule::Density, Rule::Utilisation) => true,
         _ => false,
     }
+}
+
+/// Is anybody to blame for both?
+fn share_culprits(cause: &Cause, finding: &Finding) -> bool {
+    cause.culprits.iter().any(|culprit| finding.culprits.contains(culprit))
 }
 
 /// Is it about a CPU set?
@@ -205,7 +256,7 @@ fn is_in(subject: &Subject, of: &Subject) -> bool {
 mod tests {
     use super::*;
     use crate::{
-        diagnosis::{Candidate, Thresholds, diagnose},
+        diagnosis::{Candidate, Thresholds, diagnose, overload},
         model::{CgroupId, fixture},
     };
 
@@ -266,17 +317,39 @@ mod tests {
 
     #[test]
     fn a_harm_that_is_worse_than_its_cause_is_told_as_a_part_of_it() {
-        let worse = |takes| Finding { severity: Severity::Critical, ..noisy("a", "b", takes) };
+        let worse = |victim, culprit, takes| Finding { severity: Severity::Critical, ..noisy(victim, culprit, takes) };
         let mut many = short_behind_long();
         many.cgroups.extend([many.cgroups[0].clone(), many.cgroups[0].clone()]);
-        let told = |noisy: Finding| -> Vec<(Rule, Severity)> {
-            causes(&[noisy, many.clone()]).iter().map(|cause| (cause.rule, cause.severity)).collect()
+        let told = |noisy: &[Finding]| -> Vec<(Rule, Severity)> {
+            let findings = [noisy, &[many.clone()]].concat();
+            causes(&findings).iter().map(|cause| (cause.rule, cause.severity)).collect()
         };
-        assert_eq!(told(worse(1.0)), [(Rule::LagsCandidates, Severity::Critical)]);
+        let [lags, bully] = [(Rule::LagsCandidates, Severity::Critical), (Rule::NoisyNeighbour, Severity::Critical)];
+        assert_eq!(told(&[worse("a", "b", 1.0)]), [lags]);
+        let verdicts = [worse("a", "b", 1.0), many.clone()].map(|finding| finding.verdict);
+        let says = &causes(&[worse("a", "b", 1.0), many.clone()])[0].says;
+        assert_eq!(*says, format!("{} The worst: {}", verdicts[1], verdicts[0]));
+        let apart = [bully, (Rule::LagsCandidates, Severity::Warning)];
+        assert_eq!(told(&[worse("a", "b", 9.0)]), apart, "a bully is a cause of its own");
+        assert_eq!(told(&[worse("a", "x", 9.0)]), apart, "also if it is one of the heavy ones");
+        assert_eq!(told(&[worse("a", "b", 1.0), worse("q", "z", 9.0)]), [bully, lags], "a bully comes first");
+        let part = noisy_neighbour::figures::active.is(15.0);
+        let mut incident = worse("a", "b", 1.0);
+        incident.measured.push(part);
+        assert_eq!(told(&[incident]), apart, "an incident is not lost in what is always so");
+    }
+
+    #[test]
+    fn an_overload_that_a_cause_tells_better_makes_it_as_bad() {
+        let few = vec![overload::figures::waiting_long.is(4_u64), overload::figures::filling.is(1_u64)];
+        let overload =
+            Finding { severity: Severity::Critical, measured: few, ..finding(Rule::Overload, Subject::Host, &["x"]) };
+        let mut many = short_behind_long();
+        many.cgroups.extend([many.cgroups[0].clone(), many.cgroups[0].clone()]);
+        let told = causes(&[overload, many]);
         assert_eq!(
-            told(worse(9.0)),
-            [(Rule::NoisyNeighbour, Severity::Critical), (Rule::LagsCandidates, Severity::Warning)],
-            "a bully is a cause of its own"
+            told.iter().map(|it| (it.rule, it.severity)).collect::<Vec<_>>(),
+            [(Rule::LagsCandidates, Severity::Critical)]
         );
     }
 }
