@@ -2,7 +2,7 @@
 //! its own, under load; what they get done, how long that takes, and what the scheduler takes for itself meanwhile.
 //!
 //! Functions are processes of lagstop's own ([`function`]) that wait to be told when to start: all at the same moment.
-//! `docs/benchmark.md` says how it maps to the paper.
+//! `docs/bench.md` says how it maps to the paper.
 
 mod arrivals;
 mod assignment;

@@ -23,7 +23,7 @@ pub mod recording;
 pub mod reference;
 pub mod report;
 pub mod run;
-pub mod scheduler;
+pub mod schedule;
 pub mod serve;
 mod signals;
 pub mod source;

@@ -5,7 +5,7 @@ use crate::{
     display::plain,
     host::{Nameless, Seen, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
-    scheduler::{Plan, SchedulerError},
+    schedule::{Plan, SchedulerError},
     units::plural,
 };
 

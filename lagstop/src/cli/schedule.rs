@@ -18,7 +18,7 @@ use crate::{
     display::{display_name, pad_left},
     host::started,
     kernel::loaded_scheduler,
-    scheduler::{self, Counted, Credit, Ended, GroupStatus, Options, Prepared, Running, Status, Tuning},
+    schedule::{self, Counted, Credit, Ended, GroupStatus, Options, Prepared, Running, Status, Tuning},
     signals::Endings,
     units::{count, number, plural},
 };
@@ -125,7 +125,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     if args.status {
         return status();
     }
-    let prepared = scheduler::prepare(args.options()?)?;
+    let prepared = schedule::prepare(args.options()?)?;
     if args.dry_run {
         return Ok(print(&planned(&prepared)));
     }
@@ -233,7 +233,7 @@ async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> R
             Ok(Some(Ended::CpusChanged)) => {
                 drop(running);
                 say(format_args!("CPUs came or went: LAGS starts again\n"));
-                running = scheduler::prepare(args.options()?)?.attach(None)?;
+                running = schedule::prepare(args.options()?)?.attach(None)?;
             }
             Ok(Some(ended)) => break Why::Ended(ended),
             Err(error) => break Why::Failed(error.to_string()),
@@ -283,7 +283,7 @@ fn end(running: Running, why: Why, log: &mut Log) -> Result<ExitCode, Failure> {
         say(format_args!("the kernel's report:\n{report}\n"));
     }
     let state = match loaded_scheduler().as_deref() {
-        None | Some("" | scheduler::NAME) => "The kernel's own scheduler is back.".to_owned(),
+        None | Some("" | schedule::NAME) => "The kernel's own scheduler is back.".to_owned(),
         Some(other) => format!("The sched_ext scheduler {other} is loaded now."),
     };
     say(format_args!("LAGS has ended: {told}. {state}\n"));

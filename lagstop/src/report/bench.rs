@@ -108,7 +108,7 @@ pub fn text(bench: &Bench, options: Options) -> String {
     page.text(
         "",
         Colour::Dim,
-        "In time: served within 1 s. Waiting: average number of tasks waiting on run queues. See docs/benchmark.md.",
+        "In time: served within 1 s. Waiting: average number of tasks waiting on run queues. See docs/bench.md.",
     );
     page.finish()
 }

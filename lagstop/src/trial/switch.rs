@@ -17,7 +17,7 @@ pub use program::ProgramError;
 use super::{NoProgram, SchedulerProgram};
 use crate::{
     kernel::{Facts, loaded_scheduler},
-    scheduler::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
+    schedule::{self, Ended, Learnt, Options, Prepared, Running, SchedulerError},
 };
 
 /// Settings of policies that switch the host to another scheduler.
@@ -94,7 +94,7 @@ impl Switch {
 
     fn prepare(&self) -> Result<Prepared, SwitchError> {
         let options = Options { ignore_quotas: self.settings.ignore_quotas, ..Options::default() };
-        Ok(scheduler::prepare(options)?)
+        Ok(schedule::prepare(options)?)
     }
 
     /// Begins to see what each cgroup uses until [`Self::start`].

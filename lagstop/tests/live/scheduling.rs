@@ -12,7 +12,7 @@ use std::{
 use lagstop::{
     kernel::loaded_scheduler,
     model::Level,
-    scheduler::{NAME, Plan},
+    schedule::{NAME, Plan},
 };
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -622,7 +622,7 @@ fn placebo() {
 
 /// Is this host scheduled by LAGS now?
 fn is_lags() -> bool {
-    loaded_scheduler().as_deref() == Some(lagstop::scheduler::NAME)
+    loaded_scheduler().as_deref() == Some(lagstop::schedule::NAME)
 }
 
 /// Ends a trial of a scheduler by asking, by killing, and by leaving it alone; `arguments` come last.

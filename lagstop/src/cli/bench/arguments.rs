@@ -27,7 +27,7 @@ Examples:
                                          Compare scheduling policies on the same requests
 
 Each function is a process in its own cgroup below lagstop-bench. Ctrl-C removes all of them.
-docs/benchmark.md explains the results and their relation to the paper.";
+docs/bench.md explains the results and their relation to the paper.";
 
 #[derive(Clone, Debug, ClapArgs)]
 #[command(after_help = EXAMPLES)]

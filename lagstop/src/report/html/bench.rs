@@ -77,7 +77,7 @@ pub fn render_bench(bench: &Bench) -> String {
     let drawn = picture(&|area| distributions(area, bench), HEIGHT);
     let says = "Share of the requests up to each latency, by functions per CPU. Requests left of the line at 1,000 ms are in time.";
     drawn.iter().for_each(|drawn| page.picture("Latency distribution (Fig. 8)", says, drawn));
-    page.element("footer", "", &format!("lagstop {}. See docs/benchmark.md.", env!("CARGO_PKG_VERSION")));
+    page.element("footer", "", &format!("lagstop {}. See docs/bench.md.", env!("CARGO_PKG_VERSION")));
     page.end()
 }
 

@@ -106,7 +106,7 @@ fn redirect(instructions: &mut [bpf_insn], functions: &[Option<u32>; Kfunc::ALL.
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scheduler::{OBJECT, plan::OPERATIONS};
+    use crate::schedule::{OBJECT, plan::OPERATIONS};
 
     fn call(src: u8, imm: u32) -> bpf_insn {
         // SAFETY: plain integers.
