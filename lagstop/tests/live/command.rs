@@ -233,6 +233,8 @@ fn pressure() {
         let measured: u64 = known.iter().filter_map(|(_, found)| of(found)).map(|time| time.0).sum();
         let kernel = after - before;
         println!("{what}: {measured} ns of {kernel}, {edges} ns at the edges; {recorded} ns recorded");
+        let each = known.iter().map(|(interval, found)| (interval.duration_ns.0, of(found).map(|time| time.0)));
+        println!("{what}, of each interval: {:?}", each.collect::<Vec<_>>());
         // The file is read a moment after the clock is, in the first interval and in the last.
         let moment = recorded / 200;
         assert!(measured <= kernel + moment && measured + edges + moment >= kernel, "{what}");
