@@ -202,8 +202,12 @@ impl Task {
 
     /// For how long it has run since it got the CPU, about: what the kernel notes then (`set_next_entity`) it notes again where a
     /// running task changes its group, priority or affinity. Of tasks that are not fair, it is of long ago: bounded by the time since.
+    /// 0 where the kernel does not note it.
     #[inline(always)]
     pub(crate) fn ran_since_arrival(self) -> u64 {
+        if constant!(OFFSETS.task_prev_sum_exec_runtime) == 0 {
+            return 0;
+        }
         let then: u64 = load!(self.0, task_prev_sum_exec_runtime);
         let ran = self.seen().runtime_ns.wrapping_sub(then);
         if constant!(OFFSETS.task_last_arrival) == 0 {

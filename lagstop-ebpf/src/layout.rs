@@ -60,7 +60,7 @@ pub struct Offsets {
     pub task_start_time: u64,
     /// `task_struct.se.sum_exec_runtime`
     pub task_sum_exec_runtime: u64,
-    /// `task_struct.se.prev_sum_exec_runtime`
+    /// `task_struct.se.prev_sum_exec_runtime`; 0 where the kernel has none
     pub task_prev_sum_exec_runtime: u64,
     /// `task_struct.se.cfs_rq`
     pub task_cfs_rq: u64,

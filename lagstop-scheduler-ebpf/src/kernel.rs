@@ -5,7 +5,7 @@ use core::ptr::{read_volatile, write_volatile};
 use aya_ebpf::helpers::generated::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
 use lagstop_scheduler_ebpf::{Offsets, ROOT_GROUP, Settings};
 
-use crate::kfuncs;
+use crate::kfuncs::{self, Pointer};
 
 /// Field offsets of this kernel.
 #[unsafe(no_mangle)]
@@ -25,9 +25,6 @@ macro_rules! constant {
     };
 }
 pub(crate) use constant;
-
-/// A pointer into the kernel.
-pub(crate) type Pointer = *const u8;
 
 const PF_KTHREAD: u32 = 0x0020_0000;
 

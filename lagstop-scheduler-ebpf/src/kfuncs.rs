@@ -6,7 +6,8 @@
 
 use lagstop_scheduler_ebpf::Kfunc;
 
-use crate::kernel::Pointer;
+/// A pointer into the kernel.
+pub(crate) type Pointer = *const u8;
 
 macro_rules! kfuncs {
     ($($(#[$doc:meta])* $kfunc:ident $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {$(

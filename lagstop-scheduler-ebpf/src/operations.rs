@@ -8,8 +8,8 @@ use lagstop_scheduler_ebpf::{ANY_GROUP, Cpu, MAX_LOOKS, MAX_QUEUES, REPORT_PIECE
 
 use crate::{
     credit,
-    kernel::{Pointer, Task, argument, constant, load, now, this_cpu},
-    kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL},
+    kernel::{Task, argument, constant, load, now, this_cpu},
+    kfuncs::{self, ENQ_WAKEUP, InsertArguments, KICK_IDLE, KICK_PREEMPT, LOCAL, Pointer},
     maps::{self, count},
     turn::{FIRST, FIRST_OF_OTHERS, Standing, standing},
     virtual_time::{self, NOT_BEHIND},

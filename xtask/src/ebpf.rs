@@ -4,6 +4,7 @@ mod build;
 mod error;
 mod install;
 mod manifest;
+mod missing;
 mod object;
 mod rust_src;
 mod strip;

@@ -33,13 +33,17 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
     if has_free_rows != 0 {
         field!(cpu.rows_full).set(0);
     }
-    let task = field!(cpu.task).get();
-    let is_known = task == current.address();
-    if task == 0 || is_known {
+    let known = field!(cpu.task).get();
+    let is_another = known != 0 && known != CpuState::IN_BETWEEN && known != current.address();
+    if is_another && !timing::is_timed(cpu) {
+        stints::resync_at_reading(cpu, current, now);
+    }
+    let known = field!(cpu.task).get();
+    if known == 0 || known == current.address() {
         // Looked up anew, so that no address is trusted for longer than an interval.
         field!(cpu.group).set(0);
         let of = Membership::of_running(cpu, current);
-        if !is_known {
+        if known == 0 {
             stints::begin(cpu, current, of, now);
         } else if let Some(totals) = totals_of(cpu, of.row) {
             stints::count_thread(cpu, totals, of.row, current);
@@ -47,8 +51,6 @@ pub(crate) fn settle(arguments: *const u64) -> i32 {
             stints::count_if_other(cpu, of.row);
             stints::set_membership(cpu, of);
         }
-    } else if task != CpuState::IN_BETWEEN && !timing::is_timed(cpu) {
-        stints::resync_at_reading(cpu, current, now);
     }
     // Else a switch that was not shown is not over yet: its end resyncs.
 

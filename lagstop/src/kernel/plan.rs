@@ -342,10 +342,12 @@ impl Facts {
         self.missing_fields.iter().any(|missing| missing == field)
     }
 
-    /// The first missing field whose name starts with one of `prefixes`, but for those that only waits need.
+    /// The first missing field whose name starts with one of `prefixes`, but for those that not everything needs.
     fn missing_field(&self, prefixes: &[&str]) -> Option<&str> {
-        let is_meant =
-            |field: &&str| prefixes.iter().any(|prefix| field.starts_with(prefix)) && !SCHED_INFO.contains(field);
+        let is_meant = |field: &&str| {
+            let is_optional = SCHED_INFO.contains(field) || *field == ONLY_AFTER_HIDDEN_SWITCHES;
+            prefixes.iter().any(|prefix| field.starts_with(prefix)) && !is_optional
+        };
         self.missing_fields.iter().map(String::as_str).find(is_meant)
     }
 }
@@ -370,6 +372,8 @@ fn result_offset(facts: &Facts, at: At) -> Option<u64> {
     }
 }
 
+/// What tells how long a task has run that came by a switch that the kernel did not show.
+const ONLY_AFTER_HIDDEN_SWITCHES: &str = "task_prev_sum_exec_runtime";
 /// The fields that only waits are read from.
 const SCHED_INFO: [&str; 3] = ["task_run_delay", "task_last_arrival", "task_last_queued"];
 

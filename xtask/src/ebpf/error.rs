@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::toolchain::Missing;
+use super::missing::Missing;
 use crate::command::CommandError;
 
 #[derive(Debug, thiserror::Error)]

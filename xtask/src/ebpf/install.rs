@@ -3,8 +3,10 @@
 use std::{path::Path, process::Command};
 
 use super::{
-    Error, rust_src,
-    toolchain::{BPF_LINKER, Missing, library, missing, release},
+    Error,
+    missing::{BPF_LINKER, Missing},
+    rust_src,
+    toolchain::{library, missing, release},
 };
 use crate::command::{run, stdout};
 

@@ -185,6 +185,9 @@ fn what_cannot_work_says_what_to_do() {
     let mut no_switch = facts("6.18.0");
     no_switch.tracepoints.remove("sched_switch");
     assert!(error(&no_switch).contains("sched_switch"));
+    let mut no_start_of_stints = facts("6.18.0");
+    no_start_of_stints.missing_fields = vec!["task_prev_sum_exec_runtime".to_owned()];
+    assert!(Plan::from_facts(&no_start_of_stints, &Wishes::default()).is_ok());
     let mut no_group = facts("6.18.0");
     no_group.missing_fields = vec!["task_group".to_owned()];
     assert!(error(&no_group).contains("task_group"));
