@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
     /// How `lagstop top` would run.
-    pub verdict: Verdict,
+    pub verdict: CheckVerdict,
     pub hostname: String,
     /// `uname -r`
     pub kernel: String,
@@ -34,7 +34,7 @@ pub struct Check {
 /// How `lagstop top` would run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// Everything is measured.
     Full,
     /// Some of it is `n/a`.
@@ -148,16 +148,19 @@ fn judge(
         (outcome, false) => Trial::NotMade(outcome.as_ref().err()),
     };
     let requirements = requirements::of(&facts, surroundings, trial);
-    let measures: Vec<MeasureState> = outcome.unwrap_or_default().into_iter().map(MeasureState::from).collect();
+    let hooks = outcome.unwrap_or_default();
+    let is_switched_off = |hook: &Hook| hook.measure().is_some_and(|measure| wishes.switches_off(measure));
+    let is_one_missed = hooks.iter().any(|hook| hook.state == HookState::Off && !is_switched_off(hook));
+    let measures: Vec<MeasureState> = hooks.into_iter().map(MeasureState::from).collect();
     let is_missed = |requirement: &Requirement| requirement.state == State::Missed;
     let verdict = if requirements.iter().any(|requirement| is_missed(requirement) && requirement.is_essential) {
-        Verdict::Unusable
-    } else if measures.iter().any(|measure| measure.way.is_none() && !wishes.switches_off(&measure.measure))
+        CheckVerdict::Unusable
+    } else if is_one_missed
         || requirements.iter().any(|requirement| is_missed(requirement) && requirement.lost.is_some())
     {
-        Verdict::Degraded
+        CheckVerdict::Degraded
     } else {
-        Verdict::Full
+        CheckVerdict::Full
     };
     Check {
         verdict,

@@ -18,7 +18,7 @@ mod side;
 mod tests;
 
 pub use cgroups::{CgroupChanges, Lone};
-pub use change::{Change, Verdict};
+pub use change::{Change, ChangeVerdict};
 pub use result::{Counts, Diff, Recorded};
 pub use side::DiffSide;
 

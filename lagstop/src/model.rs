@@ -42,6 +42,7 @@ pub use cgroup::{Cgroup, CgroupLabel, GroupBy, Vcpus, Workload};
 pub use cgroup_id::CgroupId;
 pub(crate) use cgroup_id::id_as_text;
 pub use closer_look::{CgroupLimits, CloserLook, Quota, Thread};
+pub(crate) use counters::place_of;
 pub use counters::{Counter, CounterColumn, CounterUnit};
 pub use cpu::{Cpu, CpuTotals, Crowding, Place};
 pub use distribution::{Bucket, Distribution, DistributionSum};

@@ -9,5 +9,5 @@ mod series;
 pub use account::{Account, Behind, Waits, Work};
 pub use crowded::{CrowdedOut, Crowder};
 pub use limits::Limits;
-pub use outcome::{Cause, Exceeded, Known, Run, Shares, Status, Verdict, judge};
+pub use outcome::{Disturbance, Exceeded, Known, Run, RunVerdict, Shares, Status, judge};
 pub use series::{Method, Series, Spread};

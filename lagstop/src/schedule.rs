@@ -20,7 +20,7 @@ mod tuning;
 pub use attached::{Attached, Counted, Ended};
 pub use demand::Quota;
 pub use error::SchedulerError;
-pub use plan::Plan;
+pub use plan::SchedulePlan;
 pub use run::{Learnt, Options, Prepared, Running, prepare};
 pub use status::{GroupStatus, Status, StatusError};
 pub use tuning::{Credit, Tuning};

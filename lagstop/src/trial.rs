@@ -31,11 +31,11 @@ pub mod watchdog;
 
 pub use attr::Attr;
 pub use change::{Change, Made};
-pub use classes::{Group, Sides};
+pub use classes::{Sides, TriedGroup};
 pub use guard::{Guard, Starves, Want};
 pub use journal::{Distrust, Journal, JournalError};
 pub use outcome::{TimeOfBlock, TrialOutcome, TriedFigure};
-pub use place::Place;
+pub use place::TrialPlace;
 pub use policy::{Dynamic, Kernel, Policy, PolicyError};
 pub use prediction::{Predicted, Prediction, Unpredicted};
 pub use run::{Event, Prepared, TrialError, TrialSettings, Untried, prepare, run};

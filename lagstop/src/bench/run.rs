@@ -23,7 +23,7 @@ use crate::{
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
     recorder::{Recorder, RecorderError},
-    trial::{Change, Dynamic, Group, Kernel, Made, Policy, PolicyError, Sides, Switch, SwitchError},
+    trial::{Change, Dynamic, Kernel, Made, Policy, PolicyError, Sides, Switch, SwitchError, TriedGroup},
     units::Moment,
 };
 
@@ -199,7 +199,7 @@ struct Deployment {
 struct Function {
     demand: Demand,
     /// Its cgroup; the Load Credit is what it asks for on average.
-    group: Group,
+    group: TriedGroup,
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -265,7 +265,7 @@ impl Deployment {
         let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or(io::ErrorKind::BrokenPipe)?;
         let directory = cgroup.directory().to_owned();
         let path = directory.strip_prefix(&hierarchy.mount).unwrap_or(&directory);
-        let group = Group {
+        let group = TriedGroup {
             id: CgroupId(directory.metadata()?.ino()),
             path: format!("/{}", path.display()),
             cores: demand.rate.unwrap_or_default() * work.as_secs_f64(),

@@ -5,7 +5,7 @@ use crate::{
     display::plain,
     host::{Nameless, Seen, Surroundings},
     kernel::{Answer, Capability, Facts, KernelError, SETCAP, Types},
-    schedule::{Plan, SchedulerError},
+    schedule::{SchedulePlan, SchedulerError},
     units::plural,
 };
 
@@ -125,7 +125,7 @@ fn types(facts: &Facts) -> Requirement {
 /// Whether `lagstop schedule` can run. Nothing is lost without it: it measures nothing.
 fn scheduling(facts: &Facts) -> Requirement {
     const NAME: &str = "scheduling by LAGS";
-    match Plan::from_types(facts) {
+    match SchedulePlan::from_types(facts) {
         Ok(_) => satisfied(NAME, "possible: sudo lagstop schedule --dry-run says more"),
         Err(error @ SchedulerError::MalformedTypes { .. }) => {
             Requirement { state: State::Missed, ..satisfied(NAME, format!("not possible: {error}")) }

@@ -46,7 +46,7 @@ fn hook(way: Option<&str>) -> Hook {
     }
 }
 
-fn verdict(facts: Facts, surroundings: &Surroundings) -> (Verdict, Vec<&'static str>) {
+fn verdict(facts: Facts, surroundings: &Surroundings) -> (CheckVerdict, Vec<&'static str>) {
     let checkup = judge(facts, surroundings, &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
     let missed = checkup.requirements.iter().filter(|one| one.state == State::Missed).map(|one| one.name).collect();
     (checkup.verdict, missed)
@@ -54,7 +54,7 @@ fn verdict(facts: Facts, surroundings: &Surroundings) -> (Verdict, Vec<&'static 
 
 #[test]
 fn nothing_missing_is_full() {
-    assert_eq!(verdict(facts(), &surroundings()), (Verdict::Full, vec![]));
+    assert_eq!(verdict(facts(), &surroundings()), (CheckVerdict::Full, vec![]));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn what_cannot_be_checked_is_not_missed() {
     facts.lockdown = Answer::Unknown("securityfs is not mounted".to_owned());
     facts.seccomp = Answer::Known(2);
     let checkup = judge(facts, &surroundings(), &Wishes::default(), Ok(vec![hook(Some("fentry"))]), false);
-    assert_eq!(checkup.verdict, Verdict::Full);
+    assert_eq!(checkup.verdict, CheckVerdict::Full);
     let unknown: Vec<_> = checkup.requirements.iter().filter(|one| one.state == State::Unknown).collect();
     assert_eq!(unknown.iter().map(|one| one.name).collect::<Vec<_>>(), ["lockdown", "seccomp"]);
     assert!(unknown.iter().all(|one| !one.remedies.is_empty() && one.lost.is_none()));
@@ -72,14 +72,14 @@ fn what_cannot_be_checked_is_not_missed() {
 #[test]
 fn a_measure_that_is_not_taken_degrades() {
     let checkup = judge(facts(), &surroundings(), &Wishes::default(), Ok(vec![hook(None)]), true);
-    assert_eq!((checkup.verdict, checkup.measures[0].way.as_deref()), (Verdict::Degraded, None));
+    assert_eq!((checkup.verdict, checkup.measures[0].way.as_deref()), (CheckVerdict::Degraded, None));
 }
 
 #[test]
 fn what_is_switched_off_is_not_missed() {
     let mut wishes = Wishes::default();
     wishes.set(Measure::Pick, crate::kernel::Wish::Off);
-    assert_eq!(judge(facts(), &surroundings(), &wishes, Ok(vec![hook(None)]), true).verdict, Verdict::Full);
+    assert_eq!(judge(facts(), &surroundings(), &wishes, Ok(vec![hook(None)]), true).verdict, CheckVerdict::Full);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn a_filter_is_only_said_to_let_bpf_pass_when_it_did() {
         (seccomp.state, checkup.verdict)
     };
     let refused = KernelError::refused("eBPF object", "Operation not permitted");
-    assert_eq!(state(Err(refused)), (State::Unknown, Verdict::Unusable));
-    assert_eq!(state(Ok(vec![])), (State::Satisfied, Verdict::Full));
+    assert_eq!(state(Err(refused)), (State::Unknown, CheckVerdict::Unusable));
+    assert_eq!(state(Ok(vec![])), (State::Satisfied, CheckVerdict::Full));
 }
 
 #[test]
@@ -104,23 +104,26 @@ fn a_container_of_its_own_degrades() {
     if let Ok(seen) = &mut surroundings.hierarchy {
         (seen.is_whole, seen.groups_tasks) = (false, None);
     }
-    assert_eq!(verdict(facts, &surroundings), (Verdict::Degraded, vec!["the host's processes", "the host's cgroups"]));
+    assert_eq!(
+        verdict(facts, &surroundings),
+        (CheckVerdict::Degraded, vec!["the host's processes", "the host's cgroups"])
+    );
 }
 
 #[test]
 fn a_kernel_that_lists_no_sockets_degrades() {
     let mut surroundings = surroundings();
     surroundings.lists_listeners = Err(std::io::ErrorKind::NotFound.into());
-    assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["socket diagnostics"]));
+    assert_eq!(verdict(facts(), &surroundings), (CheckVerdict::Degraded, vec!["socket diagnostics"]));
 }
 
 #[test]
 fn pods_without_names_degrade_and_a_host_without_pods_does_not() {
     let mut surroundings = surroundings();
     surroundings.names_pods = Some(Err(std::io::ErrorKind::NotFound.into()));
-    assert_eq!(verdict(facts(), &surroundings), (Verdict::Degraded, vec!["names of pods"]));
+    assert_eq!(verdict(facts(), &surroundings), (CheckVerdict::Degraded, vec!["names of pods"]));
     surroundings.names_pods = None;
-    assert_eq!(verdict(facts(), &surroundings), (Verdict::Full, vec![]));
+    assert_eq!(verdict(facts(), &surroundings), (CheckVerdict::Full, vec![]));
 }
 
 #[test]
@@ -128,14 +131,14 @@ fn containers_whose_names_cannot_be_read_degrade_and_those_without_any_do_not() 
     let nameless = |why| Nameless { runtime: "docker", containers: 2, directory: "/var/lib/docker/containers", why };
     let of = |nameless| Surroundings { nameless: vec![nameless], ..surroundings() };
     let hidden = of(nameless(Some(std::io::ErrorKind::PermissionDenied.into())));
-    assert_eq!(verdict(facts(), &hidden), (Verdict::Degraded, vec!["names of containers"]));
+    assert_eq!(verdict(facts(), &hidden), (CheckVerdict::Degraded, vec!["names of containers"]));
     let checkup = judge(facts(), &hidden, &Wishes::default(), Ok(vec![]), false);
     let names = checkup.requirements.iter().find(|one| one.name == "names of containers").unwrap();
     let expected =
         "2 containers of docker with an id only: /var/lib/docker/containers cannot be read: permission denied";
     assert_eq!(names.found.to_lowercase(), expected);
     assert!(names.remedies[1].contains("-v /var/lib/docker/containers:/var/lib/docker/containers:ro"), "{names:?}");
-    assert_eq!(verdict(facts(), &of(nameless(None))), (Verdict::Full, vec![]));
+    assert_eq!(verdict(facts(), &of(nameless(None))), (CheckVerdict::Full, vec![]));
 }
 
 #[test]
@@ -155,13 +158,13 @@ fn each_essential_lack_is_unusable_and_has_a_remedy() {
         let (mut facts, mut surroundings) = (facts(), surroundings());
         lack(&mut facts, &mut surroundings);
         let checkup = judge(facts, &surroundings, &Wishes::default(), Ok(vec![]), false);
-        assert_eq!(checkup.verdict, Verdict::Unusable);
+        assert_eq!(checkup.verdict, CheckVerdict::Unusable);
         let missed = checkup.requirements.iter().find(|one| one.state == State::Missed && one.is_essential).unwrap();
         assert!(!missed.remedies.is_empty(), "{missed:?}");
     }
     let refused = KernelError::refused("program on sched_switch", "no");
     let checkup = judge(facts(), &surroundings(), &Wishes::default(), Err(refused), true);
-    assert_eq!(checkup.verdict, Verdict::Unusable);
+    assert_eq!(checkup.verdict, CheckVerdict::Unusable);
 }
 
 #[test]

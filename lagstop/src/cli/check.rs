@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::{Failure, hooks::HookArgs, output::ResultArgs};
 use crate::{
-    check::{self, Verdict},
+    check::{self, CheckVerdict},
     host::Surroundings,
     kernel::Facts,
     report,
@@ -63,8 +63,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     output.write(&text)?;
     Ok(match found.verdict {
-        Verdict::Full => ExitCode::SUCCESS,
-        Verdict::Degraded => ExitCode::from(DEGRADED),
-        Verdict::Unusable => ExitCode::from(UNUSABLE),
+        CheckVerdict::Full => ExitCode::SUCCESS,
+        CheckVerdict::Degraded => ExitCode::from(DEGRADED),
+        CheckVerdict::Unusable => ExitCode::from(UNUSABLE),
     })
 }

@@ -18,7 +18,7 @@ use crate::{
     display::{display_name, pad_left},
     host::started,
     kernel::loaded_scheduler,
-    schedule::{self, Counted, Credit, Ended, GroupStatus, Options, Prepared, Running, Status, Tuning},
+    schedule::{self, Counted, Credit, Ended, GroupStatus, Options, Prepared, Running, SchedulerError, Status, Tuning},
     signals::Endings,
     units::{count, number, plural},
 };
@@ -236,7 +236,7 @@ async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> R
                 running = schedule::prepare(args.options()?)?.attach(None)?;
             }
             Ok(Some(ended)) => break Why::Ended(ended),
-            Err(error) => break Why::Failed(error.to_string()),
+            Err(error) => break Why::Failed(error),
         }
         log.write(&running, None);
         if args.every.is_some_and(|every| said.elapsed() >= every) {
@@ -252,7 +252,7 @@ enum Why {
     Asked,
     TimeIsOver,
     Ended(Ended),
-    Failed(String),
+    Failed(SchedulerError),
 }
 
 impl Why {
@@ -263,7 +263,7 @@ impl Why {
             Self::TimeIsOver => ("the time is over".to_owned(), false),
             Self::Ended(Ended::LetGo | Ended::CpusChanged) => ("another process ended it".to_owned(), true),
             Self::Ended(Ended::ByKernel { reason, .. }) => (reason.clone(), true),
-            Self::Failed(why) => (why.clone(), true),
+            Self::Failed(why) => (why.to_string(), true),
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     model::GroupBy,
     report,
     trial::{
-        self, Event, Journal, Kernel, Place, Policy, Prepared, Restored, SwitchSettings, TrialSettings, Tried,
+        self, Event, Journal, Kernel, Policy, Prepared, Restored, SwitchSettings, TrialPlace, TrialSettings, Tried,
         watchdog::{self, Watched},
     },
     units::ending,
@@ -197,7 +197,7 @@ fn refuse_elsewhere(journal: &Path, policy: Option<Policy>, force: bool) -> Resu
     if policy.is_none() {
         return Ok(());
     }
-    let place = Place::look(journal);
+    let place = TrialPlace::look(journal);
     if let Some(why) = place.refusal().filter(|_| !force) {
         return Err(format!("nothing was changed: {why}").into());
     }

@@ -2,7 +2,7 @@
 
 use super::{Finding, Observations, Rule, Severity, Thresholds, diagnose, shares::Shares};
 use crate::{
-    diagnosis::simulation::{self, Demand, Group, Kernel, Policy, Step, Switching, Trace},
+    diagnosis::simulation::{self, Demand, Group, SimulatedKernel, SimulatedPolicy, Step, Switching, Trace},
     model::{
         Cgroup, Cpu, CpuTotals, Interval, Level, Nanos,
         fixture::{CPUS, Of, blame, cgroup, interval_of, session},
@@ -36,7 +36,8 @@ pub(crate) fn competing(intervals: u64, groups: &[(&str, u32, u32, f64)]) -> Vec
     let step = Step { duration: 1.0, demands: groups.iter().map(demand).enumerate().collect(), ..Step::default() };
     let cpus = CPUS as usize;
     let trace = Trace { cpus, groups: vec![Group::default(); groups.len()], steps: vec![step; 20], ..Trace::default() };
-    let outcome = simulation::run(&trace, &Kernel::usual(cpus), &Switching::default(), &Policy::none(), 99);
+    let outcome =
+        simulation::run(&trace, &SimulatedKernel::usual(cpus), &Switching::default(), &SimulatedPolicy::none(), 99);
     let row = |(number, &(name, threads, bursts, _)): (usize, &(&str, u32, u32, f64))| {
         let served = outcome.groups[number];
         let (cpu, wait) = (served.cpu / 20.0, served.wait / 20.0);

@@ -30,7 +30,7 @@ pub use sides::{Competitors, CompetitorsError};
 use super::{Observations, asked::Asked, cost_curve::CostCurve};
 use crate::{
     diagnosis::simulation::{
-        Arrivals, Dynamic, Kernel, Policy, Served, SimulationOutcome, Switching, Trace, Weight, run,
+        Arrivals, Dynamic, Served, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Switching, Trace, Weight, run,
     },
     model::{Distribution, Nanos},
 };
@@ -105,7 +105,7 @@ pub struct Forecaster<'a> {
     asked: &'a Asked,
     /// With each kind of arrivals.
     traces: [Trace; 2],
-    kernel: Kernel,
+    kernel: SimulatedKernel,
     switching: Switching,
     has_costs: bool,
     /// Waits as measured, by the numbers of the cgroups. `None` where there is no distribution.
@@ -161,9 +161,9 @@ impl Observations {
         let asked = &self.asked;
         asked.trace().is_sound().then_some(())?;
         let trace = shortened(asked.trace());
-        let usual = Kernel::usual(trace.cpus);
+        let usual = SimulatedKernel::usual(trace.cpus);
         let seconds = |time: Option<Nanos>, or: f64| time.map_or(or, Nanos::seconds).clamp(1e-4, 0.1);
-        let kernel = Kernel {
+        let kernel = SimulatedKernel {
             tick: seconds(self.session.tick_ns, usual.tick),
             slice: seconds(self.session.base_slice_ns, usual.slice),
             ..usual
@@ -180,7 +180,7 @@ impl Observations {
         }
         let traces = [trace.clone(), Trace { arrivals: Arrivals::Closed, ..trace }];
         let mut forecaster = Forecaster { asked, traces, kernel, switching, has_costs, waits, now: Vec::new() };
-        forecaster.now = forecaster.simulate(&Policy::none())?;
+        forecaster.now = forecaster.simulate(&SimulatedPolicy::none())?;
         Some(forecaster)
     }
 }
@@ -193,7 +193,7 @@ impl Forecaster<'_> {
     }
 
     /// Simulates each kind of arrivals in turn, equally often. `None` if there is too much to simulate.
-    fn simulate(&self, policy: &Policy) -> Option<Vec<SimulationOutcome>> {
+    fn simulate(&self, policy: &SimulatedPolicy) -> Option<Vec<SimulationOutcome>> {
         let once = |trace, seed| run(trace, &self.kernel, &self.switching, policy, seed);
         let all = self.traces.iter().flat_map(|trace| SEEDS.iter().map(move |&seed| (trace, seed)));
         all.map(|(trace, seed)| Some(once(trace, seed)).filter(|outcome| !outcome.wait().is_nan())).collect()
@@ -210,7 +210,7 @@ impl Forecaster<'_> {
         (0..self.trace().groups.len()).map(is_inside).collect()
     }
 
-    fn policy(&self, intervention: &Intervention) -> Policy {
+    fn policy(&self, intervention: &Intervention) -> SimulatedPolicy {
         let number = |path: &Arc<str>| self.asked.number_at(path);
         let is_idle = |number: usize| self.trace().groups[number].is_idle;
         let weighs = |(path, weight): &(Arc<str>, f64)| {
@@ -227,7 +227,7 @@ impl Forecaster<'_> {
             numbers.map(|number| (number, slice.seconds().max(1e-4))).collect::<Vec<_>>()
         });
         let real_time = self.all_inside(intervention.real_time.iter().map(|path| &**path));
-        Policy {
+        SimulatedPolicy {
             weights: intervention
                 .weights
                 .iter()

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Report, Rule, Severity};
+use super::{FigureDefinition, Finding, Report, Rule, Severity, lags_candidates, scheduling_overhead, wait_causes};
 use crate::units::Value;
 
 /// Several hosts, the one that loses most first.
@@ -48,24 +48,26 @@ pub struct HostCosts {
 
 impl HostCosts {
     fn of(report: &Report) -> Self {
-        let figure = |rule: Rule, name: &str| {
+        let figure = |rule: Rule, of: &FigureDefinition| {
             let finding = report.findings.iter().find(|finding| finding.rule == rule)?;
-            finding.measured.iter().find(|figure| figure.name == name)?.value
+            finding.measured.iter().find(|figure| figure.name == of.name)?.value
         };
-        let summary = |name: &str| report.summary.iter().find(|figure| figure.name == name)?.value;
+        let overhead = report.summary.iter().find(|figure| figure.name == scheduling_overhead::figures::overhead.name);
+        let overhead = overhead.and_then(|figure| figure.value);
         // Advice that would not help those that wait does not count.
         let is_advised =
-            |finding: &&super::Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;
-        let advised =
-            |name: &str| report.findings.iter().find(is_advised).and_then(|_| figure(Rule::LagsCandidates, name));
+            |finding: &&Finding| finding.rule == Rule::LagsCandidates && finding.severity >= Severity::Warning;
+        let advised = |of: &FigureDefinition| {
+            report.findings.iter().find(is_advised).and_then(|_| figure(Rule::LagsCandidates, of))
+        };
         let cpus = report.session.cpus_online;
         Self {
             cpus,
-            overhead: summary("overhead"),
-            cores_lost: summary("overhead").map(|share| Value::Real(share.as_f64() * cpus as f64)),
-            waiting: figure(Rule::WaitCauses, "waiting"),
-            cores_freed: advised("cores_freed"),
-            light_gain: advised("light_gain"),
+            overhead,
+            cores_lost: overhead.map(|share| Value::Real(share.as_f64() * cpus as f64)),
+            waiting: figure(Rule::WaitCauses, &wait_causes::figures::waiting),
+            cores_freed: advised(&lags_candidates::figures::cores_freed),
+            light_gain: advised(&lags_candidates::figures::light_gain),
         }
     }
 }

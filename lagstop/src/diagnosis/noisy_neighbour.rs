@@ -25,7 +25,7 @@ use super::{
     rated::is_rated,
     reweighting::Simulations,
     shares::Shares,
-    shell, single,
+    shell, single, wait_causes,
 };
 use crate::{
     model::{CgroupId, Measure, Nanos},
@@ -33,18 +33,17 @@ use crate::{
 };
 
 figures! {
-    [shared overload::figures::waiting_long, lags_candidates::figures::heavy_time]
+    [shared overload::figures::waiting_long, lags_candidates::figures::heavy_time, wait_causes::figures::behind_itself,
+        wait_causes::figures::in_throttled]
     waits: Share, "time waiting while runnable" = "runq_wait_ns / (cpu_ns + runq_wait_ns)", COUNTED;
     wait_per_cpu: Factor, "wait per CPU time" = "runq_wait_ns / cpu_ns", COUNTED;
     wait_p99: Ns, "p99 run-queue wait" = "99th percentile of its run-queue waits", COUNTED;
     behind: Share, "wait behind" = "Σ waits_behind of the neighbour / runq_wait_ns", COUNTED;
-    behind_itself: Share, "wait behind own threads" = "wait_self_ns / runq_wait_ns", COUNTED;
-    in_throttled: Share, "wait while throttled" = "wait_throttled_ns / runq_wait_ns", COUNTED;
     takes: Factor, "CPU time / fair share" = "CPU time of the neighbour / its entitlement, over the intervals in which that is known", "max-min fairness by weights, quotas and CPU sets: docs/measures.md";
     cpu: Cores, "CPU time" = "CPU time of the neighbour / duration_ns", COUNTED;
     victim_waiting: Share, "predicted wait" = "wait of the cgroup, simulated with more weight / without − 1", SIMULATED;
     victim_p99: Ns, "predicted p99 run-queue wait" = "wait_p99 · 99th percentile of its waits, simulated with more weight / without", SIMULATED;
-    active: Seconds, "time of these waits" = "Σ duration_ns of the intervals with wait_per_cpu ≥ 1 and behind ≥ 0.3, where these are a part of the time: the other figures are of them", COUNTED;
+    active: Seconds, "time of these waits" = "Σ duration_ns of the intervals in which wait_per_cpu and behind reach the defaults of wait_per_cpu_warn and neighbour_wait, where these are a part of the time: the other figures are of them", COUNTED;
 }
 
 /// The most neighbours that are shown.
@@ -376,8 +375,8 @@ fn measured(
     measured.push(figures::wait_per_cpu.is(victim.wait_per_cpu()));
     if victim.part.is_none() {
         measured.extend([
-            figures::behind_itself.measured(observed.self_inflicted(), &why),
-            figures::in_throttled.measured(part(observed.totals.wait_throttled_ns), &why),
+            wait_causes::figures::behind_itself.measured(observed.self_inflicted(), &why),
+            wait_causes::figures::in_throttled.measured(part(observed.totals.wait_throttled_ns), &why),
         ]);
     }
     measured

@@ -19,9 +19,9 @@ mod shared;
 mod switching;
 
 pub use demand::{Arrivals, Demand, Step, Trace};
-pub use kernel::Kernel;
+pub use kernel::SimulatedKernel;
 pub use outcome::{Served, SimulationOutcome, Waits};
-pub use policy::{Dynamic, Policy, Weight};
+pub use policy::{Dynamic, SimulatedPolicy, Weight};
 pub use run::run;
 pub use switching::Switching;
 

@@ -34,11 +34,13 @@ macro_rules! thresholds {
 
         impl Default for Thresholds {
             fn default() -> Self {
-                Self { $($name: $default,)+ }
+                Self::DEFAULT
             }
         }
 
         impl Thresholds {
+            pub(super) const DEFAULT: Self = Self { $($name: $default,)+ };
+
             /// Each by its name, with what it means.
             pub const NAMES: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+))),+];
 

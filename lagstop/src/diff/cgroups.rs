@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{
     DiffSide,
-    change::{Change, Comparer, Verdict},
+    change::{Change, ChangeVerdict, Comparer},
     series::{Amount, Series},
 };
 
@@ -76,7 +76,7 @@ impl CgroupChanges {
     }
 
     /// Has any of its figures this verdict?
-    pub fn has(&self, verdict: Verdict) -> bool {
+    pub fn has(&self, verdict: ChangeVerdict) -> bool {
         self.changes.iter().any(|change| change.verdict == verdict)
     }
 }

@@ -42,7 +42,7 @@ pub struct Change {
     /// Effective sample size of the second recording.
     pub effective_after: Option<f64>,
     /// Verdict on the change.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
     /// Why the change or its interval is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
@@ -53,7 +53,7 @@ pub struct Change {
 /// Verdict on a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// Significantly more of a cost.
     Worse,
     /// Significantly less of a cost.
@@ -70,7 +70,7 @@ pub enum Verdict {
     NotComparable,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// More than chance.
     pub const fn is_significant(self) -> bool {
         matches!(self, Self::Worse | Self::Better | Self::More | Self::Less)
@@ -107,12 +107,12 @@ impl Change {
     }
 
     /// The verdict on it where it is significant.
-    pub(super) fn direction(&self) -> Verdict {
+    pub(super) fn direction(&self) -> ChangeVerdict {
         match (self.change.is_some_and(|change| change > 0.0), self.less_is_better) {
-            (true, true) => Verdict::Worse,
-            (false, true) => Verdict::Better,
-            (true, false) => Verdict::More,
-            (false, false) => Verdict::Less,
+            (true, true) => ChangeVerdict::Worse,
+            (false, true) => ChangeVerdict::Better,
+            (true, false) => ChangeVerdict::More,
+            (false, false) => ChangeVerdict::Less,
         }
     }
 }
@@ -197,7 +197,7 @@ impl<'a> Comparer<'a> {
             p: None,
             effective_before: None,
             effective_after: None,
-            verdict: Verdict::NotComparable,
+            verdict: ChangeVerdict::NotComparable,
             missing: self.why_not(made, before, after),
             less_is_better: made.less_is_better,
         };
@@ -216,10 +216,10 @@ impl<'a> Comparer<'a> {
         match estimate {
             Some(estimate) => {
                 (change.low, change.high, change.p) = (Some(estimate.low), Some(estimate.high), Some(estimate.p));
-                change.verdict = Verdict::NoSignificantChange;
+                change.verdict = ChangeVerdict::NoSignificantChange;
             }
             None => {
-                change.verdict = Verdict::NotEnoughIntervals;
+                change.verdict = ChangeVerdict::NotEnoughIntervals;
                 let (before, after, least) = (of_before.effective, of_after.effective, Drawn::LEAST);
                 change.missing = Some(if of_before.is_enough() && of_after.is_enough() {
                     format!("most metrics of the host have an effective sample size below {least}")

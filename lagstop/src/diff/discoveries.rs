@@ -1,6 +1,6 @@
 //! Which of many changes are more than chance.
 
-use super::change::{Change, Verdict};
+use super::change::{Change, ChangeVerdict};
 
 /// The largest significant `p` of many (Benjamini, Hochberg: Controlling the false discovery rate, 1995): of those up
 /// to it, at most the share that `confidence` leaves is by chance, on average. If nothing changed at all, that is the
@@ -14,13 +14,13 @@ pub(crate) fn largest(mut ps: Vec<f64>, of: usize, confidence: f64) -> Option<f6
 
 /// Judges the changes that were estimated.
 pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>, confidence: f64) {
-    let changes = changes.filter(|change| change.p.is_some() || change.verdict == Verdict::NotEnoughIntervals);
+    let changes = changes.filter(|change| change.p.is_some() || change.verdict == ChangeVerdict::NotEnoughIntervals);
     let all: Vec<&mut Change> = changes.collect();
     let largest = largest(all.iter().filter_map(|change| change.p).collect(), all.len(), confidence);
     for change in all {
         let Some(p) = change.p else { continue };
         let is_significant = largest.is_some_and(|largest| p <= largest) && change.excludes_nothing();
-        change.verdict = if is_significant { change.direction() } else { Verdict::NoSignificantChange };
+        change.verdict = if is_significant { change.direction() } else { ChangeVerdict::NoSignificantChange };
     }
 }
 
@@ -43,7 +43,7 @@ mod tests {
             p,
             effective_before: Some(30.0),
             effective_after: Some(30.0),
-            verdict: Verdict::NotEnoughIntervals,
+            verdict: ChangeVerdict::NotEnoughIntervals,
             missing: None,
             less_is_better: true,
         }
@@ -56,12 +56,12 @@ mod tests {
             judge(changes.iter_mut(), 0.95);
             changes.iter().map(|change| change.verdict).collect::<Vec<_>>()
         };
-        let (worse, not) = (Verdict::Worse, Verdict::NoSignificantChange);
+        let (worse, not) = (ChangeVerdict::Worse, ChangeVerdict::NoSignificantChange);
         assert_eq!(verdicts(&[(Some(0.04), 0.1)]), [worse]);
         assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.5), -1.0)]), [not, not]);
         assert_eq!(verdicts(&[(Some(0.04), 0.1), (Some(0.03), 0.1)]), [worse, worse]);
         assert_eq!(verdicts(&[(Some(0.001), -0.1)]), [not], "0 is in the interval");
-        let unknown = Verdict::NotEnoughIntervals;
+        let unknown = ChangeVerdict::NotEnoughIntervals;
         assert_eq!(verdicts(&[(None, 0.1), (Some(0.02), 0.1)]), [unknown, worse]);
         assert_eq!(verdicts(&[(None, 0.1), (Some(0.04), 0.1)]), [unknown, not], "one of two");
         assert_eq!(verdicts(&[]), []);

@@ -1,8 +1,11 @@
 //! What makes a comparison doubtful.
 
-use super::{Change, DiffSide};
+use super::{
+    Change, DiffSide,
+    figure::{ComparedFigure, Subject},
+};
 use crate::{
-    model::{GroupBy, HookState, Session},
+    model::{GroupBy, Hook, HookState, Measure, Session},
     units::show_cpus,
 };
 
@@ -79,8 +82,8 @@ const fn group_by(what: GroupBy) -> &'static str {
 
 /// What was measured in different ways. Of costs the changes themselves say so.
 fn ways<'a>(before: &'a Session, after: &'a Session) -> impl Iterator<Item = (&'a str, &'a str, &'a str)> {
-    const COSTS: [&str; 2] = ["switch-cost", "pick"];
-    before.hooks.iter().filter(|hook| hook.state == HookState::On && !COSTS.contains(&&*hook.name)).filter_map(|hook| {
+    let is_cost = |hook: &Hook| matches!(hook.measure(), Some(Measure::SwitchCost | Measure::Pick));
+    before.hooks.iter().filter(move |hook| hook.state == HookState::On && !is_cost(hook)).filter_map(|hook| {
         let other = after.hooks.iter().find(|other| other.name == hook.name && other.state == HookState::On)?;
         let (then, now) = (hook.way.as_deref()?, other.way.as_deref()?);
         (then != now).then_some((&*hook.name, then, now))
@@ -88,7 +91,8 @@ fn ways<'a>(before: &'a Session, after: &'a Session) -> impl Iterator<Item = (&'
 }
 
 fn load(host: &[Change]) -> Option<String> {
-    let utilisation = host.iter().find(|change| change.name == "cpu_utilisation")?;
+    let name = ComparedFigure::CpuUtilisation.made(Subject::Host).name;
+    let utilisation = host.iter().find(|change| change.name == name)?;
     let (then, now) = utilisation.before.zip(utilisation.after)?;
     let is_another = utilisation.verdict.is_significant() && (now - then).abs() > LOAD_MATTERS * then;
     is_another.then(|| {

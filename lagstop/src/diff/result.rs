@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    CgroupChanges, Change, DiffSettings, Lone, Verdict, cgroups::Cgroups, change::Comparer, doubts::doubts,
+    CgroupChanges, Change, ChangeVerdict, DiffSettings, Lone, cgroups::Cgroups, change::Comparer, doubts::doubts,
     party::Party,
 };
 use crate::model::{Lost, Nanos, Session};
@@ -91,8 +91,8 @@ impl Diff {
         let counts = Counts {
             compared: compared.len(),
             changed: compared.iter().filter(|cgroup| cgroup.is_significant()).count(),
-            worse: with(Verdict::Worse),
-            better: with(Verdict::Better),
+            worse: with(ChangeVerdict::Worse),
+            better: with(ChangeVerdict::Better),
             appeared: appeared.len(),
             gone: gone.len(),
         };
@@ -118,7 +118,7 @@ impl Diff {
 
     /// Did anything get significantly worse, on the host or in a cgroup?
     pub fn is_worse(&self) -> bool {
-        self.counts.worse > 0 || self.host.iter().any(|change| change.verdict == Verdict::Worse)
+        self.counts.worse > 0 || self.host.iter().any(|change| change.verdict == ChangeVerdict::Worse)
     }
 
     /// All of it in a line or two.
@@ -128,18 +128,20 @@ impl Diff {
 
     fn verdict_on_host(&self) -> String {
         let with = |verdict| self.host.iter().filter(move |change| change.verdict == verdict);
-        let changed: Vec<String> = [Verdict::Worse, Verdict::Better, Verdict::More, Verdict::Less]
-            .into_iter()
-            .filter_map(|verdict| {
-                let labels: Vec<&str> = with(verdict).map(|change| change.label).collect();
-                (!labels.is_empty()).then(|| format!("{}: {}", verdict.words(), labels.join(", ")))
-            })
-            .collect();
+        let changed: Vec<String> =
+            [ChangeVerdict::Worse, ChangeVerdict::Better, ChangeVerdict::More, ChangeVerdict::Less]
+                .into_iter()
+                .filter_map(|verdict| {
+                    let labels: Vec<&str> = with(verdict).map(|change| change.label).collect();
+                    (!labels.is_empty()).then(|| format!("{}: {}", verdict.words(), labels.join(", ")))
+                })
+                .collect();
         if !changed.is_empty() {
             format!("On the host, {}.", changed.join("; "))
-        } else if with(Verdict::NoSignificantChange).count() > 0 {
+        } else if with(ChangeVerdict::NoSignificantChange).count() > 0 {
             "On the host, no significant change.".to_owned()
-        } else if with(Verdict::NotEnoughIntervals).count() > 0 || self.before.intervals.min(self.after.intervals) == 0
+        } else if with(ChangeVerdict::NotEnoughIntervals).count() > 0
+            || self.before.intervals.min(self.after.intervals) == 0
         {
             "On the host, there are not enough intervals to compare.".to_owned()
         } else {

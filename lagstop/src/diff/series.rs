@@ -102,27 +102,30 @@ fn of_totals(
     switching: Option<Nanos>,
 ) -> Amounts<{ Amount::OF_CGROUP }> {
     let count = |count: Option<u64>| count.map(|count| count as f64);
-    let totals = [
-        // In the order of `Amount`.
-        cost.map(real),
-        switching.map(real),
-        Some(switches as f64),
-        totals.pick_function_ns.map(real),
-        Some(real(totals.cpu_ns)),
-        count(totals.runq_waits),
-        totals.runq_wait_ns.map(real),
-        count(totals.migrations),
-        count(totals.accepts),
-        totals.accept_wait_ns.map(real),
-        totals.wait_behind_ns.map(real),
-        totals.wait_self_ns.map(real),
-        totals.wait_throttled_ns.map(real),
+    let totals: [(Amount, Option<f64>); Amount::FILES] = [
+        (Amount::SWITCH_COST, cost.map(real)),
+        (Amount::SWITCHING, switching.map(real)),
+        (Amount::SWITCHES, Some(switches as f64)),
+        (Amount::PICK_FUNCTION, totals.pick_function_ns.map(real)),
+        (Amount::CPU_TIME, Some(real(totals.cpu_ns))),
+        (Amount::RUNQ_WAITS, count(totals.runq_waits)),
+        (Amount::RUNQ_WAIT, totals.runq_wait_ns.map(real)),
+        (Amount::MIGRATIONS, count(totals.migrations)),
+        (Amount::ACCEPTS, count(totals.accepts)),
+        (Amount::ACCEPT_WAIT, totals.accept_wait_ns.map(real)),
+        (Amount::WAIT_BEHIND, totals.wait_behind_ns.map(real)),
+        (Amount::WAIT_SELF, totals.wait_self_ns.map(real)),
+        (Amount::WAIT_THROTTLED, totals.wait_throttled_ns.map(real)),
     ];
-    // A file may not have been read in each interval, so its counters are compared with the time in which it was read.
-    let counted = files.compared_figures().map(|figure| Some(figure.unwrap_or_default() as f64));
-    let read = files.compared_figures().map(|figure| Some(figure.map_or(0.0, |_| real(duration))));
     let mut all = [None; Amount::OF_CGROUP];
-    all.iter_mut().zip(totals.into_iter().chain(counted).chain(read)).for_each(|(into, amount)| *into = amount);
+    for (amount, value) in totals {
+        all[amount.place()] = value;
+    }
+    for (counter, figure) in files.compared_figures().enumerate() {
+        all[Amount::file(counter).place()] = Some(figure.unwrap_or_default() as f64);
+        // A file may not have been read in each interval, so its counters are compared with the time in which it was read.
+        all[Amount::file_time(counter).place()] = Some(figure.map_or(0.0, |_| real(duration)));
+    }
     all
 }
 

@@ -1,6 +1,10 @@
 use proptest::prelude::*;
 
-use super::{fixture::*, *};
+use super::{
+    figure::{ComparedFigure, Subject},
+    fixture::*,
+    *,
+};
 use crate::model::{Interval, Lost, Nanos, Totals};
 
 const QUICK: DiffSettings = DiffSettings { confidence: 0.95, resamples: 300, seed: 1 };
@@ -34,7 +38,7 @@ fn pressure_is_compared_by_the_time_in_which_it_was_read() {
     let with: Vec<_> = comparison.cgroups.iter().filter(|cgroup| has_it(&cgroup.changes)).collect();
     let [with] = with[..] else { panic!("{with:?}") };
     let change = of(&with.changes, "pressure_some");
-    assert_eq!(change.verdict, Verdict::Worse, "{change:?}");
+    assert_eq!(change.verdict, ChangeVerdict::Worse, "{change:?}");
     assert!((change.before.unwrap() - 0.1).abs() < 0.002 && (change.after.unwrap() - 0.4).abs() < 0.008, "{change:?}");
     assert!(with.changes.iter().all(|change| change.name != "pressure_full"), "nobody read it");
 }
@@ -56,7 +60,7 @@ fn waits_are_compared_by_what_they_were_for() {
     let cgroup = comparison.cgroups.iter().find(|cgroup| cgroup.name == "app-0").unwrap();
     let verdicts = ["waiting_behind_others", "waiting_behind_itself", "waiting_for_quota"]
         .map(|name| of(&cgroup.changes, name).verdict);
-    assert_eq!(verdicts, [Verdict::Worse, Verdict::Better, Verdict::NoSignificantChange]);
+    assert_eq!(verdicts, [ChangeVerdict::Worse, ChangeVerdict::Better, ChangeVerdict::NoSignificantChange]);
     let waiting = |name| comparison.host.iter().any(|change| change.name == name);
     assert!(!waiting("waiting_behind_others"), "the host's own was in neither");
     let old = compared(&Load::default().intervals(60, 1), &blamed(0.6, 2));
@@ -85,12 +89,12 @@ fn a_known_change_is_found_and_the_interval_holds_it() {
     let (then, now) = (Load::default(), Load { cost_ns: 5_200.0, ..Load::default() });
     let comparison = compared(&then.intervals(60, 1), &now.intervals(60, 2));
     let cost = of(&comparison.host, "mean_switch_cost");
-    assert_eq!(cost.verdict, Verdict::Worse, "{cost:?}");
+    assert_eq!(cost.verdict, ChangeVerdict::Worse, "{cost:?}");
     assert!(cost.low.unwrap() < 1_200.0 && cost.high.unwrap() > 1_200.0, "{cost:?}");
     assert!((0.1..0.5).contains(&cost.change_share.unwrap()), "{cost:?}");
-    assert_eq!(of(&comparison.host, "mean_wait").verdict, Verdict::NoSignificantChange);
+    assert_eq!(of(&comparison.host, "mean_wait").verdict, ChangeVerdict::NoSignificantChange);
     for cgroup in &comparison.cgroups {
-        assert_eq!(of(&cgroup.changes, "mean_switch_cost").verdict, Verdict::Worse, "{cgroup:?}");
+        assert_eq!(of(&cgroup.changes, "mean_switch_cost").verdict, ChangeVerdict::Worse, "{cgroup:?}");
     }
     assert!(comparison.is_worse());
     assert_eq!((comparison.counts.compared, comparison.counts.worse), (3, 3));
@@ -132,7 +136,7 @@ fn figures_are_ratios_of_sums() {
         let change = of(&comparison.host, name);
         let close = |value: f64| (value - expected).abs() <= 1.0f64.min(expected * 1e-3);
         assert!(close(change.before.unwrap()) && close(change.after.unwrap()), "{change:?}, {expected}");
-        assert_eq!((change.change, change.verdict), (Some(0.0), Verdict::NoSignificantChange));
+        assert_eq!((change.change, change.verdict), (Some(0.0), ChangeVerdict::NoSignificantChange));
     }
     let cgroup = comparison.cgroups.iter().find(|cgroup| cgroup.name == "app-1").unwrap();
     let totals: Vec<&Totals> = intervals.iter().map(|interval| &interval.cgroups[1].totals).collect();
@@ -176,7 +180,7 @@ fn chance_is_taken_for_a_change_as_seldom_as_is_said() {
         for comparison in pairs(memory, intervals, Load::default().wait_ns, count) {
             for name in ["mean_switch_cost", "mean_wait", "switch_rate"] {
                 single += u64::from(of(&comparison.host, name).excludes_nothing());
-                too_few += u64::from(of(&comparison.host, name).verdict == Verdict::NotEnoughIntervals);
+                too_few += u64::from(of(&comparison.host, name).verdict == ChangeVerdict::NotEnoughIntervals);
             }
             any += u64::from(comparison.host.iter().any(|change| change.verdict.is_significant()));
         }
@@ -199,7 +203,7 @@ fn waits_twice_as_long_are_found() {
     const PAIRS: u64 = 40;
     for (memory, intervals) in [(0.0, 30), (0.5, 120), (0.8, 600), (0.9, 600)] {
         let found = pairs(memory, intervals, 2.0 * Load::default().wait_ns, PAIRS)
-            .filter(|comparison| of(&comparison.host, "mean_wait").verdict == Verdict::Worse)
+            .filter(|comparison| of(&comparison.host, "mean_wait").verdict == ChangeVerdict::Worse)
             .count();
         println!("memory {memory}, {intervals} intervals: found in {found} of {PAIRS}");
         assert!(found as f64 >= 0.85 * PAIRS as f64, "{found} of memory {memory}, {intervals} intervals");
@@ -247,8 +251,8 @@ fn the_other_way_round_all_is_negated() {
         );
         assert_eq!(there.verdict.is_significant(), back.verdict.is_significant());
     }
-    assert_eq!(of(&there.host, "mean_wait").verdict, Verdict::Worse);
-    assert_eq!(of(&back.host, "mean_wait").verdict, Verdict::Better);
+    assert_eq!(of(&there.host, "mean_wait").verdict, ChangeVerdict::Worse);
+    assert_eq!(of(&back.host, "mean_wait").verdict, ChangeVerdict::Better);
     assert_eq!(there, compare(&one, &other, &QUICK), "it is the same every time");
 }
 
@@ -258,7 +262,10 @@ fn a_few_intervals_are_not_enough() {
     for (few, many) in [(0, 20), (1, 1), (7, 30)] {
         let comparison = compared(&load.intervals(few, 1), &load.intervals(many, 2));
         for change in comparison.host.iter().chain(comparison.cgroups.iter().flat_map(|cgroup| &cgroup.changes)) {
-            assert!(matches!(change.verdict, Verdict::NotEnoughIntervals | Verdict::NotComparable), "{change:?}");
+            assert!(
+                matches!(change.verdict, ChangeVerdict::NotEnoughIntervals | ChangeVerdict::NotComparable),
+                "{change:?}"
+            );
             assert!(change.missing.is_some() && change.p.is_none() && change.low.is_none(), "{change:?}");
         }
         assert!(comparison.verdict().contains("not enough intervals"), "{}", comparison.verdict());
@@ -279,14 +286,14 @@ fn costs_of_different_ways_are_not_compared() {
     let comparison = compared(&then, &now);
     for name in ["overhead", "mean_switch_cost", "effective_utilisation"] {
         let change = of(&comparison.host, name);
-        assert_eq!((change.verdict, change.change), (Verdict::NotComparable, None), "{change:?}");
+        assert_eq!((change.verdict, change.change), (ChangeVerdict::NotComparable, None), "{change:?}");
         assert!(change.before.is_some() && change.after.is_some());
     }
     assert!(
         missing(&comparison, "overhead").contains("by tracepoints before and kprobe:schedule after"),
         "{comparison:?}"
     );
-    assert_eq!(of(&comparison.host, "mean_wait").verdict, Verdict::NoSignificantChange);
+    assert_eq!(of(&comparison.host, "mean_wait").verdict, ChangeVerdict::NoSignificantChange);
 
     // Nor where the way changed meanwhile, or was not recorded.
     now.iter_mut().skip(3).for_each(|interval| interval.switch_cost_way = Some("tracepoints".into()));
@@ -302,7 +309,9 @@ fn what_was_not_measured_is_missing_with_the_reason() {
     now[7].host.totals.migrations = None;
     let comparison = compared(&then, &now);
     let migrations = of(&comparison.host, "migration_rate");
-    assert!(migrations.before.is_some() && migrations.after.is_none() && migrations.verdict == Verdict::NotComparable);
+    assert!(
+        migrations.before.is_some() && migrations.after.is_none() && migrations.verdict == ChangeVerdict::NotComparable
+    );
     assert_eq!(
         missing(&comparison, "migration_rate"),
         "after: missing in some intervals, although the recording lists no missing hook"
@@ -335,7 +344,7 @@ fn the_one_that_changed_most_comes_first() {
     }
     let comparison = compared(&then, &now);
     assert_eq!(comparison.cgroups[0].name, "app-2");
-    assert_eq!(of(&comparison.cgroups[0].changes, "mean_wait").verdict, Verdict::Worse);
+    assert_eq!(of(&comparison.cgroups[0].changes, "mean_wait").verdict, ChangeVerdict::Worse);
     assert_eq!(comparison.counts.changed, 1);
 }
 
@@ -414,6 +423,18 @@ proptest! {
                 prop_assert!(change.low.is_none_or(|low| low <= change.change.unwrap()), "{change:?}");
                 prop_assert!(change.p.is_none_or(|p| (0.0..=1.0).contains(&p)), "{change:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn the_docs_list_every_figure() {
+    let docs = include_str!("../../../docs/diff.md");
+    for (figures, subject) in
+        [(ComparedFigure::of_host(), Subject::Host), (ComparedFigure::of_cgroup(), Subject::Cgroup)]
+    {
+        for name in figures.into_iter().map(|figure| figure.made(subject).name) {
+            assert!(docs.contains(&format!("`{name}`")), "docs/diff.md lacks {name}");
         }
     }
 }

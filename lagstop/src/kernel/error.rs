@@ -26,10 +26,11 @@ pub enum KernelError {
     UserNamespace,
     /// The kernel shows no type information.
     #[error(
-        "cannot find this kernel's type information (BTF): {0}. Mount sysfs on /sys and use a kernel built with \
-         CONFIG_DEBUG_INFO_BTF=y (as all current distribution kernels are), or name a BTF file with --btf FILE"
+        "cannot find this kernel's type information (BTF): {}. Mount sysfs on /sys and use a kernel built with \
+         CONFIG_DEBUG_INFO_BTF=y (as all current distribution kernels are), or name a BTF file with --btf FILE",
+        chain(&**.0)
     )]
-    NoBtf(String),
+    NoBtf(#[source] Source),
     /// A file of types is another kernel's.
     #[error(
         "the BTF file given with --btf does not match the running kernel. Use the BTF of exactly this kernel (uname -r)"

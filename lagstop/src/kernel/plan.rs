@@ -37,9 +37,9 @@ impl Wishes {
         wishes
     }
 
-    /// Is the measure with this name not to be taken?
-    pub fn switches_off(&self, measure: &str) -> bool {
-        self.0.iter().any(|(known, wish)| known.name() == measure && *wish == Wish::Off)
+    /// Is the measure not to be taken?
+    pub fn switches_off(&self, measure: Measure) -> bool {
+        self.0.get(&measure) == Some(&Wish::Off)
     }
 
     /// Adds a wish; the last one about a measure counts.
@@ -96,7 +96,7 @@ impl Plan {
             return Err(KernelError::TooOld { release: release() });
         }
         if let Types::Missing(why) = &facts.types {
-            return Err(KernelError::NoBtf(why.clone()));
+            return Err(KernelError::NoBtf(why.clone().into()));
         }
         if let Some(field) = facts.missing_field(&["task_", "cfs_rq", "rq_", "group_", "css_", "cgroup_", "kn_"]) {
             return Err(KernelError::Lacks { release: release(), what: format!("field `{field}`") });

@@ -32,8 +32,8 @@ const ABOUT: &str = "\
 /// Why nothing is served.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    #[error("the client broke the protocol: {0}. Start `lagstop mcp` from an MCP client")]
-    Protocol(String),
+    #[error("the client broke the protocol: {}. Start `lagstop mcp` from an MCP client", harmless(&.0.to_string()))]
+    Protocol(#[source] Box<ServerInitializeError>),
     #[error("serving ended because of a bug in lagstop. Please report it with the message above")]
     Died,
 }
@@ -50,7 +50,7 @@ pub async fn serve(shelf: Shelf) -> Result<(), ServeError> {
         Ok(running) => running,
         // It went away before it said anything.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-        Err(error) => return Err(ServeError::Protocol(harmless(&error.to_string()))),
+        Err(error) => return Err(ServeError::Protocol(Box::new(error))),
     };
     running.waiting().await.map(drop).map_err(|_| ServeError::Died)
 }

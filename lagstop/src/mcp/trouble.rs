@@ -35,7 +35,7 @@ pub(super) enum Trouble {
     #[error("cannot read the recording: {}", quoted(&.0.to_string()))]
     Read(#[from] ReadError),
     #[error("cannot measure: {0}")]
-    Measure(Source),
+    Measure(#[source] Source),
     #[error("cannot keep the measurement: {0}")]
     Keep(#[from] WriteError),
     #[error("measuring gave no interval. Try more `seconds`")]

@@ -46,6 +46,11 @@ pub struct CounterColumn {
     pub meaning: &'static str,
 }
 
+/// Counters that come from the same place, of cgroups, CPUs and the host alike.
+pub(super) const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
+pub(super) const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
+pub(super) const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
+
 impl Counter {
     /// A counter that is only in recordings and tables.
     pub(super) const fn from(source: &'static str) -> Self {
@@ -93,6 +98,25 @@ impl Counter {
     pub(super) const fn of_field(self, name: &'static str, meaning: &'static str, unit: CounterUnit) -> Self {
         Self { name, meaning: meaning.trim_ascii(), unit, ..self }
     }
+}
+
+/// The place of the counter of this name. In a constant, a name that there is not does not compile.
+pub(crate) const fn place_of(names: &[&str], name: &str) -> usize {
+    let mut n = 0;
+    while !same(names[n], name) {
+        n += 1;
+    }
+    n
+}
+
+/// `==` in constants.
+const fn same(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut n = 0;
+    while n < one.len() && n < other.len() && one[n] == other[n] {
+        n += 1;
+    }
+    n == one.len() && n == other.len()
 }
 
 /// A type that counters can have: a count or a duration.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     CgroupId, Nanos, bounded,
-    counters::{Counter, counters},
+    counters::{COSTS, Counter, SWITCHES, WAITS, counters},
     flattened::flattened,
 };
 
@@ -19,10 +19,6 @@ pub struct Place {
     /// Its NUMA node.
     pub numa: u32,
 }
-
-const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
-const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
 
 counters! {
     /// Counters of a CPU, over all cgroups. `None` is a counter that this kernel does not let lagstop measure.

@@ -22,6 +22,11 @@ pub struct Hook {
 }
 
 impl Hook {
+    /// The metrics that need it, one by one.
+    pub fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.measures.split(", ")
+    }
+
     /// The measure. `None` in recordings of versions that used another name.
     pub fn measure(&self) -> Option<Measure> {
         self.name.parse().ok()

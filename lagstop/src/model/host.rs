@@ -5,14 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Lost, Nanos, Totals,
-    counters::{Counter, counters},
+    counters::{COSTS, Counter, SWITCHES, counters},
     flattened::flattened,
     totals::TotalsRead,
 };
 use crate::units::ratio;
 
-const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
 const PRESSURE: Counter = Counter::from("`/proc/pressure/cpu`, `some total=`");
 
 counters! {

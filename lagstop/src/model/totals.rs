@@ -2,12 +2,9 @@
 
 use super::{
     Nanos, Tasks,
-    counters::{Counter, counters},
+    counters::{COSTS, Counter, SWITCHES, WAITS, counters},
 };
 
-const SWITCHES: Counter = Counter::from("tracepoint `sched_switch`");
-const COSTS: Counter = Counter::from("entry and exit of `__schedule()`; method in `switch_cost_way`");
-const WAITS: Counter = Counter::from("growth of `sched_info.run_delay`, or the clock");
 const CAUSES: Counter = Counter::from("log of the tasks that ran on each CPU");
 const MOVES: Counter = Counter::from("tracepoint `sched_migrate_task`");
 const CONNECTIONS: Counter = Counter::from("methods of `accept` and `tcp-state` in `hooks`");

@@ -1,15 +1,15 @@
 //! What `lagstop check` found, for a terminal.
 
 use super::page::{Colour, Options, Page};
-use crate::check::{Check, State, Verdict};
+use crate::check::{Check, CheckVerdict, State};
 
 /// The answer for a terminal.
 pub fn render(check: &Check, options: Options) -> String {
     let mut page = Page::new(options);
     let (colour, verdict) = match check.verdict {
-        Verdict::Full => (Colour::Green, "lagstop measures everything here"),
-        Verdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
-        Verdict::Unusable => (Colour::Red, "lagstop cannot measure on this kernel"),
+        CheckVerdict::Full => (Colour::Green, "lagstop measures everything here"),
+        CheckVerdict::Degraded => (Colour::Yellow, "lagstop works here; not everything is measured"),
+        CheckVerdict::Unusable => (Colour::Red, "lagstop cannot measure on this kernel"),
     };
     page.text("", colour, verdict);
     let Check { hostname, kernel, architecture, .. } = check;

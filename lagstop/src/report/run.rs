@@ -10,7 +10,7 @@ use crate::{
     display::short_name,
     host::Frequency,
     model::Nanos,
-    run::{Behind, Cause, Exceeded, Method, Run, Series, Shares, Spread, Verdict},
+    run::{Behind, Disturbance, Exceeded, Method, Run, RunVerdict, Series, Shares, Spread},
     units::{ending, number, percent, plural, ratio},
 };
 
@@ -28,9 +28,9 @@ const MANY_MOVES: f64 = 500.0;
 /// One line about a run, without a line break.
 pub fn line(run: &Run) -> String {
     match run.verdict {
-        Verdict::NotJudged => format!("not judged: {}", not_judged(run)),
-        Verdict::Disturbed => format!("disturbed: {}", figures(run).join("; ")),
-        Verdict::Undisturbed => format!("undisturbed: {}", figures(run).join("; ")),
+        RunVerdict::NotJudged => format!("not judged: {}", not_judged(run)),
+        RunVerdict::Disturbed => format!("disturbed: {}", figures(run).join("; ")),
+        RunVerdict::Undisturbed => format!("undisturbed: {}", figures(run).join("; ")),
     }
 }
 
@@ -42,11 +42,11 @@ pub fn numbered_line(run: &Run) -> String {
 /// Figures of a run. The reason of the verdict comes first.
 fn figures(run: &Run) -> Vec<String> {
     let Shares { waited, throttled, steal, behind_itself, behind_kernel, crowded_out, .. } = run.shares;
-    let is_cause = |cause: Cause| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
+    let is_cause = |cause: Disturbance| run.exceeded.iter().any(|exceeded| exceeded.cause == cause);
     let mut all: Vec<(bool, String)> = vec![
-        (is_cause(Cause::Wait), waited_for(run, waited)),
-        (is_cause(Cause::Throttled), format!("throttled {}", share(throttled))),
-        (is_cause(Cause::Steal), format!("steal {}", share(steal))),
+        (is_cause(Disturbance::Wait), waited_for(run, waited)),
+        (is_cause(Disturbance::Throttled), format!("throttled {}", share(throttled))),
+        (is_cause(Disturbance::Steal), format!("steal {}", share(steal))),
     ];
     all.sort_by_key(|(is_cause, _)| !is_cause);
     let mut said: Vec<String> = all.into_iter().map(|(_, said)| said).collect();
@@ -94,7 +94,7 @@ fn waited_for(run: &Run, waited: Option<f64>) -> String {
 /// them)`. Said where it matters.
 fn crowded_out(run: &Run) -> Option<String> {
     let share = run.shares.crowded_out?;
-    let decides = |exceeded: &Exceeded| exceeded.cause == Cause::Wait && exceeded.share - share <= exceeded.limit;
+    let decides = |exceeded: &Exceeded| exceeded.cause == Disturbance::Wait && exceeded.share - share <= exceeded.limit;
     let share = Some(share).filter(|&share| share >= SPOKEN_OF || run.exceeded.iter().any(decides))?;
     let whom = run.crowded_out_by.first();
     let whom = whom.map_or_else(String::new, |worst| format!(", mostly {},", cgroup_name(&worst.name)));
@@ -172,8 +172,8 @@ pub fn summary(series: &Series) -> String {
 
 fn headline(series: &Series) -> String {
     let runs = series.runs.len() as u32;
-    let mut said = format!("{} of {runs} run{} undisturbed", series.count(Verdict::Undisturbed), ending(runs));
-    for (verdict, word) in [(Verdict::Disturbed, "disturbed"), (Verdict::NotJudged, "not judged")] {
+    let mut said = format!("{} of {runs} run{} undisturbed", series.count(RunVerdict::Undisturbed), ending(runs));
+    for (verdict, word) in [(RunVerdict::Disturbed, "disturbed"), (RunVerdict::NotJudged, "not judged")] {
         let numbers: Vec<String> = series.numbers(verdict).iter().map(u32::to_string).collect();
         if !numbers.is_empty() {
             let _ = write!(said, "; {word}: {}", numbers.join(", "));
@@ -209,7 +209,7 @@ struct Document<'a> {
     /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
     schema: &'static str,
     /// `undisturbed`: as many runs were undisturbed as were wanted.
-    verdict: Verdict,
+    verdict: RunVerdict,
     /// Numbers of the undisturbed runs.
     undisturbed: Vec<u32>,
     /// Numbers of the disturbed runs.
@@ -225,13 +225,13 @@ struct Document<'a> {
 }
 
 /// The verdict on all runs.
-fn verdict(series: &Series) -> Verdict {
+fn verdict(series: &Series) -> RunVerdict {
     if series.is_enough() {
-        Verdict::Undisturbed
-    } else if series.count(Verdict::Disturbed) > 0 {
-        Verdict::Disturbed
+        RunVerdict::Undisturbed
+    } else if series.count(RunVerdict::Disturbed) > 0 {
+        RunVerdict::Disturbed
     } else {
-        Verdict::NotJudged
+        RunVerdict::NotJudged
     }
 }
 
@@ -243,9 +243,9 @@ pub fn json(series: &Series) -> Result<String, serde_json::Error> {
     json::document(&Document {
         schema: SCHEMA,
         verdict: verdict(series),
-        undisturbed: series.numbers(Verdict::Undisturbed),
-        disturbed: series.numbers(Verdict::Disturbed),
-        not_judged: series.numbers(Verdict::NotJudged),
+        undisturbed: series.numbers(RunVerdict::Undisturbed),
+        disturbed: series.numbers(RunVerdict::Disturbed),
+        not_judged: series.numbers(RunVerdict::NotJudged),
         run_time: series.spread(),
         run_time_undisturbed: series.spread_undisturbed(),
         series,
@@ -273,7 +273,7 @@ pub fn github(series: &Series) -> String {
     page += "| run | verdict | run time | waited because of others | throttled | steal | caused by |\n| ---: | --- | ---: | ---: | ---: | ---: | --- |\n";
     for run in &series.runs {
         let Shares { throttled, steal, .. } = run.shares;
-        let shown = |cause: Cause, value: Option<f64>| match run.exceeded.iter().find(|one| one.cause == cause) {
+        let shown = |cause: Disturbance, value: Option<f64>| match run.exceeded.iter().find(|one| one.cause == cause) {
             Some(Exceeded { limit, .. }) => format!("**{}** (limit {})", share(value), percent(*limit)),
             None => share(value),
         };
@@ -283,9 +283,9 @@ pub fn github(series: &Series) -> String {
             run.number,
             word(run.verdict),
             run.wall_ns,
-            shown(Cause::Wait, run.shares.because_of_others()),
-            shown(Cause::Throttled, throttled),
-            shown(Cause::Steal, steal),
+            shown(Disturbance::Wait, run.shares.because_of_others()),
+            shown(Disturbance::Throttled, throttled),
+            shown(Disturbance::Steal, steal),
             text(&caused_by(run))
         );
     }
@@ -318,20 +318,20 @@ fn caused_by(run: &Run) -> String {
     [behind, out].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-const fn word(verdict: Verdict) -> &'static str {
+const fn word(verdict: RunVerdict) -> &'static str {
     match verdict {
-        Verdict::Undisturbed => "undisturbed",
-        Verdict::Disturbed => "disturbed",
-        Verdict::NotJudged => "not judged",
+        RunVerdict::Undisturbed => "undisturbed",
+        RunVerdict::Disturbed => "disturbed",
+        RunVerdict::NotJudged => "not judged",
     }
 }
 
 /// Why the exit code is not the command's, where it was held against these limits.
-pub fn failure(series: &Series, limits: &[Cause]) -> String {
+pub fn failure(series: &Series, limits: &[Disturbance]) -> String {
     let wanted = series.wanted;
     if wanted > 1 || limits.is_empty() {
         let runs = series.runs.len() as u64;
-        let undisturbed = series.count(Verdict::Undisturbed);
+        let undisturbed = series.count(RunVerdict::Undisturbed);
         return format!("{undisturbed} of {} undisturbed, and --repeat is {wanted}", plural(runs, "run"));
     }
     let exceeded = series.runs.iter().flat_map(|run| &run.exceeded);
@@ -339,9 +339,9 @@ pub fn failure(series: &Series, limits: &[Cause]) -> String {
     let said: Vec<String> = exceeded
         .map(|Exceeded { cause, share, limit }| {
             let (what, flag) = match cause {
-                Cause::Wait => ("waited because of others", "--max-wait"),
-                Cause::Throttled => ("throttled", "--max-throttled"),
-                Cause::Steal => ("steal", "--max-steal"),
+                Disturbance::Wait => ("waited because of others", "--max-wait"),
+                Disturbance::Throttled => ("throttled", "--max-throttled"),
+                Disturbance::Steal => ("steal", "--max-steal"),
             };
             format!("{what} {} and {flag} is {}", percent(*share), percent(*limit))
         })

@@ -11,8 +11,8 @@ use super::{
 use crate::{
     diagnosis::ForecastFigure,
     trial::{
-        Change, Group, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
-        name,
+        Change, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
+        TriedGroup, name,
     },
     units::{Unit, plural, signed_percent},
 };
@@ -80,7 +80,7 @@ fn predicted(page: &mut Page, prediction: &Prediction) {
     }
 }
 
-fn side(page: &mut Page, what: &str, groups: &[Group]) {
+fn side(page: &mut Page, what: &str, groups: &[TriedGroup]) {
     let shown = groups.iter().take(TOP).map(|group| group.path.as_str()).collect::<Vec<_>>().join(", ");
     let more = groups.len().saturating_sub(TOP);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
@@ -112,7 +112,7 @@ enum PlannedFigure {
 /// # Errors
 /// When it cannot be written as JSON.
 pub fn plan_json(policy: Option<Policy>, prepared: &Prepared) -> Result<String, serde_json::Error> {
-    let paths = |groups: &'_ [Group]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
+    let paths = |groups: &'_ [TriedGroup]| groups.iter().map(|group| group.path.clone()).collect::<Vec<_>>();
     let (light, heavy) = (paths(&prepared.sides.light), paths(&prepared.sides.heavy));
     json::document(&Plan {
         schema: "lagstop.trial-plan/1",
@@ -379,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_plan_reads_like_this() {
-        let group = |path: &str| Group {
+        let group = |path: &str| TriedGroup {
             id: crate::model::CgroupId(9),
             path: path.to_owned(),
             directory: format!("/sys/fs/cgroup{path}").into(),

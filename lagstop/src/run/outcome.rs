@@ -15,7 +15,7 @@ use crate::{
 pub struct Run {
     /// Counted from 1.
     pub number: u32,
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// The limits that it exceeds.
     pub exceeded: Vec<Exceeded>,
     /// Why it is not judged.
@@ -62,7 +62,7 @@ pub struct Run {
 /// Was it disturbed?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RunVerdict {
     /// Everything was measured, and no limit is exceeded.
     Undisturbed,
     /// A limit is exceeded.
@@ -75,7 +75,7 @@ pub enum Verdict {
 /// What disturbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Cause {
+pub enum Disturbance {
     /// `waited` + `crowded_out`.
     Wait,
     Throttled,
@@ -85,7 +85,7 @@ pub enum Cause {
 /// A limit, and what is above it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Exceeded {
-    pub cause: Cause,
+    pub cause: Disturbance,
     pub share: f64,
     pub limit: f64,
 }
@@ -166,9 +166,9 @@ impl Shares {
     fn exceeded(&self, limits: &Limits, host: &HostMoment, is_short: bool) -> Vec<Exceeded> {
         let is_rounding = host.steal_ns.is_none_or(|steal| steal < Limits::LEAST_STEAL);
         let all = [
-            (Cause::Wait, self.because_of_others().filter(|_| !is_short), limits.max_wait),
-            (Cause::Throttled, self.throttled.filter(|_| !is_short), limits.max_throttled),
-            (Cause::Steal, self.steal.filter(|_| !is_rounding), limits.max_steal),
+            (Disturbance::Wait, self.because_of_others().filter(|_| !is_short), limits.max_wait),
+            (Disturbance::Throttled, self.throttled.filter(|_| !is_short), limits.max_throttled),
+            (Disturbance::Steal, self.steal.filter(|_| !is_rounding), limits.max_steal),
         ];
         let exceeded = all.into_iter().filter_map(|(cause, share, limit)| {
             let share = share.filter(|&share| share > limit)?;
@@ -218,9 +218,9 @@ pub fn judge(known: Known, limits: &Limits) -> Run {
     let exceeded = shares.exceeded(limits, &host, is_short);
     let verdict = match (&why_not, exceeded.is_empty()) {
         // Steal is told by files alone, and is enough.
-        (_, false) => Verdict::Disturbed,
-        (Some(_), true) => Verdict::NotJudged,
-        (None, true) => Verdict::Undisturbed,
+        (_, false) => RunVerdict::Disturbed,
+        (Some(_), true) => RunVerdict::NotJudged,
+        (None, true) => RunVerdict::Undisturbed,
     };
     let cgroup = cgroup.unwrap_or_default();
     let work = work.unwrap_or_default();
@@ -325,10 +325,10 @@ mod tests {
     #[test]
     fn who_waits_behind_others_is_disturbed_and_who_waits_behind_itself_is_not() {
         let run = run_of(waits(100, 0, 0), HostMoment::default());
-        assert_eq!((run.verdict, run.shares.waited), (Verdict::Disturbed, Some(0.1)));
-        assert_eq!(run.exceeded, [Exceeded { cause: Cause::Wait, share: 0.1, limit: 0.01 }]);
+        assert_eq!((run.verdict, run.shares.waited), (RunVerdict::Disturbed, Some(0.1)));
+        assert_eq!(run.exceeded, [Exceeded { cause: Disturbance::Wait, share: 0.1, limit: 0.01 }]);
         let run = run_of(waits(5, 3_000, 0), HostMoment::default());
-        assert_eq!(run.verdict, Verdict::Undisturbed, "{:?}", run.shares);
+        assert_eq!(run.verdict, RunVerdict::Undisturbed, "{:?}", run.shares);
         assert!(run.shares.behind_itself.is_some_and(|share| share > 0.7));
     }
 
@@ -346,55 +346,55 @@ mod tests {
             judge(Known { work, ..Known::default() }, &Limits::default())
         };
         let run = crowded(0, 400, 0);
-        assert_eq!((run.verdict, run.shares.crowded_out), (Verdict::Disturbed, Some(0.4)));
-        assert_eq!(run.exceeded, [Exceeded { cause: Cause::Wait, share: 0.4, limit: 0.01 }]);
+        assert_eq!((run.verdict, run.shares.crowded_out), (RunVerdict::Disturbed, Some(0.4)));
+        assert_eq!(run.exceeded, [Exceeded { cause: Disturbance::Wait, share: 0.4, limit: 0.01 }]);
         assert_eq!(run.crowded_out_by.len(), 1);
         // Neither alone is above the limit.
-        assert_eq!(crowded(6, 6, 0).verdict, Verdict::Disturbed);
-        assert_eq!(crowded(3, 0, 3).verdict, Verdict::Undisturbed);
+        assert_eq!(crowded(6, 6, 0).verdict, RunVerdict::Disturbed);
+        assert_eq!(crowded(3, 0, 3).verdict, RunVerdict::Undisturbed);
         let run = crowded(3, 0, 100);
-        assert_eq!(run.verdict, Verdict::NotJudged);
+        assert_eq!(run.verdict, RunVerdict::NotJudged);
         assert!(run.why_not.is_some_and(|why| why.contains("was crowded out")));
-        assert_eq!(crowded(3, 100, 100).verdict, Verdict::Disturbed, "what is known is enough");
+        assert_eq!(crowded(3, 100, 100).verdict, RunVerdict::Disturbed, "what is known is enough");
         let work = Work { unnamed_ns: ms(6), ..crowded_work(0, 0, 6) };
         let run = judge(Known { work: Ok(work), ..Known::default() }, &Limits::default());
-        assert_eq!(run.verdict, Verdict::NotJudged, "each alone is below the limit");
+        assert_eq!(run.verdict, RunVerdict::NotJudged, "each alone is below the limit");
     }
 
     #[test]
     fn waits_before_a_move_are_split_as_the_others_are() {
         // Nobody else was there: all of it was behind others.
         let run = run_of(waits(6, 0, 6), HostMoment::default());
-        assert_eq!(run.verdict, Verdict::Disturbed, "{:?}", run.shares);
+        assert_eq!(run.verdict, RunVerdict::Disturbed, "{:?}", run.shares);
         // Its own threads make each other wait, and move.
         let run = run_of(waits(1, 400, 300), HostMoment::default());
-        assert_eq!(run.verdict, Verdict::Undisturbed, "{:?}", run.shares);
+        assert_eq!(run.verdict, RunVerdict::Undisturbed, "{:?}", run.shares);
         // Nothing is known of most.
         let run = run_of(waits(0, 1, 300), HostMoment::default());
-        assert_eq!(run.verdict, Verdict::NotJudged, "{:?}", run.shares);
+        assert_eq!(run.verdict, RunVerdict::NotJudged, "{:?}", run.shares);
     }
 
     #[test]
     fn quotas_and_hypervisors_disturb_too() {
         let throttled = Waits { total_ns: ms(100), throttled_ns: ms(100), ..Waits::default() };
-        assert_eq!(run_of(throttled, HostMoment::default()).exceeded[0].cause, Cause::Throttled);
+        assert_eq!(run_of(throttled, HostMoment::default()).exceeded[0].cause, Disturbance::Throttled);
         let host = |steal| HostMoment { steal_ns: Some(ms(steal)), busy_ns: Some(ms(900)), ..HostMoment::default() };
-        assert_eq!(run_of(waits(0, 0, 0), host(100)).exceeded[0].cause, Cause::Steal);
+        assert_eq!(run_of(waits(0, 0, 0), host(100)).exceeded[0].cause, Disturbance::Steal);
         let rounded = HostMoment { busy_ns: Some(ms(50)), ..host(20) };
-        assert_eq!(run_of(waits(0, 0, 0), rounded).verdict, Verdict::Undisturbed, "two ticks of two CPUs");
+        assert_eq!(run_of(waits(0, 0, 0), rounded).verdict, RunVerdict::Undisturbed, "two ticks of two CPUs");
     }
 
     #[test]
     fn what_is_not_known_is_not_judged() {
         let unmeasured = |work: Result<Work, String>| judge(Known { work, ..Known::default() }, &Limits::default());
         let run = unmeasured(Err("not permitted".to_owned()));
-        assert_eq!((run.verdict, run.why_not.as_deref()), (Verdict::NotJudged, Some("not permitted")));
+        assert_eq!((run.verdict, run.why_not.as_deref()), (RunVerdict::NotJudged, Some("not permitted")));
         assert_eq!(run.shares, Shares::default());
         let run = unmeasured(Ok(Work { cpu_ns: ms(900), ..Work::default() }));
         assert!(run.why_not.is_some_and(|why| why.contains("causes")));
         let short = Work { cpu_ns: ms(2), waits: Some(waits(1, 0, 0)), ..Work::default() };
         let run = unmeasured(Ok(short));
-        assert_eq!(run.verdict, Verdict::NotJudged);
+        assert_eq!(run.verdict, RunVerdict::NotJudged);
         assert!(run.why_not.is_some_and(|why| why.contains("3.00 ms")));
     }
 
@@ -405,9 +405,9 @@ mod tests {
             let work = Work { cpu_ns: ms(900), waits: Some(waits), unnamed_ns: ms(unnamed), ..Work::default() };
             judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
         };
-        assert_eq!(crowded(5).verdict, Verdict::Undisturbed);
+        assert_eq!(crowded(5).verdict, RunVerdict::Undisturbed);
         let run = crowded(50);
-        assert_eq!(run.verdict, Verdict::NotJudged, "{:?}", run.shares);
+        assert_eq!(run.verdict, RunVerdict::NotJudged, "{:?}", run.shares);
         assert!(run.why_not.is_some_and(|why| why.contains("its own or others")));
     }
 
@@ -418,9 +418,9 @@ mod tests {
             judge(Known { work: Ok(work), ..Known::default() }, &Limits::default())
         };
         let run = lossy(0);
-        assert_eq!((run.verdict, run.lost_events), (Verdict::NotJudged, 3));
+        assert_eq!((run.verdict, run.lost_events), (RunVerdict::NotJudged, 3));
         assert!(run.why_not.is_some_and(|why| why.starts_with("3 events of the host")));
-        assert_eq!(lossy(100).verdict, Verdict::Disturbed, "what was measured is enough");
+        assert_eq!(lossy(100).verdict, RunVerdict::Disturbed, "what was measured is enough");
     }
 
     #[test]
@@ -428,6 +428,6 @@ mod tests {
         let seen = SeenWork { cpu_ns: ms(90), runq_wait_ns: Some(ms(10)), threads: 2 };
         let known = Known { work: Err("not root".to_owned()), seen: Some(seen), ..Known::default() };
         let run = judge(known, &Limits::default());
-        assert_eq!((run.verdict, run.shares.all_waits, run.shares.waited), (Verdict::NotJudged, Some(0.1), None));
+        assert_eq!((run.verdict, run.shares.all_waits, run.shares.waited), (RunVerdict::NotJudged, Some(0.1), None));
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Limits, Run, Verdict};
+use super::{Limits, Run, RunVerdict};
 use crate::model::Nanos;
 
 /// The runs of a command, and how they were measured.
@@ -56,22 +56,22 @@ impl Series {
     pub fn wants_more(&self) -> bool {
         let runs = self.runs.len() as u32;
         let has_failed = self.runs.last().is_some_and(|run| !run.status.is_success());
-        runs == 0 || !has_failed && runs < self.at_most && self.count(Verdict::Undisturbed) < self.wanted
+        runs == 0 || !has_failed && runs < self.at_most && self.count(RunVerdict::Undisturbed) < self.wanted
     }
 
     /// Runs with this verdict.
-    pub fn count(&self, verdict: Verdict) -> u32 {
+    pub fn count(&self, verdict: RunVerdict) -> u32 {
         self.runs.iter().filter(|run| run.verdict == verdict).count() as u32
     }
 
     /// Numbers of the runs with this verdict.
-    pub fn numbers(&self, verdict: Verdict) -> Vec<u32> {
+    pub fn numbers(&self, verdict: RunVerdict) -> Vec<u32> {
         self.runs.iter().filter(|run| run.verdict == verdict).map(|run| run.number).collect()
     }
 
     /// Were as many undisturbed as were wanted?
     pub fn is_enough(&self) -> bool {
-        self.count(Verdict::Undisturbed) >= self.wanted
+        self.count(RunVerdict::Undisturbed) >= self.wanted
     }
 
     /// Run times of all runs.
@@ -81,7 +81,7 @@ impl Series {
 
     /// Run times of the undisturbed runs.
     pub fn spread_undisturbed(&self) -> Option<Spread> {
-        Spread::of(self.runs.iter().filter(|run| run.verdict == Verdict::Undisturbed).map(|run| run.wall_ns))
+        Spread::of(self.runs.iter().filter(|run| run.verdict == RunVerdict::Undisturbed).map(|run| run.wall_ns))
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::run::Status;
 
-    fn series(wanted: u32, at_most: u32, runs: &[(Verdict, u64)]) -> Series {
+    fn series(wanted: u32, at_most: u32, runs: &[(RunVerdict, u64)]) -> Series {
         let status = Status { exit_code: Some(0), signal: None };
         let runs = (1..).zip(runs).map(|(number, &(verdict, ms))| Run {
             number,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn it_runs_until_enough_were_undisturbed_and_no_further() {
-        use Verdict::{Disturbed, NotJudged, Undisturbed};
+        use RunVerdict::{Disturbed, NotJudged, Undisturbed};
         assert!(series(1, 1, &[]).wants_more());
         assert!(series(2, 6, &[(Undisturbed, 9), (Disturbed, 9)]).wants_more());
         assert!(!series(2, 6, &[(Undisturbed, 9), (Disturbed, 9), (Undisturbed, 9)]).wants_more());
@@ -148,13 +148,14 @@ mod tests {
 
     #[test]
     fn times_are_spread_with_and_without_the_disturbed() {
-        let series = series(2, 6, &[(Verdict::Undisturbed, 10), (Verdict::Disturbed, 40), (Verdict::Undisturbed, 12)]);
+        let series =
+            series(2, 6, &[(RunVerdict::Undisturbed, 10), (RunVerdict::Disturbed, 40), (RunVerdict::Undisturbed, 12)]);
         let (all, undisturbed) = (series.spread().unwrap(), series.spread_undisturbed().unwrap());
         assert_eq!((all.runs, all.min_ns, all.max_ns), (3, Nanos(10_000_000), Nanos(40_000_000)));
         assert_eq!((undisturbed.runs, undisturbed.mean_ns), (2, Nanos(11_000_000)));
         assert_eq!(undisturbed.deviation_ns.map(|ns| ns.0 / 1_000), Some(1_414));
         assert_eq!(Spread::of([Nanos(5)].into_iter()).unwrap().deviation_ns, None);
         assert_eq!(Spread::of(std::iter::empty()), None);
-        assert_eq!(series.numbers(Verdict::Disturbed), [2]);
+        assert_eq!(series.numbers(RunVerdict::Disturbed), [2]);
     }
 }

@@ -14,7 +14,7 @@ use super::{
     error::SchedulerError,
     object::{Object, Parameters},
     operations::Operations,
-    plan::Plan,
+    plan::SchedulePlan,
     tuning::{Offers, Tuning},
 };
 use crate::{
@@ -78,13 +78,13 @@ impl Attached {
     /// Loads LAGS and switches the host to it. `cpus` are by number, `seeds` what is known of cgroups to begin with.
     pub(super) fn new(
         facts: &Facts,
-        plan: &Plan,
+        plan: &SchedulePlan,
         tuning: &Tuning,
         (cpus, queues): (&[Cpu], u32),
         seeds: &HashMap<CgroupId, Group>,
         first: &mut dyn FnMut(&Self) -> Result<(), SchedulerError>,
     ) -> Result<Self, SchedulerError> {
-        let btf = Btf::read(Path::new(Btf::VMLINUX)).map_err(|error| KernelError::NoBtf(error.to_string()))?;
+        let btf = Btf::read(Path::new(Btf::VMLINUX)).map_err(|error| KernelError::NoBtf(error.into()))?;
         let offers = Offers {
             clock: plan.name(Kfunc::Now).is_some(),
             vtime_arguments: facts.sched_ext.as_ref().is_some_and(|types| plan.inserts_by_arguments(types)),

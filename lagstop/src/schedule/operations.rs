@@ -2,6 +2,7 @@
 
 use std::{
     ffi::CStr,
+    io,
     os::fd::{AsRawFd, OwnedFd},
     time::Duration,
 };
@@ -21,6 +22,14 @@ const LICENCE: &CStr = c"Dual MIT/GPL";
 pub(super) struct Operations {
     pub(super) map: OwnedFd,
     _programs: Vec<OwnedFd>,
+}
+
+/// A program that the kernel did not load, with what the verifier said.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}. Verifier output: {log}")]
+struct Rejected {
+    log: String,
+    source: io::Error,
 }
 
 /// Where the members are.
@@ -72,8 +81,8 @@ impl Operations {
                 may_sleep: matches!(operation, "init" | "exit"),
             };
             let mut log = String::new();
-            let loaded = calls::load(&program, &mut log).map_err(|why| {
-                SchedulerError::refused(format!("program {name}"), format!("{why}. Verifier output: {log}"))
+            let loaded = calls::load(&program, &mut log).map_err(|source| {
+                SchedulerError::refused(format!("program {name}"), Rejected { log: std::mem::take(&mut log), source })
             })?;
             put(at, &u64::from(loaded.as_raw_fd().unsigned_abs()).to_le_bytes())?;
             programs.push(loaded);

@@ -8,7 +8,7 @@ use crate::kernel::{Capability, Facts, SchedExt};
 
 /// How the scheduler is loaded into this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct SchedulePlan {
     /// What each function is called here, in the order of [`Kfunc::ALL`]; `None` where it has no such function and does not
     /// need it.
     names: [Option<&'static str>; Kfunc::ALL.len()],
@@ -44,7 +44,7 @@ const fn is_dispensable(kfunc: Kfunc) -> bool {
 pub(super) const OPERATIONS: [&str; 10] =
     ["select_cpu", "enqueue", "dispatch", "tick", "runnable", "running", "stopping", "quiescent", "init", "exit"];
 
-impl Plan {
+impl SchedulePlan {
     /// Plans by what is known of the kernel and of this process, whatever else is loaded.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ mod tests {
             ("7.0", "scx_bpf_dsq_insert___v2", true, true),
         ] {
             let facts = recorded(kernel);
-            let plan = Plan::from_types(&facts).unwrap_or_else(|error| panic!("{kernel}: {error}"));
+            let plan = SchedulePlan::from_types(&facts).unwrap_or_else(|error| panic!("{kernel}: {error}"));
             let types = facts.sched_ext.as_ref().unwrap();
             assert_eq!(plan.name(Kfunc::Insert), Some(insert), "{kernel}");
             assert_eq!(plan.inserts_by_arguments(types), takes_arguments, "{kernel}");
@@ -136,11 +136,11 @@ mod tests {
     #[test]
     fn kernels_without_it_and_with_wrong_types_are_told_apart() {
         for kernel in ["5.10", "6.1", "6.12"] {
-            let error = Plan::from_types(&recorded(kernel)).unwrap_err();
+            let error = SchedulePlan::from_types(&recorded(kernel)).unwrap_err();
             assert!(matches!(error, SchedulerError::NoSchedExt { .. }), "{kernel}: {error}");
         }
         for kernel in ["7.1", "7.2"] {
-            let error = Plan::from_types(&recorded(kernel)).unwrap_err();
+            let error = SchedulePlan::from_types(&recorded(kernel)).unwrap_err();
             assert!(matches!(error, SchedulerError::MalformedTypes { .. }), "{kernel}: {error}");
             assert!(error.to_string().contains("pahole"), "{error}");
         }
@@ -151,7 +151,7 @@ mod tests {
         let with = |capabilities| {
             let mut facts = recorded("6.18");
             facts.capabilities = capabilities;
-            Plan::from_facts(&facts)
+            SchedulePlan::from_facts(&facts)
         };
         assert!(with(Capabilities::FULL).is_ok());
         let error = with(Capabilities::NONE.with(Capability::Bpf)).unwrap_err();
@@ -164,7 +164,7 @@ mod tests {
         let types = facts.sched_ext.as_mut().unwrap();
         types.functions.remove("scx_bpf_now");
         types.functions.remove("scx_bpf_kick_cpu");
-        let error = Plan::from_types(&facts).unwrap_err();
+        let error = SchedulePlan::from_types(&facts).unwrap_err();
         assert!(error.to_string().contains("lacks scx_bpf_kick_cpu"), "{error}");
     }
 }

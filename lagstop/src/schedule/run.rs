@@ -12,7 +12,7 @@ use super::{
     attached::{Attached, Counted, Ended},
     demand::{Demand, Learning, Quota, Seen, Tree},
     error::SchedulerError,
-    plan::Plan,
+    plan::SchedulePlan,
     shares::{Shares, longest_turn, shares},
     status::GroupStatus,
     topology::topology,
@@ -37,7 +37,7 @@ pub struct Options {
 /// Nothing is changed yet, and nothing is in the way.
 pub struct Prepared {
     facts: Facts,
-    plan: Plan,
+    plan: SchedulePlan,
     options: Options,
     demand: Demand,
     cpus: Cpus,
@@ -55,7 +55,7 @@ pub struct Prepared {
 /// When it cannot, and why.
 pub fn prepare(options: Options) -> Result<Prepared, SchedulerError> {
     let facts = Facts::probe(None);
-    let plan = Plan::from_facts(&facts)?;
+    let plan = SchedulePlan::from_facts(&facts)?;
     match loaded_scheduler() {
         Some(name) if !name.is_empty() => return Err(SchedulerError::Loaded(name)),
         Some(_) => {}

@@ -200,7 +200,7 @@ impl Collector {
     fn hooks(&self) -> Vec<Hook> {
         let mut hooks = self.reader.hooks();
         let is_sampled = |hook: &&mut Hook| {
-            let of_costs = [Measure::SwitchCost, Measure::Pick].map(Measure::name).contains(&hook.name.as_str());
+            let of_costs = matches!(hook.measure(), Some(Measure::SwitchCost | Measure::Pick));
             self.sampling.leaves_out() && of_costs && hook.state == HookState::On
         };
         let note = self.sampling.note(self.reader.samples_cost());

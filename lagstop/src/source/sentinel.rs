@@ -17,7 +17,7 @@ use super::{
 use crate::{
     host::{Hierarchy, Signs, Watch},
     kernel::{Capabilities, Capability, Facts, KernelError},
-    model::{Interval, Session, Snapshot},
+    model::{Interval, Measure, Session, Snapshot},
 };
 
 /// From which signs on programs are attached. Lower ones let them be detached again.
@@ -152,7 +152,7 @@ fn needed(options: &LiveOptions) -> Capabilities {
         .with(Capability::DacReadSearch)
         .with(Capability::SysResource);
     let with_sockets = needed.with(Capability::SysPtrace).with(Capability::SysAdmin);
-    let sees_sockets = !options.wishes.switches_off("tcp-state");
+    let sees_sockets = !options.wishes.switches_off(Measure::TcpState);
     if sees_sockets { with_sockets } else { needed }.among(Capabilities::held())
 }
 

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::{
     diagnosis::AlertKind,
-    model::{Cgroup, Counter, CounterColumn, CounterUnit, Distribution, FileCounters, Interval, Nanos, Totals},
+    model::{
+        Cgroup, Counter, CounterColumn, CounterUnit, Distribution, FileCounters, Interval, Nanos, Totals, place_of,
+    },
 };
 
 /// Declares the columns that are more than a counter: the name in flags and in the configuration, the title, the width
@@ -148,11 +150,7 @@ impl Column {
 
     /// The column of the counter with this name. Does not compile if there is no such counter.
     const fn total(name: &str) -> Self {
-        let mut n = 0;
-        while !same(Totals::NAMES[n], name) {
-            n += 1;
-        }
-        Self::Total(n)
+        Self::Total(place_of(&Totals::NAMES, name))
     }
 
     /// Name in flags and in the configuration.
@@ -267,16 +265,6 @@ fn counted(count: Option<u64>, unit: CounterUnit, interval: &Interval) -> Cell {
         CounterUnit::Nanos => Quantity::Share(Nanos(count).cores(interval.duration_ns).0),
     };
     count.map(figure).into()
-}
-
-/// `==` of texts, which constants cannot use.
-const fn same(one: &str, other: &str) -> bool {
-    let (one, other) = (one.as_bytes(), other.as_bytes());
-    let mut n = 0;
-    while n < one.len() && n < other.len() && one[n] == other[n] {
-        n += 1;
-    }
-    n == one.len() && n == other.len()
 }
 
 /// What columns show quantiles of.

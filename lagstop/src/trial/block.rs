@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::Range, time::Instant};
 
-use super::{Group, Sides, in_progress::Both};
+use super::{Sides, TriedGroup, in_progress::Both};
 use crate::{
     diagnosis::Sample,
     model::{Cgroup, CgroupId, Distribution, Interval},
@@ -53,7 +53,7 @@ impl Slice {
             is_unmeasured: false,
             moved: None,
         };
-        let holds = |groups: &[Group], cgroup: &Cgroup| groups.iter().any(|group| group.holds(&cgroup.path));
+        let holds = |groups: &[TriedGroup], cgroup: &Cgroup| groups.iter().any(|group| group.holds(&cgroup.path));
         let heavy: HashSet<CgroupId> =
             interval.cgroups.iter().filter(|cgroup| holds(&sides.heavy, cgroup)).map(|cgroup| cgroup.id).collect();
         for cgroup in &interval.cgroups {
@@ -227,7 +227,8 @@ pub(super) mod tests {
 
     #[test]
     fn an_interval_is_booked_to_its_sides() {
-        let group = |path: &str| Group { id: CgroupId(9), path: path.to_owned(), directory: path.into(), cores: 1.0 };
+        let group =
+            |path: &str| TriedGroup { id: CgroupId(9), path: path.to_owned(), directory: path.into(), cores: 1.0 };
         let sides = Sides { light: vec![group("/1")], heavy: vec![group("/2")] };
         let seconds = |n: u64| Nanos(n * 1_000_000_000);
         let cgroup = |id: u64, cpu: u64, wait: Option<u64>| Cgroup {

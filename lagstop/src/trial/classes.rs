@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct TriedGroup {
     pub id: CgroupId,
     /// Its path in the hierarchy.
     pub path: String,
@@ -21,7 +21,7 @@ pub struct Group {
     pub cores: f64,
 }
 
-impl Group {
+impl TriedGroup {
     /// Is it still the one that was measured? Another may have its name.
     pub fn is_there(&self) -> bool {
         self.directory.metadata().is_ok_and(|found| found.ino() == self.id.0)
@@ -42,9 +42,9 @@ impl Group {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sides {
     /// Who is to go first, the lightest of them first.
-    pub light: Vec<Group>,
+    pub light: Vec<TriedGroup>,
     /// Who pays, the heaviest of them first.
-    pub heavy: Vec<Group>,
+    pub heavy: Vec<TriedGroup>,
 }
 
 impl Sides {
@@ -91,11 +91,11 @@ impl Sides {
     /// Those that are still there.
     #[must_use]
     pub fn present(&self) -> Self {
-        let present = |groups: &[Group]| groups.iter().filter(|group| group.is_there()).cloned().collect();
+        let present = |groups: &[TriedGroup]| groups.iter().filter(|group| group.is_there()).cloned().collect();
         Self { light: present(&self.light), heavy: present(&self.heavy) }
     }
 
-    pub fn all(&self) -> impl Iterator<Item = &Group> {
+    pub fn all(&self) -> impl Iterator<Item = &TriedGroup> {
         self.light.iter().chain(&self.heavy)
     }
 
@@ -107,9 +107,9 @@ impl Sides {
 }
 
 /// `None` for a cgroup that does not exist, that is idle already, or that has lagstop in it, which must run to put things back.
-fn group(path: &str, cores: f64, hierarchy: &Hierarchy, own: &Own) -> Option<Group> {
+fn group(path: &str, cores: f64, hierarchy: &Hierarchy, own: &Own) -> Option<TriedGroup> {
     let directory = hierarchy.directory(path)?;
     let id = CgroupId(directory.metadata().ok()?.ino());
-    let group = Group { id, path: path.to_owned(), directory, cores };
+    let group = TriedGroup { id, path: path.to_owned(), directory, cores };
     (!group.is_idle() && !own.is_inside(id)).then_some(group)
 }

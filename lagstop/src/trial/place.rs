@@ -18,7 +18,7 @@ const HOSTS_ROOT: &str = "/proc/1/root";
 
 /// Where this process runs, as far as it matters to who puts things back.
 #[derive(Debug)]
-pub struct Place {
+pub struct TrialPlace {
     /// Is it in the host's PID namespace? When the first process of another one ends, all in it are killed.
     pids: Result<bool, Unseen>,
     /// Is the directory of the journal the host's? What is in a container's own is gone with it.
@@ -35,7 +35,7 @@ struct Unseen {
     source: io::Error,
 }
 
-impl Place {
+impl TrialPlace {
     /// Looks around; the journal would be at `journal`.
     pub fn look(journal: &Path) -> Self {
         let unseen = |path| move |source| Unseen { path, source };
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn outside_of_the_hosts_processes_or_files_nothing_is_changed() {
-        let place = |pids, journals| Place { pids, journals, directory: "/run".into() };
+        let place = |pids, journals| TrialPlace { pids, journals, directory: "/run".into() };
         let unseen = || Err(Unseen { path: "/proc", source: io::Error::from_raw_os_error(libc::EACCES) });
         assert_eq!(place(Ok(true), Ok(true)).refusal(), None);
         for (refused, why) in [

@@ -14,7 +14,7 @@ pub use dynamic::Dynamic;
 pub use error::PolicyError;
 
 use super::{
-    Attr, Change, Group, SchedulerProgram, Sides, SwitchTo,
+    Attr, Change, SchedulerProgram, Sides, SwitchTo, TriedGroup,
     cgroup_file::{IDLE, LATENCY_AWARENESS, SHARES, WEIGHT},
 };
 use crate::{
@@ -136,14 +136,14 @@ impl Policy {
             Self::LagsDynamic => all_idle(sides.heavy.iter(), kernel),
             Self::Slice if !kernel.has_slices => Err(PolicyError::NoSlices),
             Self::Slice => {
-                let of = |group: &Group, runtime: u64| {
+                let of = |group: &TriedGroup, runtime: u64| {
                     Change::threads(&kernel.hierarchy, &group.directory, |_, attr| Some(Attr { runtime, ..attr }))
                 };
                 let light = sides.light.iter().flat_map(|group| of(group, SHORT));
                 Ok(light.chain(sides.heavy.iter().flat_map(|group| of(group, LONG))).collect())
             }
             Self::KernelLags => {
-                let file = |group: &Group| {
+                let file = |group: &TriedGroup| {
                     Change::file(&group.directory, LATENCY_AWARENESS, 1).ok_or(PolicyError::NoLatencyAwareness)
                 };
                 sides.all().map(file).collect()
@@ -212,7 +212,7 @@ impl Kernel {
 fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let (file, (least, most)) = kernel.weight();
     let fair = sides.fair();
-    let change = |(side, group): (CandidateClass, &Group)| {
+    let change = |(side, group): (CandidateClass, &TriedGroup)| {
         let factor = weight_factor(side, fair, group.cores);
         let Some(Change::File { directory, inode, file, before, .. }) = Change::file(&group.directory, file, 0) else {
             return Err(PolicyError::NoWeight { path: group.path.clone(), file });
@@ -230,12 +230,12 @@ fn weights(sides: &Sides, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     light.chain(heavy).filter(|(_, group)| !group.is_idle()).map(change).collect()
 }
 
-fn all_idle<'g>(groups: impl Iterator<Item = &'g Group>, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn all_idle<'g>(groups: impl Iterator<Item = &'g TriedGroup>, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     Ok(groups.map(|group| idle(group, kernel)).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// What makes a cgroup idle. Its weight is lost by that: it is put back behind it.
-fn idle(group: &Group, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn idle(group: &TriedGroup, kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let (file, _) = kernel.weight();
     let weight = Change::file(&group.directory, file, "").map(|change| match change {
         Change::File { directory, inode, file, before, .. } => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Change, Dynamic, Group, Policy, Sides,
+    Change, Dynamic, Policy, Sides, TriedGroup,
     cgroup_file::{SHARES, WEIGHT},
     policy,
 };
@@ -29,7 +29,7 @@ impl Prediction {
         changes: &[Change],
         hierarchy: &Hierarchy,
     ) -> Self {
-        let paths = |groups: &[Group]| groups.iter().map(|group| Arc::from(&*group.path)).collect();
+        let paths = |groups: &[TriedGroup]| groups.iter().map(|group| Arc::from(&*group.path)).collect();
         let competitors = Competitors { light: paths(&sides.light), heavy: paths(&sides.heavy) };
         let forecast =
             |intervention: Intervention| Some(observations.forecaster()?.forecast(&competitors, &intervention));
@@ -59,8 +59,8 @@ impl Prediction {
 
 /// What a policy does, as it can be simulated. `None` of one that cannot.
 fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &Hierarchy) -> Option<Intervention> {
-    let path = |group: &Group| -> Arc<str> { Arc::from(&*group.path) };
-    let slice = |slice: u64| move |group: &Group| (Arc::from(&*group.path), Nanos(slice));
+    let path = |group: &TriedGroup| -> Arc<str> { Arc::from(&*group.path) };
+    let slice = |slice: u64| move |group: &TriedGroup| (Arc::from(&*group.path), Nanos(slice));
     let none = Intervention::default();
     Some(match policy {
         Policy::Weight => Intervention { weights: weights(changes, hierarchy), ..none },

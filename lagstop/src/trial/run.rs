@@ -287,7 +287,7 @@ pub fn run(
     // A block with it counts between two without.
     let whole = blocks.len().saturating_sub(1) / 2 * 2 + usize::from(!blocks.is_empty());
     blocks.truncate(whole);
-    let paths = |groups: &[super::Group]| groups.iter().map(|group| group.path.clone()).collect();
+    let paths = |groups: &[super::TriedGroup]| groups.iter().map(|group| group.path.clone()).collect();
     let outcome = TrialOutcome {
         schema: TrialOutcome::SCHEMA,
         policy: settings.policy,

@@ -12,7 +12,7 @@ use std::{
 use lagstop::{
     kernel::loaded_scheduler,
     model::Level,
-    schedule::{NAME, Plan},
+    schedule::{NAME, SchedulePlan},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -35,7 +35,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// Can this kernel be scheduled? Where it cannot, that is said, and the command must refuse for the same reason.
 pub(crate) fn is_possible() -> bool {
-    let why = match Plan::from_types(facts()) {
+    let why = match SchedulePlan::from_types(facts()) {
         Ok(_) if loaded_scheduler().is_some() => return true,
         Ok(_) => "has no sched_ext".to_owned(),
         Err(error) => error.to_string(),

@@ -81,7 +81,7 @@ impl Drop for Trace {
     }
 }
 
-/// Slices of others in a wait from which on instants of it are drawn (docs/measures.md).
+/// Stints of others in a wait from which on instants of it are drawn (docs/measures.md).
 const WALKED: u32 = 16;
 
 /// A wait that goes on.
@@ -89,7 +89,7 @@ const WALKED: u32 = 16;
 struct Waiting {
     /// Time that each thread ran meanwhile.
     behind: HashMap<u32, f64>,
-    slices: u32,
+    stints: u32,
 }
 
 /// A wake-up shows up on the CPU of the one that caused it: wake-ups of tasks for another CPU are left out.
@@ -105,7 +105,7 @@ fn traced(text: &str, cpu: usize) -> Traced {
             let ran = at - f64::max(since, last);
             for wait in waiting.values_mut() {
                 *wait.behind.entry(who).or_default() += ran;
-                wait.slices += u32::from(rest.starts_with("sched_switch: "));
+                wait.stints += u32::from(rest.starts_with("sched_switch: "));
             }
         }
         last = at;
@@ -116,7 +116,7 @@ fn traced(text: &str, cpu: usize) -> Traced {
                 *traced.count.entry(next).or_default() += 1;
                 let length: f64 = wait.behind.values().sum();
                 *traced.squares.entry(next).or_default() += length.powi(2);
-                if wait.slices >= WALKED {
+                if wait.stints >= WALKED {
                     let drawn = traced.drawn.entry(next).or_default();
                     *drawn = (drawn.0 + length, drawn.1 + length.powi(2));
                 }

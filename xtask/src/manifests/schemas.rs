@@ -1,15 +1,16 @@
 //! The published schemas of what the manifests have: out of Kubernetes' OpenAPI and the Prometheus operator's CRD, both in Go
-//! modules, whose checksums go verifies. Of the definitions those are kept that are needed; descriptions are left out.
+//! modules, whose checksums go verifies. What no manifest has is left out: the test that reads them takes it for unknown.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::{Map, Value, json};
 
-use super::{ManifestsError, read};
+use super::{ManifestsError, file, read};
 use crate::command::stdout;
 
 /// Where the definitions are, and which kinds are wanted.
@@ -26,6 +27,7 @@ const POD_MONITOR: (&str, &str) =
 
 /// Makes docs/deploy/schemas.
 pub(super) fn write(deploy: &Path) -> Result<(), ManifestsError> {
+    let names = names_in(&[deploy.join("kubernetes"), deploy.join("rendered")])?;
     let (module, files) = KUBERNETES;
     let directory = download(module)?;
     let mut kept = BTreeMap::new();
@@ -36,7 +38,7 @@ pub(super) fn write(deploy: &Path) -> Result<(), ManifestsError> {
         let definitions = definitions.ok_or_else(|| lacks(&path, "components.schemas"))?;
         for kind in *kinds {
             let name = named(definitions, kind).ok_or_else(|| lacks(&path, kind))?;
-            keep(definitions, name, &mut kept).map_err(|name| lacks(&path, &name))?;
+            keep(definitions, name, &names, &mut kept).map_err(|name| lacks(&path, &name))?;
         }
     }
     put(deploy, "kubernetes.json", module, json!({ "schemas": kept }))?;
@@ -49,6 +51,7 @@ pub(super) fn write(deploy: &Path) -> Result<(), ManifestsError> {
     let schema = version.and_then(|version| version.pointer("/schema/openAPIV3Schema"));
     let mut schema = schema.cloned().ok_or_else(|| lacks(&path, "a schema of v1"))?;
     undescribe(&mut schema);
+    prune(&mut schema, &names);
     put(deploy, "podmonitor.json", module, json!({ "schemas": { "PodMonitor": schema } }))
 }
 
@@ -83,8 +86,44 @@ fn named<'d>(definitions: &'d Map<String, Value>, kind: &str) -> Option<&'d str>
     definitions.iter().find(|(_, definition)| is_it(definition)).map(|(name, _)| name.as_str())
 }
 
-/// Keeps the definition `name` and those that it refers to. An error names one that is missing.
-fn keep(definitions: &Map<String, Value>, name: &str, kept: &mut BTreeMap<String, Value>) -> Result<(), String> {
+/// What stands before a colon in the YAML files of these directories.
+fn names_in(directories: &[PathBuf]) -> Result<BTreeSet<String>, ManifestsError> {
+    let mut names = BTreeSet::new();
+    let mut left = directories.to_vec();
+    while let Some(path) = left.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).map_err(file(&path))?;
+            left.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+        } else if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = read(&path)?;
+            let before_colons = text.lines().flat_map(|line| line.split([' ', '{', ',']));
+            names.extend(before_colons.filter_map(|word| word.strip_suffix(':')).map(str::to_owned));
+        }
+    }
+    Ok(names)
+}
+
+/// Keeps the properties of these names alone.
+fn prune(schema: &mut Value, names: &BTreeSet<String>) {
+    match schema {
+        Value::Object(entries) => {
+            if let Some(properties) = entries.get_mut("properties").and_then(Value::as_object_mut) {
+                properties.retain(|name, _| names.contains(name));
+            }
+            entries.values_mut().for_each(|entry| prune(entry, names));
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(|entry| prune(entry, names)),
+        _ => {}
+    }
+}
+
+/// Keeps the definition `name` and those that it refers to, with properties of these names. An error names one that is missing.
+fn keep(
+    definitions: &Map<String, Value>,
+    name: &str,
+    names: &BTreeSet<String>,
+    kept: &mut BTreeMap<String, Value>,
+) -> Result<(), String> {
     let mut wanted = BTreeSet::from([name.to_owned()]);
     while let Some(name) = wanted.pop_first() {
         if kept.contains_key(&name) {
@@ -92,6 +131,7 @@ fn keep(definitions: &Map<String, Value>, name: &str, kept: &mut BTreeMap<String
         }
         let mut definition = definitions.get(&name).cloned().ok_or_else(|| name.clone())?;
         undescribe(&mut definition);
+        prune(&mut definition, names);
         references(&definition, &mut wanted);
         kept.insert(name, definition);
     }
@@ -130,12 +170,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_referred_to_is_kept_without_descriptions() {
+    fn what_is_referred_to_is_kept_without_descriptions_and_what_is_not_used() {
         let definitions = json!({
             "a": {
                 "description": "left out", "x-kubernetes-group-version-kind": [{ "kind": "A" }],
                 "properties": {
                     "b": { "$ref": "#/components/schemas/b" },
+                    "unused": { "$ref": "#/components/schemas/c" },
                     "description": { "type": "string", "description": "left out" },
                 },
             },
@@ -145,10 +186,12 @@ mod tests {
         let definitions = definitions.as_object().unwrap();
         let mut kept = BTreeMap::new();
         let name = named(definitions, "A").unwrap();
-        keep(definitions, name, &mut kept).unwrap();
+        let names = ["b", "description"].map(str::to_owned).into();
+        keep(definitions, name, &names, &mut kept).unwrap();
         assert_eq!(kept.keys().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(kept["a"]["properties"]["description"], json!({ "type": "string" }));
         assert_eq!(kept["a"].get("description"), None);
-        assert_eq!(keep(definitions, "gone", &mut kept), Err("gone".to_owned()));
+        assert_eq!(kept["a"]["properties"].get("unused"), None);
+        assert_eq!(keep(definitions, "gone", &names, &mut kept), Err("gone".to_owned()));
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     cli::Failure,
     host::{Busy, busy},
     model::Nanos,
-    trial::{Journal, Place, Policy},
+    trial::{Journal, Policy, TrialPlace},
 };
 
 /// Hosts whose CPUs are busy for more than this share of the time are not for benchmarks.
@@ -45,7 +45,7 @@ pub(super) fn check(settings: &BenchSettings, cpus: u32, force: bool) -> Result<
     refuse_too_many_requests(settings, functions)?;
     let policies: Vec<Policy> = settings.policies.iter().flatten().copied().collect();
     let journal = Path::new(Journal::PATH);
-    refuse_policies(&policies, force, &Place::look(journal), Journal::left(journal))?;
+    refuse_policies(&policies, force, &TrialPlace::look(journal), Journal::left(journal))?;
     if !force || policies.contains(&Policy::LagsStatic) {
         refuse_busy(busy_share()?, &policies)?;
     }
@@ -53,7 +53,7 @@ pub(super) fn check(settings: &BenchSettings, cpus: u32, force: bool) -> Result<
 }
 
 /// Policies are refused where `lagstop trial` would not change anything either.
-fn refuse_policies(policies: &[Policy], force: bool, place: &Place, left: Option<&str>) -> Result<(), Failure> {
+fn refuse_policies(policies: &[Policy], force: bool, place: &TrialPlace, left: Option<&str>) -> Result<(), Failure> {
     if policies.is_empty() {
         return Ok(());
     }
@@ -128,12 +128,12 @@ mod tests {
     #[test]
     fn policies_are_refused_where_a_trial_is() {
         let home = tempfile::tempdir().unwrap();
-        let place = Place::look(&home.path().join("trial.journal"));
+        let place = TrialPlace::look(&home.path().join("trial.journal"));
         let left = Some("a trial was interrupted");
         assert!(refuse_policies(&[], false, &place, left).is_ok(), "nothing is changed");
         let refused = refuse_policies(&[Policy::Weight], true, &place, left).unwrap_err().to_string();
         assert!(refused.contains("interrupted"), "{refused}");
-        let container = Place::elsewhere();
+        let container = TrialPlace::elsewhere();
         let refused = refuse_policies(&[Policy::Weight], false, &container, None).unwrap_err().to_string();
         assert!(refused.contains("not guaranteed"), "{refused}");
         assert!(refuse_policies(&[Policy::Weight], true, &container, None).is_ok());

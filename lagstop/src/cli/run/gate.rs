@@ -4,21 +4,21 @@ use super::{Args, End, LIMIT_EXCEEDED};
 use crate::{
     cli::say,
     report,
-    run::{Cause, Run, Series, Verdict},
+    run::{Disturbance, Run, RunVerdict, Series},
 };
 
 /// The limits that were asked for.
 pub(super) struct Gate {
-    limits: Vec<Cause>,
+    limits: Vec<Disturbance>,
     repeats: bool,
 }
 
 impl Gate {
     pub(super) fn of(args: &Args) -> Self {
         let all = [
-            (Cause::Wait, args.max_wait.is_some()),
-            (Cause::Throttled, args.max_throttled.is_some()),
-            (Cause::Steal, args.max_steal.is_some()),
+            (Disturbance::Wait, args.max_wait.is_some()),
+            (Disturbance::Throttled, args.max_throttled.is_some()),
+            (Disturbance::Steal, args.max_steal.is_some()),
         ];
         let limits = all.into_iter().filter(|(_, is_given)| *is_given).map(|(cause, _)| cause).collect();
         Self { limits, repeats: args.repeat.is_some() }
@@ -26,7 +26,7 @@ impl Gate {
 
     /// Does it need to know what the command waited for?
     pub(super) fn needs_causes(&self) -> bool {
-        self.repeats || self.limits.iter().any(|limit| *limit != Cause::Steal)
+        self.repeats || self.limits.iter().any(|limit| *limit != Disturbance::Steal)
     }
 
     /// How lagstop ends after these runs. `end` is how the last one ended.
@@ -45,8 +45,10 @@ impl Gate {
         self.limits.iter().any(|limit| {
             let is_exceeded = run.exceeded.iter().any(|exceeded| exceeded.cause == *limit);
             let is_unknown = match limit {
-                Cause::Wait | Cause::Throttled => run.why_not.is_some() || run.verdict == Verdict::NotJudged,
-                Cause::Steal => run.shares.steal.is_none(),
+                Disturbance::Wait | Disturbance::Throttled => {
+                    run.why_not.is_some() || run.verdict == RunVerdict::NotJudged
+                }
+                Disturbance::Steal => run.shares.steal.is_none(),
             };
             is_exceeded || is_unknown
         })
@@ -58,30 +60,30 @@ mod tests {
     use super::*;
     use crate::run::{Exceeded, Shares, Status};
 
-    fn gate(limits: &[Cause]) -> Gate {
+    fn gate(limits: &[Disturbance]) -> Gate {
         Gate { limits: limits.to_vec(), repeats: false }
     }
 
-    fn run(verdict: Verdict, exceeded: &[Cause], steal: Option<f64>) -> Run {
+    fn run(verdict: RunVerdict, exceeded: &[Disturbance], steal: Option<f64>) -> Run {
         let exceeded = exceeded.iter().map(|&cause| Exceeded { cause, share: 0.5, limit: 0.1 }).collect();
-        let why_not = (verdict == Verdict::NotJudged).then(|| "files".to_owned());
+        let why_not = (verdict == RunVerdict::NotJudged).then(|| "files".to_owned());
         let status = Status { exit_code: Some(0), signal: None };
         Run { verdict, exceeded, why_not, status, shares: Shares { steal, ..Shares::default() }, ..Run::default() }
     }
 
     #[test]
     fn only_limits_that_were_given_fail() {
-        let disturbed = run(Verdict::Disturbed, &[Cause::Wait], Some(0.0));
-        assert!(gate(&[Cause::Wait]).fails(&disturbed) && !gate(&[Cause::Steal]).fails(&disturbed));
+        let disturbed = run(RunVerdict::Disturbed, &[Disturbance::Wait], Some(0.0));
+        assert!(gate(&[Disturbance::Wait]).fails(&disturbed) && !gate(&[Disturbance::Steal]).fails(&disturbed));
         assert!(!gate(&[]).fails(&disturbed));
-        assert!(!gate(&[Cause::Wait, Cause::Steal]).fails(&run(Verdict::Undisturbed, &[], Some(0.0))));
+        assert!(!gate(&[Disturbance::Wait, Disturbance::Steal]).fails(&run(RunVerdict::Undisturbed, &[], Some(0.0))));
     }
 
     #[test]
     fn what_cannot_be_checked_is_not_passed() {
-        let files = run(Verdict::NotJudged, &[], Some(0.0));
-        assert!(gate(&[Cause::Wait]).fails(&files) && !gate(&[Cause::Steal]).fails(&files));
-        assert!(gate(&[Cause::Steal]).fails(&run(Verdict::Undisturbed, &[], None)));
-        assert!(gate(&[Cause::Wait]).needs_causes() && !gate(&[Cause::Steal]).needs_causes());
+        let files = run(RunVerdict::NotJudged, &[], Some(0.0));
+        assert!(gate(&[Disturbance::Wait]).fails(&files) && !gate(&[Disturbance::Steal]).fails(&files));
+        assert!(gate(&[Disturbance::Steal]).fails(&run(RunVerdict::Undisturbed, &[], None)));
+        assert!(gate(&[Disturbance::Wait]).needs_causes() && !gate(&[Disturbance::Steal]).needs_causes());
     }
 }

@@ -6,15 +6,17 @@ use crate::{
         Candidate, CandidateClass, Figure, Finding, Observations, Subject,
         observations::{Observed, ObservedListener},
     },
-    model::{Counter, CounterUnit, FileCounters, ListenerTotals, Nanos, Totals},
+    model::{Counter, CounterUnit, FileCounters, HostTimes, ListenerTotals, Nanos, Totals, place_of},
     units::{Unit, Value},
 };
 
-const COSTS: &str = "entry and exit of __schedule(): pick_ns, swap_ns, kept_ns";
-const WAITS: &str = "task_struct.sched_info: runq_waits, runq_wait_ns";
-const RUNTIME: &str = "se.sum_exec_runtime: cpu_ns";
-const CLOCK: &str = "time between switches: busy_ns, idle_ns";
-const TCP: &str = "tcp_set_state() and accept: established, accepts, accept_wait_ns, abandoned";
+const COSTS: &str = Totals::COUNTERS[place_of(&Totals::NAMES, "pick_ns")].source;
+const WAITS: &str = Totals::COUNTERS[place_of(&Totals::NAMES, "runq_wait_ns")].source;
+const RUNTIME: &str = Totals::COUNTERS[place_of(&Totals::NAMES, "cpu_ns")].source;
+const BEHIND: &str = Totals::COUNTERS[place_of(&Totals::NAMES, "wait_behind_ns")].source;
+const BUSY: &str = HostTimes::COUNTERS[place_of(&HostTimes::NAMES, "busy_ns")].source;
+const STEAL: &str = HostTimes::COUNTERS[place_of(&HostTimes::NAMES, "steal_ns")].source;
+const CONNECTIONS: &str = ListenerTotals::COUNTERS[place_of(&ListenerTotals::NAMES, "established")].source;
 const SERVICES: &str = "accept, from one connection until the thread asks for the next: services";
 const SOCKETS: &str = "sock_diag(7): backlog, backlog_capacity, drops";
 
@@ -30,7 +32,7 @@ pub(super) fn of(observations: &Observations, finding: &Finding) -> Vec<Input> {
         }
         Subject::Cgroup { id, .. } => {
             let all = observations.tasks().map(|totals| totals.cpu_ns);
-            inputs.push(known("all_cpu_ns", all, Unit::Ns, "se.sum_exec_runtime: cpu_ns of all cgroups"));
+            inputs.push(known("all_cpu_ns", all, Unit::Ns, RUNTIME));
             inputs.extend(id.and_then(|id| observations.cgroups.get(&id)).into_iter().flat_map(cgroup));
         }
         Subject::Listener { netns, address, .. } => {
@@ -83,16 +85,11 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
     let whole = observations.whole();
     let ns = |time: f64| time as u64;
     inputs.extend([
-        input("capacity_ns", ns(whole.capacity_ns), Unit::Ns, CLOCK),
-        input("busy_ns", ns(whole.busy_ns), Unit::Ns, CLOCK),
+        input("capacity_ns", ns(whole.capacity_ns), Unit::Ns, BUSY),
+        input("busy_ns", ns(whole.busy_ns), Unit::Ns, BUSY),
         known("switching_ns", whole.switching_ns.map(ns), Unit::Ns, COSTS),
         known("kept_ns", whole.kept_ns.map(ns), Unit::Ns, COSTS),
-        known(
-            "steal_ns",
-            observations.host.as_ref().and_then(|host| host.times.steal_ns),
-            Unit::Ns,
-            "/proc/stat: steal_ns",
-        ),
+        known("steal_ns", observations.host.as_ref().and_then(|host| host.times.steal_ns), Unit::Ns, STEAL),
     ]);
     inputs.push(waits_behind(observations.cgroups.values()));
     inputs.extend(totals(&observations.tasks().unwrap_or_default()));
@@ -102,7 +99,7 @@ fn host(observations: &Observations, inputs: &mut Vec<Input>) {
 fn waits_behind<'o>(of: impl IntoIterator<Item = &'o Observed>) -> Input {
     let culprits = of.into_iter().flat_map(|observed| observed.behind.culprits());
     let sum: Nanos = culprits.map(|(_, culprit)| culprit.wait_ns).sum();
-    input("waits_behind", sum, Unit::Ns, "log of what ran on each CPU: waits behind the named cgroups, summed")
+    input("waits_behind", sum, Unit::Ns, BEHIND)
 }
 
 fn cgroup(observed: &Observed) -> Vec<Input> {
@@ -151,7 +148,7 @@ fn listener(observed: &ObservedListener) -> Vec<Input> {
         known("drops", observed.drops, Unit::Count, SOCKETS),
         input("backlogs", observed.backlogs, Unit::Count, SOCKETS),
         input("listed", observed.listed, Unit::Count, "intervals at whose end the sockets were listed"),
-        known("dispersion", observed.arrivals().map(|(_, dispersion)| dispersion), Unit::Factor, TCP),
+        known("dispersion", observed.arrivals().map(|(_, dispersion)| dispersion), Unit::Factor, CONNECTIONS),
     ]);
     inputs
 }

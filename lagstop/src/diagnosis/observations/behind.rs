@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    diagnosis::during::During,
+    diagnosis::{Thresholds, during::During},
     model::{Cgroup, CgroupId, Cores, Distribution, Nanos},
 };
 
@@ -44,11 +44,11 @@ pub(in crate::diagnosis) struct Long {
 }
 
 /// A wait is long if it is at least this many times the CPU time,
-const LONG: f64 = 1.0;
+const LONG: f64 = Thresholds::DEFAULT.wait_per_cpu_warn;
 /// and this share of an interval.
 const LEAST: f64 = 0.01;
-/// From this share of the wait on, it is a large part.
-const LARGE: f64 = 0.3;
+/// From this share of the wait on, it is a large part. What is collected cannot know what thresholds it will be held against.
+const LARGE: f64 = Thresholds::DEFAULT.neighbour_wait;
 
 /// The most culprits that are kept. Those with short waits come and go.
 const KEPT: usize = 32;

@@ -2,7 +2,7 @@
 
 /// Its settings, times in seconds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kernel {
+pub struct SimulatedKernel {
     /// The timer interrupts a CPU that often (`CONFIG_HZ`).
     pub tick: f64,
     /// CPU time that a task asks for at a time (`base_slice_ns`).
@@ -11,7 +11,7 @@ pub struct Kernel {
     pub real_time_slice: f64,
 }
 
-impl Kernel {
+impl SimulatedKernel {
     /// The usual one on a host with so many CPUs: 250 ticks a second, and a slice of 0.7 ms that grows with the CPUs up to eight
     /// (`get_update_sysctl_factor`).
     pub fn usual(cpus: usize) -> Self {

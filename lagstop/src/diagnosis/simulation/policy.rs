@@ -2,7 +2,7 @@
 
 /// How tasks are scheduled, where not as was measured. Each list is by the number of the cgroups.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Policy {
+pub struct SimulatedPolicy {
     /// Other weights and whether they are idle.
     pub weights: Vec<(usize, Weight)>,
     /// Other slices for the tasks of these, in seconds.
@@ -40,7 +40,7 @@ pub struct Dynamic {
     pub light_below: f64,
 }
 
-impl Policy {
+impl SimulatedPolicy {
     /// Nothing is changed.
     pub fn none() -> Self {
         Self::default()

@@ -13,14 +13,20 @@ use self::{
     place::Busy,
 };
 use super::{
-    Arrivals, Kernel, Policy, SimulationOutcome, Step, Switching, Trace,
+    Arrivals, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Step, Switching, Trace,
     cpu::Cpu,
     shared::{Shared, State},
 };
 use crate::random::Random;
 
 /// Simulates what `trace` asks for.
-pub fn run(trace: &Trace, kernel: &Kernel, switching: &Switching, policy: &Policy, seed: u64) -> SimulationOutcome {
+pub fn run(
+    trace: &Trace,
+    kernel: &SimulatedKernel,
+    switching: &Switching,
+    policy: &SimulatedPolicy,
+    seed: u64,
+) -> SimulationOutcome {
     let mut host = Host::new(trace, kernel, switching, policy, seed);
     for (number, step) in trace.steps.iter().enumerate() {
         if number == trace.steps.len() / 2 {
@@ -51,7 +57,13 @@ struct Host<'a> {
 const MOST_WORK: u64 = 500_000_000;
 
 impl<'a> Host<'a> {
-    fn new(trace: &'a Trace, kernel: &'a Kernel, switching: &'a Switching, policy: &'a Policy, seed: u64) -> Self {
+    fn new(
+        trace: &'a Trace,
+        kernel: &'a SimulatedKernel,
+        switching: &'a Switching,
+        policy: &'a SimulatedPolicy,
+        seed: u64,
+    ) -> Self {
         let groups = trace.groups.len();
         let mut random = Random::new(seed, u64::MAX);
         let cpus = (0..trace.cpus).map(|number| Cpu::new(number, groups, kernel.tick * random.unit())).collect();

@@ -1,7 +1,7 @@
 //! What all CPUs know: the tree of cgroups, its tasks, and what became of them.
 
 use super::{
-    Group, Kernel, Policy, Served, SimulationOutcome, Trace, Waits,
+    Group, Served, SimulatedKernel, SimulatedPolicy, SimulationOutcome, Trace, Waits,
     credit::Credits,
     fair::{Entity, Rest, Who},
 };
@@ -9,7 +9,7 @@ use super::{
 /// What all CPUs know.
 #[derive(Debug)]
 pub(super) struct Shared<'a> {
-    pub(super) kernel: &'a Kernel,
+    pub(super) kernel: &'a SimulatedKernel,
     pub(super) tree: Vec<Group>,
     /// The load of each cgroup on all CPUs, as last reported by them (`tg->load_avg`).
     pub(super) loads: Vec<f64>,
@@ -17,7 +17,7 @@ pub(super) struct Shared<'a> {
     pub(super) places: Vec<Option<usize>>,
     /// For each cgroup, all from the root down to it that have a queue.
     pub(super) lines: Vec<Vec<Who>>,
-    pub(super) policy: &'a Policy,
+    pub(super) policy: &'a SimulatedPolicy,
     pub(super) tasks: Vec<Task>,
     pub(super) quotas: Vec<Quota>,
     pub(super) real_time: Vec<bool>,
@@ -63,7 +63,7 @@ pub(super) struct Quota {
 }
 
 impl<'a> Shared<'a> {
-    pub(super) fn new(trace: &Trace, kernel: &'a Kernel, policy: &'a Policy) -> Self {
+    pub(super) fn new(trace: &Trace, kernel: &'a SimulatedKernel, policy: &'a SimulatedPolicy) -> Self {
         let groups = trace.groups.len();
         let mut tree = trace.groups.clone();
         for &(number, weight) in &policy.weights {

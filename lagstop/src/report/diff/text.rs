@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use crate::{
-    diff::{Change, Diff, Lone, Recorded, Verdict},
+    diff::{Change, ChangeVerdict, Diff, Lone, Recorded},
     display::{pad, pad_left, short_name, width},
     report::page::{Colour, Options, Page, clean},
     units::Unit,
@@ -146,12 +146,14 @@ impl Table {
     }
 }
 
-const fn colour(verdict: Verdict) -> Colour {
+const fn colour(verdict: ChangeVerdict) -> Colour {
     match verdict {
-        Verdict::Worse => Colour::Red,
-        Verdict::Better => Colour::Green,
-        Verdict::More | Verdict::Less => Colour::Cyan,
-        Verdict::NoSignificantChange | Verdict::NotEnoughIntervals | Verdict::NotComparable => Colour::Dim,
+        ChangeVerdict::Worse => Colour::Red,
+        ChangeVerdict::Better => Colour::Green,
+        ChangeVerdict::More | ChangeVerdict::Less => Colour::Cyan,
+        ChangeVerdict::NoSignificantChange | ChangeVerdict::NotEnoughIntervals | ChangeVerdict::NotComparable => {
+            Colour::Dim
+        }
     }
 }
 

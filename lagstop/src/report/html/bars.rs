@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{Page, text};
 use crate::{
-    diagnosis::{Part, Report, Rule, Severity, VictimTime},
+    diagnosis::{ForecastFigure, Part, Report, Rule, Severity, VictimTime},
     units,
 };
 
@@ -44,7 +44,8 @@ impl Page {
     pub(super) fn prediction(&mut self, report: &Report) {
         let advised =
             report.findings.iter().filter(|it| it.rule == Rule::LagsCandidates && it.severity >= Severity::Warning);
-        let figure = advised.flat_map(|finding| &finding.measured).find(|figure| figure.name == "light_waiting");
+        let figure =
+            advised.flat_map(|finding| &finding.measured).find(|it| it.name == ForecastFigure::LightWaiting.name());
         let Some((change, figure)) = figure.and_then(|figure| Some((figure.value?.as_f64(), figure))) else { return };
         self.add("<figure>\n");
         self.element("figcaption", "", "What more weight for the light cgroups would change");

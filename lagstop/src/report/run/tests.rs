@@ -105,7 +105,7 @@ fn who_was_crowded_out_is_told_by_whom() {
         "{said}"
     );
     assert!(said.contains("of them), behind others 0.8 %, 100 % of it behind cron;"), "{said}");
-    let failed = failure(&series(vec![both], 1), &[Cause::Wait]);
+    let failed = failure(&series(vec![both], 1), &[Disturbance::Wait]);
     assert_eq!(failed, "waited because of others 1.6 % and --max-wait is 1.0 %");
     let page = github(&series(vec![out], 1));
     assert!(page.contains("| **48.0 %** (limit 1.0 %) |"), "{page}");
@@ -194,10 +194,10 @@ fn names_are_text_in_markdown() {
 fn a_failed_limit_is_said() {
     let disturbed = run(1, 61, 0, vec![]);
     assert_eq!(
-        failure(&series(vec![disturbed.clone()], 1), &[Cause::Wait]),
+        failure(&series(vec![disturbed.clone()], 1), &[Disturbance::Wait]),
         "waited because of others 6.1 % and --max-wait is 1.0 %"
     );
-    let unchecked = failure(&series(vec![disturbed.clone()], 1), &[Cause::Steal]);
+    let unchecked = failure(&series(vec![disturbed.clone()], 1), &[Disturbance::Steal]);
     assert_eq!(unchecked, "the limits could not be checked");
     assert_eq!(failure(&series(vec![disturbed], 3), &[]), "0 of 1 run undisturbed, and --repeat is 3");
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Attr, Change, Group, Kernel, PolicyError, Sides, THROTTLE};
+use super::{Attr, Change, Kernel, PolicyError, Sides, THROTTLE, TriedGroup};
 use crate::{host::populated, model::kernel_version, trial::cgroup_file::BUDGET};
 
 /// Part of the real-time budget of the root that is given away. The kernel keeps a twentieth of each CPU for the others, and
@@ -74,7 +74,7 @@ fn may_be_real_time(tid: u32) -> bool {
 
 /// Where real-time tasks are grouped (`CONFIG_RT_GROUP_SCHED`), a cgroup without a budget can have none. All cgroups with
 /// threads get the same budget, and each cgroup above them gets their sum.
-fn budgets(groups: &[Group], kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
+fn budgets(groups: &[TriedGroup], kernel: &Kernel) -> Result<Vec<Change>, PolicyError> {
     let hierarchy = kernel.hierarchy();
     let mount = &hierarchy.mount;
     let Ok(root) = fs::read_to_string(mount.join(BUDGET)) else { return Ok(Vec::new()) };
@@ -122,7 +122,8 @@ mod tests {
             fs::write(directory.join(BUDGET), if path.is_empty() { "950000" } else { "0" }).unwrap();
         }
         let hierarchy = Hierarchy::at(Version::V1, home.path(), GroupBy::Scheduler);
-        let pod = Group { id: CgroupId(7), path: "/pod".to_owned(), directory: home.path().join("pod"), cores: 0.1 };
+        let pod =
+            TriedGroup { id: CgroupId(7), path: "/pod".to_owned(), directory: home.path().join("pod"), cores: 0.1 };
         let kernel =
             Kernel { hierarchy, has_slices: false, has_fair_server: false, has_throttle: true, other_scheduler: None };
         let changes = budgets(&[pod], &kernel).unwrap();

@@ -16,7 +16,7 @@ fn host(credits: &[(&str, f64)]) -> (tempfile::TempDir, Kernel, Sides) {
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("cpu.weight"), "100\n").unwrap();
         fs::write(directory.join("cpu.idle"), "0\n").unwrap();
-        let group = Group { id: CgroupId(id), path: format!("/{name}"), directory, cores: credit };
+        let group = TriedGroup { id: CgroupId(id), path: format!("/{name}"), directory, cores: credit };
         if credit < fair { sides.light.push(group) } else { sides.heavy.push(group) }
     }
     let kernel = Kernel::here(Hierarchy::at(Version::V2, home.path(), GroupBy::Scheduler));

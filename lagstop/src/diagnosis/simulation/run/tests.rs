@@ -7,12 +7,12 @@ use crate::{
 };
 
 /// A kernel whose turns are so short that all share at any time, as in theory.
-fn ideal() -> Kernel {
-    Kernel { tick: 5e-5, slice: 5e-5, ..Kernel::usual(1) }
+fn ideal() -> SimulatedKernel {
+    SimulatedKernel { tick: 5e-5, slice: 5e-5, ..SimulatedKernel::usual(1) }
 }
 
-fn usual(cpus: usize) -> Kernel {
-    Kernel::usual(cpus)
+fn usual(cpus: usize) -> SimulatedKernel {
+    SimulatedKernel::usual(cpus)
 }
 
 /// So many tasks, bursts a second, CPU time of each in ms.
@@ -33,22 +33,22 @@ fn trace(cpus: usize, seconds: usize, demands: &[Demand]) -> Trace {
 }
 
 /// Where switches cost nothing.
-fn run_free(trace: &Trace, kernel: &Kernel, policy: &Policy) -> SimulationOutcome {
+fn run_free(trace: &Trace, kernel: &SimulatedKernel, policy: &SimulatedPolicy) -> SimulationOutcome {
     run(trace, kernel, &Switching::default(), policy, 1)
 }
 
-fn weights(weights: &[(usize, f64)]) -> Policy {
+fn weights(weights: &[(usize, f64)]) -> SimulatedPolicy {
     let weight = |&(number, weight)| (number, Weight { weight, is_idle: false });
-    Policy { weights: weights.iter().map(weight).collect(), ..Policy::none() }
+    SimulatedPolicy { weights: weights.iter().map(weight).collect(), ..SimulatedPolicy::none() }
 }
 
-fn idle(numbers: &[usize]) -> Policy {
+fn idle(numbers: &[usize]) -> SimulatedPolicy {
     let weight = |&number| (number, Weight { weight: 1.0, is_idle: true });
-    Policy { weights: numbers.iter().map(weight).collect(), ..Policy::none() }
+    SimulatedPolicy { weights: numbers.iter().map(weight).collect(), ..SimulatedPolicy::none() }
 }
 
-fn real_time(numbers: &[usize]) -> Policy {
-    Policy { real_time: numbers.to_vec(), ..Policy::none() }
+fn real_time(numbers: &[usize]) -> SimulatedPolicy {
+    SimulatedPolicy { real_time: numbers.to_vec(), ..SimulatedPolicy::none() }
 }
 
 fn assert_close(what: &str, found: f64, expected: f64, part: f64) {
@@ -71,7 +71,7 @@ proptest! {
             trace.groups[number].parent = (parent < number).then_some(parent);
         }
         let spinners: u32 = groups.iter().map(|&(count, ..)| count).sum();
-        let outcome = run(&trace, &usual(cpus), &Switching::default(), &Policy::none(), seed);
+        let outcome = run(&trace, &usual(cpus), &Switching::default(), &SimulatedPolicy::none(), seed);
         let busy = f64::from(spinners).min(cpus as f64);
         prop_assert!((outcome.cpu() - 3.0 * busy).abs() < 0.02, "CPU time {}", outcome.cpu());
         prop_assert!((outcome.wait() - 3.0 * (f64::from(spinners) - busy)).abs() < 0.02, "wait {}", outcome.wait());
@@ -83,7 +83,7 @@ fn one_cpu_that_is_shared_waits_as_in_theory() {
     // M/M/1 under processor sharing: λ·ρ/(μ − λ) = ρ²/(1 − ρ) wait on average. A cgroup for each task: all weigh the same.
     for load in [0.3, 0.6, 0.8] {
         let demands = vec![sleeps(1, (load * 10.0) as u32, 1.0); 100];
-        let outcome = run_free(&trace(1, 120, &demands), &ideal(), &Policy::none());
+        let outcome = run_free(&trace(1, 120, &demands), &ideal(), &SimulatedPolicy::none());
         assert_close("CPU time", outcome.cpu() / 120.0, load, 0.01);
         assert_close("waiting", outcome.wait() / 120.0, load * load / (1.0 - load), 0.1);
     }
@@ -94,7 +94,7 @@ fn real_time_tasks_wait_as_if_they_were_alone() {
     // First come, first served, whoever else there is: M/M/1 again, of their own load.
     let demands: Vec<Demand> = (0..4).map(|_| sleeps(200, 100, 1.0)).chain([spins(4)]).collect();
     let first: Vec<usize> = (0..4).collect();
-    let kernel = Kernel { real_time_slice: 1e3, ..usual(1) };
+    let kernel = SimulatedKernel { real_time_slice: 1e3, ..usual(1) };
     let outcome = run_free(&trace(1, 200, &demands), &kernel, &real_time(&first));
     let wait: f64 = outcome.groups[..4].iter().map(|group| group.wait).sum();
     assert_close("waiting", wait / 200.0, 0.4 * 0.4 / 0.6, 0.08);
@@ -114,11 +114,11 @@ fn weights_are_compared_among_siblings_only() {
     for (inner, parent) in [(2, 0), (3, 1), (4, 1)] {
         trace.groups[inner].parent = Some(parent);
     }
-    let shares = |policy: &Policy| -> Vec<f64> {
+    let shares = |policy: &SimulatedPolicy| -> Vec<f64> {
         let outcome = run_free(&trace, &usual(1), policy);
         outcome.groups[2..].iter().map(|group| (group.cpu / 20.0 * 40.0).round() / 40.0).collect()
     };
-    assert_eq!(shares(&Policy::none()), [0.25, 0.375, 0.375]);
+    assert_eq!(shares(&SimulatedPolicy::none()), [0.25, 0.375, 0.375]);
     assert_eq!(shares(&weights(&[(2, 10.0)])), [0.25, 0.375, 0.375], "it has no sibling");
     assert_eq!(shares(&weights(&[(3, 2.0)])), [0.25, 0.5, 0.25]);
     assert_eq!(shares(&weights(&[(0, 3.0)])), [0.5, 0.25, 0.25]);
@@ -129,7 +129,7 @@ fn what_has_no_queue_competes_in_the_next_one_above() {
     let mut trace = trace(1, 20, &[spins(0), spins(1), spins(1), spins(1)]);
     (trace.groups[1].parent, trace.groups[2].parent) = (Some(0), Some(0));
     (trace.groups[2].has_queue, trace.groups[3].has_queue) = (false, false);
-    let outcome = run_free(&trace, &usual(1), &Policy::none());
+    let outcome = run_free(&trace, &usual(1), &SimulatedPolicy::none());
     let shares: Vec<f64> = outcome.groups[1..].iter().map(|group| (group.cpu / 20.0 * 20.0).round() / 20.0).collect();
     assert_eq!(shares, [0.25, 0.25, 0.5], "the last one's tasks are beside all of the others");
 }
@@ -140,7 +140,7 @@ fn idle_cgroups_run_when_nobody_else_wants_to() {
     let outcome = run_free(&trace(1, 20, &demands), &usual(1), &idle(&[0, 1]));
     assert_close("who sleeps at times", outcome.groups[2].cpu, 4.0, 0.02);
     assert!(outcome.groups[2].wait < 4.0 * 0.2, "{}", outcome.groups[2].wait);
-    let alone = run_free(&trace(1, 20, &demands), &usual(1), &Policy::none());
+    let alone = run_free(&trace(1, 20, &demands), &usual(1), &SimulatedPolicy::none());
     assert!(alone.groups[2].wait > 3.0 * outcome.groups[2].wait, "{alone:?}");
 }
 
@@ -148,7 +148,7 @@ fn idle_cgroups_run_when_nobody_else_wants_to() {
 fn a_quota_ends_a_cgroups_time_in_each_period() {
     let mut trace = trace(2, 20, &[spins(0), spins(3), spins(1)]);
     (trace.groups[0].quota, trace.groups[1].parent) = (Some((0.05, 0.1)), Some(0));
-    let outcome = run_free(&trace, &usual(2), &Policy::none());
+    let outcome = run_free(&trace, &usual(2), &SimulatedPolicy::none());
     assert_close("half a core", outcome.groups[1].cpu, 10.0, 0.05);
     assert_close("what it waits is throttling, too", outcome.groups[1].wait, 50.0, 0.05);
     assert_close("the other", outcome.groups[2].cpu, 20.0, 0.02);
@@ -170,7 +170,7 @@ fn real_time_tasks_go_on_when_a_quota_is_used_up() {
 fn where_there_are_fewer_tasks_the_others_do_their_work() {
     let mut trace = trace(4, 20, &[sleeps(30, 200, 1.0)]);
     trace.steps.iter_mut().step_by(2).for_each(|step| step.demands[0].1.tasks = 20);
-    assert_close("work", run_free(&trace, &usual(4), &Policy::none()).groups[0].cpu, 4.0, 0.02);
+    assert_close("work", run_free(&trace, &usual(4), &SimulatedPolicy::none()).groups[0].cpu, 4.0, 0.02);
 }
 
 /// The first one is idle at the start, for it was heavy before.
@@ -178,8 +178,8 @@ fn where_there_are_fewer_tasks_the_others_do_their_work() {
 fn who_is_heavy_is_decided_anew() {
     let trace = trace(1, 40, &[sleeps(1, 50, 2.0), spins(2), spins(2)]);
     let dynamic = Dynamic { ranked: vec![0, 1, 2], heavy: vec![0], every: 0.5, heavy_from: 1.2, light_below: 0.8 };
-    let then = run_free(&trace, &usual(1), &Policy { dynamic: Some(dynamic), ..Policy::none() });
-    let now = run_free(&trace, &usual(1), &Policy::none());
+    let then = run_free(&trace, &usual(1), &SimulatedPolicy { dynamic: Some(dynamic), ..SimulatedPolicy::none() });
+    let now = run_free(&trace, &usual(1), &SimulatedPolicy::none());
     assert!(then.groups[0].wait < 0.5 * now.groups[0].wait, "{then:?} and {now:?}");
 }
 
@@ -187,7 +187,7 @@ fn who_is_heavy_is_decided_anew() {
 fn tasks_stay_on_their_cpus() {
     let mut trace = trace(2, 10, &[spins(2), spins(1)]);
     trace.groups[0].cpus = vec![true, false];
-    let outcome = run_free(&trace, &usual(2), &Policy::none());
+    let outcome = run_free(&trace, &usual(2), &SimulatedPolicy::none());
     assert_eq!(outcome.groups.iter().map(|group| group.cpu.round()).collect::<Vec<_>>(), [10.0, 10.0]);
 }
 
@@ -212,9 +212,10 @@ fn who_is_done_sooner_does_more_where_work_comes_of_itself() {
     let demands = [&[Demand { bursts: 60, ..sleeps(1, 100, 1.0) }][..], &[spins(1); 8]].concat();
     let open = trace(1, 20, &demands);
     let closed = Trace { arrivals: Arrivals::Closed, ..open.clone() };
-    let first = Policy { real_time: vec![0], ..Policy::none() };
-    let bursts = |trace: &Trace, policy: &Policy| run_free(trace, &usual(1), policy).groups[0].cpu / 20.0 / 0.001;
-    let none = Policy::none();
+    let first = SimulatedPolicy { real_time: vec![0], ..SimulatedPolicy::none() };
+    let bursts =
+        |trace: &Trace, policy: &SimulatedPolicy| run_free(trace, &usual(1), policy).groups[0].cpu / 20.0 / 0.001;
+    let none = SimulatedPolicy::none();
     let now = bursts(&closed, &none);
     assert!(now < 80.0 && (97.0..103.0).contains(&bursts(&closed, &first)), "{now}");
     assert!((58.0..62.0).contains(&bursts(&open, &first)), "{}", bursts(&open, &first));
@@ -234,15 +235,15 @@ fn waits_are_those_of_a_real_kernel() {
         })
         .collect();
     let trace = trace(2, 60, &demands);
-    let light = |policy: &Policy| -> f64 {
+    let light = |policy: &SimulatedPolicy| -> f64 {
         run_free(&trace, &usual(2), policy).groups[2..].iter().map(|group| group.wait / 60.0).sum()
     };
-    let now = run_free(&trace, &usual(2), &Policy::none());
+    let now = run_free(&trace, &usual(2), &SimulatedPolicy::none());
     for (served, (cpu, wait, ..)) in now.groups.iter().zip(MEASURED) {
         assert_close("CPU time", served.cpu / 60.0, cpu, 0.06);
         assert_close("wait", served.wait / 60.0, wait, 0.4);
     }
-    assert_close("all light waits", light(&Policy::none()), MEASURED[2..].iter().map(|it| it.1).sum(), 0.15);
+    assert_close("all light waits", light(&SimulatedPolicy::none()), MEASURED[2..].iter().map(|it| it.1).sum(), 0.15);
     let weighed = weights(&[(0, 0.5), (1, 0.5), (2, 10.0), (3, 10.0), (4, 10.0), (5, 10.0)]);
     assert_close("with weight", light(&weighed), WITH_WEIGHT.iter().sum(), 0.2);
     assert_close("beside idle ones", light(&idle(&[0, 1])), BESIDE_IDLE.iter().sum(), 0.35);
@@ -251,9 +252,9 @@ fn waits_are_those_of_a_real_kernel() {
 #[test]
 fn longer_slices_are_fewer_turns() {
     let demands = [spins(2), spins(2)];
-    let policy = Policy { slices: vec![(0, 0.02), (1, 0.02)], ..Policy::none() };
+    let policy = SimulatedPolicy { slices: vec![(0, 0.02), (1, 0.02)], ..SimulatedPolicy::none() };
     let [before, after] =
-        [Policy::none(), policy].map(|policy| run_free(&trace(2, 20, &demands), &usual(2), &policy).switches);
+        [SimulatedPolicy::none(), policy].map(|policy| run_free(&trace(2, 20, &demands), &usual(2), &policy).switches);
     assert_close("turns", after, before / 5.0, 0.15);
 }
 
@@ -261,8 +262,9 @@ fn longer_slices_are_fewer_turns() {
 fn the_lightest_go_first_and_the_root_shares_as_ever() {
     let mut trace = trace(1, 40, &[sleeps(4, 100, 1.0), sleeps(4, 40, 10.0), spins(4), sleeps(2, 50, 1.0)]);
     trace.groups[3].has_queue = false;
-    let first = Policy { lightest_first: vec![0, 1, 2], ..Policy::none() };
-    let (shared, lightest) = (run_free(&trace, &usual(1), &Policy::none()), run_free(&trace, &usual(1), &first));
+    let first = SimulatedPolicy { lightest_first: vec![0, 1, 2], ..SimulatedPolicy::none() };
+    let (shared, lightest) =
+        (run_free(&trace, &usual(1), &SimulatedPolicy::none()), run_free(&trace, &usual(1), &first));
     assert!(lightest.groups[0].wait < 0.2 * shared.groups[0].wait, "{lightest:?} and {shared:?}");
     assert_close("the root's work", lightest.groups[3].cpu, 2.0, 0.05);
     assert!(lightest.groups[3].wait < 2.0 * shared.groups[3].wait, "{lightest:?} and {shared:?}");
@@ -273,8 +275,9 @@ fn the_lightest_go_first_and_the_root_shares_as_ever() {
 fn who_is_lightest_comes_of_the_load() {
     let unknown = |demand: Demand| Demand { credit: 0.0, ..demand };
     let trace = trace(1, 40, &[unknown(sleeps(4, 100, 1.0)), unknown(spins(2)), unknown(spins(2))]);
-    let first = Policy { lightest_first: vec![0, 1, 2], ..Policy::none() };
-    let [shared, lightest] = [Policy::none(), first].map(|policy| run_free(&trace, &usual(1), &policy).groups[0].wait);
+    let first = SimulatedPolicy { lightest_first: vec![0, 1, 2], ..SimulatedPolicy::none() };
+    let [shared, lightest] =
+        [SimulatedPolicy::none(), first].map(|policy| run_free(&trace, &usual(1), &policy).groups[0].wait);
     assert!(lightest < 0.2 * shared, "{lightest} and {shared}");
 }
 
@@ -282,8 +285,9 @@ fn who_is_lightest_comes_of_the_load() {
 #[test]
 fn only_those_that_are_marked_are_ranked() {
     let trace = trace(1, 40, &[sleeps(4, 100, 1.0), spins(4), spins(2)]);
-    let of =
-        |marked: &[usize]| run_free(&trace, &usual(1), &Policy { lightest_first: marked.into(), ..Policy::none() });
+    let of = |marked: &[usize]| {
+        run_free(&trace, &usual(1), &SimulatedPolicy { lightest_first: marked.into(), ..SimulatedPolicy::none() })
+    };
     let (nobody, others, all) = (of(&[]), of(&[1, 2]), of(&[0, 1, 2]));
     assert!(all.groups[0].wait < 0.2 * nobody.groups[0].wait, "{all:?} and {nobody:?}");
     assert!(others.groups[0].wait > 0.5 * nobody.groups[0].wait, "{others:?} and {nobody:?}");
@@ -292,10 +296,10 @@ fn only_those_that_are_marked_are_ranked() {
 #[test]
 fn equal_cgroups_gain_nothing() {
     let trace = trace(4, 30, &vec![sleeps(8, 32, 10.0); 12]);
-    let shared = run_free(&trace, &usual(4), &Policy::none());
+    let shared = run_free(&trace, &usual(4), &SimulatedPolicy::none());
     let same: Vec<(usize, f64)> = (0..12).map(|number| (number, 1.0)).collect();
     assert_eq!(shared, run_free(&trace, &usual(4), &weights(&same)));
-    let first = Policy { lightest_first: (0..12).collect(), ..Policy::none() };
+    let first = SimulatedPolicy { lightest_first: (0..12).collect(), ..SimulatedPolicy::none() };
     assert_close("all waits", run_free(&trace, &usual(4), &first).wait(), shared.wait(), 0.25);
 }
 
@@ -306,7 +310,7 @@ fn overhead_grows_with_density() {
     let switching = Switching::new(|tasks| 2e-6 + 2e-6 * tasks);
     let host = |density: usize| {
         let demands: Vec<Demand> = (0..density * 4).map(|_| sleeps(4, 10, 10.0)).collect();
-        let outcome = run(&trace(4, 20, &demands), &usual(4), &switching, &Policy::none(), 3);
+        let outcome = run(&trace(4, 20, &demands), &usual(4), &switching, &SimulatedPolicy::none(), 3);
         ((outcome.cpu() + outcome.wait()) / 80.0, outcome.switching / 80.0)
     };
     let [few, some, many] = [3, 6, 9].map(host);
@@ -319,7 +323,7 @@ fn overhead_grows_with_density() {
 #[test]
 fn no_cpu_is_idle_while_tasks_wait() {
     let trace = trace(4, 20, &[spins(2), sleeps(8, 500, 2.0), sleeps(8, 50, 20.0)]);
-    for policy in [Policy::none(), weights(&[(1, 10.0)]), idle(&[0]), real_time(&[1])] {
+    for policy in [SimulatedPolicy::none(), weights(&[(1, 10.0)]), idle(&[0]), real_time(&[1])] {
         // All that is asked for fits, but for what is not over at the end.
         let outcome = run_free(&trace, &usual(4), &policy);
         assert_close("bursts", outcome.groups[1].cpu, 20.0, 0.02);
@@ -330,7 +334,8 @@ fn no_cpu_is_idle_while_tasks_wait() {
 
 #[test]
 fn what_switches_take_is_missing_for_work() {
-    let outcome = run(&trace(1, 20, &[spins(1), spins(1)]), &usual(1), &Switching::new(|_| 4e-4), &Policy::none(), 1);
+    let outcome =
+        run(&trace(1, 20, &[spins(1), spins(1)]), &usual(1), &Switching::new(|_| 4e-4), &SimulatedPolicy::none(), 1);
     let lost = outcome.cpu() - outcome.groups.iter().map(|group| group.work).sum::<f64>();
     assert_close("what they took", lost, outcome.switching, 0.05);
     assert_close("one in each tick", outcome.switches, 20.0 / 0.004, 0.05);
@@ -338,12 +343,12 @@ fn what_switches_take_is_missing_for_work() {
 
 #[test]
 fn a_crowd_that_hardly_runs_is_as_many_tasks_as_bursts() {
-    let outcome = run_free(&trace(1, 20, &[sleeps(u32::MAX, 50, 4.0)]), &usual(1), &Policy::none());
+    let outcome = run_free(&trace(1, 20, &[sleeps(u32::MAX, 50, 4.0)]), &usual(1), &SimulatedPolicy::none());
     assert_close("CPU time", outcome.cpu(), 20.0 * 0.2, 0.1);
 }
 
 #[test]
 fn nothing_asked_for_is_nothing_served() {
     let empty = Trace { cpus: 1, steps: vec![Step::default()], ..Trace::default() };
-    assert_eq!(run_free(&empty, &usual(1), &Policy::none()), SimulationOutcome::default());
+    assert_eq!(run_free(&empty, &usual(1), &SimulatedPolicy::none()), SimulationOutcome::default());
 }
