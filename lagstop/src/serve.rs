@@ -53,7 +53,6 @@ use crate::{kernel::Capabilities, metrics::MetricsSnapshot};
 /// A snapshot, and when it was made.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// What is served.
     pub snapshot: Arc<MetricsSnapshot>,
     /// When its last interval ended.
     pub at: Instant,
@@ -62,12 +61,9 @@ pub struct Published {
 /// Where snapshots are published. `None` before the first.
 pub type Publisher = watch::Sender<Option<Published>>;
 
-/// What is served.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// The metrics.
     pub metrics: watch::Receiver<Option<Published>>,
-    /// The intervals.
     pub intervals: Arc<Feed>,
     /// What makes the figures of the page. `None` where there is none.
     pub page: Option<Arc<Watcher>>,

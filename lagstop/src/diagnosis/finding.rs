@@ -215,7 +215,6 @@ impl Rule {
         }
     }
 
-    /// All of them.
     pub const ALL: [Self; 17] = [
         Self::SchedulingOverhead,
         Self::Utilisation,

@@ -6,7 +6,6 @@ use crate::{
     units::Unit,
 };
 
-/// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ComparedFigure {
     Overhead,
@@ -91,12 +90,10 @@ impl ComparedFigure {
     /// What waits were for: older recordings do not have it.
     const CAUSES: [Self; 3] = [Self::WaitBehind, Self::WaitSelf, Self::WaitThrottled];
 
-    /// All of the host.
     pub(super) fn of_host() -> Vec<Self> {
         Self::OF_HOST.iter().copied().chain(Self::CAUSES).collect()
     }
 
-    /// All of a cgroup.
     pub(super) fn of_cgroup() -> Vec<Self> {
         let files = FileCounters::compared().enumerate().map(|(place, counter)| Self::File { counter, place });
         Self::OF_CGROUP.iter().copied().chain(Self::CAUSES).chain(files).collect()

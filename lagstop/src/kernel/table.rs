@@ -18,7 +18,6 @@ pub(super) struct Table<V> {
     values: PhantomData<V>,
 }
 
-/// Where the words are.
 enum Words {
     /// In the kernel.
     Mapped { begin: NonNull<AtomicU64>, words: usize },

@@ -176,9 +176,8 @@ impl Collector {
         };
         // Twice: the first reads for the first time what later ones know, and takes so long that its files tell of a later moment than
         // its clock does.
-        for _ in 0..2 {
-            collector.last = collector.snapshot()?;
-        }
+        collector.last = collector.snapshot(true)?;
+        collector.last = collector.read()?;
         Ok(collector)
     }
 
@@ -208,10 +207,10 @@ impl Collector {
         hooks
     }
 
-    /// Reads the kernel side and the host's files.
-    fn snapshot(&mut self) -> Result<Snapshot, SourceError> {
+    /// Reads the kernel side and the host's files. Switches are timed from then on, or not.
+    fn snapshot(&mut self, times: bool) -> Result<Snapshot, SourceError> {
         let cpus = Cpus::read()?.without(&self.excluded);
-        self.reader.time_next(self.sampling.times_next());
+        self.reader.time_next(times);
         let KernelSnapshot { at, idle, cgroups, cpus: cpu_totals, traffic, lost, probe_ns, switches_timed } =
             self.reader.snapshot(&cpus.online)?;
         let tcp_is_watched = self.reader.measures(Measure::TcpState);
@@ -278,7 +277,8 @@ impl Collector {
 
 impl Readings for Collector {
     fn read(&mut self) -> Result<Snapshot, SourceError> {
-        self.snapshot()
+        let times = self.sampling.times_next();
+        self.snapshot(times)
     }
 
     fn last(&mut self) -> &mut Snapshot {

@@ -29,7 +29,6 @@ use crate::{
     units::Moment,
 };
 
-/// Settings of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialSettings {
     /// The policy. `None`: no policy, to measure variation by chance.

@@ -107,6 +107,8 @@ struct Block {
     work: u64,
     gap: f64,
     switches_per_second: f64,
+    /// Those beyond the two that each request takes, to it and back: CPUs are never idle. However slow the machine, it takes those.
+    spare_switches: f64,
 }
 
 impl Block {
@@ -117,14 +119,15 @@ impl Block {
     fn say(&self, name: &str) {
         println!(
             "{name:<10} requests {:>5}  p50 {:>7.2}  p95 {:>7.2}  p99 {:>7.2} ms  work {:>7}  longest gap {:>6.0} ms  \
-             switches {:>5.0}/s",
+             switches {:>5.0}/s, {:>5.0} to spare",
             self.latencies.len(),
             self.percentile(0.5),
             self.percentile(0.95),
             self.percentile(0.99),
             self.work,
             self.gap,
-            self.switches_per_second
+            self.switches_per_second,
+            self.spare_switches
         );
     }
 }
@@ -178,11 +181,12 @@ impl Mix {
         latencies.sort_by(f64::total_cmp);
         // Nothing is said of requests that are due before the reported time.
         assert!(latencies.len() > 50, "{}", latencies.len());
+        let spare_switches = switches_per_second - 2.0 * latencies.len() as f64 / self.time.as_secs_f64();
         let work = ground.iter().map(|ground| ground[0]).sum();
         let gap = ground.iter().map(|ground| ground[1]).max().unwrap() as f64 / 1e3;
         // Processes end before their cgroups are removed.
         drop((heavy, light));
-        Block { latencies, work, gap, switches_per_second }
+        Block { latencies, work, gap, switches_per_second, spare_switches }
     }
 }
 
@@ -200,13 +204,13 @@ fn compared(mix: Mix) -> (Block, Block) {
     (own, block)
 }
 
-fn is_better((own, lags): &(Block, Block), switches: f64) {
+fn is_better((own, lags): &(Block, Block)) {
     let faster = lags.percentile(0.95) / own.percentile(0.95);
     assert!(faster < if is_counted() { 0.25 } else { 0.4 }, "p95 is {faster} of the kernel's own");
     let work = lags.work as f64 / own.work as f64;
     assert!(work > if is_counted() { 0.99 } else { 0.85 }, "work is {work} of the kernel's own");
-    let fewer = lags.switches_per_second / own.switches_per_second;
-    assert!(fewer < switches, "switches are {fewer} of the kernel's own");
+    let fewer = lags.spare_switches / own.spare_switches;
+    assert!(fewer < 0.6, "switches beyond two for each request are {fewer} of the kernel's own");
     assert!(lags.gap < 4_500.0, "one did not get on for {} ms", lags.gap);
 }
 
@@ -219,7 +223,7 @@ fn few() {
         return;
     }
     let mix = Mix { heavy: 4, threads: 2, light: 6, gap: 50_000, work: 1_500, time: seconds(4), before: seconds(2) };
-    is_better(&compared(mix), 0.7);
+    is_better(&compared(mix));
 }
 
 fn many() {
@@ -227,7 +231,7 @@ fn many() {
         return;
     }
     let mix = Mix { heavy: 60, threads: 1, light: 40, gap: 400_000, work: 1_500, time: seconds(5), before: seconds(5) };
-    is_better(&compared(mix), 0.7);
+    is_better(&compared(mix));
 }
 
 /// A cgroup that always wants to run, or has cgroups inside, and the part of the whole that it is to get.

@@ -210,6 +210,11 @@ fn sampled() {
         costs.dedup();
         costs.len() > 9
     });
+    drop(server);
+    // The first interval is timed, so that there is something to go by at once.
+    let server = Server::start(&["--interval", "200ms", "--cost-sampling", "1000"]);
+    let costs = || server.scrape().value("lagstop_host_switch_cost_seconds_total", &["phase=\"pick\"".to_owned()]);
+    eventually("costs of the first interval", || costs() > 0.0);
 }
 
 fn ending() {

@@ -127,7 +127,6 @@ impl FromIterator<(u64, Totals)> for Series {
     }
 }
 
-/// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// By directory of the cgroup.

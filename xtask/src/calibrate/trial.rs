@@ -49,7 +49,6 @@ pub(super) struct TrialFigure {
     pub(super) predicted_why_not: Option<String>,
 }
 
-/// How it ended.
 pub(super) enum Ended {
     /// With figures.
     Outcome(Box<TrialReport>),

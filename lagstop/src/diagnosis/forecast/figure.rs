@@ -14,7 +14,6 @@ pub enum ForecastFigure {
 }
 
 impl ForecastFigure {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::LightWaiting,
         Self::LightP99,
@@ -54,7 +53,6 @@ impl ForecastFigure {
         }
     }
 
-    /// The one of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|figure| figure.name() == name)
     }

@@ -13,44 +13,23 @@ const SHOWN: usize = 400;
 /// Why a query has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server cannot be reached, or must not be.
     #[error(transparent)]
     Connection(#[from] ConnectionError),
-    /// The server did not answer in time.
     #[error("{url} did not answer within {} s. Use a shorter --window or a longer --timeout", within.as_secs())]
-    Slow {
-        /// The server.
-        url: String,
-        /// The timeout.
-        within: Duration,
-    },
-    /// The server redirects.
+    Slow { url: String, within: Duration },
     #[error(
         "{from} redirects to `{to}`. Use that address, without /api/v1 and the rest. lagstop sends tokens only to the given address"
     )]
-    Redirect {
-        /// The server.
-        from: String,
-        /// The target of the redirect.
-        to: String,
-    },
-    /// The answer is too long.
+    Redirect { from: String, to: String },
     #[error("the answer is longer than {} MiB. Use a shorter --window, or select fewer nodes with --match. The query was: {query}", most >> 20)]
     TooLong {
-        /// The query.
         query: String,
         /// Limit of the answer, in bytes.
         most: u64,
     },
     /// The answer is not from a Prometheus server.
     #[error("{url} does not answer like Prometheus ({source}). Check the address; it ends before /api/v1")]
-    NoAnswer {
-        /// The server.
-        url: String,
-        /// What is wrong with the answer.
-        source: serde_json::Error,
-    },
-    /// The server refused the query.
+    NoAnswer { url: String, source: serde_json::Error },
     #[error("{0}")]
     Refused(Box<Refused>),
 }

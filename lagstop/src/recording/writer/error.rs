@@ -12,7 +12,6 @@ pub enum WriteError {
     /// The reader of the output is gone. This is not an error of lagstop.
     #[error("the reader has closed the output")]
     ReaderGone,
-    /// The disk is full.
     #[error("the disk is full: {}. Free some space, or write to another disk", plain(.0))]
     DiskFull(io::Error),
     /// The file has no name any more: whatever is written to it is lost.

@@ -12,37 +12,18 @@ pub enum ConnectedError {
     Connection(#[from] ConnectionError),
     /// It is there, and does not answer.
     #[error("{url} did not answer in time. Check that `lagstop serve` listens at this address")]
-    Slow {
-        /// The server.
-        url: String,
-    },
+    Slow { url: String },
     /// It was there, and is gone.
     #[error("{url}: {why}")]
-    Broken {
-        /// The server.
-        url: String,
-        /// What happened.
-        why: String,
-    },
-    /// It refuses.
+    Broken { url: String, why: String },
     #[error("{url} refuses (HTTP {status}): {said}.{}", remedy(*status))]
-    Refused {
-        /// The server.
-        url: String,
-        /// HTTP status.
-        status: u16,
-        /// What it said.
-        said: String,
-    },
+    Refused { url: String, status: u16, said: String },
     /// What it sends is no recording.
     #[error("cannot read what the server sends: {0}")]
     Read(#[from] ReadError),
     /// Another host answers, or another boot of it.
     #[error("{url} now answers for another host or another boot of it. Start lagstop again")]
-    OtherHost {
-        /// The server.
-        url: String,
-    },
+    OtherHost { url: String },
 }
 
 impl ConnectedError {
