@@ -1,6 +1,7 @@
 //! lagstop measures what the scheduler itself costs on a densely packed Linux host: per cgroup, who pays, who causes it,
 //! and what helps.
 
+mod background;
 pub mod bench;
 pub mod check;
 pub mod cli;
@@ -18,7 +19,6 @@ pub mod memory;
 pub mod metrics;
 pub mod model;
 pub mod random;
-mod recorder;
 pub mod recording;
 pub mod reference;
 pub mod report;

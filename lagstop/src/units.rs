@@ -12,4 +12,5 @@ pub(crate) use moment::Moment;
 pub(crate) use quantities::ratio;
 pub use quantities::{Cores, KERNEL_LOAD, Nanos, Tasks};
 pub use unit::{Unit, Value};
+pub(crate) use words::if_measured;
 pub use words::{count, ending, number, percent, plural, points, quoted, sentence, signed_percent, times};

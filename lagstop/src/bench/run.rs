@@ -19,10 +19,10 @@ use super::{
     cleanup::PURPOSE, demands, function, point::BenchSide, resource_limits::raise_limit_of_files,
 };
 use crate::{
+    background::{Background, BackgroundError},
     display::plain,
     host::{Hierarchy, OwnCgroup, Version},
     model::{self, CgroupId, Interval, Nanos},
-    recorder::{Recorder, RecorderError},
     trial::{Change, Dynamic, Kernel, Made, Policy, PolicyError, Sides, Switch, SwitchError, TriedGroup},
     units::Moment,
 };
@@ -62,8 +62,8 @@ pub enum BenchError {
     },
     /// The host cannot be measured.
     #[error("cannot measure the host: {0}")]
-    Recorder(#[source] RecorderError),
-    /// The recorder did not get to run while it mattered.
+    Background(#[source] BackgroundError),
+    /// What measures in the background did not get to run while it mattered.
     #[error("no complete interval was measured: the host is too busy for this --duration. Use a longer one")]
     NoInterval,
     /// A change to scheduling cannot be made.
@@ -299,7 +299,7 @@ impl Deployment {
         self.refuse_when_stopped()?;
         // Everything else that runs has cgroups of its own, too.
         let interval = interval(settings.duration);
-        let recorder = Recorder::start(count.saturating_add(ROOM), interval).map_err(BenchError::Recorder)?;
+        let background = Background::start(count.saturating_add(ROOM), interval).map_err(BenchError::Background)?;
         let sides = self.sides();
         let to = policy.and_then(Policy::switches_to);
         let mut switch = to.map(|to| Switch::new(to, &settings.switch));
@@ -340,7 +340,7 @@ impl Deployment {
             if let Some((policy, switch)) = policy.zip(switch.as_mut()) {
                 switch.look().map_err(|source| BenchError::switch(policy, source))?;
             }
-            let Some((times, interval)) = recorder.next(STEP).map_err(BenchError::Recorder)? else { continue };
+            let Some((times, interval)) = background.next(STEP).map_err(BenchError::Background)? else { continue };
             if let Some(policy) = policy {
                 let mut changes = policy.newcomers(&sides, kernel);
                 changes.extend(dynamic.iter_mut().flat_map(|dynamic| dynamic.changes(&interval, kernel)));
@@ -442,7 +442,7 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Length of intervals for runs of this length, so that several of them are completely inside.
 fn interval(duration: Duration) -> Duration {
-    (duration / 10).clamp(Duration::from_millis(20), Recorder::INTERVAL)
+    (duration / 10).clamp(Duration::from_millis(20), Background::INTERVAL)
 }
 /// How long before they start functions are told, and how much longer for each of them.
 const LEAD: Duration = Duration::from_millis(200);

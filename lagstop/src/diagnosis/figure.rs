@@ -144,6 +144,6 @@ impl Figure {
 
     /// The value as people write it; `n/a` where it was not measured.
     pub fn shown(&self) -> String {
-        self.value.map_or_else(|| "n/a".to_owned(), |value| self.unit.show(value))
+        self.unit.show_if_measured(self.value)
     }
 }

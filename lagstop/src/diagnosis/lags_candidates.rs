@@ -238,7 +238,7 @@ impl<'a> Judged<'a> {
             return (Severity::Warning, format!("{found}; the effect of more weight cannot be predicted."));
         };
         if !all.is_worthwhile(self.thresholds) {
-            let median = all.median.map_or("n/a".to_owned(), units::percent);
+            let median = units::if_measured(all.median, units::percent);
             return (Severity::Info, format!("{found}; more weight would save only {median} of their wait (median)."));
         }
         let range = gain.magnitudes();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Figure, Finding, Severity, Span, Thresholds, Verdict};
 use crate::{
     model::{Host, Lost, Nanos, OwnCost, Session, lost_kind},
-    units::Unit,
+    units::{Unit, if_measured},
 };
 
 /// All findings on a recording, and what they rest on.
@@ -65,14 +65,14 @@ impl Report {
 
     /// What measuring cost and what was lost.
     pub fn cost_and_losses(&self) -> String {
-        let cores = self.own_cost.cores.map_or_else(|| "n/a".to_owned(), |cores| Unit::Cores.show(cores));
+        let cores = Unit::Cores.show_if_measured(self.own_cost.cores);
         format!("Measuring took {cores}. {}", self.what_was_lost())
     }
 
     /// What measuring cost, what was lost, what was measured by what or was not, and why there are no commands: a sentence each.
     pub fn footer(&self) -> Vec<String> {
         let MeasuringCost { own, cores } = &self.own_cost;
-        let probes = own.self_probe_ns.map_or_else(|| "n/a".to_owned(), |ns| ns.to_string());
+        let probes = if_measured(own.self_probe_ns, |ns| ns.to_string());
         let cores = cores.map(|cores| format!(", {} in all", Unit::Cores.show(cores))).unwrap_or_default();
         let mut lines = vec![
             format!("Measuring took {} of CPU time and {probes} in the kernel{cores}.", own.self_cpu_ns),

@@ -8,7 +8,7 @@ use crate::{
     bench::{Bench, Latency, Missing, Point},
     model::Nanos,
     trial::Policy,
-    units::{Unit, ending},
+    units::{Unit, ending, if_measured},
 };
 
 const HEADINGS: [&str; 14] = [
@@ -45,11 +45,11 @@ pub(super) fn verdict(bench: &Bench) -> String {
 }
 
 fn shown(value: Option<f64>, unit: Unit) -> String {
-    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+    unit.show_if_measured(value)
 }
 
 fn time(time: Option<Nanos>) -> String {
-    time.map_or_else(|| "n/a".to_owned(), |time| time.to_string())
+    if_measured(time, |time| time.to_string())
 }
 
 /// The name of the policy, for tables.

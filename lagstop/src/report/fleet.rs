@@ -35,7 +35,7 @@ pub struct FleetReport<'a> {
 }
 
 fn shown(value: Option<f64>, unit: Unit) -> String {
-    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+    unit.show_if_measured(value)
 }
 
 fn time(seconds: Option<f64>) -> String {

@@ -43,7 +43,7 @@ fn verdict(all: &Hosts) -> String {
 }
 
 fn shown(value: Option<Value>, unit: Unit) -> String {
-    value.map_or_else(|| "n/a".to_owned(), |value| unit.show(value))
+    unit.show_if_measured(value)
 }
 
 fn cells(name: &str, figures: &HostCosts) -> [String; 7] {

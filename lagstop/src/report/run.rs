@@ -11,7 +11,7 @@ use crate::{
     host::Frequency,
     model::Nanos,
     run::{Behind, Disturbance, Exceeded, Method, Run, RunVerdict, Series, Shares, Spread},
-    units::{ending, number, percent, plural, ratio},
+    units::{ending, if_measured, number, percent, plural, ratio},
 };
 
 /// What the fields mean; the number goes up when one of them changes its meaning or goes away.
@@ -64,7 +64,7 @@ fn figures(run: &Run) -> Vec<String> {
 }
 
 fn share(share: Option<f64>) -> String {
-    share.map_or("n/a".to_owned(), percent)
+    if_measured(share, percent)
 }
 
 /// `waited 6.1 % of the time, 83 % of it behind user.slice (cargo); p99 wait 14 ms`. Where it was crowded out: `waited because of

@@ -10,7 +10,7 @@ use crate::{
     display::{display_name, fit},
     model::{Cores, GroupBy, Nanos, Session},
     recording::{CgroupSum, Contents, Form},
-    units::percent,
+    units::{if_measured, percent},
 };
 
 /// Columns of a cgroup's name. Longer names are shortened in the middle.
@@ -105,7 +105,7 @@ fn extent(page: &mut Page, contents: &Contents) {
         ),
     );
     if let Some(host) = &contents.host {
-        let overhead = host.overhead.map_or_else(|| "n/a".to_owned(), percent);
+        let overhead = if_measured(host.overhead, percent);
         let rate = host.task_switches as f64 / host.duration_ns.seconds().max(f64::MIN_POSITIVE);
         page.labelled(
             "host",
@@ -141,13 +141,10 @@ fn busiest(page: &mut Page, named: usize, title: &str, cgroups: &[CgroupSum], co
     page.text("", Colour::Bold, title);
     for cgroup in cgroups {
         let Cores(cpu) = cgroup.cpu_ns.cores(host.duration_ns);
-        let cost = cgroup.switch_cost_ns.map_or_else(
-            || "n/a".to_owned(),
-            |cost| {
-                let Cores(cores) = cost.cores(host.duration_ns);
-                format!("{cores:.3} cores")
-            },
-        );
+        let cost = if_measured(cgroup.switch_cost_ns, |cost| {
+            let Cores(cores) = cost.cores(host.duration_ns);
+            format!("{cores:.3} cores")
+        });
         let name = if cgroup.name.is_empty() { &cgroup.path } else { &cgroup.name };
         let first = format!("    {}  ", fit(&display_name(name), named));
         page.hanging(&first, &format!("CPU time {cpu:.2} cores, switch cost {cost}"));

@@ -14,7 +14,7 @@ use crate::{
         Change, Policy, Predicted, Prediction, Prepared, Sides, TimeOfBlock, TrialOutcome, Tried, TriedFigure,
         TriedGroup, name,
     },
-    units::{Unit, plural, signed_percent},
+    units::{Unit, if_measured, plural, signed_percent},
 };
 
 /// The most cgroups, and changes of a kind, that people are shown.
@@ -209,10 +209,9 @@ fn undone(page: &mut Page, tried: &Tried) {
 }
 
 fn cells(figure: &TriedFigure) -> Vec<String> {
-    let or = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or_else(|| "n/a".to_owned(), show);
-    let shown = |value| match figure.unit {
-        Unit::Seconds => or(value, &|seconds| Unit::Ns.show(seconds * 1e9)),
-        unit => or(value, &|value| unit.show(value)),
+    let shown = |value: Option<f64>| match figure.unit {
+        Unit::Seconds => Unit::Ns.show_if_measured(value.map(|seconds| seconds * 1e9)),
+        unit => unit.show_if_measured(value),
     };
     let from_to = |low: Option<f64>, high: Option<f64>| {
         low.zip(high).map(|(low, high)| format!("{} to {}", signed_percent(low), signed_percent(high)))
@@ -226,7 +225,7 @@ fn cells(figure: &TriedFigure) -> Vec<String> {
         figure.label.to_owned(),
         shown(figure.without),
         shown(figure.with),
-        or(figure.change, &signed_percent),
+        if_measured(figure.change, signed_percent),
         interval,
         yes_or_no(figure.changed),
         predicted,

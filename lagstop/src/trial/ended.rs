@@ -5,7 +5,7 @@ use std::{io, sync::Arc, time::Duration};
 use thiserror::Error;
 
 use super::{Change, PolicyError, SwitchError};
-use crate::{display::plain, recorder::RecorderError};
+use crate::{background::BackgroundError, display::plain};
 
 #[derive(Debug, Error)]
 pub(super) enum Ended {
@@ -18,7 +18,7 @@ pub(super) enum Ended {
     #[error(transparent)]
     Switch(#[from] SwitchError),
     #[error(transparent)]
-    Recorder(#[from] RecorderError),
+    Background(#[from] BackgroundError),
     #[error("{path} was runnable and got less than {floor} cores for {patience:?}{}", by_budget(*is_throttled))]
     Starved {
         path: Arc<str>,

@@ -8,10 +8,10 @@ use super::{
     policy,
 };
 use crate::{
+    background::Background,
     diagnosis::{Competitors, Forecast, ForecastFigure, Intervention, Observations},
     host::Hierarchy,
     model::Nanos,
-    recorder::Recorder,
 };
 
 pub use crate::diagnosis::{Predicted, Unpredicted};
@@ -79,7 +79,7 @@ fn intervention(policy: Policy, sides: &Sides, changes: &[Change], hierarchy: &H
             dynamic: Some(Dynamic::ranking(
                 sides.all().map(path).collect(),
                 sides.heavy.iter().map(path).collect(),
-                Nanos(u64::try_from(Recorder::INTERVAL.as_nanos()).unwrap_or(u64::MAX)),
+                Nanos(u64::try_from(Background::INTERVAL.as_nanos()).unwrap_or(u64::MAX)),
             )),
             ..none
         },

@@ -22,10 +22,10 @@ use super::{
     watchdog::Watchdog,
 };
 use crate::{
+    background::{Background, BackgroundError},
     diagnosis::{CompetitorsError, Finding, Observations, Rule, Thresholds},
     display::plain,
     model::{Interval, Session},
-    recorder::{Recorder, RecorderError},
     units::Moment,
 };
 
@@ -69,7 +69,7 @@ pub struct Prepared {
     /// The predicted effect.
     pub prediction: Prediction,
     guard: Guard,
-    recorder: Recorder,
+    background: Background,
     session: Session,
 }
 
@@ -78,7 +78,7 @@ pub struct Prepared {
 pub enum TrialError {
     /// The host cannot be measured.
     #[error("cannot measure the host: {0}")]
-    Recorder(#[source] RecorderError),
+    Background(#[source] BackgroundError),
     /// There are no cgroups to try it with.
     #[error("{} cannot be tried: {source}", super::name(*.policy))]
     Policy {
@@ -159,9 +159,9 @@ pub fn prepare(
         let checked = settings.switched().map_or(Ok(()), |switch| switch.check());
         checked.map_err(|source| cannot(source.into()))?;
     }
-    let recorder = Recorder::start(CGROUPS, Recorder::INTERVAL).map_err(TrialError::Recorder)?;
+    let background = Background::start(CGROUPS, Background::INTERVAL).map_err(TrialError::Background)?;
     let mut guard = Guard::new(settings.floor, settings.patience);
-    let session = recorder.session().clone();
+    let session = background.session().clone();
     let mut observations = Observations::new(session.clone());
     let ends = Instant::now() + settings.before;
     while Instant::now() < ends {
@@ -169,8 +169,8 @@ pub fn prepare(
             return Err(TrialError::Stopped);
         }
         tell(Event::Before { left: ends.saturating_duration_since(Instant::now()) });
-        let next = recorder.next(SILENCE).and_then(|next| next.ok_or(RecorderError::Silent));
-        let (_, interval) = next.map_err(TrialError::Recorder)?;
+        let next = background.next(SILENCE).and_then(|next| next.ok_or(BackgroundError::Silent));
+        let (_, interval) = next.map_err(TrialError::Background)?;
         observations.add(&interval);
         guard.see(&interval, kernel.hierarchy());
     }
@@ -197,7 +197,7 @@ pub fn prepare(
         .policy
         .map(|policy| Prediction::of(&observations, policy, &sides, &changes, kernel.hierarchy()))
         .unwrap_or_default();
-    Ok(Prepared { sides, finding, changes, prediction, guard, recorder, session })
+    Ok(Prepared { sides, finding, changes, prediction, guard, background, session })
 }
 
 /// First changes of a policy. A trial without a policy needs both sides, too, because others are compared with it.
@@ -221,7 +221,7 @@ pub fn run(
     tell: &mut dyn FnMut(Event),
     stop: &AtomicBool,
 ) -> Result<Tried, TrialError> {
-    let Prepared { sides, prediction, guard, recorder, session, .. } = prepared;
+    let Prepared { sides, prediction, guard, background, session, .. } = prepared;
     let journal = Journal::begin(&settings.journal, settings.policy)?;
     let goes_first = settings.policy == Some(Policy::LagsStatic);
     let mut watchdog = match Watchdog::start(journal.path(), goes_first) {
@@ -241,7 +241,7 @@ pub fn run(
         settings,
         kernel,
         sides: &sides,
-        recorder,
+        background,
         heard: Instant::now(),
         journal,
         watchdog,
@@ -361,7 +361,7 @@ struct Trial<'a> {
     settings: &'a TrialSettings,
     kernel: &'a Kernel,
     sides: &'a Sides,
-    recorder: Recorder,
+    background: Background,
     /// When the last interval came.
     heard: Instant,
     journal: Journal,
@@ -414,7 +414,7 @@ impl Trial<'_> {
                 return Err(Ended::Unwatched);
             }
             let step = STEP.min(ends.saturating_duration_since(Instant::now()));
-            let Some((times, interval)) = self.recorder.next(step)? else {
+            let Some((times, interval)) = self.background.next(step)? else {
                 self.refuse_silence(is_with)?;
                 continue;
             };
@@ -473,7 +473,7 @@ impl Trial<'_> {
     fn hear_the_last(&mut self) {
         let Some(ends) = self.windows.last().map(|window| window.counts.end) else { return };
         let until = Instant::now() + LATE;
-        while let Ok(Some((times, interval))) = self.recorder.next(until.saturating_duration_since(Instant::now())) {
+        while let Ok(Some((times, interval))) = self.background.next(until.saturating_duration_since(Instant::now())) {
             self.count(&times, &interval);
             if times.end >= ends {
                 break;
@@ -481,9 +481,9 @@ impl Trial<'_> {
         }
     }
 
-    fn refuse_silence(&self, is_with: bool) -> Result<(), RecorderError> {
+    fn refuse_silence(&self, is_with: bool) -> Result<(), BackgroundError> {
         let most = if is_with { SHORT_SILENCE.max(self.guard.patience()).min(SILENCE) } else { SILENCE };
-        if self.heard.elapsed() < most { Ok(()) } else { Err(RecorderError::Silent) }
+        if self.heard.elapsed() < most { Ok(()) } else { Err(BackgroundError::Silent) }
     }
 
     fn refuse_starving(&mut self, interval: &Interval) -> Result<(), Ended> {

@@ -89,6 +89,11 @@ impl JsonSchema for Value {
 }
 
 impl Unit {
+    /// `value` as people write it; `n/a` where it was not measured.
+    pub fn show_if_measured(self, value: Option<impl Into<Value>>) -> String {
+        words::if_measured(value, |value| self.show(value))
+    }
+
     /// `value` as people write it.
     pub fn show(self, value: impl Into<Value>) -> String {
         let value = value.into();

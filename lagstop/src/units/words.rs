@@ -1,7 +1,12 @@
 //! Numbers as people write them.
 
-/// Stands for what is not a number: it was divided by 0.
+/// Stands for what was not measured, and for what is not a number: it was divided by 0.
 const NONE: &str = "n/a";
+
+/// What was measured, as `show` writes it.
+pub(crate) fn if_measured<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), show)
+}
 
 /// A share in percent, with as many decimals as it needs to be told from its neighbours.
 pub fn percent(share: f64) -> String {

@@ -19,7 +19,7 @@ pub(super) struct Cells {
 
 impl From<&Change> for Cells {
     fn from(change: &Change) -> Self {
-        let shown = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| show(change.unit, value));
+        let shown = |value: Option<f64>| units::if_measured(value, |value| show(change.unit, value));
         Self {
             label: match change.unit {
                 Unit::Cores => format!("{}, cores", change.label),

@@ -22,7 +22,7 @@ use crate::{
         state::{Detail, Mode, State},
         theme::{Theme, severity_mark},
     },
-    units::ending,
+    units::{ending, if_measured},
 };
 
 /// Quantiles of distributions that are shown.
@@ -346,8 +346,7 @@ impl Page {
         self.heading("Listeners");
         for listener in own {
             let backlog = listener.backlog.zip(listener.backlog_capacity);
-            let backlog =
-                backlog.map_or_else(|| "n/a".to_owned(), |(backlog, capacity)| format!("{backlog} of {capacity}"));
+            let backlog = if_measured(backlog, |(backlog, capacity)| format!("{backlog} of {capacity}"));
             let wait = Cell::mean(listener.totals.map(|it| it.accept_wait_ns), listener.totals.map(|it| it.accepts));
             let wait = if wait == Cell::Nothing { "–".to_owned() } else { wait.to_string() };
             self.plain(&format!("{}  backlog {backlog}, accept wait {wait}", listener.address));

@@ -22,7 +22,7 @@ use crate::{
 
 /// A measurement that runs in the background.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub(crate) struct Background {
     session: Session,
     /// Start of the clock of its intervals.
     began: Instant,
@@ -32,7 +32,7 @@ pub(crate) struct Recorder {
 
 /// Why nothing is measured.
 #[derive(Debug, Error)]
-pub enum RecorderError {
+pub enum BackgroundError {
     /// Measuring cannot start, or has failed.
     #[error(transparent)]
     Source(#[from] SourceError),
@@ -49,7 +49,7 @@ pub enum RecorderError {
 /// What is said once it is measured: the session, when the clock began, and what ends it.
 type Begun = (Session, Instant, Stop);
 
-impl Recorder {
+impl Background {
     /// Attaching takes a second or so; on a host where nobody gets to run it takes longer.
     const PATIENCE: Duration = Duration::from_secs(30);
     /// Ending takes less, unless something is wrong.
@@ -58,7 +58,7 @@ impl Recorder {
     pub(crate) const INTERVAL: Duration = Duration::from_millis(500);
 
     /// Starts measuring up to `cgroups` cgroups in intervals of length `interval`, and waits until it measures.
-    pub(crate) fn start(cgroups: u32, interval: Duration) -> Result<Self, RecorderError> {
+    pub(crate) fn start(cgroups: u32, interval: Duration) -> Result<Self, BackgroundError> {
         // Fixed on purpose: the user's settings do not apply here.
         let options = LiveOptions {
             interval,
@@ -78,7 +78,7 @@ impl Recorder {
     fn of(
         start: impl FnOnce() -> Result<(Stream, Instant), SourceError> + Send + 'static,
         patience: Duration,
-    ) -> Result<Self, RecorderError> {
+    ) -> Result<Self, BackgroundError> {
         let (begins, begun) = channel();
         let (sender, intervals) = channel();
         let run = move || match start() {
@@ -86,13 +86,13 @@ impl Recorder {
             // The caller may have stopped waiting.
             Err(error) => drop(begins.send(Err(error))),
         };
-        thread::Builder::new().name("recorder".to_owned()).spawn(run).map_err(RecorderError::Thread)?;
+        thread::Builder::new().name("background".to_owned()).spawn(run).map_err(BackgroundError::Thread)?;
         match begun.recv_timeout(patience) {
             Ok(begun) => {
                 let (session, began, stop) = begun?;
                 Ok(Self { session, began, intervals, stop })
             }
-            Err(RecvTimeoutError::Timeout) => Err(RecorderError::Late(patience)),
+            Err(RecvTimeoutError::Timeout) => Err(BackgroundError::Late(patience)),
             Err(RecvTimeoutError::Disconnected) => Err(SourceError::Died.into()),
         }
     }
@@ -102,7 +102,7 @@ impl Recorder {
     }
 
     /// The next interval, and when it was. `None` if none comes within `patience`.
-    pub(crate) fn next(&self, patience: Duration) -> Result<Option<(Range<Instant>, Interval)>, RecorderError> {
+    pub(crate) fn next(&self, patience: Duration) -> Result<Option<(Range<Instant>, Interval)>, BackgroundError> {
         match self.intervals.recv_timeout(patience) {
             Ok(interval) => {
                 let interval = interval?;
@@ -116,7 +116,7 @@ impl Recorder {
 }
 
 /// Waits until nothing is attached any more: it must not disturb what runs or is measured next.
-impl Drop for Recorder {
+impl Drop for Background {
     fn drop(&mut self) {
         self.stop.stop();
         let until = Instant::now() + Self::LAST_READING;
@@ -178,32 +178,32 @@ mod tests {
         let second =
             |n| Interval { start_ns: Nanos(n * Nanos::SECOND.0), duration_ns: Nanos::SECOND, ..Interval::default() };
         let given = stream((0..20).map(|n| Ok(second(n))).collect(), &is_over);
-        let recorder = Recorder::of(move || Ok((given, began)), LONG).unwrap();
+        let background = Background::of(move || Ok((given, began)), LONG).unwrap();
         for n in 0..20 {
-            let (times, interval) = recorder.next(LONG).unwrap().unwrap();
+            let (times, interval) = background.next(LONG).unwrap().unwrap();
             let starts = began + Duration::from_secs(n);
             assert_eq!((times, interval), (starts..starts + Duration::from_secs(1), second(n)));
         }
-        assert!(recorder.next(Duration::ZERO).unwrap().is_none(), "it goes on");
-        drop(recorder);
+        assert!(background.next(Duration::ZERO).unwrap().is_none(), "it goes on");
+        drop(background);
         assert!(is_over.load(Ordering::SeqCst), "its end is waited for");
     }
 
     #[test]
     fn why_nothing_is_measured_is_said() {
-        let why = |start: Result<Recorder, RecorderError>| start.unwrap_err().to_string();
-        let refused = why(Recorder::of(|| Err(crate::kernel::KernelError::UserNamespace.into()), LONG));
+        let why = |start: Result<Background, BackgroundError>| start.unwrap_err().to_string();
+        let refused = why(Background::of(|| Err(crate::kernel::KernelError::UserNamespace.into()), LONG));
         assert!(refused.contains("user namespace"), "{refused}");
         let for_ever = || loop {
             thread::park();
         };
-        let late = why(Recorder::of(for_ever, SHORT));
+        let late = why(Background::of(for_ever, SHORT));
         assert_eq!(late, "measuring did not start within 100ms");
         let given = stream(vec![Ok(Interval::default()), Err(SourceError::Died)], &Arc::default());
-        let recorder = Recorder::of(move || Ok((given, Instant::now())), LONG).unwrap();
-        assert!(recorder.next(LONG).unwrap().is_some());
-        assert!(matches!(recorder.next(LONG), Err(RecorderError::Source(SourceError::Died))));
-        let fault = Recorder::of(|| panic!("a fault of lagstop's own, as the test wants it"), LONG);
-        assert!(matches!(fault, Err(RecorderError::Source(SourceError::Died))));
+        let background = Background::of(move || Ok((given, Instant::now())), LONG).unwrap();
+        assert!(background.next(LONG).unwrap().is_some());
+        assert!(matches!(background.next(LONG), Err(BackgroundError::Source(SourceError::Died))));
+        let fault = Background::of(|| panic!("a fault of lagstop's own, as the test wants it"), LONG);
+        assert!(matches!(fault, Err(BackgroundError::Source(SourceError::Died))));
     }
 }
