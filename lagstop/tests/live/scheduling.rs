@@ -204,14 +204,26 @@ fn compared(mix: Mix) -> (Block, Block) {
     (own, block)
 }
 
-fn is_better((own, lags): &(Block, Block)) {
+/// What is not better under LAGS, or not by enough.
+fn worse((own, lags): &(Block, Block)) -> Vec<String> {
     let faster = lags.percentile(0.95) / own.percentile(0.95);
-    assert!(faster < if is_counted() { 0.25 } else { 0.4 }, "p95 is {faster} of the kernel's own");
     let work = lags.work as f64 / own.work as f64;
-    assert!(work > if is_counted() { 0.99 } else { 0.85 }, "work is {work} of the kernel's own");
     let fewer = lags.spare_switches / own.spare_switches;
-    assert!(fewer < 0.6, "switches beyond two for each request are {fewer} of the kernel's own");
-    assert!(lags.gap < 4_500.0, "one did not get on for {} ms", lags.gap);
+    let limits = [
+        (faster < if is_counted() { 0.25 } else { 0.4 }, format!("p95 is {faster:.3} of the kernel's own")),
+        (work > if is_counted() { 0.99 } else { 0.85 }, format!("work is {work:.3} of the kernel's own")),
+        (fewer < 0.6, format!("switches beyond two for each request are {fewer:.3} of the kernel's own")),
+        (lags.gap < 4_500.0, format!("one did not get on for {} ms", lags.gap)),
+    ];
+    limits.into_iter().filter(|(is_met, _)| !is_met).map(|(_, what)| what).collect()
+}
+
+/// Where time is not counted, others on the machine slow one block and not the other: that is not so three times in a row.
+fn is_better(mix: Mix) {
+    let rounds = if is_counted() { 1 } else { 3 };
+    let said: Vec<_> = (0..rounds).map(|_| worse(&compared(mix))).take_while(|worse| !worse.is_empty()).collect();
+    println!("{} rounds with something worse: {said:?}", said.len());
+    assert!(said.len() < rounds, "{said:?}");
 }
 
 const fn seconds(seconds: u64) -> Duration {
@@ -223,7 +235,7 @@ fn few() {
         return;
     }
     let mix = Mix { heavy: 4, threads: 2, light: 6, gap: 50_000, work: 1_500, time: seconds(4), before: seconds(2) };
-    is_better(&compared(mix));
+    is_better(mix);
 }
 
 fn many() {
@@ -231,7 +243,7 @@ fn many() {
         return;
     }
     let mix = Mix { heavy: 60, threads: 1, light: 40, gap: 400_000, work: 1_500, time: seconds(5), before: seconds(5) };
-    is_better(&compared(mix));
+    is_better(mix);
 }
 
 /// A cgroup that always wants to run, or has cgroups inside, and the part of the whole that it is to get.

@@ -40,3 +40,25 @@ pub(super) fn lost(state: &CpuState) -> Lost {
         missed_runs: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lagstop_ebpf::{MAX_ACCEPTORS, MAX_LISTENERS, MAX_PENDING, MAX_TASKS};
+
+    use crate::model::Lost;
+
+    #[test]
+    fn what_was_lost_is_told_with_the_room_that_there_is() {
+        let room = [
+            ("task_states", MAX_TASKS),
+            ("connections", MAX_PENDING),
+            ("listener_overflows", MAX_LISTENERS),
+            ("acceptors", MAX_ACCEPTORS),
+        ];
+        for (name, room) in room {
+            let counter = Lost::COUNTERS.into_iter().find(|counter| counter.name == name).unwrap();
+            let written = format!("{},{:03}", room / 1_000, room % 1_000);
+            assert!(counter.meaning.contains(&written), "{name}, {written}: {}", counter.meaning);
+        }
+    }
+}
