@@ -128,6 +128,10 @@ pub struct Reader {
     rows_allocated_anywhere: u64,
     /// Some of these rows may have owners that are not known yet.
     has_new_rows: bool,
+    /// How often a row was asked for, given out or not.
+    rows_asked_for: u64,
+    /// Whether one was between the last two readings.
+    wants_rows: bool,
     traffic: TrafficLog,
     pairs: Pairs,
     cost: ProbeCost,
@@ -160,6 +164,8 @@ impl Reader {
             rows_allocated: 0,
             rows_allocated_anywhere: 0,
             has_new_rows: false,
+            rows_asked_for: 0,
+            wants_rows: false,
             traffic: TrafficLog::default(),
             pairs: Pairs::default(),
             cost,
@@ -206,9 +212,9 @@ impl Reader {
         self.times_next = times || !self.samples_cost;
     }
 
-    /// Has more than half of the rows been given out? From then on those of cgroups that are gone are missed.
+    /// Are rows asked for, and more than half of them given out? Then those of cgroups that are gone are missed.
     pub fn is_crowded(&self) -> bool {
-        self.owners.count() > self.max_rows / 2
+        self.wants_rows && self.owners.count() > self.max_rows / 2
     }
 
     /// Takes back the rows of cgroups that are gone. They stay in snapshots until their rows are free.
@@ -414,6 +420,8 @@ impl Reader {
         // A CPU may have come and gone between two readings.
         self.has_new_rows |= rows_allocated != self.rows_allocated_anywhere;
         self.rows_allocated_anywhere = rows_allocated;
+        let asked_for = rows_allocated.wrapping_add(snapshot.lost.cgroup_overflows);
+        self.wants_rows = std::mem::replace(&mut self.rows_asked_for, asked_for) != asked_for;
         // The moment up to which the CPUs' time is booked, on average. On a crowded host the clock may be read much later.
         if let Some(mean) = Nanos(booked.iter().sum()).mean(booked.len() as u64) {
             snapshot.at = mean;
