@@ -231,6 +231,8 @@ async fn schedule(args: &Args, mut running: Running, endings: &mut Endings) -> R
         match running.refresh() {
             Ok(None) => {}
             Ok(Some(Ended::CpusChanged)) => {
+                // What holds unless it starts again.
+                log.write(&running, Some("CPUs came or went"));
                 drop(running);
                 say(format_args!("CPUs came or went: LAGS starts again\n"));
                 running = schedule::prepare(args.options()?)?.attach(None)?;
@@ -359,16 +361,19 @@ fn status() -> Result<ExitCode, Failure> {
     };
     let mut text = format!("{state}.\n{loaded}\n{}\n", line(&status.counted, Duration::from_secs_f64(status.seconds)));
     if !status.groups.is_empty() {
-        text.push_str("\n   SHARE   TASKS       TURNS   PREEMPTED  CGROUP\n");
+        let by_load = status.groups.iter().any(|group| group.load_credit.is_some());
+        let credit = if by_load { " LOAD CREDIT" } else { "" };
+        let _ = writeln!(text, "\n   SHARE   TASKS       TURNS   PREEMPTED{credit}  CGROUP");
         status.groups.iter().for_each(|group| text.push_str(&row(group)));
     }
     Ok(print(&text))
 }
 
 fn row(group: &GroupStatus) -> String {
-    let GroupStatus { path, share_cpus, tasks, turns, preempted } = group;
+    let GroupStatus { path, share_cpus, tasks, turns, preempted, load_credit } = group;
+    let load_credit = load_credit.map(|credit| pad_left(&number(credit), 12)).unwrap_or_default();
     format!(
-        "{} {} {} {}  {}\n",
+        "{} {} {} {}{load_credit}  {}\n",
         pad_left(&number(*share_cpus), 8),
         pad_left(&number(*tasks), 7),
         pad_left(&count(*turns), 11),

@@ -16,7 +16,7 @@ use super::{
     shares::{Shares, longest_turn, shares},
     status::GroupStatus,
     topology::topology,
-    tuning::Tuning,
+    tuning::{Credit, Tuning},
 };
 use crate::{
     host::Cpus,
@@ -233,6 +233,7 @@ impl Running {
     /// The cgroups that had the most turns, up to `most` of them, and the longest turn of all.
     pub fn groups(&self, most: usize) -> (Vec<GroupStatus>, Duration) {
         let Last { groups, tree, found } = &self.last;
+        let by_load = self.options.tuning.credit == Credit::Paper;
         let status = |n: usize| {
             let group = &tree.groups[n];
             let state = groups.get(&group.id)?;
@@ -242,6 +243,7 @@ impl Running {
                 tasks: tree.nodes[n].tasks,
                 turns: state.turns,
                 preempted: state.preempted,
+                load_credit: by_load.then(|| state.credit as f64 / CORE as f64),
             })
         };
         let mut all: Vec<GroupStatus> = (0..tree.groups.len()).filter_map(status).collect();

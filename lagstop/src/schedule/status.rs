@@ -26,6 +26,8 @@ pub struct GroupStatus {
     pub turns: u64,
     /// Times that one was preempted for a lighter one.
     pub preempted: u64,
+    /// The paper's credit, in tasks, when one of its tasks last woke or slept; `None` where cgroups are not ranked by it.
+    pub load_credit: Option<f64>,
 }
 
 /// What one that schedules, or did last, says.

@@ -354,8 +354,8 @@ fn all_switches() {
 fn load_credit() {
     let cgroup = TestCgroup::new("load");
     let mut probes = Probes::attach();
-    // Rounds of spinning, one after the other, until the averages have settled.
-    let mut loads: Vec<Load> = (0..4).map(|_| cgroup.start("spin 14000")).collect();
+    // They spin until the averages have settled, however slow the machine.
+    let mut loads: Vec<Load> = (0..4).map(|_| cgroup.start("spin 600000")).collect();
     loads.iter_mut().for_each(|load| drop(load.line()));
     let mut read = || {
         let snapshot = probes.snapshot();

@@ -8,7 +8,7 @@ use std::{
     io::{Read, Write, stdin, stdout},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
     os::{fd::AsRawFd, unix::process::CommandExt},
-    process::{Command, ExitCode},
+    process::{Command, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -80,6 +80,17 @@ pub(crate) fn run(what: &str) -> ExitCode {
         ["mortal", ms] => mortal(Duration::from_millis(ms.parse().unwrap())),
         // Executes a program from a thread that is not the first.
         ["execute", ms] => execute(Duration::from_millis(ms.parse().unwrap())),
+        // Starts one process after the other, each of which executes a program.
+        ["processes", ms] => processes(Duration::from_millis(ms.parse().unwrap())),
+        // Naps in real time, or by a deadline.
+        ["real-time", ms] => {
+            real_time();
+            nap(Duration::from_millis(ms.parse().unwrap()));
+        }
+        ["deadline", ms] => {
+            deadline();
+            nap(Duration::from_millis(ms.parse().unwrap()));
+        }
         ["ping", pipes] => ping(pipes),
         ["pong", pipes] => pong(pipes),
         // Accepts connections only some time after they were made.
@@ -221,6 +232,33 @@ fn execute(time: Duration) {
         Command::new(std::env::current_exe().unwrap()).args([FLAG, "none"]).env_remove(CGROUPS).exec()
     });
     panic!("{}", end.join().unwrap());
+}
+
+fn processes(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args([FLAG, "none"]).env_remove(CGROUPS).stdin(Stdio::null()).stdout(Stdio::null());
+        assert!(program.status().unwrap().success());
+    }
+}
+
+fn real_time() {
+    let priority = 1_i32;
+    // SAFETY: `struct sched_param` of the kernel is one integer, which is only read.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// 2 ms of each 20.
+fn deadline() {
+    const POLICY: u64 = 6;
+    const MS: u64 = 1_000_000;
+    // `struct sched_attr`: size and policy; flags; niceness and priority; runtime, deadline, period.
+    let attributes: [u64; 6] = [48 | POLICY << 32, 0, 0, 2 * MS, 20 * MS, 20 * MS];
+    // SAFETY: as large as it says, and only read.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
 }
 
 /// Sends a byte and waits for one, on CPU 0, through two named pipes.

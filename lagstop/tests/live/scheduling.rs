@@ -11,15 +11,15 @@ use std::{
 
 use lagstop::{
     kernel::loaded_scheduler,
-    model::Level,
-    schedule::{NAME, SchedulePlan},
+    model::{GroupBy, Level},
+    schedule::{GroupStatus, NAME, SchedulePlan, Status},
 };
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
     Test,
     command::lagstop,
-    fixture::{Load, TestCgroup, eventually, facts, is_slow},
+    fixture::{Load, TestCgroup, eventually, facts, is_slow, with_stream_every},
     kernel_files::context_switches,
     load,
 };
@@ -29,6 +29,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("lags_serves_light_cgroups_first_among_a_hundred", many),
     ("weights_count_while_lags_schedules", weights),
     ("nobody_starves_while_lags_schedules_an_overload", overload),
+    ("whatever_tasks_do_goes_on_while_lags_schedules", disorder),
+    ("the_papers_credit_is_lagstops_load_credit", papers_credit),
+    ("lags_starts_again_when_cpus_come_or_go", hotplug),
     ("the_kernels_own_scheduler_is_back_however_lags_ends", ends),
     ("lags_refuses_quotas_and_a_second_scheduler", refusals),
 ];
@@ -64,13 +67,23 @@ impl Lags {
         let mut command = Command::new(lagstop());
         let mut child =
             command.arg("schedule").args(flags).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let said = BufReader::new(child.stderr.take().unwrap());
+        let mut lags = Self { child, said };
+        lags.waits_for("LAGS schedules this host");
+        lags.is_in_force();
+        lags
+    }
+
+    /// Waits until it says `what`.
+    fn waits_for(&mut self, what: &str) {
         let mut all = String::new();
-        while !all.contains("LAGS schedules this host") {
-            assert!(said.read_line(&mut all).unwrap() > 0, "it ended: {all}");
+        while !all.contains(what) {
+            assert!(self.said.read_line(&mut all).unwrap() > 0, "it ended: {all}");
         }
+    }
+
+    fn is_in_force(&self) {
         assert_eq!(loaded_scheduler().as_deref(), Some(NAME));
-        Self { child, said }
     }
 
     fn signal(&self, signal: Signal) {
@@ -358,12 +371,168 @@ fn overload() {
     let lags = Lags::start(&["--learn", "1s"]);
     let block = mix.run();
     block.say("overload");
-    assert_eq!(loaded_scheduler().as_deref(), Some(NAME), "it is still in force");
+    lags.is_in_force();
     let (status, said) = lags.end(Signal::INT);
     println!("{said}");
     assert!(status.success(), "{said}");
     assert!(block.gap < 4_500.0, "one did not get on for {} ms", block.gap);
     assert!(block.work > 0);
+}
+
+/// A cgroup whose CPU time is watched.
+struct Watched {
+    cgroup: TestCgroup,
+    used: u64,
+    since: Instant,
+    /// The longest time in which it got none.
+    longest: Duration,
+}
+
+impl Watched {
+    fn look(&mut self) {
+        let used = self.cgroup.cpu_ns();
+        self.longest = self.longest.max(self.since.elapsed());
+        if used > self.used {
+            (self.used, self.since) = (used, Instant::now());
+        }
+    }
+}
+
+/// Pinned tasks, changes of affinity, real-time and deadline tasks, storms of threads and of processes that execute programs, and
+/// a task that is moved from cgroup to cgroup, each of which is removed behind it.
+fn disorder() {
+    if !is_possible() {
+        return;
+    }
+    let time = seconds(if is_slow() { 20 } else { 6 });
+    let parent = TestCgroup::new("disorder");
+    let kinds = ["threads 4", "crowd 0 2", "wander", "mortal", "processes", "real-time", "deadline"];
+    let kinds = kinds.iter().filter(|kind| **kind != "wander" || thread::available_parallelism().unwrap().get() > 1);
+    let mut watched: Vec<Watched> = Vec::new();
+    let mut loads = Vec::new();
+    for kind in kinds {
+        let cgroup = parent.child(kind.split(' ').next().unwrap());
+        loads.push(cgroup.start(&format!("{kind} {}", 2 * time.as_millis())));
+        watched.push(Watched { cgroup, used: 0, since: Instant::now(), longest: Duration::ZERO });
+    }
+    let home = parent.child("home");
+    let mut wanderer = home.start("nap 3600000");
+    loads.iter_mut().chain([&mut wanderer]).for_each(|load| assert_eq!(load.line(), "joined"));
+    let lags = Lags::start(&["--learn", "0s"]);
+    loads.iter_mut().chain([&mut wanderer]).for_each(Load::go);
+    watched.iter_mut().for_each(|one| (one.used, one.since) = (one.cgroup.cpu_ns(), Instant::now()));
+    let (start, mut moves) = (Instant::now(), 0);
+    while start.elapsed() < time {
+        let visited = parent.child(&format!("visited{moves}"));
+        visited.take_in(wanderer.pid());
+        thread::sleep(Duration::from_millis(20));
+        home.take_in(wanderer.pid());
+        moves += 1;
+        watched.iter_mut().for_each(Watched::look);
+    }
+    lags.is_in_force();
+    for Watched { cgroup, longest, .. } in &watched {
+        println!("{}: at most {longest:?} without CPU time", cgroup.path);
+        assert!(*longest < Duration::from_millis(4_500), "{} got none for {longest:?}", cgroup.path);
+    }
+    println!("{moves} cgroups came and went");
+    assert!(moves >= 10, "{moves}");
+    let (status, said) = lags.end(Signal::INT);
+    println!("{said}");
+    assert!(status.success(), "{said}");
+    eventually("the kernel's own is back", is_back);
+    // Processes end before their cgroups are removed.
+    drop((loads, wanderer));
+}
+
+/// What LAGS ranks by with `--credit paper`, worked out in the kernel in fixed point, is what lagstop works out of the waits and
+/// the CPU time that it measures. Both average the same seconds, and are read up to a second apart.
+fn papers_credit() {
+    if !is_possible() {
+        return;
+    }
+    let parent = TestCgroup::new("credit");
+    let cgroups = [1, 3].map(|tasks| (parent.child(&format!("of{tasks}")), tasks));
+    let mut loads: Vec<Load> =
+        cgroups.iter().flat_map(|(cgroup, tasks)| (0..*tasks).map(|_| cgroup.start("nap 3600000"))).collect();
+    loads.iter_mut().for_each(|load| assert_eq!(load.line(), "joined"));
+    loads.iter_mut().for_each(Load::go);
+    let lags = Lags::start(&["--learn", "0s", "--credit", "paper", "--memory", "2s"]);
+    let sums = with_stream_every(seconds(1), GroupBy::Scheduler, async |stream| {
+        let mut sums = [[0.0; 2]; 2];
+        for n in 0..20 {
+            let interval = stream.intervals.recv().await.unwrap().unwrap();
+            let groups = Status::read().unwrap().groups;
+            for ((cgroup, _), [measured, ranked]) in cgroups.iter().zip(&mut sums).filter(|_| n >= 8) {
+                let of = |known: &&lagstop::model::Cgroup| *known.path == *cgroup.path;
+                *measured += interval.cgroups.iter().find(of).unwrap().load_credit.unwrap().0;
+                let of = |known: &&GroupStatus| known.path == cgroup.path;
+                *ranked += groups.iter().find(of).unwrap().load_credit.unwrap();
+            }
+        }
+        sums
+    });
+    let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
+    println!("{}", String::from_utf8_lossy(&status.stdout));
+    lags.end(Signal::INT);
+    eventually("the kernel's own is back", is_back);
+    for ((cgroup, _), [measured, ranked]) in cgroups.iter().zip(sums) {
+        let (measured, ranked) = (measured / 12.0, ranked / 12.0);
+        println!(
+            "{}: Load Credit {measured:.3}, LAGS ranks by {ranked:.3}: {:+.1} %",
+            cgroup.path,
+            100.0 * (ranked / measured - 1.0)
+        );
+        assert!(measured > 0.2, "{measured}");
+        assert!((ranked / measured - 1.0).abs() < 0.1, "{}: {ranked} is not {measured}", cgroup.path);
+    }
+    drop(loads);
+}
+
+/// A CPU that may be taken away. It is there again when this is dropped.
+struct SecondCpu;
+
+impl SecondCpu {
+    const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
+
+    fn set(&self, online: bool) {
+        fs::write(Self::ONLINE, if online { "1" } else { "0" }).unwrap();
+    }
+}
+
+impl Drop for SecondCpu {
+    fn drop(&mut self) {
+        let _ = fs::write(Self::ONLINE, "1");
+    }
+}
+
+/// The kernel ends a scheduler that has other CPUs in mind.
+fn hotplug() {
+    if !is_possible() {
+        return;
+    }
+    if !std::path::Path::new(SecondCpu::ONLINE).exists() {
+        println!("*** SKIPPED: no CPU can be taken away here ***");
+        return;
+    }
+    let busy = TestCgroup::new("busy");
+    let mut load = busy.start("threads 6 600000");
+    assert_eq!(load.line(), "joined");
+    load.go();
+    let mut lags = Lags::start(&["--learn", "0s"]);
+    let second = SecondCpu;
+    for online in [false, true] {
+        second.set(online);
+        lags.waits_for("CPUs came or went: LAGS starts again");
+        eventually("LAGS is in force again", || loaded_scheduler().as_deref() == Some(NAME));
+        let before = busy.cpu_ns();
+        thread::sleep(seconds(1));
+        assert!(busy.cpu_ns() > before, "the load gets on");
+    }
+    let (status, said) = lags.end(Signal::INT);
+    assert!(status.success(), "{said}");
+    eventually("the kernel's own is back", is_back);
+    drop(load);
 }
 
 fn ends() {
@@ -384,7 +553,7 @@ fn ends() {
     let status = Command::new(lagstop()).args(["schedule", "--status"]).output().unwrap();
     let status = String::from_utf8(status.stdout).unwrap();
     assert!(status.contains("was killed") && status.contains("kernel's own scheduler is in force"), "{status}");
-    // Loading takes some 300 ms where everything is emulated.
+    // Loading takes a second or more where everything is emulated.
     let times = if is_slow() { 4 } else { 200 };
     let memory = || {
         let text = fs::read_to_string("/proc/meminfo").unwrap();

@@ -79,7 +79,9 @@ fn failures(page: &mut String, runs: &[(Run, Option<Stored>)]) {
         let failed = report.tests.iter().filter(|test| test.outcome != Outcome::Passed);
         let failed: Vec<&str> = failed.map(|test| test.name.as_str()).collect();
         if !failed.is_empty() {
-            let _ = writeln!(lines, "- {}, cgroup {}: {}", run.kernel.version, run.layout.name(), code(&failed));
+            let Run { kernel, layout } = run;
+            let arch = kernel.arch.name();
+            let _ = writeln!(lines, "- {}, {arch}, cgroup {}: {}", kernel.version, layout.name(), code(&failed));
         }
     }
     if !lines.is_empty() {
