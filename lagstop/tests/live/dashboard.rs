@@ -349,7 +349,7 @@ fn is_true(prometheus: &Prometheus, by_kernel: [f64; 2]) {
     let counted = ["periods", "throttled_periods"]
         .map(|name| prometheus.figure(&format!(r#"sum(lagstop_cgroup_{name}_total{{cgroup=~".*/throttled"}})"#)));
     println!("periods, throttled: counted {counted:?}, the kernel says {by_kernel:?}");
-    assert!(by_kernel[1] > 300.0, "it was to be throttled: {by_kernel:?}");
+    assert!(by_kernel[1] > 100.0, "it was to be throttled: {by_kernel:?}");
     for (counted, by_kernel) in counted.into_iter().zip(by_kernel) {
         assert!((counted - by_kernel).abs() < 150.0, "{counted}, the kernel says {by_kernel}");
     }
