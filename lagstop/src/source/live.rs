@@ -91,7 +91,7 @@ pub fn live_as_nobody(options: LiveOptions) -> Result<Stream, SourceError> {
 }
 
 fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), SourceError> {
-    let collector = ahead_of_others(|| Collector::start(&mut Facts::probe(options.btf.as_deref()), &options))?;
+    let collector = Collector::start(&mut Facts::probe(options.btf.as_deref()), &options)?;
     // No process began after that.
     let began = Moment(collector.last.at).instant().unwrap_or_else(Instant::now);
     let session = collector.session(&options)?;
@@ -115,16 +115,6 @@ fn start(options: LiveOptions, leave: Leave) -> Result<(Stream, Instant), Source
     keep(needed.beside_reading())?;
     let looks = Some(Looks::start(hierarchy));
     Ok((Stream { session, intervals, stop, looks, watched: None, link: None }, began))
-}
-
-/// Runs what this thread does once, and what a user waits for: where hundreds of tasks want to run, it would take as many times as
-/// long. Where a head start is not permitted, it does.
-fn ahead_of_others<T>(run: impl FnOnce() -> T) -> T {
-    let usual = rustix::process::getpriority_process(None).unwrap_or_default();
-    let _ = rustix::process::setpriority_process(None, usual.min(NICE));
-    let result = run();
-    let _ = rustix::process::setpriority_process(None, usual);
-    result
 }
 
 /// Reads the kernel side and files. Dropping it detaches.
