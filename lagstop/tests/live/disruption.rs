@@ -23,12 +23,12 @@ pub(crate) fn may_disrupt() -> bool {
 }
 
 /// The second CPU, offline as long as this is there.
-struct Offline;
+pub(crate) struct Offline;
 
 impl Offline {
     const SWITCH: &str = "/sys/devices/system/cpu/cpu1/online";
 
-    fn set(text: &str) -> std::io::Result<()> {
+    pub(crate) fn set(text: &str) -> std::io::Result<()> {
         fs::write(Self::SWITCH, text)
     }
 }

@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::{
     Test,
     command::lagstop,
+    disruption::{self, Offline},
     fixture::{Load, TestCgroup, eventually, facts, is_slow, with_stream_every},
     kernel_files::context_switches,
     load,
@@ -489,30 +490,13 @@ fn papers_credit() {
     drop(loads);
 }
 
-/// A CPU that may be taken away. It is there again when this is dropped.
-struct SecondCpu;
-
-impl SecondCpu {
-    const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
-
-    fn set(&self, online: bool) {
-        fs::write(Self::ONLINE, if online { "1" } else { "0" }).unwrap();
-    }
-}
-
-impl Drop for SecondCpu {
-    fn drop(&mut self) {
-        let _ = fs::write(Self::ONLINE, "1");
-    }
-}
-
 /// The kernel ends a scheduler that has other CPUs in mind.
 fn hotplug() {
     if !is_possible() {
         return;
     }
-    if !std::path::Path::new(SecondCpu::ONLINE).exists() {
-        println!("*** SKIPPED: no CPU can be taken away here ***");
+    if !disruption::may_disrupt() {
+        println!("*** SKIPPED: others would feel that a CPU is taken away ***");
         return;
     }
     let busy = TestCgroup::new("busy");
@@ -520,9 +504,9 @@ fn hotplug() {
     assert_eq!(load.line(), "joined");
     load.go();
     let mut lags = Lags::start(&["--learn", "0s"]);
-    let second = SecondCpu;
-    for online in [false, true] {
-        second.set(online);
+    let _offline = Offline;
+    for online in ["0", "1"] {
+        Offline::set(online).unwrap();
         lags.waits_for("CPUs came or went: LAGS starts again");
         eventually("LAGS is in force again", || loaded_scheduler().as_deref() == Some(NAME));
         let before = busy.cpu_ns();
