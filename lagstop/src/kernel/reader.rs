@@ -10,6 +10,7 @@ mod path;
 mod row;
 mod tables;
 mod traffic;
+mod unwatched;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -27,6 +28,7 @@ use self::{
     pairs::{Behind, Pairs},
     path::path_of,
     traffic::{TrafficLog, traffic},
+    unwatched::Unwatched,
 };
 use super::{
     attachment::Attachment,
@@ -116,6 +118,7 @@ pub struct Reader {
     is_timed: bool,
     /// Whether they are timed after the next reading.
     times_next: bool,
+    unwatched: Unwatched,
     /// CPUs that were settled by the last reading.
     settled: Vec<u32>,
     /// Whether they are the same as those of the reading before.
@@ -158,6 +161,7 @@ impl Reader {
             samples_cost: options.samples_cost,
             is_timed: true,
             times_next: true,
+            unwatched: Unwatched::default(),
             settled: Vec::new(),
             same_settled: false,
             switches_elsewhere: 0,
@@ -258,6 +262,7 @@ impl Reader {
             ..KernelSnapshot::default()
         };
         self.read_cpus(&mut snapshot)?;
+        self.unwatched.take_out(&mut snapshot.lost, switches_timed);
         snapshot.lost.missed_runs = misses::of(&self.ebpf, &self.plan);
         let switches = snapshot.cpus.iter().filter_map(|cpu| cpu.totals.switches).sum();
         self.cost.update(&self.ebpf, switches, switches_timed);

@@ -4,17 +4,21 @@
 
 use std::{fs, thread, time::Duration};
 
-use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
+use rustix::{
+    thread::{CpuSet, Pid, sched_setaffinity},
+    time::{ClockId, Timespec, clock_gettime, clock_settime},
+};
 
 use crate::{
     Test,
-    fixture::{eventually, is_slow, tolerance},
+    fixture::{Probes, Setup, TestCgroup, at_least, eventually, is_slow, tolerance},
     recorder::{Recorder, Recording},
 };
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_cpu_that_goes_and_comes_back_is_no_hole_in_a_recording", hotplug),
     ("a_step_of_the_clock_is_a_gap_in_a_recording", step),
+    ("a_cpu_that_was_away_when_timing_ended_misses_nothing", away_when_timing_ends),
 ];
 
 /// Is the machine ours?
@@ -126,4 +130,34 @@ fn step() {
     let recording = Recording::read(&output);
     recording.is_without_holes();
     assert_eq!(recording.gaps, 2);
+}
+
+fn away_when_timing_ends() {
+    Offline::set("1").unwrap_or_else(|error| panic!("{} cannot be written: {error}", Offline::SWITCH));
+    let cgroup = TestCgroup::new("away");
+    let mut probes = Probes::with(&Setup { samples_cost: true, ..Setup::default() });
+    if !probes.reader.samples_cost() {
+        println!("every switch is timed");
+        return;
+    }
+    let mut load = cgroup.start("nap 60000");
+    load.line();
+    let offline = Offline;
+    Offline::set("0").unwrap();
+    probes.reader.time_next(false);
+    // The CPU does not hear of it.
+    let before = probes.snapshot();
+    drop(offline);
+    load.go();
+    let mut there = CpuSet::new();
+    there.set(1);
+    sched_setaffinity(Pid::from_raw(load.pid().cast_signed()), &there).unwrap();
+    thread::sleep(Duration::from_secs(1));
+    probes.reader.time_next(true);
+    let after = probes.snapshot();
+    assert!(!after.switches_timed);
+    let switches = after.cgroups[&cgroup.id()].counters.totals.switches;
+    println!("{switches} switches there");
+    assert!(switches > at_least(200), "the load was to switch");
+    assert_eq!((after.lost.entries, after.lost.exits), (before.lost.entries, before.lost.exits));
 }
