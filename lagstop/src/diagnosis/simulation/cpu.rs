@@ -296,9 +296,8 @@ impl Cpu {
             return;
         }
         // The two siblings that contain the tasks, or are the tasks.
-        let (mine, theirs) = (shared.line(task), shared.line(running));
-        let same = mine.iter().zip(&theirs).take_while(|(a, b)| a == b).count();
-        let (Some(&mine), Some(&theirs)) = (mine.get(same), theirs.get(same)) else { return };
+        let (mut mine, mut theirs) = shared.parting(task, Some(running));
+        let (Some(mine), Some(theirs)) = (mine.next(), theirs.next()) else { return };
         let group = shared.parent(mine);
         let queue = &mut self.queues[index(group)];
         let (Some(woken), Some(current)) = (queue.find(mine).copied(), queue.find(theirs).copied()) else { return };
@@ -356,9 +355,8 @@ impl Cpu {
 
     /// A task gets the CPU, or nobody does.
     pub(super) fn begin(&mut self, task: Option<usize>, shared: &Shared<'_>) {
-        let next = task.map(|task| shared.line(task)).unwrap_or_default();
         if let Some(before) = self.running.filter(|&before| Some(before) != task && !shared.is_real_time(before)) {
-            for who in shared.line(before).into_iter().filter(|who| !next.contains(who)) {
+            for who in shared.parting(before, task).0 {
                 let queue = &mut self.queues[index(shared.parent(who))];
                 if queue.current == Some(who) {
                     queue.current = None;

@@ -1,6 +1,6 @@
 //! Load Credit and waits in the simulation.
 
-use super::{Group, Served};
+use super::{Group, Served, fair::decay};
 
 /// Time constant of Load Credit, in seconds.
 const TIME: f64 = 2.0;
@@ -47,7 +47,7 @@ impl Credits {
 
     pub(super) fn at(&self, number: usize, now: f64) -> f64 {
         let count = &self.groups[number];
-        count.inside + (count.credit - count.inside) * (-(now - count.at) / TIME).exp()
+        count.inside + (count.credit - count.inside) * decay(now - count.at, TIME)
     }
 
     /// The number of runnable tasks of a cgroup changes.

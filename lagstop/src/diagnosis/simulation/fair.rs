@@ -55,6 +55,11 @@ pub(super) struct Queue {
 /// Time constant of loads: they halve in 32 ms (PELT).
 pub(super) const LOAD_TIME: f64 = 0.032 / std::f64::consts::LN_2;
 
+/// What is left after `time` of what decays with a time constant. Often no time has passed.
+pub(super) fn decay(time: f64, constant: f64) -> f64 {
+    if time == 0.0 { 1.0 } else { (-time / constant).exp() }
+}
+
 impl Entity {
     pub(super) const fn new(who: Who, weight: f64, slice: f64, is_idle: bool) -> Self {
         Self { who, weight, is_idle, slice, vruntime: 0.0, deadline: 0.0, protected: 0.0, is_leaving: false }
@@ -234,7 +239,7 @@ impl Queue {
     pub(super) fn update_load(&mut self, now: f64) -> f64 {
         let before = self.load;
         let weight = self.weight();
-        self.load = weight + (self.load - weight) * (-(now - self.load_at) / LOAD_TIME).exp();
+        self.load = weight + (self.load - weight) * decay(now - self.load_at, LOAD_TIME);
         self.load_at = now;
         self.load - before
     }

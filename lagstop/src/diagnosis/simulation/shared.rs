@@ -122,9 +122,24 @@ impl<'a> Shared<'a> {
     }
 
     /// All ancestors of a task that have a queue, from the top, and the task itself.
-    pub(super) fn line(&self, task: usize) -> Vec<Who> {
+    pub(super) fn line(&self, task: usize) -> impl Iterator<Item = Who> {
         let above: &[Who] = self.place(task).map_or(&[], |group| &self.lines[group]);
-        above.iter().copied().chain([Who::Task(task)]).collect()
+        above.iter().copied().chain([Who::Task(task)])
+    }
+
+    /// The lines of two tasks from where they part; all of the first if there is no second one.
+    pub(super) fn parting(
+        &self,
+        one: usize,
+        other: Option<usize>,
+    ) -> (impl Iterator<Item = Who>, impl Iterator<Item = Who>) {
+        let mut of_one = self.line(one).peekable();
+        let mut of_other = other.into_iter().flat_map(|task| self.line(task)).peekable();
+        while of_one.peek().is_some() && of_one.peek() == of_other.peek() {
+            of_one.next();
+            of_other.next();
+        }
+        (of_one, of_other)
     }
 
     /// The slice of a task, and its kept state.

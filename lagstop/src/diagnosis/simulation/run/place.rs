@@ -1,7 +1,9 @@
 //! Which CPU a task is on: where it wakes up, and how CPUs balance their load.
 
+use std::cmp::Reverse;
+
 use super::Host;
-use crate::diagnosis::simulation::{cpu::Cpu, fair::LOAD_TIME};
+use crate::diagnosis::simulation::{cpu::Cpu, fair::{LOAD_TIME, decay}};
 
 /// Load is only taken from a CPU that has more than this many times the load of another (`imbalance_pct`).
 const IMBALANCE: f64 = 1.17;
@@ -15,7 +17,7 @@ pub(super) struct Busy {
 
 impl Busy {
     pub(super) fn update(&mut self, now: f64, part: f64) {
-        self.part = part + (self.part - part) * (-(now - self.at) / LOAD_TIME).exp();
+        self.part = part + (self.part - part) * decay(now - self.at, LOAD_TIME);
         self.at = now;
     }
 
@@ -63,19 +65,18 @@ impl Host<'_> {
 
     /// A CPU without work takes a waiting task from the other one with the most tasks (`sched_balance_newidle`).
     pub(super) fn pull(&mut self, cpu: usize) {
-        let mut others: Vec<usize> = (0..self.cpus.len()).filter(|&other| self.cpus[other].len() > 1).collect();
-        others.sort_by_key(|&other| std::cmp::Reverse(self.cpus[other].len()));
-        for other in others {
-            let waiting = |it: &&usize| {
-                Some(**it) != self.cpus[other].running
+        let waiting = |other: &Cpu| {
+            let may = |it: &&usize| {
+                Some(**it) != other.running
                     && self.shared.tree[self.shared.tasks[**it].group].may_run_on(cpu)
                     && !self.shared.is_held(**it)
             };
-            let real_time = self.cpus[other].real_time.iter().find(waiting).copied();
-            if let Some(task) = real_time.or_else(|| self.cpus[other].fair.iter().find(waiting).copied()) {
-                self.migrate(task, other, cpu);
-                return;
-            }
+            other.real_time.iter().find(may).or_else(|| other.fair.iter().find(may)).copied()
+        };
+        let others = self.cpus.iter().filter(|other| other.len() > 1);
+        let found = others.filter_map(|other| Some((other, waiting(other)?)));
+        if let Some((other, task)) = found.min_by_key(|(other, _)| Reverse(other.len())) {
+            self.migrate(task, other.number(), cpu);
         }
     }
 
