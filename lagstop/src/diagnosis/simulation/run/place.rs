@@ -3,7 +3,10 @@
 use std::cmp::Reverse;
 
 use super::Host;
-use crate::diagnosis::simulation::{cpu::Cpu, fair::{LOAD_TIME, decay}};
+use crate::diagnosis::simulation::{
+    cpu::Cpu,
+    fair::{LOAD_TIME, decay},
+};
 
 /// Load is only taken from a CPU that has more than this many times the load of another (`imbalance_pct`).
 const IMBALANCE: f64 = 1.17;
