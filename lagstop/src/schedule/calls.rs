@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn names_are_what_the_kernel_takes() {
-        let text: String = name_of("lags-select cpu and more").iter().map(|&c| c as u8 as char).collect();
+        let text: String = name_of("lags-select cpu and more").iter().map(|c| char::from(c.to_ne_bytes()[0])).collect();
         assert_eq!(text, "lags_select_cpu\0");
     }
 }
